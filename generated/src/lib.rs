@@ -1,0 +1,1 @@
+//! FlatBuffer accessors that flatc makes of the schemas/ folder.

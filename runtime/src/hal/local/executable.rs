@@ -1,0 +1,112 @@
+//! What local devices and executable loaders agree on: how loaded code is named, found and run.
+
+use alloc::string::String;
+use core::fmt;
+
+use crate::Result;
+
+/// Facts about one function (dispatch entry point) of an executable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FunctionInfo {
+    /// Name as the compiler gave it, such as `main_dispatch_0_matmul_8x8x8_f32`; empty where it was stripped.
+    pub name: String,
+    /// Number of 32-bit constants that a dispatch passes.
+    pub constant_count: usize,
+    /// Number of buffer bindings that a dispatch passes.
+    pub binding_count: usize,
+    /// Bytes of local memory that each worker provides.
+    pub local_memory_size: usize,
+    /// Workgroups run one after another, in order, on one worker.
+    pub sequential: bool,
+    /// Workgroup size as compiled, x, y, z; 0 or 1 where it has no meaning.
+    pub workgroup_size: [u32; 3],
+}
+
+/// A region of memory that a dispatch works on. The dispatch's caller keeps it alive and mapped while workgroups run.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct BindingPointer(pub *mut u8);
+
+// SAFETY: a binding pointer is an address. What is reached through it is shared between workgroups by the contract of
+// `LocalExecutable::dispatch`, whose caller keeps the memory alive; see "The memory model" in ARCHITECTURE.md.
+#[allow(unsafe_code, reason = "addresses handed to kernels on several threads")]
+unsafe impl Send for BindingPointer {}
+// SAFETY: as above.
+#[allow(unsafe_code, reason = "addresses handed to kernels on several threads")]
+unsafe impl Sync for BindingPointer {}
+
+/// What all workgroups of one dispatch share.
+#[derive(Clone, Copy, Debug)]
+pub struct DispatchArguments<'a> {
+    /// Number of workgroups in x, y, z.
+    pub workgroup_count: [u32; 3],
+    /// Workgroup size in x, y, z; at least 1 each.
+    pub workgroup_size: [u32; 3],
+    /// Constants, as many as [`FunctionInfo::constant_count`].
+    pub constants: &'a [u32],
+    /// Addresses of the bindings, as many as [`FunctionInfo::binding_count`].
+    pub binding_pointers: &'a [BindingPointer],
+    /// Lengths of the bindings in bytes, one for each pointer.
+    pub binding_lengths: &'a [usize],
+    /// Number of workers that may run workgroups of this dispatch at once.
+    pub max_concurrency: u8,
+}
+
+/// What belongs to the worker that runs workgroups.
+#[derive(Debug)]
+pub struct Worker<'a> {
+    /// Number of the logical processor, for kernels that ask.
+    pub processor_id: u32,
+    /// Scratch memory, at least [`FunctionInfo::local_memory_size`] bytes, aligned to 64.
+    pub local_memory: &'a mut [u8],
+}
+
+/// Code that a local device has loaded; one format each: machine code, nested bytecode, linked-in functions.
+pub trait LocalExecutable: Send + Sync + fmt::Debug {
+    /// The functions, in the order of their ordinals.
+    fn functions(&self) -> &[FunctionInfo];
+
+    /// Runs the workgroups whose linear ids (x fastest, then y, then z) lie in `workgroups`.
+    ///
+    /// The caller has checked `function` against [`LocalExecutable::functions`], the number of constants and bindings
+    /// against its [`FunctionInfo`], and keeps every binding's memory alive and writable (or readable, for bindings that
+    /// the program only reads) until the call returns. Several threads may run ranges of one dispatch at once.
+    ///
+    /// # Errors
+    /// What the kernel reports: a non-zero return of machine code is INTERNAL, a trap of bytecode is its own error.
+    fn dispatch(
+        &self,
+        function: usize,
+        arguments: &DispatchArguments<'_>,
+        workgroups: core::ops::Range<u64>,
+        worker: &mut Worker<'_>,
+    ) -> Result<()>;
+}
+
+/// What `hal.executable.create` hands to a loader.
+#[derive(Clone, Copy, Debug)]
+pub struct ExecutableParameters<'a> {
+    /// Format, such as `embedded-elf-x86_64`.
+    pub format: &'a str,
+    /// The executable's bytes; their address is stable while the load runs and the alignment at least 16.
+    pub data: &'a [u8],
+    /// Specialization constants.
+    pub constants: &'a [u32],
+}
+
+/// Loads executables of some formats. One registry of loaders serves all local devices and both execution modes.
+pub trait ExecutableLoader: Send + Sync + fmt::Debug {
+    /// Name for messages, such as `embedded-elf`.
+    fn name(&self) -> &'static str;
+
+    /// True where this loader can load `format` on this host: it answers `hal.device.query` for
+    /// `hal.executable.format`, too.
+    fn supports(&self, format: &str) -> bool;
+
+    /// Loads an executable of a supported format.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for malformed data, INCOMPATIBLE for another architecture or library version, NOT_FOUND for an
+    /// import that is missing.
+    fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<alloc::sync::Arc<dyn LocalExecutable>>;
+}

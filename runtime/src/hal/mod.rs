@@ -1,0 +1,3 @@
+//! Devices, buffers, command buffers, semaphores, executables.
+
+pub mod local;

@@ -1,0 +1,28 @@
+//! The runtime of Incarnate: reads, verifies and runs modules that the IREE compiler made.
+//!
+//! The rooms, each of which uses only those below it:
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`session`] | the friendly face: instances, sessions, functions, tensors |
+//! | [`modules`] | native modules that programs import: `hal` and its kin |
+//! | [`hal`] | devices, buffers, command buffers, semaphores, executables |
+//! | [`vm`] | values, references, lists, buffers, contexts, the interpreter |
+//! | [`bytecode`] | archive framing, the ISA table, decoder, verifier, text form |
+//!
+//! Without the default feature `std` only [`bytecode`] and [`vm`] are built, on `core` and `alloc`.
+#![cfg_attr(not(feature = "std"), no_std)]
+
+extern crate alloc;
+
+pub mod bytecode;
+#[cfg(feature = "std")]
+pub mod hal;
+#[cfg(feature = "std")]
+pub mod modules;
+#[cfg(feature = "std")]
+pub mod session;
+mod status;
+pub mod vm;
+
+pub use status::{Error, Place, Result, ResultExt, StatusCode};

@@ -1,0 +1,1 @@
+//! Native modules that programs import.

@@ -1,0 +1,1 @@
+//! The friendly face: instances, sessions, functions, tensors.
