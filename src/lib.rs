@@ -1,1 +1,4 @@
 //! Incarnate.
+
+#[cfg(feature = "cli")]
+mod tooling;
