@@ -81,6 +81,8 @@ fn type_name(value: &HostValue) -> &'static str {
         HostValue::Primitive(Primitive::F64(_)) => "f64",
         HostValue::Tensor(_) => "hal.buffer_view",
         HostValue::Storage(_) => "hal.buffer",
+        HostValue::Bytes(_) => "vm.buffer",
+        HostValue::List(_) => "vm.list",
         HostValue::Other(name) => name,
     }
 }

@@ -37,6 +37,10 @@ pub(crate) enum HostValue {
     Tensor(HostTensor),
     /// A `!hal.buffer`: contents without shape and type.
     Storage(HostTensor),
+    /// A `!vm.buffer`.
+    Bytes(Vec<u8>),
+    /// A `!vm.list`.
+    List(Vec<HostValue>),
     /// Something that has no text, by the name of its type.
     Other(&'static str),
 }

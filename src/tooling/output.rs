@@ -48,6 +48,12 @@ pub(crate) fn print_value(out: &mut dyn Write, value: &HostValue, limit: usize) 
             written(writeln!(out))
         }
         HostValue::Storage(_) => written(writeln!(out, "hal.buffer\n(no printer)")),
+        HostValue::Bytes(_) => written(writeln!(out, "vm.buffer\n(no printer)")),
+        HostValue::List(items) => {
+            written(writeln!(out, "vm.list"))?;
+            print_list(out, "child_list", items, limit)?;
+            written(writeln!(out))
+        }
         HostValue::Other(name) => written(writeln!(out, "{name}\n(no printer)")),
     }
 }
@@ -65,8 +71,12 @@ pub(crate) fn print_tensor(out: &mut dyn Write, array: &HostTensor, limit: usize
 /// # Errors
 /// As [`print_value`].
 pub(crate) fn print_results(out: &mut dyn Write, results: &[HostValue], limit: usize) -> Result<()> {
-    for (index, value) in results.iter().enumerate() {
-        write!(out, "result[{index}]: ").context(|| "printing a result")?;
+    print_list(out, "result", results, limit)
+}
+
+fn print_list(out: &mut dyn Write, name: &str, values: &[HostValue], limit: usize) -> Result<()> {
+    for (index, value) in values.iter().enumerate() {
+        write!(out, "{name}[{index}]: ").context(|| "printing a result")?;
         print_value(out, value, limit)?;
     }
     Ok(())
@@ -127,6 +137,8 @@ fn as_array(value: &HostValue) -> Result<HostTensor> {
         HostValue::Primitive(Primitive::F64(value)) => scalar(ElementType::FLOAT_64, &value.to_le_bytes()),
         HostValue::Tensor(array) => array.clone(),
         HostValue::Storage(array) => bytes(&array.bytes),
+        HostValue::Bytes(contents) => bytes(contents),
+        HostValue::List(_) => return Err(Error::unimplemented("a vm.list cannot be written to a file")),
         HostValue::Other(name) => return Err(Error::unimplemented(format!("a {name} cannot be written to a file"))),
     })
 }
@@ -151,13 +163,15 @@ mod tests {
             tensor(),
             HostValue::Null,
             HostValue::Storage(HostTensor { tensor: "2xi8".parse().unwrap(), bytes: vec![1, 2] }),
+            HostValue::List(vec![HostValue::Primitive(Primitive::I32(1)), HostValue::Bytes(vec![1])]),
         ];
         let mut out = Vec::new();
         print_results(&mut out, &results, 3).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "result[0]: i32=5\nresult[1]: i64=-16\nresult[2]: f32=nan\nresult[3]: f64=1e-07\n\
-             result[4]: hal.buffer_view\n2x2xi8=[1 2][3...]\nresult[5]: (null)\nresult[6]: hal.buffer\n(no printer)\n"
+             result[4]: hal.buffer_view\n2x2xi8=[1 2][3...]\nresult[5]: (null)\nresult[6]: hal.buffer\n(no printer)\n\
+             result[7]: vm.list\nchild_list[0]: i32=1\nchild_list[1]: vm.buffer\n(no printer)\n\n"
         );
     }
 
