@@ -201,7 +201,7 @@ pub struct ExportTable {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ConstantTable {
-    /// Number of 32-bit constants.
+    /// Number of 32-bit constants. Compilers up to 3.13.0 leave it zero, whatever the kernels read.
     pub count: u32,
 }
 

@@ -80,11 +80,7 @@ mod register {
     }
 }
 
-#[cfg(not(any(
-    target_arch = "x86_64",
-    all(target_arch = "x86", target_feature = "sse"),
-    target_arch = "aarch64"
-)))]
+#[cfg(not(any(target_arch = "x86_64", all(target_arch = "x86", target_feature = "sse"), target_arch = "aarch64")))]
 mod register {
     pub(super) type Word = u32;
 

@@ -42,33 +42,33 @@ mod host {
 
     /// (bit of data word 0, where CPUID reports it, bit there, states needed), by data bit.
     const FEATURES: [(u32, Source, u32, u32); 27] = [
-        (0, Source::Leaf1Ecx, 0, NO_STATE),          // SSE3
-        (1, Source::Leaf1Ecx, 9, NO_STATE),          // SSSE3
-        (2, Source::Leaf1Ecx, 19, NO_STATE),         // SSE4.1
-        (3, Source::Leaf1Ecx, 20, NO_STATE),         // SSE4.2
-        (4, Source::ExtendedLeaf1Ecx, 6, NO_STATE),  // SSE4a
-        (10, Source::Leaf1Ecx, 28, YMM_STATE),       // AVX
-        (11, Source::Leaf1Ecx, 12, YMM_STATE),       // FMA
+        (0, Source::Leaf1Ecx, 0, NO_STATE),            // SSE3
+        (1, Source::Leaf1Ecx, 9, NO_STATE),            // SSSE3
+        (2, Source::Leaf1Ecx, 19, NO_STATE),           // SSE4.1
+        (3, Source::Leaf1Ecx, 20, NO_STATE),           // SSE4.2
+        (4, Source::ExtendedLeaf1Ecx, 6, NO_STATE),    // SSE4a
+        (10, Source::Leaf1Ecx, 28, YMM_STATE),         // AVX
+        (11, Source::Leaf1Ecx, 12, YMM_STATE),         // FMA
         (12, Source::ExtendedLeaf1Ecx, 16, YMM_STATE), // FMA4
         (13, Source::ExtendedLeaf1Ecx, 11, YMM_STATE), // XOP
-        (14, Source::Leaf1Ecx, 29, YMM_STATE),       // F16C
-        (15, Source::Leaf7Ebx, 5, YMM_STATE),        // AVX2
-        (20, Source::Leaf7Ebx, 16, ZMM_STATE),       // AVX-512 F
-        (21, Source::Leaf7Ebx, 28, ZMM_STATE),       // AVX-512 CD
-        (22, Source::Leaf7Ebx, 31, ZMM_STATE),       // AVX-512 VL
-        (23, Source::Leaf7Ebx, 17, ZMM_STATE),       // AVX-512 DQ
-        (24, Source::Leaf7Ebx, 30, ZMM_STATE),       // AVX-512 BW
-        (25, Source::Leaf7Ebx, 21, ZMM_STATE),       // AVX-512 IFMA
-        (26, Source::Leaf7Ecx, 1, ZMM_STATE),        // AVX-512 VBMI
-        (27, Source::Leaf7Ecx, 14, ZMM_STATE),       // AVX-512 VPOPCNTDQ
-        (28, Source::Leaf7Ecx, 11, ZMM_STATE),       // AVX-512 VNNI
-        (29, Source::Leaf7Ecx, 6, ZMM_STATE),        // AVX-512 VBMI2
-        (30, Source::Leaf7Ecx, 12, ZMM_STATE),       // AVX-512 BITALG
-        (31, Source::Leaf7Subleaf1Eax, 5, ZMM_STATE), // AVX-512 BF16
-        (32, Source::Leaf7Edx, 23, ZMM_STATE),       // AVX-512 FP16
-        (50, Source::Leaf7Edx, 24, TILE_STATE),      // AMX tile
-        (51, Source::Leaf7Edx, 25, TILE_STATE),      // AMX int8
-        (52, Source::Leaf7Edx, 22, TILE_STATE),      // AMX bf16
+        (14, Source::Leaf1Ecx, 29, YMM_STATE),         // F16C
+        (15, Source::Leaf7Ebx, 5, YMM_STATE),          // AVX2
+        (20, Source::Leaf7Ebx, 16, ZMM_STATE),         // AVX-512 F
+        (21, Source::Leaf7Ebx, 28, ZMM_STATE),         // AVX-512 CD
+        (22, Source::Leaf7Ebx, 31, ZMM_STATE),         // AVX-512 VL
+        (23, Source::Leaf7Ebx, 17, ZMM_STATE),         // AVX-512 DQ
+        (24, Source::Leaf7Ebx, 30, ZMM_STATE),         // AVX-512 BW
+        (25, Source::Leaf7Ebx, 21, ZMM_STATE),         // AVX-512 IFMA
+        (26, Source::Leaf7Ecx, 1, ZMM_STATE),          // AVX-512 VBMI
+        (27, Source::Leaf7Ecx, 14, ZMM_STATE),         // AVX-512 VPOPCNTDQ
+        (28, Source::Leaf7Ecx, 11, ZMM_STATE),         // AVX-512 VNNI
+        (29, Source::Leaf7Ecx, 6, ZMM_STATE),          // AVX-512 VBMI2
+        (30, Source::Leaf7Ecx, 12, ZMM_STATE),         // AVX-512 BITALG
+        (31, Source::Leaf7Subleaf1Eax, 5, ZMM_STATE),  // AVX-512 BF16
+        (32, Source::Leaf7Edx, 23, ZMM_STATE),         // AVX-512 FP16
+        (50, Source::Leaf7Edx, 24, TILE_STATE),        // AMX tile
+        (51, Source::Leaf7Edx, 25, TILE_STATE),        // AMX int8
+        (52, Source::Leaf7Edx, 22, TILE_STATE),        // AMX bf16
     ];
 
     /// CPUID, or zeros where the processor does not have the leaf.

@@ -49,7 +49,8 @@ impl ExecutableLoader for EmbeddedElfLoader {
         let format = parameters.format;
         let context = || format!("loading an executable of format `{format}`");
         let Some(host) = Machine::HOST.filter(|_| self.supports(format)) else {
-            return Err(Error::incompatible("the embedded ELF loader does not support it on this host")).context(context);
+            return Err(Error::incompatible("the embedded ELF loader does not support it on this host"))
+                .context(context);
         };
         let image = ElfImage::load(parameters.data, host, EXPORT_NAME).context(context)?;
         let query = image.symbol().as_ptr();

@@ -59,7 +59,10 @@ impl Dynamic {
             if value == wanted {
                 return Ok(());
             }
-            Err(Error::invalid_argument(format!("ELF {tag} is {value}; {} has entries of {wanted} bytes", machine.name)))
+            Err(Error::invalid_argument(format!(
+                "ELF {tag} is {value}; {} has entries of {wanted} bytes",
+                machine.name
+            )))
         };
         let count = (layout.dynamic.end - layout.dynamic.start) / size_of::<Elf::Dyn>() as u64;
         for index in 0..count {
@@ -193,7 +196,9 @@ impl Symbols {
         match (symbol.st_type(), symbol.st_shndx(endian)) {
             (elf::STT_TLS | elf::STT_GNU_IFUNC, _) | (_, elf::SHN_COMMON) => {
                 let kind = symbol.st_type().0;
-                Err(Error::unimplemented(format!("ELF symbol {index} has type {kind}, which this loader does not resolve")))
+                Err(Error::unimplemented(format!(
+                    "ELF symbol {index} has type {kind}, which this loader does not resolve"
+                )))
             }
             (_, elf::SHN_UNDEF) => Ok(0),
             (_, elf::SHN_ABS) => Ok(value),
@@ -251,7 +256,8 @@ fn gnu_symbol_count<Elf: FileHeader>(image: &Image<'_>, layout: &Layout<'_>, tab
         size: bucket_count * 4,
     };
     check_table(image, layout, buckets, WHAT)?;
-    let words = |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().map(|word| u64::from(u32::from_le_bytes(*word))).collect();
+    let words =
+        |bytes: &[u8]| bytes.as_chunks::<4>().0.iter().map(|word| u64::from(u32::from_le_bytes(*word))).collect();
     let heads: alloc::vec::Vec<u64> = words(image.slice(buckets.address, buckets.size, WHAT)?);
     let last_head = heads.into_iter().max().unwrap_or(0);
     if last_head < first_hashed {
@@ -263,5 +269,7 @@ fn gnu_symbol_count<Elf: FileHeader>(image: &Image<'_>, layout: &Layout<'_>, tab
     let tail = image.tail(chain);
     let tail = tail.get(..tail.len().min(longest)).unwrap_or_default();
     let length = tail.as_chunks::<4>().0.iter().position(|word| word[0] & 1 == 1);
-    length.map(|length| last_head + length as u64 + 1).ok_or_else(|| Error::invalid_argument("ELF GNU hash chain has no end"))
+    length
+        .map(|length| last_head + length as u64 + 1)
+        .ok_or_else(|| Error::invalid_argument("ELF GNU hash chain has no end"))
 }

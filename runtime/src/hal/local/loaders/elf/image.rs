@@ -63,7 +63,10 @@ impl<'a> Image<'a> {
 
     /// The bytes from an address to the end of the image; empty beyond it.
     pub(super) fn tail(&self, address: u64) -> &[u8] {
-        usize::try_from(address.wrapping_sub(self.start)).ok().and_then(|start| self.bytes.get(start..)).unwrap_or_default()
+        usize::try_from(address.wrapping_sub(self.start))
+            .ok()
+            .and_then(|start| self.bytes.get(start..))
+            .unwrap_or_default()
     }
 
     /// The bytes at an address, to write.

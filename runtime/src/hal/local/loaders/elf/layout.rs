@@ -62,7 +62,11 @@ impl<'data> Layout<'data> {
     /// INCOMPATIBLE for a file of another machine, INVALID_ARGUMENT for a damaged one, RESOURCE_EXHAUSTED for an image
     /// beyond [`MAX_IMAGE_SIZE`], PERMISSION_DENIED for a segment that is writable and executable, UNIMPLEMENTED for
     /// thread-local storage.
-    pub(super) fn parse<Elf: FileHeader>(data: &'data [u8], machine: &Machine, page_size: u64) -> Result<Layout<'data>> {
+    pub(super) fn parse<Elf: FileHeader>(
+        data: &'data [u8],
+        machine: &Machine,
+        page_size: u64,
+    ) -> Result<Layout<'data>> {
         let header = Elf::parse(data)
             .map_err(|_| Error::incompatible(format!("not an ELF file of the class that {} has", machine.name)))?;
         let endian = header
@@ -114,14 +118,15 @@ impl<'data> Layout<'data> {
         };
         match header.p_type(endian) {
             elf::PT_LOAD if memory_size > 0 => {
-                let contents = header.data(endian, data).ok().filter(|_| file_size <= memory_size).ok_or_else(|| {
-                    Error::invalid_argument(format!(
-                        "ELF segment at {start:#x} takes {file_size} bytes at {} of a file of {} for {memory_size} \
+                let contents =
+                    header.data(endian, data).ok().filter(|_| file_size <= memory_size).ok_or_else(|| {
+                        Error::invalid_argument(format!(
+                            "ELF segment at {start:#x} takes {file_size} bytes at {} of a file of {} for {memory_size} \
                          bytes of memory",
-                        header.p_offset(endian).into(),
-                        data.len()
-                    ))
-                })?;
+                            header.p_offset(endian).into(),
+                            data.len()
+                        ))
+                    })?;
                 let access = access(header.p_flags(endian), start)?;
                 self.load(Segment { addresses: start..end, contents, access }, header.p_align(endian).into(), page_size)
             }
@@ -167,7 +172,9 @@ impl<'data> Layout<'data> {
             )));
         }
         if self.segments.len() == MAX_SEGMENT_COUNT {
-            return Err(Error::resource_exhausted(format!("ELF file has more than {MAX_SEGMENT_COUNT} segments to load")));
+            return Err(Error::resource_exhausted(format!(
+                "ELF file has more than {MAX_SEGMENT_COUNT} segments to load"
+            )));
         }
         self.segments.push(segment);
         Ok(())

@@ -26,6 +26,7 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ffi::c_void;
+use core::fmt;
 use core::ptr::NonNull;
 
 use object::LittleEndian;
@@ -114,7 +115,7 @@ fn check_code(layout: &Layout<'_>, machine: &Machine, bias: u64, address: u64) -
 }
 
 /// An ELF that is relocated but not loaded, for any architecture: for inspection, tests and fuzzing.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RelocatedImage {
     /// The image's bytes, gaps between segments as zeros.
     pub bytes: Vec<u8>,
@@ -135,6 +136,13 @@ impl RelocatedImage {
         let mut bytes = vec![0; (layout.span.end - layout.span.start) as usize];
         let linked = link(&layout, machine, &mut bytes, base, symbol)?;
         Ok(RelocatedImage { bytes, start: layout.span.start, symbol: linked.symbol })
+    }
+}
+
+impl fmt::Debug for RelocatedImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { bytes, start, symbol } = self;
+        write!(f, "RelocatedImage({} bytes at {start:#x}, symbol at {symbol:#x})", bytes.len())
     }
 }
 
@@ -192,7 +200,8 @@ impl ElfImage {
 /// Protects segments by their flags, then what is read-only after relocation, and forbids the gaps.
 fn protect(layout: &Layout<'_>, memory: &CodeMemory) -> Result<()> {
     let start = layout.span.start;
-    let offsets = |addresses: &core::ops::Range<u64>| (addresses.start - start) as usize..(addresses.end - start) as usize;
+    let offsets =
+        |addresses: &core::ops::Range<u64>| (addresses.start - start) as usize..(addresses.end - start) as usize;
     let page = CodeMemory::page_size() as usize;
     let mut previous_end = 0;
     for segment in &layout.segments {

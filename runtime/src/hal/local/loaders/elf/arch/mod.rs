@@ -82,14 +82,8 @@ pub struct Machine {
 
 impl Machine {
     /// Every architecture that can be parsed and relocated, whatever the host.
-    pub const ALL: [&'static Machine; 6] = [
-        &x86_64::X86_64,
-        &aarch64::AARCH64,
-        &riscv::RISCV_64,
-        &riscv::RISCV_32,
-        &arm::ARM_32,
-        &x86_32::X86_32,
-    ];
+    pub const ALL: [&'static Machine; 6] =
+        [&x86_64::X86_64, &aarch64::AARCH64, &riscv::RISCV_64, &riscv::RISCV_32, &arm::ARM_32, &x86_32::X86_32];
 
     /// The architecture of the host, whose code can be run.
     pub const HOST: Option<&'static Machine> = if cfg!(not(all(unix, target_endian = "little"))) {
