@@ -1,13 +1,14 @@
 //! The allocator of a device: pooled memory, and memory of the host that is used in place.
 
+use alloc::format;
 use alloc::sync::Arc;
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, resolve_range};
 use super::memory::{BufferParameters, BufferUsage, MemoryType};
 pub use super::pool::AllocatorStatistics;
-use super::pool::Pool;
+use super::pool::{MINIMUM_ALIGNMENT, Pool};
 use super::storage::Storage;
-use crate::{Result, ref_object};
+use crate::{Error, Result, ref_object, vm};
 
 /// Allocates buffers (`!hal.allocator`). Memory of dropped buffers is kept and reused; see [`Allocator::trim`].
 #[derive(Debug)]
@@ -51,15 +52,66 @@ impl Allocator {
         Ok(self.wrap(self.pool.allocate(length)?, parameters))
     }
 
-    /// Makes a read-only buffer of memory that the host owns, in place, whatever its alignment; the owner is kept as long
-    /// as the buffer.
-    #[must_use]
+    /// Makes a read-only buffer of memory that the host owns, in place; the owner is kept as long as the buffer.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE where the memory is not aligned to [`MINIMUM_ALIGNMENT`] bytes, on which kernels rely.
     pub fn import<T: AsRef<[u8]> + Send + Sync + 'static>(
         &self,
         owner: Arc<T>,
         parameters: BufferParameters,
-    ) -> Arc<Buffer> {
-        self.wrap(Storage::from_owner(owner), parameters)
+    ) -> Result<Arc<Buffer>> {
+        self.wrap_aligned(Storage::from_owner(owner), parameters)
+    }
+
+    /// Makes a buffer of a range of a program's byte buffer, in place: read-only where that one is, or where the
+    /// parameters say that the contents never change.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE where the range leaves the source or is not aligned to [`MINIMUM_ALIGNMENT`] bytes;
+    /// PERMISSION_DENIED where a source that is read-only is imported for uses that are not.
+    pub fn import_vm_buffer(
+        &self,
+        source: &Arc<vm::Buffer>,
+        offset: u64,
+        length: u64,
+        parameters: BufferParameters,
+    ) -> Result<Arc<Buffer>> {
+        let available = usize::try_from(source.length()).unwrap_or(usize::MAX);
+        let (offset, length) = resolve_range(available, offset, length)?;
+        let immutable = parameters.usage.contains(BufferUsage::SHARING_IMMUTABLE);
+        if !source.is_mutable() && !immutable {
+            return Err(Error::permission_denied("a read-only source can be imported for constant uses only"));
+        }
+        self.wrap_aligned(Storage::from_vm_buffer(source, offset, length, !immutable)?, parameters)
+    }
+
+    /// As [`Allocator::import`] where the alignment allows it, else a buffer of a copy.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where there is no memory for a copy.
+    pub fn import_or_copy<T: AsRef<[u8]> + Send + Sync + 'static>(
+        &self,
+        owner: Arc<T>,
+        parameters: BufferParameters,
+    ) -> Result<Arc<Buffer>> {
+        let bytes: &[u8] = (*owner).as_ref();
+        if bytes.as_ptr().align_offset(MINIMUM_ALIGNMENT) == 0 {
+            return self.import(owner, parameters);
+        }
+        let buffer = self.allocate(parameters, bytes.len() as u64)?;
+        buffer.write(0, bytes)?;
+        Ok(buffer)
+    }
+
+    fn wrap_aligned(&self, storage: Storage, parameters: BufferParameters) -> Result<Arc<Buffer>> {
+        if storage.length() > 0 && storage.address().0.align_offset(MINIMUM_ALIGNMENT) != 0 {
+            return Err(Error::out_of_range(format!(
+                "memory at {:p} is not aligned to {MINIMUM_ALIGNMENT} bytes and cannot be used in place",
+                storage.address().0
+            )));
+        }
+        Ok(self.wrap(storage, parameters))
     }
 
     fn wrap(&self, storage: Storage, parameters: BufferParameters) -> Arc<Buffer> {

@@ -347,6 +347,16 @@ mod tests {
     use super::*;
     use crate::StatusCode;
 
+    #[derive(Debug)]
+    #[repr(align(64))]
+    struct Aligned<const N: usize>([u8; N]);
+
+    impl<const N: usize> AsRef<[u8]> for Aligned<N> {
+        fn as_ref(&self) -> &[u8] {
+            &self.0
+        }
+    }
+
     fn buffer(length: u64) -> Arc<Buffer> {
         Allocator::new().allocate(BufferParameters::DEVICE, length).unwrap()
     }
@@ -410,13 +420,26 @@ mod tests {
     #[test]
     fn read_only_memory_is_never_written() {
         let allocator = Allocator::new();
-        let constants = allocator.import(Arc::new([1u8, 2, 3, 4]), BufferParameters::DEVICE);
+        let constants = allocator.import(Arc::new(Aligned([1u8, 2, 3, 4])), BufferParameters::DEVICE).unwrap();
         assert_eq!(constants.to_vec().unwrap(), [1, 2, 3, 4]);
         let span = constants.subspan(1, 2).unwrap();
         assert_eq!(span.write(0, &[9]).unwrap_err().code(), StatusCode::PermissionDenied);
         assert_eq!(span.fill(0, 1, 0, 1).unwrap_err().code(), StatusCode::PermissionDenied);
         assert_eq!(span.copy_from(0, &buffer(8), 0, 1).unwrap_err().code(), StatusCode::PermissionDenied);
         assert_eq!(span.to_vec().unwrap(), [2, 3]);
+    }
+
+    #[test]
+    fn memory_is_imported_in_place_where_it_is_aligned() {
+        let allocator = Allocator::new();
+        let owner = Arc::new(Aligned([5u8; 256]));
+        let constants = allocator.import_or_copy(Arc::clone(&owner), BufferParameters::DEVICE).unwrap();
+        assert_eq!(constants.address().0.cast_const(), owner.0.as_ptr());
+        assert_eq!(allocator.statistics().allocated, 0);
+        let odd: Arc<Vec<u8>> = Arc::new(vec![6u8; 100]);
+        let shifted = allocator.import_or_copy(odd, BufferParameters::DEVICE).unwrap();
+        assert_eq!(shifted.to_vec().unwrap(), [6; 100]);
+        assert_eq!(shifted.address().0.align_offset(64), 0);
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl Device {
             ("hal.device.id", pattern) => Some(i64::from(matches_pattern(&self.id, pattern))),
             ("hal.executable.format", format) => Some(i64::from(self.loader(format).is_some())),
             ("hal.device" | "hal.dispatch", "concurrency") => i64::try_from(self.concurrency()).ok(),
-            ("hal.cpu", feature) => super::local::cpu_feature(feature).map(i64::from),
+            ("hal.cpu", feature) => super::local::has_feature(feature).map(i64::from),
             _ => None,
         }
     }

@@ -19,13 +19,12 @@
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use alloc::format;
 use alloc::sync::Arc;
-use core::any::Any;
 use core::fmt;
 use core::ptr::NonNull;
 
 use super::local::BindingPointer;
 use super::pool::Pool;
-use crate::{Error, Result};
+use crate::{Error, Result, vm};
 
 /// What [`Block::allocate`] asks the system allocator for; more is had by moving the start up.
 const BASE_ALIGNMENT: usize = 16;
@@ -91,7 +90,7 @@ enum Backing {
     Pool(Option<Block>, Arc<Pool>),
     /// Memory that somebody else owns, and lends as long as the owner lives.
     #[allow(dead_code, reason = "held so that the memory stays; never looked at")]
-    Owner(Arc<dyn Any + Send + Sync>),
+    Owner(Arc<dyn Send + Sync>),
 }
 
 /// A run of bytes that stays in place as long as it lives.
@@ -134,18 +133,23 @@ impl Storage {
         Storage { pointer, length, writable: false, backing: Backing::Owner(owner) }
     }
 
-    /// Lends the `length` bytes at `pointer`, and keeps their owner.
-    ///
-    /// # Safety
-    /// The bytes must stay in place and initialised while the owner lives. Where `writable` is true they may be
-    /// written through this pointer, and every other access to them must go through raw pointers or cells.
-    pub(super) unsafe fn from_raw(
-        pointer: NonNull<u8>,
+    /// Shares a range of a program's byte buffer, which is kept. It may be written where the source may, and `writable`
+    /// says so.
+    pub(super) fn from_vm_buffer(
+        source: &Arc<vm::Buffer>,
+        offset: usize,
         length: usize,
         writable: bool,
-        owner: Arc<dyn Any + Send + Sync>,
-    ) -> Storage {
-        Storage { pointer, length, writable, backing: Backing::Owner(owner) }
+    ) -> Result<Storage> {
+        let available = usize::try_from(source.length()).unwrap_or(usize::MAX);
+        if offset > available || length > available - offset {
+            return Err(out_of_range(offset, length, available));
+        }
+        // A byte buffer neither moves nor frees its bytes while it lives, and reaches them through raw pointers too.
+        let pointer = NonNull::new(source.as_ptr().wrapping_add(offset));
+        let pointer = pointer.ok_or_else(|| Error::internal("byte buffer at address zero"))?;
+        let writable = writable && source.is_mutable();
+        Ok(Storage { pointer, length, writable, backing: Backing::Owner(Arc::clone(source) as _) })
     }
 
     /// Number of bytes.

@@ -92,6 +92,16 @@ impl ExecutableLoader for TestLoader {
     }
 }
 
+#[derive(Debug)]
+#[repr(align(64))]
+struct Aligned<const N: usize>([u8; N]);
+
+impl<const N: usize> AsRef<[u8]> for Aligned<N> {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 fn device() -> Arc<Device> {
     let options = DeviceOptions { loaders: vec![Arc::new(TestLoader)], memory_limit: u64::MAX };
     DriverRegistry::default().create_device("local-sync://default", options).unwrap()
@@ -206,7 +216,7 @@ fn recording_checks_what_it_is_given() {
     let commands = command_buffer(&device, 1);
     let executable = executable(&device);
     let a = buffer(&device, &[0; 4]);
-    let constants = device.allocator().import(Arc::new([0u8; 16]), BufferParameters::DEVICE);
+    let constants = device.allocator().import(Arc::new(Aligned([0u8; 16])), BufferParameters::DEVICE).unwrap();
     let dispatch = |function: u64, constants: &[u32], bindings: Vec<BufferRef>, flags| {
         let workgroups = Workgroups::Count([1, 1, 1]);
         commands.dispatch(Arc::clone(&executable), function, workgroups, constants, bindings, flags).unwrap_err().code()
@@ -376,7 +386,7 @@ fn a_failed_fence_fails_what_waits_for_it() {
 #[test]
 fn files_are_read_and_written_within_their_rights() {
     let device = device();
-    let contents = device.allocator().import(Arc::new(*b"hello world!"), BufferParameters::DEVICE);
+    let contents = device.allocator().import(Arc::new(Aligned(*b"hello world!")), BufferParameters::DEVICE).unwrap();
     assert!(File::from_buffer(Arc::clone(&contents), MemoryAccess::READ | MemoryAccess::WRITE).is_err());
     let file = Arc::new(File::from_buffer(contents, MemoryAccess::READ).unwrap());
     let target = buffer(&device, &[0; 2]);
@@ -413,7 +423,7 @@ fn read_only_bindings_are_marked_for_kernels() {
     }
     let device = device();
     let code = Arc::new(Mask(vec![FunctionInfo { binding_count: 3, ..FunctionInfo::default() }], AtomicU64::new(0)));
-    let constants = device.allocator().import(Arc::new([0u8; 16]), BufferParameters::DEVICE);
+    let constants = device.allocator().import(Arc::new(Aligned([0u8; 16])), BufferParameters::DEVICE).unwrap();
     let a = buffer(&device, &[0; 4]);
     let commands = command_buffer(&device, 1);
     let executable = Arc::new(Executable::new(Arc::clone(&code) as Arc<dyn LocalExecutable>));

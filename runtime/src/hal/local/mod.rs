@@ -1,11 +1,17 @@
 //! Devices that run on the host's processors, and the executable loaders that they share.
 
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 
 mod driver;
 mod executable;
 pub(super) mod execution;
+#[allow(unsafe_code, reason = "calls kernels through the executable library ABI; see the module's documentation")]
+pub mod library;
+#[allow(unsafe_code, reason = "maps machine code into memory and runs its initialisers")]
+pub mod loaders;
+mod processor_features;
 mod sync;
 
 pub(super) use driver::default_drivers;
@@ -13,14 +19,10 @@ pub use executable::{
     BindingPointer, DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, LocalExecutable,
     MAXIMUM_BINDINGS, Worker,
 };
+pub(super) use processor_features::has_feature;
 
 /// Every loader of this build, in the order in which they are asked. The one list of them.
 #[must_use]
 pub fn default_loaders() -> Vec<Arc<dyn ExecutableLoader>> {
-    Vec::new()
-}
-
-/// Whether the host's processor has a feature, by the name that LLVM gives it; `None` for names that are not known.
-pub(super) fn cpu_feature(_name: &str) -> Option<bool> {
-    None
+    vec![Arc::new(loaders::EmbeddedElfLoader::default())]
 }
