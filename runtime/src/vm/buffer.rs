@@ -120,7 +120,11 @@ impl Buffer {
         let alignment = match alignment as usize {
             0 => MIN_ALIGNMENT,
             a if a.is_power_of_two() && a <= MAX_ALIGNMENT => a.max(MIN_ALIGNMENT),
-            a => return Err(Error::invalid_argument(alloc::format!("buffer alignment {a} is not a power of two up to 4096"))),
+            a => {
+                return Err(Error::invalid_argument(alloc::format!(
+                    "buffer alignment {a} is not a power of two up to 4096"
+                )));
+            }
         };
         let exhausted = || Error::resource_exhausted(alloc::format!("no memory for a buffer of {length} bytes"));
         let size = usize::try_from(length).map_err(|_| exhausted())?;
@@ -159,7 +163,12 @@ impl Buffer {
     /// # Safety
     /// `data` must be valid for reads of `length` bytes, and for writes where `mutable` is set, until `owner` is dropped.
     /// Nobody may hold a Rust reference to the memory while the buffer lives, unless it is shared and `mutable` is not set.
-    pub unsafe fn from_raw(data: NonNull<u8>, length: usize, mutable: bool, owner: Arc<dyn Send + Sync>) -> Arc<Buffer> {
+    pub unsafe fn from_raw(
+        data: NonNull<u8>,
+        length: usize,
+        mutable: bool,
+        owner: Arc<dyn Send + Sync>,
+    ) -> Arc<Buffer> {
         Arc::new(Buffer { data, length, mutable, storage: Storage::Foreign(owner) })
     }
 

@@ -163,7 +163,9 @@ impl List {
                 Some(_) => return Err(Error::invalid_argument(alloc::format!("list element {index} is no reference"))),
                 None => None,
             },
-            _ => return Err(Error::invalid_argument(alloc::format!("list of {} has no references", self.element_type))),
+            _ => {
+                return Err(Error::invalid_argument(alloc::format!("list of {} has no references", self.element_type)));
+            }
         };
         let found = found.ok_or_else(|| out_of_range(index, inner.elements.len()))?;
         check_ref(&found, expected)?;
@@ -181,7 +183,8 @@ impl List {
         if at >= length {
             return Err(out_of_range(index, length));
         }
-        let mismatch = || Error::invalid_argument(alloc::format!("a list of {} cannot hold the value", self.element_type));
+        let mismatch =
+            || Error::invalid_argument(alloc::format!("a list of {} cannot hold the value", self.element_type));
         // What is replaced may own a list that leads back here, so it is dropped after the lock.
         let mut replaced = Value::None;
         match (&mut inner.elements, value) {
