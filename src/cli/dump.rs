@@ -125,7 +125,7 @@ fn write_links(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
     if module.exports().len() > 0 {
         writeln!(f, "Exported Functions:")?;
         for (index, export) in module.exports().enumerate() {
-            let convention = module.function(export.function).map(|function| signature(function.convention()));
+            let convention = module.function(export.function).map(|function| signature(function.convention));
             writeln!(f, "  [{index:3}] {}{}", export.local_name, convention.unwrap_or_default())?;
             for (key, value) in module.function_attributes(export.function) {
                 writeln!(f, "        {key}: {value}")?;

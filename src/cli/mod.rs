@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod console;
 mod dump;
+mod loading;
 mod program;
 mod run;
 mod yieldable_test;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use incarnate_runtime::hal::format::TensorType;
 use incarnate_runtime::hal::{
-    Allocator, Buffer, BufferParameters, BufferView, Deadline, Device, ElementType, EncodingType, Fence, Semaphore,
+    Allocator, Buffer, BufferParameters, BufferView, Deadline, ElementType, EncodingType, Fence, Semaphore,
 };
 use incarnate_runtime::vm::{self, CallBuffer, Context, Invocation, Linkage, Ref, TypedRefObject, Value};
 use incarnate_runtime::{Error, Result, ResultExt};
@@ -221,7 +221,7 @@ impl Call {
         arguments.extend([Value::Ref(Ref::Null), Value::Ref(Ref::from(done.clone()))]);
         self.function.pack(arguments.into_iter(), &mut self.buffer)?;
         self.invocation.call(self.function.bound(), &mut self.buffer)?;
-        done.wait(Deadline::INFINITE)
+        done.wait(Deadline::NEVER)
     }
 
     /// Carries the results of the last call to the host.

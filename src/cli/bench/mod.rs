@@ -9,11 +9,13 @@ use std::io::Write;
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::Verdict;
-use super::arguments::{BenchArguments, ReportFormat};
+use super::arguments::{BenchArguments, CallArguments, ReportFormat};
 use super::console::Console;
 use super::program::{Function, Program};
 use super::run::{parse_inputs, verify};
 use crate::tooling::atomic_file::AtomicFile;
+use crate::tooling::spec::ValueKind;
+use crate::tooling::{HostValue, Primitive};
 use machine::Machine;
 pub(super) use measure::MinTime;
 use measure::{Settings, measure};
@@ -24,12 +26,9 @@ pub(super) fn bench(arguments: &BenchArguments, out: &mut Console) -> Result<Ver
     let call = &arguments.call;
     let program = Program::load(&call.module, &call.program)?;
     let functions = match &call.function {
-        Some(name) => vec![program.find(Some(name))?],
-        // Nothing can be passed to functions that nobody named.
-        None if call.input.is_empty() => {
-            program.functions()?.into_iter().filter(|function| function.arguments.is_empty()).collect()
-        }
-        None => vec![program.find(None)?],
+        Some(name) => vec![with_inputs(call, program.find(Some(name))?)?],
+        None if call.input.is_empty() => runnable(&program, arguments.batch_size)?,
+        None => vec![with_inputs(call, program.find(None)?)?],
     };
     if functions.is_empty() {
         return Err(Error::not_found("no exported function is without arguments: name one with --function="));
@@ -43,8 +42,8 @@ pub(super) fn bench(arguments: &BenchArguments, out: &mut Console) -> Result<Ver
     let machine = Machine::detect();
     let mut measurements = Vec::new();
     let mut verdict = Verdict::Success;
-    for function in functions {
-        let (measurement, outcome) = bench_function(arguments, &program, function, settings)?;
+    for (function, inputs) in functions {
+        let (measurement, outcome) = bench_function(arguments, &program, function, &inputs, settings)?;
         measurements.push(measurement);
         if verdict == Verdict::Success {
             verdict = outcome;
@@ -72,15 +71,35 @@ pub(super) fn bench(arguments: &BenchArguments, out: &mut Console) -> Result<Ver
     Ok(verdict)
 }
 
+fn with_inputs(arguments: &CallArguments, function: Function) -> Result<(Function, Vec<HostValue>)> {
+    let inputs = parse_inputs(arguments, &function)?;
+    Ok((function, inputs))
+}
+
+/// The functions that can be called although nobody said with what, and their arguments: those without any, and compiled
+/// benchmarks of dispatches, which take the number of times that they repeat their work.
+fn runnable(program: &Program, batch: u32) -> Result<Vec<(Function, Vec<HostValue>)>> {
+    let functions = program.functions()?.into_iter();
+    let with_arguments = functions.filter_map(|function| {
+        let repeats = function.benchmark.as_deref() == Some("dispatch") && function.arguments == [ValueKind::I32];
+        match repeats {
+            true => Some((function, vec![HostValue::Primitive(Primitive::I32(batch.cast_signed()))])),
+            false if function.arguments.is_empty() => Some((function, Vec::new())),
+            false => None,
+        }
+    });
+    Ok(with_arguments.collect())
+}
+
 /// Measures one function; uploading its arguments and verifying its results are not timed.
 fn bench_function(
     arguments: &BenchArguments,
     program: &Program,
     function: Function,
+    inputs: &[HostValue],
     settings: Settings,
 ) -> Result<(Measurement, Verdict)> {
-    let inputs = parse_inputs(&arguments.call, &function)?;
-    let mut call = program.prepare(&function, &inputs).map_err(|error| function.explain(error))?;
+    let mut call = program.prepare(&function, inputs).map_err(|error| function.explain(error))?;
     let samples = measure(settings, &mut || call.invoke()).map_err(|error| function.explain(error))?;
     let mut verdict = Verdict::Success;
     if !arguments.call.expected_output.is_empty() {

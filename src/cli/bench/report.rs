@@ -7,7 +7,7 @@ use super::measure::{Sample, Statistic};
 
 /// What time is shown in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum TimeUnit {
+pub(in crate::cli) enum TimeUnit {
     Ns,
     Us,
     Ms,
@@ -267,9 +267,9 @@ mod tests {
         assert_eq!(
             console(&[measurement(&[0.0001, 0.0003])], TimeUnit::Ms, false),
             "\
--------------------------------------------------------------------------------------------
-Benchmark                                 Time             CPU   Iterations UserCounters...
--------------------------------------------------------------------------------------------
+---------------------------------------------------------------------------------------------
+Benchmark                                   Time             CPU   Iterations UserCounters...
+---------------------------------------------------------------------------------------------
 BM_f/process_time/real_time             0.100 ms        0.050 ms         1000 items_per_second=10k/s
 BM_f/process_time/real_time             0.300 ms        0.150 ms         1000 items_per_second=3.33333k/s
 BM_f/process_time/real_time_mean        0.200 ms        0.100 ms            2 items_per_second=6.66667k/s
@@ -296,7 +296,7 @@ BM_f/process_time/real_time_cv          70.71 %         70.71 %             2 it
     #[test]
     fn texts_and_numbers_are_json() {
         assert_eq!(quoted("a\"b\\c\n\u{1}"), "\"a\\\"b\\\\c\\n\\u0001\"");
-        assert_eq!(number(1.5e-4), "1.5000000000000000e-04");
+        assert_eq!(number(0.75), "7.5000000000000000e-01");
         assert_eq!(number(f64::INFINITY), "null");
         assert_eq!(human_readable(0.0), "0");
         assert_eq!(human_readable(0.25), "250m");
