@@ -38,7 +38,7 @@ enum Storage {
     /// This buffer; the layout is that of the allocation.
     Owned(Layout, #[expect(dead_code, reason = "gives the bytes back when dropped")] Option<Charge>),
     /// A module's file.
-    Contents(#[expect(dead_code, reason = "keeps the bytes alive")] Arc<Contents>),
+    Contents(Arc<Contents>),
     /// Something else, kept alive as long as the buffer.
     Foreign(#[expect(dead_code, reason = "keeps the bytes alive")] Arc<dyn Send + Sync>),
 }
@@ -102,7 +102,9 @@ macro_rules! scalars {
 }
 scalars! {
     u8 as u8, AtomicU8;
+    i8 as u8, AtomicU8;
     u16 as u16, AtomicU16;
+    i16 as u16, AtomicU16;
     u32 as u32, AtomicU32;
     u64 as u64, AtomicU64;
 }
@@ -120,7 +122,11 @@ impl Buffer {
         let alignment = match alignment as usize {
             0 => MIN_ALIGNMENT,
             a if a.is_power_of_two() && a <= MAX_ALIGNMENT => a.max(MIN_ALIGNMENT),
-            a => return Err(Error::invalid_argument(alloc::format!("buffer alignment {a} is not a power of two up to 4096"))),
+            a => {
+                return Err(Error::invalid_argument(alloc::format!(
+                    "buffer alignment {a} is not a power of two up to 4096"
+                )));
+            }
         };
         let exhausted = || Error::resource_exhausted(alloc::format!("no memory for a buffer of {length} bytes"));
         let size = usize::try_from(length).map_err(|_| exhausted())?;
@@ -159,7 +165,12 @@ impl Buffer {
     /// # Safety
     /// `data` must be valid for reads of `length` bytes, and for writes where `mutable` is set, until `owner` is dropped.
     /// Nobody may hold a Rust reference to the memory while the buffer lives, unless it is shared and `mutable` is not set.
-    pub unsafe fn from_raw(data: NonNull<u8>, length: usize, mutable: bool, owner: Arc<dyn Send + Sync>) -> Arc<Buffer> {
+    pub unsafe fn from_raw(
+        data: NonNull<u8>,
+        length: usize,
+        mutable: bool,
+        owner: Arc<dyn Send + Sync>,
+    ) -> Arc<Buffer> {
         Arc::new(Buffer { data, length, mutable, storage: Storage::Foreign(owner) })
     }
 
