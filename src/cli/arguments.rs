@@ -183,10 +183,10 @@ pub(super) enum ReportFormat {
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct CheckArguments {
-    /// Module files.
+    /// Module files, each of which is tested by itself.
     #[arg(value_name = "FILE", required_unless_present = "module")]
     pub(super) files: Vec<PathBuf>,
-    /// A module file, as the other commands take it.
+    /// A module file that the others import from; without others, the last one is tested.
     #[arg(long, value_name = "FILE")]
     pub(super) module: Vec<PathBuf>,
     #[command(flatten)]

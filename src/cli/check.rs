@@ -1,7 +1,7 @@
 //! `incarnate check`: every exported function without arguments is a test.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use incarnate_runtime::{Error, Result, ResultExt};
 
@@ -23,9 +23,16 @@ struct Tally {
 pub(super) fn check(arguments: &CheckArguments, out: &mut Console) -> Result<Verdict> {
     let mut tally = Tally::default();
     let mut first_failure = None;
-    for file in arguments.files.iter().chain(&arguments.module) {
+    let programs: Vec<Vec<PathBuf>> = if arguments.files.is_empty() {
+        vec![arguments.module.clone()]
+    } else {
+        let program = |file: &PathBuf| arguments.module.iter().chain([file]).cloned().collect();
+        arguments.files.iter().map(program).collect()
+    };
+    for files in programs {
+        let Some(file) = files.last() else { continue };
         // A module that does not load fails as a test does, so that the others are still run.
-        if let Err(error) = check_file(file, arguments, &mut tally, &mut first_failure, out) {
+        if let Err(error) = check_program(&files, file, arguments, &mut tally, &mut first_failure, out) {
             tally.failed += 1;
             line(out, format_args!("FAIL {}: {error}", file.display()))?;
             first_failure.get_or_insert(format!("{}: {error}", file.display()));
@@ -43,14 +50,15 @@ fn line(out: &mut Console, text: std::fmt::Arguments<'_>) -> Result<()> {
     writeln!(out, "{text}").and_then(|()| out.flush()).context(|| "writing to standard output")
 }
 
-fn check_file(
+fn check_program(
+    files: &[PathBuf],
     file: &Path,
     arguments: &CheckArguments,
     tally: &mut Tally,
     first_failure: &mut Option<String>,
     out: &mut Console,
 ) -> Result<()> {
-    let program = Program::load_tests(file, &arguments.program)?;
+    let program = Program::load_tests(files, &arguments.program)?;
     let tests: Vec<Function> = program.functions()?.into_iter().filter(|function| function.arguments.is_empty()).collect();
     if tests.is_empty() {
         return Err(Error::not_found("no exported function is without arguments"));
@@ -59,7 +67,7 @@ fn check_file(
         let outcome = program.prepare(&test, &[]).and_then(|mut call| call.invoke());
         let verdict = match (outcome, test.name.starts_with(MUST_FAIL)) {
             (Ok(()), false) | (Err(_), true) => Ok(()),
-            (Ok(()), true) => Err(format!("it succeeded, though the name says that it must fail")),
+            (Ok(()), true) => Err("it succeeded, though its name says that it must fail".to_owned()),
             (Err(error), false) => Err(error.to_string()),
         };
         let name = format!("{} @{}", file.display(), test.name);

@@ -201,3 +201,5 @@ fn write_functions(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
     }
     Ok(())
 }
+
+fn disassembly(_: &Module, _: Option<&str>) -> Result<String> { Ok(String::new()) }

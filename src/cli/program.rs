@@ -1,6 +1,6 @@
 //! Programs: modules loaded and linked, functions found, values carried between the host and the device.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use incarnate_runtime::hal::format::TensorType;
@@ -68,13 +68,13 @@ impl Program {
         Ok(Program::new(loading::load(files, arguments, &[])?))
     }
 
-    /// Loads a module of tests, with the native modules that only tests import.
+    /// Loads modules of which the last has tests, with the native modules that only tests import.
     ///
     /// # Errors
     /// As [`Program::load`].
-    pub(super) fn load_tests(file: &Path, arguments: &ProgramArguments) -> Result<Program> {
+    pub(super) fn load_tests(files: &[PathBuf], arguments: &ProgramArguments) -> Result<Program> {
         let tests: Arc<dyn vm::Module> = Arc::new(super::yieldable_test::module());
-        Ok(Program::new(loading::load(&[file.to_owned()], arguments, &[tests])?))
+        Ok(Program::new(loading::load(files, arguments, &[tests])?))
     }
 
     fn new(loaded: Loaded) -> Program {
