@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use incarnate_runtime::bytecode::{Contents, VerifiedModule};
 use incarnate_runtime::hal::Device;
-use incarnate_runtime::vm::{BytecodeModule, Context, Limits, Module, Program};
-use incarnate_runtime::{Error, Result, ResultExt};
+use incarnate_runtime::vm::{BytecodeModule, Context, Limits, Linkage, Module, Program};
+use incarnate_runtime::{Result, ResultExt};
 
 use super::arguments::ProgramArguments;
 
@@ -25,9 +25,9 @@ pub(super) fn load(files: &[PathBuf], arguments: &ProgramArguments, offered: &[A
     let mut modules: Vec<Arc<dyn Module>> = Vec::new();
     for file in files {
         let module = read_module(file).context(|| format!("loading '{}'", file.display()))?;
-        for dependency in (0..).map_while(|index| module.dependency(index)) {
-            let provided = modules.iter().any(|other| other.name() == dependency.name);
-            let offer = offered.iter().find(|other| other.name() == dependency.name);
+        for name in needed(&*module) {
+            let provided = modules.iter().any(|other| other.name() == name);
+            let offer = offered.iter().find(|other| other.name() == name);
             if let (false, Some(offer)) = (provided, offer) {
                 modules.push(offer.clone());
             }
@@ -37,6 +37,20 @@ pub(super) fn load(files: &[PathBuf], arguments: &ProgramArguments, offered: &[A
     let limits = if arguments.untrusted { Limits::portable() } else { Limits::default() };
     let context = Context::new(Program::link(modules)?, limits)?;
     Ok(Loaded { context, device: None })
+}
+
+/// Names of the modules that a module imports from, each once. Assembled modules do not declare their dependencies.
+fn needed(module: &dyn Module) -> Vec<&str> {
+    let declared = (0..).map_while(|index| module.dependency(index)).map(|dependency| dependency.name);
+    let imports = (0..).map_while(|index| module.function(Linkage::Import, index));
+    let imported = imports.filter_map(|import| import.name.split_once('.')).map(|(name, _)| name);
+    let mut names: Vec<&str> = Vec::new();
+    for name in declared.chain(imported) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
 }
 
 fn read_module(file: &Path) -> Result<Arc<BytecodeModule>> {
