@@ -10,8 +10,10 @@
 //!
 //! Everything is little-endian.
 
+use alloc::format;
 use alloc::sync::Arc;
-use alloc::{format, vec::Vec};
+#[cfg(test)]
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::contents::{Contents, SEGMENT_ALIGNMENT};
@@ -129,6 +131,7 @@ fn zip_header_length(archive: &[u8]) -> Result<usize> {
 
 /// Frames a finished FlatBuffer (with size prefix) and external constants into a plain file; `external` are the constants
 /// with their offsets, relative to the first multiple of [`SEGMENT_ALIGNMENT`] behind the FlatBuffer and ascending.
+#[cfg(test)]
 #[must_use]
 pub(crate) fn frame(size_prefixed_flatbuffer: &[u8], external: &[(usize, &[u8])]) -> Vec<u8> {
     let mut file = size_prefixed_flatbuffer.to_vec();

@@ -103,6 +103,22 @@ impl<'a> CallingConvention<'a> {
         self.results.bytes().filter_map(ConventionItem::from_letter)
     }
 
+    /// Numbers of 32-bit and of reference registers that the arguments take in the callee's frame: they fill either file
+    /// from register 0 on, 64-bit values at even registers. Spans do not count: only imports have them.
+    #[must_use]
+    pub fn argument_registers(self) -> (usize, usize) {
+        let (mut values, mut refs) = (0usize, 0);
+        for item in self.arguments() {
+            match item {
+                ConventionItem::I32 | ConventionItem::F32 => values += 1,
+                ConventionItem::I64 | ConventionItem::F64 => values = values.next_multiple_of(2) + 2,
+                ConventionItem::Ref => refs += 1,
+                ConventionItem::SpanStart | ConventionItem::SpanEnd => {}
+            }
+        }
+        (values, refs)
+    }
+
     /// Whether an argument is a span.
     #[must_use]
     pub fn is_variadic(self) -> bool {
@@ -167,6 +183,7 @@ mod tests {
                 Err(_) => assert_eq!(text, "0rC"),
             }
         }
+        assert_eq!(CallingConvention::parse("0iIriF_I").unwrap().argument_registers(), (8, 1));
         let convention = CallingConvention::parse("0iCrID_F").unwrap();
         assert!(convention.is_variadic());
         assert_eq!(convention.arguments().count(), 5);

@@ -238,7 +238,8 @@ impl<'a> Builder<'a> {
             let mut row = function_row(index, descriptor, bytecode.len())?;
             total = total.saturating_add(row.bytecode.len());
             row.bytecode = bytecode_start + row.bytecode.start..bytecode_start + row.bytecode.end;
-            row.convention = self.function_convention(index, signature.calling_convention())?;
+            let convention = self.function_convention(index, signature.calling_convention(), &mut row)?;
+            row.convention = convention;
             row.attributes = self.attributes(signature.attributes())?;
             functions.push(row);
         }
@@ -251,7 +252,14 @@ impl<'a> Builder<'a> {
         Ok(functions)
     }
 
-    fn function_convention(&mut self, index: usize, text: Option<&str>) -> Result<Option<ConventionRow>> {
+    /// Parses a function's calling convention, and sees to it that the frame holds the arguments: the registers of those that
+    /// a function never uses need not be in its descriptor.
+    fn function_convention(
+        &mut self,
+        index: usize,
+        text: Option<&str>,
+        row: &mut FunctionRow,
+    ) -> Result<Option<ConventionRow>> {
         let Some(text) = text else { return Ok(None) };
         let convention =
             CallingConvention::parse(text).map_err(|error| error.context(format!("signatures[{index}]")))?;
@@ -260,6 +268,10 @@ impl<'a> Builder<'a> {
                 "signatures[{index}] has a span, which only imports may have: `{text}`"
             )));
         }
+        let (i32_count, ref_count) = convention.argument_registers();
+        row.i32_register_count = row.i32_register_count.max(i32_count.try_into().unwrap_or(u16::MAX));
+        row.ref_register_count = row.ref_register_count.max(ref_count.try_into().unwrap_or(u16::MAX));
+        check_register_counts(index, row.i32_register_count, row.ref_register_count)?;
         self.convention(text, convention).map(Some)
     }
 
@@ -313,12 +325,7 @@ fn function_row(index: usize, descriptor: &schema::FunctionDescriptor, bytecode_
         return Err(Error::invalid_argument(format!("functions[{index}] has no block")));
     }
     let (i32_count, ref_count) = (descriptor.i32_register_count(), descriptor.ref_register_count());
-    if i32_count > I32_REGISTER_LIMIT || ref_count > REF_REGISTER_LIMIT {
-        return Err(Error::out_of_range(format!(
-            "functions[{index}] has {i32_count} 32-bit and {ref_count} reference registers; the limits are \
-             {I32_REGISTER_LIMIT} and {REF_REGISTER_LIMIT}"
-        )));
-    }
+    check_register_counts(index, i32_count, ref_count)?;
     Ok(FunctionRow {
         bytecode: range,
         requirements: requirements_of(descriptor.requirements(), "a function")
@@ -329,4 +336,14 @@ fn function_row(index: usize, descriptor: &schema::FunctionDescriptor, bytecode_
         convention: None,
         attributes: 0..0,
     })
+}
+
+fn check_register_counts(index: usize, i32_count: u16, ref_count: u16) -> Result<()> {
+    if i32_count > I32_REGISTER_LIMIT || ref_count > REF_REGISTER_LIMIT {
+        return Err(Error::out_of_range(format!(
+            "functions[{index}] has {i32_count} 32-bit and {ref_count} reference registers; the limits are \
+             {I32_REGISTER_LIMIT} and {REF_REGISTER_LIMIT}"
+        )));
+    }
+    Ok(())
 }

@@ -170,9 +170,9 @@ pub struct Export<'a> {
 pub struct FunctionView<'a> {
     /// Ordinal of the function.
     pub ordinal: u32,
-    /// Number of 32-bit registers of a frame.
+    /// Number of 32-bit registers of a frame; enough for the arguments, even if the file says less.
     pub i32_register_count: u16,
-    /// Number of reference registers of a frame.
+    /// Number of reference registers of a frame; enough for the arguments, too.
     pub ref_register_count: u16,
     /// Number of blocks.
     pub block_count: u16,

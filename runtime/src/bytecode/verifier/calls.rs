@@ -62,8 +62,12 @@ impl FunctionVerifier<'_, '_> {
         while let Some(&letter) = rest.as_bytes().first() {
             let Some(size) = sizes.next() else { return Err(wrong_segments(letters, "there are fewer")) };
             if letter != b'C' {
-                if size != SEGMENT_NOT_VARIADIC {
-                    return Err(wrong_segments(letters, "an argument that is no span has another one than 0xFFFF"));
+                // Compilers write 0xFFFF, and assembly text may say 1.
+                if size != SEGMENT_NOT_VARIADIC && size != 1 {
+                    return Err(wrong_segments(
+                        letters,
+                        "an argument that is no span has another one than 1 or 0xFFFF",
+                    ));
                 }
                 self.next_value(letters, letter, &mut operands)?;
                 rest = &rest[1..];

@@ -14,7 +14,6 @@ use alloc::string::String;
 
 use blocks::Blocks;
 
-use super::calling_convention::{CallingConvention, ConventionItem};
 use super::instruction::{Body, Instruction};
 use super::isa::{Effects, Opcode, OpcodeSet};
 use super::module::{FunctionView, Module, Requirements};
@@ -71,7 +70,6 @@ struct FunctionVerifier<'m, 'b> {
 impl FunctionVerifier<'_, '_> {
     /// Verifies the function; on an error `offset` is where.
     fn verify(&mut self, offset: &mut u32) -> Result<()> {
-        self.arguments()?;
         self.blocks.clear();
         let bytecode = self.function.bytecode;
         while (*offset as usize) < bytecode.len() {
@@ -136,34 +134,6 @@ impl FunctionVerifier<'_, '_> {
             "instruction of set {set:?} in a function that does not require {needed:?}"
         )))
     }
-
-    /// Checks that the frame holds the function's arguments.
-    fn arguments(&self) -> Result<()> {
-        let (values, refs) = argument_registers(self.function.convention);
-        let (i32_count, ref_count) = (self.function.i32_register_count, self.function.ref_register_count);
-        if values > usize::from(i32_count) || refs > usize::from(ref_count) {
-            return Err(Error::invalid_argument(format!(
-                "the arguments take {values} 32-bit and {refs} reference registers, and the function has {i32_count} and \
-                 {ref_count}"
-            )));
-        }
-        Ok(())
-    }
-}
-
-/// Numbers of 32-bit and of reference registers that arguments take: they fill either file from 0 on, 64-bit values at even
-/// registers.
-fn argument_registers(convention: CallingConvention<'_>) -> (usize, usize) {
-    let (mut values, mut refs) = (0usize, 0);
-    for item in convention.arguments() {
-        match item {
-            ConventionItem::I32 | ConventionItem::F32 => values += 1,
-            ConventionItem::I64 | ConventionItem::F64 => values = values.next_multiple_of(2) + 2,
-            ConventionItem::Ref => refs += 1,
-            ConventionItem::SpanStart | ConventionItem::SpanEnd => {}
-        }
-    }
-    (values, refs)
 }
 
 #[cold]
