@@ -101,11 +101,14 @@ unsafe extern "C" fn query(version: u32, environment: *const Environment) -> *co
     if version == VERSION_0_6 { CURRENT.get() } else { ptr::null() }
 }
 
+/// Count, size, concurrency, processor and local memory of one call.
+type State = ([u32; 3], [u32; 3], u8, u32, u32);
+
 /// What the recording kernel was called with.
 #[derive(Debug, Default)]
 struct Record {
     ids: Vec<[u32; 3]>,
-    states: Vec<([u32; 3], [u32; 3], u8, u32, u32)>,
+    states: Vec<State>,
 }
 
 /// Writes its workgroup id to the record that its binding is; fails at the workgroup that its constant names.
@@ -189,7 +192,7 @@ fn ranges_beyond_the_grid_are_errors() {
         ([3, 2, 4], 23..25, None),
         ([0, 2, 4], 0..1, None),
         ([3, 2, 0x1_0000], 0..1, None),
-        ([3, 2, 4], 30..20, Some(0)),
+        ([3, 2, 4], core::ops::Range { start: 30, end: 20 }, Some(0)),
         ([0, 0, 0], 0..0, Some(0)),
         (huge, u64::MAX - 1..u64::MAX, Some(1)),
         (huge, u64::from(u32::MAX) * 2 + 1..u64::from(u32::MAX) * 2 + 3, Some(2)),
@@ -264,7 +267,8 @@ fn damaged_libraries_are_refused() {
         let result = Parts::new(record).load_damaged(&[], Arc::new(NoImports), damage);
         assert_eq!(result.unwrap_err().code(), code, "case {index}");
     }
-    let cases: [(StatusCode, fn(&mut Parts)); 5] = [
+    type PartsDamage = fn(&mut Parts);
+    let cases: [(StatusCode, PartsDamage); 5] = [
         (StatusCode::Incompatible, |parts| parts.header.features = 1),
         (StatusCode::Incompatible, |parts| parts.header.sanitizer = 1),
         (StatusCode::OutOfRange, |parts| parts.attributes[0].binding_count = MAX_BINDING_COUNT + 1),
