@@ -15,7 +15,7 @@ def cases():
         then_good("load_past_end", "load", ["4"], "OUT_OF_RANGE", ["3"], ["4"]),
         then_good("load_before_start", "load", ["-1"], "OUT_OF_RANGE", ["0"], ["1"]),
         then_good("list_past_end", "list_element", ["4", "4"], "OUT_OF_RANGE", ["4", "3"], ["7"]),
-        then_good("endless_recursion", "recurse", ["1000000"], "RESOURCE_EXHAUSTED", ["50"], ["50"]),
+        then_good("endless_recursion", "recurse", ["1000000"], "RESOURCE_EXHAUSTED", ["50"], ["75"]),
         fixture.Case("store_to_constant").fails("store_to_constant", ["0"], "PERMISSION_DENIED"),
         fixture.Case("load_null").fails("load_null", ["0"], "INVALID_ARGUMENT"),
     ]
