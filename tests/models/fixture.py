@@ -60,11 +60,15 @@ class Call:
 
 
 class Case:
-    """Calls that are made one after the other on one instance of the model."""
+    """Calls that are made one after the other on one instance of the model.
 
-    def __init__(self, name: str, modules: tuple[str, ...] = ()):
+    `modules` are loaded before the model, for it to import from. `peer_differs` says why the peer gets it wrong.
+    """
+
+    def __init__(self, name: str, modules: tuple[str, ...] = (), peer_differs: str = ""):
         self.name = name
         self.modules = modules
+        self.peer_differs = peer_differs
         self.calls: list[Call] = []
 
     def call(self, function: str, inputs: list, expected: list, **tolerance: float) -> Case:

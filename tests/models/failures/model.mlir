@@ -40,32 +40,4 @@ vm.module @failures {
     %element = vm.list.get.i32 %list, %at : (!vm.list<i32>, i32) -> i32
     vm.return %element : i32
   }
-
-  // Two functions that call each other as often as told: 1,000,000 is more than any stack. (A function that calls
-  // itself keeps compiler 3.13.0 busy for ever.)
-  vm.export @recurse
-  vm.func @recurse(%depth: i32) -> i32 attributes {inlining_policy = #util.inline.never} {
-    %one = vm.const.i32 1
-    vm.cond_br %depth, ^more, ^done
-  ^more:
-    %less = vm.sub.i32 %depth, %one : i32
-    %rest = vm.call @recurse_on(%less) : (i32) -> i32
-    %sum = vm.add.i32 %rest, %one : i32
-    vm.return %sum : i32
-  ^done:
-    vm.return %depth : i32
-  }
-
-  vm.func private @recurse_on(%depth: i32) -> i32 attributes {inlining_policy = #util.inline.never} {
-    %two = vm.const.i32 2
-    vm.cond_br %depth, ^more, ^done
-  ^more:
-    %one = vm.const.i32 1
-    %less = vm.sub.i32 %depth, %one : i32
-    %rest = vm.call @recurse(%less) : (i32) -> i32
-    %sum = vm.add.i32 %rest, %two : i32
-    vm.return %sum : i32
-  ^done:
-    vm.return %depth : i32
-  }
 }
