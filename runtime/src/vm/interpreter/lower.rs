@@ -24,8 +24,15 @@ pub(super) fn lower(module: &VerifiedModule, types: &[ValueType], function: u32)
     for instruction in module.instructions(function) {
         lowering.instruction(&instruction)?;
     }
-    let words = usize::from(view.i32_register_count).div_ceil(2);
-    lowering.finish(entry(view.convention), words, view.ref_register_count.into())
+    let entry = entry(view.convention);
+    let (mut words, mut refs) = (usize::from(view.i32_register_count).div_ceil(2), usize::from(view.ref_register_count));
+    for argument in &entry {
+        match argument.transfer {
+            Transfer::RefMove => refs = refs.max(usize::from(argument.target) + 1),
+            _ => words = words.max(usize::from(argument.target) / 2 + 1),
+        }
+    }
+    lowering.finish(entry, words, refs)
 }
 
 #[cold]
