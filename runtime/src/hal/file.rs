@@ -3,9 +3,10 @@
 use alloc::format;
 use alloc::sync::Arc;
 
-use super::buffer::Buffer;
-use super::memory::MemoryAccess;
-use crate::{Error, Result, ref_object};
+use super::buffer::{Buffer, resolve_range};
+use super::memory::{BufferUsage, MemoryAccess, MemoryType};
+use super::storage::Storage;
+use crate::{Error, Result, ref_object, vm};
 
 /// A file (`!hal.file`) in memory of the host.
 #[derive(Debug)]
@@ -26,6 +27,20 @@ impl File {
             contents.check_writable()?;
         }
         Ok(File { contents, access })
+    }
+
+    /// A file whose contents are a range of a program's byte buffer.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE where the range leaves the buffer; PERMISSION_DENIED where write access to a read-only buffer is asked
+    /// for.
+    pub fn from_vm_buffer(source: &Arc<vm::Buffer>, offset: u64, length: u64, access: MemoryAccess) -> Result<File> {
+        let available = usize::try_from(source.length()).unwrap_or(usize::MAX);
+        let (offset, length) = resolve_range(available, offset, length)?;
+        let storage = Storage::from_vm_buffer(source, offset, length, access.contains(MemoryAccess::WRITE))?;
+        // No kernel sees the contents, so that their alignment does not matter.
+        let contents = Buffer::new(storage, MemoryType::HOST_LOCAL, BufferUsage::TRANSFER);
+        File::from_buffer(Arc::new(contents), access)
     }
 
     /// Number of bytes.

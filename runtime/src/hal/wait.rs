@@ -39,6 +39,38 @@ impl Deadline {
     }
 }
 
+impl Deadline {
+    /// The earlier of the two.
+    #[must_use]
+    pub fn earlier(self, other: Deadline) -> Deadline {
+        match (self.0, other.0) {
+            (Limit::Immediate, _) | (_, Limit::Never) => self,
+            (_, Limit::Immediate) | (Limit::Never, _) => other,
+            (Limit::At(a), Limit::At(b)) => Deadline(Limit::At(a.min(b))),
+        }
+    }
+
+    /// When it passes; `None` where it never does.
+    #[must_use]
+    pub fn instant(self) -> Option<Instant> {
+        match self.0 {
+            Limit::Immediate => Some(Instant::now()),
+            Limit::At(instant) => Some(instant),
+            Limit::Never => None,
+        }
+    }
+
+    /// True where it has passed.
+    #[must_use]
+    pub fn has_passed(self) -> bool {
+        match self.0 {
+            Limit::Immediate => true,
+            Limit::At(instant) => Instant::now() >= instant,
+            Limit::Never => false,
+        }
+    }
+}
+
 /// Counts the timepoints that a wait is for, and keeps its first failure. A failure ends the wait at once.
 #[derive(Debug)]
 pub(super) struct Countdown {
