@@ -233,7 +233,19 @@ mod tests {
     fn flags_take_their_values_either_way() {
         for arguments in [
             &["run", "--module=a.vmfb", "--module=b.vmfb", "--function=f", "--input=-5", "--expected_output=4xf32=1"][..],
-            &["run", "--module", "a.vmfb", "--module", "b.vmfb", "--function", "f", "--input", "-5", "--expected_output", "4xf32=1"],
+            &[
+                "run",
+                "--module",
+                "a.vmfb",
+                "--module",
+                "b.vmfb",
+                "--function",
+                "f",
+                "--input",
+                "-5",
+                "--expected_output",
+                "4xf32=1",
+            ],
         ] {
             let Command::Run(run) = parse(arguments).unwrap().command else { unreachable!("run") };
             assert_eq!(run.call.module, [PathBuf::from("a.vmfb"), PathBuf::from("b.vmfb")]);

@@ -59,7 +59,8 @@ fn check_program(
     out: &mut Console,
 ) -> Result<()> {
     let program = Program::load_tests(files, &arguments.program)?;
-    let tests: Vec<Function> = program.functions()?.into_iter().filter(|function| function.arguments.is_empty()).collect();
+    let tests: Vec<Function> =
+        program.functions()?.into_iter().filter(|function| function.arguments.is_empty()).collect();
     if tests.is_empty() {
         return Err(Error::not_found("no exported function is without arguments"));
     }

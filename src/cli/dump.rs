@@ -4,7 +4,9 @@ use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 
-use incarnate_runtime::bytecode::{Archive, CallingConvention, Contents, ConventionItem, Module, Requirements};
+use incarnate_runtime::bytecode::{
+    Archive, CallingConvention, Contents, ConventionItem, Module, Requirements, disassemble, disassemble_function,
+};
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::Verdict;
@@ -27,10 +29,28 @@ pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdi
         write!(out, "{}", Metadata(&module)).context(|| "printing metadata")?;
     }
     if arguments.function.is_some() || arguments.output != DumpOutput::Metadata {
-        let text = disassembly(&module, arguments.function.as_deref())?;
+        let text = match &arguments.function {
+            Some(name) => function_text(&module, name)?,
+            None => disassemble(&module),
+        };
         out.write_all(text.as_bytes()).context(|| "printing the disassembly")?;
     }
     Ok(Verdict::Success)
+}
+
+/// The disassembly of the function that is exported under a name, that had it in the compiler, or that has an ordinal.
+fn function_text(module: &Module, name: &str) -> Result<String> {
+    let exported = module.exports().find(|export| export.local_name == name).map(|export| export.function);
+    let named = || (0..module.function_count()).find(|ordinal| module.function_debug_name(*ordinal) == Some(name));
+    let ordinal = exported.or_else(named).or_else(|| name.parse().ok());
+    ordinal.and_then(|ordinal| disassemble_function(module, ordinal)).ok_or_else(|| {
+        let exports: Vec<&str> = module.exports().map(|export| export.local_name).collect();
+        Error::not_found(format!(
+            "no function '{name}': the module has {} functions and exports {}",
+            module.function_count(),
+            exports.join(", ")
+        ))
+    })
 }
 
 /// The tables of a module as text.
@@ -201,5 +221,3 @@ fn write_functions(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
     }
     Ok(())
 }
-
-fn disassembly(_: &Module, _: Option<&str>) -> Result<String> { Ok(String::new()) }

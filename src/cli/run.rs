@@ -8,10 +8,10 @@ use super::Verdict;
 use super::arguments::{CallArguments, RunArguments};
 use super::console::Console;
 use super::program::{Function, Program};
+use crate::tooling::HostValue;
 use crate::tooling::expected::{compare_results, report};
 use crate::tooling::output::{print_results, write_results};
 use crate::tooling::spec::{SpecValue, parse_specs};
-use crate::tooling::HostValue;
 
 pub(super) fn run(arguments: &RunArguments, out: &mut Console) -> Result<Verdict> {
     let program = Program::load(&arguments.call.module, &arguments.call.program)?;

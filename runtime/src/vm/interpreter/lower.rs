@@ -25,7 +25,8 @@ pub(super) fn lower(module: &VerifiedModule, types: &[ValueType], function: u32)
         lowering.instruction(&instruction)?;
     }
     let entry = entry(view.convention);
-    let (mut words, mut refs) = (usize::from(view.i32_register_count).div_ceil(2), usize::from(view.ref_register_count));
+    let (mut words, mut refs) =
+        (usize::from(view.i32_register_count).div_ceil(2), usize::from(view.ref_register_count));
     for argument in &entry {
         match argument.transfer {
             Transfer::RefMove => refs = refs.max(usize::from(argument.target) + 1),
