@@ -52,7 +52,9 @@ fn compare_values(equality: Equality, expected: &HostValue, actual: &HostValue) 
     match (expected, actual) {
         // The peer takes `(null)` for `(ignored)`, and scripts rely on it.
         (HostValue::Null, _) => Ok(None),
-        (HostValue::Primitive(expected), HostValue::Primitive(actual)) => Ok(compare_primitives(*expected, *actual)),
+        (HostValue::Primitive(expected), HostValue::Primitive(actual)) => {
+            compare_primitives(equality, *expected, *actual)
+        }
         (HostValue::Tensor(expected), HostValue::Tensor(actual)) => compare_tensors(equality, expected, actual),
         (HostValue::Storage(expected), HostValue::Storage(actual)) => {
             let as_bytes = |array: &HostTensor| HostTensor {
@@ -87,18 +89,27 @@ fn type_name(value: &HostValue) -> &'static str {
     }
 }
 
-/// Numbers are compared by value, except that NaN equals NaN.
-fn compare_primitives(expected: Primitive, actual: Primitive) -> Option<Difference> {
-    let nan = |value: Primitive| match value {
-        Primitive::F32(value) => value.is_nan(),
-        Primitive::F64(value) => value.is_nan(),
-        Primitive::I32(_) | Primitive::I64(_) => false,
+/// Numbers are compared as elements of their type are; the peer cannot compare them.
+fn compare_primitives(equality: Equality, expected: Primitive, actual: Primitive) -> Result<Option<Difference>> {
+    let same = match (expected, actual) {
+        (Primitive::F32(expected), Primitive::F32(actual)) => {
+            let (expected, actual) = (expected.to_le_bytes(), actual.to_le_bytes());
+            compare_elements(equality, ElementType::FLOAT_32, &expected, &actual)?.is_none()
+        }
+        (Primitive::F64(expected), Primitive::F64(actual)) => {
+            let (expected, actual) = (expected.to_le_bytes(), actual.to_le_bytes());
+            compare_elements(equality, ElementType::FLOAT_64, &expected, &actual)?.is_none()
+        }
+        _ => expected == actual,
     };
-    if expected == actual || nan(expected) && nan(actual) {
-        return None;
-    }
-    let summary = format!("values differ; expected {expected} but got {actual}");
-    Some(Difference { summary, details: String::new() })
+    // All digits: those that are usually printed may be the same.
+    let text = |value: Primitive| match value {
+        Primitive::F32(value) => format!("f32={value:?}"),
+        Primitive::F64(value) => format!("f64={value:?}"),
+        other => other.to_string(),
+    };
+    let summary = || format!("values differ; expected {} but got {}", text(expected), text(actual));
+    Ok((!same).then(|| Difference { summary: summary(), details: String::new() }))
 }
 
 fn compare_tensors(equality: Equality, expected: &HostTensor, actual: &HostTensor) -> Result<Option<Difference>> {
@@ -191,6 +202,11 @@ mod tests {
     fn numbers_are_compared_by_value() {
         assert_eq!(compare("i", "5", "5"), SUCCESS);
         assert_eq!(compare("f", "nan", "nan"), SUCCESS);
+        assert_eq!(compare("f", "1.00001", "1"), SUCCESS);
+        assert_eq!(
+            compare("F", "1.001", "1"),
+            "[FAILED] result[0]: values differ; expected f64=1.001 but got f64=1.0\n"
+        );
         assert_eq!(compare("i", "5", "6"), "[FAILED] result[0]: values differ; expected i32=5 but got i32=6\n");
         assert_eq!(compare("i", "(ignored)", "6"), SUCCESS);
         assert_eq!(
