@@ -12,8 +12,8 @@ use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::arguments::ProgramArguments;
 use super::loading::{self, Loaded};
-use crate::tooling::spec::ValueKind;
-use crate::tooling::{HostTensor, HostValue, Primitive};
+use crate::tooling::spec::Slot;
+use crate::tooling::{HostTensor, HostValue, Primitive, declaration};
 
 /// Attribute of a function: the types of its arguments and results as the model has them.
 const DECLARATION: &str = "iree.abi.declaration";
@@ -39,9 +39,9 @@ pub(super) struct Function {
     /// Name, without the module's.
     pub(super) name: String,
     /// What the caller passes; fences that the command line adds do not count.
-    pub(super) arguments: Vec<ValueKind>,
+    pub(super) arguments: Vec<Slot>,
     /// What it returns.
-    pub(super) results: Vec<ValueKind>,
+    pub(super) results: Vec<Slot>,
     declaration: Option<String>,
     /// The value of `iree.benchmark`, by which compiled benchmarks say how they are to be run.
     pub(super) benchmark: Option<String>,
@@ -101,7 +101,9 @@ impl Program {
         let module = function.module();
         let convention = module.function(Linkage::Export, export).map(|info| info.convention()).transpose()?;
         let convention = convention.unwrap_or_default();
-        let mut arguments = ValueKind::parse_all(convention.argument_letters())?;
+        let (declared_arguments, declared_results) =
+            function.attribute(DECLARATION).map(declaration::parse).unwrap_or_default();
+        let mut arguments = Slot::parse_all(convention.argument_letters(), declared_arguments)?;
         let fences = function.attribute(MODEL) == Some(COARSE_FENCES);
         if fences {
             let own = arguments.len().checked_sub(FENCE_ARGUMENTS).ok_or_else(|| {
@@ -112,7 +114,7 @@ impl Program {
         Ok(Function {
             name: function.name().to_owned(),
             arguments,
-            results: ValueKind::parse_all(convention.result_letters())?,
+            results: Slot::parse_all(convention.result_letters(), declared_results)?,
             declaration: function.attribute(DECLARATION).map(str::to_owned),
             benchmark: function.attribute("iree.benchmark").map(str::to_owned),
             fences,

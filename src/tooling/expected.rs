@@ -155,11 +155,11 @@ pub(crate) fn report(out: &mut dyn Write, differences: &[Difference]) -> Result<
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use super::super::spec::{ValueKind, parse_specs};
+    use super::super::spec::{Slot, parse_specs};
     use super::*;
 
     fn compare(kind: &str, expected: &str, actual: &str) -> String {
-        let parse = |text: &str| parse_specs(&ValueKind::parse_all(kind).unwrap(), &[text.to_owned()]).unwrap();
+        let parse = |text: &str| parse_specs(&Slot::parse_all(kind, Vec::new()).unwrap(), &[text.to_owned()]).unwrap();
         let SpecValue::Value(actual) = parse(actual).remove(0) else { unreachable!("a value") };
         let differences = compare_results(Equality::default(), &parse(expected), &[actual]).unwrap();
         let mut out = Vec::new();

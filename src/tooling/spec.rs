@@ -10,6 +10,7 @@ use incarnate_runtime::hal::ElementType;
 use incarnate_runtime::hal::format::{TensorType, parse_elements, parse_float, parse_integer, parse_single};
 use incarnate_runtime::{Error, Result, ResultExt};
 
+use super::declaration::DeclaredTensor;
 use super::{HostTensor, HostValue, Primitive, npy};
 
 /// What a function takes or gives at one place, by its letter in a calling convention.
@@ -36,7 +37,7 @@ impl ValueKind {
     ///
     /// # Errors
     /// UNIMPLEMENTED for spans: functions that programs export have none.
-    pub(crate) fn parse_all(fragment: &str) -> Result<Vec<ValueKind>> {
+    fn parse_all(fragment: &str) -> Result<Vec<ValueKind>> {
         let letters = fragment.chars().filter(|letter| *letter != 'v');
         letters
             .map(|letter| {
@@ -49,6 +50,27 @@ impl ValueKind {
 
     fn element(self) -> Option<ElementType> {
         Self::TABLE.iter().find(|row| row.0 == self).and_then(|row| row.2)
+    }
+}
+
+/// A place for a value: an argument or a result of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    /// What the function takes or gives there.
+    pub(crate) kind: ValueKind,
+    /// The type of the tensor there, if the model declares one.
+    pub(crate) declared: Option<DeclaredTensor>,
+}
+
+impl Slot {
+    /// The slots of one side of a calling convention, with the tensors that a declaration has for them.
+    ///
+    /// # Errors
+    /// As [`ValueKind::parse_all`].
+    pub(crate) fn parse_all(fragment: &str, declared: Vec<Option<DeclaredTensor>>) -> Result<Vec<Slot>> {
+        let declared = declared.into_iter().chain(std::iter::repeat(None));
+        let kinds = ValueKind::parse_all(fragment)?.into_iter();
+        Ok(kinds.zip(declared).map(|(kind, declared)| Slot { kind, declared }).collect())
     }
 }
 
@@ -88,18 +110,18 @@ impl Files {
     }
 }
 
-/// Reads the values of `specs` for places of the given kinds. A spec of a file with several arrays (`*file.npy`) fills
+/// Reads the values of `specs` for the given places. A spec of a file with several arrays (`*file.npy`) fills
 /// several places. There may be fewer or more values than places, which only the caller can judge.
 ///
 /// # Errors
 /// What is wrong with a spec, with its text in the message.
-pub(crate) fn parse_specs(kinds: &[ValueKind], specs: &[String]) -> Result<Vec<SpecValue>> {
+pub(crate) fn parse_specs(slots: &[Slot], specs: &[String]) -> Result<Vec<SpecValue>> {
     let mut files = Files::default();
     let mut values = Vec::with_capacity(specs.len());
     for spec in specs {
         let text = spec.trim();
         let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
-        parse_spec(kinds, text, &mut files, &mut values).context(|| format!("in '{}'", abbreviated(spec)))?;
+        parse_spec(slots, text, &mut files, &mut values).context(|| format!("in '{}'", abbreviated(spec)))?;
     }
     Ok(values)
 }
@@ -113,12 +135,11 @@ fn abbreviated(spec: &str) -> String {
     }
 }
 
-fn parse_spec(kinds: &[ValueKind], text: &str, files: &mut Files, values: &mut Vec<SpecValue>) -> Result<()> {
+fn parse_spec(slots: &[Slot], text: &str, files: &mut Files, values: &mut Vec<SpecValue>) -> Result<()> {
     let next = |values: &Vec<SpecValue>| {
-        kinds
+        slots
             .get(values.len())
-            .copied()
-            .ok_or_else(|| Error::invalid_argument(format!("the function has only {} of these values", kinds.len())))
+            .ok_or_else(|| Error::invalid_argument(format!("the function has only {} of these values", slots.len())))
     };
     if text.is_empty() {
         return Err(Error::invalid_argument("the value is empty"));
@@ -127,17 +148,17 @@ fn parse_spec(kinds: &[ValueKind], text: &str, files: &mut Files, values: &mut V
         require_npy(path)?;
         let reader = files.get(path, true)?;
         while !reader.fill_buf().context(|| format!("reading '{path}'"))?.is_empty() {
-            let kind = next(values)?;
+            let slot = next(values)?;
             let array = npy::read_array(reader)?;
-            values.push(SpecValue::Value(fit(kind, array)?));
+            values.push(SpecValue::Value(fit(slot, array)?));
         }
         return Ok(());
     }
-    let kind = next(values)?;
+    let slot = next(values)?;
     let value = match text {
         "(ignored)" => SpecValue::Ignored,
-        "(null)" => SpecValue::Value(null(kind)),
-        _ => SpecValue::Value(parse_value(kind, text, files)?),
+        "(null)" => SpecValue::Value(null(slot.kind)),
+        _ => SpecValue::Value(parse_value(slot, text, files)?),
     };
     values.push(value);
     Ok(())
@@ -163,10 +184,11 @@ fn null(kind: ValueKind) -> HostValue {
     }
 }
 
-fn parse_value(kind: ValueKind, text: &str, files: &mut Files) -> Result<HostValue> {
+fn parse_value(slot: &Slot, text: &str, files: &mut Files) -> Result<HostValue> {
+    let kind = slot.kind;
     if let Some(path) = text.strip_prefix(['@', '+']) {
         require_npy(path)?;
-        return fit(kind, npy::read_array(files.get(path, text.starts_with('+'))?)?);
+        return fit(slot, npy::read_array(files.get(path, text.starts_with('+'))?)?);
     }
     if let Some(text) = text.strip_prefix('&') {
         return match kind {
@@ -179,12 +201,16 @@ fn parse_value(kind: ValueKind, text: &str, files: &mut Files) -> Result<HostVal
             .map(HostValue::Primitive)
             .ok_or_else(|| Error::invalid_argument(format!("'{text}' is not a value of {element}")));
     }
-    if kind == ValueKind::Ref && !text.contains(['=', 'x']) && text.parse::<TensorType>().is_err() {
+    if kind == ValueKind::Ref && !text.contains('=') && text.parse::<TensorType>().is_err() {
+        // Elements alone will do where the model says what they are.
+        if let Some(tensor) = slot.declared.as_ref().and_then(DeclaredTensor::fixed) {
+            return parse_contents(tensor, text).map(HostValue::Tensor);
+        }
         return Err(Error::invalid_argument(format!(
             "'{text}' is no tensor, which has at least a shape and a type, such as 4x2xf32=..."
         )));
     }
-    fit(kind, parse_tensor(text, files)?)
+    fit(slot, parse_tensor(text, files)?)
 }
 
 fn parse_primitive(kind: ValueKind, text: &str) -> Option<Primitive> {
@@ -205,8 +231,16 @@ fn parse_primitive(kind: ValueKind, text: &str) -> Option<Primitive> {
 }
 
 /// A tensor where a tensor is taken, the one element of it where a number is.
-fn fit(kind: ValueKind, array: HostTensor) -> Result<HostValue> {
+fn fit(slot: &Slot, mut array: HostTensor) -> Result<HostValue> {
+    let kind = slot.kind;
     let Some(wanted) = kind.element() else {
+        // Files have no names for some types: such bytes are what the model says.
+        if let Some(declared) = &slot.declared
+            && array.tensor.element.is_opaque()
+            && array.tensor.element.bit_count() == declared.element.bit_count()
+        {
+            array.tensor.element = declared.element;
+        }
         return Ok(HostValue::Tensor(array));
     };
     let element = array.tensor.element;
@@ -246,6 +280,11 @@ fn parse_tensor(text: &str, files: &mut Files) -> Result<HostTensor> {
         }
         return Ok(HostTensor { tensor, bytes });
     }
+    parse_contents(tensor, contents)
+}
+
+fn parse_contents(tensor: TensorType, contents: &str) -> Result<HostTensor> {
+    let length = tensor.byte_length()?;
     let mut bytes = zeros(length)
         .ok_or_else(|| Error::resource_exhausted(format!("there is no memory for the {length} bytes of {tensor}")))?;
     parse_elements(contents, tensor.element, &mut bytes)?;
@@ -264,11 +303,12 @@ fn zeros(length: u64) -> Option<Vec<u8>> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use super::super::declaration;
     use super::*;
 
     fn parse(kinds: &str, specs: &[&str]) -> Result<Vec<SpecValue>> {
         let specs: Vec<String> = specs.iter().map(ToString::to_string).collect();
-        parse_specs(&ValueKind::parse_all(kinds)?, &specs)
+        parse_specs(&Slot::parse_all(kinds, Vec::new())?, &specs)
     }
 
     fn tensors(kinds: &str, specs: &[&str]) -> Vec<(String, Vec<u8>)> {
@@ -309,6 +349,21 @@ mod tests {
         );
         let storage = parse("r", &["&2xi8=7"]).unwrap();
         assert!(matches!(&storage[0], SpecValue::Value(HostValue::Storage(array)) if array.bytes == [7, 7]));
+    }
+
+    #[test]
+    fn declared_tensors_need_no_type() {
+        let (declared, _) = declaration::parse("sync func @f(%a: tensor<2xi8>, %b: tensor<?xi8>, %c: tensor<f32>)");
+        let slots = Slot::parse_all("rrr", declared).unwrap();
+        let parse = |specs: [&str; 3]| parse_specs(&slots, &specs.map(str::to_owned));
+        let values = parse(["1 -1", "3xi8=7", "0x10"]).unwrap();
+        let bytes = values.iter().map(|value| match value {
+            SpecValue::Value(HostValue::Tensor(array)) => array.bytes.clone(),
+            other => unreachable!("{other:?}"),
+        });
+        assert_eq!(bytes.collect::<Vec<_>>(), [vec![1, 255], vec![7, 7, 7], 16f32.to_le_bytes().to_vec()]);
+        assert!(parse(["1 2 3", "3xi8=7", "1"]).is_err());
+        assert!(parse(["1 2", "7", "1"]).is_err());
     }
 
     #[test]
