@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use incarnate_runtime::hal::local::library::abi::EXPORT_NAME;
-use incarnate_runtime::hal::local::library::{Import, ImportProvider};
+use incarnate_runtime::hal::local::library::{FlushDenormals, Import, ImportProvider};
 use incarnate_runtime::hal::local::loaders::EmbeddedElfLoader;
 use incarnate_runtime::hal::local::loaders::elf::{Class, Machine, RelocatedImage};
 use incarnate_runtime::hal::local::{
@@ -102,7 +102,17 @@ mod run {
         let mut out = Aligned([7.0f32; 4]);
         dispatch(&*executable, 1, 0..1, &[], &[binding(&mut lhs), binding(&mut rhs), binding(&mut out)]).unwrap();
         assert_eq!(out.0, [0.0, 0.0, 3.0, 4.0]);
-        assert!(std::hint::black_box(tiny) * std::hint::black_box(0.5) > 0.0, "the mode was not restored");
+        let product = || std::hint::black_box(tiny) * std::hint::black_box(0.5);
+        assert!(product() > 0.0, "the mode was not restored");
+        // A guard over several dispatches: the mode stays until it is dropped.
+        {
+            // SAFETY: only kernels run.
+            let _guard = unsafe { FlushDenormals::enter() };
+            dispatch(&*executable, 1, 0..1, &[], &[binding(&mut lhs), binding(&mut rhs), binding(&mut out)]).unwrap();
+            dispatch(&*executable, 1, 0..1, &[], &[binding(&mut lhs), binding(&mut rhs), binding(&mut out)]).unwrap();
+        }
+        assert_eq!(out.0, [0.0, 0.0, 3.0, 4.0]);
+        assert!(product() > 0.0, "the mode was not restored");
     }
 
     #[test]
@@ -253,6 +263,58 @@ mod run {
         // A leak of three pages a turn would exceed the system's limit of mappings (65530 by default).
         for _ in 0..25_000 {
             load(SIMPLE_MUL);
+        }
+    }
+
+    /// Prints what a dispatch and a load cost; `cargo test --release --test elf -- --ignored --nocapture timing`.
+    #[test]
+    #[ignore = "a measurement"]
+    fn timing() {
+        /// The shortest of twenty measurements of `turns` turns, as picoseconds a turn.
+        fn best(turns: u32, work: &mut dyn FnMut()) -> u128 {
+            let measure = |_| {
+                let start = std::time::Instant::now();
+                (0..turns).for_each(|_| work());
+                start.elapsed().as_nanos() * 1000 / u128::from(turns)
+            };
+            (0..20).map(measure).min().unwrap()
+        }
+        let executable = load(SIMPLE_MUL);
+        let (mut lhs, mut rhs, mut out) = (Aligned([1.0f32; 4]), Aligned([2.0f32; 4]), Aligned([0.0f32; 4]));
+        let pointers = [binding(&mut lhs).0, binding(&mut rhs).0, binding(&mut out).0];
+        let mut worker = Worker { processor_id: 0, local_memory: &mut [] };
+        let mut dispatches = || {
+            [1, 2, 16, 1024].map(|workgroups| {
+                let arguments = DispatchArguments {
+                    workgroup_count: [workgroups, 1, 1],
+                    workgroup_size: [1, 1, 1],
+                    constants: &[],
+                    binding_pointers: &pointers,
+                    binding_lengths: &[16; 3],
+                    max_concurrency: 1,
+                };
+                let picoseconds = best(4_000_000 / (workgroups + 3), &mut || {
+                    let arguments = std::hint::black_box(&arguments);
+                    executable.dispatch(0, arguments, 0..u64::from(workgroups), &mut worker).unwrap();
+                });
+                (workgroups, picoseconds)
+            })
+        };
+        let single = dispatches();
+        let guarded = {
+            // SAFETY: kernels and integer code run.
+            let _guard = unsafe { FlushDenormals::enter() };
+            dispatches()
+        };
+        for ((workgroups, single), (_, guarded)) in single.into_iter().zip(guarded) {
+            println!("dispatch of {workgroups} workgroups: {single} ps, under a guard {guarded} ps");
+        }
+        for (name, data) in [("simple_mul", SIMPLE_MUL), ("matmul", MATMUL)] {
+            let load = best(2000, &mut || drop(load(data)));
+            let parse = best(2000, &mut || {
+                RelocatedImage::new(data, Machine::HOST.unwrap(), 0x1000, EXPORT_NAME).unwrap();
+            });
+            println!("load and unload of {name}: {load} ps; parse and relocate: {parse} ps");
         }
     }
 
