@@ -33,12 +33,12 @@ impl FlushDenormals {
     #[inline]
     #[must_use]
     pub unsafe fn enter() -> FlushDenormals {
-        if register::FLUSH == 0 || ENTERED.replace(true) {
+        if ENTERED.replace(true) {
             return FlushDenormals { previous: None, _not_send: PhantomData };
         }
         let previous = register::read();
-        if previous & register::FLUSH != register::FLUSH {
-            register::write(previous | register::FLUSH);
+        if register::flushing(previous) != previous {
+            register::write(register::flushing(previous));
         }
         FlushDenormals { previous: Some(previous), _not_send: PhantomData }
     }
@@ -48,7 +48,7 @@ impl Drop for FlushDenormals {
     #[inline]
     fn drop(&mut self) {
         let Some(previous) = self.previous else { return };
-        if previous & register::FLUSH != register::FLUSH {
+        if register::flushing(previous) != previous {
             register::write(previous);
         }
         ENTERED.set(false);
@@ -61,8 +61,11 @@ mod register {
 
     pub(super) type Word = u32;
 
-    /// MXCSR: flush to zero (bit 15) and denormals are zero (bit 6).
-    pub(super) const FLUSH: Word = 1 << 15 | 1 << 6;
+    /// MXCSR with flush to zero (bit 15) and denormals are zero (bit 6).
+    #[inline]
+    pub(super) fn flushing(value: Word) -> Word {
+        value | 1 << 15 | 1 << 6
+    }
 
     #[inline]
     pub(super) fn read() -> Word {
@@ -86,8 +89,11 @@ mod register {
 
     pub(super) type Word = u64;
 
-    /// FPCR: flush to zero (bit 24) and flush half precision to zero (bit 19).
-    pub(super) const FLUSH: Word = 1 << 24 | 1 << 19;
+    /// FPCR with flush to zero (bit 24) and flush half precision to zero (bit 19).
+    #[inline]
+    pub(super) fn flushing(value: Word) -> Word {
+        value | 1 << 24 | 1 << 19
+    }
 
     #[inline]
     pub(super) fn read() -> Word {
@@ -109,8 +115,10 @@ mod register {
 mod register {
     pub(super) type Word = u32;
 
-    /// No bit: there is nothing to set.
-    pub(super) const FLUSH: Word = 0;
+    /// The value as it is: there is nothing to set.
+    pub(super) fn flushing(value: Word) -> Word {
+        value
+    }
 
     pub(super) fn read() -> Word {
         0

@@ -11,6 +11,7 @@ use crate::{Error, Result};
 pub(super) struct CodeMemory {
     /// Start and length of the mapping.
     mapping: *mut c_void,
+    #[cfg(unix)]
     mapping_size: usize,
     /// Where in the mapping the image begins, and how long it is.
     offset: usize,
