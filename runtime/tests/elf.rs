@@ -1,4 +1,8 @@
 //! Loads ELF libraries that the compiler made and runs their kernels; relocates those of other architectures.
+//!
+//! Kernels of other architectures run, too, with the target's standard library, a linker and QEMU's user mode:
+//! `CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64
+//! cargo test -p incarnate-runtime --test elf --target aarch64-unknown-linux-musl`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 #![cfg_attr(
     not(target_arch = "x86_64"),
