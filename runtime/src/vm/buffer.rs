@@ -38,7 +38,7 @@ enum Storage {
     /// This buffer; the layout is that of the allocation.
     Owned(Layout, #[expect(dead_code, reason = "gives the bytes back when dropped")] Option<Charge>),
     /// A module's file.
-    Contents(#[expect(dead_code, reason = "keeps the bytes alive")] Arc<Contents>),
+    Contents(Arc<Contents>),
     /// Something else, kept alive as long as the buffer.
     Foreign(#[expect(dead_code, reason = "keeps the bytes alive")] Arc<dyn Send + Sync>),
 }
@@ -102,7 +102,9 @@ macro_rules! scalars {
 }
 scalars! {
     u8 as u8, AtomicU8;
+    i8 as u8, AtomicU8;
     u16 as u16, AtomicU16;
+    i16 as u16, AtomicU16;
     u32 as u32, AtomicU32;
     u64 as u64, AtomicU64;
 }

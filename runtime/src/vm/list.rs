@@ -105,7 +105,7 @@ impl List {
         self.inner.lock().elements.len()
     }
 
-    /// True where there are no elements.
+    /// True where the list has no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -148,18 +148,20 @@ impl List {
         value.ok_or_else(|| out_of_range(index, inner.elements.len()))
     }
 
-    /// The reference at `index`, checked against a type.
+    /// The reference at `index`, or null where it is of another type than expected; taken out of the list where `take` is
+    /// set.
     ///
     /// # Errors
-    /// OUT_OF_RANGE; INVALID_ARGUMENT where the element is a primitive or of another type.
-    pub fn get_ref(&self, index: u32, expected: ValueType) -> Result<Ref> {
-        let inner = self.inner.lock();
-        let at = index as usize;
-        let found = match &inner.elements {
-            Elements::Refs(vec) => vec.get(at).cloned(),
-            Elements::Any(vec) => match vec.get(at) {
-                Some(Value::Ref(reference)) => Some(reference.clone()),
-                Some(Value::None) => Some(Ref::Null),
+    /// OUT_OF_RANGE; INVALID_ARGUMENT where the element is a primitive.
+    pub fn get_ref(&self, index: u32, expected: ValueType, take: bool) -> Result<Ref> {
+        let mut inner = self.inner.lock();
+        let (at, length) = (index as usize, inner.elements.len());
+        let mut null = Ref::Null;
+        let slot = match &mut inner.elements {
+            Elements::Refs(vec) => vec.get_mut(at),
+            Elements::Any(vec) => match vec.get_mut(at) {
+                Some(Value::Ref(reference)) => Some(reference),
+                Some(Value::None) => Some(&mut null),
                 Some(_) => return Err(Error::invalid_argument(alloc::format!("list element {index} is no reference"))),
                 None => None,
             },
@@ -167,9 +169,10 @@ impl List {
                 return Err(Error::invalid_argument(alloc::format!("list of {} has no references", self.element_type)));
             }
         };
-        let found = found.ok_or_else(|| out_of_range(index, inner.elements.len()))?;
-        check_ref(&found, expected)?;
-        Ok(found)
+        let slot = slot.ok_or_else(|| out_of_range(index, length))?;
+        let found = if take { core::mem::take(slot) } else { slot.clone() };
+        drop(inner);
+        Ok(if check_ref(&found, expected).is_ok() { found } else { Ref::Null })
     }
 
     /// Replaces the element at `index`; primitives are converted to the element type.
@@ -284,7 +287,7 @@ mod tests {
         list.push(Value::Ref(Ref::List(List::new(ValueType::Any, 0, None).unwrap()))).unwrap();
         let buffer = super::super::Buffer::zeroed(1, 0, None).unwrap();
         assert_eq!(list.set(0, Value::Ref(buffer.into())).unwrap_err().code(), StatusCode::InvalidArgument);
-        assert!(list.get_ref(0, ValueType::Ref(List::TYPE)).is_ok());
+        assert!(!list.get_ref(0, ValueType::Ref(List::TYPE), true).unwrap().is_null());
     }
 
     #[test]

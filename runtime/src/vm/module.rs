@@ -8,7 +8,7 @@ use core::fmt;
 
 use super::call::CallBuffer;
 use super::stack::Stack;
-use crate::bytecode::CallingConvention;
+use crate::bytecode::{CallingConvention, Dependency};
 use crate::{Error, Result};
 
 /// Which of a module's function tables an ordinal indexes.
@@ -35,17 +35,6 @@ pub struct ModuleSignature {
     pub export_count: usize,
     /// Number of internal functions.
     pub internal_count: usize,
-}
-
-/// What a module needs another module for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dependency<'a> {
-    /// Name of the module.
-    pub name: &'a str,
-    /// Least version that serves.
-    pub minimum_version: u32,
-    /// True where the module also runs without it.
-    pub optional: bool,
 }
 
 /// Name and calling convention of a function.
@@ -161,7 +150,10 @@ pub trait Module: Send + Sync + fmt::Debug {
 
     /// The value of a function's attribute.
     fn function_attribute_value(&self, linkage: Linkage, ordinal: u32, key: &str) -> Option<&str> {
-        (0..).map_while(|index| self.function_attribute(linkage, ordinal, index)).find(|row| row.0 == key).map(|row| row.1)
+        (0..)
+            .map_while(|index| self.function_attribute(linkage, ordinal, index))
+            .find(|row| row.0 == key)
+            .map(|row| row.1)
     }
 
     /// Where in the model's source an offset of an internal function comes from, if the module has debug information.

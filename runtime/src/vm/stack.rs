@@ -28,12 +28,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits {
-            call_depth: 1 << 14,
-            stack_bytes: 16 << 20,
-            memory: MemoryBudget::new(u64::MAX / 2),
-            fuel: None,
-        }
+        Limits { call_depth: 1 << 14, stack_bytes: 16 << 20, memory: MemoryBudget::new(u64::MAX / 2), fuel: None }
     }
 }
 
@@ -124,13 +119,19 @@ impl Stack {
         self.wait.take()
     }
 
+    /// Fills the fuel up, for the next call.
+    #[inline]
+    pub(super) fn refuel(&mut self) {
+        self.fuel = self.limits.fuel.unwrap_or(u64::MAX);
+    }
+
     /// Forgets suspended calls and open frames, and fills the fuel up.
     pub(super) fn reset(&mut self) {
         self.suspended.clear();
         self.wait = None;
         self.frames.reset();
         self.nesting = 0;
-        self.fuel = self.limits.fuel.unwrap_or(u64::MAX);
+        self.refuel();
     }
 
     /// Enters a call that nests on the host's stack.

@@ -6,17 +6,29 @@
 /// Functions that `core` lacks, from `std` or else from `libm`.
 #[cfg(feature = "std")]
 macro_rules! math {
-    (f32: $std:ident, $libm32:ident, $libm64:ident) => { f32::$std };
-    (f64: $std:ident, $libm32:ident, $libm64:ident) => { f64::$std };
+    (f32: $std:ident, $libm32:ident, $libm64:ident) => {
+        f32::$std
+    };
+    (f64: $std:ident, $libm32:ident, $libm64:ident) => {
+        f64::$std
+    };
 }
 #[cfg(not(feature = "std"))]
 macro_rules! math {
-    (f32: $std:ident, $libm32:ident, $libm64:ident) => { libm::$libm32 };
-    (f64: $std:ident, $libm32:ident, $libm64:ident) => { libm::$libm64 };
+    (f32: $std:ident, $libm32:ident, $libm64:ident) => {
+        libm::$libm32
+    };
+    (f64: $std:ident, $libm32:ident, $libm64:ident) => {
+        libm::$libm64
+    };
 }
 macro_rules! libm_only {
-    (f32: $libm32:ident, $libm64:ident) => { libm::$libm32 };
-    (f64: $libm32:ident, $libm64:ident) => { libm::$libm64 };
+    (f32: $libm32:ident, $libm64:ident) => {
+        libm::$libm32
+    };
+    (f64: $libm32:ident, $libm64:ident) => {
+        libm::$libm64
+    };
 }
 
 macro_rules! floats {

@@ -24,6 +24,9 @@ mod executable;
 mod float_state;
 mod imports;
 mod processor;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests;
 
 pub use executable::{LibraryExecutable, LibraryParameters};
 pub use imports::{Import, ImportProvider, NoImports};

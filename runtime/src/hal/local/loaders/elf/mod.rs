@@ -21,6 +21,9 @@ mod image;
 mod layout;
 mod memory;
 mod relocate;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod tests;
 
 use alloc::format;
 use alloc::vec;
@@ -217,14 +220,17 @@ fn protect(layout: &Layout<'_>, memory: &CodeMemory) -> Result<()> {
         }
     }
     for range in &layout.read_only_after_relocation {
-        let mut range = offsets(range);
-        // A page that is read-only in part stays writable, unless the rest is padding at the segment's end.
-        let ends_segment = layout.segments.iter().any(|segment| offsets(&segment.addresses).end == range.end);
-        if !ends_segment {
-            range.end -= range.end % page;
+        let mut pages = offsets(range);
+        // A page that the range shares with other parts of the segment stays writable.
+        let segments = || layout.segments.iter().map(|segment| offsets(&segment.addresses));
+        if !segments().any(|segment| segment.start == pages.start) {
+            pages.start = pages.start.next_multiple_of(page);
         }
-        if range.start < range.end {
-            memory.protect(range, Some(Access::Read))?;
+        if !segments().any(|segment| segment.end == pages.end) {
+            pages.end -= pages.end % page;
+        }
+        if pages.start < pages.end {
+            memory.protect(pages, Some(Access::Read))?;
         }
     }
     Ok(())
