@@ -19,6 +19,8 @@ pub mod bytecode;
 #[cfg(feature = "std")]
 pub mod hal;
 #[cfg(feature = "std")]
+pub mod mapping;
+#[cfg(feature = "std")]
 pub mod modules;
 #[cfg(feature = "std")]
 pub mod session;

@@ -1,4 +1,22 @@
 //! Module files: archive framing, the instruction table, decoder, verifier, and the text form. Data in, data out.
 #![forbid(unsafe_code)]
 
+mod archive;
+mod calling_convention;
+mod contents;
+mod instruction;
 pub mod isa;
+mod module;
+mod read;
+mod verifier;
+
+pub use archive::{Archive, FILE_IDENTIFIER};
+pub use calling_convention::{CallingConvention, ConventionItem};
+pub use contents::{AlignedBytes, Contents, SEGMENT_ALIGNMENT};
+pub use instruction::{
+    AnyRegister, BlockOffset, Body, Cases, FunctionOrdinal, Instruction, Instructions, RefRegister, Register,
+    RegisterList, RemapList, SegmentSizes, TypeId,
+};
+pub use module::{
+    DebugDatabase, Dependency, Export, FunctionView, Import, Module, Requirements, TypeDef, TypeKind, VerifiedModule,
+};

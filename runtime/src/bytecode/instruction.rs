@@ -1,0 +1,578 @@
+//! The decoder: bytes of a function to instructions, checked, for everyone who reads bytecode.
+//!
+//! Derived from the two tables of [`isa`](super::isa). Decoding proves only that an instruction is complete; what its
+//! operands refer to is the verifier's business.
+
+use alloc::format;
+use core::fmt;
+
+use super::isa::{
+    Bank, FUNCTION_ORDINAL_IMPORT_BIT, Format, Opcode, OpcodeSet, PREFIX_EXT_F32, PREFIX_EXT_F64, REF_REGISTER_MASK,
+    REF_REGISTER_MOVE_BIT, REF_REGISTER_TYPE_BIT, for_each_format,
+};
+use super::read::{array_at, u16_at};
+use crate::{Error, Result};
+
+/// A register of the 32-bit file: the register itself, or the lower one of a 64-bit pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Register(pub u16);
+
+impl Register {
+    /// Index into the file of 32-bit registers.
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> u16 {
+        self.0
+    }
+}
+
+/// A register of the reference file, as encoded: with the type bit and perhaps the move bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RefRegister(pub u16);
+
+impl RefRegister {
+    /// Index into the file of reference registers.
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> u16 {
+        self.0 & REF_REGISTER_MASK
+    }
+
+    /// Whether the reference is moved out of the register.
+    #[inline]
+    #[must_use]
+    pub const fn is_move(self) -> bool {
+        self.0 & REF_REGISTER_MOVE_BIT != 0
+    }
+}
+
+/// A register of either file, as encoded: the type bit tells which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct AnyRegister(pub u16);
+
+impl AnyRegister {
+    /// Whether it is a reference register.
+    #[inline]
+    #[must_use]
+    pub const fn is_ref(self) -> bool {
+        self.0 & REF_REGISTER_TYPE_BIT != 0
+    }
+
+    /// Index into its file.
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> u16 {
+        if self.is_ref() { self.0 & REF_REGISTER_MASK } else { self.0 }
+    }
+
+    /// Whether it is a reference register that the reference is moved out of.
+    #[inline]
+    #[must_use]
+    pub const fn is_move(self) -> bool {
+        self.is_ref() && self.0 & REF_REGISTER_MOVE_BIT != 0
+    }
+}
+
+/// The function that a call names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FunctionOrdinal(pub u32);
+
+impl FunctionOrdinal {
+    /// Ordinal in the import table, if it is an import.
+    #[inline]
+    #[must_use]
+    pub const fn import(self) -> Option<u32> {
+        if self.0 & FUNCTION_ORDINAL_IMPORT_BIT != 0 { Some(self.0 & !FUNCTION_ORDINAL_IMPORT_BIT) } else { None }
+    }
+
+    /// Ordinal in the function table, if it is a function of this module.
+    #[inline]
+    #[must_use]
+    pub const fn internal(self) -> Option<u32> {
+        if self.0 & FUNCTION_ORDINAL_IMPORT_BIT == 0 { Some(self.0) } else { None }
+    }
+}
+
+/// Index into the module's type table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TypeId(pub u32);
+
+/// Offset in bytes of a block marker within the function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BlockOffset(pub u32);
+
+/// A list of registers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RegisterList<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> RegisterList<'a> {
+    /// Number of registers.
+    #[inline]
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.bytes.len() / 2
+    }
+
+    /// Whether there are none.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The register of an index.
+    #[inline]
+    #[must_use]
+    pub fn get(self, index: usize) -> Option<AnyRegister> {
+        u16_at(self.bytes, index.checked_mul(2)?).map(AnyRegister)
+    }
+
+    /// The registers, in order.
+    #[inline]
+    pub fn iter(self) -> impl ExactSizeIterator<Item = AnyRegister> + Clone + 'a {
+        let (pairs, _) = self.bytes.as_chunks::<2>();
+        pairs.iter().map(|bytes| AnyRegister(u16::from_le_bytes(*bytes)))
+    }
+}
+
+impl fmt::Debug for RegisterList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The sizes of a variadic call's arguments: how many elements a span has, and
+/// [`SEGMENT_NOT_VARIADIC`](super::isa::SEGMENT_NOT_VARIADIC) where an argument is no span.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SegmentSizes<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> SegmentSizes<'a> {
+    /// Number of arguments.
+    #[inline]
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.bytes.len() / 2
+    }
+
+    /// Whether there are none.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The sizes, in order.
+    #[inline]
+    pub fn iter(self) -> impl ExactSizeIterator<Item = u16> + Clone + 'a {
+        let (pairs, _) = self.bytes.as_chunks::<2>();
+        pairs.iter().map(|bytes| u16::from_le_bytes(*bytes))
+    }
+}
+
+impl fmt::Debug for SegmentSizes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The registers that a branch copies, in order, before it goes to its target.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct RemapList<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> RemapList<'a> {
+    /// Number of copies.
+    #[inline]
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.bytes.len() / 4
+    }
+
+    /// Whether there are none.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Source and target of each copy, in order.
+    #[inline]
+    pub fn iter(self) -> impl ExactSizeIterator<Item = (AnyRegister, AnyRegister)> + Clone + 'a {
+        let (pairs, _) = self.bytes.as_chunks::<4>();
+        pairs
+            .iter()
+            .map(|&[a, b, c, d]| (AnyRegister(u16::from_le_bytes([a, b])), AnyRegister(u16::from_le_bytes([c, d]))))
+    }
+}
+
+impl fmt::Debug for RemapList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The cases of a branch table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Cases<'a> {
+    /// The whole function: the cases' alignment counts from its start.
+    function: &'a [u8],
+    start: usize,
+    count: u16,
+}
+
+impl<'a> Cases<'a> {
+    /// Number of cases.
+    #[inline]
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether there are none.
+    #[inline]
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.count == 0
+    }
+
+    /// Target and copies of each case, in the order of the table.
+    pub fn iter(self) -> impl Iterator<Item = (BlockOffset, RemapList<'a>)> + Clone + 'a {
+        let mut reader = Reader { bytes: self.function, position: self.start };
+        // Decoding the instruction has read all cases once, so that none fails here.
+        (0..self.count).map_while(move |_| Some((reader.target().ok()?, reader.remap().ok()?)))
+    }
+}
+
+impl fmt::Debug for Cases<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The type of a field, by its kind.
+macro_rules! field_type {
+    ($a:lifetime in_v) => { Register };
+    ($a:lifetime out_v) => { Register };
+    ($a:lifetime in_w) => { Register };
+    ($a:lifetime out_w) => { Register };
+    ($a:lifetime in_i32) => { Register };
+    ($a:lifetime out_i32) => { Register };
+    ($a:lifetime in_i64) => { Register };
+    ($a:lifetime out_i64) => { Register };
+    ($a:lifetime in_ref) => { RefRegister };
+    ($a:lifetime in_ref_move) => { RefRegister };
+    ($a:lifetime out_ref) => { RefRegister };
+    ($a:lifetime imm_v) => { u64 };
+    ($a:lifetime global) => { u32 };
+    ($a:lifetime global_ref) => { u32 };
+    ($a:lifetime rodata) => { u32 };
+    ($a:lifetime function) => { FunctionOrdinal };
+    ($a:lifetime import) => { u32 };
+    ($a:lifetime type_id) => { TypeId };
+    ($a:lifetime string) => { &$a [u8] };
+    ($a:lifetime target) => { BlockOffset };
+    ($a:lifetime remap) => { RemapList<$a> };
+    ($a:lifetime list_v) => { RegisterList<$a> };
+    ($a:lifetime list_ref) => { RegisterList<$a> };
+    ($a:lifetime list_any) => { RegisterList<$a> };
+    ($a:lifetime results) => { RegisterList<$a> };
+    ($a:lifetime segments) => { SegmentSizes<$a> };
+    ($a:lifetime cases) => { Cases<$a> };
+}
+
+/// Reads a field, by its kind.
+macro_rules! read_field {
+    ($reader:ident $banks:ident in_v) => {
+        $reader.register()?
+    };
+    ($reader:ident $banks:ident out_v) => {
+        $reader.register()?
+    };
+    ($reader:ident $banks:ident in_w) => {
+        $reader.register()?
+    };
+    ($reader:ident $banks:ident out_w) => {
+        $reader.register()?
+    };
+    ($reader:ident $banks:ident in_i32) => {
+        $reader.register()?
+    };
+    ($reader:ident $banks:ident out_i32) => {
+        $reader.register()?
+    };
+    ($reader:ident $banks:ident in_i64) => {
+        $reader.register()?
+    };
+    ($reader:ident $banks:ident out_i64) => {
+        $reader.register()?
+    };
+    ($reader:ident $banks:ident in_ref) => {
+        RefRegister($reader.u16()?)
+    };
+    ($reader:ident $banks:ident in_ref_move) => {
+        RefRegister($reader.u16()?)
+    };
+    ($reader:ident $banks:ident out_ref) => {
+        RefRegister($reader.u16()?)
+    };
+    ($reader:ident $banks:ident imm_v) => {
+        $reader.immediate($banks)?
+    };
+    ($reader:ident $banks:ident global) => {
+        $reader.u32()?
+    };
+    ($reader:ident $banks:ident global_ref) => {
+        $reader.u32()?
+    };
+    ($reader:ident $banks:ident rodata) => {
+        $reader.u32()?
+    };
+    ($reader:ident $banks:ident function) => {
+        FunctionOrdinal($reader.u32()?)
+    };
+    ($reader:ident $banks:ident import) => {
+        $reader.u32()? & !FUNCTION_ORDINAL_IMPORT_BIT
+    };
+    ($reader:ident $banks:ident type_id) => {
+        TypeId($reader.u32()?)
+    };
+    ($reader:ident $banks:ident string) => {
+        $reader.string()?
+    };
+    ($reader:ident $banks:ident target) => {
+        $reader.target()?
+    };
+    ($reader:ident $banks:ident remap) => {
+        $reader.remap()?
+    };
+    ($reader:ident $banks:ident list_v) => {
+        RegisterList { bytes: $reader.list()? }
+    };
+    ($reader:ident $banks:ident list_ref) => {
+        RegisterList { bytes: $reader.list()? }
+    };
+    ($reader:ident $banks:ident list_any) => {
+        RegisterList { bytes: $reader.list()? }
+    };
+    ($reader:ident $banks:ident results) => {
+        RegisterList { bytes: $reader.list()? }
+    };
+    ($reader:ident $banks:ident segments) => {
+        SegmentSizes { bytes: $reader.list()? }
+    };
+    ($reader:ident $banks:ident cases) => {
+        $reader.cases()?
+    };
+}
+
+macro_rules! define_body {
+    ($($variant:ident = $row:ident { $($field:ident: $kind:ident),* $(,)? })*) => {
+        /// The operands of an instruction, by its format; fields are named and ordered as in the format table.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Body<'a> {
+            $(
+                #[doc = concat!("Operands of format `", stringify!($row), "`.")]
+                $variant {
+                    $(
+                        #[doc = concat!("`", stringify!($kind), "`")]
+                        $field: field_type!('a $kind),
+                    )*
+                },
+            )*
+        }
+
+        /// Reads the operands of a format.
+        #[inline(always)]
+        fn read_body<'a>(format: Format, banks: &[Bank], reader: &mut Reader<'a>) -> Result<Body<'a>, Truncated> {
+            Ok(match format {
+                $(Format::$variant => Body::$variant { $($field: read_field!(reader banks $kind),)* },)*
+            })
+        }
+    };
+}
+for_each_format!(define_body);
+
+/// An instruction, as decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instruction<'a> {
+    /// Where it begins, in bytes from the start of the function.
+    pub offset: u32,
+    /// How many bytes it takes.
+    pub length: u32,
+    /// What it does.
+    pub opcode: Opcode,
+    /// Its operands.
+    pub body: Body<'a>,
+}
+
+impl<'a> Instruction<'a> {
+    /// Decodes the instruction at an offset, in bytes, of a function's bytecode.
+    ///
+    /// Fails with `INVALID_ARGUMENT` if the byte there is no opcode, or `OUT_OF_RANGE` if the function ends before the
+    /// instruction does.
+    #[inline]
+    pub fn decode(function: &'a [u8], offset: u32) -> Result<Instruction<'a>> {
+        let start = offset as usize;
+        let Some(&byte) = function.get(start) else {
+            return Err(ends_within(function, offset, None));
+        };
+        let set = match byte {
+            PREFIX_EXT_F32 => OpcodeSet::ExtF32,
+            PREFIX_EXT_F64 => OpcodeSet::ExtF64,
+            _ => OpcodeSet::Core,
+        };
+        let (byte, position) = match set {
+            OpcodeSet::Core => (byte, start + 1),
+            _ => match function.get(start + 1) {
+                Some(&byte) => (byte, start + 2),
+                None => return Err(ends_within(function, offset, None)),
+            },
+        };
+        let Some(opcode) = Opcode::decode(set, byte) else {
+            return Err(Error::invalid_argument(format!("no instruction has opcode 0x{byte:02X} of set {set:?}")));
+        };
+        let info = opcode.info();
+        let mut reader = Reader { bytes: function, position };
+        match read_body(info.format, info.banks, &mut reader) {
+            // The reader never goes beyond the function, whose length a 32-bit number counts.
+            Ok(body) => Ok(Instruction { offset, length: (reader.position - start) as u32, opcode, body }),
+            Err(Truncated) => Err(ends_within(function, offset, Some(opcode))),
+        }
+    }
+
+    /// Offset of the instruction behind this one.
+    #[inline]
+    #[must_use]
+    pub const fn end(&self) -> u32 {
+        self.offset + self.length
+    }
+}
+
+#[cold]
+fn ends_within(function: &[u8], offset: u32, opcode: Option<Opcode>) -> Error {
+    let length = function.len();
+    let mnemonic = opcode.map_or("an opcode", |opcode| opcode.info().mnemonic);
+    Error::out_of_range(format!("the function ends at 0x{length:X}, within {mnemonic} at 0x{offset:X}"))
+}
+
+/// The instructions of a function, in order.
+#[derive(Clone, Debug)]
+pub struct Instructions<'a> {
+    function: &'a [u8],
+    offset: u32,
+}
+
+impl<'a> Instructions<'a> {
+    /// Decodes from the start of a function's bytecode on.
+    #[must_use]
+    pub const fn new(function: &'a [u8]) -> Instructions<'a> {
+        Instructions { function, offset: 0 }
+    }
+}
+
+impl<'a> Iterator for Instructions<'a> {
+    type Item = Instruction<'a>;
+
+    /// The next instruction. What cannot be decoded ends the iteration; a verified function has no such thing.
+    #[inline]
+    fn next(&mut self) -> Option<Instruction<'a>> {
+        if self.offset as usize >= self.function.len() {
+            return None;
+        }
+        let instruction = Instruction::decode(self.function, self.offset).ok()?;
+        self.offset = instruction.end();
+        Some(instruction)
+    }
+}
+
+/// The function ends before the field does.
+struct Truncated;
+
+#[derive(Clone)]
+struct Reader<'a> {
+    bytes: &'a [u8],
+    position: usize,
+}
+
+impl<'a> Reader<'a> {
+    #[inline(always)]
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Truncated> {
+        let bytes = array_at(self.bytes, self.position).ok_or(Truncated)?;
+        self.position += N;
+        Ok(bytes)
+    }
+
+    #[inline(always)]
+    fn u16(&mut self) -> Result<u16, Truncated> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    #[inline(always)]
+    fn u32(&mut self) -> Result<u32, Truncated> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    #[inline(always)]
+    fn register(&mut self) -> Result<Register, Truncated> {
+        self.u16().map(Register)
+    }
+
+    #[inline(always)]
+    fn slice(&mut self, length: usize) -> Result<&'a [u8], Truncated> {
+        // Lengths come from 16-bit counts of at most 4 bytes each, so that the sum cannot overflow.
+        let end = self.position + length;
+        let bytes = self.bytes.get(self.position..end).ok_or(Truncated)?;
+        self.position = end;
+        Ok(bytes)
+    }
+
+    /// The bytes of `count` items of `size` bytes behind an aligned 16-bit count.
+    #[inline(always)]
+    fn items(&mut self, size: usize) -> Result<&'a [u8], Truncated> {
+        self.position = self.position.next_multiple_of(2);
+        let count = self.u16()?;
+        self.slice(usize::from(count) * size)
+    }
+
+    #[inline(always)]
+    fn list(&mut self) -> Result<&'a [u8], Truncated> {
+        self.items(2)
+    }
+
+    #[inline(always)]
+    fn remap(&mut self) -> Result<RemapList<'a>, Truncated> {
+        self.items(4).map(|bytes| RemapList { bytes })
+    }
+
+    #[inline(always)]
+    fn target(&mut self) -> Result<BlockOffset, Truncated> {
+        self.u32().map(BlockOffset)
+    }
+
+    fn immediate(&mut self, banks: &[Bank]) -> Result<u64, Truncated> {
+        match banks.first().map_or(4, |bank| bank.size()) {
+            8 => self.array().map(u64::from_le_bytes),
+            _ => self.u32().map(u64::from),
+        }
+    }
+
+    fn string(&mut self) -> Result<&'a [u8], Truncated> {
+        let length = self.u16()?;
+        self.slice(usize::from(length))
+    }
+
+    fn cases(&mut self) -> Result<Cases<'a>, Truncated> {
+        let count = self.u16()?;
+        let start = self.position;
+        for _ in 0..count {
+            self.target()?;
+            self.remap()?;
+        }
+        Ok(Cases { function: self.bytes, start, count })
+    }
+}

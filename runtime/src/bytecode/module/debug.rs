@@ -1,0 +1,181 @@
+//! The debug database, read where it lies, with checked reads only: it can be large, it is needed when something has gone
+//! wrong, and a broken one must not keep a module from running.
+
+use alloc::format;
+use alloc::string::String;
+
+use super::super::read::{array_at, u16_at, u32_at};
+
+/// Length of a location's text at which nothing is added any more.
+const TEXT_LIMIT: usize = 1024;
+/// Locations within locations that are followed.
+const DEPTH_LIMIT: u32 = 32;
+
+/// Position of `debug_database` among the fields of `BytecodeModule`.
+const FIELD_DEBUG_DATABASE: usize = 15;
+/// Fields of `DebugDatabase`.
+const FIELD_LOCATION_TYPES: usize = 0;
+const FIELD_LOCATIONS: usize = 1;
+const FIELD_FUNCTIONS: usize = 2;
+
+/// Bytes of a `BytecodeLocation`: offset, then location.
+const BYTECODE_LOCATION_LENGTH: usize = 8;
+
+/// Maps functions and instructions to what they were in the source.
+#[derive(Clone, Copy, Debug)]
+pub struct DebugDatabase<'a> {
+    buffer: FlatBuffer<'a>,
+    /// Position of the table.
+    table: usize,
+}
+
+impl<'a> DebugDatabase<'a> {
+    /// The database of a module's FlatBuffer, given with its size prefix.
+    pub(super) fn of(size_prefixed: &'a [u8]) -> Option<DebugDatabase<'a>> {
+        let buffer = FlatBuffer { bytes: size_prefixed };
+        let root = buffer.follow(4)?;
+        let table = buffer.follow(buffer.field(root, FIELD_DEBUG_DATABASE)?)?;
+        Some(DebugDatabase { buffer, table })
+    }
+
+    /// The name that a function had in the compiler.
+    #[must_use]
+    pub fn function_name(&self, function: u32) -> Option<&'a str> {
+        self.buffer.string(self.function(function)?, 0)
+    }
+
+    /// Source location of the instruction at an offset within a function, or of the nearest before it that has one.
+    #[must_use]
+    pub fn source_location(&self, function: u32, offset: u32) -> Option<String> {
+        let (start, count) = self.buffer.vector(self.function(function)?, 1)?;
+        let offset_of = |index: usize| {
+            let position = start.checked_add(index.checked_mul(BYTECODE_LOCATION_LENGTH)?)?;
+            u32_at(self.buffer.bytes, position)
+        };
+        // The first one behind the offset, by bisection.
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if offset_of(middle)? <= offset {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        let nearest = low.checked_sub(1)?;
+        let location = u32_at(self.buffer.bytes, start + nearest * BYTECODE_LOCATION_LENGTH + 4)?;
+        let mut text = String::new();
+        self.write_location(&mut text, location, DEPTH_LIMIT)?;
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// Position of a function's source map.
+    fn function(&self, function: u32) -> Option<usize> {
+        self.buffer.element(self.buffer.vector(self.table, FIELD_FUNCTIONS)?, function as usize)
+    }
+
+    /// Appends what a location says.
+    fn write_location(&self, text: &mut String, location: u32, depth: u32) -> Option<()> {
+        if text.len() >= TEXT_LIMIT {
+            return Some(());
+        }
+        let depth = depth.checked_sub(1)?;
+        let index = location as usize;
+        let buffer = self.buffer;
+        let (types, count) = buffer.vector(self.table, FIELD_LOCATION_TYPES)?;
+        if index >= count {
+            return None;
+        }
+        let kind = *buffer.bytes.get(types.checked_add(index)?)?;
+        if kind == 0 {
+            return Some(());
+        }
+        let table = buffer.element(buffer.vector(self.table, FIELD_LOCATIONS)?, index)?;
+        match kind {
+            1 => {
+                self.write_location(text, buffer.number(table, 0), depth)?;
+                text.push_str(" called from ");
+                self.write_location(text, buffer.number(table, 1), depth)?;
+            }
+            2 => {
+                let file = buffer.string(table, 0).unwrap_or_default();
+                text.push_str(&format!("{file}:{}:{}", buffer.number(table, 1), buffer.number(table, 2)));
+            }
+            3 => {
+                let (start, count) = buffer.vector(table, 1)?;
+                for index in 0..count {
+                    if index > 0 {
+                        text.push_str(", ");
+                    }
+                    let position = start.checked_add(index.checked_mul(4)?)?;
+                    self.write_location(text, u32_at(buffer.bytes, position)?, depth)?;
+                    if text.len() >= TEXT_LIMIT {
+                        break;
+                    }
+                }
+            }
+            4 => {
+                let name = buffer.string(table, 0).unwrap_or_default();
+                let start = text.len();
+                self.write_location(text, buffer.number(table, 1), depth)?;
+                match text.len() == start {
+                    true => text.push_str(name),
+                    false => text.push_str(&format!(" ({name})")),
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// Checked access to a FlatBuffer's tables; positions are absolute, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct FlatBuffer<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> FlatBuffer<'a> {
+    /// Where the offset stored at a position leads.
+    fn follow(self, position: usize) -> Option<usize> {
+        position.checked_add(u32_at(self.bytes, position)? as usize)
+    }
+
+    /// Position of a table's field, if it is present.
+    fn field(self, table: usize, index: usize) -> Option<usize> {
+        let distance = i32::from_le_bytes(array_at(self.bytes, table)?);
+        let vtable = table.checked_add_signed((distance as isize).checked_neg()?)?;
+        let slot = 4 + 2 * index;
+        if slot + 2 > usize::from(u16_at(self.bytes, vtable)?) {
+            return None;
+        }
+        match u16_at(self.bytes, vtable.checked_add(slot)?)? {
+            0 => None,
+            offset => table.checked_add(usize::from(offset)),
+        }
+    }
+
+    /// A 32-bit field; 0 if it is absent.
+    fn number(self, table: usize, index: usize) -> u32 {
+        self.field(table, index).and_then(|position| u32_at(self.bytes, position)).unwrap_or_default()
+    }
+
+    /// Position of the first element, and number of elements, of a vector.
+    fn vector(self, table: usize, index: usize) -> Option<(usize, usize)> {
+        let vector = self.follow(self.field(table, index)?)?;
+        Some((vector.checked_add(4)?, u32_at(self.bytes, vector)? as usize))
+    }
+
+    /// Position of a table that a vector of offsets refers to.
+    fn element(self, (start, count): (usize, usize), index: usize) -> Option<usize> {
+        if index >= count {
+            return None;
+        }
+        self.follow(start.checked_add(index.checked_mul(4)?)?)
+    }
+
+    fn string(self, table: usize, index: usize) -> Option<&'a str> {
+        let (start, length) = self.vector(table, index)?;
+        core::str::from_utf8(self.bytes.get(start..start.checked_add(length)?)?).ok()
+    }
+}

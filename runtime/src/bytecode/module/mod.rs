@@ -1,0 +1,353 @@
+//! A module as its file has it: the FlatBuffer's tables, checked and divided. Its functions are not verified yet.
+
+mod debug;
+mod parse;
+mod types;
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::{Deref, Range};
+
+pub use debug::DebugDatabase;
+pub use types::{Dependency, Export, FunctionView, Import, Requirements, TypeDef, TypeKind};
+
+use super::archive::Archive;
+use super::calling_convention::CallingConvention;
+use super::contents::Contents;
+use super::instruction::Instructions;
+use super::verifier;
+use crate::{Place, Result};
+
+/// A range of [`Module::strings`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Text {
+    start: u32,
+    end: u32,
+}
+
+#[derive(Debug)]
+struct DependencyRow {
+    name: Text,
+    minimum_version: u32,
+    flags: u32,
+}
+
+/// A calling convention that has been parsed.
+#[derive(Clone, Copy, Debug, Default)]
+struct ConventionRow {
+    text: Text,
+    arguments: Text,
+    results: Text,
+}
+
+#[derive(Debug)]
+struct ImportRow {
+    name: Text,
+    convention: ConventionRow,
+    flags: u32,
+}
+
+#[derive(Debug)]
+struct ExportRow {
+    name: Text,
+    function: u32,
+}
+
+#[derive(Debug)]
+struct FunctionRow {
+    bytecode: Range<usize>,
+    requirements: Requirements,
+    block_count: u16,
+    i32_register_count: u16,
+    ref_register_count: u16,
+    convention: Option<ConventionRow>,
+    attributes: Range<u32>,
+}
+
+/// A module whose tables are checked, and whose functions are not: neither run nor translate it, [`Module::verify`] it.
+#[derive(Debug)]
+pub struct Module {
+    archive: Archive,
+    /// All names, one behind the other.
+    strings: Box<str>,
+    name: Text,
+    version: u32,
+    bytecode_version: u32,
+    requirements: Requirements,
+    /// Attributes of the module first, then those of each function.
+    attributes: Vec<(Text, Text)>,
+    module_attribute_count: u32,
+    types: Vec<TypeDef>,
+    dependencies: Vec<DependencyRow>,
+    imports: Vec<ImportRow>,
+    exports: Vec<ExportRow>,
+    functions: Vec<FunctionRow>,
+    /// Positions within the archive's contents.
+    rodata: Vec<Range<usize>>,
+    global_bytes: u32,
+    global_ref_count: u32,
+}
+
+impl Module {
+    /// Reads and checks the tables of an archive.
+    ///
+    /// Checked are the FlatBuffer's structure, the versions, the requirements, names, types, calling conventions, and that
+    /// every range and every ordinal of a table lies within what it refers to. Fails with `INVALID_ARGUMENT`,
+    /// `OUT_OF_RANGE`, `INCOMPATIBLE` (versions) or `UNIMPLEMENTED` (requirements, compression); the message names the table and
+    /// the row.
+    pub fn parse(archive: Archive) -> Result<Module> {
+        parse::parse(archive)
+    }
+
+    /// Verifies every function; see [`VerifiedModule`].
+    pub fn verify(self) -> Result<Arc<VerifiedModule>> {
+        verifier::verify(&self)?;
+        Ok(Arc::new(VerifiedModule { module: self }))
+    }
+
+    fn text(&self, text: Text) -> &str {
+        self.strings.get(text.start as usize..text.end as usize).unwrap_or_default()
+    }
+
+    fn convention(&self, row: ConventionRow) -> CallingConvention<'_> {
+        CallingConvention::from_parsed(self.text(row.arguments), self.text(row.results))
+    }
+
+    /// The file that the module comes from.
+    #[must_use]
+    pub fn archive(&self) -> &Archive {
+        &self.archive
+    }
+
+    /// The module's name, under which others import from it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.text(self.name)
+    }
+
+    /// The module's own version, against which dependents compare their minimum; not that of the format.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Version of the bytecode: major in the upper 16 bits, minor in the lower.
+    #[must_use]
+    pub fn bytecode_version(&self) -> u32 {
+        self.bytecode_version
+    }
+
+    /// What the functions need together.
+    #[must_use]
+    pub fn requirements(&self) -> Requirements {
+        self.requirements
+    }
+
+    /// Keys and values that tools attached to the module.
+    pub fn attributes(&self) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
+        self.attribute_range(0..self.module_attribute_count)
+    }
+
+    /// Keys and values that tools attached to a function, such as `iree.abi.declaration`. Empty for an unknown ordinal.
+    pub fn function_attributes(&self, ordinal: u32) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
+        self.attribute_range(self.functions.get(ordinal as usize).map_or(0..0, |row| row.attributes.clone()))
+    }
+
+    fn attribute_range(&self, range: Range<u32>) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
+        let rows = self.attributes.get(range.start as usize..range.end as usize).unwrap_or_default();
+        rows.iter().map(|&(key, value)| (self.text(key), self.text(value)))
+    }
+
+    /// The type table.
+    #[must_use]
+    pub fn types(&self) -> &[TypeDef] {
+        &self.types
+    }
+
+    /// The modules that this one imports from.
+    pub fn dependencies(&self) -> impl ExactSizeIterator<Item = Dependency<'_>> + Clone {
+        self.dependencies.iter().map(|row| Dependency {
+            name: self.text(row.name),
+            minimum_version: row.minimum_version,
+            optional: row.flags & parse::FLAG_OPTIONAL != 0,
+        })
+    }
+
+    /// The imported functions, in the order of their ordinals.
+    pub fn imports(&self) -> impl ExactSizeIterator<Item = Import<'_>> + Clone {
+        self.imports.iter().map(|row| self.import_view(row))
+    }
+
+    /// The imported function of an ordinal.
+    #[must_use]
+    pub fn import(&self, ordinal: u32) -> Option<Import<'_>> {
+        self.imports.get(ordinal as usize).map(|row| self.import_view(row))
+    }
+
+    fn import_view(&self, row: &ImportRow) -> Import<'_> {
+        Import {
+            full_name: self.text(row.name),
+            calling_convention: self.convention(row.convention),
+            calling_convention_text: self.text(row.convention.text),
+            optional: row.flags & parse::FLAG_OPTIONAL != 0,
+        }
+    }
+
+    /// The calling convention of an import; without arguments and results for an unknown ordinal.
+    pub(super) fn import_convention(&self, ordinal: u32) -> CallingConvention<'_> {
+        self.imports
+            .get(ordinal as usize)
+            .map_or_else(CallingConvention::default, |row| self.convention(row.convention))
+    }
+
+    /// The calling convention of a function; without arguments and results for an unknown ordinal.
+    pub(super) fn function_convention(&self, ordinal: u32) -> CallingConvention<'_> {
+        let row = self.functions.get(ordinal as usize).and_then(|row| row.convention);
+        self.convention(row.unwrap_or_default())
+    }
+
+    /// Number of imported functions.
+    #[must_use]
+    pub fn import_count(&self) -> u32 {
+        self.imports.len() as u32
+    }
+
+    /// The exported functions, in the order of their ordinals.
+    pub fn exports(&self) -> impl ExactSizeIterator<Item = Export<'_>> + Clone {
+        self.exports.iter().map(|row| Export { local_name: self.text(row.name), function: row.function })
+    }
+
+    /// Number of functions.
+    #[must_use]
+    pub fn function_count(&self) -> u32 {
+        self.functions.len() as u32
+    }
+
+    /// The function of an ordinal.
+    #[must_use]
+    pub fn function(&self, ordinal: u32) -> Option<FunctionView<'_>> {
+        let row = self.functions.get(ordinal as usize)?;
+        Some(FunctionView {
+            ordinal,
+            i32_register_count: row.i32_register_count,
+            ref_register_count: row.ref_register_count,
+            block_count: row.block_count,
+            requirements: row.requirements,
+            calling_convention: row.convention.map(|row| self.text(row.text)),
+            convention: self.convention(row.convention.unwrap_or_default()),
+            bytecode: self.archive.contents().as_bytes().get(row.bytecode.clone())?,
+        })
+    }
+
+    /// The instructions of a function, in order; none for an unknown ordinal.
+    #[must_use]
+    pub fn instructions(&self, ordinal: u32) -> Instructions<'_> {
+        Instructions::new(self.function(ordinal).map_or(&[], |function| function.bytecode))
+    }
+
+    /// Number of constants.
+    #[must_use]
+    pub fn rodata_count(&self) -> u32 {
+        self.rodata.len() as u32
+    }
+
+    /// Where a constant's bytes are, for use in place.
+    #[must_use]
+    pub fn rodata(&self, ordinal: u32) -> Option<(Arc<Contents>, Range<usize>)> {
+        let range = self.rodata.get(ordinal as usize)?;
+        Some((self.archive.contents().clone(), range.clone()))
+    }
+
+    /// The bytes of a constant.
+    #[must_use]
+    pub fn rodata_bytes(&self, ordinal: u32) -> Option<&[u8]> {
+        self.archive.contents().as_bytes().get(self.rodata.get(ordinal as usize)?.clone())
+    }
+
+    /// Bytes of primitive globals of an instance; all are zero at first.
+    #[must_use]
+    pub fn global_bytes(&self) -> u32 {
+        self.global_bytes
+    }
+
+    /// Number of reference globals of an instance; all are null at first.
+    #[must_use]
+    pub fn global_ref_count(&self) -> u32 {
+        self.global_ref_count
+    }
+
+    /// The debug database, if the module has one. It is not checked: what cannot be read in it is as if absent.
+    #[must_use]
+    pub fn debug_database(&self) -> Option<DebugDatabase<'_>> {
+        DebugDatabase::of(self.archive.flatbuffer())
+    }
+
+    /// Source location of an instruction, given by its offset in bytes within the function: `mlp.mlir:12:8`.
+    #[must_use]
+    pub fn source_location(&self, function: u32, offset: u32) -> Option<String> {
+        self.debug_database()?.source_location(function, offset)
+    }
+
+    /// The name that a function had in the compiler, which need not be unique.
+    #[must_use]
+    pub fn function_debug_name(&self, ordinal: u32) -> Option<&str> {
+        self.debug_database()?.function_name(ordinal)
+    }
+
+    /// A name for a function in messages: that of its first export, or that of the debug database, or its ordinal.
+    #[must_use]
+    pub fn function_name(&self, ordinal: u32) -> String {
+        let export = self.exports().find(|export| export.function == ordinal).map(|export| export.local_name);
+        match export.or_else(|| self.function_debug_name(ordinal)) {
+            Some(name) => name.into(),
+            None => alloc::format!("fn{ordinal}"),
+        }
+    }
+
+    /// The place of an instruction, for errors. `offset` is in bytes within the function.
+    #[must_use]
+    pub fn place(&self, function: u32, offset: u32) -> Place {
+        Place {
+            module: Some(self.name().into()),
+            function: Some(self.function_name(function)),
+            offset: Some(offset.into()),
+            source: self.source_location(function, offset),
+        }
+    }
+}
+
+/// A module that can be run and translated: everything that execution relies on has been verified.
+///
+/// Whoever runs the instructions of a `VerifiedModule` may rely on this:
+/// - every instruction decodes; functions end where their last instruction does; each begins with a block marker, and every
+///   block ends with its only terminator;
+/// - register operands lie in the function's register files, those of 64-bit banks are even and so is their other half;
+///   references have the type bit, values have not; move bits are only where they mean something;
+/// - branch targets are block markers of the same function; copies of a branch stay within one register file;
+/// - ordinals of functions, imports, constants, reference globals and types exist; primitive globals lie within the globals'
+///   bytes and are aligned to their size;
+/// - calls have exactly the operands and the results of the callee's calling convention, one register for each value, and the
+///   callee's register files hold its arguments; so do returns; variadic calls name imports, and their segment sizes fit the
+///   convention and the number of operands;
+/// - instructions of an extension only occur in functions that require it.
+#[derive(Debug)]
+pub struct VerifiedModule {
+    module: Module,
+}
+
+impl VerifiedModule {
+    /// Reads and verifies a module file.
+    pub fn load(contents: Arc<Contents>) -> Result<Arc<VerifiedModule>> {
+        Module::parse(Archive::new(contents)?)?.verify()
+    }
+}
+
+impl Deref for VerifiedModule {
+    type Target = Module;
+
+    fn deref(&self) -> &Module {
+        &self.module
+    }
+}
