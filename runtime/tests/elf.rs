@@ -74,6 +74,7 @@ mod run {
             constants,
             binding_pointers: &pointers,
             binding_lengths: &lengths,
+            read_only_bindings: 0,
             max_concurrency: 1,
         };
         executable.dispatch(0, &arguments, workgroups, &mut Worker { processor_id: 0, local_memory: &mut [] })
