@@ -22,7 +22,7 @@ impl Printer<'_> {
         let header = format!("vm.func {}{} {{", self.names.function(ordinal), signature(function.convention));
         self.line(&header);
         self.annotations(&function);
-        self.body(function.bytecode);
+        self.body(&function);
         self.line("}");
     }
 
@@ -47,7 +47,8 @@ impl Printer<'_> {
         }
     }
 
-    fn body(&mut self, bytecode: &[u8]) {
+    fn body(&mut self, function: &FunctionView<'_>) {
+        let bytecode = function.bytecode;
         let blocks = Blocks::of(bytecode);
         let mut offset = 0;
         while (offset as usize) < bytecode.len() {
@@ -57,7 +58,7 @@ impl Printer<'_> {
                         self.line(&format!("{}:", blocks.label(offset)));
                     } else {
                         self.text.push_str("  ");
-                        self.instruction(&instruction, &blocks);
+                        self.instruction(&instruction, &blocks, function.convention);
                         self.text.push('\n');
                     }
                     offset = instruction.end();

@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use super::super::calling_convention::{CallingConvention, ConventionItem};
 use super::super::instruction::{
     AnyRegister, BlockOffset, Body, FunctionOrdinal, Instruction, RefRegister, Register, RegisterList, RemapList,
     SegmentSizes, TypeId,
@@ -104,9 +105,15 @@ for_each_format!(define_generic);
 
 impl Printer<'_> {
     /// Appends an instruction, without indentation and line end.
-    pub(super) fn instruction(&mut self, instruction: &Instruction<'_>, blocks: &Blocks) {
+    /// `convention` is that of the function that the instruction is in.
+    pub(super) fn instruction(
+        &mut self,
+        instruction: &Instruction<'_>,
+        blocks: &Blocks,
+        convention: CallingConvention<'_>,
+    ) {
         let info = instruction.opcode.info();
-        let (results, operands) = match self.special(&instruction.body, info.banks, blocks) {
+        let (results, operands) = match self.special(&instruction.body, info.banks, blocks, convention) {
             Some(texts) => texts,
             None => {
                 let (results, operands) = self.generic(&instruction.body, info.banks);
@@ -126,7 +133,13 @@ impl Printer<'_> {
     }
 
     /// Results and operands of a format with a syntax of its own.
-    fn special(&self, body: &Body<'_>, banks: &[Bank], blocks: &Blocks) -> Option<(String, String)> {
+    fn special(
+        &self,
+        body: &Body<'_>,
+        banks: &[Bank],
+        blocks: &Blocks,
+        convention: CallingConvention<'_>,
+    ) -> Option<(String, String)> {
         let v = |register| value(register, FieldKind::in_v, banks);
         let i32 = |register| value(register, FieldKind::in_i32, banks);
         let i64 = |register| value(register, FieldKind::in_i64, banks);
@@ -179,20 +192,28 @@ impl Printer<'_> {
                 (none, text)
             }
             Body::Call { callee, operands, results } => {
-                (list(results), format!("{}({})", self.callee(callee), list(operands)))
+                let convention = self.convention(callee);
+                let results = values(results, convention.results());
+                (results, format!("{}({})", self.callee(callee), values(operands, convention.arguments())))
             }
             Body::CallVariadic { callee, segment_sizes, operands, results } => {
-                (list(results), format!("{} {}({})", self.callee(callee), segments(segment_sizes), list(operands)))
+                let operands = variadic(operands, self.convention(callee), segment_sizes);
+                let results = values(results, self.convention(callee).results());
+                (results, format!("{} {}({operands})", self.callee(callee), segments(segment_sizes)))
             }
             Body::CallYieldable { callee, operands, resume, results } => {
-                let (callee, operands, results) = (self.callee(callee), list(operands), list(results));
-                (none, format!("{callee}({operands}) -> {}({results})", blocks.label(resume.0)))
+                let convention = self.convention(callee);
+                let (operands, results) =
+                    (values(operands, convention.arguments()), values(results, convention.results()));
+                (none, format!("{}({operands}) -> {}({results})", self.callee(callee), blocks.label(resume.0)))
             }
             Body::CallVariadicYieldable { callee, segment_sizes, operands, resume, results } => {
+                let operands = variadic(operands, self.convention(callee), segment_sizes);
+                let results = values(results, self.convention(callee).results());
                 let (callee, sizes) = (self.callee(callee), segments(segment_sizes));
-                let (operands, results) = (list(operands), list(results));
                 (none, format!("{callee} {sizes}({operands}) -> {}({results})", blocks.label(resume.0)))
             }
+            Body::Return { operands } => (none, values(operands, convention.results())),
             _ => return None,
         })
     }
@@ -210,6 +231,13 @@ impl Printer<'_> {
                 self.text.push_str(&format!("  // {length}b"));
             }
             _ => {}
+        }
+    }
+
+    fn convention(&self, callee: FunctionOrdinal) -> CallingConvention<'_> {
+        match callee.import() {
+            Some(import) => self.module.import_convention(import),
+            None => self.module.function_convention(callee.0),
         }
     }
 
@@ -244,6 +272,37 @@ fn any(register: AnyRegister) -> String {
 fn list(registers: RegisterList<'_>) -> String {
     let texts: Vec<String> = registers.iter().map(any).collect();
     texts.join(", ")
+}
+
+/// Registers of a call or a return; 64-bit values, of which the list names the lower register, as pairs.
+fn values(registers: RegisterList<'_>, mut items: impl Iterator<Item = ConventionItem>) -> String {
+    let texts = registers.iter().map(|register| match items.next() {
+        Some(ConventionItem::I64 | ConventionItem::F64) if !register.is_ref() => {
+            format!("%i{}:{}", register.0, u32::from(register.0) + 1)
+        }
+        _ => any(register),
+    });
+    let texts: Vec<String> = texts.collect();
+    texts.join(", ")
+}
+
+/// The same, of a variadic call.
+fn variadic(registers: RegisterList<'_>, convention: CallingConvention<'_>, sizes: SegmentSizes<'_>) -> String {
+    let (mut items, mut sizes, mut list) = (convention.arguments(), sizes.iter(), Vec::new());
+    while let Some(item) = items.next() {
+        let size = sizes.next().unwrap_or_default();
+        if item != ConventionItem::SpanStart {
+            list.push(item);
+            continue;
+        }
+        let span: Vec<ConventionItem> = items.by_ref().take_while(|&item| item != ConventionItem::SpanEnd).collect();
+        for _ in 0..size {
+            if list.len() < registers.len() {
+                list.extend_from_slice(&span);
+            }
+        }
+    }
+    values(registers, list.into_iter())
 }
 
 fn segments(sizes: SegmentSizes<'_>) -> String {

@@ -149,6 +149,7 @@ fn arguments<'a>(
         constants,
         binding_pointers: pointers,
         binding_lengths: lengths,
+        read_only_bindings: 0,
         max_concurrency: 3,
     }
 }
