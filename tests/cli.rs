@@ -128,8 +128,7 @@ fn errors_are_one_line_that_says_what_and_where() {
     for (arguments, error) in [
         (
             &["run", "--module=missing.vmfb"][..],
-            "loading 'missing.vmfb': opening missing.vmfb: NOT_FOUND; No such file or directory (os error 2)"
-                .to_owned(),
+            "opening missing.vmfb: NOT_FOUND; No such file or directory (os error 2)".to_owned(),
         ),
         (
             &["run", SIMPLE_MUL, "--function=nope"],
