@@ -11,6 +11,8 @@ use super::super::assembler::assemble;
 use super::super::contents::Contents;
 use super::super::isa::Opcode;
 use super::super::module::VerifiedModule;
+use incarnate_schemas::bytecode_module as schema;
+
 use super::super::writer::{DependencySource, FunctionSource, ImportSource, ModuleSource};
 use crate::Result;
 
@@ -377,4 +379,105 @@ fn no_truncation_or_flipped_byte_panics() {
             }
         }
     }
+}
+
+/// The file of a module in which the descriptor of each function has been changed.
+fn with_descriptors(source: &ModuleSource, change: impl Fn(usize, &mut [u8])) -> Vec<u8> {
+    let mut file = source.write().unwrap();
+    let mut offset = 0usize;
+    for (index, function) in source.functions.iter().enumerate() {
+        let length = function.bytecode.len();
+        let mut descriptor = (offset as u32).to_le_bytes().to_vec();
+        descriptor.extend((length as u32).to_le_bytes());
+        let position = file.windows(8).position(|window| window == descriptor).unwrap();
+        change(index, &mut file[position..position + 20]);
+        offset = (offset + length).next_multiple_of(8);
+    }
+    file
+}
+
+fn refused_file(file: Vec<u8>, expected: &str) {
+    match load(file) {
+        Ok(_) => panic!("accepted, instead of `{expected}`"),
+        Err(error) => assert!(error.to_string().contains(expected), "`{error}` does not say `{expected}`"),
+    }
+}
+
+#[test]
+fn function_descriptors() {
+    let source = single(&[]);
+    for (offset, length, expected) in [
+        (-8, 6, "functions[0]: 6 bytes at offset -8 exceed the bytecode's 8"),
+        (0, 9, "functions[0]: 9 bytes at offset 0 exceed the bytecode's 8"),
+        (4, 5, "functions[0]: 5 bytes at offset 4 exceed the bytecode's 8"),
+        (0, -1, "functions[0]: -1 bytes at offset 0"),
+        (i32::MAX, i32::MAX, "functions[0]: 2147483647 bytes at offset 2147483647"),
+    ] {
+        let file = with_descriptors(&source, |_, descriptor| {
+            descriptor[..4].copy_from_slice(&i32::to_le_bytes(offset));
+            descriptor[4..8].copy_from_slice(&i32::to_le_bytes(length));
+        });
+        refused_file(file, expected);
+    }
+    // Each of 40 functions claims all the bytecode.
+    let mut many = single(&[]);
+    many.functions = vec![many.functions[0].clone(); 40];
+    many.functions[0].bytecode.resize(4000, 0);
+    let file = with_descriptors(&many, |_, descriptor| {
+        descriptor[..8].copy_from_slice(&[0, 0, 0, 0, 160, 15, 0, 0]);
+    });
+    refused_file(file, "RESOURCE_EXHAUSTED; functions of 160000 bytes share 4312 bytes of bytecode");
+    // The number of descriptors stands in front of them.
+    let mut file = source.write().unwrap();
+    let descriptor = [1, 0, 0, 0, 0, 0, 0, 0, source.functions[0].bytecode.len() as u8, 0, 0, 0];
+    let position = file.windows(12).position(|window| window == descriptor).unwrap();
+    file[position] = 0;
+    refused_file(file, "the module has 0 functions and 1 signatures");
+}
+
+#[test]
+fn broken_flatbuffers() {
+    let file = single(&["i32"]).write().unwrap();
+    let mut root = file.clone();
+    root[4..8].copy_from_slice(&[0xFF; 4]);
+    refused_file(root, "INVALID_ARGUMENT; broken FlatBuffer");
+    let mut text = file.clone();
+    let name = text.windows(5).position(|window| window == b"tests").unwrap();
+    text[name] = 0xFF;
+    refused_file(text, "broken FlatBuffer: Utf8 error");
+    let mut builder = flatbuffers::FlatBufferBuilder::new();
+    let segment = schema::RodataSegmentArgs {
+        compression_type: schema::Compression(9),
+        compression: Some(schema::Uncompressed::create(&mut builder, &schema::UncompressedArgs {}).as_union_value()),
+        ..schema::RodataSegmentArgs::default()
+    };
+    let segment = schema::RodataSegment::create(&mut builder, &segment);
+    let arguments = schema::BytecodeModuleArgs {
+        name: Some(builder.create_string("tests")),
+        rodata_segments: Some(builder.create_vector(&[segment])),
+        bytecode_version: 17 << 16,
+        ..schema::BytecodeModuleArgs::default()
+    };
+    let root = schema::BytecodeModule::create(&mut builder, &arguments);
+    builder.finish_size_prefixed(root, Some("IREE"));
+    refused_file(builder.finished_data().to_vec(), "UNIMPLEMENTED; rodata[0] has compression 9");
+}
+
+/// A name that many rows share would be copied for each: the FlatBuffer's verification bounds what that may come to.
+#[test]
+fn shared_names_do_not_multiply() {
+    let mut builder = flatbuffers::FlatBufferBuilder::new();
+    let name = builder.create_string(&"n".repeat(1 << 16));
+    let import =
+        schema::Import::create(&mut builder, &schema::ImportArgs { full_name: Some(name), ..Default::default() });
+    let imports = vec![import; 1 << 12];
+    let arguments = schema::BytecodeModuleArgs {
+        name: Some(name),
+        imports: Some(builder.create_vector(&imports)),
+        bytecode_version: 17 << 16,
+        ..schema::BytecodeModuleArgs::default()
+    };
+    let root = schema::BytecodeModule::create(&mut builder, &arguments);
+    builder.finish_size_prefixed(root, Some("IREE"));
+    refused_file(builder.finished_data().to_vec(), "broken FlatBuffer: Apparent size too large");
 }
