@@ -271,6 +271,25 @@ fn declared_globals_and_forward_calls_are_resolved() {
 }
 
 #[test]
+fn frames_hold_arguments_and_pairs_of_calls() {
+    let text = "vm.module @m
+        vm.import @m.wide cconv \"0v_I\"
+        vm.func @f(%i0: i32, %i2:3: i64, %r0: !vm.buffer) -> (i64) {
+          vm.return %i2
+        }
+        vm.func @g() -> (i64) {
+          %i6:7 = vm.call @m.wide()
+          vm.return %i6:7
+        }";
+    let module = load(&assemble(text).unwrap());
+    let counts = |ordinal| {
+        let function = module.function(ordinal).unwrap();
+        (function.i32_register_count, function.ref_register_count)
+    };
+    assert_eq!((counts(0), counts(1)), ((4, 1), (8, 0)));
+}
+
+#[test]
 fn errors_say_line_and_column() {
     let function = |line: &str| format!("vm.module @m\nvm.func @f() -> () {{\n  {line}\n}}");
     for (text, expected) in [
