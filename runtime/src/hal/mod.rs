@@ -36,6 +36,5 @@ pub use fence::Fence;
 pub use file::File;
 pub use memory::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 pub use pool::MINIMUM_ALIGNMENT;
-pub use queue::BindingTable;
 pub use semaphore::{MAXIMUM_PAYLOAD, Semaphore};
 pub use wait::{Deadline, Reached};
