@@ -116,3 +116,13 @@ fn threads_call_one_model_at_once() {
         }
     });
 }
+
+#[test]
+fn constants_are_used_where_the_file_is_mapped() {
+    for model in ["digits/llvm-cpu.vmfb", "convolution/llvm-cpu.vmfb"] {
+        let (device, _context) = load(model);
+        // Whatever the initialisers allocate is for values that are computed, not for the weights.
+        let statistics = device.allocator().statistics();
+        assert!(statistics.allocated < 4096, "{model}: {statistics:?}");
+    }
+}
