@@ -217,7 +217,7 @@ impl fmt::Debug for RemapList<'_> {
 }
 
 /// The cases of a branch table.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub struct Cases<'a> {
     /// The whole function: the cases' alignment counts from its start.
     function: &'a [u8],
@@ -247,6 +247,14 @@ impl<'a> Cases<'a> {
         (0..self.count).map_while(move |_| Some((reader.target().ok()?, reader.remap().ok()?)))
     }
 }
+
+impl PartialEq for Cases<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl Eq for Cases<'_> {}
 
 impl fmt::Debug for Cases<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,17 +2,23 @@
 #![forbid(unsafe_code)]
 
 mod archive;
+mod assembler;
 mod calling_convention;
 mod contents;
+mod disassembler;
 mod instruction;
 pub mod isa;
 mod module;
 mod read;
+mod text;
 mod verifier;
+mod writer;
 
 pub use archive::{Archive, FILE_IDENTIFIER};
+pub use assembler::assemble;
 pub use calling_convention::{CallingConvention, ConventionItem};
 pub use contents::{AlignedBytes, Contents, SEGMENT_ALIGNMENT};
+pub use disassembler::{disassemble, disassemble_function};
 pub use instruction::{
     AnyRegister, BlockOffset, Body, Cases, FunctionOrdinal, Instruction, Instructions, RefRegister, Register,
     RegisterList, RemapList, SegmentSizes, TypeId,

@@ -113,7 +113,8 @@ macro_rules! references {
             }
             #[inline]
             fn read(reader: &mut CallReader<'_>) -> Result<$type> {
-                $from_ref(reader.reference()?)
+                let from_ref: fn(Ref) -> Result<$type> = $from_ref;
+                from_ref(reader.reference()?)
             }
         })*
     };

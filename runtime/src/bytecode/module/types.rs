@@ -58,8 +58,15 @@ pub enum TypeKind<'a> {
 
 impl<'a> TypeKind<'a> {
     /// Reads the text of a type; `None` if it is none.
+    ///
+    /// Names consist of letters, digits, `_`, `$`, `.`, `?`, `!`, `<` and `>`, so that they stand in assembly text as they are.
     #[must_use]
     pub fn parse(text: &'a str) -> Option<TypeKind<'a>> {
+        let valid =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.' | b'?' | b'!' | b'<' | b'>');
+        if !text.bytes().all(valid) {
+            return None;
+        }
         Some(match text {
             "i8" => TypeKind::I8,
             "i16" => TypeKind::I16,

@@ -6,8 +6,9 @@ use alloc::format;
 
 use super::super::calling_convention::ConventionItem;
 use super::super::instruction::{AnyRegister, FunctionOrdinal, RefRegister, Register, RegisterList, SegmentSizes};
-use super::super::isa::SEGMENT_NOT_VARIADIC;
+use super::super::isa::{REF_REGISTER_MOVE_BIT, REF_REGISTER_TYPE_BIT, SEGMENT_NOT_VARIADIC};
 use super::FunctionVerifier;
+use super::operands::bad_move;
 use crate::{Error, Result};
 
 impl FunctionVerifier<'_, '_> {
@@ -34,7 +35,7 @@ impl FunctionVerifier<'_, '_> {
             Some(sizes) => self.variadic_operands(letters, sizes, operands)?,
             None => self.values("operands", "the callee's arguments", letters, operands)?,
         }
-        self.values("results", "the callee's results", convention.result_letters(), results)
+        self.results("the callee's results", convention.result_letters(), results)
     }
 
     /// Checks a list against letters without spans.
@@ -55,11 +56,21 @@ impl FunctionVerifier<'_, '_> {
         Ok(())
     }
 
+    /// Checks that no result is moved out of.
+    #[inline]
+    fn results(&self, what: &'static str, letters: &str, list: RegisterList<'_>) -> Result<()> {
+        self.values("results", what, letters, list)?;
+        match list.iter().find(|register| register.is_move()) {
+            None => Ok(()),
+            Some(register) => Err(bad_move("results", RefRegister(register.0))),
+        }
+    }
+
     /// Checks the operands of a variadic call: an operand for each argument that is no span, and the elements of each span,
     /// of which there are as many as the argument's segment size says.
     fn variadic_operands(&self, letters: &str, sizes: SegmentSizes<'_>, operands: RegisterList<'_>) -> Result<()> {
-        let (mut rest, mut sizes, mut operands) = (letters, sizes.iter(), operands.iter());
-        while let Some(&letter) = rest.as_bytes().first() {
+        let (mut rest, mut sizes, mut operands) = (letters.as_bytes(), sizes.iter(), operands.iter());
+        while let Some((&letter, behind)) = rest.split_first() {
             let Some(size) = sizes.next() else { return Err(wrong_segments(letters, "there are fewer")) };
             if letter != b'C' {
                 // Compilers write 0xFFFF, and assembly text may say 1.
@@ -70,26 +81,26 @@ impl FunctionVerifier<'_, '_> {
                     ));
                 }
                 self.next_value(letters, letter, &mut operands)?;
-                rest = &rest[1..];
+                rest = behind;
                 continue;
             }
             if size == SEGMENT_NOT_VARIADIC {
                 return Err(wrong_segments(letters, "a span has 0xFFFF"));
             }
-            let Some((elements, behind)) = rest[1..].split_once('D') else {
-                return Err(wrong_segments(letters, "a span does not end"));
-            };
-            if elements.contains('C') {
+            // Parsing the convention has seen to it that a `D` follows.
+            let length = behind.iter().position(|&letter| matches!(letter, b'C' | b'D')).unwrap_or(behind.len());
+            let (elements, end) = behind.split_at(length);
+            if end.first() != Some(&b'D') {
                 return Err(Error::unimplemented(format!(
                     "the callee's arguments `{letters}` have a span within a span"
                 )));
             }
             for _ in 0..size {
-                for letter in elements.bytes() {
+                for &letter in elements {
                     self.next_value(letters, letter, &mut operands)?;
                 }
             }
-            rest = behind;
+            rest = end.get(1..).unwrap_or_default();
         }
         if sizes.next().is_some() {
             return Err(wrong_segments(letters, "there are more"));
@@ -115,16 +126,67 @@ impl FunctionVerifier<'_, '_> {
     /// Checks one register against its letter.
     #[inline(always)]
     fn value(&self, field: &'static str, letter: u8, register: AnyRegister) -> Result<()> {
+        match self.classes[usize::from(CLASS_OF_LETTER[usize::from(letter)])].holds(register.0) {
+            true => Ok(()),
+            false => self.bad_value(field, letter, register),
+        }
+    }
+
+    /// Says what is wrong with a register that its letter's class does not hold.
+    #[cold]
+    fn bad_value(&self, field: &'static str, letter: u8, register: AnyRegister) -> Result<()> {
         match ConventionItem::from_letter(letter) {
             Some(ConventionItem::I32 | ConventionItem::F32) => self.value_register(field, Register(register.0), 4),
             Some(ConventionItem::I64 | ConventionItem::F64) => self.value_register(field, Register(register.0), 8),
             Some(ConventionItem::Ref) => self.ref_register(field, RefRegister(register.0)),
-            Some(ConventionItem::SpanStart | ConventionItem::SpanEnd) | None => {
-                Err(Error::invalid_argument("the callee takes variadic arguments, and the call gives no segment sizes"))
-            }
-        }
+            Some(ConventionItem::SpanStart | ConventionItem::SpanEnd) | None => Ok(()),
+        }?;
+        Err(Error::invalid_argument("the callee takes variadic arguments, and the call gives no segment sizes"))
     }
 }
+
+/// Registers that can hold a kind of value, such that one comparison without branches decides: call operands are most of a
+/// module's bytecode.
+#[derive(Clone, Copy, Default)]
+pub(super) struct RegisterClass {
+    /// Bits that are turned over first: the type bit for references, which must be set.
+    flip: u16,
+    /// Bits that count then: all but the move bit for references.
+    mask: u16,
+    /// Bits that must be clear then: the lowest for pairs.
+    clear: u16,
+    /// What remains must be less than this.
+    limit: u16,
+}
+
+impl RegisterClass {
+    /// The classes of a function: none, 32-bit values, 64-bit values, references.
+    pub(super) fn of(i32_count: u16, ref_count: u16) -> [RegisterClass; 4] {
+        [
+            RegisterClass::default(),
+            RegisterClass { flip: 0, mask: 0xFFFF, clear: 0, limit: i32_count },
+            RegisterClass { flip: 0, mask: 0xFFFF, clear: 1, limit: i32_count.saturating_sub(1) },
+            RegisterClass { flip: REF_REGISTER_TYPE_BIT, mask: !REF_REGISTER_MOVE_BIT, clear: 0, limit: ref_count },
+        ]
+    }
+
+    #[inline(always)]
+    fn holds(self, register: u16) -> bool {
+        let index = (register ^ self.flip) & self.mask;
+        (index & self.clear == 0) & (index < self.limit)
+    }
+}
+
+/// Index into [`RegisterClass::of`] by a calling convention's letter.
+static CLASS_OF_LETTER: [u8; 256] = {
+    let mut table = [0; 256];
+    table[b'i' as usize] = 1;
+    table[b'f' as usize] = 1;
+    table[b'I' as usize] = 2;
+    table[b'F' as usize] = 2;
+    table[b'r' as usize] = 3;
+    table
+};
 
 #[cold]
 fn wrong_count(field: &'static str, what: &'static str, letters: &str, count: usize) -> Error {

@@ -13,6 +13,7 @@ use alloc::format;
 use alloc::string::String;
 
 use blocks::Blocks;
+use calls::RegisterClass;
 
 use super::instruction::{Body, Instruction};
 use super::isa::{Effects, Opcode, OpcodeSet};
@@ -26,7 +27,8 @@ pub(super) fn verify(module: &Module) -> Result<()> {
     let limits = Limits::of(module);
     for ordinal in 0..module.function_count() {
         let Some(function) = module.function(ordinal) else { continue };
-        let mut verifier = FunctionVerifier { module, limits, function, blocks: &mut blocks };
+        let classes = RegisterClass::of(function.i32_register_count, function.ref_register_count);
+        let mut verifier = FunctionVerifier { module, limits, function, classes, blocks: &mut blocks };
         let mut offset = 0;
         if let Err(error) = verifier.verify(&mut offset) {
             return Err(error.at(module.place(ordinal, offset)));
@@ -64,6 +66,7 @@ struct FunctionVerifier<'m, 'b> {
     module: &'m Module,
     limits: Limits,
     function: FunctionView<'m>,
+    classes: [RegisterClass; 4],
     blocks: &'b mut Blocks,
 }
 
@@ -102,6 +105,7 @@ impl FunctionVerifier<'_, '_> {
                 let results = self.function.convention.result_letters();
                 self.values("operands", "the function's own results", results, operands)
             }
+            Body::Trace { operands, .. } => self.any_list("operands", operands),
             _ => Ok(()),
         }
     }

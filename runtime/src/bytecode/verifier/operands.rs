@@ -82,13 +82,13 @@ macro_rules! check_field {
     ($self:ident $at:ident $v:ident $w:ident list_ref $name:expr, $value:expr) => {
         $self.ref_list($name, $value)?
     };
+    // Calls and returns are checked against calling conventions as a whole.
     ($self:ident $at:ident $v:ident $w:ident list_any $name:expr, $value:expr) => {
-        $self.any_list($name, $value)?
+        let _ = $value;
     };
     ($self:ident $at:ident $v:ident $w:ident results $name:expr, $value:expr) => {
-        $self.result_list($name, $value)?
+        let _ = $value;
     };
-    // Calls check the sizes against the callee's calling convention.
     ($self:ident $at:ident $v:ident $w:ident segments $name:expr, $value:expr) => {
         let _ = $value;
     };
@@ -208,19 +208,8 @@ impl FunctionVerifier<'_, '_> {
     }
 
     #[inline(always)]
-    fn any_list(&self, field: &'static str, list: RegisterList<'_>) -> Result<()> {
+    pub(super) fn any_list(&self, field: &'static str, list: RegisterList<'_>) -> Result<()> {
         list.iter().try_for_each(|register| self.any_register(field, register))
-    }
-
-    #[inline(always)]
-    fn result_list(&self, field: &'static str, list: RegisterList<'_>) -> Result<()> {
-        for register in list.iter() {
-            self.any_register(field, register)?;
-            if register.is_move() {
-                return Err(bad_move(field, RefRegister(register.0)));
-            }
-        }
-        Ok(())
     }
 }
 
@@ -261,7 +250,7 @@ fn bad_ref_register(field: &'static str, register: RefRegister, count: u16) -> E
 }
 
 #[cold]
-fn bad_move(field: &'static str, register: RefRegister) -> Error {
+pub(super) fn bad_move(field: &'static str, register: RefRegister) -> Error {
     Error::invalid_argument(format!(
         "`{field}` has the move bit on r{}, which nothing may be moved out of",
         register.index()

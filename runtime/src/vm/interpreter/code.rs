@@ -9,8 +9,39 @@ use core::ops::Range;
 use super::super::value::ValueType;
 use crate::bytecode::isa::{Opcode, for_each_instruction};
 
+/// The pairs of operations that are run as one, as their sequence is frequent in loops: `Name = First, Second`. The second
+/// instruction stays where it is, with its operands; only the operation of the first one is replaced, so that any sequence
+/// can be fused and any instruction still be branched to.
+macro_rules! for_each_pair {
+    ($callback:ident $(, $($prefix:tt)*)?) => { $callback! { $($($prefix)*)?
+        LoadThenAddI32 = BufferLoadI32, AddI32;
+        LoadThenAddI64 = BufferLoadI32, AddI64;
+        LoadThenLoad = BufferLoadI32, BufferLoadI32;
+        LoadThenMulF32 = BufferLoadI32, MulF32;
+        LoadThenAddF32 = BufferLoadI32, AddF32;
+        AddI32ThenAddI32 = AddI32, AddI32;
+        AddI32ThenAddI64 = AddI32, AddI64;
+        AddI32ThenCmpLtI32SBranch = AddI32, CmpLtI32SBranch;
+        AddI32ThenCmpLtI64SBranch = AddI32, CmpLtI64SBranch;
+        AddI64ThenLoad = AddI64, BufferLoadI32;
+        AddI64ThenStore = AddI64, BufferStoreI32;
+        AddI64ThenAddI64 = AddI64, AddI64;
+        AddI64ThenMulI64 = AddI64, MulI64;
+        AddI64ThenCmpLtI64SBranch = AddI64, CmpLtI64SBranch;
+        MulI64ThenAddI64 = MulI64, AddI64;
+        MulF32ThenAddF32 = MulF32, AddF32;
+        AddF32ThenStore = AddF32, BufferStoreI32;
+        AddF32ThenAddI64 = AddF32, AddI64;
+        StoreThenAddI64 = BufferStoreI32, AddI64;
+        Move32ThenMove32 = Move32, Move32;
+        Move64ThenMove64 = Move64, Move64;
+        ConstI32ThenConstI32 = ConstI32, ConstI32;
+    } };
+}
+pub(super) use for_each_pair;
+
 macro_rules! define_operations {
-    ($(($set:ident, $byte:literal, $name:ident, $mnemonic:literal, [$($format:tt)*], [$($effect:tt)*], $($semantics:tt)*))*) => {
+    ({ $($pair:ident = $first:ident, $second:ident;)* } $(($set:ident, $byte:literal, $name:ident, $mnemonic:literal, [$($format:tt)*], [$($effect:tt)*], $($semantics:tt)*))*) => {
         /// What an instruction of the pre-decoded form does.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u16)]
@@ -24,52 +55,83 @@ macro_rules! define_operations {
             MoveRef,
             /// Reference `a` to `b`, shared.
             CopyRef,
-            /// Compare `a` and `b`, put the result into `c`, and branch to the low or high half of `imm`.
-            CmpEqI32Br,
-            CmpNeI32Br,
-            CmpLtI32SBr,
-            CmpLtI32UBr,
-            CmpEqI64Br,
-            CmpNeI64Br,
-            CmpLtI64SBr,
-            CmpLtI64UBr,
+            /// `Move32`, then `Branch`.
+            Move32Branch,
+            /// `Move64`, then `Branch`.
+            Move64Branch,
+            /// Compare `a` and `b`, put the result into `c`, and branch by the low or high half of `imm`.
+            CmpEqI32Branch,
+            CmpNeI32Branch,
+            CmpLtI32SBranch,
+            CmpLtI32UBranch,
+            CmpEqI64Branch,
+            CmpNeI64Branch,
+            CmpLtI64SBranch,
+            CmpLtI64UBranch,
             /// Call of an imported function; `imm` indexes the call sites.
             CallImport,
             /// As `CallImport`; the callee may yield, and execution goes on at the site's `resume`.
             CallImportYieldable,
             /// Runs into the end of the function: a `fail` with a status of zero in the last block.
             FellThrough,
+            $(#[doc = concat!(stringify!($first), ", then ", stringify!($second))] $pair,)*
         }
 
         /// The operations that are named as instructions.
         pub(super) static OPERATIONS: &[Operation] = &[$(Operation::$name,)*];
     };
 }
-for_each_instruction!(define_operations);
+macro_rules! with_pairs {
+    ($($pairs:tt)*) => { for_each_instruction!(define_operations, { $($pairs)* }); };
+}
+for_each_pair!(with_pairs);
 
 impl Operation {
     /// The operation of the instruction's name.
     pub(super) fn of(opcode: Opcode) -> Operation {
-        OPERATIONS[opcode as usize]
+        // Registers hold bits: what moves floats moves integers.
+        match OPERATIONS[opcode as usize] {
+            Operation::BufferLoadF32 => Operation::BufferLoadI32,
+            Operation::BufferLoadF64 => Operation::BufferLoadI64,
+            Operation::BufferStoreF32 => Operation::BufferStoreI32,
+            Operation::BufferStoreF64 => Operation::BufferStoreI64,
+            Operation::ConstF32 => Operation::ConstI32,
+            Operation::ConstF64 => Operation::ConstI64,
+            other => other,
+        }
     }
 
     /// The comparison of the given name, fused with a branch.
     pub(super) fn fused(opcode: Opcode) -> Option<Operation> {
         Some(match opcode {
-            Opcode::CmpEQI32 => Operation::CmpEqI32Br,
-            Opcode::CmpNEI32 => Operation::CmpNeI32Br,
-            Opcode::CmpLTI32S => Operation::CmpLtI32SBr,
-            Opcode::CmpLTI32U => Operation::CmpLtI32UBr,
-            Opcode::CmpEQI64 => Operation::CmpEqI64Br,
-            Opcode::CmpNEI64 => Operation::CmpNeI64Br,
-            Opcode::CmpLTI64S => Operation::CmpLtI64SBr,
-            Opcode::CmpLTI64U => Operation::CmpLtI64UBr,
+            Opcode::CmpEQI32 => Operation::CmpEqI32Branch,
+            Opcode::CmpNEI32 => Operation::CmpNeI32Branch,
+            Opcode::CmpLTI32S => Operation::CmpLtI32SBranch,
+            Opcode::CmpLTI32U => Operation::CmpLtI32UBranch,
+            Opcode::CmpEQI64 => Operation::CmpEqI64Branch,
+            Opcode::CmpNEI64 => Operation::CmpNeI64Branch,
+            Opcode::CmpLTI64S => Operation::CmpLtI64SBranch,
+            Opcode::CmpLTI64U => Operation::CmpLtI64UBranch,
             _ => return None,
         })
     }
 }
 
-/// An instruction: registers `a`, `b`, `c` and an immediate, of which each operation says what they are.
+/// The operation that does both, if there is one.
+pub(super) fn pair(first: Operation, second: Operation) -> Option<Operation> {
+    macro_rules! find {
+        ($($pair:ident = $first:ident, $second:ident;)*) => {
+            match (first, second) {
+                $((Operation::$first, Operation::$second) => Some(Operation::$pair),)*
+                _ => None,
+            }
+        };
+    }
+    for_each_pair!(find)
+}
+
+/// An instruction: registers `a`, `b`, `c` and an immediate, of which each operation says what they are. Branches have
+/// displacements, in instructions from the branch itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inst {
     pub(super) operation: Operation,

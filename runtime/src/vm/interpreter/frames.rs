@@ -62,7 +62,7 @@ impl FrameStore {
         if words_top > self.words.len() || refs_top > self.refs.len() || self.callers.len() >= self.call_depth {
             self.grow(words_top, refs_top)?;
         }
-        self.words[frame.words..words_top].fill(0);
+        zero(&mut self.words[frame.words..words_top]);
         self.words_top = words_top;
         self.refs_top = refs_top;
         Ok(frame)
@@ -101,5 +101,18 @@ impl FrameStore {
     #[inline]
     pub(super) fn registers(&mut self, frame: &Frame) -> (*mut u32, *mut Ref) {
         (self.words.as_mut_ptr().wrapping_add(frame.words).cast(), self.refs.as_mut_ptr().wrapping_add(frame.refs))
+    }
+}
+
+/// Zeros registers. Most frames have few, and a call of `memset` costs more than they do.
+#[inline(always)]
+fn zero(words: &mut [u64]) {
+    if words.len() > 32 {
+        words.fill(0);
+    } else {
+        for word in words {
+            // Opaque, or else the loop becomes a call of `memset`.
+            *word = core::hint::black_box(0);
+        }
     }
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::super::value::ValueType;
-use super::code::{CallSite, Code, Inst, Operand, Operation, Table, Transfer, halves, parts};
+use super::code::{CallSite, Code, Inst, Operand, Operation, Table, Transfer, halves, pair, parts};
 use crate::bytecode::isa::{Opcode, SEGMENT_NOT_VARIADIC};
 use crate::bytecode::{
     AnyRegister, BlockOffset, Body, CallingConvention, Cases, ConventionItem, FunctionOrdinal, Instruction,
@@ -25,7 +25,8 @@ pub(super) fn lower(module: &VerifiedModule, types: &[ValueType], function: u32)
         lowering.instruction(&instruction)?;
     }
     let entry = entry(view.convention);
-    let (mut words, mut refs) = (usize::from(view.i32_register_count).div_ceil(2), usize::from(view.ref_register_count));
+    let (mut words, mut refs) =
+        (usize::from(view.i32_register_count).div_ceil(2), usize::from(view.ref_register_count));
     for argument in &entry {
         match argument.transfer {
             Transfer::RefMove => refs = refs.max(usize::from(argument.target) + 1),
@@ -347,8 +348,19 @@ impl<'a> Lowering<'a> {
     }
 
     fn jump(&mut self, operation: Operation, target: BlockOffset, copies: RemapList<'a>) {
+        let first = self.instructions.len();
         self.copies(copies);
-        let index = self.emit(operation, 0, 0, 0, 0);
+        let index = match self.instructions[first..].last_mut() {
+            Some(copy) if operation == Operation::Branch && copy.operation == Operation::Move32 => {
+                copy.operation = Operation::Move32Branch;
+                self.instructions.len() - 1
+            }
+            Some(copy) if operation == Operation::Branch && copy.operation == Operation::Move64 => {
+                copy.operation = Operation::Move64Branch;
+                self.instructions.len() - 1
+            }
+            _ => self.emit(operation, 0, 0, 0, 0),
+        };
         self.fixups.push(Fixup { place: FixupPlace::Low(index), target });
     }
 
@@ -471,6 +483,7 @@ impl<'a> Lowering<'a> {
             let block = self.blocks.binary_search_by_key(&fixup.target, |block| block.0).map_err(|_| broken())?;
             self.patch(&fixup.place, self.blocks[block].1);
         }
+        self.fuse_pairs();
         Ok(Code {
             instructions: self.instructions.into(),
             offsets: self.offsets.into(),
@@ -484,10 +497,24 @@ impl<'a> Lowering<'a> {
         })
     }
 
+    /// Runs frequent sequences as one operation.
+    fn fuse_pairs(&mut self) {
+        let mut index = 0;
+        while let Some([first, second]) = self.instructions.get(index..index + 2) {
+            match pair(first.operation, second.operation) {
+                Some(both) => {
+                    self.instructions[index].operation = both;
+                    index += 2;
+                }
+                None => index += 1,
+            }
+        }
+    }
+
     fn patch(&mut self, place: &FixupPlace, target: u32) {
         match *place {
-            FixupPlace::Low(index) => self.instructions[index].imm |= halves(target, 0),
-            FixupPlace::High(index) => self.instructions[index].imm |= halves(0, target),
+            FixupPlace::Low(index) => self.instructions[index].imm |= halves(target.wrapping_sub(index as u32), 0),
+            FixupPlace::High(index) => self.instructions[index].imm |= halves(0, target.wrapping_sub(index as u32)),
             FixupPlace::Table(table, entry) => self.tables[table].entries[entry] = target,
             FixupPlace::Resume(site) => self.sites[site].resume = target,
         }

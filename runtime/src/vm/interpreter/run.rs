@@ -15,7 +15,7 @@ use super::super::reference::Ref;
 use super::super::semantics;
 use super::super::stack::Stack;
 use super::super::value::Value;
-use super::code::{CallSite, Code, Inst, Operation, Transfer};
+use super::code::{CallSite, Code, Inst, Operation, Transfer, for_each_pair};
 use super::frames::Frame;
 use super::state::State;
 use super::{BytecodeModule, trace};
@@ -137,25 +137,38 @@ macro_rules! evaluate {
 
 /// The match over all operations: the given arms, then those that the instruction table gives a function.
 macro_rules! operations {
-    ($cx:tt $operation:expr, { $($arms:tt)* }
+    ({ $($pair:ident = $first:ident, $second:ident;)* } $body:ident $advance:ident $cx:tt $operation:expr, { $($arms:tt)* }
         $(($set:ident, $byte:literal, $name:ident, $mnemonic:literal, $format:tt, [$($effect:tt)*], $($semantics:ident)*))*) => {
         match $operation {
             $($arms)*
+            $(Operation::$pair => {
+                $body!($first);
+                $advance!();
+                $body!($second);
+            })*
             $(#[allow(unreachable_patterns, reason = "operations that the arms above treat")]
             Operation::$name => evaluate!($cx $format, $($semantics)*),)*
         }
     };
 }
 
-impl Machine<'_> {
+/// The match over the pairs of operations, too.
+macro_rules! dispatch {
+    ($body:ident $advance:ident $cx:tt $operation:expr, $arms:tt $($pairs:tt)*) => {
+        for_each_instruction!(operations, { $($pairs)* } $body $advance $cx $operation, $arms)
+    };
+}
+
+impl<'m> Machine<'m> {
     /// Runs until the activation returns, yields or fails; then the frame says where.
     #[allow(clippy::too_many_lines, reason = "the interpreter's loop keeps its state in machine registers")]
     pub(super) fn run(&mut self) -> Result<Completion> {
-        let mut code: &Code = self.module.code(self.frame.function)?;
+        let mut code: &'m Code = self.module.code(self.frame.function)?;
         let (mut regs, mut refs) = self.stack.frames.registers(&self.frame);
         let mut start: *const Inst = code.instructions.as_ptr();
         // SAFETY: a frame's pc is an index of its code's instructions.
         let mut next: *const Inst = unsafe { start.add(self.frame.pc as usize) };
+        let mut inst: &Inst;
         let mut fuel = self.stack.fuel;
 
         macro_rules! save {
@@ -221,10 +234,22 @@ impl Machine<'_> {
                 }
             };
         }
+        macro_rules! skip {
+            ($inst:ident, $displacement:expr) => {{
+                let displacement = $displacement as i32 as isize;
+                // SAFETY: branch targets were verified and resolved to displacements within this code's instructions.
+                next = unsafe { (&raw const *$inst).offset(displacement) }
+            }};
+        }
         macro_rules! branch {
             ($inst:ident, $condition:expr) => {{
                 burn!();
-                goto!(if $condition { $inst.low() } else { $inst.high() });
+                if $condition {
+                    predicted();
+                    skip!($inst, $inst.low());
+                } else {
+                    skip!($inst, $inst.high());
+                }
             }};
         }
         macro_rules! compare_branch {
@@ -307,19 +332,39 @@ impl Machine<'_> {
         }
         macro_rules! enter_frame {
             () => {
-                code = self.module.code(self.frame.function)?;
                 (regs, refs) = self.stack.frames.registers(&self.frame);
                 start = code.instructions.as_ptr();
             };
         }
 
+        macro_rules! advance {
+            () => {
+                // SAFETY: the first of a pair is no terminator, and so another instruction follows.
+                (inst, next) = unsafe { (&*next, next.add(1)) }
+            };
+        }
+        macro_rules! body {
+            (BufferLoadI32) => { load!(inst, u32 => i32) };
+            (BufferStoreI32) => { store!(inst, i32 => u32) };
+            (Move32) => { set!(i32, inst.b, get!(i32, inst.a)) };
+            (Move64) => { set!(i64, inst.b, get!(i64, inst.a)) };
+            (ConstI32) => { set!(i32, inst.c, inst.imm as i32) };
+            (CmpLtI32SBranch) => { compare_branch!(inst, i32, cmp_lt_i32_s) };
+            (CmpLtI64SBranch) => { compare_branch!(inst, i64, cmp_lt_i64_s) };
+            (AddI32) => { evaluate!((regs inst fail) [binary i32], eval add_i32) };
+            (AddI64) => { evaluate!((regs inst fail) [binary i64], eval add_i64) };
+            (MulI64) => { evaluate!((regs inst fail) [binary i64], eval mul_i64) };
+            (AddF32) => { evaluate!((regs inst fail) [binary f32], eval add_f32) };
+            (MulF32) => { evaluate!((regs inst fail) [binary f32], eval mul_f32) };
+        }
+
         loop {
             // SAFETY: `next` points to an instruction: each block ends with a terminator, and the last instruction of the
             // code is one that does not go on.
-            let inst: &Inst = unsafe { &*next };
+            inst = unsafe { &*next };
             // SAFETY: at most one past the end.
             next = unsafe { next.add(1) };
-            for_each_instruction!(operations, (regs inst fail) inst.operation, {
+            for_each_pair!(dispatch, body advance (regs inst fail) inst.operation, {
                 Operation::Move32 => set!(i32, inst.b, get!(i32, inst.a)),
                 Operation::Move64 => set!(i64, inst.b, get!(i64, inst.a)),
                 Operation::MoveRef => {
@@ -332,17 +377,27 @@ impl Machine<'_> {
                 }
                 Operation::Branch => {
                     burn!();
-                    goto!(inst.low());
+                    skip!(inst, inst.low());
+                }
+                Operation::Move32Branch => {
+                    burn!();
+                    set!(i32, inst.b, get!(i32, inst.a));
+                    skip!(inst, inst.low());
+                }
+                Operation::Move64Branch => {
+                    burn!();
+                    set!(i64, inst.b, get!(i64, inst.a));
+                    skip!(inst, inst.low());
                 }
                 Operation::CondBranch => branch!(inst, get!(i32, inst.a) != 0),
-                Operation::CmpEqI32Br => compare_branch!(inst, i32, cmp_eq_i32),
-                Operation::CmpNeI32Br => compare_branch!(inst, i32, cmp_ne_i32),
-                Operation::CmpLtI32SBr => compare_branch!(inst, i32, cmp_lt_i32_s),
-                Operation::CmpLtI32UBr => compare_branch!(inst, i32, cmp_lt_i32_u),
-                Operation::CmpEqI64Br => compare_branch!(inst, i64, cmp_eq_i64),
-                Operation::CmpNeI64Br => compare_branch!(inst, i64, cmp_ne_i64),
-                Operation::CmpLtI64SBr => compare_branch!(inst, i64, cmp_lt_i64_s),
-                Operation::CmpLtI64UBr => compare_branch!(inst, i64, cmp_lt_i64_u),
+                Operation::CmpEqI32Branch => compare_branch!(inst, i32, cmp_eq_i32),
+                Operation::CmpNeI32Branch => compare_branch!(inst, i32, cmp_ne_i32),
+                Operation::CmpLtI32SBranch => compare_branch!(inst, i32, cmp_lt_i32_s),
+                Operation::CmpLtI32UBranch => compare_branch!(inst, i32, cmp_lt_i32_u),
+                Operation::CmpEqI64Branch => compare_branch!(inst, i64, cmp_eq_i64),
+                Operation::CmpNeI64Branch => compare_branch!(inst, i64, cmp_ne_i64),
+                Operation::CmpLtI64SBranch => compare_branch!(inst, i64, cmp_lt_i64_s),
+                Operation::CmpLtI64UBranch => compare_branch!(inst, i64, cmp_lt_i64_u),
                 Operation::BranchTable => {
                     burn!();
                     let entries = &code.tables[inst.imm as usize].entries;
@@ -503,7 +558,7 @@ impl Machine<'_> {
                     burn!();
                     save!();
                     let site = &code.sites[inst.imm as usize];
-                    self.call(code, site)?;
+                    code = self.call(code, site)?;
                     enter_frame!();
                     next = start;
                 }
@@ -535,9 +590,10 @@ impl Machine<'_> {
                         self.leave(code, &list);
                         return Ok(Completion::Done);
                     }
-                    let resume = self.return_to_caller(code, &list)?;
+                    let site = self.return_to_caller(code, &list)?;
+                    code = site.0;
                     enter_frame!();
-                    goto!(resume);
+                    goto!(site.1);
                 }
                 Operation::Fail => {
                     if let Some(status) = StatusCode::from_raw(get!(i32, inst.a) as u32) {
@@ -550,7 +606,7 @@ impl Machine<'_> {
                 }
                 Operation::Yield => {
                     save!();
-                    self.frame.pc = inst.low();
+                    self.frame.pc = self.frame.pc.wrapping_add(inst.low());
                     return self.suspend();
                 }
                 Operation::Trace | Operation::Print => {
@@ -568,7 +624,7 @@ impl Machine<'_> {
                 Operation::Break => {
                     burn!();
                     trace::breakpoint(self.module, self.frame.function);
-                    goto!(inst.low());
+                    skip!(inst, inst.low());
                 }
                 Operation::CondBreak => {
                     if get!(i32, inst.a) != 0 {
@@ -587,7 +643,7 @@ impl Machine<'_> {
 
     /// Opens the frame of a function of this module and moves the arguments into it.
     #[inline]
-    fn call(&mut self, code: &Code, site: &CallSite) -> Result<()> {
+    fn call(&mut self, code: &Code, site: &CallSite) -> Result<&'m Code> {
         let callee = self.module.code(site.callee)?;
         let frame = self.stack.frames.allocate(site.callee, callee.words, callee.refs)?;
         let (from_regs, from_refs) = self.stack.frames.registers(&self.frame);
@@ -600,12 +656,12 @@ impl Machine<'_> {
         }
         self.stack.frames.callers.push(self.frame);
         self.frame = frame;
-        Ok(())
+        Ok(callee)
     }
 
-    /// Moves results into the caller's registers, closes the frame, and gives the instruction to go on with.
+    /// Moves results into the caller's registers, closes the frame, and gives the caller's code and the instruction to go on with.
     #[inline]
-    fn return_to_caller(&mut self, code: &Code, list: &core::ops::Range<u32>) -> Result<u32> {
+    fn return_to_caller(&mut self, code: &Code, list: &core::ops::Range<u32>) -> Result<(&'m Code, u32)> {
         let caller = self.stack.frames.callers.pop().unwrap_or_default();
         let caller_code = self.module.code(caller.function)?;
         let site = &caller_code.sites[caller_code.instructions[caller.pc as usize].imm as usize];
@@ -617,7 +673,7 @@ impl Machine<'_> {
         }
         self.stack.frames.release(self.frame.words, self.frame.refs);
         self.frame = caller;
-        Ok(site.resume)
+        Ok((caller_code, site.resume))
     }
 
     /// Leaves results in the call buffer and closes the activation's frame.
@@ -742,6 +798,17 @@ impl Transfer {
                 Transfer::Count => buffer.push_word(source.into()),
             }
         }
+    }
+}
+
+/// Keeps a conditional branch one: as a conditional move, the next instruction's address would wait for the condition, and
+/// the processor could not run ahead.
+#[inline(always)]
+fn predicted() {
+    #[cfg(all(not(miri), any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    // SAFETY: no instructions.
+    unsafe {
+        core::arch::asm!("", options(nomem, nostack, preserves_flags));
     }
 }
 

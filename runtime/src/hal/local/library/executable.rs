@@ -232,7 +232,8 @@ impl LocalExecutable for LibraryExecutable {
             local_memory: worker.local_memory.as_mut_ptr().cast(),
             local_memory_size: u32::try_from(worker.local_memory.len()).unwrap_or(u32::MAX),
         };
-        let mode = FlushDenormals::enter();
+        // SAFETY: until the guard is dropped, after the loop, only kernels and integer code run.
+        let mode = unsafe { FlushDenormals::enter() };
         let code = loop {
             // SAFETY: the function is an export of a library that follows the ABI (contract of `load`), in code that
             // `_code` keeps mapped. Both states and the environment outlive the call. The numbers of constants and

@@ -10,7 +10,7 @@
 //! | [`executable`](LibraryExecutable) | a queried library as a [`LocalExecutable`](super::LocalExecutable) |
 //! | [`imports`](ImportProvider) | functions of the program that kernels may call |
 //! | [`processor`](processor_data) | what the executable environment says about the processor |
-//! | `float_state` | the floating-point mode that kernels run in |
+//! | [`float_state`](FlushDenormals) | the floating-point mode that kernels run in |
 //!
 //! A loader of another format needs the address of the query function and something that keeps the code in memory; it
 //! hands both to [`LibraryExecutable::load`]. Another version of the ABI is one more row of `executable::VERSIONS` and a
@@ -29,5 +29,6 @@ mod processor;
 mod tests;
 
 pub use executable::{LibraryExecutable, LibraryParameters};
+pub use float_state::FlushDenormals;
 pub use imports::{Import, ImportProvider, NoImports};
 pub use processor::processor_data;

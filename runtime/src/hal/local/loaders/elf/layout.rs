@@ -135,7 +135,7 @@ impl<'data> Layout<'data> {
                 self.dynamic = start..start + file_size.min(memory_size);
                 Ok(())
             }
-            elf::PT_GNU_RELRO => {
+            elf::PT_GNU_RELRO if memory_size > 0 => {
                 self.read_only_after_relocation.push(start..end);
                 Ok(())
             }

@@ -11,6 +11,7 @@ use crate::{Error, Result};
 pub(super) struct CodeMemory {
     /// Start and length of the mapping.
     mapping: *mut c_void,
+    #[cfg(unix)]
     mapping_size: usize,
     /// Where in the mapping the image begins, and how long it is.
     offset: usize,
@@ -140,11 +141,21 @@ impl CodeMemory {
 }
 
 /// Makes instructions that were written as data visible to instruction fetch. x86 keeps its caches coherent.
-#[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
+#[cfg(all(unix, any(target_arch = "x86_64", target_arch = "x86")))]
 fn flush_instruction_cache(_address: *mut c_void, _size: usize) {}
 
+/// Makes instructions that were written as data visible to instruction fetch.
+#[cfg(all(target_vendor = "apple", target_arch = "aarch64"))]
+fn flush_instruction_cache(address: *mut c_void, size: usize) {
+    unsafe extern "C" {
+        fn sys_icache_invalidate(start: *mut c_void, length: usize);
+    }
+    // SAFETY: the system's own function for this; the range is mapped.
+    unsafe { sys_icache_invalidate(address, size) };
+}
+
 /// Makes instructions that were written as data visible to instruction fetch, on all processors of the coherence domain.
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(unix, not(target_vendor = "apple"), target_arch = "aarch64"))]
 fn flush_instruction_cache(address: *mut c_void, size: usize) {
     use core::arch::asm;
     let cache_type: usize;
