@@ -1,1 +1,3 @@
 //! Native modules that programs import.
+
+pub mod hal;

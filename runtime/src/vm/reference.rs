@@ -1,11 +1,13 @@
 //! Typed references: shared ownership of VM buffers, lists, and whatever native modules define.
 
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
 
 use super::buffer::Buffer;
 use super::list::List;
+use super::sync::Lock;
 use crate::{Error, Result};
 
 /// The type of a referenced object: its name as modules spell it, without the leading `!`, such as `hal.buffer`.
@@ -25,6 +27,36 @@ impl RefType {
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.name
+    }
+}
+
+/// Names that modules brought and that are not among the program's own static ones.
+static INTERNED: Lock<BTreeSet<&'static str>> = Lock::new(BTreeSet::new());
+
+/// Names that a process interns at most: a bound for what modules of unknown origin can make it keep.
+const INTERNED_LIMIT: usize = 1 << 16;
+
+impl RefType {
+    /// The type of a name that is not static. The name is kept for the rest of the process.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where 65536 names have been kept.
+    pub fn intern(name: &str) -> Result<RefType> {
+        for known in [Buffer::TYPE, List::TYPE] {
+            if known.name == name {
+                return Ok(known);
+            }
+        }
+        let mut interned = INTERNED.lock();
+        if let Some(name) = interned.get(name) {
+            return Ok(RefType { name });
+        }
+        if interned.len() >= INTERNED_LIMIT {
+            return Err(Error::resource_exhausted(alloc::format!("more than {INTERNED_LIMIT} names of types")));
+        }
+        let name: &'static str = alloc::boxed::Box::leak(name.into());
+        interned.insert(name);
+        Ok(RefType { name })
     }
 }
 

@@ -22,6 +22,9 @@ pub struct FunctionInfo {
     pub workgroup_size: [u32; 3],
 }
 
+/// The most bindings that a dispatch can have: as many as [`DispatchArguments::read_only_bindings`] has bits.
+pub const MAXIMUM_BINDINGS: usize = 64;
+
 /// A region of memory that a dispatch works on. The dispatch's caller keeps it alive and mapped while workgroups run.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
@@ -48,6 +51,9 @@ pub struct DispatchArguments<'a> {
     pub binding_pointers: &'a [BindingPointer],
     /// Lengths of the bindings in bytes, one for each pointer.
     pub binding_lengths: &'a [usize],
+    /// Bit `i` is set where binding `i` must not be written: memory that its owner shares for reading. Machine code is
+    /// trusted to keep to that; whoever runs untrusted code checks it.
+    pub read_only_bindings: u64,
     /// Number of workers that may run workgroups of this dispatch at once.
     pub max_concurrency: u8,
 }

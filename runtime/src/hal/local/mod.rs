@@ -1,7 +1,28 @@
 //! Devices that run on the host's processors, and the executable loaders that they share.
 
-mod executable;
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
 
+mod driver;
+mod executable;
+pub(super) mod execution;
+#[allow(unsafe_code, reason = "calls kernels through the executable library ABI; see the module's documentation")]
+pub mod library;
+#[allow(unsafe_code, reason = "maps machine code into memory and runs its initialisers")]
+pub mod loaders;
+mod processor_features;
+mod sync;
+
+pub(super) use driver::default_drivers;
 pub use executable::{
-    BindingPointer, DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, LocalExecutable, Worker,
+    BindingPointer, DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, LocalExecutable,
+    MAXIMUM_BINDINGS, Worker,
 };
+pub(super) use processor_features::has_feature;
+
+/// Every loader of this build, in the order in which they are asked. The one list of them.
+#[must_use]
+pub fn default_loaders() -> Vec<Arc<dyn ExecutableLoader>> {
+    vec![Arc::new(loaders::EmbeddedElfLoader::default())]
+}

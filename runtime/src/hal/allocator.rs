@@ -1,0 +1,133 @@
+//! The allocator of a device: pooled memory, and memory of the host that is used in place.
+
+use alloc::format;
+use alloc::sync::Arc;
+
+use super::buffer::{Buffer, resolve_range};
+use super::memory::{BufferParameters, BufferUsage, MemoryType};
+pub use super::pool::AllocatorStatistics;
+use super::pool::{MINIMUM_ALIGNMENT, Pool};
+use super::storage::Storage;
+use crate::{Error, Result, ref_object, vm};
+
+/// Allocates buffers (`!hal.allocator`). Memory of dropped buffers is kept and reused; see [`Allocator::trim`].
+#[derive(Debug)]
+pub struct Allocator {
+    pool: Arc<Pool>,
+}
+
+ref_object!(Allocator, "hal.allocator");
+
+/// What every buffer of host memory can do whatever was asked for, because its memory is the host's.
+const HOST_USAGE: BufferUsage = BufferUsage::TRANSFER
+    .union(BufferUsage::MAPPING_SCOPED)
+    .union(BufferUsage::MAPPING_PERSISTENT)
+    .union(BufferUsage::MAPPING_ACCESS_RANDOM);
+
+impl Default for Allocator {
+    fn default() -> Allocator {
+        Allocator::new()
+    }
+}
+
+impl Allocator {
+    /// An allocator that is bounded by the system's memory alone.
+    #[must_use]
+    pub fn new() -> Allocator {
+        Allocator::with_limit(u64::MAX)
+    }
+
+    /// An allocator whose live buffers take at most `limit` bytes; imported memory is not counted.
+    #[must_use]
+    pub fn with_limit(limit: u64) -> Allocator {
+        Allocator { pool: Pool::new(limit) }
+    }
+
+    /// Allocates a buffer of `length` bytes, aligned to 64 bytes or, when large, to a page. Memory that is new from the
+    /// system is zero; memory that is reused holds anything.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where the limit or the system's memory is used up.
+    pub fn allocate(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
+        Ok(self.wrap(self.pool.allocate(length)?, parameters))
+    }
+
+    /// Makes a read-only buffer of memory that the host owns, in place; the owner is kept as long as the buffer.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE where the memory is not aligned to [`MINIMUM_ALIGNMENT`] bytes, on which kernels rely.
+    pub fn import<T: AsRef<[u8]> + Send + Sync + 'static>(
+        &self,
+        owner: Arc<T>,
+        parameters: BufferParameters,
+    ) -> Result<Arc<Buffer>> {
+        self.wrap_aligned(Storage::from_owner(owner), parameters)
+    }
+
+    /// Makes a buffer of a range of a program's byte buffer, in place: read-only where that one is, or where the
+    /// parameters say that the contents never change.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE where the range leaves the source or is not aligned to [`MINIMUM_ALIGNMENT`] bytes;
+    /// PERMISSION_DENIED where a source that is read-only is imported for uses that are not.
+    pub fn import_vm_buffer(
+        &self,
+        source: &Arc<vm::Buffer>,
+        offset: u64,
+        length: u64,
+        parameters: BufferParameters,
+    ) -> Result<Arc<Buffer>> {
+        let available = usize::try_from(source.length()).unwrap_or(usize::MAX);
+        let (offset, length) = resolve_range(available, offset, length)?;
+        let immutable = parameters.usage.contains(BufferUsage::SHARING_IMMUTABLE);
+        if !source.is_mutable() && !immutable {
+            return Err(Error::permission_denied("a read-only source can be imported for constant uses only"));
+        }
+        self.wrap_aligned(Storage::from_vm_buffer(source, offset, length, !immutable)?, parameters)
+    }
+
+    /// As [`Allocator::import`] where the alignment allows it, else a buffer of a copy.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where there is no memory for a copy.
+    pub fn import_or_copy<T: AsRef<[u8]> + Send + Sync + 'static>(
+        &self,
+        owner: Arc<T>,
+        parameters: BufferParameters,
+    ) -> Result<Arc<Buffer>> {
+        let bytes: &[u8] = (*owner).as_ref();
+        if bytes.as_ptr().align_offset(MINIMUM_ALIGNMENT) == 0 {
+            return self.import(owner, parameters);
+        }
+        let buffer = self.allocate(parameters, bytes.len() as u64)?;
+        buffer.write(0, bytes)?;
+        Ok(buffer)
+    }
+
+    fn wrap_aligned(&self, storage: Storage, parameters: BufferParameters) -> Result<Arc<Buffer>> {
+        if storage.length() > 0 && storage.address().0.align_offset(MINIMUM_ALIGNMENT) != 0 {
+            return Err(Error::out_of_range(format!(
+                "memory at {:p} is not aligned to {MINIMUM_ALIGNMENT} bytes and cannot be used in place",
+                storage.address().0
+            )));
+        }
+        Ok(self.wrap(storage, parameters))
+    }
+
+    fn wrap(&self, storage: Storage, parameters: BufferParameters) -> Arc<Buffer> {
+        // All memory here is the host's; `OPTIMAL` asks for a choice, which has been made.
+        let memory_type = parameters.memory_type.union(MemoryType::HOST_VISIBLE).difference(MemoryType::OPTIMAL);
+        Arc::new(Buffer::new(storage, memory_type, parameters.usage.union(HOST_USAGE)))
+    }
+
+    /// Returns cached memory to the system.
+    pub fn trim(&self) {
+        self.pool.trim();
+    }
+
+    /// What is and was allocated, in bytes.
+    #[must_use]
+    pub fn statistics(&self) -> AllocatorStatistics {
+        self.pool.statistics()
+    }
+}

@@ -1,0 +1,224 @@
+//! Recorded commands: flat arrays that are written once and then only read, by any number of executions at once.
+//!
+//! Nothing in them is bound to a device. A device that runs commands in order walks [`Commands::list`] and ignores the
+//! barriers; one that runs them concurrently cuts the list at the barriers, or looks at the bindings of neighbours.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use bitflags::bitflags;
+
+use super::buffer::{Buffer, resolve_range};
+use super::executable::Executable;
+use crate::{Error, Result};
+
+bitflags! {
+    /// Stages that an execution barrier separates (`iree_hal_execution_stage_t`).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub struct ExecutionStage: u32 {
+        /// Commands are issued.
+        const COMMAND_ISSUE = 1 << 0;
+        /// Parameters of commands are read.
+        const COMMAND_PROCESS = 1 << 1;
+        /// Dispatches run.
+        const DISPATCH = 1 << 2;
+        /// Transfers run.
+        const TRANSFER = 1 << 3;
+        /// Commands retire.
+        const COMMAND_RETIRE = 1 << 4;
+        /// The host reads or writes.
+        const HOST = 1 << 5;
+        const _ = !0;
+    }
+}
+
+/// A buffer that an execution binds to a slot: all of the commands' ranges of that slot are relative to this one.
+#[derive(Clone, Debug, Default)]
+pub struct BufferBinding {
+    /// The buffer; slots that no command uses need none.
+    pub buffer: Option<Arc<Buffer>>,
+    /// Offset in bytes.
+    pub offset: u64,
+    /// Length in bytes, or [`WHOLE_BUFFER`](super::WHOLE_BUFFER).
+    pub length: u64,
+}
+
+/// A range of a buffer that a command uses.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Binding {
+    pub(crate) source: BindingSource,
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum BindingSource {
+    /// An index into [`Commands::buffers`]; the range was checked when it was recorded.
+    Direct(u32),
+    /// A slot of the binding table.
+    Slot(u32),
+}
+
+/// How many workgroups a dispatch has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WorkgroupCount {
+    /// Known when recorded: x, y, z.
+    Direct([u32; 3]),
+    /// Three 32-bit words in a buffer, read when the command runs: an index into [`Commands::bindings`].
+    Indirect(u32),
+}
+
+/// A dispatch, checked against its function.
+#[derive(Clone, Debug)]
+pub(crate) struct Dispatch {
+    pub(crate) executable: Arc<Executable>,
+    pub(crate) function: usize,
+    pub(crate) workgroup_count: WorkgroupCount,
+    /// Of [`Commands::constants`].
+    pub(crate) constants: Range<u32>,
+    /// Of [`Commands::bindings`].
+    pub(crate) bindings: Range<u32>,
+}
+
+/// A recorded command. Numbers named after a target or a source are indices into [`Commands::bindings`].
+#[derive(Clone, Debug)]
+pub(crate) enum Command {
+    Fill {
+        target: u32,
+        pattern: u64,
+        pattern_length: u8,
+    },
+    Update {
+        target: u32,
+        data: Range<usize>,
+    },
+    Copy {
+        source: u32,
+        target: u32,
+    },
+    Dispatch(Dispatch),
+    /// Everything before it is done before anything after it starts, whatever the stages: local devices have one.
+    Barrier,
+    BeginDebugGroup {
+        label: u32,
+    },
+    EndDebugGroup,
+}
+
+/// What a command buffer holds once it is finalized.
+#[derive(Debug, Default)]
+pub(crate) struct Commands {
+    pub(crate) list: Vec<Command>,
+    pub(crate) bindings: Vec<Binding>,
+    pub(crate) constants: Vec<u32>,
+    /// Contents of updates.
+    pub(crate) data: Vec<u8>,
+    pub(crate) labels: Vec<String>,
+    /// Buffers that are named directly.
+    pub(crate) buffers: Vec<Arc<Buffer>>,
+    /// One more than the greatest slot that a command uses.
+    pub(crate) slot_count: u32,
+}
+
+/// A state of [`Commands`] between two commands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    bindings: usize,
+    constants: usize,
+    data: usize,
+    buffers: usize,
+    slot_count: u32,
+}
+
+impl Commands {
+    /// The buffer behind a binding, and the range in it.
+    #[inline]
+    pub(crate) fn resolve<'a>(
+        &'a self,
+        binding: u32,
+        table: &'a [BufferBinding],
+    ) -> Result<(&'a Arc<Buffer>, usize, usize)> {
+        let Some(binding) = self.bindings.get(binding as usize) else { return Err(corrupt()) };
+        self.resolve_binding(binding, table)
+    }
+
+    #[inline]
+    pub(crate) fn resolve_binding<'a>(
+        &'a self,
+        binding: &Binding,
+        table: &'a [BufferBinding],
+    ) -> Result<(&'a Arc<Buffer>, usize, usize)> {
+        match binding.source {
+            BindingSource::Direct(index) => {
+                let Some(buffer) = self.buffers.get(index as usize) else { return Err(corrupt()) };
+                let (offset, length) = buffer.range(binding.offset, binding.length)?;
+                Ok((buffer, offset, length))
+            }
+            BindingSource::Slot(slot) => {
+                let bound = table.get(slot as usize);
+                let Some((bound, buffer)) = bound.and_then(|bound| Some((bound, bound.buffer.as_ref()?))) else {
+                    return Err(unbound(slot, table.len()));
+                };
+                let (base, available) = buffer.range(bound.offset, bound.length)?;
+                let (offset, length) = resolve_range(available, binding.offset, binding.length)?;
+                Ok((buffer, base + offset, length))
+            }
+        }
+    }
+
+    /// The constants of a dispatch.
+    #[inline]
+    pub(crate) fn constants(&self, dispatch: &Dispatch) -> &[u32] {
+        let Range { start, end } = dispatch.constants;
+        self.constants.get(start as usize..end as usize).unwrap_or_default()
+    }
+
+    /// The bindings of a dispatch.
+    #[inline]
+    pub(crate) fn bindings(&self, dispatch: &Dispatch) -> &[Binding] {
+        let Range { start, end } = dispatch.bindings;
+        self.bindings.get(start as usize..end as usize).unwrap_or_default()
+    }
+
+    /// How far the arrays are filled.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            bindings: self.bindings.len(),
+            constants: self.constants.len(),
+            data: self.data.len(),
+            buffers: self.buffers.len(),
+            slot_count: self.slot_count,
+        }
+    }
+
+    /// Forgets what a command that failed has left in the arrays since the mark.
+    pub(crate) fn return_to(&mut self, mark: Mark) {
+        self.bindings.truncate(mark.bindings);
+        self.constants.truncate(mark.constants);
+        self.data.truncate(mark.data);
+        self.buffers.truncate(mark.buffers);
+        self.slot_count = mark.slot_count;
+    }
+
+    /// Forgets everything and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
+        self.bindings.clear();
+        self.constants.clear();
+        self.data.clear();
+        self.labels.clear();
+        self.buffers.clear();
+    }
+}
+
+#[cold]
+fn corrupt() -> Error {
+    Error::internal("recorded command refers to a binding or a buffer that was not recorded")
+}
+
+#[cold]
+fn unbound(slot: u32, count: usize) -> Error {
+    Error::invalid_argument(alloc::format!("no buffer is bound to slot {slot} of a binding table of {count} slots"))
+}

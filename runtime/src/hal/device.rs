@@ -1,0 +1,379 @@
+//! Devices: an allocator, loaders of executables, and a queue.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::allocator::Allocator;
+use super::buffer::Buffer;
+use super::command_buffer::{CommandBuffer, CommandBufferMode, CommandCategory, InlineExecution};
+use super::commands::BufferBinding;
+use super::executable::Executable;
+use super::fence::Fence;
+use super::file::File;
+use super::local::{ExecutableLoader, ExecutableParameters};
+use super::memory::BufferParameters;
+use super::queue::{self, Backend, Completion, Operation};
+use crate::{Error, Result, ref_object};
+
+/// What a device is made of, apart from how it runs things.
+#[derive(Clone, Debug)]
+pub struct DeviceOptions {
+    /// Loaders of executables, asked in this order.
+    pub loaders: Vec<Arc<dyn ExecutableLoader>>,
+    /// The most bytes of device memory that may be allocated at once.
+    pub memory_limit: u64,
+}
+
+impl Default for DeviceOptions {
+    /// Every loader of this build, and no limit.
+    fn default() -> DeviceOptions {
+        DeviceOptions { loaders: super::local::default_loaders(), memory_limit: u64::MAX }
+    }
+}
+
+/// A device (`!hal.device`).
+///
+/// Operations of its queue take a wait fence, which is reached where it is missing, and a fence to signal. An operation
+/// runs as soon as its wait fence is reached and fails its signal fence if it fails; an error that is known when the
+/// call returns is returned as well. Operations that wait for nothing run in the order of the calls.
+pub struct Device {
+    id: String,
+    allocator: Arc<Allocator>,
+    loaders: Vec<Arc<dyn ExecutableLoader>>,
+    backend: Arc<dyn Backend>,
+    /// Runs commands while they are recorded, where the device and the program allow it.
+    inline: Option<InlineExecution>,
+}
+
+ref_object!(Device, "hal.device");
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({})", self.id)
+    }
+}
+
+/// The fences around an operation of a queue.
+#[derive(Debug, Default)]
+pub struct Fences<'a> {
+    /// What must be reached before the operation runs.
+    pub wait: Option<&'a Fence>,
+    /// What is signalled when it is done.
+    pub signal: Option<Arc<Fence>>,
+}
+
+impl Device {
+    pub(super) fn new(
+        id: &str,
+        options: DeviceOptions,
+        backend: Arc<dyn Backend>,
+        inline: Option<InlineExecution>,
+    ) -> Device {
+        let allocator = Arc::new(Allocator::with_limit(options.memory_limit));
+        Device { id: id.into(), allocator, loaders: options.loaders, backend, inline }
+    }
+
+    /// The name that programs match patterns such as `local*` against.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The allocator of the device's memory.
+    #[inline]
+    #[must_use]
+    pub fn allocator(&self) -> &Arc<Allocator> {
+        &self.allocator
+    }
+
+    /// How many workers run the workgroups of a dispatch.
+    #[must_use]
+    pub fn concurrency(&self) -> usize {
+        self.backend.concurrency()
+    }
+
+    /// Answers what programs ask of a device (`hal.device.query`), or `None` for what is not known.
+    #[must_use]
+    pub fn query(&self, category: &str, key: &str) -> Option<i64> {
+        match (category, key) {
+            ("hal.device.id", pattern) => Some(i64::from(matches_pattern(&self.id, pattern))),
+            ("hal.executable.format", format) => Some(i64::from(self.loader(format).is_some())),
+            ("hal.device" | "hal.dispatch", "concurrency") => i64::try_from(self.concurrency()).ok(),
+            ("hal.cpu", feature) => super::local::has_feature(feature).map(i64::from),
+            _ => None,
+        }
+    }
+
+    fn loader(&self, format: &str) -> Option<&Arc<dyn ExecutableLoader>> {
+        self.loaders.iter().find(|loader| loader.supports(format))
+    }
+
+    /// Loads an executable of the given format.
+    ///
+    /// # Errors
+    /// NOT_FOUND where no loader knows the format, and what the loader reports.
+    pub fn create_executable(&self, format: &str, data: &[u8], constants: &[u32]) -> Result<Arc<Executable>> {
+        let Some(loader) = self.loader(format) else {
+            let names: Vec<&str> = self.loaders.iter().map(|loader| loader.name()).collect();
+            return Err(Error::not_found(format!(
+                "device '{}' has no loader for executables of format '{format}'; loaders: {}",
+                self.id,
+                if names.is_empty() { "none".into() } else { names.join(", ") }
+            )));
+        };
+        let aligned = AlignedBytes::new(data);
+        let parameters = ExecutableParameters { format, data: aligned.bytes(), constants };
+        let code = loader
+            .load(&parameters)
+            .map_err(|error| error.context(format!("loading an executable of format '{format}'")))?;
+        Ok(Arc::new(Executable::new(code)))
+    }
+
+    /// A command buffer to record into, whose commands may use `binding_capacity` slots.
+    #[must_use]
+    pub fn create_command_buffer(
+        &self,
+        modes: CommandBufferMode,
+        categories: CommandCategory,
+        binding_capacity: u32,
+    ) -> CommandBuffer {
+        CommandBuffer::new(modes, categories, binding_capacity, self.inline)
+    }
+
+    fn submit(&self, fences: Fences<'_>, operation: Operation) -> Result<()> {
+        queue::submit(&self.backend, fences.wait, fences.signal, operation)
+    }
+
+    /// Allocates a buffer that may be used once the signal fence is reached. Its memory is taken from the pool at once.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where there is no memory.
+    pub fn queue_alloca(&self, fences: Fences<'_>, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
+        match self.allocator.allocate(parameters, length) {
+            Ok(buffer) => {
+                self.queue_barrier(fences)?;
+                Ok(buffer)
+            }
+            Err(error) => {
+                Completion::new(fences.signal).finish(Err(error))?;
+                Err(Error::internal("failed allocation has no error"))
+            }
+        }
+    }
+
+    /// Gives up a share of a buffer once the wait fence is reached. Its memory returns to the pool when nobody holds it
+    /// any more, so that a program that uses it all the same does no harm.
+    ///
+    /// # Errors
+    /// The failure of a fence.
+    pub fn queue_dealloca(&self, fences: Fences<'_>, buffer: Arc<Buffer>) -> Result<()> {
+        self.submit(fences, Operation::Release(buffer))
+    }
+
+    /// Signals once the wait fence is reached.
+    ///
+    /// # Errors
+    /// The failure of a fence.
+    pub fn queue_barrier(&self, fences: Fences<'_>) -> Result<()> {
+        if fences.wait.is_none() {
+            return Completion::new(fences.signal).finish(Ok(()));
+        }
+        self.submit(fences, Operation::Barrier)
+    }
+
+    /// Fills a range of a buffer; see [`Buffer::fill`].
+    ///
+    /// # Errors
+    /// As [`Buffer::fill`], and the failure of a fence.
+    pub fn queue_fill(
+        &self,
+        fences: Fences<'_>,
+        target: Arc<Buffer>,
+        offset: u64,
+        length: u64,
+        pattern: u64,
+        pattern_length: usize,
+    ) -> Result<()> {
+        self.submit(fences, Operation::Fill { target, offset, length, pattern, pattern_length })
+    }
+
+    /// Writes bytes, as they are now, into a buffer; see [`Buffer::write`].
+    ///
+    /// # Errors
+    /// As [`Buffer::write`], and the failure of a fence.
+    pub fn queue_update(&self, fences: Fences<'_>, source: &[u8], target: Arc<Buffer>, offset: u64) -> Result<()> {
+        if let Some(Ok(false)) = fences.wait.map(Fence::query) {
+            return self.submit(fences, Operation::Update { source: source.into(), target, offset });
+        }
+        // Nothing to wait for: no copy to keep.
+        let waited = fences.wait.map_or(Ok(true), Fence::query).map(|_| ());
+        Completion::new(fences.signal).finish(waited.and_then(|()| target.write(offset, source)))
+    }
+
+    /// Copies between buffers; see [`Buffer::copy_from`].
+    ///
+    /// # Errors
+    /// As [`Buffer::copy_from`], and the failure of a fence.
+    pub fn queue_copy(
+        &self,
+        fences: Fences<'_>,
+        (source, source_offset): (Arc<Buffer>, u64),
+        (target, target_offset): (Arc<Buffer>, u64),
+        length: u64,
+    ) -> Result<()> {
+        self.submit(fences, Operation::Copy { source, source_offset, target, target_offset, length })
+    }
+
+    /// Copies from a file into a buffer; see [`File::read`].
+    ///
+    /// # Errors
+    /// As [`File::read`], and the failure of a fence.
+    pub fn queue_read(
+        &self,
+        fences: Fences<'_>,
+        (source, source_offset): (Arc<File>, u64),
+        (target, target_offset): (Arc<Buffer>, u64),
+        length: u64,
+    ) -> Result<()> {
+        self.submit(fences, Operation::Read { source, source_offset, target, target_offset, length })
+    }
+
+    /// Copies from a buffer into a file; see [`File::write`].
+    ///
+    /// # Errors
+    /// As [`File::write`], and the failure of a fence.
+    pub fn queue_write(
+        &self,
+        fences: Fences<'_>,
+        (source, source_offset): (Arc<Buffer>, u64),
+        (target, target_offset): (Arc<File>, u64),
+        length: u64,
+    ) -> Result<()> {
+        self.submit(fences, Operation::Write { source, source_offset, target, target_offset, length })
+    }
+
+    /// Executes a command buffer with the given buffers bound to its slots.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION where it is not finalized, INVALID_ARGUMENT and OUT_OF_RANGE where the table does not fit the
+    /// commands, what kernels report, and the failure of a fence.
+    pub fn queue_execute(
+        &self,
+        fences: Fences<'_>,
+        command_buffer: &Arc<CommandBuffer>,
+        bindings: &[BufferBinding],
+    ) -> Result<()> {
+        queue::submit_execution(&self.backend, fences.wait, fences.signal, command_buffer, bindings)
+    }
+
+    /// Hands over what has been submitted; everything is already.
+    ///
+    /// # Errors
+    /// None on local devices.
+    pub fn queue_flush(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Returns cached memory to the system.
+    pub fn trim(&self) {
+        self.allocator.trim();
+    }
+}
+
+/// Bytes at an address that is a multiple of 16, copied only where they are not.
+enum AlignedBytes<'a> {
+    InPlace(&'a [u8]),
+    Copied { storage: Box<[u8]>, start: usize, length: usize },
+}
+
+impl<'a> AlignedBytes<'a> {
+    const ALIGNMENT: usize = 16;
+
+    fn new(bytes: &'a [u8]) -> AlignedBytes<'a> {
+        if bytes.as_ptr().align_offset(Self::ALIGNMENT) == 0 {
+            return AlignedBytes::InPlace(bytes);
+        }
+        let mut storage = alloc::vec![0; bytes.len() + Self::ALIGNMENT].into_boxed_slice();
+        let start = storage.as_ptr().align_offset(Self::ALIGNMENT);
+        if let Some(target) = storage.get_mut(start..start + bytes.len()) {
+            target.copy_from_slice(bytes);
+        }
+        AlignedBytes::Copied { storage, start, length: bytes.len() }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            AlignedBytes::InPlace(bytes) => bytes,
+            AlignedBytes::Copied { storage, start, length } => {
+                storage.get(*start..*start + *length).unwrap_or_default()
+            }
+        }
+    }
+}
+
+/// True where `text` matches a pattern in which `*` stands for any run of characters and `?` for any one.
+fn matches_pattern(text: &str, pattern: &str) -> bool {
+    let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
+    let (mut at, mut in_pattern) = (0, 0);
+    // Where to go on when the run that the last `*` stands for has to grow.
+    let mut retry: Option<(usize, usize)> = None;
+    while at < text.len() {
+        match pattern.get(in_pattern) {
+            Some(b'*') => {
+                retry = Some((in_pattern + 1, at));
+                in_pattern += 1;
+            }
+            Some(wanted) if *wanted == b'?' || text.get(at) == Some(wanted) => {
+                at += 1;
+                in_pattern += 1;
+            }
+            _ => match retry {
+                Some((after, from)) => {
+                    retry = Some((after, from + 1));
+                    (at, in_pattern) = (from + 1, after);
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern.iter().skip(in_pattern).all(|byte| *byte == b'*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_as_shells_do() {
+        for (text, pattern, expected) in [
+            ("local-sync", "local*", true),
+            ("local-sync", "local-sync", true),
+            ("local-sync", "*sync", true),
+            ("local-sync", "l*-s?nc", true),
+            ("local-sync", "*", true),
+            ("local-sync", "local", false),
+            ("local-sync", "hip*", false),
+            ("local-sync", "?", false),
+            ("aab", "*ab", true),
+            ("", "*", true),
+            ("", "", true),
+            ("a", "", false),
+        ] {
+            assert_eq!(matches_pattern(text, pattern), expected, "{text} {pattern}");
+        }
+    }
+
+    #[test]
+    fn executable_data_is_aligned_before_it_is_loaded() {
+        let bytes: Vec<u8> = (0..64).collect();
+        for start in 0..16 {
+            let aligned = AlignedBytes::new(&bytes[start..start + 40]);
+            assert_eq!(aligned.bytes(), &bytes[start..start + 40]);
+            assert_eq!(aligned.bytes().as_ptr().align_offset(16), 0);
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Drivers and their registry: devices by name.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::device::{Device, DeviceOptions};
+use super::local;
+use crate::{Error, Result};
+
+/// A device that a driver can make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// What stands after `driver://` in its address.
+    pub path: String,
+    /// A name for people.
+    pub name: String,
+}
+
+/// The address of a device: `driver`, `driver://path` or `driver://path?key=value&key=value`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceUri<'a> {
+    /// The driver's name.
+    pub driver: &'a str,
+    /// Which of the driver's devices; empty for its default.
+    pub path: &'a str,
+    /// Parameters of the device, in order.
+    pub parameters: Vec<(&'a str, &'a str)>,
+}
+
+impl<'a> DeviceUri<'a> {
+    /// Takes an address apart. Nothing in it is an error to this; drivers refuse what they do not know.
+    #[must_use]
+    pub fn parse(uri: &'a str) -> DeviceUri<'a> {
+        let (address, parameters) = uri.split_once('?').unwrap_or((uri, ""));
+        let (driver, path) = address.split_once("://").unwrap_or((address, ""));
+        let parameters = parameters.split('&').filter(|parameter| !parameter.is_empty());
+        DeviceUri {
+            driver,
+            path,
+            parameters: parameters.map(|parameter| parameter.split_once('=').unwrap_or((parameter, ""))).collect(),
+        }
+    }
+}
+
+/// Makes devices of one kind.
+pub trait Driver: Send + Sync + fmt::Debug {
+    /// The name that addresses begin with.
+    fn name(&self) -> &'static str;
+
+    /// The devices that it can make, the default first.
+    fn devices(&self) -> Vec<DeviceInfo>;
+
+    /// Makes a device.
+    ///
+    /// # Errors
+    /// NOT_FOUND for a path that it does not have, INVALID_ARGUMENT for parameters that it does not have.
+    fn create_device(&self, uri: &DeviceUri<'_>, options: DeviceOptions) -> Result<Arc<Device>>;
+}
+
+/// Drivers by name.
+#[derive(Debug)]
+pub struct DriverRegistry {
+    drivers: Vec<Box<dyn Driver>>,
+}
+
+impl Default for DriverRegistry {
+    /// Every driver of this build, the default first.
+    fn default() -> DriverRegistry {
+        DriverRegistry { drivers: local::default_drivers() }
+    }
+}
+
+impl DriverRegistry {
+    /// A registry without drivers.
+    #[must_use]
+    pub fn empty() -> DriverRegistry {
+        DriverRegistry { drivers: Vec::new() }
+    }
+
+    /// Adds a driver.
+    ///
+    /// # Errors
+    /// ALREADY_EXISTS where there is one of the same name.
+    pub fn register(&mut self, driver: Box<dyn Driver>) -> Result<()> {
+        if self.drivers.iter().any(|other| other.name() == driver.name()) {
+            let message = format!("a driver named '{}' is registered already", driver.name());
+            return Err(Error::new(crate::StatusCode::AlreadyExists, message));
+        }
+        self.drivers.push(driver);
+        Ok(())
+    }
+
+    /// The drivers.
+    pub fn drivers(&self) -> impl Iterator<Item = &dyn Driver> {
+        self.drivers.iter().map(|driver| &**driver)
+    }
+
+    /// The addresses of all devices of all drivers, the default first.
+    #[must_use]
+    pub fn device_uris(&self) -> Vec<String> {
+        let devices = self.drivers().flat_map(|driver| driver.devices().into_iter().map(|info| (driver.name(), info)));
+        devices.map(|(driver, info)| format!("{driver}://{}", info.path)).collect()
+    }
+
+    /// Makes the device of an address; an empty one is the default device.
+    ///
+    /// # Errors
+    /// NOT_FOUND where no driver has the name, or the driver no such device; INVALID_ARGUMENT for unknown parameters.
+    pub fn create_device(&self, uri: &str, options: DeviceOptions) -> Result<Arc<Device>> {
+        let parsed = DeviceUri::parse(uri);
+        let wanted = |driver: &&dyn Driver| parsed.driver.is_empty() || driver.name() == parsed.driver;
+        let Some(driver) = self.drivers().find(wanted) else {
+            let names: Vec<&str> = self.drivers().map(Driver::name).collect();
+            return Err(Error::not_found(format!("no driver for device '{uri}'; drivers: {}", names.join(", "))));
+        };
+        driver.create_device(&parsed, options).map_err(|error| error.context(format!("creating device '{uri}'")))
+    }
+}

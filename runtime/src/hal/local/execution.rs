@@ -1,0 +1,223 @@
+//! Runs recorded commands in order on the calling thread, without allocating.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::vec::Vec;
+use core::cell::Cell;
+
+use super::super::commands::{BufferBinding, Command, Commands, Dispatch, WorkgroupCount};
+use super::super::memory::MemoryAccess;
+use super::super::pool::MINIMUM_ALIGNMENT;
+use super::{BindingPointer, DispatchArguments, Worker};
+use crate::{Error, Result};
+
+/// Memory that a thread reuses from one execution to the next.
+#[derive(Debug, Default)]
+pub(in crate::hal) struct Scratch {
+    bindings: ResolvedBindings,
+    local_memory: LocalMemory,
+}
+
+/// The addresses of one dispatch's bindings.
+#[derive(Debug, Default)]
+pub(in crate::hal) struct ResolvedBindings {
+    pub(in crate::hal) pointers: Vec<BindingPointer>,
+    pub(in crate::hal) lengths: Vec<usize>,
+    pub(in crate::hal) read_only: u64,
+}
+
+impl ResolvedBindings {
+    /// Finds the memory of a dispatch's bindings. It stays valid as long as `commands` and `table` are kept.
+    #[inline]
+    pub(in crate::hal) fn resolve(
+        &mut self,
+        commands: &Commands,
+        dispatch: &Dispatch,
+        table: &[BufferBinding],
+    ) -> Result<()> {
+        self.pointers.clear();
+        self.lengths.clear();
+        self.read_only = 0;
+        for (ordinal, binding) in commands.bindings(dispatch).iter().enumerate() {
+            let (buffer, offset, length) = commands
+                .resolve_binding(binding, table)
+                .map_err(|error| error.context(format!("binding {ordinal}")))?;
+            self.pointers.push(BindingPointer(buffer.address().0.wrapping_add(offset)));
+            self.lengths.push(length);
+            // Recording keeps the number of bindings within the bits.
+            self.read_only |= u64::from(!buffer.access().contains(MemoryAccess::WRITE)) << (ordinal & 63);
+        }
+        Ok(())
+    }
+}
+
+/// Scratch memory of kernels: grows to the largest need and stays.
+#[derive(Debug, Default)]
+pub(in crate::hal) struct LocalMemory(Vec<u8>);
+
+impl LocalMemory {
+    /// At least `size` bytes, aligned to 64.
+    pub(in crate::hal) fn reserve(&mut self, size: usize) -> Result<&mut [u8]> {
+        if size == 0 {
+            return Ok(&mut []);
+        }
+        let needed = size.saturating_add(MINIMUM_ALIGNMENT);
+        if self.0.len() < needed {
+            self.0 = Vec::new();
+            self.0.try_reserve_exact(needed).map_err(|_| no_local_memory(size))?;
+            self.0.resize(needed, 0);
+        }
+        let start = self.0.as_ptr().align_offset(MINIMUM_ALIGNMENT);
+        self.0.get_mut(start..).and_then(|memory| memory.get_mut(..size)).ok_or_else(|| no_local_memory(size))
+    }
+}
+
+#[cold]
+fn no_local_memory(size: usize) -> Error {
+    Error::resource_exhausted(format!("the host has no {size} bytes of local memory for a worker"))
+}
+
+/// The workgroup counts of a dispatch, and how many workgroups that makes.
+#[inline]
+pub(in crate::hal) fn workgroup_count(
+    commands: &Commands,
+    dispatch: &Dispatch,
+    table: &[BufferBinding],
+) -> Result<([u32; 3], u64)> {
+    let count = match dispatch.workgroup_count {
+        WorkgroupCount::Direct(count) => count,
+        WorkgroupCount::Indirect(binding) => {
+            let (buffer, offset, _) = commands.resolve(binding, table)?;
+            let mut bytes = [0; size_of::<[u32; 3]>()];
+            buffer.read(offset as u64, &mut bytes)?;
+            let mut count = [0; 3];
+            for (word, bytes) in count.iter_mut().zip(bytes.as_chunks::<4>().0) {
+                *word = u32::from_le_bytes(*bytes);
+            }
+            count
+        }
+    };
+    let [x, y, z] = count.map(u64::from);
+    // Two counts cannot overflow 64 bits.
+    match (x * y).checked_mul(z) {
+        Some(total) => Ok((count, total)),
+        None => Err(Error::out_of_range(format!("dispatch of {x} x {y} x {z} workgroups exceeds 64 bits"))),
+    }
+}
+
+thread_local! {
+    static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
+}
+
+/// Runs all commands in order; `table` holds what is bound to their slots.
+pub(in crate::hal) fn execute(commands: &Commands, table: &[BufferBinding]) -> Result<()> {
+    if table.len() < commands.slot_count as usize {
+        return Err(Error::invalid_argument(format!(
+            "binding table of {} slots for commands that use {}",
+            table.len(),
+            commands.slot_count
+        )));
+    }
+    // Taken out, so that an execution inside of an execution makes its own.
+    let mut scratch = SCRATCH.try_with(Cell::take).ok().flatten().unwrap_or_default();
+    let result = commands.list.iter().enumerate().try_for_each(|(index, command)| {
+        execute_command(commands, command, table, &mut scratch).map_err(|error| describe(error, index, command))
+    });
+    // Where the thread is ending there is nothing to keep it for.
+    let _ = SCRATCH.try_with(|slot| slot.set(Some(scratch)));
+    result
+}
+
+#[inline]
+fn execute_command(
+    commands: &Commands,
+    command: &Command,
+    table: &[BufferBinding],
+    scratch: &mut Scratch,
+) -> Result<()> {
+    match command {
+        Command::Dispatch(dispatch) => execute_dispatch(commands, dispatch, table, scratch),
+        // In order and one at a time, every command is a barrier.
+        Command::Barrier => Ok(()),
+        Command::BeginDebugGroup { label } => {
+            tracing::trace!(label = commands.labels.get(*label as usize), "debug group");
+            Ok(())
+        }
+        Command::EndDebugGroup => {
+            tracing::trace!("end of debug group");
+            Ok(())
+        }
+        transfer => execute_transfer(commands, transfer, table),
+    }
+}
+
+/// Runs a fill, an update or a copy; other commands do nothing.
+pub(in crate::hal) fn execute_transfer(commands: &Commands, command: &Command, table: &[BufferBinding]) -> Result<()> {
+    match command {
+        Command::Fill { target, pattern, pattern_length } => {
+            let (buffer, offset, length) = commands.resolve(*target, table)?;
+            buffer.fill(offset as u64, length as u64, *pattern, usize::from(*pattern_length))
+        }
+        Command::Update { target, data } => {
+            let (buffer, offset, length) = commands.resolve(*target, table)?;
+            let data = commands.data.get(data.clone()).filter(|data| data.len() == length);
+            buffer.write(offset as u64, data.ok_or_else(|| Error::internal("recorded data of an update is gone"))?)
+        }
+        Command::Copy { source, target } => {
+            let (source, source_offset, source_length) = commands.resolve(*source, table)?;
+            let (target, target_offset, target_length) = commands.resolve(*target, table)?;
+            if source_length != target_length {
+                return Err(Error::invalid_argument(format!(
+                    "copy of {source_length} bytes into a range of {target_length} bytes"
+                )));
+            }
+            target.copy_from(target_offset as u64, source, source_offset as u64, source_length as u64)
+        }
+        _ => Ok(()),
+    }
+}
+
+#[inline]
+fn execute_dispatch(
+    commands: &Commands,
+    dispatch: &Dispatch,
+    table: &[BufferBinding],
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let (count, total) = workgroup_count(commands, dispatch, table)?;
+    if total == 0 {
+        return Ok(());
+    }
+    scratch.bindings.resolve(commands, dispatch, table)?;
+    let code = dispatch.executable.code();
+    let Some(info) = code.functions().get(dispatch.function) else {
+        return Err(Error::internal(format!("executable lost its function {}", dispatch.function)));
+    };
+    let arguments = DispatchArguments {
+        workgroup_count: count,
+        workgroup_size: info.workgroup_size.map(|size| size.max(1)),
+        constants: commands.constants(dispatch),
+        binding_pointers: &scratch.bindings.pointers,
+        binding_lengths: &scratch.bindings.lengths,
+        read_only_bindings: scratch.bindings.read_only,
+        max_concurrency: 1,
+    };
+    let local_memory = scratch.local_memory.reserve(info.local_memory_size)?;
+    code.dispatch(dispatch.function, &arguments, 0..total, &mut Worker { processor_id: 0, local_memory })
+}
+
+/// Says which command failed.
+#[cold]
+pub(in crate::hal) fn describe(error: Error, index: usize, command: &Command) -> Error {
+    match command {
+        Command::Dispatch(dispatch) => {
+            let functions = dispatch.executable.code().functions();
+            let name = functions.get(dispatch.function).map_or("", |info| info.name.as_str());
+            error.context(format!("command {index}, dispatch of function {} '{name}'", dispatch.function))
+        }
+        Command::Fill { .. } => error.context(format!("command {index}, fill")),
+        Command::Update { .. } => error.context(format!("command {index}, update")),
+        Command::Copy { .. } => error.context(format!("command {index}, copy")),
+        _ => error.context(format!("command {index}")),
+    }
+}

@@ -1,0 +1,421 @@
+//! A queried library as an executable of a local device.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::ffi::{CStr, c_char, c_int};
+use core::fmt;
+use core::ops::Range;
+use core::ptr;
+
+use super::abi::{
+    DISPATCH_FLAG_SEQUENTIAL, DispatchFunction, DispatchState, Environment, FEATURE_NONE, LOCAL_MEMORY_PAGE_SIZE,
+    Library, LibraryHeader, MAX_BINDING_COUNT, MAX_CONSTANT_COUNT, QueryFunction, SANITIZER_NONE, VERSION_0_6,
+    WorkgroupState,
+};
+use super::float_state::FlushDenormals;
+use super::imports::{ImportProvider, ResolvedImports, call_import};
+use super::processor_data;
+use crate::hal::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
+use crate::{Error, Result};
+
+/// Largest number of kernels that is believed.
+const MAX_EXPORT_COUNT: u32 = 1 << 16;
+
+/// What a version's reader makes of a library's own tables.
+struct Tables {
+    functions: Vec<FunctionInfo>,
+    kernels: Vec<Kernel>,
+    imports: ResolvedImports,
+}
+
+/// Reads the structure behind a header of one version.
+type Reader = unsafe fn(*const *const LibraryHeader, &LibraryParameters<'_>) -> Result<Tables>;
+
+/// Versions of the ABI with their readers, in the order in which libraries are asked for them. A library answers for
+/// exactly the version that it was compiled for.
+const VERSIONS: [(u32, Reader); 1] = [(VERSION_0_6, read_v0_6)];
+
+/// What a library is loaded with.
+#[derive(Clone, Debug)]
+pub struct LibraryParameters<'a> {
+    /// Specialization constants, as many as the library declares.
+    pub constants: &'a [u32],
+    /// Resolves the library's imports; the executable keeps it alive.
+    pub imports: Arc<dyn ImportProvider>,
+}
+
+/// What a dispatch needs of an export, in one place.
+#[derive(Clone, Copy)]
+struct Kernel {
+    function: DispatchFunction,
+    local_memory_size: u32,
+    constant_count: u8,
+    binding_count: u8,
+}
+
+/// Kernels of a library with the environment that they run in.
+pub struct LibraryExecutable {
+    kernels: Box<[Kernel]>,
+    environment: Box<Environment>,
+    functions: Box<[FunctionInfo]>,
+    name: String,
+    /// What `environment` points to.
+    _constants: Box<[u32]>,
+    _imports: ResolvedImports,
+    _provider: Arc<dyn ImportProvider>,
+    /// Keeps the code mapped. Last, so that it goes last.
+    _code: Box<dyn Any + Send + Sync>,
+}
+
+// SAFETY: the raw pointers are addresses of the executable's own heap memory and of code; nothing writes through them
+// after `load`. Kernels may run on several threads at once by the ABI, and imports by the contract of `Import::new`.
+unsafe impl Send for LibraryExecutable {}
+// SAFETY: as above.
+unsafe impl Sync for LibraryExecutable {}
+
+impl fmt::Debug for LibraryExecutable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LibraryExecutable").field("name", &self.name).field("functions", &self.functions).finish()
+    }
+}
+
+impl LibraryExecutable {
+    /// Queries a library, checks its tables and resolves its imports. `code` is whatever keeps the library in memory; it
+    /// is dropped with the executable.
+    ///
+    /// # Errors
+    /// INCOMPATIBLE where the library has no version, feature or sanitizer that this runtime supports;
+    /// INVALID_ARGUMENT for missing tables; OUT_OF_RANGE for counts beyond the ABI's limits; FAILED_PRECONDITION where
+    /// the number of specialization constants differs; NOT_FOUND for imports that nothing provides.
+    ///
+    /// # Safety
+    /// `query` must be the query function of a library that follows the ABI, in code which stays in memory until `code`
+    /// is dropped. The code is trusted: it runs with all rights of the process.
+    pub unsafe fn load(
+        query: QueryFunction,
+        parameters: &LibraryParameters<'_>,
+        code: Box<dyn Any + Send + Sync>,
+    ) -> Result<LibraryExecutable> {
+        let constants: Box<[u32]> = parameters.constants.into();
+        let mut environment = Box::new(Environment {
+            constants: if constants.is_empty() { ptr::null() } else { constants.as_ptr() },
+            import_thunk: None,
+            import_functions: ptr::null(),
+            import_contexts: ptr::null(),
+            processor: processor_data(),
+        });
+        let (library, reader) = VERSIONS
+            .iter()
+            .find_map(|&(version, reader)| {
+                // SAFETY: the caller promises that `query` follows the ABI; the environment outlives the call.
+                let library = unsafe { query(version, &raw const *environment) };
+                (!library.is_null()).then_some((library, reader))
+            })
+            .ok_or_else(|| {
+                let versions = VERSIONS.map(|(version, _)| format!("0.{version}")).join(", ");
+                Error::incompatible(format!(
+                    "executable library does not offer a version of the ABI that this runtime supports ({versions})"
+                ))
+            })?;
+        // SAFETY: not null, so by the ABI it points to the pointer to the library's header.
+        let name = unsafe { check_header(*library) }?;
+        // SAFETY: `reader` belongs to the version that the library answered for.
+        let tables = unsafe { reader(library, parameters) }.map_err(|error| error.context(name.clone()))?;
+        if !tables.imports.functions.is_empty() {
+            environment.import_thunk = Some(call_import);
+            environment.import_functions = tables.imports.functions.as_ptr();
+            environment.import_contexts = tables.imports.contexts.as_ptr();
+        }
+        Ok(LibraryExecutable {
+            kernels: tables.kernels.into(),
+            environment,
+            functions: tables.functions.into(),
+            name,
+            _constants: constants,
+            _imports: tables.imports,
+            _provider: parameters.imports.clone(),
+            _code: code,
+        })
+    }
+
+    /// Name that the compiler gave the library, for messages.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[cold]
+    fn kernel_failed(&self, function: usize, code: c_int, state: &WorkgroupState) -> Error {
+        let name = self.functions.get(function).map_or("", |info| &info.name);
+        let WorkgroupState { workgroup_id_x: x, workgroup_id_y: y, workgroup_id_z: z, .. } = state;
+        Error::internal(format!("kernel {function} `{name}` returned {code} in workgroup {x},{y},{z}"))
+    }
+
+    /// Says which of the operands `LocalExecutable::dispatch` was called with does not fit.
+    #[cold]
+    fn operands_differ(&self, function: usize, arguments: &DispatchArguments<'_>, worker: &Worker<'_>) -> Error {
+        let Some(info) = self.functions.get(function) else {
+            let count = self.functions.len();
+            return Error::out_of_range(format!("function {function} of an executable with {count} functions"));
+        };
+        Error::invalid_argument(format!(
+            "kernel {function} `{}` takes {} constants, {} bindings and {} bytes of local memory; it was given {} \
+             constants, {} binding addresses, {} binding lengths and {} bytes, for {:?} workgroups of size {:?}",
+            info.name,
+            info.constant_count,
+            info.binding_count,
+            info.local_memory_size,
+            arguments.constants.len(),
+            arguments.binding_pointers.len(),
+            arguments.binding_lengths.len(),
+            worker.local_memory.len(),
+            arguments.workgroup_count,
+            arguments.workgroup_size,
+        ))
+    }
+}
+
+impl LocalExecutable for LibraryExecutable {
+    fn functions(&self) -> &[FunctionInfo] {
+        &self.functions
+    }
+
+    fn dispatch(
+        &self,
+        function: usize,
+        arguments: &DispatchArguments<'_>,
+        workgroups: Range<u64>,
+        worker: &mut Worker<'_>,
+    ) -> Result<()> {
+        let Some(kernel) = self.kernels.get(function) else {
+            return Err(self.operands_differ(function, arguments, worker));
+        };
+        let DispatchArguments { workgroup_count: [count_x, count_y, count_z], workgroup_size, .. } = *arguments;
+        let (Ok(count_z), Ok(size_z)) = (u16::try_from(count_z), u16::try_from(workgroup_size[2])) else {
+            return Err(self.operands_differ(function, arguments, worker));
+        };
+        if arguments.constants.len() != usize::from(kernel.constant_count)
+            || arguments.binding_pointers.len() != usize::from(kernel.binding_count)
+            || arguments.binding_lengths.len() != usize::from(kernel.binding_count)
+            || worker.local_memory.len() < kernel.local_memory_size as usize
+        {
+            return Err(self.operands_differ(function, arguments, worker));
+        }
+        let Some(mut cursor) = Cursor::new(count_x, count_y, count_z, workgroups)? else {
+            return Ok(());
+        };
+        let dispatch = DispatchState {
+            workgroup_size_x: workgroup_size[0],
+            workgroup_size_y: workgroup_size[1],
+            workgroup_size_z: size_z,
+            constant_count: u16::from(kernel.constant_count),
+            workgroup_count_x: count_x,
+            workgroup_count_y: count_y,
+            workgroup_count_z: count_z,
+            max_concurrency: arguments.max_concurrency,
+            binding_count: kernel.binding_count,
+            constants: arguments.constants.as_ptr(),
+            // `BindingPointer` is transparent over the pointer.
+            binding_pointers: arguments.binding_pointers.as_ptr().cast(),
+            binding_lengths: arguments.binding_lengths.as_ptr(),
+        };
+        let mut state = WorkgroupState {
+            workgroup_id_x: cursor.x,
+            workgroup_id_y: cursor.y,
+            workgroup_id_z: cursor.z,
+            reserved: 0,
+            processor_id: worker.processor_id,
+            local_memory: worker.local_memory.as_mut_ptr().cast(),
+            local_memory_size: u32::try_from(worker.local_memory.len()).unwrap_or(u32::MAX),
+        };
+        // SAFETY: until the guard is dropped, after the loop, only kernels and integer code run.
+        let mode = unsafe { FlushDenormals::enter() };
+        let code = loop {
+            // SAFETY: the function is an export of a library that follows the ABI (contract of `load`), in code that
+            // `_code` keeps mapped. Both states and the environment outlive the call. The numbers of constants and
+            // bindings and the size of local memory are what the export asks for (compared above), and the caller keeps
+            // the bindings' memory alive (contract of `LocalExecutable::dispatch`).
+            let code =
+                unsafe { (kernel.function)(&raw const *self.environment, &raw const dispatch, &raw const state) };
+            if code != 0 || !cursor.advance() {
+                break code;
+            }
+            state.workgroup_id_x = cursor.x;
+            state.workgroup_id_y = cursor.y;
+            state.workgroup_id_z = cursor.z;
+        };
+        drop(mode);
+        if code == 0 { Ok(()) } else { Err(self.kernel_failed(function, code, &state)) }
+    }
+}
+
+/// Position in the grid of workgroups, x fastest, then y, then z.
+struct Cursor {
+    x: u32,
+    y: u32,
+    z: u16,
+    count_x: u32,
+    count_y: u32,
+    /// Workgroups left, with the current one; at least 1.
+    remaining: u64,
+}
+
+impl Cursor {
+    /// The first of the workgroups whose linear ids lie in `range`, or `None` for an empty range.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE where the range ends beyond the grid.
+    #[inline]
+    fn new(count_x: u32, count_y: u32, count_z: u16, range: Range<u64>) -> Result<Option<Cursor>> {
+        let plane = u64::from(count_x) * u64::from(count_y);
+        if range.end > plane.saturating_mul(u64::from(count_z)) {
+            return Err(Cursor::beyond_grid(count_x, count_y, count_z, &range));
+        }
+        let remaining = range.end.saturating_sub(range.start);
+        if remaining == 0 {
+            return Ok(None);
+        }
+        let mut cursor = Cursor { x: 0, y: 0, z: 0, count_x, count_y, remaining };
+        if range.start != 0 {
+            // The range is not empty and ends inside of the grid, so no count is zero and every quotient fits.
+            let (z, in_plane) = (range.start / plane, range.start % plane);
+            cursor.x = (in_plane % u64::from(count_x)) as u32;
+            cursor.y = (in_plane / u64::from(count_x)) as u32;
+            cursor.z = z as u16;
+        }
+        Ok(Some(cursor))
+    }
+
+    /// Moves to the next workgroup; false where there is none.
+    #[inline]
+    fn advance(&mut self) -> bool {
+        self.remaining -= 1;
+        if self.remaining == 0 {
+            return false;
+        }
+        self.x += 1;
+        if self.x == self.count_x {
+            self.x = 0;
+            self.y += 1;
+            if self.y == self.count_y {
+                self.y = 0;
+                self.z += 1;
+            }
+        }
+        true
+    }
+
+    #[cold]
+    fn beyond_grid(count_x: u32, count_y: u32, count_z: u16, range: &Range<u64>) -> Error {
+        Error::out_of_range(format!("workgroups {range:?} of a grid of {count_x}x{count_y}x{count_z}"))
+    }
+}
+
+/// Checks features and sanitizer and returns the library's name.
+///
+/// # Safety
+/// `header` must be null or point to a header whose name is null or NUL-terminated.
+unsafe fn check_header(header: *const LibraryHeader) -> Result<String> {
+    if header.is_null() {
+        return Err(Error::invalid_argument("executable library has no header"));
+    }
+    // SAFETY: not null, so by contract a header.
+    let header = unsafe { *header };
+    // SAFETY: by contract null or NUL-terminated.
+    let name = unsafe { text(header.name) };
+    if header.features != FEATURE_NONE {
+        let features = header.features;
+        return Err(Error::incompatible(format!(
+            "executable library `{name}` needs features {features:#x}; this runtime has none"
+        )));
+    }
+    if header.sanitizer != SANITIZER_NONE {
+        let sanitizer = header.sanitizer;
+        return Err(Error::incompatible(format!(
+            "executable library `{name}` was built with sanitizer {sanitizer}; this runtime hosts none"
+        )));
+    }
+    Ok(name)
+}
+
+/// The reader of version 0.6.
+///
+/// # Safety
+/// `library` must be what a query for [`VERSION_0_6`] returned, and not null.
+unsafe fn read_v0_6(library: *const *const LibraryHeader, parameters: &LibraryParameters<'_>) -> Result<Tables> {
+    // SAFETY: the pointer to the header is the first field of the library (contract).
+    let library = unsafe { &*library.cast::<Library>() };
+    let (declared, given) = (library.constants.count as usize, parameters.constants.len());
+    // The compiler (3.13.0) emits reads of the constants but leaves their count zero; then nothing can be compared.
+    if declared != 0 && declared != given {
+        return Err(Error::new(
+            crate::StatusCode::FailedPrecondition,
+            format!("executable declares {declared} specialization constants and was given {given}"),
+        ));
+    }
+    let exports = &library.exports;
+    if exports.count > MAX_EXPORT_COUNT {
+        let count = exports.count;
+        return Err(Error::out_of_range(format!(
+            "executable declares {count} kernels; the limit is {MAX_EXPORT_COUNT}"
+        )));
+    }
+    if exports.count > 0 && (exports.functions.is_null() || exports.attributes.is_null()) {
+        return Err(Error::invalid_argument("executable declares kernels without functions or attributes"));
+    }
+    let mut functions = Vec::with_capacity(exports.count as usize);
+    let mut kernels = Vec::with_capacity(exports.count as usize);
+    for ordinal in 0..exports.count as usize {
+        // SAFETY: neither array is null (checked above), so by the ABI they have `count` entries.
+        let (function, attributes) = unsafe { (*exports.functions.add(ordinal), *exports.attributes.add(ordinal)) };
+        let name = if exports.names.is_null() {
+            String::new()
+        } else {
+            // SAFETY: the array is not null, so by the ABI it has `count` entries, each null or NUL-terminated.
+            unsafe { text(*exports.names.add(ordinal)) }
+        };
+        let Some(function) = function else {
+            return Err(Error::invalid_argument(format!("kernel {ordinal} `{name}` has no function")));
+        };
+        let (constant_count, binding_count) = (attributes.constant_count, attributes.binding_count);
+        if constant_count > MAX_CONSTANT_COUNT || binding_count > MAX_BINDING_COUNT {
+            return Err(Error::out_of_range(format!(
+                "kernel {ordinal} `{name}` takes {constant_count} constants and {binding_count} bindings; the limits \
+                 are {MAX_CONSTANT_COUNT} and {MAX_BINDING_COUNT}"
+            )));
+        }
+        let local_memory_size = usize::from(attributes.local_memory_pages) * LOCAL_MEMORY_PAGE_SIZE;
+        kernels.push(Kernel { function, local_memory_size: local_memory_size as u32, constant_count, binding_count });
+        functions.push(FunctionInfo {
+            name,
+            constant_count: usize::from(constant_count),
+            binding_count: usize::from(binding_count),
+            local_memory_size,
+            sequential: attributes.flags & DISPATCH_FLAG_SEQUENTIAL != 0,
+            workgroup_size: [
+                attributes.workgroup_size_x,
+                attributes.workgroup_size_y,
+                u32::from(attributes.workgroup_size_z),
+            ],
+        });
+    }
+    // SAFETY: by the ABI the table's array is null or has `count` entries, each null or NUL-terminated.
+    let imports = unsafe { ResolvedImports::resolve(&library.imports, &*parameters.imports) }?;
+    Ok(Tables { functions, kernels, imports })
+}
+
+/// A C string as text; empty for null.
+///
+/// # Safety
+/// `pointer` must be null or point to a NUL-terminated string.
+unsafe fn text(pointer: *const c_char) -> String {
+    if pointer.is_null() {
+        return String::new();
+    }
+    // SAFETY: not null, so by contract a NUL-terminated string.
+    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
+}

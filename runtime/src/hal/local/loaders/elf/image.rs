@@ -1,0 +1,102 @@
+//! An image as plain bytes: what is read and written between loading the segments and protecting the pages.
+
+use alloc::format;
+use core::ops::Range;
+
+use object::Pod;
+use object::pod::from_bytes;
+
+use super::layout::Layout;
+use crate::{Error, Result};
+
+/// Bytes of an image with the addresses that they have in the file and will have at run time. All accesses are checked
+/// against the bytes.
+#[derive(Debug)]
+pub(super) struct Image<'a> {
+    bytes: &'a mut [u8],
+    /// Address, as the file states it, of the first byte.
+    start: u64,
+    /// What to add to an address of the file to have the one at run time, modulo 2^64.
+    pub(super) bias: u64,
+}
+
+impl<'a> Image<'a> {
+    /// An image over zeroed bytes, one for each address of the layout's span, with the segments' contents copied.
+    /// `base` is the address that the first byte will have at run time.
+    ///
+    /// # Errors
+    /// INTERNAL where the number of bytes is not that of the span.
+    pub(super) fn new(layout: &Layout<'_>, bytes: &'a mut [u8], base: u64) -> Result<Image<'a>> {
+        let start = layout.span.start;
+        let mut image = Image { bytes, start, bias: base.wrapping_sub(start) };
+        if image.bytes.len() as u64 != layout.span.end - start {
+            return Err(Error::internal(format!("{} bytes for an image at {:#x?}", image.bytes.len(), layout.span)));
+        }
+        for segment in &layout.segments {
+            let length = segment.contents.len() as u64;
+            image.slice_mut(segment.addresses.start, length, "segment")?.copy_from_slice(segment.contents);
+        }
+        Ok(image)
+    }
+
+    fn range(&self, address: u64, size: u64, what: &str) -> Result<Range<usize>> {
+        let total = self.bytes.len() as u64;
+        let offset = address.wrapping_sub(self.start);
+        if offset > total || size > total - offset {
+            return Err(Error::invalid_argument(format!(
+                "ELF {what} of {size} bytes at {address:#x} lies outside of the image, which has {total} bytes at {:#x}",
+                self.start
+            )));
+        }
+        // Both are at most `total`, which is a length in memory.
+        Ok(offset as usize..(offset + size) as usize)
+    }
+
+    /// The bytes at an address.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT, with `what` they are, where they are not all in the image.
+    pub(super) fn slice(&self, address: u64, size: u64, what: &str) -> Result<&[u8]> {
+        let range = self.range(address, size, what)?;
+        Ok(self.bytes.get(range).unwrap_or_default())
+    }
+
+    /// The bytes from an address to the end of the image; empty beyond it.
+    pub(super) fn tail(&self, address: u64) -> &[u8] {
+        usize::try_from(address.wrapping_sub(self.start))
+            .ok()
+            .and_then(|start| self.bytes.get(start..))
+            .unwrap_or_default()
+    }
+
+    /// The bytes at an address, to write.
+    ///
+    /// # Errors
+    /// As [`Image::slice`].
+    pub(super) fn slice_mut(&mut self, address: u64, size: u64, what: &str) -> Result<&mut [u8]> {
+        let range = self.range(address, size, what)?;
+        Ok(self.bytes.get_mut(range).unwrap_or_default())
+    }
+
+    /// A copy of entry `index` of a table at an address.
+    ///
+    /// # Errors
+    /// As [`Image::slice`].
+    pub(super) fn entry<T: Pod + Copy>(&self, table: u64, index: u64, what: &str) -> Result<T> {
+        let size = size_of::<T>() as u64;
+        let address = table.wrapping_add(index.wrapping_mul(size));
+        let bytes = self.slice(address, size, what)?;
+        from_bytes::<T>(bytes).map(|(value, _)| *value).map_err(|()| misaligned(what, address))
+    }
+
+    /// A little-endian number of two to the power of `log2` bytes.
+    pub(super) fn word(&self, address: u64, size: u64, what: &str) -> Result<u64> {
+        let bytes = self.slice(address, size, what)?;
+        Ok(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
+    }
+}
+
+#[cold]
+fn misaligned(what: &str, address: u64) -> Error {
+    Error::invalid_argument(format!("ELF {what} at {address:#x} is misaligned"))
+}

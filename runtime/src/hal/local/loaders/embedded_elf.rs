@@ -1,0 +1,66 @@
+//! The loader of `embedded-elf-*` executables.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+use super::elf::{ElfImage, Machine};
+use crate::hal::local::library::abi::{EXPORT_NAME, QueryFunction};
+use crate::hal::local::library::{ImportProvider, LibraryExecutable, LibraryParameters, NoImports};
+use crate::hal::local::{ExecutableLoader, ExecutableParameters, LocalExecutable};
+use crate::{Error, Result, ResultExt};
+
+/// What comes before the architecture in the names of formats, such as `embedded-elf-x86_64`.
+const FORMAT_PREFIX: &str = "embedded-elf-";
+
+/// Loads position-independent ELF libraries that import nothing from the platform, for the host's architecture.
+///
+/// The code is trusted: it runs with all rights of the process.
+#[derive(Debug)]
+pub struct EmbeddedElfLoader {
+    imports: Arc<dyn ImportProvider>,
+}
+
+impl EmbeddedElfLoader {
+    /// A loader whose executables import from `imports`.
+    #[must_use]
+    pub fn new(imports: Arc<dyn ImportProvider>) -> EmbeddedElfLoader {
+        EmbeddedElfLoader { imports }
+    }
+}
+
+impl Default for EmbeddedElfLoader {
+    /// A loader that provides no imports.
+    fn default() -> EmbeddedElfLoader {
+        EmbeddedElfLoader::new(Arc::new(NoImports))
+    }
+}
+
+impl ExecutableLoader for EmbeddedElfLoader {
+    fn name(&self) -> &'static str {
+        "embedded-elf"
+    }
+
+    fn supports(&self, format: &str) -> bool {
+        let architecture = format.strip_prefix(FORMAT_PREFIX);
+        architecture.is_some() && architecture == Machine::HOST.map(|host| host.name)
+    }
+
+    fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
+        let format = parameters.format;
+        let context = || format!("loading an executable of format `{format}`");
+        let Some(host) = Machine::HOST.filter(|_| self.supports(format)) else {
+            return Err(Error::incompatible("the embedded ELF loader does not support it on this host"))
+                .context(context);
+        };
+        let image = ElfImage::load(parameters.data, host, EXPORT_NAME).context(context)?;
+        let query = image.symbol().as_ptr();
+        // SAFETY: a non-null address of code that `image` keeps mapped; data and function pointers have the same size on
+        // every host that `Machine::HOST` names.
+        let query = unsafe { core::mem::transmute::<*mut core::ffi::c_void, QueryFunction>(query) };
+        let library = LibraryParameters { constants: parameters.constants, imports: self.imports.clone() };
+        // SAFETY: the symbol is exported under the name that the executable library ABI reserves for its query function,
+        // and `image` keeps the code mapped until it is dropped.
+        let executable = unsafe { LibraryExecutable::load(query, &library, Box::new(image)) }.context(context)?;
+        Ok(Arc::new(executable))
+    }
+}

@@ -1,0 +1,262 @@
+//! A caching pool of device memory: what a program frees, its next call gets back, without a system call.
+
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::storage::{Block, Storage};
+use crate::{Error, Result};
+
+/// Alignment in bytes of small blocks: a cache line, and the widest vector.
+pub const MINIMUM_ALIGNMENT: usize = 64;
+/// Capacity in bytes from which blocks are aligned to pages.
+const PAGE_ALIGNED_FROM: usize = 64 * 1024;
+const PAGE: usize = 4096;
+/// Bytes that may always be cached, whatever the peak was.
+const CACHE_FLOOR: usize = 64 << 20;
+/// How many larger size classes are looked through before the system is asked.
+const LARGER_CLASSES: usize = 2;
+
+/// What an allocator has handed out, in bytes of the requested sizes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AllocatorStatistics {
+    /// Bytes that are allocated now.
+    pub live: u64,
+    /// The most that were allocated at once.
+    pub peak: u64,
+    /// Bytes allocated in all.
+    pub allocated: u64,
+    /// Bytes freed in all.
+    pub freed: u64,
+    /// Bytes that the pool keeps for reuse, in sizes of its classes.
+    pub cached: u64,
+    /// How often the system was asked for memory.
+    pub system_allocations: u64,
+}
+
+/// Blocks by size class. A lock is held for a push or a pop; the system is asked outside of it.
+#[derive(Debug)]
+pub(super) struct Pool {
+    state: Mutex<State>,
+    limit: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Free blocks of each class, the last freed (and warmest) at the end.
+    classes: Vec<Vec<Block>>,
+    statistics: AllocatorStatistics,
+}
+
+/// The class of a size, and the capacity of its blocks: multiples of 64 up to 256, then four to each power of two, so that
+/// at most a fifth of a block is wasted.
+fn class_of(size: usize) -> Option<(usize, usize)> {
+    if size <= 256 {
+        let steps = size.max(1).div_ceil(64);
+        return Some((steps - 1, steps * 64));
+    }
+    // `size` is in (2^(bits-1), 2^bits], `bits` at least 9.
+    let bits = (usize::BITS - (size - 1).leading_zeros()) as usize;
+    let step = 1usize << (bits - 3);
+    let steps = size.div_ceil(step);
+    Some((4 + (bits - 9) * 4 + (steps - 5), steps.checked_mul(step)?))
+}
+
+impl Pool {
+    /// A pool that hands out at most `limit` bytes at once.
+    pub(super) fn new(limit: u64) -> Arc<Pool> {
+        Arc::new(Pool { state: Mutex::default(), limit })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Every change under the lock is complete before anything can panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A storage of `length` bytes.
+    pub(super) fn allocate(self: &Arc<Pool>, length: u64) -> Result<Storage> {
+        if length == 0 {
+            return Ok(Storage::empty());
+        }
+        let size = usize::try_from(length).ok().filter(|size| isize::try_from(*size).is_ok());
+        let (Some(size), Some((class, capacity))) = (size, size.and_then(class_of)) else {
+            return Err(too_large(length, self.limit));
+        };
+        let cached = {
+            let mut state = self.lock();
+            let statistics = &mut state.statistics;
+            let live = statistics.live.saturating_add(length);
+            if live > self.limit {
+                return Err(too_large(length, self.limit - statistics.live));
+            }
+            statistics.live = live;
+            statistics.peak = statistics.peak.max(live);
+            statistics.allocated = statistics.allocated.saturating_add(length);
+            state.take(class, capacity)
+        };
+        let block = match cached {
+            Some(block) => block,
+            None => self.allocate_from_system(capacity, size)?,
+        };
+        Storage::from_pool(block, size, Arc::clone(self))
+    }
+
+    #[cold]
+    fn allocate_from_system(&self, capacity: usize, length: usize) -> Result<Block> {
+        let alignment = if capacity >= PAGE_ALIGNED_FROM { PAGE } else { MINIMUM_ALIGNMENT };
+        let block = Block::allocate(capacity, alignment).or_else(|| {
+            // What is cached may be what is missing.
+            self.trim();
+            Block::allocate(capacity, alignment)
+        });
+        let mut state = self.lock();
+        state.statistics.system_allocations += 1;
+        block.ok_or_else(|| {
+            state.statistics.live = state.statistics.live.saturating_sub(length as u64);
+            Error::resource_exhausted(format!("the system has no {length} bytes of memory for a buffer"))
+        })
+    }
+
+    /// Takes back the block of a storage of `length` bytes.
+    pub(super) fn give_back(&self, block: Block, length: usize) {
+        let refused = {
+            let mut state = self.lock();
+            state.statistics.live = state.statistics.live.saturating_sub(length as u64);
+            state.statistics.freed = state.statistics.freed.saturating_add(length as u64);
+            state.put(block, length)
+        };
+        // Returned to the system outside of the lock.
+        drop(refused);
+    }
+
+    /// Returns everything that is cached to the system.
+    pub(super) fn trim(&self) {
+        let classes = {
+            let mut state = self.lock();
+            state.statistics.cached = 0;
+            core::mem::take(&mut state.classes)
+        };
+        drop(classes);
+    }
+
+    pub(super) fn statistics(&self) -> AllocatorStatistics {
+        self.lock().statistics
+    }
+}
+
+impl State {
+    fn take(&mut self, class: usize, capacity: usize) -> Option<Block> {
+        // Small blocks are never taken from pages, so that page alignment follows from the capacity alone.
+        let last = if capacity < PAGE_ALIGNED_FROM { class } else { class + LARGER_CLASSES };
+        let end = last.min(self.classes.len().checked_sub(1)?);
+        let free = self.classes.get_mut(class..=end)?;
+        let block = free.iter_mut().find_map(Vec::pop)?;
+        self.statistics.cached = self.statistics.cached.saturating_sub(block.capacity() as u64);
+        Some(block)
+    }
+
+    /// Keeps the block, or gives it back where enough is kept: twice what was ever in use at once, so that a program in
+    /// steady state never loses a block to the system.
+    fn put(&mut self, block: Block, length: usize) -> Option<Block> {
+        let capacity = block.capacity();
+        let bound = self.statistics.peak.saturating_mul(2).max(CACHE_FLOOR as u64);
+        let cached = self.statistics.cached.saturating_add(capacity as u64);
+        let Some((class, _)) = class_of(capacity).filter(|_| cached <= bound && length <= capacity) else {
+            return Some(block);
+        };
+        if self.classes.len() <= class {
+            self.classes.resize_with(class + 1, Vec::new);
+        }
+        match self.classes.get_mut(class) {
+            Some(free) => free.push(block),
+            None => return Some(block),
+        }
+        self.statistics.cached = cached;
+        None
+    }
+}
+
+#[cold]
+fn too_large(length: u64, available: u64) -> Error {
+    Error::resource_exhausted(format!("buffer of {length} bytes exceeds the {available} bytes that may be allocated"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn classes_hold_their_sizes_and_waste_little() {
+        let mut last = (0, 0);
+        for size in (1..70_000).chain([1 << 20, (1 << 20) + 1, (1 << 40) - 1, 1 << 40]) {
+            let (class, capacity) = class_of(size).unwrap();
+            assert!(capacity >= size && capacity % 64 == 0, "{size}: {capacity}");
+            assert!(size <= 256 || capacity - size <= capacity / 5, "{size}: {capacity}");
+            assert!(class == last.0 && capacity == last.1 || class > last.0 && capacity > last.1 || last.1 == 0);
+            // A block of the class is found again under the same class.
+            assert_eq!(class_of(capacity), Some((class, capacity)));
+            last = (class, capacity);
+        }
+    }
+
+    #[test]
+    fn freed_memory_is_reused_and_trimmed() {
+        let pool = Pool::new(u64::MAX);
+        let first = pool.allocate(1000).unwrap();
+        let address = first.address().0;
+        drop(first);
+        assert!(pool.statistics().cached >= 1000);
+        let second = pool.allocate(990).unwrap();
+        assert_eq!(second.address().0, address);
+        assert_eq!(pool.statistics().system_allocations, 1);
+        drop(second);
+        pool.trim();
+        let statistics = pool.statistics();
+        assert_eq!((statistics.live, statistics.cached, statistics.peak), (0, 0, 1000));
+        assert_eq!((statistics.allocated, statistics.freed), (1990, 1990));
+    }
+
+    #[test]
+    fn large_blocks_are_page_aligned_and_small_ones_to_a_cache_line() {
+        let pool = Pool::new(u64::MAX);
+        for (length, alignment) in [(1u64, 64), (65, 64), (4000, 64), (70_000, 4096), (3 << 20, 4096)] {
+            let storage = pool.allocate(length).unwrap();
+            assert_eq!(storage.address().0.addr() % alignment, 0, "{length}");
+            assert_eq!(storage.length() as u64, length);
+        }
+    }
+
+    #[test]
+    fn the_limit_is_kept_and_absurd_sizes_are_refused() {
+        let pool = Pool::new(4096);
+        let held = pool.allocate(4000).unwrap();
+        let error = pool.allocate(100).unwrap_err();
+        assert_eq!(error.code(), crate::StatusCode::ResourceExhausted);
+        drop(held);
+        assert!(pool.allocate(100).is_ok());
+        assert!(Pool::new(u64::MAX).allocate(u64::MAX).is_err());
+        assert!(Pool::new(u64::MAX).allocate(1 << 62).is_err());
+    }
+
+    #[test]
+    fn many_threads_share_a_pool() {
+        let pool = Pool::new(u64::MAX);
+        std::thread::scope(|scope| {
+            for thread in 0..4u8 {
+                let pool = &pool;
+                scope.spawn(move || {
+                    for round in 0..200u64 {
+                        let storage = pool.allocate(64 + round % 7 * 100).unwrap();
+                        storage.fill(0, storage.length(), u64::from(thread), 1).unwrap();
+                        let mut bytes = vec![0; storage.length()];
+                        storage.read(0, &mut bytes).unwrap();
+                        assert!(bytes.iter().all(|byte| *byte == thread));
+                    }
+                });
+            }
+        });
+        assert_eq!(pool.statistics().live, 0);
+    }
+}

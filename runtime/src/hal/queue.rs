@@ -1,0 +1,277 @@
+//! Queues: operations that run once what they wait for is reached, and then signal.
+//!
+//! An operation whose wait fence is reached is handed to the device's [`Backend`] at once, on the thread that submits
+//! it. Any other is kept by the semaphores it waits for and handed over by the thread that signals the last of them, or
+//! it fails its signal fence if one of them fails or is dropped. So nothing here blocks, and a program of one thread may
+//! submit first and signal later. Chains of waiting operations run one after the other, not inside each other: the
+//! depth of the stack does not grow with their length.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::cell::RefCell;
+use core::fmt;
+use core::task::Poll;
+use std::sync::{Mutex, PoisonError};
+
+use super::buffer::Buffer;
+use super::command_buffer::CommandBuffer;
+use super::commands::BufferBinding;
+use super::fence::Fence;
+use super::file::File;
+use super::semaphore::Waiter;
+use super::wait::Countdown;
+use crate::{Error, Result};
+
+/// What a queue does. Transfers are few: most are commands of a command buffer.
+#[derive(Debug)]
+pub(super) enum Operation {
+    /// Nothing but waiting and signalling.
+    Barrier,
+    /// Gives up a share of a buffer.
+    Release(#[allow(dead_code, reason = "dropped when the operation runs")] Arc<Buffer>),
+    Fill {
+        target: Arc<Buffer>,
+        offset: u64,
+        length: u64,
+        pattern: u64,
+        pattern_length: usize,
+    },
+    Update {
+        source: Box<[u8]>,
+        target: Arc<Buffer>,
+        offset: u64,
+    },
+    Copy {
+        source: Arc<Buffer>,
+        source_offset: u64,
+        target: Arc<Buffer>,
+        target_offset: u64,
+        length: u64,
+    },
+    Read {
+        source: Arc<File>,
+        source_offset: u64,
+        target: Arc<Buffer>,
+        target_offset: u64,
+        length: u64,
+    },
+    Write {
+        source: Arc<Buffer>,
+        source_offset: u64,
+        target: Arc<File>,
+        target_offset: u64,
+        length: u64,
+    },
+    Execute {
+        command_buffer: Arc<CommandBuffer>,
+        bindings: Box<[BufferBinding]>,
+    },
+}
+
+impl Operation {
+    /// Does what is not the execution of a command buffer, on the calling thread.
+    pub(super) fn transfer(&self) -> Result<()> {
+        match self {
+            Operation::Barrier | Operation::Release(_) | Operation::Execute { .. } => Ok(()),
+            Operation::Fill { target, offset, length, pattern, pattern_length } => {
+                target.fill(*offset, *length, *pattern, *pattern_length)
+            }
+            Operation::Update { source, target, offset } => target.write(*offset, source),
+            Operation::Copy { source, source_offset, target, target_offset, length } => {
+                target.copy_from(*target_offset, source, *source_offset, *length)
+            }
+            Operation::Read { source, source_offset, target, target_offset, length } => {
+                source.read(*source_offset, target, *target_offset, *length)
+            }
+            Operation::Write { source, source_offset, target, target_offset, length } => {
+                target.write(*target_offset, source, *source_offset, *length)
+            }
+        }
+    }
+}
+
+/// Runs operations that have nothing to wait for any more.
+pub(super) trait Backend: Send + Sync + fmt::Debug {
+    /// Runs an operation, or starts it, and sees to it that `completion` is finished when it is done. An error that is
+    /// known when this returns is returned as well.
+    fn run(&self, operation: Operation, completion: Completion) -> Result<()>;
+
+    /// As [`Backend::run`] for the execution of a command buffer, which borrows what it needs: the common case, when
+    /// there is nothing to wait for, keeps nothing.
+    fn execute(
+        &self,
+        command_buffer: &Arc<CommandBuffer>,
+        bindings: &[BufferBinding],
+        completion: Completion,
+    ) -> Result<()>;
+
+    /// How many workers run the workgroups of a dispatch.
+    fn concurrency(&self) -> usize;
+}
+
+/// What is owed to those who wait for an operation. Dropping it unfinished fails them.
+#[derive(Debug)]
+pub(super) struct Completion {
+    signal: Option<Arc<Fence>>,
+}
+
+impl Completion {
+    pub(super) fn new(signal: Option<Arc<Fence>>) -> Completion {
+        Completion { signal }
+    }
+
+    /// Signals, or fails, the signal fence, and gives the result back.
+    pub(super) fn finish(mut self, result: Result<()>) -> Result<()> {
+        let Some(signal) = self.signal.take() else { return result };
+        match result {
+            Ok(()) => signal.signal(),
+            Err(error) => {
+                signal.fail(&error);
+                Err(error)
+            }
+        }
+    }
+}
+
+impl Drop for Completion {
+    fn drop(&mut self) {
+        if let Some(signal) = self.signal.take() {
+            signal.fail(&Error::aborted("queue operation was dropped before it was done"));
+        }
+    }
+}
+
+/// Runs an operation once `wait` is reached and then signals `signal`. Fences that are missing are reached, and nothing
+/// to be signalled.
+pub(super) fn submit(
+    backend: &Arc<dyn Backend>,
+    wait: Option<&Fence>,
+    signal: Option<Arc<Fence>>,
+    operation: Operation,
+) -> Result<()> {
+    let completion = Completion::new(signal);
+    match wait.map_or(Ok(true), Fence::query) {
+        Ok(true) => backend.run(operation, completion),
+        Ok(false) => {
+            if let Some(wait) = wait {
+                defer(backend, wait, operation, completion);
+            }
+            Ok(())
+        }
+        Err(error) => completion.finish(Err(error)),
+    }
+}
+
+/// As [`submit`] for the execution of a command buffer.
+pub(super) fn submit_execution(
+    backend: &Arc<dyn Backend>,
+    wait: Option<&Fence>,
+    signal: Option<Arc<Fence>>,
+    command_buffer: &Arc<CommandBuffer>,
+    bindings: &[BufferBinding],
+) -> Result<()> {
+    let completion = Completion::new(signal);
+    match wait.map_or(Ok(true), Fence::query) {
+        Ok(true) => backend.execute(command_buffer, bindings, completion),
+        Ok(false) => {
+            if let Some(wait) = wait {
+                let (command_buffer, bindings) = (Arc::clone(command_buffer), bindings.into());
+                defer(backend, wait, Operation::Execute { command_buffer, bindings }, completion);
+            }
+            Ok(())
+        }
+        Err(error) => completion.finish(Err(error)),
+    }
+}
+
+/// An operation that waits.
+struct Pending {
+    countdown: Countdown,
+    work: Mutex<Option<Work>>,
+}
+
+struct Work {
+    backend: Arc<dyn Backend>,
+    operation: Operation,
+    completion: Completion,
+}
+
+impl Waiter for Pending {
+    fn notify(self: Arc<Self>, result: Result<()>) {
+        if self.countdown.count(result) {
+            self.ready();
+        }
+    }
+}
+
+impl Pending {
+    /// Runs the operation, or leaves it to the frame of this thread that is already running operations.
+    fn ready(&self) {
+        let work = self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let (Some(work), Poll::Ready(result)) = (work, self.countdown.result()) {
+            enqueue(work, result);
+        }
+    }
+}
+
+#[cold]
+fn defer(backend: &Arc<dyn Backend>, wait: &Fence, operation: Operation, completion: Completion) {
+    let work = Work { backend: Arc::clone(backend), operation, completion };
+    let pending =
+        Arc::new(Pending { countdown: Countdown::new(wait.timepoints().count()), work: Mutex::new(Some(work)) });
+    let waiter: Arc<dyn Waiter> = Arc::clone(&pending) as Arc<dyn Waiter>;
+    for (semaphore, payload) in wait.timepoints() {
+        if let Poll::Ready(result) = semaphore.register(payload, &waiter) {
+            Arc::clone(&waiter).notify(result);
+        }
+    }
+}
+
+type ReadyQueue = VecDeque<(Work, Result<()>)>;
+
+thread_local! {
+    /// Operations that became ready while this thread was running others; `None` while it runs none.
+    static READY: RefCell<Option<ReadyQueue>> = const { RefCell::new(None) };
+}
+
+fn enqueue(work: Work, result: Result<()>) {
+    let mut item = Some((work, result));
+    let nested = READY.try_with(|ready| match &mut *ready.borrow_mut() {
+        Some(queue) => {
+            queue.extend(item.take());
+            true
+        }
+        empty => {
+            *empty = Some(VecDeque::new());
+            false
+        }
+    });
+    if nested == Ok(true) {
+        return;
+    }
+    // The queue is taken down again even if something below panics.
+    let _guard = ReadyGuard;
+    while let Some((work, result)) = item.take() {
+        run(work, result);
+        item = READY.try_with(|ready| ready.borrow_mut().as_mut().and_then(VecDeque::pop_front)).ok().flatten();
+    }
+}
+
+struct ReadyGuard;
+
+impl Drop for ReadyGuard {
+    fn drop(&mut self) {
+        let rest = READY.try_with(|ready| ready.borrow_mut().take());
+        drop(rest);
+    }
+}
+
+fn run(work: Work, result: Result<()>) {
+    let Work { backend, operation, completion } = work;
+    // Whoever waits learns of a failure through the signal fence; nobody else is there to be told.
+    let _ = match result {
+        Ok(()) => backend.run(operation, completion),
+        Err(error) => completion.finish(Err(error)),
+    };
+}

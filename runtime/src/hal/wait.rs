@@ -1,0 +1,282 @@
+//! Waiting for timepoints: blocking, and as a future.
+
+use alloc::sync::Arc;
+use core::pin::Pin;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::task::{Context, Poll, Waker};
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use super::fence::Fence;
+use super::semaphore::{Semaphore, Waiter};
+use crate::{Error, Result};
+
+/// When a wait gives up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline(Limit);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limit {
+    Immediate,
+    At(Instant),
+    Never,
+}
+
+impl Deadline {
+    /// Waits as long as it takes.
+    pub const NEVER: Deadline = Deadline(Limit::Never);
+    /// Looks once.
+    pub const IMMEDIATE: Deadline = Deadline(Limit::Immediate);
+
+    /// A deadline `timeout` from now; one that the clock cannot express is [`Deadline::NEVER`].
+    #[must_use]
+    pub fn after(timeout: Duration) -> Deadline {
+        if timeout.is_zero() {
+            return Deadline::IMMEDIATE;
+        }
+        Deadline(Instant::now().checked_add(timeout).map_or(Limit::Never, Limit::At))
+    }
+}
+
+impl Deadline {
+    /// The earlier of the two.
+    #[must_use]
+    pub fn earlier(self, other: Deadline) -> Deadline {
+        match (self.0, other.0) {
+            (Limit::Immediate, _) | (_, Limit::Never) => self,
+            (_, Limit::Immediate) | (Limit::Never, _) => other,
+            (Limit::At(a), Limit::At(b)) => Deadline(Limit::At(a.min(b))),
+        }
+    }
+
+    /// When it passes; `None` where it never does.
+    #[must_use]
+    pub fn instant(self) -> Option<Instant> {
+        match self.0 {
+            Limit::Immediate => Some(Instant::now()),
+            Limit::At(instant) => Some(instant),
+            Limit::Never => None,
+        }
+    }
+
+    /// True where it has passed.
+    #[must_use]
+    pub fn has_passed(self) -> bool {
+        match self.0 {
+            Limit::Immediate => true,
+            Limit::At(instant) => Instant::now() >= instant,
+            Limit::Never => false,
+        }
+    }
+}
+
+/// Counts the timepoints that a wait is for, and keeps its first failure. A failure ends the wait at once.
+#[derive(Debug)]
+pub(super) struct Countdown {
+    /// Timepoints to go, and one more until all have been registered.
+    remaining: AtomicUsize,
+    finished: AtomicBool,
+    failure: Mutex<Option<Error>>,
+}
+
+impl Countdown {
+    pub(super) fn new(count: usize) -> Countdown {
+        Countdown { remaining: AtomicUsize::new(count), finished: AtomicBool::new(false), failure: Mutex::new(None) }
+    }
+
+    /// Counts one result; true for the one caller that ends the wait.
+    pub(super) fn count(&self, result: Result<()>) -> bool {
+        match result {
+            Err(error) => {
+                let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                if self.finished.swap(true, Ordering::AcqRel) {
+                    return false;
+                }
+                *failure = Some(error);
+                true
+            }
+            Ok(()) => self.remaining.fetch_sub(1, Ordering::AcqRel) == 1 && !self.finished.swap(true, Ordering::AcqRel),
+        }
+    }
+
+    /// The result, once the wait has ended.
+    pub(super) fn result(&self) -> Poll<Result<()>> {
+        if !self.finished.load(Ordering::Acquire) {
+            return Poll::Pending;
+        }
+        // A failing caller holds the lock from before it sets `finished` until the failure is stored.
+        Poll::Ready(match &*self.failure.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        })
+    }
+}
+
+/// A thread that is blocked until a countdown ends.
+struct BlockedThread {
+    countdown: Countdown,
+    thread: Thread,
+}
+
+impl Waiter for BlockedThread {
+    fn notify(self: Arc<Self>, result: Result<()>) {
+        if self.countdown.count(result) {
+            self.thread.unpark();
+        }
+    }
+}
+
+/// Blocks until all of the timepoints are reached, one of them fails, or the deadline passes.
+pub(super) fn wait_all<'a>(
+    timepoints: impl Iterator<Item = (&'a Semaphore, u64)> + Clone,
+    deadline: Deadline,
+) -> Result<()> {
+    let mut pending = 0;
+    for (semaphore, payload) in timepoints.clone() {
+        if semaphore.query()? < payload {
+            pending += 1;
+        }
+    }
+    match pending {
+        0 => Ok(()),
+        _ => block(timepoints, None, deadline),
+    }
+}
+
+/// Blocks until one of the timepoints is reached or fails, or the deadline passes.
+pub(super) fn wait_any<'a>(
+    timepoints: impl Iterator<Item = (&'a Semaphore, u64)> + Clone,
+    deadline: Deadline,
+) -> Result<()> {
+    for (semaphore, payload) in timepoints.clone() {
+        if semaphore.query()? >= payload {
+            return Ok(());
+        }
+    }
+    block(timepoints, Some(1), deadline)
+}
+
+/// Blocks until `needed` timepoints, or all, are reached.
+#[cold]
+fn block<'a>(
+    timepoints: impl Iterator<Item = (&'a Semaphore, u64)> + Clone,
+    needed: Option<usize>,
+    deadline: Deadline,
+) -> Result<()> {
+    if deadline == Deadline::IMMEDIATE {
+        return Err(deadline_exceeded());
+    }
+    let needed = needed.unwrap_or_else(|| timepoints.clone().count());
+    let blocked = Arc::new(BlockedThread { countdown: Countdown::new(needed), thread: thread::current() });
+    let waiter: Arc<dyn Waiter> = Arc::clone(&blocked) as Arc<dyn Waiter>;
+    for (semaphore, payload) in timepoints.clone() {
+        if let Poll::Ready(result) = semaphore.register(payload, &waiter) {
+            blocked.countdown.count(result);
+        }
+    }
+    let result = loop {
+        if let Poll::Ready(result) = blocked.countdown.result() {
+            break result;
+        }
+        match deadline.0 {
+            Limit::At(instant) => {
+                let now = Instant::now();
+                if now >= instant {
+                    break Err(deadline_exceeded());
+                }
+                thread::park_timeout(instant - now);
+            }
+            Limit::Never | Limit::Immediate => thread::park(),
+        }
+    };
+    // What has not been reached would keep the waiter.
+    for (semaphore, _) in timepoints {
+        semaphore.unregister(&waiter);
+    }
+    result
+}
+
+#[cold]
+fn deadline_exceeded() -> Error {
+    Error::deadline_exceeded("deadline passed before the timepoints were reached")
+}
+
+/// Completes when a fence is reached, or with its failure.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct Reached {
+    fence: Arc<Fence>,
+    state: Option<Arc<FutureState>>,
+}
+
+#[derive(Debug)]
+struct FutureState {
+    countdown: Countdown,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl FutureState {
+    fn wake(&self) {
+        let waker = self.waker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Waiter for FutureState {
+    fn notify(self: Arc<Self>, result: Result<()>) {
+        if self.countdown.count(result) {
+            self.wake();
+        }
+    }
+}
+
+impl Reached {
+    pub(super) fn new(fence: Arc<Fence>) -> Reached {
+        Reached { fence, state: None }
+    }
+}
+
+impl Future for Reached {
+    type Output = Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        if self.state.is_none() {
+            if self.fence.query()? {
+                return Poll::Ready(Ok(()));
+            }
+            let state = Arc::new(FutureState {
+                countdown: Countdown::new(self.fence.timepoints().count()),
+                waker: Mutex::new(Some(context.waker().clone())),
+            });
+            let waiter: Arc<dyn Waiter> = Arc::clone(&state) as Arc<dyn Waiter>;
+            for (semaphore, payload) in self.fence.timepoints() {
+                if let Poll::Ready(result) = semaphore.register(payload, &waiter) {
+                    state.countdown.count(result);
+                }
+            }
+            self.state = Some(state);
+        }
+        match &self.state {
+            Some(state) => {
+                // The waker is put in place before the result is looked at, so that a notification in between wakes it.
+                *state.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
+                state.countdown.result()
+            }
+            None => Poll::Ready(Err(Error::internal("future of a fence lost its state"))),
+        }
+    }
+}
+
+impl Drop for Reached {
+    fn drop(&mut self) {
+        if let Some(state) = self.state.take() {
+            let waiter: Arc<dyn Waiter> = state;
+            for (semaphore, _) in self.fence.timepoints() {
+                semaphore.unregister(&waiter);
+            }
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Imports on allocators, buffers and buffer views.
+
+use alloc::sync::Arc;
+
+use super::{HalState, message_text};
+use crate::hal::{
+    Allocator, Buffer, BufferParameters, BufferUsage, BufferView, Device, ElementType, EncodingType, MemoryType,
+};
+use crate::vm::{Buffer as VmBuffer, Caller, Span};
+use crate::{Error, Result};
+
+fn parameters(memory_type: u32, usage: u32) -> BufferParameters {
+    BufferParameters {
+        memory_type: MemoryType::from_bits_retain(memory_type),
+        usage: BufferUsage::from_bits_retain(usage),
+    }
+}
+
+/// The widest value that `hal.buffer.load` and `hal.buffer.store` move, in bytes.
+const SCALAR_BYTES: usize = 4;
+
+/// The bytes of a loaded or stored value that are in use.
+fn scalar_length(length: u32) -> Result<usize> {
+    usize::try_from(length).ok().filter(|length| *length <= SCALAR_BYTES).ok_or_else(|| {
+        Error::invalid_argument(alloc::format!("scalar of {length} bytes is longer than {SCALAR_BYTES}"))
+    })
+}
+
+#[allow(clippy::too_many_arguments, reason = "the imports' signatures")]
+impl HalState {
+    /// Every device sees the same memory, so that the first serves.
+    pub(super) fn allocator_select(
+        &self,
+        _: &mut Caller<'_>,
+        _memory_type: u32,
+        _usage: u32,
+        _flags: u64,
+        devices: Span<(Arc<Device>, i64)>,
+    ) -> Result<(Arc<Device>, i64)> {
+        devices.first().cloned().ok_or_else(|| Error::invalid_argument("no device to select an allocator from"))
+    }
+
+    pub(super) fn allocator_allocate(
+        &self,
+        _: &mut Caller<'_>,
+        allocator: Arc<Allocator>,
+        _affinity: u64,
+        memory_type: u32,
+        usage: u32,
+        length: u64,
+    ) -> Result<Arc<Buffer>> {
+        allocator.allocate(parameters(memory_type, usage), length)
+    }
+
+    pub(super) fn allocator_import(
+        &self,
+        _: &mut Caller<'_>,
+        allocator: Arc<Allocator>,
+        attempt: i32,
+        _affinity: u64,
+        memory_type: u32,
+        usage: u32,
+        source: Arc<VmBuffer>,
+        offset: u64,
+        length: u64,
+    ) -> Result<Option<Arc<Buffer>>> {
+        match allocator.import_vm_buffer(&source, offset, length, parameters(memory_type, usage)) {
+            Ok(buffer) => Ok(Some(buffer)),
+            // The program copies what cannot be used in place.
+            Err(error) if attempt != 0 => {
+                tracing::debug!(%error, "import of host memory was refused");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn buffer_assert(
+        &self,
+        _: &mut Caller<'_>,
+        buffer: Arc<Buffer>,
+        message: Arc<VmBuffer>,
+        _allocator: Arc<Allocator>,
+        minimum_length: u64,
+        memory_type: u32,
+        usage: u32,
+    ) -> Result<()> {
+        let parameters = parameters(memory_type, usage);
+        buffer
+            .check(minimum_length, parameters.memory_type, parameters.usage)
+            .map_err(|error| error.context(message_text(&message)))
+    }
+
+    pub(super) fn buffer_allocation_preserve(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>) -> Result<()> {
+        buffer.preserve_allocation();
+        Ok(())
+    }
+
+    pub(super) fn buffer_allocation_discard(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>) -> Result<i32> {
+        Ok(i32::from(buffer.discard_allocation()))
+    }
+
+    pub(super) fn buffer_allocation_is_terminal(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>) -> Result<i32> {
+        Ok(i32::from(buffer.is_terminal_allocation()))
+    }
+
+    pub(super) fn buffer_subspan(
+        &self,
+        _: &mut Caller<'_>,
+        buffer: Arc<Buffer>,
+        offset: u64,
+        length: u64,
+    ) -> Result<Arc<Buffer>> {
+        buffer.subspan(offset, length)
+    }
+
+    pub(super) fn buffer_length(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>) -> Result<u64> {
+        Ok(buffer.byte_length())
+    }
+
+    pub(super) fn buffer_load(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>, offset: u64, length: u32) -> Result<u32> {
+        let mut bytes = [0; SCALAR_BYTES];
+        let length = scalar_length(length)?;
+        buffer.read(offset, bytes.get_mut(..length).unwrap_or_default())?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    pub(super) fn buffer_store(
+        &self,
+        _: &mut Caller<'_>,
+        value: u32,
+        buffer: Arc<Buffer>,
+        offset: u64,
+        length: u32,
+    ) -> Result<()> {
+        let bytes = value.to_le_bytes();
+        let length = scalar_length(length)?;
+        buffer.write(offset, bytes.get(..length).unwrap_or_default())
+    }
+
+    pub(super) fn buffer_view_create(
+        &self,
+        _: &mut Caller<'_>,
+        buffer: Arc<Buffer>,
+        offset: u64,
+        length: u64,
+        element_type: u32,
+        encoding_type: u32,
+        shape: Span<u64>,
+    ) -> Result<Arc<BufferView>> {
+        let buffer =
+            if offset == 0 && length == buffer.byte_length() { buffer } else { buffer.subspan(offset, length)? };
+        let (element_type, encoding_type) =
+            (ElementType::from_raw(element_type), EncodingType::from_raw(encoding_type));
+        BufferView::new(buffer, &shape, element_type, encoding_type).map(Arc::new)
+    }
+
+    pub(super) fn buffer_view_assert(
+        &self,
+        _: &mut Caller<'_>,
+        view: Arc<BufferView>,
+        message: Arc<VmBuffer>,
+        element_type: u32,
+        encoding_type: u32,
+        shape: Span<u64>,
+    ) -> Result<()> {
+        view.check(ElementType::from_raw(element_type), EncodingType::from_raw(encoding_type), &shape)
+            .map_err(|error| error.context(message_text(&message)))
+    }
+
+    pub(super) fn buffer_view_buffer(&self, _: &mut Caller<'_>, view: Arc<BufferView>) -> Result<Arc<Buffer>> {
+        Ok(Arc::clone(view.buffer()))
+    }
+
+    pub(super) fn buffer_view_element_type(&self, _: &mut Caller<'_>, view: Arc<BufferView>) -> Result<u32> {
+        Ok(view.element_type().raw())
+    }
+
+    pub(super) fn buffer_view_encoding_type(&self, _: &mut Caller<'_>, view: Arc<BufferView>) -> Result<u32> {
+        Ok(view.encoding_type().raw())
+    }
+
+    pub(super) fn buffer_view_rank(&self, _: &mut Caller<'_>, view: Arc<BufferView>) -> Result<u32> {
+        u32::try_from(view.shape().len()).map_err(|_| Error::out_of_range("rank of a buffer view exceeds 32 bits"))
+    }
+
+    pub(super) fn buffer_view_dim(&self, _: &mut Caller<'_>, view: Arc<BufferView>, index: u32) -> Result<u64> {
+        let shape = view.shape();
+        shape.get(index as usize).copied().ok_or_else(|| {
+            Error::out_of_range(alloc::format!("dimension {index} of a buffer view of rank {}", shape.len()))
+        })
+    }
+}

@@ -1,0 +1,240 @@
+//! Imports on devices and their queues.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use super::{HalState, with_bytes};
+use crate::hal::{
+    Allocator, Buffer, BufferBinding, BufferParameters, BufferUsage, CommandBuffer, Device, Fence, Fences, File,
+    MemoryAccess, MemoryType,
+};
+use crate::vm::{Argument, Buffer as VmBuffer, CallReader, Caller, Span};
+use crate::{Error, Result};
+
+type OptionalFence = Option<Arc<Fence>>;
+
+fn fences(wait: &OptionalFence, signal: OptionalFence) -> Fences<'_> {
+    Fences { wait: wait.as_deref(), signal }
+}
+
+/// A row of a binding table: buffer, offset, length.
+impl Argument for BufferBinding {
+    fn letters(text: &mut String) {
+        text.push_str("rII");
+    }
+
+    #[inline]
+    fn read(reader: &mut CallReader<'_>) -> Result<BufferBinding> {
+        Ok(BufferBinding { buffer: Argument::read(reader)?, offset: reader.word()?, length: reader.word()? })
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "the imports' signatures")]
+impl HalState {
+    pub(super) fn devices_count(&self, _: &mut Caller<'_>) -> Result<u32> {
+        u32::try_from(self.options.devices.len()).map_err(|_| Error::out_of_range("number of devices exceeds 32 bits"))
+    }
+
+    pub(super) fn devices_get(&self, _: &mut Caller<'_>, index: u32) -> Result<Option<Arc<Device>>> {
+        Ok(self.options.devices.get(index as usize).cloned())
+    }
+
+    pub(super) fn device_allocator(&self, _: &mut Caller<'_>, device: Arc<Device>) -> Result<Arc<Allocator>> {
+        Ok(Arc::clone(device.allocator()))
+    }
+
+    pub(super) fn device_query(
+        &self,
+        _: &mut Caller<'_>,
+        device: Arc<Device>,
+        category: Arc<VmBuffer>,
+        key: Arc<VmBuffer>,
+    ) -> Result<(i32, i64)> {
+        let answer = device.query(&category.to_text()?, &key.to_text()?);
+        Ok((i32::from(answer.is_some()), answer.unwrap_or(0)))
+    }
+
+    pub(super) fn queue_alloca(
+        &self,
+        _: &mut Caller<'_>,
+        device: Arc<Device>,
+        _affinity: u64,
+        wait: OptionalFence,
+        signal: OptionalFence,
+        pool: u64,
+        memory_type: u32,
+        usage: u32,
+        length: u64,
+        _flags: u64,
+    ) -> Result<Arc<Buffer>> {
+        if pool != 0 {
+            return Err(Error::unimplemented(alloc::format!(
+                "device '{}' has one pool and not number {pool}",
+                device.id()
+            )));
+        }
+        let parameters = BufferParameters {
+            memory_type: MemoryType::from_bits_retain(memory_type),
+            usage: BufferUsage::from_bits_retain(usage),
+        };
+        device.queue_alloca(fences(&wait, signal), parameters, length)
+    }
+
+    pub(super) fn queue_dealloca(
+        &self,
+        _: &mut Caller<'_>,
+        device: Arc<Device>,
+        _affinity: u64,
+        wait: OptionalFence,
+        signal: OptionalFence,
+        buffer: Arc<Buffer>,
+        _flags: u64,
+    ) -> Result<()> {
+        device.queue_dealloca(fences(&wait, signal), buffer)
+    }
+
+    pub(super) fn queue_fill(
+        &self,
+        _: &mut Caller<'_>,
+        device: Arc<Device>,
+        _affinity: u64,
+        wait: OptionalFence,
+        signal: OptionalFence,
+        target: Arc<Buffer>,
+        offset: u64,
+        length: u64,
+        pattern: u64,
+        pattern_length: u32,
+        _flags: u64,
+    ) -> Result<()> {
+        device.queue_fill(fences(&wait, signal), target, offset, length, pattern, pattern_length as usize)
+    }
+
+    pub(super) fn queue_update(
+        &self,
+        _: &mut Caller<'_>,
+        device: Arc<Device>,
+        _affinity: u64,
+        wait: OptionalFence,
+        signal: OptionalFence,
+        source: Arc<VmBuffer>,
+        source_offset: u64,
+        target: Arc<Buffer>,
+        target_offset: u64,
+        length: u64,
+        _flags: u64,
+    ) -> Result<()> {
+        with_bytes(&source, source_offset, length, |bytes| {
+            device.queue_update(fences(&wait, signal), bytes, target, target_offset)
+        })
+    }
+
+    pub(super) fn queue_copy(
+        &self,
+        _: &mut Caller<'_>,
+        device: Arc<Device>,
+        _affinity: u64,
+        wait: OptionalFence,
+        signal: OptionalFence,
+        source: Arc<Buffer>,
+        source_offset: u64,
+        target: Arc<Buffer>,
+        target_offset: u64,
+        length: u64,
+        _flags: u64,
+    ) -> Result<()> {
+        device.queue_copy(fences(&wait, signal), (source, source_offset), (target, target_offset), length)
+    }
+
+    pub(super) fn queue_read(
+        &self,
+        _: &mut Caller<'_>,
+        device: Arc<Device>,
+        _affinity: u64,
+        wait: OptionalFence,
+        signal: OptionalFence,
+        source: Arc<File>,
+        source_offset: u64,
+        target: Arc<Buffer>,
+        target_offset: u64,
+        length: u64,
+        _flags: u64,
+    ) -> Result<()> {
+        device.queue_read(fences(&wait, signal), (source, source_offset), (target, target_offset), length)
+    }
+
+    pub(super) fn queue_write(
+        &self,
+        _: &mut Caller<'_>,
+        device: Arc<Device>,
+        _affinity: u64,
+        wait: OptionalFence,
+        signal: OptionalFence,
+        source: Arc<Buffer>,
+        source_offset: u64,
+        target: Arc<File>,
+        target_offset: u64,
+        length: u64,
+        _flags: u64,
+    ) -> Result<()> {
+        device.queue_write(fences(&wait, signal), (source, source_offset), (target, target_offset), length)
+    }
+
+    pub(super) fn queue_barrier(
+        &self,
+        _: &mut Caller<'_>,
+        device: Arc<Device>,
+        _affinity: u64,
+        wait: OptionalFence,
+        signal: OptionalFence,
+        _flags: u64,
+    ) -> Result<()> {
+        device.queue_barrier(fences(&wait, signal))
+    }
+
+    pub(super) fn queue_execute(
+        &self,
+        _: &mut Caller<'_>,
+        device: Arc<Device>,
+        _affinity: u64,
+        wait: OptionalFence,
+        signal: OptionalFence,
+        commands: Arc<CommandBuffer>,
+        _flags: u64,
+    ) -> Result<()> {
+        device.queue_execute(fences(&wait, signal), &commands, &[])
+    }
+
+    pub(super) fn queue_execute_indirect(
+        &self,
+        _: &mut Caller<'_>,
+        device: Arc<Device>,
+        _affinity: u64,
+        wait: OptionalFence,
+        signal: OptionalFence,
+        commands: Arc<CommandBuffer>,
+        _flags: u64,
+        table: Span<BufferBinding>,
+    ) -> Result<()> {
+        device.queue_execute(fences(&wait, signal), &commands, &table)
+    }
+
+    pub(super) fn queue_flush(&self, _: &mut Caller<'_>, device: Arc<Device>, _affinity: u64) -> Result<()> {
+        device.queue_flush()
+    }
+
+    pub(super) fn file_from_memory(
+        &self,
+        _: &mut Caller<'_>,
+        _device: Arc<Device>,
+        _affinity: u64,
+        access: u32,
+        source: Arc<VmBuffer>,
+        offset: u64,
+        length: u64,
+        _flags: u32,
+    ) -> Result<Arc<File>> {
+        let access = MemoryAccess::from_bits_retain(access);
+        File::from_vm_buffer(&source, offset, length, access).map(Arc::new)
+    }
+}

@@ -1,0 +1,164 @@
+//! Imports on fences, and how an invocation waits for them.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::task::{Context, Waker};
+use core::time::Duration;
+use std::sync::{Mutex, Once, PoisonError};
+use std::time::Instant;
+
+use super::HalState;
+use crate::hal::{Deadline, Device, Fence, Reached};
+use crate::vm::{Caller, Outcome, Span, WaitSource};
+use crate::{Error, Result, StatusCode};
+
+/// The timeout that never passes, in milliseconds.
+const INFINITE: u32 = u32::MAX;
+
+impl HalState {
+    pub(super) fn fence_create(&self, _: &mut Caller<'_>, _device: Arc<Device>, _flags: u64) -> Result<Arc<Fence>> {
+        Ok(Arc::new(Fence::new()))
+    }
+
+    pub(super) fn fence_join(
+        &self,
+        _: &mut Caller<'_>,
+        _flags: u64,
+        fences: Span<Option<Arc<Fence>>>,
+    ) -> Result<Option<Arc<Fence>>> {
+        Ok(join(&fences))
+    }
+
+    pub(super) fn fence_query(&self, _: &mut Caller<'_>, fence: Arc<Fence>) -> Result<u32> {
+        Ok(match fence.query() {
+            Ok(true) => 0,
+            Ok(false) => StatusCode::Deferred as u32,
+            Err(error) => error.code() as u32,
+        })
+    }
+
+    pub(super) fn fence_signal(&self, _: &mut Caller<'_>, fence: Arc<Fence>) -> Result<()> {
+        fence.signal()
+    }
+
+    pub(super) fn fence_fail(&self, _: &mut Caller<'_>, fence: Arc<Fence>, status: u32) -> Result<()> {
+        // A program that fails a fence with success has failed all the same.
+        let code = StatusCode::from_raw(status).unwrap_or(StatusCode::Unknown);
+        fence.fail(&Error::new(code, "the program failed the fence"));
+        Ok(())
+    }
+
+    /// Gives 0 when all fences are reached and DEADLINE_EXCEEDED when the time is up; the failure of a fence is the call's.
+    pub(super) fn fence_await(
+        &self,
+        caller: &mut Caller<'_>,
+        timeout_ms: u32,
+        _flags: u64,
+        fences: Span<Option<Arc<Fence>>>,
+    ) -> Result<Outcome<u32>> {
+        let mut pending = false;
+        for fence in fences.iter().flatten() {
+            pending |= !fence.query()?;
+        }
+        if !pending {
+            return Ok(Outcome::Done(0));
+        }
+        let deadline = match timeout_ms {
+            INFINITE => Deadline::NEVER,
+            timeout => Deadline::after(Duration::from_millis(timeout.into())),
+        };
+        match join(&fences) {
+            Some(fence) => Awaited(Arc::new(FenceWait::new(fence, deadline))).go_on(caller),
+            None => Ok(Outcome::Done(0)),
+        }
+    }
+
+    #[allow(clippy::boxed_local, reason = "suspended calls keep their state in a box")]
+    pub(super) fn fence_await_resume(&self, caller: &mut Caller<'_>, awaited: Box<Awaited>) -> Result<Outcome<u32>> {
+        awaited.go_on(caller)
+    }
+}
+
+/// One fence for all; the only one there is needs no joining.
+fn join(fences: &[Option<Arc<Fence>>]) -> Option<Arc<Fence>> {
+    let mut present = fences.iter().flatten();
+    match (present.next(), present.next()) {
+        (None, _) => None,
+        (Some(only), None) => Some(Arc::clone(only)).filter(|fence| fence.timepoints().next().is_some()),
+        _ => Fence::join(fences.iter().flatten()).map(Arc::new),
+    }
+}
+
+/// What a suspended `fence.await` is waiting for.
+#[derive(Debug)]
+pub(super) struct Awaited(Arc<FenceWait>);
+
+impl Awaited {
+    /// Ends the call where the wait is over, else suspends it (again).
+    fn go_on(self, caller: &mut Caller<'_>) -> Result<Outcome<u32>> {
+        if self.0.fence.query()? {
+            return Ok(Outcome::Done(0));
+        }
+        if self.0.deadline.has_passed() {
+            return Ok(Outcome::Done(StatusCode::DeadlineExceeded as u32));
+        }
+        caller.stack.wait_for(Arc::clone(&self.0) as Arc<dyn WaitSource>);
+        Ok(Outcome::Yield(Box::new(self)))
+    }
+}
+
+/// A wait for a fence that ends at a deadline.
+#[derive(Debug)]
+struct FenceWait {
+    fence: Arc<Fence>,
+    deadline: Deadline,
+    future: Mutex<Option<Reached>>,
+    alarm: Once,
+}
+
+impl FenceWait {
+    fn new(fence: Arc<Fence>, deadline: Deadline) -> FenceWait {
+        FenceWait { fence, deadline, future: Mutex::new(None), alarm: Once::new() }
+    }
+
+    /// Wakes the waker at the deadline. There is no clock that an executor would lend, so it is a thread that sleeps;
+    /// compiled programs wait without a deadline, for which there is none.
+    fn set_alarm(&self, waker: &Waker) {
+        let Some(instant) = self.deadline.instant() else { return };
+        self.alarm.call_once(|| {
+            let waker = waker.clone();
+            let sleep = {
+                let waker = waker.clone();
+                move || {
+                    std::thread::sleep(instant.saturating_duration_since(Instant::now()));
+                    waker.wake();
+                }
+            };
+            if std::thread::Builder::new().name("fence-deadline".into()).spawn(sleep).is_err() {
+                // Without a thread the executor asks again and again, which is slow and right.
+                waker.wake();
+            }
+        });
+    }
+}
+
+impl WaitSource for FenceWait {
+    fn poll_ready(&self, waker: &Waker) -> bool {
+        if self.deadline.has_passed() {
+            return true;
+        }
+        let mut future = self.future.lock().unwrap_or_else(PoisonError::into_inner);
+        let future = future.get_or_insert_with(|| self.fence.reached());
+        if core::pin::Pin::new(future).poll(&mut Context::from_waker(waker)).is_ready() {
+            return true;
+        }
+        self.set_alarm(waker);
+        false
+    }
+
+    fn block(&self, timeout: Option<Duration>) {
+        let limit = timeout.map_or(Deadline::NEVER, Deadline::after);
+        // The result is looked at when the call is resumed.
+        let _ = self.fence.wait(self.deadline.earlier(limit));
+    }
+}

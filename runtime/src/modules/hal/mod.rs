@@ -1,0 +1,102 @@
+//! The `hal` module: devices and everything on them, as programs import it.
+//!
+//! Each import is a method of [`HalState`], in the file of the object that it belongs to. A version of the module is a
+//! table of names and methods ([`v0_7`]); versions share the methods, so that another one is another table and whatever
+//! differs.
+
+mod buffer;
+mod channel;
+mod command_buffer;
+mod device;
+mod executable;
+mod fence;
+mod trace;
+pub mod v0_7;
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+pub use trace::TraceSink;
+
+use crate::hal::Device;
+use crate::vm::{Buffer as VmBuffer, ModuleState, NativeFunction, NativeModule, Signal};
+use crate::{Error, Result};
+
+/// The name that programs import the module by.
+pub const NAME: &str = "hal";
+
+/// What the module gives to the programs that import it.
+#[derive(Clone, Debug, Default)]
+pub struct HalOptions {
+    /// The devices, by ordinal; the first is the default.
+    pub devices: Vec<Arc<Device>>,
+    /// Where buffer views go that a program traces.
+    pub trace_sink: TraceSink,
+}
+
+/// The module's state within a context.
+#[derive(Clone, Debug)]
+pub struct HalState {
+    options: Arc<HalOptions>,
+}
+
+impl ModuleState for HalState {}
+
+impl HalState {
+    fn fork(&self) -> Result<HalState> {
+        Ok(self.clone())
+    }
+
+    fn notify(&self, signal: Signal) -> Result<()> {
+        if matches!(signal, Signal::Suspend | Signal::LowMemory) {
+            self.options.devices.iter().for_each(|device| device.trim());
+        }
+        Ok(())
+    }
+}
+
+/// The module in its newest version, for the given devices.
+#[must_use]
+pub fn module(options: HalOptions) -> NativeModule<HalState> {
+    with_functions(options, v0_7::VERSION, v0_7::functions())
+}
+
+/// The module in the version of a table of functions.
+fn with_functions(
+    options: HalOptions,
+    version: u32,
+    functions: Vec<NativeFunction<HalState>>,
+) -> NativeModule<HalState> {
+    let options = Arc::new(options);
+    let make_state = move || Ok(HalState { options: Arc::clone(&options) });
+    NativeModule::new(NAME, version, make_state, functions).with_fork(HalState::fork).with_notify(HalState::notify)
+}
+
+/// Lends the bytes of a range of a program's byte buffer: in place where they cannot change, else a copy.
+fn with_bytes<T>(buffer: &VmBuffer, offset: u64, length: u64, use_bytes: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
+    let end = offset.checked_add(length).filter(|end| *end <= buffer.length());
+    let (Some(_), Ok(start), Ok(count)) = (end, usize::try_from(offset), usize::try_from(length)) else {
+        return Err(Error::out_of_range(alloc::format!(
+            "range of {length} bytes at offset {offset} leaves the source of {} bytes",
+            buffer.length()
+        )));
+    };
+    match buffer.as_bytes().and_then(|bytes| bytes.get(start..)?.get(..count)) {
+        Some(bytes) => use_bytes(bytes),
+        None => {
+            let mut bytes = alloc::vec![0; count];
+            buffer.read(offset, &mut bytes)?;
+            use_bytes(&bytes)
+        }
+    }
+}
+
+/// The text of a message that a program passes along, for errors.
+#[cold]
+fn message_text(message: &VmBuffer) -> String {
+    String::from_utf8_lossy(&message.to_vec()).into_owned()
+}
+
+#[cfg(test)]
+mod tests;

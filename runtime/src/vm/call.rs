@@ -1,0 +1,140 @@
+//! How values cross the boundary of a module: the packed call interface.
+//!
+//! Primitives travel as 64-bit words and references beside them, both in the order of the calling convention. A span is
+//! its element count as a word, then its elements. Arguments come in a buffer that the callee owns for the length of the
+//! call; it takes the arguments out and leaves the results in it.
+
+use alloc::vec::Vec;
+
+use super::reference::Ref;
+use super::value::Value;
+use crate::bytecode::ConventionItem;
+use crate::{Error, Result};
+
+/// The arguments of a call, and then its results.
+#[derive(Clone, Debug, Default)]
+pub struct CallBuffer {
+    words: Vec<u64>,
+    refs: Vec<Ref>,
+}
+
+impl CallBuffer {
+    /// An empty buffer.
+    #[must_use]
+    pub const fn new() -> CallBuffer {
+        CallBuffer { words: Vec::new(), refs: Vec::new() }
+    }
+
+    /// Forgets all values and keeps the storage.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.words.clear();
+        self.refs.clear();
+    }
+
+    /// Appends the bits of a primitive, or the element count of a span.
+    #[inline]
+    pub fn push_word(&mut self, word: u64) {
+        self.words.push(word);
+    }
+
+    /// Appends a reference.
+    #[inline]
+    pub fn push_ref(&mut self, reference: Ref) {
+        self.refs.push(reference);
+    }
+
+    /// Appends a value.
+    pub fn push(&mut self, value: Value) {
+        match value {
+            Value::None => self.push_word(0),
+            Value::I32(v) => self.push_word(u64::from(v as u32)),
+            Value::I64(v) => self.push_word(v as u64),
+            Value::F32(v) => self.push_word(u64::from(v.to_bits())),
+            Value::F64(v) => self.push_word(v.to_bits()),
+            Value::Ref(v) => self.push_ref(v),
+        }
+    }
+
+    /// The primitives.
+    #[inline]
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    /// The references.
+    #[inline]
+    #[must_use]
+    pub fn refs(&self) -> &[Ref] {
+        &self.refs
+    }
+
+    /// The references, to be taken out.
+    #[inline]
+    pub fn refs_mut(&mut self) -> &mut [Ref] {
+        &mut self.refs
+    }
+
+    /// Reads values in order; references are taken out.
+    #[inline]
+    pub fn reader(&mut self) -> CallReader<'_> {
+        CallReader { words: self.words.iter(), refs: self.refs.iter_mut() }
+    }
+
+    /// Takes all values out, by the letters of one side of a calling convention without spans.
+    ///
+    /// # Errors
+    /// INTERNAL where there are fewer values than letters.
+    pub fn drain(&mut self, items: impl Iterator<Item = ConventionItem>) -> Result<Vec<Value>> {
+        let mut reader = self.reader();
+        let values = items
+            .map(|item| {
+                Ok(match item {
+                    ConventionItem::I32 => Value::I32(reader.word()? as i32),
+                    ConventionItem::I64 => Value::I64(reader.word()? as i64),
+                    ConventionItem::F32 => Value::F32(f32::from_bits(reader.word()? as u32)),
+                    ConventionItem::F64 => Value::F64(f64::from_bits(reader.word()?)),
+                    ConventionItem::Ref => Value::Ref(reader.reference()?),
+                    ConventionItem::SpanStart | ConventionItem::SpanEnd => {
+                        return Err(Error::unimplemented("spans among values"));
+                    }
+                })
+            })
+            .collect();
+        self.clear();
+        values
+    }
+}
+
+/// Reads a [`CallBuffer`] in order.
+#[derive(Debug)]
+pub struct CallReader<'a> {
+    words: core::slice::Iter<'a, u64>,
+    refs: core::slice::IterMut<'a, Ref>,
+}
+
+impl CallReader<'_> {
+    /// The next primitive's bits.
+    ///
+    /// # Errors
+    /// INTERNAL where there is none: caller and callee disagree about the calling convention.
+    #[inline]
+    pub fn word(&mut self) -> Result<u64> {
+        self.words.next().copied().ok_or_else(missing)
+    }
+
+    /// Takes the next reference.
+    ///
+    /// # Errors
+    /// INTERNAL where there is none.
+    #[inline]
+    pub fn reference(&mut self) -> Result<Ref> {
+        self.refs.next().map(core::mem::take).ok_or_else(missing)
+    }
+}
+
+#[cold]
+fn missing() -> Error {
+    Error::internal("a call passes fewer values than its calling convention names")
+}

@@ -1,0 +1,302 @@
+//! The interpreter: bytecode modules, run from a pre-decoded form.
+
+mod code;
+mod frames;
+mod lower;
+mod run;
+mod state;
+mod trace;
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::Limits;
+use super::buffer::Buffer;
+use super::call::CallBuffer;
+use super::module::{BoundFunction, Completion, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState};
+use super::reference::RefType;
+use super::stack::Stack;
+use super::sync::Once;
+use super::value::ValueType;
+use crate::bytecode::{Dependency, TypeKind, VerifiedModule};
+use crate::{Error, Result};
+use code::Code;
+pub(super) use frames::FrameStore;
+use run::{Machine, Suspended};
+use state::State;
+
+/// A bytecode module, interpreted. Functions are pre-decoded when they are first called.
+pub struct BytecodeModule {
+    verified: Arc<VerifiedModule>,
+    types: Box<[ValueType]>,
+    /// What the elements of a list are, for the types that `list.alloc` names.
+    element_types: Box<[ValueType]>,
+    functions: Box<[Once<Code>]>,
+    rodata: Box<[Once<Arc<Buffer>>]>,
+    exports: Vec<(String, u32)>,
+}
+
+impl BytecodeModule {
+    /// Makes a verified module runnable.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where the process knows too many names of types already.
+    pub fn new(verified: Arc<VerifiedModule>) -> Result<Arc<BytecodeModule>> {
+        let kinds = || verified.types().iter().map(|def| def.kind());
+        let types = kinds().map(value_type).collect::<Result<_>>()?;
+        let element_types = kinds().map(element_type).collect::<Result<_>>()?;
+        let functions = (0..verified.function_count()).map(|_| Once::default()).collect();
+        let rodata = (0..verified.rodata_count()).map(|_| Once::default()).collect();
+        let exports = verified.exports().map(|export| (export.local_name.into(), export.function)).collect();
+        Ok(Arc::new(BytecodeModule { types, element_types, functions, rodata, exports, verified }))
+    }
+
+    /// The module as it was verified.
+    #[must_use]
+    pub fn verified(&self) -> &Arc<VerifiedModule> {
+        &self.verified
+    }
+
+    #[inline]
+    fn code(&self, function: u32) -> Result<&Code> {
+        let slot = self.functions.get(function as usize).ok_or_else(|| no_function(function))?;
+        match slot.get() {
+            Some(code) => Ok(code),
+            None => slot.get_or_try_init(|| lower::lower(&self.verified, &self.types, function)),
+        }
+    }
+
+    #[inline]
+    fn type_of(&self, id: u32) -> ValueType {
+        self.types.get(id as usize).copied().unwrap_or(ValueType::AnyRef)
+    }
+
+    fn element_type_of(&self, id: u32) -> ValueType {
+        self.element_types.get(id as usize).copied().unwrap_or(ValueType::Any)
+    }
+
+    #[inline]
+    fn rodata(&self, ordinal: u32) -> Result<&Arc<Buffer>> {
+        let none = || Error::out_of_range(alloc::format!("no read-only segment {ordinal}"));
+        let slot = self.rodata.get(ordinal as usize).ok_or_else(none)?;
+        match slot.get() {
+            Some(buffer) => Ok(buffer),
+            None => slot.get_or_try_init(|| {
+                let (contents, range) = self.verified.rodata(ordinal).ok_or_else(none)?;
+                Buffer::of_contents(contents, range)
+            }),
+        }
+    }
+
+    #[cold]
+    fn unresolved(&self, import: u32) -> Error {
+        let name = self.verified.import(import).map_or("?", |import| import.full_name);
+        Error::not_found(alloc::format!("optional import `{name}` was not resolved and cannot be called"))
+    }
+
+    /// Runs a machine; where it fails, says where and closes its frames.
+    fn drive(&self, mut machine: Machine<'_>) -> Result<Completion> {
+        let result = machine.run();
+        match result {
+            Ok(completion) => Ok(completion),
+            Err(error) => Err(self.unwind(machine, error)),
+        }
+    }
+
+    #[cold]
+    fn unwind(&self, machine: Machine<'_>, mut error: Error) -> Error {
+        let frames = &mut machine.stack.frames;
+        let mut bottom = machine.frame;
+        // A runaway recursion has thousands of frames; the innermost ones tell what happens.
+        const PLACES: usize = 16;
+        error = error.at(self.place(&bottom));
+        for index in 0..frames.callers.len().saturating_sub(machine.base) {
+            if let Some(caller) = frames.callers.pop() {
+                if index < PLACES {
+                    error = error.at(self.place(&caller));
+                }
+                bottom = caller;
+            }
+        }
+        frames.release(bottom.words, bottom.refs);
+        error
+    }
+
+    fn place(&self, frame: &frames::Frame) -> crate::Place {
+        let code = self.functions.get(frame.function as usize).and_then(Once::get);
+        let offset = code.and_then(|code| code.offsets.get(frame.pc as usize)).copied().unwrap_or(0);
+        self.verified.place(frame.function, offset)
+    }
+}
+
+/// What a reference is checked against.
+fn value_type(kind: TypeKind<'_>) -> Result<ValueType> {
+    Ok(match kind {
+        TypeKind::I8 => ValueType::I8,
+        TypeKind::I16 => ValueType::I16,
+        TypeKind::I32 => ValueType::I32,
+        TypeKind::I64 => ValueType::I64,
+        TypeKind::F32 => ValueType::F32,
+        TypeKind::F64 => ValueType::F64,
+        TypeKind::Opaque | TypeKind::AnyRef => ValueType::AnyRef,
+        TypeKind::Any => ValueType::Any,
+        TypeKind::List(_) => ValueType::Ref(super::List::TYPE),
+        TypeKind::Ref(name) => ValueType::Ref(RefType::intern(name)?),
+    })
+}
+
+/// What a list is made for; the instruction names the element's type, and `!vm.opaque` or `?` for any value.
+fn element_type(kind: TypeKind<'_>) -> Result<ValueType> {
+    Ok(match kind {
+        TypeKind::Opaque => ValueType::Any,
+        other => value_type(other)?,
+    })
+}
+
+#[cold]
+fn no_function(ordinal: u32) -> Error {
+    Error::out_of_range(alloc::format!("no function {ordinal}"))
+}
+
+impl fmt::Debug for BytecodeModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bytecode module @{} ({} functions)", self.name(), self.functions.len())
+    }
+}
+
+impl Module for BytecodeModule {
+    fn name(&self) -> &str {
+        self.verified.name()
+    }
+
+    fn signature(&self) -> ModuleSignature {
+        ModuleSignature {
+            version: self.verified.version(),
+            attribute_count: self.verified.attributes().len(),
+            import_count: self.verified.import_count() as usize,
+            export_count: self.exports.len(),
+            internal_count: self.functions.len(),
+        }
+    }
+
+    fn attribute(&self, index: usize) -> Option<(&str, &str)> {
+        self.verified.attributes().nth(index)
+    }
+
+    fn dependency(&self, index: usize) -> Option<Dependency<'_>> {
+        self.verified.dependencies().nth(index)
+    }
+
+    fn lookup(&self, linkage: Linkage, name: &str) -> Option<u32> {
+        let position = match linkage {
+            Linkage::Export => self.exports.iter().position(|export| export.0 == name),
+            Linkage::Import => self.verified.imports().position(|import| import.full_name == name),
+            Linkage::Internal => {
+                (0..self.verified.function_count()).position(|ordinal| self.verified.function_name(ordinal) == name)
+            }
+        };
+        position.map(|position| position as u32)
+    }
+
+    fn function(&self, linkage: Linkage, ordinal: u32) -> Option<FunctionInfo<'_>> {
+        let internal = |ordinal: u32, name| {
+            let view = self.verified.function(ordinal)?;
+            let calling_convention = view.calling_convention.unwrap_or_default();
+            Some(FunctionInfo { name, calling_convention, optional: false })
+        };
+        match linkage {
+            Linkage::Export => {
+                let (name, function) = self.exports.get(ordinal as usize)?;
+                internal(*function, name)
+            }
+            Linkage::Internal => {
+                let export = self.exports.iter().find(|export| export.1 == ordinal).map(|export| &*export.0);
+                internal(ordinal, export.or_else(|| self.verified.function_debug_name(ordinal)).unwrap_or_default())
+            }
+            Linkage::Import => {
+                let import = self.verified.import(ordinal)?;
+                Some(FunctionInfo {
+                    name: import.full_name,
+                    calling_convention: import.calling_convention_text,
+                    optional: import.optional,
+                })
+            }
+        }
+    }
+
+    fn function_attribute(&self, linkage: Linkage, ordinal: u32, index: usize) -> Option<(&str, &str)> {
+        let function = match linkage {
+            Linkage::Export => self.exports.get(ordinal as usize)?.1,
+            Linkage::Internal => ordinal,
+            Linkage::Import => return None,
+        };
+        self.verified.function_attributes(function).nth(index)
+    }
+
+    fn source_location(&self, function: u32, offset: u32) -> Option<String> {
+        self.verified.source_location(function, offset)
+    }
+
+    fn allocate_state(&self, _: &Limits) -> Result<Box<dyn ModuleState>> {
+        let module = &self.verified;
+        Ok(Box::new(State::new(module.global_bytes(), module.global_ref_count(), module.import_count())))
+    }
+
+    fn fork_state(&self, parent: &dyn ModuleState) -> Result<Box<dyn ModuleState>> {
+        Ok(Box::new(parent.downcast::<State>()?.fork()))
+    }
+
+    fn resolve_import(&self, state: &mut dyn ModuleState, import: u32, target: BoundFunction) -> Result<()> {
+        state.downcast_mut::<State>()?.resolve(import, target)
+    }
+
+    fn begin_call(
+        &self,
+        state: &Arc<dyn ModuleState>,
+        export: u32,
+        stack: &mut Stack,
+        buffer: &mut CallBuffer,
+    ) -> Result<Completion> {
+        let function = self.exports.get(export as usize).ok_or_else(|| no_function(export))?.1;
+        let state = state.downcast()?;
+        let code = self.code(function)?;
+        let frame = stack.frames.allocate(function, code.words, code.refs)?;
+        let base = stack.frames.callers.len();
+        let mut machine = Machine { module: self, state, stack, buffer, base, frame };
+        match machine.enter(code) {
+            Ok(()) => self.drive(machine),
+            Err(error) => Err(self.unwind(machine, error)),
+        }
+    }
+
+    fn resume_call(
+        &self,
+        state: &Arc<dyn ModuleState>,
+        _: u32,
+        stack: &mut Stack,
+        buffer: &mut CallBuffer,
+    ) -> Result<Completion> {
+        let Suspended { base, frame } = *stack.take_suspended::<Suspended>()?;
+        let mut machine = Machine { module: self, state: state.downcast()?, stack, buffer, base, frame };
+        let code = self.code(frame.function)?;
+        // A frame that waits for an import stands at the call; one that yielded by itself, at what comes next.
+        if let Some(inst) = code.instructions.get(frame.pc as usize)
+            && inst.operation == code::Operation::CallImportYieldable
+            && machine.stack.is_suspended()
+        {
+            let site = &code.sites[inst.imm as usize];
+            match machine.resume_import(code, site) {
+                Ok(Completion::Done) => machine.frame.pc = site.resume,
+                Ok(Completion::Yielded) => {
+                    machine.stack.suspend(Box::new(Suspended { base, frame }));
+                    return Ok(Completion::Yielded);
+                }
+                Err(error) => return Err(self.unwind(machine, error)),
+            }
+        }
+        self.drive(machine)
+    }
+}

@@ -1,0 +1,828 @@
+//! The loop that runs pre-decoded code.
+//!
+//! This is one of the modules that may use `unsafe`: registers are reached through raw pointers, and instructions too. All
+//! of it relies on what [`VerifiedModule`](crate::bytecode::VerifiedModule) promises: register operands lie in the
+//! function's register files, branch targets are instructions, the last block ends.
+#![allow(unsafe_code, reason = "registers of verified functions")]
+
+use alloc::boxed::Box;
+
+use super::super::buffer::Buffer;
+use super::super::call::CallBuffer;
+use super::super::list::{List, check_ref};
+use super::super::module::Completion;
+use super::super::reference::Ref;
+use super::super::semantics;
+use super::super::stack::Stack;
+use super::super::value::Value;
+use super::code::{CallSite, Code, Inst, Operation, Transfer, for_each_pair};
+use super::frames::Frame;
+use super::state::State;
+use super::{BytecodeModule, trace};
+use crate::bytecode::isa::{REF_REGISTER_MASK, REF_REGISTER_MOVE_BIT, for_each_instruction};
+use crate::{Error, Result, StatusCode};
+
+/// What runs: a function of a module, on a stack, with what its caller passes.
+pub(super) struct Machine<'a> {
+    pub(super) module: &'a BytecodeModule,
+    pub(super) state: &'a State,
+    pub(super) stack: &'a mut Stack,
+    pub(super) buffer: &'a mut CallBuffer,
+    /// Number of callers below this activation: when a function returns to it, the activation is over.
+    pub(super) base: usize,
+    /// The function that runs.
+    pub(super) frame: Frame,
+}
+
+/// What a suspended activation leaves on the stack.
+#[derive(Debug)]
+pub(super) struct Suspended {
+    pub(super) base: usize,
+    pub(super) frame: Frame,
+}
+
+/// A type that registers hold.
+trait RegisterValue: Copy {
+    /// # Safety
+    /// The register lies in the frame's register file.
+    unsafe fn get(registers: *mut u32, register: u16) -> Self;
+    /// # Safety
+    /// The register lies in the frame's register file.
+    unsafe fn set(registers: *mut u32, register: u16, value: Self);
+}
+
+macro_rules! register_values {
+    ($($type:ty),*) => {
+        $(impl RegisterValue for $type {
+            #[inline(always)]
+            unsafe fn get(registers: *mut u32, register: u16) -> $type {
+                // SAFETY: the caller's promise; a frame begins at a 64-bit word and pairs at even registers, but nothing
+                // relies on that here.
+                unsafe { registers.add(register as usize).cast::<$type>().read_unaligned() }
+            }
+            #[inline(always)]
+            unsafe fn set(registers: *mut u32, register: u16, value: $type) {
+                // SAFETY: as above.
+                unsafe { registers.add(register as usize).cast::<$type>().write_unaligned(value) }
+            }
+        })*
+    };
+}
+register_values!(i32, i64, f32, f64, u64);
+
+/// Borrows a reference register.
+///
+/// # Safety
+/// The register lies in the frame's register file, and no other borrow of it is alive.
+#[inline(always)]
+unsafe fn reference<'a>(references: *mut Ref, register: u16) -> &'a mut Ref {
+    // SAFETY: the caller's promise.
+    unsafe { &mut *references.add((register & REF_REGISTER_MASK) as usize) }
+}
+
+/// Takes or shares the reference of an encoded register.
+///
+/// # Safety
+/// As for [`reference`].
+#[inline(always)]
+unsafe fn transfer(references: *mut Ref, encoded: u16) -> Ref {
+    // SAFETY: the caller's promise.
+    let source = unsafe { reference(references, encoded) };
+    if encoded & REF_REGISTER_MOVE_BIT != 0 { core::mem::take(source) } else { source.clone() }
+}
+
+/// The body of an instruction whose meaning is a function of `semantics`; others are arms of the loop itself.
+macro_rules! evaluate {
+    ($cx:tt [unary $v:ident], eval $f:ident) => { evaluate!(@1 $cx $v $v $f) };
+    ($cx:tt [conversion $v:ident $w:ident], eval $f:ident) => { evaluate!(@1 $cx $v $w $f) };
+    ($cx:tt [unary_comparison $v:ident], eval $f:ident) => { evaluate!(@1 $cx $v i32 $f) };
+    ($cx:tt [binary $v:ident], eval $f:ident) => { evaluate!(@2 $cx $v $v $v $f) };
+    ($cx:tt [shift $v:ident], eval $f:ident) => { evaluate!(@2 $cx $v i32 $v $f) };
+    ($cx:tt [binary_comparison $v:ident], eval $f:ident) => { evaluate!(@2 $cx $v $v i32 $f) };
+    (($regs:ident $inst:ident $fail:ident) [binary $v:ident], try_eval $f:ident) => {{
+        // SAFETY: verified register operands.
+        let (left, right) = unsafe { (<$v>::get($regs, $inst.a), <$v>::get($regs, $inst.b)) };
+        match semantics::$f(left, right) {
+            // SAFETY: verified register operand.
+            Ok(value) => unsafe { <$v>::set($regs, $inst.c, value) },
+            Err(error) => $fail!(error),
+        }
+    }};
+    (($regs:ident $inst:ident $fail:ident) [ternary $v:ident], eval $f:ident) => {{
+        // SAFETY: verified register operands.
+        unsafe {
+            let value = semantics::$f(<$v>::get($regs, $inst.a), <$v>::get($regs, $inst.b), <$v>::get($regs, $inst.c));
+            <$v>::set($regs, $inst.part(0), value);
+        }
+    }};
+    (($regs:ident $inst:ident $fail:ident) [select $v:ident], eval $f:ident) => {{
+        // SAFETY: verified register operands.
+        unsafe {
+            let value = semantics::$f(<i32>::get($regs, $inst.a), <$v>::get($regs, $inst.b), <$v>::get($regs, $inst.c));
+            <$v>::set($regs, $inst.part(0), value);
+        }
+    }};
+    (@1 ($regs:ident $inst:ident $fail:ident) $v:ident $w:ident $f:ident) => {{
+        // SAFETY: verified register operands.
+        unsafe { <$w>::set($regs, $inst.c, semantics::$f(<$v>::get($regs, $inst.a))) }
+    }};
+    (@2 ($regs:ident $inst:ident $fail:ident) $u:ident $v:ident $w:ident $f:ident) => {{
+        // SAFETY: verified register operands.
+        unsafe { <$w>::set($regs, $inst.c, semantics::$f(<$u>::get($regs, $inst.a), <$v>::get($regs, $inst.b))) }
+    }};
+    (($regs:ident $inst:ident $fail:ident) [$($format:tt)*], special) => {
+        $fail!(Error::internal(alloc::format!("operation {:?} is not one of the interpreter's", $inst.operation)))
+    };
+}
+
+/// The match over all operations: the given arms, then those that the instruction table gives a function.
+macro_rules! operations {
+    ({ $($pair:ident = $first:ident, $second:ident;)* } $body:ident $advance:ident $cx:tt $operation:expr, { $($arms:tt)* }
+        $(($set:ident, $byte:literal, $name:ident, $mnemonic:literal, $format:tt, [$($effect:tt)*], $($semantics:ident)*))*) => {
+        match $operation {
+            $($arms)*
+            $(Operation::$pair => {
+                $body!($first);
+                $advance!();
+                $body!($second);
+            })*
+            $(#[allow(unreachable_patterns, reason = "operations that the arms above treat")]
+            Operation::$name => evaluate!($cx $format, $($semantics)*),)*
+        }
+    };
+}
+
+/// The match over the pairs of operations, too.
+macro_rules! dispatch {
+    ($body:ident $advance:ident $cx:tt $operation:expr, $arms:tt $($pairs:tt)*) => {
+        for_each_instruction!(operations, { $($pairs)* } $body $advance $cx $operation, $arms)
+    };
+}
+
+impl<'m> Machine<'m> {
+    /// Runs until the activation returns, yields or fails; then the frame says where.
+    #[allow(clippy::too_many_lines, reason = "the interpreter's loop keeps its state in machine registers")]
+    pub(super) fn run(&mut self) -> Result<Completion> {
+        let mut code: &'m Code = self.module.code(self.frame.function)?;
+        let (mut regs, mut refs) = self.stack.frames.registers(&self.frame);
+        let mut start: *const Inst = code.instructions.as_ptr();
+        // SAFETY: a frame's pc is an index of its code's instructions.
+        let mut next: *const Inst = unsafe { start.add(self.frame.pc as usize) };
+        let mut inst: &Inst;
+        let mut fuel = self.stack.fuel;
+
+        macro_rules! save {
+            () => {
+                // SAFETY: `next` is behind an instruction of `start`'s slice.
+                self.frame.pc = (unsafe { next.offset_from(start) } - 1) as u32;
+                self.stack.fuel = fuel;
+            };
+        }
+        macro_rules! fail {
+            ($error:expr) => {{
+                let error = $error;
+                save!();
+                return Err(error);
+            }};
+        }
+        macro_rules! check {
+            ($result:expr) => {
+                match $result {
+                    Ok(value) => value,
+                    Err(error) => fail!(error),
+                }
+            };
+        }
+        macro_rules! get {
+            ($type:ty, $register:expr) => {
+                // SAFETY: verified register operand.
+                unsafe { <$type>::get(regs, $register) }
+            };
+        }
+        macro_rules! set {
+            ($type:ty, $register:expr, $value:expr) => {{
+                let value: $type = $value;
+                // SAFETY: verified register operand.
+                unsafe { <$type>::set(regs, $register, value) }
+            }};
+        }
+        macro_rules! reference {
+            ($register:expr) => {
+                // SAFETY: verified register operand; the borrow ends with the statement.
+                unsafe { reference(refs, $register) }
+            };
+        }
+        macro_rules! set_ref {
+            ($register:expr, $value:expr) => {{
+                let value: Ref = $value;
+                *reference!($register) = value;
+            }};
+        }
+        macro_rules! goto {
+            ($index:expr) => {{
+                let index = $index as usize;
+                // SAFETY: branch targets were verified and resolved to indices of this code's instructions.
+                next = unsafe { start.add(index) }
+            }};
+        }
+        macro_rules! burn {
+            () => {
+                fuel -= 1;
+                if fuel == 0 {
+                    fuel = 1;
+                    fail!(out_of_fuel());
+                }
+            };
+        }
+        macro_rules! skip {
+            ($inst:ident, $displacement:expr) => {{
+                let displacement = $displacement as i32 as isize;
+                // SAFETY: branch targets were verified and resolved to displacements within this code's instructions.
+                next = unsafe { (&raw const *$inst).offset(displacement) }
+            }};
+        }
+        macro_rules! branch {
+            ($inst:ident, $condition:expr) => {{
+                burn!();
+                if $condition {
+                    predicted();
+                    skip!($inst, $inst.low());
+                } else {
+                    skip!($inst, $inst.high());
+                }
+            }};
+        }
+        macro_rules! compare_branch {
+            ($inst:ident, $type:ty, $compare:ident) => {{
+                let result = semantics::$compare(get!($type, $inst.a), get!($type, $inst.b));
+                set!(i32, $inst.c, result);
+                branch!($inst, result != 0)
+            }};
+        }
+        macro_rules! load {
+            ($inst:ident, $scalar:ty => $type:ty) => {{
+                let buffer = check!(reference!($inst.a).buffer());
+                let value = check!(buffer.load::<$scalar>(get!(u64, $inst.b)));
+                set!($type, $inst.c, value as $type)
+            }};
+        }
+        macro_rules! store {
+            ($inst:ident, $type:ty => $scalar:ty) => {{
+                let buffer = check!(reference!($inst.a).buffer());
+                check!(buffer.store::<$scalar>(get!(u64, $inst.b), get!($type, $inst.c) as $scalar))
+            }};
+        }
+        macro_rules! fill {
+            ($inst:ident, $type:ty => $scalar:ty) => {{
+                let value = get!($type, $inst.part(0)) as $scalar;
+                let buffer = check!(reference!($inst.a).buffer());
+                check!(buffer.fill::<$scalar>(get!(u64, $inst.b), get!(u64, $inst.c), value))
+            }};
+        }
+        macro_rules! list_get {
+            ($inst:ident, $type:ty, $convert:ident) => {{
+                let list = check!(reference!($inst.a).list());
+                let value = check!(list.get(get!(i32, $inst.b) as u32));
+                set!($type, $inst.c, check!(value.$convert().ok_or_else(not_a_primitive)))
+            }};
+        }
+        macro_rules! list_set {
+            ($inst:ident, $type:ty, $variant:ident) => {{
+                let list = check!(reference!($inst.a).list());
+                check!(list.set(get!(i32, $inst.b) as u32, Value::$variant(get!($type, $inst.c))))
+            }};
+        }
+        macro_rules! switch {
+            ($inst:ident, $type:ty) => {{
+                let entries = &code.tables[$inst.imm as usize].entries;
+                let chosen = entries.get(get!(i32, $inst.a) as u32 as usize).map_or($inst.b, |entry| *entry as u16);
+                set!($type, $inst.c, get!($type, chosen))
+            }};
+        }
+        macro_rules! load_global {
+            ($inst:ident, $offset:expr, $type:ty, $method:ident, $convert:expr) => {
+                set!($type, $inst.c, $convert(check!(self.state.$method($offset))))
+            };
+        }
+        macro_rules! checked_type {
+            ($inst:ident, $reference:expr) => {
+                check!(check_ref($reference, self.module.type_of($inst.high())))
+            };
+        }
+        macro_rules! global_ref_load {
+            ($inst:ident, $global:expr) => {{
+                let global = check!(self.state.reference($global));
+                let mut slot = global.lock();
+                checked_type!($inst, &slot);
+                let value =
+                    if $inst.a & REF_REGISTER_MOVE_BIT != 0 { core::mem::take(&mut *slot) } else { slot.clone() };
+                drop(slot);
+                set_ref!($inst.a, value)
+            }};
+        }
+        macro_rules! global_ref_store {
+            ($inst:ident, $global:expr) => {{
+                let global = check!(self.state.reference($global));
+                checked_type!($inst, reference!($inst.a));
+                // SAFETY: verified register operand.
+                let value = unsafe { transfer(refs, $inst.a) };
+                let replaced = core::mem::replace(&mut *global.lock(), value);
+                drop(replaced);
+            }};
+        }
+        macro_rules! enter_frame {
+            () => {
+                (regs, refs) = self.stack.frames.registers(&self.frame);
+                start = code.instructions.as_ptr();
+            };
+        }
+
+        macro_rules! advance {
+            () => {
+                // SAFETY: the first of a pair is no terminator, and so another instruction follows.
+                (inst, next) = unsafe { (&*next, next.add(1)) }
+            };
+        }
+        macro_rules! body {
+            (BufferLoadI32) => { load!(inst, u32 => i32) };
+            (BufferStoreI32) => { store!(inst, i32 => u32) };
+            (Move32) => { set!(i32, inst.b, get!(i32, inst.a)) };
+            (Move64) => { set!(i64, inst.b, get!(i64, inst.a)) };
+            (ConstI32) => { set!(i32, inst.c, inst.imm as i32) };
+            (CmpLtI32SBranch) => { compare_branch!(inst, i32, cmp_lt_i32_s) };
+            (CmpLtI64SBranch) => { compare_branch!(inst, i64, cmp_lt_i64_s) };
+            (AddI32) => { evaluate!((regs inst fail) [binary i32], eval add_i32) };
+            (AddI64) => { evaluate!((regs inst fail) [binary i64], eval add_i64) };
+            (MulI64) => { evaluate!((regs inst fail) [binary i64], eval mul_i64) };
+            (AddF32) => { evaluate!((regs inst fail) [binary f32], eval add_f32) };
+            (MulF32) => { evaluate!((regs inst fail) [binary f32], eval mul_f32) };
+        }
+
+        loop {
+            // SAFETY: `next` points to an instruction: each block ends with a terminator, and the last instruction of the
+            // code is one that does not go on.
+            inst = unsafe { &*next };
+            // SAFETY: at most one past the end.
+            next = unsafe { next.add(1) };
+            for_each_pair!(dispatch, body advance (regs inst fail) inst.operation, {
+                Operation::Move32 => set!(i32, inst.b, get!(i32, inst.a)),
+                Operation::Move64 => set!(i64, inst.b, get!(i64, inst.a)),
+                Operation::MoveRef => {
+                    let value = core::mem::take(reference!(inst.a));
+                    set_ref!(inst.b, value);
+                }
+                Operation::CopyRef => {
+                    let value = reference!(inst.a).clone();
+                    set_ref!(inst.b, value);
+                }
+                Operation::Branch => {
+                    burn!();
+                    skip!(inst, inst.low());
+                }
+                Operation::Move32Branch => {
+                    burn!();
+                    set!(i32, inst.b, get!(i32, inst.a));
+                    skip!(inst, inst.low());
+                }
+                Operation::Move64Branch => {
+                    burn!();
+                    set!(i64, inst.b, get!(i64, inst.a));
+                    skip!(inst, inst.low());
+                }
+                Operation::CondBranch => branch!(inst, get!(i32, inst.a) != 0),
+                Operation::CmpEqI32Branch => compare_branch!(inst, i32, cmp_eq_i32),
+                Operation::CmpNeI32Branch => compare_branch!(inst, i32, cmp_ne_i32),
+                Operation::CmpLtI32SBranch => compare_branch!(inst, i32, cmp_lt_i32_s),
+                Operation::CmpLtI32UBranch => compare_branch!(inst, i32, cmp_lt_i32_u),
+                Operation::CmpEqI64Branch => compare_branch!(inst, i64, cmp_eq_i64),
+                Operation::CmpNeI64Branch => compare_branch!(inst, i64, cmp_ne_i64),
+                Operation::CmpLtI64SBranch => compare_branch!(inst, i64, cmp_lt_i64_s),
+                Operation::CmpLtI64UBranch => compare_branch!(inst, i64, cmp_lt_i64_u),
+                Operation::BranchTable => {
+                    burn!();
+                    let entries = &code.tables[inst.imm as usize].entries;
+                    let default = entries.len() - 1;
+                    goto!(entries[(get!(i32, inst.a) as u32 as usize).min(default)]);
+                }
+
+                Operation::ConstI32 | Operation::ConstF32 => set!(i32, inst.c, inst.imm as i32),
+                Operation::ConstI32Zero | Operation::ConstF32Zero => set!(i32, inst.c, 0),
+                Operation::ConstI64 | Operation::ConstF64 => set!(u64, inst.c, inst.imm),
+                Operation::ConstI64Zero | Operation::ConstF64Zero => set!(u64, inst.c, 0),
+                Operation::ConstRefZero => set_ref!(inst.c, Ref::Null),
+                Operation::ConstRefRodata => set_ref!(inst.c, Ref::Buffer(check!(self.module.rodata(inst.low())).clone())),
+                Operation::AssignRef => {
+                    // SAFETY: verified register operand.
+                    let value = unsafe { transfer(refs, inst.a) };
+                    set_ref!(inst.c, value);
+                }
+                Operation::CastAnyRef => {
+                    checked_type!(inst, reference!(inst.a));
+                    // SAFETY: verified register operand.
+                    let value = unsafe { transfer(refs, inst.a) };
+                    set_ref!(inst.c, value);
+                }
+                Operation::CmpEQRef => set!(i32, inst.c, i32::from(reference!(inst.a).same(reference!(inst.b)))),
+                Operation::CmpNERef => set!(i32, inst.c, i32::from(!reference!(inst.a).same(reference!(inst.b)))),
+                Operation::CmpNZRef => set!(i32, inst.c, i32::from(!reference!(inst.a).is_null())),
+                Operation::SelectRef => {
+                    let (chosen, other) = if get!(i32, inst.a) != 0 { (inst.b, inst.c) } else { (inst.c, inst.b) };
+                    let target = inst.part(0);
+                    checked_type!(inst, reference!(chosen));
+                    // SAFETY: verified register operand.
+                    let value = unsafe { transfer(refs, chosen) };
+                    if other & REF_REGISTER_MOVE_BIT != 0 && other & REF_REGISTER_MASK != target {
+                        set_ref!(other, Ref::Null);
+                    }
+                    set_ref!(target, value);
+                }
+                Operation::SwitchI32 => switch!(inst, i32),
+                Operation::SwitchI64 => switch!(inst, i64),
+                Operation::SwitchF32 => switch!(inst, f32),
+                Operation::SwitchF64 => switch!(inst, f64),
+                Operation::SwitchRef => {
+                    let table = &code.tables[inst.imm as usize];
+                    let index = get!(i32, inst.a) as u32 as usize;
+                    let chosen = table.entries.get(index).map_or(inst.b, |entry| *entry as u16);
+                    check!(check_ref(reference!(chosen), table.check));
+                    // SAFETY: verified register operand.
+                    let value = unsafe { transfer(refs, chosen) };
+                    set_ref!(inst.c, value);
+                }
+
+                Operation::GlobalLoadI32 | Operation::GlobalLoadF32 => {
+                    load_global!(inst, inst.low(), i32, load32, |bits| bits as i32);
+                }
+                Operation::GlobalLoadI64 | Operation::GlobalLoadF64 => {
+                    load_global!(inst, inst.low(), u64, load64, |bits| bits);
+                }
+                Operation::GlobalLoadIndirectI32 | Operation::GlobalLoadIndirectF32 => {
+                    load_global!(inst, get!(i32, inst.a) as u32, i32, load32, |bits| bits as i32);
+                }
+                Operation::GlobalLoadIndirectI64 | Operation::GlobalLoadIndirectF64 => {
+                    load_global!(inst, get!(i32, inst.a) as u32, u64, load64, |bits| bits);
+                }
+                Operation::GlobalStoreI32 | Operation::GlobalStoreF32 => {
+                    check!(self.state.store32(inst.low(), get!(i32, inst.a) as u32));
+                }
+                Operation::GlobalStoreI64 | Operation::GlobalStoreF64 => {
+                    check!(self.state.store64(inst.low(), get!(u64, inst.a)));
+                }
+                Operation::GlobalStoreIndirectI32 | Operation::GlobalStoreIndirectF32 => {
+                    check!(self.state.store32(get!(i32, inst.a) as u32, get!(i32, inst.b) as u32));
+                }
+                Operation::GlobalStoreIndirectI64 | Operation::GlobalStoreIndirectF64 => {
+                    check!(self.state.store64(get!(i32, inst.a) as u32, get!(u64, inst.b)));
+                }
+                Operation::GlobalLoadRef => global_ref_load!(inst, inst.low()),
+                Operation::GlobalLoadIndirectRef => global_ref_load!(inst, get!(i32, inst.b) as u32),
+                Operation::GlobalStoreRef => global_ref_store!(inst, inst.low()),
+                Operation::GlobalStoreIndirectRef => global_ref_store!(inst, get!(i32, inst.b) as u32),
+
+                Operation::ListAlloc => {
+                    let element_type = self.module.element_type_of(inst.high());
+                    let budget = Some(&self.stack.limits().memory);
+                    let list = check!(List::new(element_type, get!(i32, inst.a) as u32, budget));
+                    set_ref!(inst.c, Ref::List(list));
+                }
+                Operation::ListReserve => check!(check!(reference!(inst.a).list()).reserve(get!(i32, inst.b) as u32)),
+                Operation::ListSize => set!(i32, inst.c, check!(reference!(inst.a).list()).len() as i32),
+                Operation::ListResize => check!(check!(reference!(inst.a).list()).resize(get!(i32, inst.b) as u32)),
+                Operation::ListGetI32 => list_get!(inst, i32, to_i32),
+                Operation::ListGetI64 => list_get!(inst, i64, to_i64),
+                Operation::ListGetF32 => list_get!(inst, f32, to_f32),
+                Operation::ListGetF64 => list_get!(inst, f64, to_f64),
+                Operation::ListSetI32 => list_set!(inst, i32, I32),
+                Operation::ListSetI64 => list_set!(inst, i64, I64),
+                Operation::ListSetF32 => list_set!(inst, f32, F32),
+                Operation::ListSetF64 => list_set!(inst, f64, F64),
+                Operation::ListGetRef => {
+                    let (index, take) = (get!(i32, inst.b) as u32, inst.c & REF_REGISTER_MOVE_BIT != 0);
+                    let expected = self.module.type_of(inst.high());
+                    let value = check!(check!(reference!(inst.a).list()).get_ref(index, expected, take));
+                    set_ref!(inst.c, value);
+                }
+                Operation::ListSetRef => {
+                    let list = check!(reference!(inst.a).list()).clone();
+                    // SAFETY: verified register operand.
+                    let value = unsafe { transfer(refs, inst.c) };
+                    check!(list.set(get!(i32, inst.b) as u32, Value::Ref(value)));
+                }
+
+                Operation::BufferLoadI8U => load!(inst, u8 => i32),
+                Operation::BufferLoadI8S => load!(inst, i8 => i32),
+                Operation::BufferLoadI16U => load!(inst, u16 => i32),
+                Operation::BufferLoadI16S => load!(inst, i16 => i32),
+                Operation::BufferLoadI32 | Operation::BufferLoadF32 => load!(inst, u32 => i32),
+                Operation::BufferLoadI64 | Operation::BufferLoadF64 => load!(inst, u64 => u64),
+                Operation::BufferStoreI8 => store!(inst, i32 => u8),
+                Operation::BufferStoreI16 => store!(inst, i32 => u16),
+                Operation::BufferStoreI32 | Operation::BufferStoreF32 => store!(inst, i32 => u32),
+                Operation::BufferStoreI64 | Operation::BufferStoreF64 => store!(inst, u64 => u64),
+                Operation::BufferFillI8 => fill!(inst, i32 => u8),
+                Operation::BufferFillI16 => fill!(inst, i32 => u16),
+                Operation::BufferFillI32 | Operation::BufferFillF32 => fill!(inst, i32 => u32),
+                Operation::BufferFillI64 | Operation::BufferFillF64 => fill!(inst, u64 => u64),
+                Operation::BufferAlloc => {
+                    let (length, alignment) = (get!(u64, inst.a), get!(i32, inst.b) as u32);
+                    let buffer = check!(Buffer::zeroed(length, alignment, Some(&self.stack.limits().memory)));
+                    set_ref!(inst.c, Ref::Buffer(buffer));
+                }
+                Operation::BufferClone => {
+                    let (length, alignment) = (get!(u64, inst.part(0)), get!(i32, inst.part(1)) as u32);
+                    let budget = Some(&self.stack.limits().memory);
+                    let source = check!(reference!(inst.a).buffer());
+                    let copy = check!(source.clone_range(get!(u64, inst.b), length, alignment, budget));
+                    set_ref!(inst.c, Ref::Buffer(copy));
+                }
+                Operation::BufferLength => set!(u64, inst.c, check!(reference!(inst.a).buffer()).length()),
+                Operation::BufferCopy => {
+                    let (source, target) = (reference!(inst.a).clone(), reference!(inst.part(0)).clone());
+                    let (source, target) = (check!(source.buffer()), check!(target.buffer()));
+                    let (source_offset, target_offset) = (get!(u64, inst.b), get!(u64, inst.part(1)));
+                    check!(Buffer::copy(source, source_offset, target, target_offset, get!(u64, inst.c)));
+                }
+                Operation::BufferCompare => {
+                    let (lhs, rhs) = (reference!(inst.a).clone(), reference!(inst.part(0)).clone());
+                    let (lhs, rhs) = (check!(lhs.buffer()), check!(rhs.buffer()));
+                    let (lhs_offset, rhs_offset) = (get!(u64, inst.b), get!(u64, inst.part(1)));
+                    let equal = check!(Buffer::equal(lhs, lhs_offset, rhs, rhs_offset, get!(u64, inst.part(2))));
+                    set!(i32, inst.c, i32::from(equal));
+                }
+                Operation::BufferHash => {
+                    let buffer = check!(reference!(inst.a).buffer());
+                    set!(i64, inst.c, check!(buffer.hash(get!(u64, inst.b), get!(u64, inst.part(0)))));
+                }
+
+                Operation::Call => {
+                    burn!();
+                    save!();
+                    let site = &code.sites[inst.imm as usize];
+                    code = self.call(code, site)?;
+                    enter_frame!();
+                    next = start;
+                }
+                Operation::CallImport => {
+                    burn!();
+                    save!();
+                    let site = &code.sites[inst.imm as usize];
+                    if self.call_import(code, site)? == Completion::Yielded {
+                        return Err(unexpected_yield());
+                    }
+                    (regs, refs) = self.stack.frames.registers(&self.frame);
+                    fuel = self.stack.fuel;
+                }
+                Operation::CallImportYieldable => {
+                    burn!();
+                    save!();
+                    let site = &code.sites[inst.imm as usize];
+                    if self.call_import(code, site)? == Completion::Yielded {
+                        return self.suspend();
+                    }
+                    (regs, refs) = self.stack.frames.registers(&self.frame);
+                    fuel = self.stack.fuel;
+                    goto!(site.resume);
+                }
+                Operation::Return => {
+                    save!();
+                    let list = inst.low()..inst.high();
+                    if self.stack.frames.callers.len() == self.base {
+                        self.leave(code, &list);
+                        return Ok(Completion::Done);
+                    }
+                    let site = self.return_to_caller(code, &list)?;
+                    code = site.0;
+                    enter_frame!();
+                    goto!(site.1);
+                }
+                Operation::Fail => {
+                    if let Some(status) = StatusCode::from_raw(get!(i32, inst.a) as u32) {
+                        fail!(Error::new(status, code.strings[inst.imm as usize].clone().into_string()));
+                    }
+                }
+                Operation::FellThrough => fail!(Error::internal("a failure with a status of 0 ends the function")),
+                Operation::ImportResolved => {
+                    set!(i32, inst.c, i32::from(self.state.import(inst.low()).is_some()));
+                }
+                Operation::Yield => {
+                    save!();
+                    self.frame.pc = self.frame.pc.wrapping_add(inst.low());
+                    return self.suspend();
+                }
+                Operation::Trace | Operation::Print => {
+                    let registers = &code.tables[inst.high() as usize].entries;
+                    let name = &*code.strings[inst.low() as usize];
+                    trace::event(self.module, inst.operation, name, registers.iter().map(|&encoded| {
+                        trace::Operand::of(encoded as u16, |register| get!(i32, register), |register| reference!(register))
+                    }));
+                    for &encoded in registers.iter().filter(|&&encoded| encoded as u16 & REF_REGISTER_MOVE_BIT != 0) {
+                        if encoded as u16 & crate::bytecode::isa::REF_REGISTER_TYPE_BIT != 0 {
+                            set_ref!(encoded as u16, Ref::Null);
+                        }
+                    }
+                }
+                Operation::Break => {
+                    burn!();
+                    trace::breakpoint(self.module, self.frame.function);
+                    skip!(inst, inst.low());
+                }
+                Operation::CondBreak => {
+                    if get!(i32, inst.a) != 0 {
+                        trace::breakpoint(self.module, self.frame.function);
+                    }
+                }
+            });
+        }
+    }
+
+    /// Leaves what resumption needs on the stack.
+    fn suspend(&mut self) -> Result<Completion> {
+        self.stack.suspend(Box::new(Suspended { base: self.base, frame: self.frame }));
+        Ok(Completion::Yielded)
+    }
+
+    /// Opens the frame of a function of this module and moves the arguments into it.
+    #[inline]
+    fn call(&mut self, code: &Code, site: &CallSite) -> Result<&'m Code> {
+        let callee = self.module.code(site.callee)?;
+        let frame = self.stack.frames.allocate(site.callee, callee.words, callee.refs)?;
+        let (from_regs, from_refs) = self.stack.frames.registers(&self.frame);
+        let (to_regs, to_refs) = self.stack.frames.registers(&frame);
+        for operand in code.operands(&site.arguments) {
+            // SAFETY: operands were verified against both functions' register files.
+            unsafe {
+                operand.transfer.copy((from_regs, from_refs), operand.source, (to_regs, to_refs), operand.target)
+            };
+        }
+        self.stack.frames.callers.push(self.frame);
+        self.frame = frame;
+        Ok(callee)
+    }
+
+    /// Moves results into the caller's registers, closes the frame, and gives the caller's code and the instruction to go on with.
+    #[inline]
+    fn return_to_caller(&mut self, code: &Code, list: &core::ops::Range<u32>) -> Result<(&'m Code, u32)> {
+        let caller = self.stack.frames.callers.pop().unwrap_or_default();
+        let caller_code = self.module.code(caller.function)?;
+        let site = &caller_code.sites[caller_code.instructions[caller.pc as usize].imm as usize];
+        let (from_regs, from_refs) = self.stack.frames.registers(&self.frame);
+        let (to_regs, to_refs) = self.stack.frames.registers(&caller);
+        for (result, target) in code.operands(list).iter().zip(caller_code.operands(&site.results)) {
+            // SAFETY: results were verified against the callee's convention on both sides.
+            unsafe { result.transfer.copy((from_regs, from_refs), result.source, (to_regs, to_refs), target.target) };
+        }
+        self.stack.frames.release(self.frame.words, self.frame.refs);
+        self.frame = caller;
+        Ok((caller_code, site.resume))
+    }
+
+    /// Leaves results in the call buffer and closes the activation's frame.
+    #[inline]
+    fn leave(&mut self, code: &Code, list: &core::ops::Range<u32>) {
+        let (regs, refs) = self.stack.frames.registers(&self.frame);
+        self.buffer.clear();
+        for result in code.operands(list) {
+            // SAFETY: results were verified against the function's register files.
+            unsafe { result.transfer.push((regs, refs), result.source, self.buffer) };
+        }
+        self.stack.frames.release(self.frame.words, self.frame.refs);
+    }
+
+    /// Calls a function of another module.
+    #[inline]
+    fn call_import(&mut self, code: &Code, site: &CallSite) -> Result<Completion> {
+        let Some(import) = self.state.import(site.callee) else {
+            return Err(self.module.unresolved(site.callee));
+        };
+        let mut buffer = self.stack.take_buffer();
+        let (regs, refs) = self.stack.frames.registers(&self.frame);
+        for argument in code.operands(&site.arguments) {
+            // SAFETY: arguments were verified against the function's register files.
+            unsafe { argument.transfer.push((regs, refs), argument.source, &mut buffer) };
+        }
+        self.stack.enter()?;
+        let completion = import.module.begin_call(&import.state, import.export, self.stack, &mut buffer);
+        self.after_import(code, site, buffer, completion)
+    }
+
+    /// Goes on with the import whose yield suspended this activation.
+    pub(super) fn resume_import(&mut self, code: &Code, site: &CallSite) -> Result<Completion> {
+        let import = self.state.import(site.callee).ok_or_else(|| self.module.unresolved(site.callee))?;
+        let mut buffer = self.stack.take_buffer();
+        self.stack.enter()?;
+        let completion = import.module.resume_call(&import.state, import.export, self.stack, &mut buffer);
+        self.after_import(code, site, buffer, completion)
+    }
+
+    #[inline]
+    fn after_import(
+        &mut self,
+        code: &Code,
+        site: &CallSite,
+        mut buffer: CallBuffer,
+        completion: Result<Completion>,
+    ) -> Result<Completion> {
+        self.stack.leave();
+        let completion = completion?;
+        if completion == Completion::Done {
+            let (regs, refs) = self.stack.frames.registers(&self.frame);
+            let mut reader = buffer.reader();
+            for result in code.operands(&site.results) {
+                match result.transfer {
+                    // SAFETY: result registers were verified against the function's register files.
+                    Transfer::Word32 => unsafe { i32::set(regs, result.target, reader.word()? as i32) },
+                    // SAFETY: as above.
+                    Transfer::Word64 => unsafe { u64::set(regs, result.target, reader.word()?) },
+                    // SAFETY: as above.
+                    _ => unsafe { *reference(refs, result.target) = reader.reference()? },
+                }
+            }
+        }
+        self.stack.give_buffer(buffer);
+        Ok(completion)
+    }
+
+    /// Moves the arguments of a call from another module into the first registers.
+    pub(super) fn enter(&mut self, code: &Code) -> Result<()> {
+        let (regs, refs) = self.stack.frames.registers(&self.frame);
+        let mut reader = self.buffer.reader();
+        for argument in &code.entry {
+            match argument.transfer {
+                // SAFETY: the verifier checked that the register files hold the arguments.
+                Transfer::Word32 => unsafe { i32::set(regs, argument.target, reader.word()? as i32) },
+                // SAFETY: as above.
+                Transfer::Word64 => unsafe { u64::set(regs, argument.target, reader.word()?) },
+                // SAFETY: as above.
+                _ => unsafe { *reference(refs, argument.target) = reader.reference()? },
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The register files of a frame.
+type Registers = (*mut u32, *mut Ref);
+
+impl Transfer {
+    /// Copies or moves a value between frames.
+    ///
+    /// # Safety
+    /// The registers lie in the frames' register files, which are apart.
+    #[inline(always)]
+    unsafe fn copy(self, from: Registers, source: u16, to: Registers, target: u16) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Transfer::Word32 => i32::set(to.0, target, i32::get(from.0, source)),
+                Transfer::Word64 => u64::set(to.0, target, u64::get(from.0, source)),
+                Transfer::RefCopy => *reference(to.1, target) = reference(from.1, source).clone(),
+                Transfer::RefMove => *reference(to.1, target) = core::mem::take(reference(from.1, source)),
+                Transfer::Count => {}
+            }
+        }
+    }
+
+    /// Copies or moves a value into a call buffer.
+    ///
+    /// # Safety
+    /// The register lies in the frame's register files.
+    #[inline(always)]
+    unsafe fn push(self, from: Registers, source: u16, buffer: &mut CallBuffer) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Transfer::Word32 => buffer.push_word(u64::from(i32::get(from.0, source) as u32)),
+                Transfer::Word64 => buffer.push_word(u64::get(from.0, source)),
+                Transfer::RefCopy => buffer.push_ref(reference(from.1, source).clone()),
+                Transfer::RefMove => buffer.push_ref(core::mem::take(reference(from.1, source))),
+                Transfer::Count => buffer.push_word(source.into()),
+            }
+        }
+    }
+}
+
+/// Keeps a conditional branch one: as a conditional move, the next instruction's address would wait for the condition, and
+/// the processor could not run ahead.
+#[inline(always)]
+fn predicted() {
+    #[cfg(all(not(miri), any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    // SAFETY: no instructions.
+    unsafe {
+        core::arch::asm!("", options(nomem, nostack, preserves_flags));
+    }
+}
+
+#[cold]
+fn out_of_fuel() -> Error {
+    Error::resource_exhausted("the invocation's fuel is used up: it made more branches and calls than it may")
+}
+
+#[cold]
+fn unexpected_yield() -> Error {
+    Error::failed_precondition("an import yielded that was not called by a yieldable call")
+}
+
+#[cold]
+fn not_a_primitive() -> Error {
+    Error::invalid_argument("the list's element is a reference")
+}

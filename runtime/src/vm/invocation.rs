@@ -1,0 +1,163 @@
+//! Invocations: calls of a function, to the end or from one suspension to the next.
+
+use alloc::vec::Vec;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context as TaskContext, Poll};
+
+use super::call::CallBuffer;
+use super::context::Function;
+use super::module::{BoundFunction, Completion};
+use super::stack::{Limits, Stack};
+use super::value::Value;
+use crate::{Error, Result};
+
+/// The storage of one call at a time. Reused, it makes a warm call without an allocation.
+#[derive(Debug)]
+pub struct Invocation {
+    stack: Stack,
+    /// The call that is suspended.
+    suspended: Option<BoundFunction>,
+}
+
+impl Invocation {
+    /// Storage for calls within limits.
+    #[must_use]
+    pub fn new(limits: Limits) -> Invocation {
+        Invocation { stack: Stack::new(limits), suspended: None }
+    }
+
+    /// Begins a call: the buffer has the arguments, and the results where the call is [`Completion::Done`].
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION where a call is suspended; what the function fails with.
+    pub fn begin(&mut self, function: &BoundFunction, buffer: &mut CallBuffer) -> Result<Completion> {
+        if self.suspended.is_some() {
+            return Err(Error::failed_precondition("an invocation has one call at a time, and one is suspended"));
+        }
+        let result = function.module.begin_call(&function.state, function.export, &mut self.stack, buffer);
+        self.after(function, result)
+    }
+
+    /// Goes on with the suspended call.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION where none is suspended; what the function fails with.
+    pub fn resume(&mut self, buffer: &mut CallBuffer) -> Result<Completion> {
+        let function = self
+            .suspended
+            .take()
+            .ok_or_else(|| Error::failed_precondition("no call of this invocation is suspended"))?;
+        buffer.clear();
+        let result = function.module.resume_call(&function.state, function.export, &mut self.stack, buffer);
+        self.after(&function, result)
+    }
+
+    #[inline]
+    fn after(&mut self, function: &BoundFunction, result: Result<Completion>) -> Result<Completion> {
+        match result {
+            Ok(Completion::Done) => self.stack.refuel(),
+            Ok(Completion::Yielded) => self.suspended = Some(function.clone()),
+            Err(_) => self.stack.reset(),
+        }
+        result
+    }
+
+    /// Calls a function to its end; where it is suspended, waits for what it waits for.
+    ///
+    /// # Errors
+    /// What the function fails with.
+    #[inline]
+    pub fn call(&mut self, function: &BoundFunction, buffer: &mut CallBuffer) -> Result<()> {
+        let mut completion = self.begin(function, buffer)?;
+        while completion == Completion::Yielded {
+            if let Some(wait) = self.stack.take_wait() {
+                wait.block(None);
+            }
+            completion = self.resume(buffer)?;
+        }
+        Ok(())
+    }
+
+    /// True where a call is suspended.
+    #[must_use]
+    pub fn is_suspended(&self) -> bool {
+        self.suspended.is_some()
+    }
+
+    /// Gives a suspended call up; its references are released.
+    pub fn cancel(&mut self) {
+        self.suspended = None;
+        self.stack.reset();
+    }
+}
+
+/// A call as a future, see [`Function::call_async`]. Dropping it gives the call up.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct CallFuture {
+    function: Function,
+    buffer: CallBuffer,
+    invocation: Option<Invocation>,
+    begun: bool,
+}
+
+impl CallFuture {
+    pub(super) fn new(function: Function, buffer: CallBuffer) -> CallFuture {
+        CallFuture { invocation: Some(function.context().take_invocation()), function, buffer, begun: false }
+    }
+}
+
+impl Future for CallFuture {
+    type Output = Result<Vec<Value>>;
+
+    fn poll(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let Some(invocation) = &mut this.invocation else {
+            return Poll::Ready(Err(Error::failed_precondition("the call is over")));
+        };
+        if let Some(wait) = invocation.stack.take_wait()
+            && !wait.poll_ready(task.waker())
+        {
+            invocation.stack.wait_for(wait);
+            return Poll::Pending;
+        }
+        let completion = if this.begun {
+            invocation.resume(&mut this.buffer)
+        } else {
+            this.begun = true;
+            invocation.begin(this.function.bound(), &mut this.buffer)
+        };
+        match completion {
+            Ok(Completion::Yielded) => {
+                // What it waits for, if anything, is asked at the next poll, which may come at once.
+                task.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            Ok(Completion::Done) => {}
+            Err(error) => {
+                this.release();
+                return Poll::Ready(Err(error));
+            }
+        }
+        this.release();
+        Poll::Ready(this.buffer.drain(this.function.results().iter().copied()))
+    }
+}
+
+impl CallFuture {
+    fn release(&mut self) {
+        if let Some(mut invocation) = self.invocation.take() {
+            if invocation.is_suspended() {
+                invocation.cancel();
+            }
+            self.function.context().give_invocation(invocation);
+        }
+    }
+}
+
+impl Drop for CallFuture {
+    fn drop(&mut self) {
+        self.release();
+    }
+}

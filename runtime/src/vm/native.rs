@@ -1,0 +1,450 @@
+//! Native modules: functions written in Rust that programs import.
+//!
+//! A function is written once, as a method of the module's state that takes and returns Rust values. Its calling
+//! convention and the shell that unpacks arguments and packs results are derived from the method's signature:
+//!
+//! ```
+//! use incarnate_runtime::vm::{Caller, ModuleState, NativeModule, Span};
+//! use incarnate_runtime::{Result, native_functions};
+//!
+//! #[derive(Debug)]
+//! struct Calculator;
+//! impl ModuleState for Calculator {}
+//!
+//! impl Calculator {
+//!     fn add(&self, _: &mut Caller<'_>, a: i32, b: i32) -> Result<i32> {
+//!         Ok(a.wrapping_add(b))
+//!     }
+//!     fn sum(&self, _: &mut Caller<'_>, values: Span<i64>) -> Result<i64> {
+//!         Ok(values.iter().sum())
+//!     }
+//! }
+//!
+//! let module = NativeModule::new("calculator", 0, || Ok(Calculator), native_functions! {
+//!     "add" => Calculator::add,
+//!     "sum" => Calculator::sum,
+//! });
+//! # use incarnate_runtime::vm::{Linkage, Module};
+//! # assert_eq!(module.function(Linkage::Export, 0).unwrap().calling_convention, "0ii_i");
+//! # assert_eq!(module.function(Linkage::Export, 1).unwrap().calling_convention, "0CID_I");
+//! ```
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::fmt;
+use core::ops::Deref;
+
+use smallvec::SmallVec;
+
+use super::buffer::Buffer;
+use super::call::{CallBuffer, CallReader};
+use super::list::List;
+use super::module::{Completion, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal};
+use super::reference::{Ref, TypedRefObject};
+use super::stack::{Limits, Stack};
+use crate::{Error, Result};
+
+/// What a native function sees of the invocation that calls it.
+#[derive(Debug)]
+pub struct Caller<'a> {
+    /// The invocation's storage; a function that yields says there what it waits for.
+    pub stack: &'a mut Stack,
+}
+
+/// A type that native functions take as an argument.
+pub trait Argument: Sized {
+    /// Appends the letters of the calling convention.
+    fn letters(text: &mut String);
+    /// Takes the value out of a call.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT where a reference is null or of another type.
+    fn read(reader: &mut CallReader<'_>) -> Result<Self>;
+}
+
+/// A type that native functions return, within a `Result`.
+pub trait Results: Sized {
+    /// Appends the letters of the calling convention.
+    fn letters(text: &mut String);
+    /// Leaves the values in the call, or what the suspended call needs on the stack.
+    fn write(self, stack: &mut Stack, buffer: &mut CallBuffer) -> Completion;
+}
+
+macro_rules! primitives {
+    ($($type:ty: $letter:literal, $to_word:expr, $from_word:expr;)*) => {
+        $(impl Argument for $type {
+            fn letters(text: &mut String) {
+                text.push($letter);
+            }
+            #[inline]
+            fn read(reader: &mut CallReader<'_>) -> Result<$type> {
+                Ok($from_word(reader.word()?))
+            }
+        }
+        impl Results for $type {
+            fn letters(text: &mut String) {
+                text.push($letter);
+            }
+            #[inline]
+            fn write(self, _: &mut Stack, buffer: &mut CallBuffer) -> Completion {
+                buffer.push_word($to_word(self));
+                Completion::Done
+            }
+        })*
+    };
+}
+primitives! {
+    i32: 'i', |v| u64::from(v as u32), |w| w as i32;
+    u32: 'i', u64::from, |w| w as u32;
+    i64: 'I', |v| v as u64, |w| w as i64;
+    u64: 'I', |v| v, |w| w;
+    f32: 'f', |v: f32| u64::from(v.to_bits()), |w| f32::from_bits(w as u32);
+    f64: 'F', f64::to_bits, f64::from_bits;
+}
+
+macro_rules! references {
+    ($({$($generics:tt)*} $type:ty, $from_ref:expr;)*) => {
+        $(impl<$($generics)*> Argument for $type {
+            fn letters(text: &mut String) {
+                text.push('r');
+            }
+            #[inline]
+            fn read(reader: &mut CallReader<'_>) -> Result<$type> {
+                let from_ref: fn(Ref) -> Result<$type> = $from_ref;
+                from_ref(reader.reference()?)
+            }
+        })*
+    };
+}
+references! {
+    {} Ref, Ok;
+    {T: TypedRefObject} Arc<T>, T::from_ref;
+    {T: TypedRefObject} Option<Arc<T>>, |r: Ref| if r.is_null() { Ok(None) } else { T::from_ref(r).map(Some) };
+    {} Arc<Buffer>, |r: Ref| match r { Ref::Buffer(buffer) => Ok(buffer), other => other.buffer().cloned() };
+    {} Option<Arc<Buffer>>, |r: Ref| match r {
+        Ref::Null => Ok(None),
+        Ref::Buffer(buffer) => Ok(Some(buffer)),
+        other => other.buffer().cloned().map(Some),
+    };
+    {} Arc<List>, |r: Ref| match r { Ref::List(list) => Ok(list), other => other.list().cloned() };
+}
+
+macro_rules! reference_results {
+    ($({$($generics:tt)*} $type:ty;)*) => {
+        $(impl<$($generics)*> Results for $type where Ref: From<$type> {
+            fn letters(text: &mut String) {
+                text.push('r');
+            }
+            #[inline]
+            fn write(self, _: &mut Stack, buffer: &mut CallBuffer) -> Completion {
+                buffer.push_ref(self.into());
+                Completion::Done
+            }
+        })*
+    };
+}
+reference_results! {
+    {} Ref;
+    {T} Arc<T>;
+    {T} Option<Arc<T>>;
+}
+
+/// A variadic argument: any number of values or of tuples.
+#[derive(Clone, Debug)]
+pub struct Span<T>(SmallVec<[T; 8]>);
+
+impl<T> Deref for Span<T> {
+    type Target = [T];
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T: Argument> Argument for Span<T> {
+    fn letters(text: &mut String) {
+        text.push('C');
+        T::letters(text);
+        text.push('D');
+    }
+    #[inline]
+    fn read(reader: &mut CallReader<'_>) -> Result<Span<T>> {
+        let count = reader.word()?;
+        // Growth is bounded by the values that the call holds, as reading past the last one fails.
+        let mut values = SmallVec::new();
+        for _ in 0..count {
+            values.push(T::read(reader)?);
+        }
+        Ok(Span(values))
+    }
+}
+
+/// What a native function that may yield returns.
+#[derive(Debug)]
+pub enum Outcome<T> {
+    /// The call is over.
+    Done(T),
+    /// The call is suspended; the function's `resume` gets what is in the box.
+    Yield(Box<dyn Any + Send>),
+}
+
+impl<T: Results> Results for Outcome<T> {
+    fn letters(text: &mut String) {
+        T::letters(text);
+    }
+    fn write(self, stack: &mut Stack, buffer: &mut CallBuffer) -> Completion {
+        match self {
+            Outcome::Done(results) => results.write(stack, buffer),
+            Outcome::Yield(state) => {
+                stack.suspend(state);
+                Completion::Yielded
+            }
+        }
+    }
+}
+
+/// A function that can be a native module's; implemented for methods and closures of the right form.
+pub trait NativeMethod<S, A> {
+    #[doc(hidden)]
+    fn convention(&self) -> String;
+    #[doc(hidden)]
+    fn call(&self, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion>;
+}
+
+macro_rules! arities {
+    ($($name:ident)*) => {
+        impl<$($name: Argument),*> Argument for ($($name,)*) {
+            fn letters(_text: &mut String) {
+                $($name::letters(_text);)*
+            }
+            #[inline]
+            fn read(_reader: &mut CallReader<'_>) -> Result<Self> {
+                Ok(($($name::read(_reader)?,)*))
+            }
+        }
+        impl<$($name: Results),*> Results for ($($name,)*) {
+            fn letters(_text: &mut String) {
+                $($name::letters(_text);)*
+            }
+            #[inline]
+            #[allow(non_snake_case, reason = "values named by their types")]
+            fn write(self, _stack: &mut Stack, _buffer: &mut CallBuffer) -> Completion {
+                let ($($name,)*) = self;
+                $(let _ = $name.write(_stack, _buffer);)*
+                Completion::Done
+            }
+        }
+        impl<S, F, R: Results, $($name: Argument),*> NativeMethod<S, ($($name,)*)> for F
+        where
+            F: Fn(&S, &mut Caller<'_>, $($name),*) -> Result<R>,
+        {
+            fn convention(&self) -> String {
+                let mut text = String::from("0");
+                <($($name,)*) as Argument>::letters(&mut text);
+                if text.len() == 1 {
+                    text.push('v');
+                }
+                text.push('_');
+                let before = text.len();
+                R::letters(&mut text);
+                if text.len() == before {
+                    text.push('v');
+                }
+                text
+            }
+            #[inline(always)]
+            #[allow(non_snake_case, reason = "values named by their types")]
+            fn call(&self, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
+                let mut _reader = buffer.reader();
+                $(let $name = $name::read(&mut _reader)?;)*
+                let results = self(state, &mut Caller { stack: &mut *stack }, $($name),*)?;
+                buffer.clear();
+                Ok(results.write(stack, buffer))
+            }
+        }
+        arities!(@shorter $($name)*);
+    };
+    (@shorter) => {};
+    (@shorter $first:ident $($name:ident)*) => { arities!($($name)*); };
+}
+arities!(A B C D E G H I J K L M N O P Q);
+
+type Shell<S> = fn(&S, &mut Stack, &mut CallBuffer) -> Result<Completion>;
+
+/// A row of a native module's function table; made by [`native_functions!`](crate::native_functions).
+pub struct NativeFunction<S> {
+    name: &'static str,
+    convention: fn() -> String,
+    begin: Shell<S>,
+    resume: Option<Shell<S>>,
+}
+
+impl<S> NativeFunction<S> {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn new(name: &'static str, convention: fn() -> String, begin: Shell<S>, resume: Option<Shell<S>>) -> Self {
+        NativeFunction { name, convention, begin, resume }
+    }
+}
+
+impl<S> fmt::Debug for NativeFunction<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.name, (self.convention)())
+    }
+}
+
+/// Makes the function table of a [`NativeModule`]: `"name" => method`, and for a method that may yield (it returns an
+/// [`Outcome`]) `"name" => method, resume method`, where the second takes the box that the first yielded.
+#[macro_export]
+macro_rules! native_functions {
+    ($($name:literal => $method:expr $(, resume $resume:expr)?),* $(,)?) => {
+        $crate::vm::reexport::vec![$($crate::vm::NativeFunction::new(
+            $name,
+            || $crate::vm::NativeMethod::convention(&$method),
+            |state, stack, buffer| $crate::vm::NativeMethod::call(&$method, state, stack, buffer),
+            $crate::native_functions!(@resume $($resume)?),
+        )),*]
+    };
+    (@resume) => { None };
+    (@resume $resume:expr) => {
+        Some(|state, stack, buffer| {
+            let saved = stack.take_suspended()?;
+            let outcome = $resume(state, &mut $crate::vm::Caller { stack: &mut *stack }, saved)?;
+            Ok($crate::vm::Results::write(outcome, stack, buffer))
+        })
+    };
+}
+
+type MakeState<S> = Box<dyn Fn() -> Result<S> + Send + Sync>;
+type ForkState<S> = fn(&S) -> Result<S>;
+type Notify<S> = fn(&S, Signal) -> Result<()>;
+
+/// A module of functions written in Rust.
+pub struct NativeModule<S> {
+    name: String,
+    version: u32,
+    functions: Vec<NativeFunction<S>>,
+    conventions: Vec<String>,
+    make_state: MakeState<S>,
+    fork: Option<ForkState<S>>,
+    notify: Option<Notify<S>>,
+}
+
+impl<S: ModuleState> NativeModule<S> {
+    /// A module of the given name and version; `make_state` is called once for each context.
+    pub fn new(
+        name: impl Into<String>,
+        version: u32,
+        make_state: impl Fn() -> Result<S> + Send + Sync + 'static,
+        mut functions: Vec<NativeFunction<S>>,
+    ) -> NativeModule<S> {
+        functions.sort_by_key(|function| function.name);
+        let conventions = functions.iter().map(|function| (function.convention)()).collect();
+        let make_state = Box::new(make_state);
+        NativeModule { name: name.into(), version, functions, conventions, make_state, fork: None, notify: None }
+    }
+
+    /// Says how the state is copied for a forked context.
+    #[must_use]
+    pub fn with_fork(mut self, fork: fn(&S) -> Result<S>) -> NativeModule<S> {
+        self.fork = Some(fork);
+        self
+    }
+
+    /// Says how the state follows events of the hosting program.
+    #[must_use]
+    pub fn with_notify(mut self, notify: fn(&S, Signal) -> Result<()>) -> NativeModule<S> {
+        self.notify = Some(notify);
+        self
+    }
+}
+
+impl<S> fmt::Debug for NativeModule<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "native module @{} version {} ({} functions)", self.name, self.version, self.functions.len())
+    }
+}
+
+impl<S: ModuleState> Module for NativeModule<S> {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn signature(&self) -> ModuleSignature {
+        ModuleSignature { version: self.version, export_count: self.functions.len(), ..ModuleSignature::default() }
+    }
+
+    fn lookup(&self, linkage: Linkage, name: &str) -> Option<u32> {
+        if linkage != Linkage::Export {
+            return None;
+        }
+        self.functions.binary_search_by_key(&name, |function| function.name).ok().map(|index| index as u32)
+    }
+
+    fn function(&self, linkage: Linkage, ordinal: u32) -> Option<FunctionInfo<'_>> {
+        if linkage != Linkage::Export {
+            return None;
+        }
+        let (function, convention) = (self.functions.get(ordinal as usize)?, self.conventions.get(ordinal as usize)?);
+        Some(FunctionInfo { name: function.name, calling_convention: convention, optional: false })
+    }
+
+    fn allocate_state(&self, _: &Limits) -> Result<Box<dyn ModuleState>> {
+        Ok(Box::new((self.make_state)()?))
+    }
+
+    fn fork_state(&self, parent: &dyn ModuleState) -> Result<Box<dyn ModuleState>> {
+        match self.fork {
+            Some(fork) => Ok(Box::new(fork(parent.downcast()?)?)),
+            None => Err(Error::unimplemented(alloc::format!("module @{} cannot be forked", self.name))),
+        }
+    }
+
+    fn notify(&self, state: &dyn ModuleState, signal: Signal) -> Result<()> {
+        self.notify.map_or(Ok(()), |notify| notify(state.downcast()?, signal))
+    }
+
+    #[inline]
+    fn begin_call(
+        &self,
+        state: &Arc<dyn ModuleState>,
+        export: u32,
+        stack: &mut Stack,
+        buffer: &mut CallBuffer,
+    ) -> Result<Completion> {
+        let function = self.functions.get(export as usize).ok_or_else(|| no_function(&self.name, export))?;
+        (function.begin)(state.downcast()?, stack, buffer).map_err(|error| self.locate(error, function.name))
+    }
+
+    fn resume_call(
+        &self,
+        state: &Arc<dyn ModuleState>,
+        export: u32,
+        stack: &mut Stack,
+        buffer: &mut CallBuffer,
+    ) -> Result<Completion> {
+        let function = self.functions.get(export as usize).ok_or_else(|| no_function(&self.name, export))?;
+        let resume = function.resume.ok_or_else(|| {
+            Error::failed_precondition(alloc::format!("@{}.{} cannot be resumed", self.name, function.name))
+        })?;
+        resume(state.downcast()?, stack, buffer).map_err(|error| self.locate(error, function.name))
+    }
+}
+
+impl<S> NativeModule<S> {
+    #[cold]
+    fn locate(&self, error: Error, function: &str) -> Error {
+        error.at(crate::Place {
+            module: Some(self.name.clone()),
+            function: Some(function.into()),
+            ..crate::Place::default()
+        })
+    }
+}
+
+#[cold]
+fn no_function(module: &str, ordinal: u32) -> Error {
+    Error::out_of_range(alloc::format!("module @{module} has no exported function {ordinal}"))
+}

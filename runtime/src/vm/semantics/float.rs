@@ -1,0 +1,212 @@
+//! Floats: IEEE 754 arithmetic in the register's own precision.
+//!
+//! Conversions to integers round half away from zero and saturate; NaN becomes zero. `fma` may round once or twice
+//! (the instruction allows both): once where the target has the instruction, as the library call is many times slower.
+
+/// Functions that `core` lacks, from `std` or else from `libm`.
+#[cfg(feature = "std")]
+macro_rules! math {
+    (f32: $std:ident, $libm32:ident, $libm64:ident) => {
+        f32::$std
+    };
+    (f64: $std:ident, $libm32:ident, $libm64:ident) => {
+        f64::$std
+    };
+}
+#[cfg(not(feature = "std"))]
+macro_rules! math {
+    (f32: $std:ident, $libm32:ident, $libm64:ident) => {
+        libm::$libm32
+    };
+    (f64: $std:ident, $libm32:ident, $libm64:ident) => {
+        libm::$libm64
+    };
+}
+macro_rules! libm_only {
+    (f32: $libm32:ident, $libm64:ident) => {
+        libm::$libm32
+    };
+    (f64: $libm32:ident, $libm64:ident) => {
+        libm::$libm64
+    };
+}
+
+macro_rules! floats {
+    ($($float:ident [$($name:ident)*];)*) => { $(floats!(@one $float $($name)*);)* };
+    (@one $float:ident
+        $add:ident $sub:ident $mul:ident $div:ident $rem:ident $fma:ident $abs:ident $neg:ident $ceil:ident $floor:ident
+        $round:ident $round_even:ident $min:ident $max:ident $select:ident
+        $atan:ident $atan2:ident $cos:ident $sin:ident $exp:ident $exp2:ident $expm1:ident $log:ident $log10:ident
+        $log1p:ident $log2:ident $pow:ident $rsqrt:ident $sqrt:ident $tanh:ident $erf:ident
+        $eq_o:ident $eq_u:ident $ne_o:ident $ne_u:ident $lt_o:ident $lt_u:ident $lte_o:ident $lte_u:ident $nan:ident) => {
+        floats! { @binary $float
+            $add "Sum." |left, right| left + right;
+            $sub "Difference." |left, right| left - right;
+            $mul "Product." |left, right| left * right;
+            $div "Quotient." |left, right| left / right;
+            $rem "IEEE remainder: the quotient is rounded to nearest, ties to even." libm_only!($float: remainderf, remainder);
+            $min "The lesser; the left one where they do not compare." |left, right| if right < left { right } else { left };
+            $max "The greater; the left one where they do not compare." |left, right| if left < right { right } else { left };
+            $atan2 "Angle of the point (right, left)." math!($float: atan2, atan2f, atan2);
+            $pow "Power." math!($float: powf, powf, pow);
+        }
+        floats! { @unary $float
+            $abs "Absolute value." math!($float: abs, fabsf, fabs);
+            $neg "Negation." |operand: $float| -operand;
+            $ceil "Least integer not below." math!($float: ceil, ceilf, ceil);
+            $floor "Greatest integer not above." math!($float: floor, floorf, floor);
+            $round "Nearest integer, ties away from zero." math!($float: round, roundf, round);
+            $round_even "Nearest integer, ties to even." math!($float: round_ties_even, rintf, rint);
+            $atan "Arc tangent." math!($float: atan, atanf, atan);
+            $cos "Cosine." math!($float: cos, cosf, cos);
+            $sin "Sine." math!($float: sin, sinf, sin);
+            $exp "Power of e." math!($float: exp, expf, exp);
+            $exp2 "Power of two." math!($float: exp2, exp2f, exp2);
+            $expm1 "Power of e, less one." math!($float: exp_m1, expm1f, expm1);
+            $log "Natural logarithm." math!($float: ln, logf, log);
+            $log10 "Logarithm to the base 10." math!($float: log10, log10f, log10);
+            $log1p "Natural logarithm of one more." math!($float: ln_1p, log1pf, log1p);
+            $log2 "Logarithm to the base 2." math!($float: log2, log2f, log2);
+            $sqrt "Square root." math!($float: sqrt, sqrtf, sqrt);
+            $rsqrt "Reciprocal of the square root." |operand| 1.0 / $sqrt(operand);
+            $tanh "Hyperbolic tangent." math!($float: tanh, tanhf, tanh);
+            $erf "Error function." libm_only!($float: erff, erf);
+        }
+        floats! { @compare $float
+            $eq_o "Equal, and ordered." |left, right| left == right;
+            $eq_u "Equal or unordered." |left: $float, right: $float| left == right || left.is_nan() || right.is_nan();
+            $ne_o "Not equal; true for unordered operands, as the reference interpreter has it." |left, right| left != right;
+            $ne_u "Not equal or unordered." |left, right| left != right;
+            $lt_o "Less, and ordered." |left, right| left < right;
+            $lt_u "Less or unordered." |left, right| !(left >= right);
+            $lte_o "Not greater, and ordered." |left, right| left <= right;
+            $lte_u "Not greater or unordered." |left, right| !(left > right);
+        }
+        /// `first * second + third`.
+        #[inline(always)]
+        #[must_use]
+        pub fn $fma(first: $float, second: $float, third: $float) -> $float {
+            #[cfg(all(feature = "std", any(target_feature = "fma", target_arch = "aarch64")))]
+            return first.mul_add(second, third);
+            #[cfg(not(all(feature = "std", any(target_feature = "fma", target_arch = "aarch64"))))]
+            return first * second + third;
+        }
+        /// The first value where the condition is not zero, else the second.
+        #[inline(always)]
+        #[must_use]
+        pub const fn $select(condition: i32, true_value: $float, false_value: $float) -> $float {
+            if condition != 0 { true_value } else { false_value }
+        }
+        /// Not a number.
+        #[inline(always)]
+        #[must_use]
+        pub const fn $nan(operand: $float) -> i32 {
+            operand.is_nan() as i32
+        }
+    };
+    (@binary $float:ident $($name:ident $doc:literal $function:expr;)*) => {
+        $(#[doc = $doc]
+        #[inline(always)]
+        #[must_use]
+        pub fn $name(left: $float, right: $float) -> $float {
+            let function: fn($float, $float) -> $float = $function;
+            function(left, right)
+        })*
+    };
+    (@unary $float:ident $($name:ident $doc:literal $function:expr;)*) => {
+        $(#[doc = $doc]
+        #[inline(always)]
+        #[must_use]
+        pub fn $name(operand: $float) -> $float {
+            let function: fn($float) -> $float = $function;
+            function(operand)
+        })*
+    };
+    (@compare $float:ident $($name:ident $doc:literal $function:expr;)*) => {
+        $(#[doc = $doc]
+        #[inline(always)]
+        #[must_use]
+        #[allow(clippy::neg_cmp_op_on_partial_ord, reason = "unordered operands compare true")]
+        pub fn $name(left: $float, right: $float) -> i32 {
+            let function: fn($float, $float) -> bool = $function;
+            i32::from(function(left, right))
+        })*
+    };
+}
+
+floats! {
+    f32 [add_f32 sub_f32 mul_f32 div_f32 rem_f32 fma_f32 abs_f32 neg_f32 ceil_f32 floor_f32 round_f32 round_f32_even
+        min_f32 max_f32 select_f32 atan_f32 atan2_f32 cos_f32 sin_f32 exp_f32 exp2_f32 expm1_f32 log_f32 log10_f32
+        log1p_f32 log2_f32 pow_f32 rsqrt_f32 sqrt_f32 tanh_f32 erf_f32 cmp_eq_f32_o cmp_eq_f32_u cmp_ne_f32_o
+        cmp_ne_f32_u cmp_lt_f32_o cmp_lt_f32_u cmp_lte_f32_o cmp_lte_f32_u cmp_nan_f32];
+    f64 [add_f64 sub_f64 mul_f64 div_f64 rem_f64 fma_f64 abs_f64 neg_f64 ceil_f64 floor_f64 round_f64 round_f64_even
+        min_f64 max_f64 select_f64 atan_f64 atan2_f64 cos_f64 sin_f64 exp_f64 exp2_f64 expm1_f64 log_f64 log10_f64
+        log1p_f64 log2_f64 pow_f64 rsqrt_f64 sqrt_f64 tanh_f64 erf_f64 cmp_eq_f64_o cmp_eq_f64_u cmp_ne_f64_o
+        cmp_ne_f64_u cmp_lt_f64_o cmp_lt_f64_u cmp_lte_f64_o cmp_lte_f64_u cmp_nan_f64];
+}
+
+macro_rules! conversions {
+    ($($name:ident: $from:ident => $to:ident, |$operand:ident| $convert:expr;)*) => {
+        $(/// The conversion that the name says.
+        #[inline(always)]
+        #[must_use]
+        pub fn $name($operand: $from) -> $to {
+            $convert
+        })*
+    };
+}
+conversions! {
+    cast_si32_f32: i32 => f32, |v| v as f32;
+    cast_ui32_f32: i32 => f32, |v| v as u32 as f32;
+    cast_si64_f32: i64 => f32, |v| v as f32;
+    cast_ui64_f32: i64 => f32, |v| v as u64 as f32;
+    cast_f32_si32: f32 => i32, |v| round_f32(v) as i32;
+    cast_f32_ui32: f32 => i32, |v| round_f32(v) as i64 as u32 as i32;
+    cast_f32_si64: f32 => i64, |v| round_f32(v) as i64;
+    cast_f32_ui64: f32 => i64, |v| round_f32(v) as u64 as i64;
+    bitcast_i32_f32: i32 => f32, |v| f32::from_bits(v as u32);
+    bitcast_f32_i32: f32 => i32, |v| v.to_bits() as i32;
+    trunc_f64_f32: f64 => f32, |v| v as f32;
+    ext_f32_f64: f32 => f64, |v| f64::from(v);
+    cast_si32_f64: i32 => f64, |v| f64::from(v);
+    cast_ui32_f64: i32 => f64, |v| f64::from(v as u32);
+    cast_f64_si32: f64 => i32, |v| round_f64(v) as i32;
+    cast_f64_ui32: f64 => i32, |v| round_f64(v) as i64 as u32 as i32;
+    cast_si64_f64: i64 => f64, |v| v as f64;
+    cast_ui64_f64: i64 => f64, |v| v as u64 as f64;
+    cast_f64_si64: f64 => i64, |v| round_f64(v) as i64;
+    cast_f64_ui64: f64 => i64, |v| round_f64(v) as u64 as i64;
+    bitcast_i64_f64: i64 => f64, |v| f64::from_bits(v as u64);
+    bitcast_f64_i64: f64 => i64, |v| v.to_bits() as i64;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversions_round_half_away_and_saturate() {
+        assert_eq!(cast_f32_si32(2.5), 3);
+        assert_eq!(cast_f32_si32(-2.5), -3);
+        assert_eq!(cast_f32_si32(f32::NAN), 0);
+        assert_eq!(cast_f32_si32(1e20), i32::MAX);
+        assert_eq!(cast_f32_ui32(4e9) as u32, 4_000_000_000);
+        assert_eq!(cast_f64_si32(16_777_217.0), 16_777_217);
+    }
+
+    #[test]
+    fn rounding_and_remainder_follow_ieee() {
+        assert_eq!(round_f32_even(2.5), 2.0);
+        assert_eq!(round_f32(2.5), 3.0);
+        assert_eq!(rem_f32(7.0, 4.0), -1.0);
+        assert_eq!(min_f64(f64::NAN, 1.0).to_bits(), f64::NAN.to_bits());
+    }
+
+    #[test]
+    fn unordered_comparisons_hold_for_nan() {
+        assert_eq!((cmp_lt_f32_o(f32::NAN, 1.0), cmp_lt_f32_u(f32::NAN, 1.0)), (0, 1));
+        assert_eq!((cmp_eq_f64_o(1.0, f64::NAN), cmp_eq_f64_u(1.0, f64::NAN)), (0, 1));
+        assert_eq!((cmp_lte_f32_o(1.0, 1.0), cmp_lte_f32_u(2.0, 1.0)), (1, 0));
+        assert_eq!(cmp_nan_f64(f64::NAN), 1);
+    }
+}

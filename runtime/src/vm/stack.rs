@@ -1,0 +1,165 @@
+//! The storage that an invocation works in: registers, suspended calls, limits.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::any::Any;
+use core::fmt;
+use core::task::Waker;
+use core::time::Duration;
+
+use super::budget::MemoryBudget;
+use super::call::CallBuffer;
+use super::interpreter::FrameStore;
+use crate::{Error, Result};
+
+/// What a program may use up. The defaults trust the program with the machine; see [`Limits::portable`].
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Calls that may be open at once.
+    pub call_depth: usize,
+    /// Bytes of registers that all open calls together may have.
+    pub stack_bytes: usize,
+    /// Bytes that guest buffers and lists may hold, in all calls of a context.
+    pub memory: MemoryBudget,
+    /// Taken branches and calls that one invocation may make; none is unlimited.
+    pub fuel: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { call_depth: 1 << 14, stack_bytes: 16 << 20, memory: MemoryBudget::new(u64::MAX / 2), fuel: None }
+    }
+}
+
+impl Limits {
+    /// Limits for a module of unknown origin: 1 GiB of memory, 2^30 branches and calls.
+    #[must_use]
+    pub fn portable() -> Limits {
+        Limits { memory: MemoryBudget::new(1 << 30), fuel: Some(1 << 30), ..Limits::default() }
+    }
+}
+
+/// What a suspended invocation waits for.
+pub trait WaitSource: Send + Sync + fmt::Debug {
+    /// True where the wait is over; else wakes the waker when it is.
+    fn poll_ready(&self, waker: &Waker) -> bool;
+
+    /// Blocks until the wait is over, or the time has passed.
+    fn block(&self, timeout: Option<Duration>);
+}
+
+/// The storage of one invocation at a time; reused, so that a warm call allocates nothing.
+#[derive(Debug)]
+pub struct Stack {
+    pub(super) frames: FrameStore,
+    /// What suspended calls need to go on: innermost first, so that the outermost takes its part first.
+    suspended: Vec<Box<dyn Any + Send>>,
+    wait: Option<Arc<dyn WaitSource>>,
+    buffers: Vec<CallBuffer>,
+    /// Module calls that are nested on the host's own stack.
+    nesting: usize,
+    pub(super) fuel: u64,
+    limits: Limits,
+}
+
+/// Module calls that may nest on the host's stack; calls within one module do not nest there.
+const MAX_NESTING: usize = 128;
+
+impl Stack {
+    /// An empty stack.
+    #[must_use]
+    pub fn new(limits: Limits) -> Stack {
+        Stack {
+            frames: FrameStore::new(limits.call_depth, limits.stack_bytes),
+            suspended: Vec::new(),
+            wait: None,
+            buffers: Vec::new(),
+            nesting: 0,
+            fuel: limits.fuel.unwrap_or(u64::MAX),
+            limits,
+        }
+    }
+
+    /// The limits.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Leaves what a call needs to go on after it yields; its resumption takes it with [`Stack::take_suspended`].
+    pub fn suspend(&mut self, state: Box<dyn Any + Send>) {
+        self.suspended.push(state);
+    }
+
+    /// Takes what the call that is resumed had left.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION where it left nothing of the type.
+    pub fn take_suspended<T: Any>(&mut self) -> Result<Box<T>> {
+        self.suspended
+            .pop()
+            .and_then(|state| state.downcast().ok())
+            .ok_or_else(|| Error::failed_precondition("the call that is resumed was not suspended"))
+    }
+
+    /// True where a call is suspended on this stack.
+    #[must_use]
+    pub fn is_suspended(&self) -> bool {
+        !self.suspended.is_empty()
+    }
+
+    /// Says what a call that yields waits for; without it, it can be resumed at once.
+    pub fn wait_for(&mut self, source: Arc<dyn WaitSource>) {
+        self.wait = Some(source);
+    }
+
+    /// Takes what the suspended call waits for.
+    pub fn take_wait(&mut self) -> Option<Arc<dyn WaitSource>> {
+        self.wait.take()
+    }
+
+    /// Fills the fuel up, for the next call.
+    #[inline]
+    pub(super) fn refuel(&mut self) {
+        self.fuel = self.limits.fuel.unwrap_or(u64::MAX);
+    }
+
+    /// Forgets suspended calls and open frames, and fills the fuel up.
+    pub(super) fn reset(&mut self) {
+        self.suspended.clear();
+        self.wait = None;
+        self.frames.reset();
+        self.nesting = 0;
+        self.refuel();
+    }
+
+    /// Enters a call that nests on the host's stack.
+    #[inline]
+    pub(super) fn enter(&mut self) -> Result<()> {
+        if self.nesting >= MAX_NESTING {
+            return Err(Error::resource_exhausted(alloc::format!("more than {MAX_NESTING} nested module calls")));
+        }
+        self.nesting += 1;
+        Ok(())
+    }
+
+    /// Leaves a call that nests on the host's stack.
+    #[inline]
+    pub(super) fn leave(&mut self) {
+        self.nesting = self.nesting.saturating_sub(1);
+    }
+
+    /// An empty call buffer, reused where one was given back.
+    #[inline]
+    pub fn take_buffer(&mut self) -> CallBuffer {
+        self.buffers.pop().unwrap_or_default()
+    }
+
+    /// Gives a call buffer back for reuse.
+    #[inline]
+    pub fn give_buffer(&mut self, mut buffer: CallBuffer) {
+        buffer.clear();
+        self.buffers.push(buffer);
+    }
+}

@@ -1,0 +1,60 @@
+//! The lock of this crate: the standard one, or a spinning one without `std`. Poisoning is ignored, as nothing behind
+//! these locks is left half-changed by a panic.
+
+use crate::Result;
+
+#[cfg(not(feature = "std"))]
+use spin::{Mutex as Inner, MutexGuard as InnerGuard};
+#[cfg(feature = "std")]
+use std::sync::{Mutex as Inner, MutexGuard as InnerGuard};
+
+/// Mutual exclusion around a value.
+#[derive(Debug, Default)]
+pub(crate) struct Lock<T>(Inner<T>);
+
+impl<T> Lock<T> {
+    pub(crate) const fn new(value: T) -> Lock<T> {
+        Lock(Inner::new(value))
+    }
+
+    #[inline]
+    pub(crate) fn lock(&self) -> InnerGuard<'_, T> {
+        #[cfg(feature = "std")]
+        return self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        #[cfg(not(feature = "std"))]
+        return self.0.lock();
+    }
+}
+
+/// A value that is made once, when it is first needed.
+#[derive(Debug)]
+pub(crate) struct Once<T>(OnceInner<T>);
+
+#[cfg(not(feature = "std"))]
+use spin::Once as OnceInner;
+#[cfg(feature = "std")]
+use std::sync::OnceLock as OnceInner;
+
+impl<T> Default for Once<T> {
+    fn default() -> Once<T> {
+        Once(OnceInner::new())
+    }
+}
+
+impl<T> Once<T> {
+    /// The value, if it was made.
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.0.get()
+    }
+
+    /// The value; made by the closure where it is not there. Of threads that race, one's value stays.
+    #[cold]
+    pub(crate) fn get_or_try_init(&self, make: impl FnOnce() -> Result<T>) -> Result<&T> {
+        let value = make()?;
+        #[cfg(feature = "std")]
+        return Ok(self.0.get_or_init(|| value));
+        #[cfg(not(feature = "std"))]
+        return Ok(self.0.call_once(|| value));
+    }
+}

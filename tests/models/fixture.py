@@ -1,0 +1,119 @@
+"""What the reference.py files of the model folders share: test cases, and how they are written down."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+
+
+@dataclasses.dataclass
+class Variant:
+    """One way to compile a model: `name` is the stem of the .vmfb, `flags` go to iree-compile."""
+
+    name: str
+    flags: list[str]
+
+
+# Machine code for any x86-64, small enough to commit.
+LLVM_CPU = Variant(
+    "llvm-cpu",
+    [
+        "--iree-hal-target-device=local",
+        "--iree-hal-local-target-device-backends=llvm-cpu",
+        "--iree-llvmcpu-target-cpu=generic",
+        "--iree-llvmcpu-debug-symbols=false",
+        "--iree-vm-bytecode-module-strip-source-map=true",
+        "--iree-input-demote-f64-to-f32=false",
+    ],
+)
+# Exports take a wait fence and a signal fence.
+ASYNC_EXTERNAL = Variant("async-external", [*LLVM_CPU.flags, "--iree-execution-model=async-external"])
+# Keeps source locations, and is a bare FlatBuffer instead of a ZIP archive.
+FLATBUFFER = Variant(
+    "flatbuffer",
+    [
+        *(f for f in LLVM_CPU.flags if "strip-source-map" not in f),
+        "--iree-vm-emit-polyglot-zip=false",
+    ],
+)
+# No device and no HAL: a module of the virtual machine alone.
+VM = Variant("vm", ["--compile-mode=vm"])
+
+
+@dataclasses.dataclass
+class Call:
+    """One call: arguments and results are arrays (stored as .npy) or text in the form --input takes."""
+
+    function: str
+    inputs: list
+    expected: list
+    tolerances: dict[str, float] = dataclasses.field(default_factory=dict)
+    status: str | None = None
+
+    def flags(self) -> list[str]:
+        return [
+            f"--expected_{key}={value:g}" if key == "rtol" else f"--expected_{key}_threshold={value:g}"
+            for key, value in self.tolerances.items()
+        ]
+
+
+class Case:
+    """Calls that are made one after the other on one instance of the model.
+
+    `modules` are loaded before the model, for it to import from. `peer_differs` says why the peer gets it wrong.
+    """
+
+    def __init__(self, name: str, modules: tuple[str, ...] = (), peer_differs: str = ""):
+        self.name = name
+        self.modules = modules
+        self.peer_differs = peer_differs
+        self.calls: list[Call] = []
+
+    def call(self, function: str, inputs: list, expected: list, **tolerance: float) -> Case:
+        """Adds a call that succeeds; `tolerance` is f16, bf16, f32, f64 (absolute) or rtol (relative)."""
+        self.calls.append(Call(function, inputs, expected, tolerance))
+        return self
+
+    def fails(self, function: str, inputs: list, status: str) -> Case:
+        """Adds a call that must end with the status code `status`."""
+        self.calls.append(Call(function, inputs, [], status=status))
+        return self
+
+
+def _argument(folder: Path, stem: str, value) -> str:
+    if isinstance(value, str):
+        return value
+    name = f"{stem}.npy"
+    # ascontiguousarray turns rank 0 into rank 1; asarray keeps it.
+    np.save(folder / name, np.asarray(value, order="C"))
+    return f"@{name}"
+
+
+def write_cases(folder: Path, cases: list[Case]) -> None:
+    """Writes cases.txt and the .npy files that it names into `folder`."""
+    lines = ["# Written by ../build from reference.py; the form is described in ../README.md."]
+    for case in cases:
+        lines += ["", f"[{case.name}]"]
+        lines += [f"--module={module}" for module in case.modules]
+        for number, call in enumerate(case.calls):
+            stem = case.name if len(case.calls) == 1 else f"{case.name}.{number}"
+            lines.append(f"--function={call.function}")
+            for i, value in enumerate(call.inputs):
+                lines.append(f"--input={_argument(folder, f'{stem}.in{i}', value)}")
+            for i, value in enumerate(call.expected):
+                lines.append(f"--expected_output={_argument(folder, f'{stem}.out{i}', value)}")
+            lines += call.flags()
+            if call.status:
+                lines.append(f"fails {call.status}")
+    (folder / "cases.txt").write_text("\n".join(lines) + "\n")
+
+
+def export(function, *arguments) -> str:
+    """StableHLO text of a JAX function; `arguments` give shapes and types, the function's closure the constants."""
+    import jax
+
+    jax.config.update("jax_enable_x64", True)
+    lowered = jax.jit(function, keep_unused=True).lower(*arguments)
+    return str(lowered.compiler_ir("stablehlo").operation.get_asm(large_elements_limit=None))

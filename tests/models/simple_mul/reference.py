@@ -1,0 +1,20 @@
+"""Elementwise product, and what a call with arguments of the wrong shape or type must end with."""
+
+import numpy as np
+
+import fixture
+
+VARIANTS = [fixture.LLVM_CPU, fixture.ASYNC_EXTERNAL, fixture.FLATBUFFER]
+
+
+def cases():
+    lhs = np.array([1, -2, 3.5, 1e30], np.float32)
+    rhs = np.array([2, 4, -0.5, 1e30], np.float32)
+    with np.errstate(over="ignore"):
+        product = lhs * rhs
+    return [
+        fixture.Case("arrays").call("simple_mul", [lhs, rhs], [product]),
+        fixture.Case("text").call("simple_mul", ["4xf32=1,2,3,4", "4xf32=2"], ["4xf32=2,4,6,8"]),
+        fixture.Case("wrong_shape").fails("simple_mul", ["3xf32=1,2,3", "4xf32=2"], "INVALID_ARGUMENT"),
+        fixture.Case("wrong_type").fails("simple_mul", ["4xi32=1,2,3,4", "4xf32=2"], "INVALID_ARGUMENT"),
+    ]
