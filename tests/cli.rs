@@ -1,4 +1,5 @@
 //! The command line: what it prints, what it writes, how it exits.
+#![allow(clippy::expect_used, reason = "tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
 //! Every case of tests/models that is one call, through the command line.
+#![allow(clippy::expect_used, reason = "tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

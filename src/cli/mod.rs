@@ -5,7 +5,6 @@ mod bench;
 mod check;
 mod console;
 mod dump;
-mod loading;
 mod program;
 mod run;
 mod yieldable_test;

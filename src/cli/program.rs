@@ -1,36 +1,32 @@
 //! Programs: modules loaded and linked, functions found, values carried between the host and the device.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use incarnate_runtime::hal::format::TensorType;
+use incarnate_runtime::hal::format::{TensorType, format_tensor};
 use incarnate_runtime::hal::{
-    Allocator, Buffer, BufferParameters, BufferView, Deadline, ElementType, EncodingType, Fence, Semaphore,
+    Buffer, BufferParameters, BufferView, Deadline, DeviceOptions, DriverRegistry, ElementType, EncodingType, Fence,
+    Semaphore,
 };
-use incarnate_runtime::vm::{self, CallBuffer, Context, Invocation, Linkage, Ref, TypedRefObject, Value};
-use incarnate_runtime::{Error, Result, ResultExt};
+use incarnate_runtime::modules::hal::TraceSink;
+use incarnate_runtime::session::{self, Session, SessionBuilder};
+use incarnate_runtime::vm::{self, CallBuffer, Invocation, Limits, Ref, TypedRefObject, Value};
+use incarnate_runtime::{Error, Result, ResultExt, StatusCode};
 
 use super::arguments::ProgramArguments;
-use super::loading::{self, Loaded};
-use crate::tooling::spec::ValueKind;
-use crate::tooling::{HostTensor, HostValue, Primitive};
+use crate::tooling::spec::Slot;
+use crate::tooling::{HostTensor, HostValue, Primitive, declaration};
 
-/// Attribute of a function: the types of its arguments and results as the model has them.
-const DECLARATION: &str = "iree.abi.declaration";
-/// Attribute of a function: how it synchronises with its caller.
-const MODEL: &str = "iree.abi.model";
-/// Value of [`MODEL`]: the last two arguments are a fence to wait for and one to signal.
-const COARSE_FENCES: &str = "coarse-fences";
-/// Number of arguments that [`COARSE_FENCES`] adds.
-const FENCE_ARGUMENTS: usize = 2;
+/// Format of executables that are bytecode, which is verified before it runs.
+const PORTABLE_FORMAT: &str = "vmvx-bytecode-fb";
+/// Bytes of device memory for modules that anyone may have made.
+const UNTRUSTED_DEVICE_MEMORY: u64 = 1 << 30;
 
 /// Modules, linked and with state, and the device that they run on.
 #[derive(Debug)]
 pub(super) struct Program {
-    context: Arc<Context>,
-    allocator: Arc<Allocator>,
-    /// Index of the module whose functions are called: the last one.
-    main: usize,
+    session: Session,
 }
 
 /// An exported function, and what its caller has to know.
@@ -39,9 +35,9 @@ pub(super) struct Function {
     /// Name, without the module's.
     pub(super) name: String,
     /// What the caller passes; fences that the command line adds do not count.
-    pub(super) arguments: Vec<ValueKind>,
+    pub(super) arguments: Vec<Slot>,
     /// What it returns.
-    pub(super) results: Vec<ValueKind>,
+    pub(super) results: Vec<Slot>,
     declaration: Option<String>,
     /// The value of `iree.benchmark`, by which compiled benchmarks say how they are to be run.
     pub(super) benchmark: Option<String>,
@@ -50,6 +46,22 @@ pub(super) struct Function {
 }
 
 impl Function {
+    fn new(session_function: session::Function) -> Result<Function> {
+        let function = session_function.vm_function().clone();
+        let (declared_arguments, declared_results) =
+            session_function.declaration().map(declaration::parse).unwrap_or_default();
+        let arguments = Slot::all(session_function.arguments(), declared_arguments)?;
+        Ok(Function {
+            name: function.name().to_owned(),
+            fences: arguments.len() < function.arguments().len(),
+            arguments,
+            results: Slot::all(session_function.results(), declared_results)?,
+            declaration: session_function.declaration().map(str::to_owned),
+            benchmark: function.attribute("iree.benchmark").map(str::to_owned),
+            function,
+        })
+    }
+
     /// Adds what the function takes and returns to an error of a call.
     pub(super) fn explain(&self, error: Error) -> Error {
         match &self.declaration {
@@ -65,7 +77,7 @@ impl Program {
     /// # Errors
     /// What is wrong with a file, a module that is missing, and what an initialiser fails with.
     pub(super) fn load(files: &[PathBuf], arguments: &ProgramArguments) -> Result<Program> {
-        Ok(Program::new(loading::load(files, arguments, &[])?))
+        Program::build(builder(files, arguments)?)
     }
 
     /// Loads modules of which the last has tests, with the native modules that only tests import.
@@ -73,51 +85,19 @@ impl Program {
     /// # Errors
     /// As [`Program::load`].
     pub(super) fn load_tests(files: &[PathBuf], arguments: &ProgramArguments) -> Result<Program> {
-        let tests: Arc<dyn vm::Module> = Arc::new(super::yieldable_test::module());
-        Ok(Program::new(loading::load(files, arguments, &[tests])?))
+        Program::build(builder(files, arguments)?.offer(Arc::new(super::yieldable_test::module())))
     }
 
-    fn new(loaded: Loaded) -> Program {
-        let main = loaded.context.program().modules().len().saturating_sub(1);
-        let allocator = loaded.device.map_or_else(|| Arc::new(Allocator::new()), |device| device.allocator().clone());
-        Program { context: loaded.context, allocator, main }
+    fn build(builder: SessionBuilder) -> Result<Program> {
+        Ok(Program { session: builder.build()? })
     }
 
-    /// The functions that the main module exports for callers. Those whose names begin with `__` or contain `$` serve the
-    /// runtime.
+    /// The functions that the main module exports for callers.
     ///
     /// # Errors
     /// INVALID_ARGUMENT for a malformed calling convention.
     pub(super) fn functions(&self) -> Result<Vec<Function>> {
-        let Some(module) = self.context.program().modules().get(self.main) else { return Ok(Vec::new()) };
-        let exports = 0..u32::try_from(module.signature().export_count).unwrap_or(u32::MAX);
-        let named = exports.filter_map(|export| Some((export, module.function(Linkage::Export, export)?.name)));
-        let public = named.filter(|(_, name)| !name.starts_with("__") && !name.contains('$'));
-        public.map(|(export, _)| self.function(export)).collect()
-    }
-
-    fn function(&self, export: u32) -> Result<Function> {
-        let function = self.context.export(self.main, export)?;
-        let module = function.module();
-        let convention = module.function(Linkage::Export, export).map(|info| info.convention()).transpose()?;
-        let convention = convention.unwrap_or_default();
-        let mut arguments = ValueKind::parse_all(convention.argument_letters())?;
-        let fences = function.attribute(MODEL) == Some(COARSE_FENCES);
-        if fences {
-            let own = arguments.len().checked_sub(FENCE_ARGUMENTS).ok_or_else(|| {
-                Error::invalid_argument(format!("@{} is of model {COARSE_FENCES} but takes no fences", function.name()))
-            })?;
-            arguments.truncate(own);
-        }
-        Ok(Function {
-            name: function.name().to_owned(),
-            arguments,
-            results: ValueKind::parse_all(convention.result_letters())?,
-            declaration: function.attribute(DECLARATION).map(str::to_owned),
-            benchmark: function.attribute("iree.benchmark").map(str::to_owned),
-            fences,
-            function,
-        })
+        self.session.functions()?.into_iter().map(Function::new).collect()
     }
 
     /// The function of a name, or the only one.
@@ -138,16 +118,15 @@ impl Program {
             }
             return functions.pop().ok_or_else(|| Error::internal("the only function is gone"));
         };
-        let module = self.context.program().modules().get(self.main);
-        // Functions of the runtime can be called, too, by whoever names them.
-        let export = module.and_then(|module| {
-            let local = name.strip_prefix(module.name()).and_then(|rest| rest.strip_prefix('.'));
-            module.lookup(Linkage::Export, local.unwrap_or(name))
-        });
-        match export {
-            Some(export) => self.function(export),
-            None => Err(Error::not_found(format!("no function '{name}': the module exports {}", names()))),
+        if let Some(index) = functions.iter().position(|function| function.name == name) {
+            return Ok(functions.swap_remove(index));
         }
+        // Functions of the runtime, and of other modules, can be called by whoever names them.
+        let function = self.session.function(name).map_err(|error| match error.code() {
+            StatusCode::NotFound => Error::not_found(format!("no function '{name}': the module exports {}", names())),
+            _ => error,
+        })?;
+        Function::new(function)
     }
 
     /// Carries arguments to the device, so that the call can be made.
@@ -160,7 +139,7 @@ impl Program {
         Ok(Call {
             arguments: arguments.collect::<Result<_>>()?,
             fences: function.fences,
-            invocation: self.context.take_invocation(),
+            invocation: self.session.context().take_invocation(),
             buffer: CallBuffer::new(),
             function: function.function.clone(),
         })
@@ -187,10 +166,41 @@ impl Program {
     }
 
     fn upload_bytes(&self, bytes: &[u8]) -> Result<Arc<Buffer>> {
-        let buffer = self.allocator.allocate(BufferParameters::DEVICE, bytes.len() as u64)?;
+        let buffer = self.session.allocator().allocate(BufferParameters::DEVICE, bytes.len() as u64)?;
         buffer.write(0, bytes)?;
         Ok(buffer)
     }
+}
+
+/// What a session is made of, as the flags say.
+fn builder(files: &[PathBuf], arguments: &ProgramArguments) -> Result<SessionBuilder> {
+    let mut builder = Session::builder().trace_sink(TraceSink::new(print_trace));
+    if arguments.untrusted {
+        let mut options = DeviceOptions { memory_limit: UNTRUSTED_DEVICE_MEMORY, ..DeviceOptions::default() };
+        options.loaders.retain(|loader| loader.supports(PORTABLE_FORMAT));
+        let registry = DriverRegistry::default();
+        let default = [String::new()];
+        let uris = if arguments.device.is_empty() { &default[..] } else { &arguments.device };
+        for uri in uris {
+            builder = builder.shared_device(registry.create_device(uri, options.clone())?);
+        }
+        builder = builder.limits(Limits::portable());
+    } else {
+        builder = arguments.device.iter().fold(builder, SessionBuilder::device);
+    }
+    Ok(files.iter().fold(builder, SessionBuilder::module_file))
+}
+
+/// Prints buffer views that a program traces, as the peer does.
+fn print_trace(key: &str, views: &[Arc<BufferView>]) -> Result<()> {
+    let mut text = format!("=== {key} ===\n");
+    for view in views {
+        let bytes = read(view.buffer(), view.byte_length())?;
+        format_tensor(&mut text, view.shape(), view.element_type(), &bytes, usize::MAX)?;
+        text.push('\n');
+    }
+    text.push('\n');
+    std::io::stderr().write_all(text.as_bytes()).context(|| "tracing")
 }
 
 /// A call of a function with arguments on the device; it can be made again and again.

@@ -52,6 +52,7 @@ impl YieldableTest {
         Ok(Suspended { sum, yields_left: count }.step())
     }
 
+    #[allow(clippy::boxed_local, reason = "what is suspended is handed over in a box")]
     fn resume(&self, _: &mut Caller<'_>, suspended: Box<Suspended>) -> Result<Outcome<i32>> {
         Ok(suspended.step())
     }

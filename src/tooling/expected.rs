@@ -155,11 +155,14 @@ pub(crate) fn report(out: &mut dyn Write, differences: &[Difference]) -> Result<
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use super::super::spec::{ValueKind, parse_specs};
+    use super::super::spec::{Slot, parse_specs};
     use super::*;
+    use incarnate_runtime::bytecode::ConventionItem;
 
     fn compare(kind: &str, expected: &str, actual: &str) -> String {
-        let parse = |text: &str| parse_specs(&ValueKind::parse_all(kind).unwrap(), &[text.to_owned()]).unwrap();
+        let items: Vec<ConventionItem> = kind.bytes().filter_map(ConventionItem::from_letter).collect();
+        let slots = Slot::all(&items, Vec::new()).unwrap();
+        let parse = |text: &str| parse_specs(&slots, &[text.to_owned()]).unwrap();
         let SpecValue::Value(actual) = parse(actual).remove(0) else { unreachable!("a value") };
         let differences = compare_results(Equality::default(), &parse(expected), &[actual]).unwrap();
         let mut out = Vec::new();

@@ -1,6 +1,7 @@
 //! What the command line and the programs that it builds share: values as text and in files, expected results.
 
 pub(crate) mod atomic_file;
+pub(crate) mod declaration;
 pub(crate) mod expected;
 pub(crate) mod npy;
 pub(crate) mod output;

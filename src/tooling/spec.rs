@@ -6,49 +6,45 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 
+use incarnate_runtime::bytecode::ConventionItem;
 use incarnate_runtime::hal::ElementType;
 use incarnate_runtime::hal::format::{TensorType, parse_elements, parse_float, parse_integer, parse_single};
 use incarnate_runtime::{Error, Result, ResultExt};
 
+use super::declaration::DeclaredTensor;
 use super::{HostTensor, HostValue, Primitive, npy};
 
-/// What a function takes or gives at one place, by its letter in a calling convention.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ValueKind {
-    I32,
-    I64,
-    F32,
-    F64,
-    Ref,
+/// A place for a value: an argument or a result of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    /// What the function takes or gives there.
+    pub(crate) kind: ConventionItem,
+    /// The type of the tensor there, if the model declares one.
+    pub(crate) declared: Option<DeclaredTensor>,
 }
 
-impl ValueKind {
-    /// Each kind with its letter, and with the element type of a tensor of one that can stand for it.
-    const TABLE: [(ValueKind, char, Option<ElementType>); 5] = [
-        (ValueKind::I32, 'i', Some(ElementType::INT_32)),
-        (ValueKind::I64, 'I', Some(ElementType::INT_64)),
-        (ValueKind::F32, 'f', Some(ElementType::FLOAT_32)),
-        (ValueKind::F64, 'F', Some(ElementType::FLOAT_64)),
-        (ValueKind::Ref, 'r', None),
-    ];
-
-    /// The kinds of one side of a calling convention, such as `rIi`; `v` stands for nothing.
+impl Slot {
+    /// The slots of one side of a calling convention, with the tensors that a declaration has for them.
     ///
     /// # Errors
-    /// UNIMPLEMENTED for spans: functions that programs export have none.
-    pub(crate) fn parse_all(fragment: &str) -> Result<Vec<ValueKind>> {
-        let letters = fragment.chars().filter(|letter| *letter != 'v');
-        letters
-            .map(|letter| {
-                Self::TABLE.iter().find(|row| row.1 == letter).map(|row| row.0).ok_or_else(|| {
-                    Error::unimplemented(format!("'{letter}' of the calling convention '{fragment}' has no text"))
-                })
-            })
-            .collect()
+    /// UNIMPLEMENTED for spans, which functions that programs export do not have.
+    pub(crate) fn all(kinds: &[ConventionItem], declared: Vec<Option<DeclaredTensor>>) -> Result<Vec<Slot>> {
+        if kinds.iter().any(|kind| matches!(kind, ConventionItem::SpanStart | ConventionItem::SpanEnd)) {
+            return Err(Error::unimplemented("variadic functions cannot be called by text"));
+        }
+        let declared = declared.into_iter().chain(std::iter::repeat(None));
+        Ok(kinds.iter().zip(declared).map(|(kind, declared)| Slot { kind: *kind, declared }).collect())
     }
 
-    fn element(self) -> Option<ElementType> {
-        Self::TABLE.iter().find(|row| row.0 == self).and_then(|row| row.2)
+    /// The element type of a tensor of one element that can stand for the number here; None where it is a reference.
+    fn element(&self) -> Option<ElementType> {
+        match self.kind {
+            ConventionItem::I32 => Some(ElementType::INT_32),
+            ConventionItem::I64 => Some(ElementType::INT_64),
+            ConventionItem::F32 => Some(ElementType::FLOAT_32),
+            ConventionItem::F64 => Some(ElementType::FLOAT_64),
+            ConventionItem::Ref | ConventionItem::SpanStart | ConventionItem::SpanEnd => None,
+        }
     }
 }
 
@@ -88,18 +84,18 @@ impl Files {
     }
 }
 
-/// Reads the values of `specs` for places of the given kinds. A spec of a file with several arrays (`*file.npy`) fills
+/// Reads the values of `specs` for the given places. A spec of a file with several arrays (`*file.npy`) fills
 /// several places. There may be fewer or more values than places, which only the caller can judge.
 ///
 /// # Errors
 /// What is wrong with a spec, with its text in the message.
-pub(crate) fn parse_specs(kinds: &[ValueKind], specs: &[String]) -> Result<Vec<SpecValue>> {
+pub(crate) fn parse_specs(slots: &[Slot], specs: &[String]) -> Result<Vec<SpecValue>> {
     let mut files = Files::default();
     let mut values = Vec::with_capacity(specs.len());
     for spec in specs {
         let text = spec.trim();
         let text = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text);
-        parse_spec(kinds, text, &mut files, &mut values).context(|| format!("in '{}'", abbreviated(spec)))?;
+        parse_spec(slots, text, &mut files, &mut values).context(|| format!("in '{}'", abbreviated(spec)))?;
     }
     Ok(values)
 }
@@ -113,12 +109,11 @@ fn abbreviated(spec: &str) -> String {
     }
 }
 
-fn parse_spec(kinds: &[ValueKind], text: &str, files: &mut Files, values: &mut Vec<SpecValue>) -> Result<()> {
+fn parse_spec(slots: &[Slot], text: &str, files: &mut Files, values: &mut Vec<SpecValue>) -> Result<()> {
     let next = |values: &Vec<SpecValue>| {
-        kinds
+        slots
             .get(values.len())
-            .copied()
-            .ok_or_else(|| Error::invalid_argument(format!("the function has only {} of these values", kinds.len())))
+            .ok_or_else(|| Error::invalid_argument(format!("the function has only {} of these values", slots.len())))
     };
     if text.is_empty() {
         return Err(Error::invalid_argument("the value is empty"));
@@ -127,17 +122,17 @@ fn parse_spec(kinds: &[ValueKind], text: &str, files: &mut Files, values: &mut V
         require_npy(path)?;
         let reader = files.get(path, true)?;
         while !reader.fill_buf().context(|| format!("reading '{path}'"))?.is_empty() {
-            let kind = next(values)?;
+            let slot = next(values)?;
             let array = npy::read_array(reader)?;
-            values.push(SpecValue::Value(fit(kind, array)?));
+            values.push(SpecValue::Value(fit(slot, array)?));
         }
         return Ok(());
     }
-    let kind = next(values)?;
+    let slot = next(values)?;
     let value = match text {
         "(ignored)" => SpecValue::Ignored,
-        "(null)" => SpecValue::Value(null(kind)),
-        _ => SpecValue::Value(parse_value(kind, text, files)?),
+        "(null)" => SpecValue::Value(null(slot.kind)),
+        _ => SpecValue::Value(parse_value(slot, text, files)?),
     };
     values.push(value);
     Ok(())
@@ -153,60 +148,73 @@ fn require_npy(path: &str) -> Result<()> {
 }
 
 /// The value of nothing: zero, or no object.
-fn null(kind: ValueKind) -> HostValue {
+fn null(kind: ConventionItem) -> HostValue {
     match kind {
-        ValueKind::I32 => HostValue::Primitive(Primitive::I32(0)),
-        ValueKind::I64 => HostValue::Primitive(Primitive::I64(0)),
-        ValueKind::F32 => HostValue::Primitive(Primitive::F32(0.0)),
-        ValueKind::F64 => HostValue::Primitive(Primitive::F64(0.0)),
-        ValueKind::Ref => HostValue::Null,
+        ConventionItem::I32 => HostValue::Primitive(Primitive::I32(0)),
+        ConventionItem::I64 => HostValue::Primitive(Primitive::I64(0)),
+        ConventionItem::F32 => HostValue::Primitive(Primitive::F32(0.0)),
+        ConventionItem::F64 => HostValue::Primitive(Primitive::F64(0.0)),
+        ConventionItem::Ref | ConventionItem::SpanStart | ConventionItem::SpanEnd => HostValue::Null,
     }
 }
 
-fn parse_value(kind: ValueKind, text: &str, files: &mut Files) -> Result<HostValue> {
+fn parse_value(slot: &Slot, text: &str, files: &mut Files) -> Result<HostValue> {
+    let kind = slot.kind;
     if let Some(path) = text.strip_prefix(['@', '+']) {
         require_npy(path)?;
-        return fit(kind, npy::read_array(files.get(path, text.starts_with('+'))?)?);
+        return fit(slot, npy::read_array(files.get(path, text.starts_with('+'))?)?);
     }
     if let Some(text) = text.strip_prefix('&') {
         return match kind {
-            ValueKind::Ref => Ok(HostValue::Storage(parse_tensor(text, files)?)),
+            ConventionItem::Ref => Ok(HostValue::Storage(parse_tensor(text, files)?)),
             _ => Err(Error::invalid_argument("the function takes a number here, not storage")),
         };
     }
-    if let (Some(element), false) = (kind.element(), text.contains('=')) {
+    if let (Some(element), false) = (slot.element(), text.contains('=')) {
         return parse_primitive(kind, text)
             .map(HostValue::Primitive)
             .ok_or_else(|| Error::invalid_argument(format!("'{text}' is not a value of {element}")));
     }
-    if kind == ValueKind::Ref && !text.contains(['=', 'x']) && text.parse::<TensorType>().is_err() {
+    if kind == ConventionItem::Ref && !text.contains('=') && text.parse::<TensorType>().is_err() {
+        // Elements alone will do where the model says what they are.
+        if let Some(tensor) = slot.declared.as_ref().and_then(DeclaredTensor::fixed) {
+            return parse_contents(tensor, text).map(HostValue::Tensor);
+        }
         return Err(Error::invalid_argument(format!(
             "'{text}' is no tensor, which has at least a shape and a type, such as 4x2xf32=..."
         )));
     }
-    fit(kind, parse_tensor(text, files)?)
+    fit(slot, parse_tensor(text, files)?)
 }
 
-fn parse_primitive(kind: ValueKind, text: &str) -> Option<Primitive> {
+fn parse_primitive(kind: ConventionItem, text: &str) -> Option<Primitive> {
     match kind {
         // What does not fit a signed number may be meant as the bits of an unsigned one.
-        ValueKind::I32 => {
+        ConventionItem::I32 => {
             let value = parse_integer(text)?;
             i32::try_from(value).ok().or_else(|| u32::try_from(value).ok().map(u32::cast_signed)).map(Primitive::I32)
         }
-        ValueKind::I64 => {
+        ConventionItem::I64 => {
             let value = parse_integer(text)?;
             i64::try_from(value).ok().or_else(|| u64::try_from(value).ok().map(u64::cast_signed)).map(Primitive::I64)
         }
-        ValueKind::F32 => parse_single(text).map(Primitive::F32),
-        ValueKind::F64 => parse_float(text).map(Primitive::F64),
-        ValueKind::Ref => None,
+        ConventionItem::F32 => parse_single(text).map(Primitive::F32),
+        ConventionItem::F64 => parse_float(text).map(Primitive::F64),
+        ConventionItem::Ref | ConventionItem::SpanStart | ConventionItem::SpanEnd => None,
     }
 }
 
 /// A tensor where a tensor is taken, the one element of it where a number is.
-fn fit(kind: ValueKind, array: HostTensor) -> Result<HostValue> {
-    let Some(wanted) = kind.element() else {
+fn fit(slot: &Slot, mut array: HostTensor) -> Result<HostValue> {
+    let kind = slot.kind;
+    let Some(wanted) = slot.element() else {
+        // Files have no names for some types: such bytes are what the model says.
+        if let Some(declared) = &slot.declared
+            && array.tensor.element.is_opaque()
+            && array.tensor.element.bit_count() == declared.element.bit_count()
+        {
+            array.tensor.element = declared.element;
+        }
         return Ok(HostValue::Tensor(array));
     };
     let element = array.tensor.element;
@@ -222,8 +230,8 @@ fn fit(kind: ValueKind, array: HostTensor) -> Result<HostValue> {
     incarnate_runtime::hal::format::format_elements(&mut text, &[], element, &array.bytes, 1)?;
     // Text would not keep all bits of a float; integers it keeps.
     let primitive = match (kind, array.bytes.as_slice()) {
-        (ValueKind::F32, &[a, b, c, d]) => Some(Primitive::F32(f32::from_le_bytes([a, b, c, d]))),
-        (ValueKind::F64, &[a, b, c, d, e, f, g, h]) => {
+        (ConventionItem::F32, &[a, b, c, d]) => Some(Primitive::F32(f32::from_le_bytes([a, b, c, d]))),
+        (ConventionItem::F64, &[a, b, c, d, e, f, g, h]) => {
             Some(Primitive::F64(f64::from_le_bytes([a, b, c, d, e, f, g, h])))
         }
         _ => parse_primitive(kind, &text),
@@ -246,6 +254,11 @@ fn parse_tensor(text: &str, files: &mut Files) -> Result<HostTensor> {
         }
         return Ok(HostTensor { tensor, bytes });
     }
+    parse_contents(tensor, contents)
+}
+
+fn parse_contents(tensor: TensorType, contents: &str) -> Result<HostTensor> {
+    let length = tensor.byte_length()?;
     let mut bytes = zeros(length)
         .ok_or_else(|| Error::resource_exhausted(format!("there is no memory for the {length} bytes of {tensor}")))?;
     parse_elements(contents, tensor.element, &mut bytes)?;
@@ -264,11 +277,17 @@ fn zeros(length: u64) -> Option<Vec<u8>> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use super::super::declaration;
     use super::*;
+
+    fn slots(letters: &str) -> Result<Vec<Slot>> {
+        let items: Vec<ConventionItem> = letters.bytes().filter_map(ConventionItem::from_letter).collect();
+        Slot::all(&items, Vec::new())
+    }
 
     fn parse(kinds: &str, specs: &[&str]) -> Result<Vec<SpecValue>> {
         let specs: Vec<String> = specs.iter().map(ToString::to_string).collect();
-        parse_specs(&ValueKind::parse_all(kinds)?, &specs)
+        parse_specs(&slots(kinds)?, &specs)
     }
 
     fn tensors(kinds: &str, specs: &[&str]) -> Vec<(String, Vec<u8>)> {
@@ -309,6 +328,21 @@ mod tests {
         );
         let storage = parse("r", &["&2xi8=7"]).unwrap();
         assert!(matches!(&storage[0], SpecValue::Value(HostValue::Storage(array)) if array.bytes == [7, 7]));
+    }
+
+    #[test]
+    fn declared_tensors_need_no_type() {
+        let (declared, _) = declaration::parse("sync func @f(%a: tensor<2xi8>, %b: tensor<?xi8>, %c: tensor<f32>)");
+        let slots = Slot::all(&[ConventionItem::Ref; 3], declared).unwrap();
+        let parse = |specs: [&str; 3]| parse_specs(&slots, &specs.map(str::to_owned));
+        let values = parse(["1 -1", "3xi8=7", "0x10"]).unwrap();
+        let bytes = values.iter().map(|value| match value {
+            SpecValue::Value(HostValue::Tensor(array)) => array.bytes.clone(),
+            other => unreachable!("{other:?}"),
+        });
+        assert_eq!(bytes.collect::<Vec<_>>(), [vec![1, 255], vec![7, 7, 7], 16f32.to_le_bytes().to_vec()]);
+        assert!(parse(["1 2 3", "3xi8=7", "1"]).is_err());
+        assert!(parse(["1 2", "7", "1"]).is_err());
     }
 
     #[test]
@@ -361,6 +395,6 @@ mod tests {
             let error = parse(kinds, &[spec]).unwrap_err();
             assert!(error.to_string().starts_with(&format!("in '{spec}'")), "{error}");
         }
-        assert!(ValueKind::parse_all("CrD").is_err());
+        assert!(slots("CrD").is_err());
     }
 }

@@ -39,6 +39,5 @@ pub use file::File;
 pub use memory::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 pub use narrow_float::NarrowFloat;
 pub use pool::MINIMUM_ALIGNMENT;
-pub use queue::BindingTable;
 pub use semaphore::{MAXIMUM_PAYLOAD, Semaphore};
 pub use wait::{Deadline, Reached};

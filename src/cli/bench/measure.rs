@@ -155,7 +155,7 @@ impl Statistic {
                 sorted.sort_by(f64::total_cmp);
                 let middle = sorted.len() / 2;
                 match (sorted.get(middle), sorted.get(middle.wrapping_sub(1))) {
-                    (Some(upper), Some(lower)) if sorted.len() % 2 == 0 => (lower + upper) / 2.0,
+                    (Some(upper), Some(lower)) if sorted.len().is_multiple_of(2) => (lower + upper) / 2.0,
                     (Some(value), _) => *value,
                     (None, _) => 0.0,
                 }

@@ -6,6 +6,7 @@ mod report;
 
 use std::io::Write;
 
+use incarnate_runtime::bytecode::ConventionItem;
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::Verdict;
@@ -14,7 +15,6 @@ use super::console::Console;
 use super::program::{Function, Program};
 use super::run::{parse_inputs, verify};
 use crate::tooling::atomic_file::AtomicFile;
-use crate::tooling::spec::ValueKind;
 use crate::tooling::{HostValue, Primitive};
 use machine::Machine;
 pub(super) use measure::MinTime;
@@ -81,7 +81,8 @@ fn with_inputs(arguments: &CallArguments, function: Function) -> Result<(Functio
 fn runnable(program: &Program, batch: u32) -> Result<Vec<(Function, Vec<HostValue>)>> {
     let functions = program.functions()?.into_iter();
     let with_arguments = functions.filter_map(|function| {
-        let repeats = function.benchmark.as_deref() == Some("dispatch") && function.arguments == [ValueKind::I32];
+        let takes_count = matches!(function.arguments.as_slice(), [only] if only.kind == ConventionItem::I32);
+        let repeats = takes_count && function.benchmark.as_deref() == Some("dispatch");
         match repeats {
             true => Some((function, vec![HostValue::Primitive(Primitive::I32(batch.cast_signed()))])),
             false if function.arguments.is_empty() => Some((function, Vec::new())),

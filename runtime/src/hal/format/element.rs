@@ -109,7 +109,12 @@ pub fn format_element(out: &mut dyn fmt::Write, element: ElementType, bytes: &[u
                 write!(out, "{}", (bits << unused) >> unused)
             }
         }
-        Notation::Narrow(format) => write_general(out, widen(format.to_f32(read_bits(bytes) as u16)), Case::Upper),
+        Notation::Narrow(format) => {
+            let value = format.to_f32(read_bits(bytes) as u16);
+            // The peer prints NaNs of these types without their sign.
+            let value = if value.is_nan() { f64::NAN.copysign(1.0) } else { f64::from(value) };
+            write_general(out, value, Case::Upper)
+        }
         Notation::Single => write_general(out, widen(f32::from_bits(read_bits(bytes) as u32)), Case::Upper),
         Notation::Double => write_general(out, f64::from_bits(read_bits(bytes)), Case::Upper),
         Notation::Bytes => bytes.iter().try_for_each(|byte| write!(out, "{byte:02X}")),
@@ -210,6 +215,7 @@ mod tests {
             ("f16", "65504", "65504"),
             ("f16", "70000", "INF"),
             ("bf16", "1.1", "1.10156"),
+            ("bf16", "-nan", "NAN"),
             ("bf16", "3e38", "3.00406E+38"),
             ("i8", "255", "-1"),
             ("i8", "0x10", "16"),

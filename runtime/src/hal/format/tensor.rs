@@ -25,6 +25,19 @@ pub struct TensorType {
 }
 
 impl TensorType {
+    /// Divides the text of a type into the dimensions, if there are any, and the element type: `2x2` and `f32`.
+    #[must_use]
+    pub fn split(text: &str) -> (Option<&str>, &str) {
+        // The name of a complex type has an x of its own.
+        match text.find("complex<") {
+            Some(at) => {
+                let (dims, element) = text.split_at(at);
+                (dims.strip_suffix('x'), element)
+            }
+            None => text.rsplit_once('x').map_or((None, text), |(dims, element)| (Some(dims), element)),
+        }
+    }
+
     /// Number of elements.
     ///
     /// # Errors
@@ -77,7 +90,7 @@ impl FromStr for TensorType {
     /// INVALID_ARGUMENT for dimensions that are not decimal numbers of 63 bits, more than 128 dimensions, and names that are
     /// not element types.
     fn from_str(text: &str) -> Result<TensorType> {
-        let (dims, name) = text.rsplit_once('x').map_or((None, text), |(dims, name)| (Some(dims), name));
+        let (dims, name) = TensorType::split(text);
         let mut shape = Vec::new();
         for dim in dims.iter().flat_map(|dims| dims.split('x')) {
             let value = dim.parse::<u64>().ok().filter(|value| *value <= i64::MAX as u64 && !dim.starts_with('+'));
@@ -266,6 +279,7 @@ mod tests {
             ("2x0x3xf32", "2x0x3xf32=[][]"),
             ("4xf32", "4xf32=0 0 0 0"),
             ("4xf32=", "4xf32=0 0 0 0"),
+            ("2x1xcomplex<f32>", "2x1xcf64=[0000000000000000][0000000000000000]"),
         ] {
             assert_eq!(print(text, 1024).unwrap(), printed, "{text}");
         }
