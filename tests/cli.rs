@@ -128,8 +128,7 @@ fn errors_are_one_line_that_says_what_and_where() {
     for (arguments, error) in [
         (
             &["run", "--module=missing.vmfb"][..],
-            "loading 'missing.vmfb': opening missing.vmfb: NOT_FOUND; No such file or directory (os error 2)"
-                .to_owned(),
+            "opening missing.vmfb: NOT_FOUND; No such file or directory (os error 2)".to_owned(),
         ),
         (
             &["run", SIMPLE_MUL, "--function=nope"],
@@ -308,4 +307,21 @@ fn dump_prints_tables_and_instructions() {
     let missing = incarnate(&["dump", "simple_mul/llvm-cpu.vmfb", "--function=nope"]);
     assert_eq!(missing.code, Some(1));
     assert!(missing.error.contains("no function 'nope'"), "{}", missing.error);
+}
+
+#[test]
+fn programs_with_modules_in_them_take_the_same_flags() {
+    let main = |source: &str, arguments: &[&str]| {
+        let line = std::iter::once("program").chain(arguments.iter().copied()).map(std::ffi::OsString::from);
+        let module = incarnate_runtime::bytecode::assemble(source).expect("sound assembly");
+        format!("{:?}", incarnate::cli::program_main(line, |session| session.module_bytes(module.clone())))
+    };
+    let code = |code: u8| format!("{:?}", std::process::ExitCode::from(code));
+    assert_eq!(main(CHECKS, &["check"]), code(0));
+    const SAME: &str = "vm.module @m version 0\nvm.export @same\nvm.func @same(%i0: i32) -> (i32) {\n^bb0:\n  \
+                        vm.return %i0\n}\n";
+    assert_eq!(main(SAME, &["run", "--input=3", "--expected_output=3"]), code(0));
+    assert_eq!(main(SAME, &["run", "--input=3", "--expected_output=4"]), code(1));
+    assert_eq!(main(SAME, &["bench", "--input=3", "--benchmark_min_time=3x"]), code(0));
+    assert_eq!(main(SAME, &["run", "--module=a.vmfb"]), code(2));
 }
