@@ -165,6 +165,16 @@ fn errors_are_one_line_that_says_what_and_where() {
 }
 
 #[test]
+fn endless_loops_end_when_their_fuel_is_used_up() {
+    let scratch = Scratch::new("fuel");
+    let source = "vm.module @m version 0\nvm.export @spin\nvm.func @spin() -> () {\n^bb0:\n  vm.br ^bb0()\n}\n";
+    let module = format!("--module={}", scratch.module("spin.vmfb", source));
+    let outcome = incarnate(&["run", &module, "--fuel=1000"]);
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.error.contains("RESOURCE_EXHAUSTED") && outcome.error.contains("fuel"), "{}", outcome.error);
+}
+
+#[test]
 fn bench_reports_as_google_benchmark_does() {
     let mut arguments = vec!["bench", SIMPLE_MUL, INPUTS[0], INPUTS[1], "--benchmark_min_time=10x"];
     let console = incarnate(&arguments);

@@ -84,6 +84,9 @@ pub(super) struct OfFiles<A: Args> {
     pub(super) arguments: A,
 }
 
+/// Some seconds of a host program that does nothing but branch.
+const DEFAULT_FUEL: u64 = 1 << 31;
+
 /// Where a program runs, and with what.
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
@@ -97,6 +100,10 @@ pub(super) struct ProgramArguments {
     /// Refuse machine code and bound memory, stack and steps: for modules that anyone may have made.
     #[arg(long)]
     pub(super) untrusted: bool,
+    /// Branches and calls that the host program may make in one invocation, so that an endless loop ends in an error; 0 for
+    /// any number.
+    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_FUEL)]
+    pub(super) fuel: u64,
 }
 
 /// A call of a function, and what is done with its results.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use incarnate_runtime::hal::format::{TensorType, format_tensor};
 use incarnate_runtime::hal::{
-    Buffer, BufferParameters, BufferView, Deadline, DeviceOptions, DriverRegistry, ElementType, EncodingType, Fence,
-    Semaphore,
+    Buffer, BufferParameters, BufferView, DeviceOptions, DriverRegistry, ElementType, EncodingType, Fence,
 };
 use incarnate_runtime::modules::hal::TraceSink;
 use incarnate_runtime::session::{self, Session, SessionBuilder};
@@ -194,11 +193,11 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
         for uri in uris {
             builder = builder.shared_device(registry.create_device(uri, options.clone())?);
         }
-        builder = builder.limits(Limits::portable());
     } else {
         builder = arguments.device.iter().fold(builder, SessionBuilder::device);
     }
-    Ok(builder)
+    let limits = if arguments.untrusted { Limits::portable() } else { Limits::default() };
+    Ok(builder.limits(Limits { fuel: (arguments.fuel > 0).then_some(arguments.fuel), ..limits }))
 }
 
 /// Prints buffer views that a program traces, as the peer does.
@@ -236,12 +235,12 @@ impl Call {
             return self.invocation.call(self.function.bound(), &mut self.buffer);
         }
         // Nothing to wait for, and a fence that is reached when the results are there.
-        let done = Arc::new(Fence::from_timepoints([(Arc::new(Semaphore::new(0)), 1)]));
+        let done = Arc::new(Fence::new());
         let mut arguments = self.arguments.clone();
         arguments.extend([Value::Ref(Ref::Null), Value::Ref(Ref::from(done.clone()))]);
         self.function.pack(arguments.into_iter(), &mut self.buffer)?;
         self.invocation.call(self.function.bound(), &mut self.buffer)?;
-        done.wait(Deadline::NEVER)
+        done.wait_unless_abandoned()
     }
 
     /// Carries the results of the last call to the host.
