@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 use core::ops::Range;
 
 use super::super::value::ValueType;
+use super::loops::CountedLoop;
 use crate::bytecode::isa::{Opcode, for_each_instruction};
 
 /// The pairs of operations that are run as one, as their sequence is frequent in loops: `Name = First, Second`. The second
@@ -72,6 +73,8 @@ macro_rules! define_operations {
             CallImport,
             /// As `CallImport`; the callee may yield, and execution goes on at the site's `resume`.
             CallImportYieldable,
+            /// Runs turns of the loop that the high half of `imm` indexes, then goes to its block.
+            Loop,
             /// Runs into the end of the function: a `fail` with a status of zero in the last block.
             FellThrough,
             $(#[doc = concat!(stringify!($first), ", then ", stringify!($second))] $pair,)*
@@ -229,6 +232,7 @@ pub(super) struct Code {
     pub(super) sites: Box<[CallSite]>,
     pub(super) operands: Box<[Operand]>,
     pub(super) tables: Box<[Table]>,
+    pub(super) loops: Box<[CountedLoop]>,
     /// Messages of `fail` and names of events.
     pub(super) strings: Box<[Box<str>]>,
     /// How arguments enter the first registers, when the call comes from another module.

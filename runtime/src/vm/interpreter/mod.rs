@@ -2,6 +2,7 @@
 
 mod code;
 mod frames;
+mod loops;
 mod lower;
 mod run;
 mod state;

@@ -379,6 +379,15 @@ impl<'m> Machine<'m> {
                     burn!();
                     skip!(inst, inst.low());
                 }
+                Operation::Loop => {
+                    let counted = &code.loops[inst.high() as usize];
+                    // SAFETY: the frame's registers, which nothing else borrows now.
+                    let (words, objects) = unsafe {
+                        (core::slice::from_raw_parts_mut(regs, code.words * 2), core::slice::from_raw_parts(refs, code.refs))
+                    };
+                    let _ = counted.run(words, objects, &mut fuel);
+                    skip!(inst, inst.low());
+                }
                 Operation::Move32Branch => {
                     burn!();
                     set!(i32, inst.b, get!(i32, inst.a));
