@@ -1,1 +1,6 @@
 //! Incarnate.
+
+#[cfg(feature = "cli")]
+pub mod cli;
+#[cfg(feature = "cli")]
+mod tooling;

@@ -1,2 +1,5 @@
-//! The command line.
-fn main() {}
+//! The `incarnate` command line.
+
+fn main() -> std::process::ExitCode {
+    incarnate::cli::main(std::env::args_os())
+}

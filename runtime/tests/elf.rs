@@ -320,6 +320,7 @@ mod run {
                     constants: &[],
                     binding_pointers: &pointers,
                     binding_lengths: &[16; 3],
+                    read_only_bindings: 0,
                     max_concurrency: 1,
                 };
                 let picoseconds = best(4_000_000 / (workgroups + 3), &mut || {

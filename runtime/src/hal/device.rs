@@ -10,12 +10,13 @@ use core::fmt;
 use super::allocator::Allocator;
 use super::buffer::Buffer;
 use super::command_buffer::{CommandBuffer, CommandBufferMode, CommandCategory, InlineExecution};
+use super::commands::BufferBinding;
 use super::executable::Executable;
 use super::fence::Fence;
 use super::file::File;
 use super::local::{ExecutableLoader, ExecutableParameters};
 use super::memory::BufferParameters;
-use super::queue::{self, Backend, BindingTable, Completion, Operation};
+use super::queue::{self, Backend, Completion, Operation};
 use crate::{Error, Result, ref_object};
 
 /// What a device is made of, apart from how it runs things.
@@ -178,6 +179,9 @@ impl Device {
     /// # Errors
     /// The failure of a fence.
     pub fn queue_barrier(&self, fences: Fences<'_>) -> Result<()> {
+        if fences.wait.is_none() {
+            return Completion::new(fences.signal).finish(Ok(()));
+        }
         self.submit(fences, Operation::Barrier)
     }
 
@@ -260,10 +264,10 @@ impl Device {
     pub fn queue_execute(
         &self,
         fences: Fences<'_>,
-        command_buffer: Arc<CommandBuffer>,
-        bindings: BindingTable,
+        command_buffer: &Arc<CommandBuffer>,
+        bindings: &[BufferBinding],
     ) -> Result<()> {
-        self.submit(fences, Operation::Execute { command_buffer, bindings })
+        queue::submit_execution(&self.backend, fences.wait, fences.signal, command_buffer, bindings)
     }
 
     /// Hands over what has been submitted; everything is already.

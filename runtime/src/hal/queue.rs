@@ -14,8 +14,6 @@ use core::fmt;
 use core::task::Poll;
 use std::sync::{Mutex, PoisonError};
 
-use smallvec::SmallVec;
-
 use super::buffer::Buffer;
 use super::command_buffer::CommandBuffer;
 use super::commands::BufferBinding;
@@ -24,9 +22,6 @@ use super::file::File;
 use super::semaphore::Waiter;
 use super::wait::Countdown;
 use crate::{Error, Result};
-
-/// What is bound to the slots of a command buffer; tables of a few slots need no allocation.
-pub type BindingTable = SmallVec<[BufferBinding; 8]>;
 
 /// What a queue does. Transfers are few: most are commands of a command buffer.
 #[derive(Debug)]
@@ -70,7 +65,7 @@ pub(super) enum Operation {
     },
     Execute {
         command_buffer: Arc<CommandBuffer>,
-        bindings: BindingTable,
+        bindings: Box<[BufferBinding]>,
     },
 }
 
@@ -101,6 +96,15 @@ pub(super) trait Backend: Send + Sync + fmt::Debug {
     /// Runs an operation, or starts it, and sees to it that `completion` is finished when it is done. An error that is
     /// known when this returns is returned as well.
     fn run(&self, operation: Operation, completion: Completion) -> Result<()>;
+
+    /// As [`Backend::run`] for the execution of a command buffer, which borrows what it needs: the common case, when
+    /// there is nothing to wait for, keeps nothing.
+    fn execute(
+        &self,
+        command_buffer: &Arc<CommandBuffer>,
+        bindings: &[BufferBinding],
+        completion: Completion,
+    ) -> Result<()>;
 
     /// How many workers run the workgroups of a dispatch.
     fn concurrency(&self) -> usize;
@@ -152,6 +156,28 @@ pub(super) fn submit(
         Ok(false) => {
             if let Some(wait) = wait {
                 defer(backend, wait, operation, completion);
+            }
+            Ok(())
+        }
+        Err(error) => completion.finish(Err(error)),
+    }
+}
+
+/// As [`submit`] for the execution of a command buffer.
+pub(super) fn submit_execution(
+    backend: &Arc<dyn Backend>,
+    wait: Option<&Fence>,
+    signal: Option<Arc<Fence>>,
+    command_buffer: &Arc<CommandBuffer>,
+    bindings: &[BufferBinding],
+) -> Result<()> {
+    let completion = Completion::new(signal);
+    match wait.map_or(Ok(true), Fence::query) {
+        Ok(true) => backend.execute(command_buffer, bindings, completion),
+        Ok(false) => {
+            if let Some(wait) = wait {
+                let (command_buffer, bindings) = (Arc::clone(command_buffer), bindings.into());
+                defer(backend, wait, Operation::Execute { command_buffer, bindings }, completion);
             }
             Ok(())
         }

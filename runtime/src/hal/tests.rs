@@ -148,8 +148,8 @@ fn record_add(
     commands.dispatch(Arc::clone(executable), 0, workgroups, &[], bindings, DispatchFlags::empty())
 }
 
-fn execute(device: &Device, commands: &Arc<CommandBuffer>, bindings: BindingTable) -> Result<()> {
-    device.queue_execute(Fences::default(), Arc::clone(commands), bindings)
+fn execute(device: &Device, commands: &Arc<CommandBuffer>, bindings: &[BufferBinding]) -> Result<()> {
+    device.queue_execute(Fences::default(), commands, bindings)
 }
 
 /// An add of 4 elements, with everything in slots, recorded once.
@@ -178,7 +178,7 @@ fn recorded_commands_run_in_order() {
     commands.copy(BufferRef { length: 16, ..direct(&b) }, BufferRef { offset: 8, length: 16, ..direct(&c) }).unwrap();
     commands.end_debug_group().unwrap();
     commands.finalize().unwrap();
-    execute(&device, &commands, BindingTable::new()).unwrap();
+    execute(&device, &commands, &[]).unwrap();
     assert_eq!(values(&b), [33, 66, 39, 42]);
     assert_eq!(values(&c), [0, 0, 33, 66, 39, 42]);
 }
@@ -190,9 +190,9 @@ fn slots_are_bound_anew_by_each_execution() {
     let (a, b) = (buffer(&device, &[1, 2, 3, 4]), buffer(&device, &[10, 20, 30, 40]));
     let c = buffer(&device, &[7; 8]);
     let upper = BufferBinding { offset: 16, length: 16, ..bound(&c) };
-    execute(&device, &commands, BindingTable::from_iter([bound(&a), bound(&b), upper])).unwrap();
+    execute(&device, &commands, &[bound(&a), bound(&b), upper]).unwrap();
     assert_eq!(values(&c), [7, 7, 7, 7, 11, 22, 33, 44]);
-    execute(&device, &commands, BindingTable::from_iter([bound(&a), bound(&a), bound(&a)])).unwrap();
+    execute(&device, &commands, &[bound(&a), bound(&a), bound(&a)]).unwrap();
     assert_eq!(values(&a), [2, 4, 6, 8]);
 }
 
@@ -201,8 +201,7 @@ fn a_table_that_does_not_fit_is_refused() {
     let device = device();
     let commands = indirect_add(&device);
     let (a, short) = (buffer(&device, &[0; 4]), buffer(&device, &[0; 3]));
-    let code =
-        |table: Vec<BufferBinding>| execute(&device, &commands, BindingTable::from_vec(table)).unwrap_err().code();
+    let code = |table: Vec<BufferBinding>| execute(&device, &commands, &table).unwrap_err().code();
     assert_eq!(code(vec![bound(&a), bound(&a)]), StatusCode::InvalidArgument);
     assert_eq!(code(vec![bound(&a), bound(&a), BufferBinding::default()]), StatusCode::InvalidArgument);
     assert_eq!(code(vec![bound(&a), bound(&a), bound(&short)]), StatusCode::OutOfRange);
@@ -237,7 +236,7 @@ fn recording_checks_what_it_is_given() {
     assert_eq!(code(commands.copy(slot(0, 0, 8), slot(0, 8, 4))), StatusCode::InvalidArgument);
     assert_eq!(code(commands.copy(direct(&a), BufferRef { offset: 17, ..direct(&a) })), StatusCode::OutOfRange);
     assert_eq!(code(commands.end_debug_group()), StatusCode::FailedPrecondition);
-    assert_eq!(code(execute(&device, &commands, BindingTable::new())), StatusCode::FailedPrecondition);
+    assert_eq!(code(execute(&device, &commands, &[])), StatusCode::FailedPrecondition);
     commands.begin_debug_group("open").unwrap();
     assert_eq!(code(commands.finalize()), StatusCode::FailedPrecondition);
     commands.end_debug_group().unwrap();
@@ -245,7 +244,7 @@ fn recording_checks_what_it_is_given() {
     assert_eq!(code(commands.finalize()), StatusCode::FailedPrecondition);
     assert_eq!(code(commands.fill(direct(&a), 0, 4)), StatusCode::FailedPrecondition);
     // Nothing of what failed was kept.
-    execute(&device, &commands, BindingTable::new()).unwrap();
+    execute(&device, &commands, &[]).unwrap();
     let transfers = device.create_command_buffer(CommandBufferMode::empty(), CommandCategory::TRANSFER, 0);
     assert_eq!(
         code(record_add(&transfers, &executable, [(); 3].map(|()| direct(&a)), 1)),
@@ -267,16 +266,16 @@ fn workgroup_counts_come_from_buffers_and_zero_is_nothing() {
         .dispatch(Arc::clone(&executable), 2, Workgroups::Count([5, 0, 5]), &[], [], DispatchFlags::empty())
         .unwrap();
     commands.finalize().unwrap();
-    execute(&device, &commands, BindingTable::new()).unwrap();
+    execute(&device, &commands, &[]).unwrap();
     let text = alloc::format!("{code:?}");
     assert!(text.contains("workgroups: 6"), "{text}");
     counts.write(4, &0i32.to_le_bytes()).unwrap();
-    execute(&device, &commands, BindingTable::new()).unwrap();
+    execute(&device, &commands, &[]).unwrap();
     assert_eq!(alloc::format!("{code:?}"), text);
     let huge = command_buffer(&device, 0);
     huge.dispatch(executable, 3, Workgroups::Count([u32::MAX; 3]), &[], [], DispatchFlags::empty()).unwrap();
     huge.finalize().unwrap();
-    assert_eq!(execute(&device, &huge, BindingTable::new()).unwrap_err().code(), StatusCode::OutOfRange);
+    assert_eq!(execute(&device, &huge, &[]).unwrap_err().code(), StatusCode::OutOfRange);
 }
 
 #[test]
@@ -292,7 +291,7 @@ fn one_shot_commands_run_while_they_are_recorded() {
     assert!(failing.unwrap_err().to_string().contains("the kernel failed"));
     a.write(0, &[0; 16]).unwrap();
     commands.finalize().unwrap();
-    execute(&device, &commands, BindingTable::new()).unwrap();
+    execute(&device, &commands, &[]).unwrap();
     assert_eq!(values(&a), [0; 4]);
 }
 
@@ -304,7 +303,7 @@ fn failures_name_the_command_and_fail_the_fence() {
     commands.finalize().unwrap();
     let signal = Arc::new(Fence::new());
     let fences = Fences { wait: None, signal: Some(Arc::clone(&signal)) };
-    let error = device.queue_execute(fences, commands, BindingTable::new()).unwrap_err();
+    let error = device.queue_execute(fences, &commands, &[]).unwrap_err();
     assert_eq!(error.to_string(), "command 0, dispatch of function 2 'fail': INTERNAL; the kernel failed");
     assert_eq!(signal.query().unwrap_err().message(), "the kernel failed");
 }
@@ -319,7 +318,7 @@ fn threads_execute_one_command_buffer_at_once() {
             scope.spawn(move || {
                 let (a, b) = (buffer(device, &[thread; 4]), buffer(device, &[1; 4]));
                 for _ in 0..500 {
-                    let table = BindingTable::from_iter([bound(&a), bound(&b), bound(&a)]);
+                    let table = &[bound(&a), bound(&b), bound(&a)];
                     execute(device, commands, table).unwrap();
                 }
                 assert_eq!(values(&a), [thread + 500; 4]);
@@ -429,7 +428,7 @@ fn read_only_bindings_are_marked_for_kernels() {
     let executable = Arc::new(Executable::new(Arc::clone(&code) as Arc<dyn LocalExecutable>));
     record_add(&commands, &executable, [direct(&a), direct(&constants), slot(0, 0, 16)], 1).unwrap();
     commands.finalize().unwrap();
-    execute(&device, &commands, BindingTable::from_iter([bound(&constants)])).unwrap();
+    execute(&device, &commands, &[bound(&constants)]).unwrap();
     assert_eq!(code.1.load(Ordering::Relaxed), 0b110);
 }
 
@@ -472,9 +471,9 @@ fn steady_state_calls_take_no_memory_from_the_system() {
         let (ready, done) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
         let fences = Fences { wait: None, signal: Some(Arc::clone(&ready)) };
         let output = device.queue_alloca(fences, BufferParameters::DEVICE, 16).unwrap();
-        let table = BindingTable::from_iter([bound(&inputs[0]), bound(&inputs[1]), bound(&output)]);
+        let table = &[bound(&inputs[0]), bound(&inputs[1]), bound(&output)];
         let fences = Fences { wait: Some(&ready), signal: Some(Arc::clone(&done)) };
-        device.queue_execute(fences, Arc::clone(&commands), table).unwrap();
+        device.queue_execute(fences, &commands, table).unwrap();
         done.wait(Deadline::NEVER).unwrap();
         BufferView::new(output, &[4], ElementType::INT_32, EncodingType::DENSE_ROW_MAJOR).unwrap()
     };

@@ -1,1 +1,24 @@
-//! The friendly face: instances, sessions, functions, tensors.
+//! The friendly face: a session runs a program's functions on tensors.
+//!
+//! ```no_run
+//! use incarnate_runtime::session::{Session, Tensor};
+//! # fn main() -> incarnate_runtime::Result<()> {
+//! let session = Session::builder().device("local-sync").module_file("simple_mul.vmfb").build()?;
+//! let multiply = session.function("simple_mul")?;
+//! let a = Tensor::new(&session, &[4], &[1.0f32, 2.0, 3.0, 4.0])?;
+//! let b = Tensor::new(&session, &[4], &[2.0f32; 4])?;
+//! let product: Tensor<f32> = multiply.call((&a, &b))?;
+//! assert_eq!(product.to_vec()?, [2.0, 4.0, 6.0, 8.0]);
+//! # Ok(())
+//! # }
+//! ```
+
+mod builder;
+mod convert;
+mod function;
+mod tensor;
+
+pub use builder::{Session, SessionBuilder};
+pub use convert::{Arguments, FromResults, FromValue, ToValue};
+pub use function::{Function, FunctionFuture};
+pub use tensor::{Element, Tensor};

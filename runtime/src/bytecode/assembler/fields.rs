@@ -59,7 +59,14 @@ impl<'a> Assembler<'a> {
                 list(bytes, text, |item| value_register(item, pair && item.text.contains(':')))?;
             }
             FieldKind::list_ref => list(bytes, text, reference)?,
-            FieldKind::list_any | FieldKind::results => list(bytes, text, any_register)?,
+            FieldKind::list_any | FieldKind::results => {
+                list(bytes, text, any_register)?;
+                // The bytes name the lower register only, so that nothing else says that the other one is used.
+                for item in text.items().iter().filter(|item| item.text.contains(':')) {
+                    let end = any_register(*item)?.saturating_add(2);
+                    function.pairs_end = function.pairs_end.max(end);
+                }
+            }
             FieldKind::segments => list(bytes, text, Span::number)?,
             FieldKind::cases => function.cases(text)?,
         }

@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 
 use span::{Span, without_comment};
 
+use super::calling_convention::CallingConvention;
 use super::isa::{INSTRUCTIONS, InstructionInfo, Opcode};
 use super::text::Derived;
 use super::writer::{FunctionSource, ModuleSource};
@@ -58,6 +59,8 @@ struct Fixup<'a> {
 struct OpenFunction<'a> {
     source: FunctionSource,
     registers: Option<(u16, u16)>,
+    /// Number of the register behind the last pair that a call or a return names.
+    pairs_end: u16,
     requirements: Option<u32>,
     labels: BTreeMap<&'a str, u32>,
     branches: Vec<(usize, Span<'a>)>,
@@ -128,7 +131,7 @@ impl<'a> Assembler<'a> {
 
     /// Ends a function: branches get their targets, and what the text did not say is derived.
     fn close_function(&mut self, function: OpenFunction<'a>, line: Span<'a>) -> Result<()> {
-        let OpenFunction { mut source, registers, requirements, labels, branches } = function;
+        let OpenFunction { mut source, registers, pairs_end, requirements, labels, branches } = function;
         for (position, label) in branches {
             let Some(offset) = labels.get(label.text) else {
                 return Err(label.error(format!("no block has the label `^{}`", label.text)));
@@ -139,8 +142,11 @@ impl<'a> Assembler<'a> {
         source.block_count =
             u16::try_from(derived.blocks).map_err(|_| line.error("the function has more than 65535 blocks"))?;
         source.requirements = requirements.unwrap_or(derived.requirements.bits());
-        (source.i32_register_count, source.ref_register_count) =
-            registers.unwrap_or((derived.i32_registers, derived.ref_registers));
+        let convention = CallingConvention::parse(source.calling_convention.as_deref().unwrap_or_default());
+        let (values, refs) = convention.unwrap_or_default().argument_registers();
+        let at_least = |count: u16, arguments: usize| count.max(arguments.try_into().unwrap_or(u16::MAX));
+        (source.i32_register_count, source.ref_register_count) = registers
+            .unwrap_or((at_least(derived.i32_registers.max(pairs_end), values), at_least(derived.ref_registers, refs)));
         self.module.global_bytes = self.module.global_bytes.max(derived.global_bytes);
         self.module.global_ref_count = self.module.global_ref_count.max(derived.global_refs);
         self.module.functions.push(source);
@@ -208,6 +214,7 @@ impl<'a> OpenFunction<'a> {
                 ..FunctionSource::default()
             },
             registers: None,
+            pairs_end: 0,
             requirements: None,
             labels: BTreeMap::new(),
             branches: Vec::new(),

@@ -27,15 +27,17 @@ pub struct DebugDatabase<'a> {
     buffer: FlatBuffer<'a>,
     /// Position of the table.
     table: usize,
+    /// Number of the module's functions.
+    function_count: u32,
 }
 
 impl<'a> DebugDatabase<'a> {
     /// The database of a module's FlatBuffer, given with its size prefix.
-    pub(super) fn of(size_prefixed: &'a [u8]) -> Option<DebugDatabase<'a>> {
+    pub(super) fn of(size_prefixed: &'a [u8], function_count: u32) -> Option<DebugDatabase<'a>> {
         let buffer = FlatBuffer { bytes: size_prefixed };
         let root = buffer.follow(4)?;
         let table = buffer.follow(buffer.field(root, FIELD_DEBUG_DATABASE)?)?;
-        Some(DebugDatabase { buffer, table })
+        Some(DebugDatabase { buffer, table, function_count })
     }
 
     /// The name that a function had in the compiler.
@@ -70,8 +72,17 @@ impl<'a> DebugDatabase<'a> {
     }
 
     /// Position of a function's source map.
+    ///
+    /// There should be one map for each function. IREE's compiler (3.13) numbers all of them 0 where functions have no explicit
+    /// ordinals, so that only the one of the last function is left; used for the first one, it would lie.
     fn function(&self, function: u32) -> Option<usize> {
-        self.buffer.element(self.buffer.vector(self.table, FIELD_FUNCTIONS)?, function as usize)
+        let maps = self.buffer.vector(self.table, FIELD_FUNCTIONS)?;
+        let index = match maps.1 {
+            count if count == self.function_count as usize => function as usize,
+            1 if function.checked_add(1) == Some(self.function_count) => 0,
+            _ => return None,
+        };
+        self.buffer.element(maps, index)
     }
 
     /// Appends what a location says.

@@ -281,7 +281,7 @@ impl Module {
     /// The debug database, if the module has one. It is not checked: what cannot be read in it is as if absent.
     #[must_use]
     pub fn debug_database(&self) -> Option<DebugDatabase<'_>> {
-        DebugDatabase::of(self.archive.flatbuffer())
+        DebugDatabase::of(self.archive.flatbuffer(), self.function_count())
     }
 
     /// Source location of an instruction, given by its offset in bytes within the function: `mlp.mlir:12:8`.

@@ -1,19 +1,32 @@
 //! Imports on devices and their queues.
 
+use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::{HalState, with_bytes};
 use crate::hal::{
-    Allocator, BindingTable, Buffer, BufferBinding, BufferParameters, BufferUsage, CommandBuffer, Device, Fence,
-    Fences, File, MemoryAccess, MemoryType,
+    Allocator, Buffer, BufferBinding, BufferParameters, BufferUsage, CommandBuffer, Device, Fence, Fences, File,
+    MemoryAccess, MemoryType,
 };
-use crate::vm::{Buffer as VmBuffer, Caller, Span};
+use crate::vm::{Argument, Buffer as VmBuffer, CallReader, Caller, Span};
 use crate::{Error, Result};
 
 type OptionalFence = Option<Arc<Fence>>;
 
 fn fences(wait: &OptionalFence, signal: OptionalFence) -> Fences<'_> {
     Fences { wait: wait.as_deref(), signal }
+}
+
+/// A row of a binding table: buffer, offset, length.
+impl Argument for BufferBinding {
+    fn letters(text: &mut String) {
+        text.push_str("rII");
+    }
+
+    #[inline]
+    fn read(reader: &mut CallReader<'_>) -> Result<BufferBinding> {
+        Ok(BufferBinding { buffer: Argument::read(reader)?, offset: reader.word()?, length: reader.word()? })
+    }
 }
 
 #[allow(clippy::too_many_arguments, reason = "the imports' signatures")]
@@ -189,7 +202,7 @@ impl HalState {
         commands: Arc<CommandBuffer>,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_execute(fences(&wait, signal), commands, BindingTable::new())
+        device.queue_execute(fences(&wait, signal), &commands, &[])
     }
 
     pub(super) fn queue_execute_indirect(
@@ -201,14 +214,9 @@ impl HalState {
         signal: OptionalFence,
         commands: Arc<CommandBuffer>,
         _flags: u64,
-        table: Span<(Option<Arc<Buffer>>, u64, u64)>,
+        table: Span<BufferBinding>,
     ) -> Result<()> {
-        let bindings = table.iter().map(|(buffer, offset, length)| BufferBinding {
-            buffer: buffer.clone(),
-            offset: *offset,
-            length: *length,
-        });
-        device.queue_execute(fences(&wait, signal), commands, bindings.collect())
+        device.queue_execute(fences(&wait, signal), &commands, &table)
     }
 
     pub(super) fn queue_flush(&self, _: &mut Caller<'_>, device: Arc<Device>, _affinity: u64) -> Result<()> {

@@ -1,0 +1,46 @@
+//! Tensors as text, in the form that IREE's tools print and take: `2x2xf32=[1 2][3 4]`.
+//!
+//! The facts are those of IREE's `iree/hal/string_util.c`, `iree/hal/buffer_view_util.c` and
+//! `iree/tooling/buffer_view_matchers.c`, checked against what the tools of release 3.13 print.
+
+mod compare;
+mod element;
+mod number;
+mod tensor;
+
+pub use compare::{Equality, Mismatch, compare_elements, element_types_match};
+pub use element::{format_element, parse_element};
+pub use tensor::{TensorType, format_elements, format_tensor, parse_elements};
+
+use core::fmt;
+
+use number::{Case, write_general};
+
+/// A float as C's `%g` prints it, which is how the peer's tools print scalar results.
+#[derive(Clone, Copy, Debug)]
+pub struct General(pub f64);
+
+impl fmt::Display for General {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_general(f, self.0, Case::Lower)
+    }
+}
+
+/// Reads an integer as C does with base 0: decimal, `0x` hexadecimal or `0` octal, with a sign; `None` where the text is
+/// anything else.
+#[must_use]
+pub fn parse_integer(text: &str) -> Option<i128> {
+    number::parse_integer(text)
+}
+
+/// Reads a float as C does: decimal, hexadecimal, `inf` or `nan`; `None` where the text is anything else.
+#[must_use]
+pub fn parse_float(text: &str) -> Option<f64> {
+    number::parse_float(text)
+}
+
+/// As [`parse_float`], rounded once to single precision.
+#[must_use]
+pub fn parse_single(text: &str) -> Option<f32> {
+    number::parse_single(text)
+}

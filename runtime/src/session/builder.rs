@@ -1,0 +1,269 @@
+//! Sessions and how they are built: modules loaded, the native ones they import provided, all of them linked.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::bytecode::{Contents, VerifiedModule};
+use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry};
+use crate::modules::hal;
+use crate::vm::{self, BytecodeModule, Context, Limits, Linkage, Module, Program};
+use crate::{Result, ResultExt};
+
+use super::function::Function;
+
+/// A program with its state, on its devices: what functions are found in and called.
+///
+/// Clones share everything. Calls from several threads run at once; they share the program's globals.
+#[derive(Clone, Debug)]
+pub struct Session {
+    context: Arc<Context>,
+    devices: Arc<[Arc<Device>]>,
+    allocator: Arc<Allocator>,
+}
+
+/// Collects what a [`Session`] is made of.
+#[derive(Debug, Default)]
+#[must_use]
+pub struct SessionBuilder {
+    devices: Vec<DeviceChoice>,
+    modules: Vec<ModuleChoice>,
+    offered: Vec<Arc<dyn Module>>,
+    limits: Option<Limits>,
+    trace_sink: hal::TraceSink,
+}
+
+#[derive(Debug)]
+enum DeviceChoice {
+    Uri(String),
+    Made(Arc<Device>),
+}
+
+#[derive(Debug)]
+enum ModuleChoice {
+    File(PathBuf),
+    Contents(Contents),
+    Made(Arc<dyn Module>),
+}
+
+impl SessionBuilder {
+    /// Adds a device by its address, such as `local-sync`; the first one is the default. Without any, programs that need a
+    /// device get the default one of this build.
+    pub fn device(mut self, uri: impl Into<String>) -> SessionBuilder {
+        self.devices.push(DeviceChoice::Uri(uri.into()));
+        self
+    }
+
+    /// Adds a device that was made before, to share it between sessions.
+    pub fn shared_device(mut self, device: Arc<Device>) -> SessionBuilder {
+        self.devices.push(DeviceChoice::Made(device));
+        self
+    }
+
+    /// Adds a module file, which is mapped: it must not change while the session lives.
+    pub fn module_file(mut self, path: impl Into<PathBuf>) -> SessionBuilder {
+        self.modules.push(ModuleChoice::File(path.into()));
+        self
+    }
+
+    /// Adds a module file's bytes.
+    pub fn module_bytes(mut self, bytes: Vec<u8>) -> SessionBuilder {
+        self.modules.push(ModuleChoice::Contents(Contents::from_vec(bytes)));
+        self
+    }
+
+    /// Adds a module file that is part of the program, as `include_bytes!` makes it.
+    pub fn module_static(mut self, bytes: &'static [u8]) -> SessionBuilder {
+        self.modules.push(ModuleChoice::Contents(Contents::Static(bytes)));
+        self
+    }
+
+    /// Adds a module that was made before: a verified one shared between sessions, or one written in Rust.
+    pub fn module(mut self, module: Arc<dyn Module>) -> SessionBuilder {
+        self.modules.push(ModuleChoice::Made(module));
+        self
+    }
+
+    /// Offers a native module to those that import it; it is part of the program only if one does.
+    pub fn offer(mut self, module: Arc<dyn Module>) -> SessionBuilder {
+        self.offered.push(module);
+        self
+    }
+
+    /// Says what a call may use up; see [`Limits::portable`] for modules of unknown origin.
+    pub fn limits(mut self, limits: Limits) -> SessionBuilder {
+        self.limits = Some(limits);
+        self
+    }
+
+    /// Says where tensors go that the program traces.
+    pub fn trace_sink(mut self, sink: hal::TraceSink) -> SessionBuilder {
+        self.trace_sink = sink;
+        self
+    }
+
+    /// Loads, verifies and links the modules and runs their initialisers.
+    ///
+    /// # Errors
+    /// What is wrong with a file, a module or device that is missing, and what an initialiser fails with.
+    pub fn build(self) -> Result<Session> {
+        let mut natives =
+            Natives { choices: self.devices, offered: self.offered, trace_sink: self.trace_sink, devices: None };
+        let mut modules: Vec<Arc<dyn Module>> = Vec::new();
+        for choice in self.modules {
+            let module = choice.load()?;
+            for name in needed(&*module) {
+                if !modules.iter().any(|other| other.name() == name) {
+                    modules.extend(natives.provide(name)?);
+                }
+            }
+            modules.push(module);
+        }
+        let devices: Arc<[Arc<Device>]> = natives.devices.unwrap_or_default().into();
+        let context = Context::new(Program::link(modules)?, self.limits.unwrap_or_default())?;
+        let allocator = devices.first().map_or_else(|| Arc::new(Allocator::new()), |device| device.allocator().clone());
+        Ok(Session { context, devices, allocator })
+    }
+}
+
+impl ModuleChoice {
+    fn load(self) -> Result<Arc<dyn Module>> {
+        let (contents, path) = match self {
+            ModuleChoice::Made(module) => return Ok(module),
+            ModuleChoice::Contents(contents) => (contents, None),
+            ModuleChoice::File(path) => (Contents::map(&path)?, Some(path)),
+        };
+        let module = VerifiedModule::load(Arc::new(contents)).and_then(BytecodeModule::new);
+        Ok(match path {
+            Some(path) => module.context(|| format!("loading '{}'", path.display()))?,
+            None => module.context(|| "loading a module")?,
+        })
+    }
+}
+
+/// The native modules that others may import from, made when one does.
+struct Natives {
+    choices: Vec<DeviceChoice>,
+    offered: Vec<Arc<dyn Module>>,
+    trace_sink: hal::TraceSink,
+    /// The devices, once a module needed them.
+    devices: Option<Vec<Arc<Device>>>,
+}
+
+impl Natives {
+    /// The module of a name, if it is one of these.
+    fn provide(&mut self, name: &str) -> Result<Option<Arc<dyn Module>>> {
+        if let Some(module) = self.offered.iter().find(|module| module.name() == name) {
+            return Ok(Some(module.clone()));
+        }
+        Ok(match name {
+            hal::NAME => {
+                let (devices, trace_sink) = (self.devices()?, self.trace_sink.clone());
+                Some(Arc::new(hal::module(hal::HalOptions { devices, trace_sink })))
+            }
+            _ => None,
+        })
+    }
+
+    fn devices(&mut self) -> Result<Vec<Arc<Device>>> {
+        if let Some(devices) = &self.devices {
+            return Ok(devices.clone());
+        }
+        let registry = DriverRegistry::default();
+        if self.choices.is_empty() {
+            // The empty address is the default device.
+            self.choices.push(DeviceChoice::Uri(String::new()));
+        }
+        let make = |choice: DeviceChoice| match choice {
+            DeviceChoice::Uri(uri) => registry.create_device(&uri, DeviceOptions::default()),
+            DeviceChoice::Made(device) => Ok(device),
+        };
+        let devices = std::mem::take(&mut self.choices).into_iter().map(make).collect::<Result<Vec<_>>>()?;
+        self.devices = Some(devices.clone());
+        Ok(devices)
+    }
+}
+
+/// Names of the modules that a module imports from, each once. Assembled modules do not declare their dependencies.
+fn needed(module: &dyn Module) -> Vec<&str> {
+    let declared = (0..).map_while(|index| module.dependency(index)).map(|dependency| dependency.name);
+    let imports = (0..).map_while(|index| module.function(Linkage::Import, index));
+    let imported = imports.filter_map(|import| import.name.split_once('.')).map(|(name, _)| name);
+    let mut names: Vec<&str> = Vec::new();
+    for name in declared.chain(imported) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+impl Session {
+    /// A builder without modules and devices.
+    pub fn builder() -> SessionBuilder {
+        SessionBuilder::default()
+    }
+
+    /// A session of one module file on a device.
+    ///
+    /// # Errors
+    /// Those of [`SessionBuilder::build`].
+    pub fn load(device: impl Into<String>, path: impl Into<PathBuf>) -> Result<Session> {
+        Session::builder().device(device).module_file(path).build()
+    }
+
+    /// Finds an exported function: `function`, or `module.function`.
+    ///
+    /// # Errors
+    /// NOT_FOUND; INVALID_ARGUMENT for a malformed calling convention.
+    pub fn function(&self, name: &str) -> Result<Function> {
+        Function::new(self.context.function(name)?)
+    }
+
+    /// The functions that the last module exports for callers. Those whose names begin with `__` or contain `$` serve the
+    /// runtime.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for a malformed calling convention.
+    pub fn functions(&self) -> Result<Vec<Function>> {
+        let modules = self.context.program().modules();
+        let Some(module) = modules.last() else { return Ok(Vec::new()) };
+        let exports = (0..).map_while(|export| Some((export, module.function(Linkage::Export, export)?)));
+        let public = exports.filter(|(_, info)| !info.name.starts_with("__") && !info.name.contains('$'));
+        public.map(|(export, _)| Function::new(self.context.export(modules.len() - 1, export)?)).collect()
+    }
+
+    /// The VM's view of the session.
+    #[must_use]
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// The devices; none where no module needs one.
+    #[must_use]
+    pub fn devices(&self) -> &[Arc<Device>] {
+        &self.devices
+    }
+
+    /// Where tensors for this session are allocated: on the first device, or on the host where there is none.
+    #[must_use]
+    pub fn allocator(&self) -> &Arc<Allocator> {
+        &self.allocator
+    }
+
+    /// Tells the program of an event of the hosting program, such as a shortage of memory.
+    ///
+    /// # Errors
+    /// What a module fails with.
+    pub fn notify(&self, signal: vm::Signal) -> Result<()> {
+        self.context.notify(signal)
+    }
+
+    /// Copies the program's state: globals are the child's own, and what they refer to is shared.
+    ///
+    /// # Errors
+    /// UNIMPLEMENTED where a module's state cannot be copied.
+    pub fn fork(&self) -> Result<Session> {
+        let context = self.context.fork()?;
+        Ok(Session { context, devices: self.devices.clone(), allocator: self.allocator.clone() })
+    }
+}

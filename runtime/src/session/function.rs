@@ -1,0 +1,187 @@
+//! Functions of a session.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll};
+
+use super::convert::{Arguments, FromResults};
+use crate::bytecode::ConventionItem;
+use crate::hal::{Deadline, Fence, Reached, Semaphore};
+use crate::vm::{self, CallBuffer, CallFuture, Ref, Value};
+use crate::{Error, Result, ResultExt};
+
+/// Attribute of a function: the types of its arguments and results as the model has them.
+const DECLARATION: &str = "iree.abi.declaration";
+/// Attribute of a function: how it synchronises with its caller.
+const MODEL: &str = "iree.abi.model";
+/// Value of [`MODEL`]: the last two arguments are a fence to wait for and one to signal.
+const COARSE_FENCES: &str = "coarse-fences";
+
+/// A function of a session. Clones share it; calls from several threads run at once.
+#[derive(Clone, Debug)]
+pub struct Function {
+    function: vm::Function,
+    /// The function takes fences, which calls here provide.
+    fences: bool,
+}
+
+impl Function {
+    pub(super) fn new(function: vm::Function) -> Result<Function> {
+        let fences = function.attribute(MODEL) == Some(COARSE_FENCES);
+        let refs = |item: &ConventionItem| *item == ConventionItem::Ref;
+        let last_two = function.arguments().iter().rev().take(2).filter(|item| refs(item)).count();
+        if fences && last_two != 2 {
+            return Err(Error::invalid_argument(format!(
+                "@{} is of model {COARSE_FENCES} but takes no fences",
+                function.name()
+            )));
+        }
+        Ok(Function { function, fences })
+    }
+
+    /// Name, without the module's.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.function.name()
+    }
+
+    /// The declaration in the model, such as `sync func @simple_mul(%input0: tensor<4xf32>, ...)`, where the module has it.
+    #[must_use]
+    pub fn declaration(&self) -> Option<&str> {
+        self.function.attribute(DECLARATION)
+    }
+
+    /// Types of the arguments; without the fences that calls here provide.
+    #[must_use]
+    pub fn arguments(&self) -> &[ConventionItem] {
+        let all = self.function.arguments();
+        if self.fences { &all[..all.len() - 2] } else { all }
+    }
+
+    /// Types of the results.
+    #[must_use]
+    pub fn results(&self) -> &[ConventionItem] {
+        self.function.results()
+    }
+
+    /// The VM's view of the function.
+    #[must_use]
+    pub fn vm_function(&self) -> &vm::Function {
+        &self.function
+    }
+
+    /// Calls the function and waits until its results are there.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for other arguments or results than the function has; what the function fails with. The session
+    /// stays usable.
+    pub fn call<R: FromResults>(&self, arguments: impl Arguments) -> Result<R> {
+        let mut invocation = self.function.context().take_invocation();
+        let mut buffer = CallBuffer::new();
+        let result = self.pack(&arguments, &mut buffer).and_then(|done| {
+            invocation.call(self.function.bound(), &mut buffer)?;
+            done.map_or(Ok(()), |done| done.wait(Deadline::NEVER))
+        });
+        self.function.context().give_invocation(invocation);
+        result.context(|| self.described())?;
+        R::from_results(buffer.drain(self.function.results().iter().copied())?)
+    }
+
+    /// Calls the function; the future is ready when the results are. Futures of several calls overlap where the program is
+    /// compiled for it.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for other arguments than the function has.
+    pub fn call_async<R: FromResults>(&self, arguments: impl Arguments) -> Result<FunctionFuture<R>> {
+        let mut values = Vec::with_capacity(arguments.count() + 2);
+        arguments.for_each(&mut |value| values.push(value));
+        let done = self.fences.then(|| {
+            let done = signal_fence();
+            values.extend([Value::Ref(Ref::Null), Value::Ref(Ref::from(done.clone()))]);
+            done
+        });
+        let call = self.function.call_async(&values)?;
+        let reached = done.as_ref().map(Fence::reached);
+        Ok(FunctionFuture { call, results: None, reached, convert: R::from_results })
+    }
+
+    fn pack(&self, arguments: &impl Arguments, buffer: &mut CallBuffer) -> Result<Option<Arc<Fence>>> {
+        let given = arguments.count();
+        let wanted = self.arguments();
+        if given != wanted.len() {
+            return Err(Error::invalid_argument(format!("{} arguments are taken, {given} are given", wanted.len())));
+        }
+        let mut index = 0;
+        let mut wrong = None;
+        arguments.for_each(&mut |value| {
+            let fits = matches!(
+                (&value, wanted.get(index)),
+                (Value::I32(_), Some(ConventionItem::I32))
+                    | (Value::I64(_), Some(ConventionItem::I64))
+                    | (Value::F32(_), Some(ConventionItem::F32))
+                    | (Value::F64(_), Some(ConventionItem::F64))
+                    | (Value::Ref(_), Some(ConventionItem::Ref))
+            );
+            if !fits && wrong.is_none() {
+                wrong = Some(format!("argument {index} is {value:?}, not of type {:?}", wanted.get(index)));
+            }
+            index += 1;
+            buffer.push(value);
+        });
+        if let Some(message) = wrong {
+            return Err(Error::invalid_argument(message));
+        }
+        Ok(self.fences.then(|| {
+            let done = signal_fence();
+            // Nothing to wait for, and a fence that is reached when the results are there.
+            buffer.push_ref(Ref::Null);
+            buffer.push_ref(Ref::from(done.clone()));
+            done
+        }))
+    }
+
+    #[cold]
+    fn described(&self) -> String {
+        match self.declaration() {
+            Some(declaration) => format!("calling `{declaration}`"),
+            None => format!("calling @{}", self.name()),
+        }
+    }
+}
+
+fn signal_fence() -> Arc<Fence> {
+    Arc::new(Fence::from_timepoints([(Arc::new(Semaphore::new(0)), 1)]))
+}
+
+/// A call as a future, see [`Function::call_async`].
+#[derive(Debug)]
+#[must_use = "futures do nothing unless polled"]
+pub struct FunctionFuture<R> {
+    call: CallFuture,
+    /// What the call returned; its contents are there when the fence is reached.
+    results: Option<Vec<Value>>,
+    reached: Option<Reached>,
+    convert: fn(Vec<Value>) -> Result<R>,
+}
+
+impl<R> Future for FunctionFuture<R> {
+    type Output = Result<R>;
+
+    fn poll(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Result<R>> {
+        let this = self.get_mut();
+        if this.results.is_none() {
+            match Pin::new(&mut this.call).poll(task) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(results) => this.results = Some(results?),
+            }
+        }
+        if let Some(reached) = &mut this.reached {
+            match Pin::new(reached).poll(task) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(result) => result?,
+            }
+        }
+        Poll::Ready((this.convert)(this.results.take().unwrap_or_default()))
+    }
+}

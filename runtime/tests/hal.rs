@@ -1,0 +1,128 @@
+//! Compiled models on the `hal` module and a `local-sync` device.
+#![cfg(target_arch = "x86_64")]
+#![allow(clippy::unwrap_used)]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use incarnate_runtime::StatusCode;
+use incarnate_runtime::bytecode::{Contents, VerifiedModule};
+use incarnate_runtime::hal::{
+    BufferParameters, BufferView, Deadline, Device, DeviceOptions, DriverRegistry, ElementType, EncodingType, Fence,
+};
+use incarnate_runtime::modules::hal::{HalOptions, module};
+use incarnate_runtime::vm::{BytecodeModule, Context, Limits, Program, Ref, Value};
+
+/// A context of one of the repository's test models.
+fn load(model: &str) -> (Arc<Device>, Arc<Context>) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(model);
+    let verified = VerifiedModule::load(Arc::new(Contents::map(&path).unwrap())).unwrap();
+    let device = DriverRegistry::default().create_device("local-sync", DeviceOptions::default()).unwrap();
+    let hal = module(HalOptions { devices: vec![Arc::clone(&device)], ..HalOptions::default() });
+    let program = Program::link(vec![Arc::new(hal), BytecodeModule::new(verified).unwrap()]).unwrap();
+    (device, Context::new(program, Limits::default()).unwrap())
+}
+
+fn view(device: &Device, shape: &[u64], values: &[f32]) -> Value {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let buffer = device.allocator().allocate(BufferParameters::DEVICE, bytes.len() as u64).unwrap();
+    buffer.write(0, &bytes).unwrap();
+    let view = BufferView::new(buffer, shape, ElementType::FLOAT_32, EncodingType::DENSE_ROW_MAJOR).unwrap();
+    Value::Ref(Arc::new(view).into())
+}
+
+fn floats(result: &Value) -> Vec<f32> {
+    let Value::Ref(reference) = result else { return Vec::new() };
+    let bytes = reference.get::<BufferView>().unwrap().buffer().to_vec().unwrap();
+    bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+#[test]
+fn a_warm_call_gets_its_memory_back_from_the_pool() {
+    let (device, context) = load("simple_mul/llvm-cpu.vmfb");
+    let function = context.function("module.simple_mul").unwrap();
+    let arguments = [view(&device, &[4], &[1.0, 2.0, 3.0, 4.0]), view(&device, &[4], &[2.0; 4])];
+    assert_eq!(floats(&function.call(&arguments).unwrap()[0]), [2.0, 4.0, 6.0, 8.0]);
+    let warm = device.allocator().statistics();
+    for _ in 0..100 {
+        function.call(&arguments).unwrap();
+    }
+    let statistics = device.allocator().statistics();
+    assert_eq!(statistics.system_allocations, warm.system_allocations);
+    assert_eq!(statistics.live, warm.live);
+}
+
+#[test]
+fn arguments_of_another_shape_or_type_are_refused_by_name() {
+    let (device, context) = load("simple_mul/llvm-cpu.vmfb");
+    let function = context.function("module.simple_mul").unwrap();
+    let error = function.call(&[view(&device, &[4], &[1.0; 4]), view(&device, &[3], &[2.0; 3])]).unwrap_err();
+    assert_eq!(error.code(), StatusCode::InvalidArgument);
+    let text = error.to_string();
+    assert!(text.contains("input1") && text.contains("shape is 3 and 4 is expected"), "{text}");
+    let null = function.call(&[view(&device, &[4], &[1.0; 4]), Value::Ref(Ref::Null)]).unwrap_err();
+    assert!(null.to_string().contains("hal.buffer_view"), "{null}");
+}
+
+#[test]
+fn an_asynchronous_function_runs_when_its_fence_is_signalled() {
+    let (device, context) = load("simple_mul/async-external.vmfb");
+    let function = context.function("module.simple_mul").unwrap();
+    let inputs = [view(&device, &[4], &[0.0; 4]), view(&device, &[4], &[3.0; 4])];
+    let fences = [Arc::new(Fence::new()), Arc::new(Fence::new())];
+    let [wait, signal] = &fences;
+    let arguments: Vec<Value> =
+        inputs.iter().cloned().chain(fences.iter().map(|fence| Value::Ref(Arc::clone(fence).into()))).collect();
+    let results = function.call(&arguments).unwrap();
+    assert!(!signal.query().unwrap());
+    // What is written before the signal is what the function reads.
+    let Value::Ref(input) = &inputs[0] else { return };
+    let bytes: Vec<u8> = [1.0f32, 2.0, 3.0, 4.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+    input.get::<BufferView>().unwrap().buffer().write(0, &bytes).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| wait.signal().unwrap());
+        signal.wait(Deadline::NEVER).unwrap();
+    });
+    assert_eq!(floats(&results[0]), [3.0, 6.0, 9.0, 12.0]);
+}
+
+#[test]
+fn an_asynchronous_function_fails_with_what_it_waits_for() {
+    let (device, context) = load("simple_mul/async-external.vmfb");
+    let function = context.function("module.simple_mul").unwrap();
+    let [wait, signal] = [Arc::new(Fence::new()), Arc::new(Fence::new())];
+    let mut arguments = vec![view(&device, &[4], &[1.0; 4]), view(&device, &[4], &[3.0; 4])];
+    arguments.extend([&wait, &signal].map(|fence| Value::Ref(Arc::clone(fence).into())));
+    function.call(&arguments).unwrap();
+    wait.fail(&incarnate_runtime::Error::unavailable("the sensor is gone"));
+    assert_eq!(signal.query().unwrap_err().message(), "the sensor is gone");
+}
+
+#[test]
+fn threads_call_one_model_at_once() {
+    let (device, context) = load("mlp/llvm-cpu.vmfb");
+    let function = context.function(&format!("{}.mlp", context.program().modules()[1].name())).unwrap();
+    let input: Vec<f32> = (0..8 * 32).map(|index| (index % 7) as f32 * 0.25 - 0.5).collect();
+    let expected = floats(&function.call(&[view(&device, &[8, 32], &input)]).unwrap()[0]);
+    assert_eq!(expected.len(), 8 * 10);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    let results = function.call(&[view(&device, &[8, 32], &input)]).unwrap();
+                    assert_eq!(floats(&results[0]), expected);
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn constants_are_used_where_the_file_is_mapped() {
+    for model in ["digits/llvm-cpu.vmfb", "convolution/llvm-cpu.vmfb"] {
+        let (device, _context) = load(model);
+        // Whatever the initialisers allocate is for values that are computed, not for the weights.
+        let statistics = device.allocator().statistics();
+        assert!(statistics.allocated < 4096, "{model}: {statistics:?}");
+    }
+}

@@ -1,0 +1,292 @@
+//! The flags of the command line. Their names are those of iree-run-module and iree-benchmark-module.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use incarnate_runtime::hal::format::Equality;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::bench::{MinTime, TimeUnit};
+
+/// Runs, measures, checks and inspects models that the IREE compiler made (.vmfb).
+#[derive(Debug, Parser)]
+#[command(name = "incarnate", version, max_term_width = 120)]
+pub(super) struct CommandLine {
+    #[command(subcommand)]
+    pub(super) command: Command,
+    /// Write events of the runtime to standard error: error, warn, info, debug or trace.
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(super) log: Option<LevelFilter>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Call a function and print, write or check its results.
+    Run(RunArguments),
+    /// Measure how long calls of a function take.
+    Bench(BenchArguments),
+    /// Run every exported function without arguments as a test; those named fail_* must fail.
+    Check(CheckArguments),
+    /// Print what a module holds.
+    Dump(DumpArguments),
+}
+
+impl Command {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Command::Run(_) => "run",
+            Command::Bench(_) => "bench",
+            Command::Check(_) => "check",
+            Command::Dump(_) => "dump",
+        }
+    }
+}
+
+/// What a program is made of, and where it runs.
+#[derive(Debug, Args)]
+#[command(rename_all = "snake_case")]
+pub(super) struct ProgramArguments {
+    /// A device to run on, such as local-sync or local-task; the first one given is the default device.
+    #[arg(long, value_name = "URI")]
+    pub(super) device: Vec<String>,
+    /// A file of parameters (.irpa, .safetensors, .gguf), with the scope that the model reads it under.
+    #[arg(long, value_name = "[SCOPE=]FILE")]
+    pub(super) parameters: Vec<String>,
+    /// Refuse machine code and bound memory, stack and steps: for modules that anyone may have made.
+    #[arg(long)]
+    pub(super) untrusted: bool,
+}
+
+/// A call of a function, and what is done with its results.
+#[derive(Debug, Args)]
+#[command(rename_all = "snake_case")]
+pub(super) struct CallArguments {
+    /// A module file; those that others import from come first, the one that is run last.
+    #[arg(long, value_name = "FILE", required = true)]
+    pub(super) module: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) program: ProgramArguments,
+    /// The exported function; not needed where there is one.
+    #[arg(long, value_name = "NAME")]
+    pub(super) function: Option<String>,
+    /// An argument: 2x2xf32=[1 2][3 4], f32=2, 5, 4xf32=@raw.bin, @array.npy, +array.npy (the next array of the same file),
+    /// *arrays.npy (all of them), &4xf32 (storage), (null).
+    #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
+    pub(super) input: Vec<String>,
+    /// What a result must be, as an input; (ignored) for any.
+    #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
+    pub(super) expected_output: Vec<String>,
+    #[command(flatten)]
+    pub(super) equality: EqualityArguments,
+}
+
+/// When results count as equal.
+#[derive(Debug, Args)]
+#[command(rename_all = "snake_case")]
+pub(super) struct EqualityArguments {
+    /// Whether floats may differ within a tolerance.
+    #[arg(long, value_enum, default_value_t = EqualityMode::Approximate, help_heading = "Comparison")]
+    equality_mode: EqualityMode,
+    /// Absolute tolerance of f16.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.001, help_heading = "Comparison")]
+    expected_f16_threshold: f32,
+    /// Absolute tolerance of bf16.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.01, help_heading = "Comparison")]
+    expected_bf16_threshold: f32,
+    /// Absolute tolerance of f32.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.0001, help_heading = "Comparison")]
+    expected_f32_threshold: f32,
+    /// Absolute tolerance of f64.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0.0001, help_heading = "Comparison")]
+    expected_f64_threshold: f64,
+    /// Tolerance of floats as a part of what is expected.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1e-5, help_heading = "Comparison")]
+    expected_rtol: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum EqualityMode {
+    Approximate,
+    Exact,
+}
+
+impl EqualityArguments {
+    pub(super) fn equality(&self) -> Equality {
+        match self.equality_mode {
+            EqualityMode::Exact => Equality::Exact,
+            EqualityMode::Approximate => Equality::Approximate {
+                f16: f64::from(self.expected_f16_threshold),
+                bf16: f64::from(self.expected_bf16_threshold),
+                f32: f64::from(self.expected_f32_threshold),
+                f64: self.expected_f64_threshold,
+                relative: self.expected_rtol,
+            },
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(rename_all = "snake_case")]
+pub(super) struct RunArguments {
+    #[command(flatten)]
+    pub(super) call: CallArguments,
+    /// What is done with a result: - prints it, @FILE writes it, +FILE appends it (.npy files are arrays, others raw
+    /// bytes), nothing ignores it. Without this flag all results are printed.
+    #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
+    pub(super) output: Vec<String>,
+    /// Elements of a tensor that are printed.
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub(super) output_max_element_count: usize,
+}
+
+#[derive(Debug, Args)]
+#[command(rename_all = "snake_case")]
+pub(super) struct BenchArguments {
+    #[command(flatten)]
+    pub(super) call: CallArguments,
+    /// How long a repetition lasts at least (0.5s), or how many iterations it has (100x).
+    #[arg(long, value_name = "TIME", default_value = "0.5s")]
+    pub(super) benchmark_min_time: MinTime,
+    /// Seconds that the function runs before anything is measured.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
+    pub(super) benchmark_min_warmup_time: f64,
+    /// How often the measurement is made; of several, mean, median and deviation are reported too.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) benchmark_repetitions: u32,
+    /// Report only mean, median and deviation of several repetitions.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", default_value_t = false,
+        action = clap::ArgAction::Set)]
+    pub(super) benchmark_report_aggregates_only: bool,
+    /// Form of the report on standard output.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = ReportFormat::Console)]
+    pub(super) benchmark_format: ReportFormat,
+    /// File that the report is also written to.
+    #[arg(long, value_name = "FILE")]
+    pub(super) benchmark_out: Option<PathBuf>,
+    /// Form of that file.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = ReportFormat::Json)]
+    pub(super) benchmark_out_format: ReportFormat,
+    /// Unit of the reported times.
+    #[arg(long, value_enum, value_name = "UNIT", default_value_t = TimeUnit::Ms, alias = "benchmark_time_unit")]
+    pub(super) time_unit: TimeUnit,
+    /// Calls that one iteration of a function that repeats its work stands for.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) batch_size: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ReportFormat {
+    Console,
+    Json,
+}
+
+#[derive(Debug, Args)]
+#[command(rename_all = "snake_case")]
+pub(super) struct CheckArguments {
+    /// Module files, each of which is tested by itself.
+    #[arg(value_name = "FILE", required_unless_present = "module")]
+    pub(super) files: Vec<PathBuf>,
+    /// A module file that the others import from; without others, the last one is tested.
+    #[arg(long, value_name = "FILE")]
+    pub(super) module: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) program: ProgramArguments,
+}
+
+#[derive(Debug, Args)]
+#[command(rename_all = "snake_case")]
+pub(super) struct DumpArguments {
+    /// The module file.
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// What is printed.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = DumpOutput::All)]
+    pub(super) output: DumpOutput,
+    /// Disassemble only this function, by its name or its ordinal.
+    #[arg(long, value_name = "NAME")]
+    pub(super) function: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DumpOutput {
+    Metadata,
+    Disassembly,
+    All,
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<CommandLine, clap::Error> {
+        CommandLine::try_parse_from(std::iter::once(&"incarnate").chain(arguments))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        use clap::CommandFactory;
+        CommandLine::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_take_their_values_either_way() {
+        for arguments in [
+            &["run", "--module=a.vmfb", "--module=b.vmfb", "--function=f", "--input=-5", "--expected_output=4xf32=1"][..],
+            &[
+                "run",
+                "--module",
+                "a.vmfb",
+                "--module",
+                "b.vmfb",
+                "--function",
+                "f",
+                "--input",
+                "-5",
+                "--expected_output",
+                "4xf32=1",
+            ],
+        ] {
+            let Command::Run(run) = parse(arguments).unwrap().command else { unreachable!("run") };
+            assert_eq!(run.call.module, [PathBuf::from("a.vmfb"), PathBuf::from("b.vmfb")]);
+            assert_eq!((run.call.input, run.call.expected_output), (vec!["-5".to_owned()], vec!["4xf32=1".to_owned()]));
+            assert_eq!(run.call.equality.equality(), Equality::default());
+        }
+        let empty = parse(&["run", "--module=a", "--output=", "--output=-"]).unwrap();
+        let Command::Run(run) = empty.command else { unreachable!("run") };
+        assert_eq!(run.output, ["", "-"]);
+    }
+
+    #[test]
+    fn bench_takes_the_flags_of_google_benchmark() {
+        let line = parse(&[
+            "bench",
+            "--module=a",
+            "--benchmark_min_time=1s",
+            "--benchmark_repetitions=3",
+            "--benchmark_format=json",
+            "--benchmark_report_aggregates_only=true",
+            "--time_unit=us",
+        ]);
+        let Command::Bench(bench) = line.unwrap().command else { unreachable!("bench") };
+        assert_eq!((bench.benchmark_repetitions, bench.benchmark_format), (3, ReportFormat::Json));
+        assert!(bench.benchmark_report_aggregates_only);
+    }
+
+    #[test]
+    fn wrong_flags_are_usage_errors() {
+        for arguments in [
+            &["run"][..],
+            &["run", "--module=a", "--what=1"],
+            &["bench", "--module=a", "--benchmark_min_time=fast"],
+            &["bench", "--module=a", "--benchmark_repetitions=0"],
+            &["check"],
+            &["dump"],
+            &["dump", "a", "--output=json"],
+            &["fly"],
+            &[],
+        ] {
+            assert_eq!(parse(arguments).unwrap_err().exit_code(), 2, "{arguments:?}");
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Programs: modules loaded and linked, functions found, values carried between the host and the device.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use incarnate_runtime::hal::format::{TensorType, format_tensor};
+use incarnate_runtime::hal::{
+    Buffer, BufferParameters, BufferView, Deadline, DeviceOptions, DriverRegistry, ElementType, EncodingType, Fence,
+    Semaphore,
+};
+use incarnate_runtime::modules::hal::TraceSink;
+use incarnate_runtime::session::{self, Session, SessionBuilder};
+use incarnate_runtime::vm::{self, CallBuffer, Invocation, Limits, Ref, TypedRefObject, Value};
+use incarnate_runtime::{Error, Result, ResultExt, StatusCode};
+
+use super::arguments::ProgramArguments;
+use crate::tooling::spec::Slot;
+use crate::tooling::{HostTensor, HostValue, Primitive, declaration};
+
+/// Format of executables that are bytecode, which is verified before it runs.
+const PORTABLE_FORMAT: &str = "vmvx-bytecode-fb";
+/// Bytes of device memory for modules that anyone may have made.
+const UNTRUSTED_DEVICE_MEMORY: u64 = 1 << 30;
+
+/// Modules, linked and with state, and the device that they run on.
+#[derive(Debug)]
+pub(super) struct Program {
+    session: Session,
+}
+
+/// An exported function, and what its caller has to know.
+#[derive(Clone, Debug)]
+pub(super) struct Function {
+    /// Name, without the module's.
+    pub(super) name: String,
+    /// What the caller passes; fences that the command line adds do not count.
+    pub(super) arguments: Vec<Slot>,
+    /// What it returns.
+    pub(super) results: Vec<Slot>,
+    declaration: Option<String>,
+    /// The value of `iree.benchmark`, by which compiled benchmarks say how they are to be run.
+    pub(super) benchmark: Option<String>,
+    fences: bool,
+    function: vm::Function,
+}
+
+impl Function {
+    fn new(session_function: session::Function) -> Result<Function> {
+        let function = session_function.vm_function().clone();
+        let (declared_arguments, declared_results) =
+            session_function.declaration().map(declaration::parse).unwrap_or_default();
+        let arguments = Slot::all(session_function.arguments(), declared_arguments)?;
+        Ok(Function {
+            name: function.name().to_owned(),
+            fences: arguments.len() < function.arguments().len(),
+            arguments,
+            results: Slot::all(session_function.results(), declared_results)?,
+            declaration: session_function.declaration().map(str::to_owned),
+            benchmark: function.attribute("iree.benchmark").map(str::to_owned),
+            function,
+        })
+    }
+
+    /// Adds what the function takes and returns to an error of a call.
+    pub(super) fn explain(&self, error: Error) -> Error {
+        match &self.declaration {
+            Some(declaration) => error.context(format!("calling `{declaration}`")),
+            None => error.context(format!("calling @{}", self.name)),
+        }
+    }
+}
+
+impl Program {
+    /// Loads module files; the last one is the program's main module.
+    ///
+    /// # Errors
+    /// What is wrong with a file, a module that is missing, and what an initialiser fails with.
+    pub(super) fn load(files: &[PathBuf], arguments: &ProgramArguments) -> Result<Program> {
+        Program::build(builder(files, arguments)?)
+    }
+
+    /// Loads modules of which the last has tests, with the native modules that only tests import.
+    ///
+    /// # Errors
+    /// As [`Program::load`].
+    pub(super) fn load_tests(files: &[PathBuf], arguments: &ProgramArguments) -> Result<Program> {
+        Program::build(builder(files, arguments)?.offer(Arc::new(super::yieldable_test::module())))
+    }
+
+    fn build(builder: SessionBuilder) -> Result<Program> {
+        Ok(Program { session: builder.build()? })
+    }
+
+    /// The functions that the main module exports for callers.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for a malformed calling convention.
+    pub(super) fn functions(&self) -> Result<Vec<Function>> {
+        self.session.functions()?.into_iter().map(Function::new).collect()
+    }
+
+    /// The function of a name, or the only one.
+    ///
+    /// # Errors
+    /// NOT_FOUND where there is none of the name, INVALID_ARGUMENT where there is not exactly one; both say which ones
+    /// there are.
+    pub(super) fn find(&self, name: Option<&str>) -> Result<Function> {
+        let mut functions = self.functions()?;
+        let names = || {
+            let names: Vec<&str> = functions.iter().map(|function| function.name.as_str()).collect();
+            if names.is_empty() { "no functions".to_owned() } else { names.join(", ") }
+        };
+        let Some(name) = name else {
+            if functions.len() != 1 {
+                let why = format!("the module exports {}; name one with --function=", names());
+                return Err(Error::invalid_argument(why));
+            }
+            return functions.pop().ok_or_else(|| Error::internal("the only function is gone"));
+        };
+        if let Some(index) = functions.iter().position(|function| function.name == name) {
+            return Ok(functions.swap_remove(index));
+        }
+        // Functions of the runtime, and of other modules, can be called by whoever names them.
+        let function = self.session.function(name).map_err(|error| match error.code() {
+            StatusCode::NotFound => Error::not_found(format!("no function '{name}': the module exports {}", names())),
+            _ => error,
+        })?;
+        Function::new(function)
+    }
+
+    /// Carries arguments to the device, so that the call can be made.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where the device has no memory for them.
+    pub(super) fn prepare(&self, function: &Function, inputs: &[HostValue]) -> Result<Call> {
+        let inputs = inputs.iter().enumerate();
+        let arguments = inputs.map(|(index, value)| self.upload(value).context(|| format!("argument {index}")));
+        Ok(Call {
+            arguments: arguments.collect::<Result<_>>()?,
+            fences: function.fences,
+            invocation: self.session.context().take_invocation(),
+            buffer: CallBuffer::new(),
+            function: function.function.clone(),
+        })
+    }
+
+    fn upload(&self, value: &HostValue) -> Result<Value> {
+        Ok(match value {
+            HostValue::Null => Value::Ref(Ref::Null),
+            HostValue::Primitive(Primitive::I32(value)) => Value::I32(*value),
+            HostValue::Primitive(Primitive::I64(value)) => Value::I64(*value),
+            HostValue::Primitive(Primitive::F32(value)) => Value::F32(*value),
+            HostValue::Primitive(Primitive::F64(value)) => Value::F64(*value),
+            HostValue::Tensor(array) => {
+                let (shape, element) = (&array.tensor.shape, array.tensor.element);
+                let buffer = self.upload_bytes(&array.bytes)?;
+                let view = BufferView::new(buffer, shape, element, EncodingType::DENSE_ROW_MAJOR)?;
+                Value::Ref(Ref::from(Arc::new(view)))
+            }
+            HostValue::Storage(array) => Value::Ref(Ref::from(self.upload_bytes(&array.bytes)?)),
+            HostValue::Bytes(_) | HostValue::List(_) | HostValue::Other(_) => {
+                return Err(Error::unimplemented("it has no text, so it cannot be passed"));
+            }
+        })
+    }
+
+    fn upload_bytes(&self, bytes: &[u8]) -> Result<Arc<Buffer>> {
+        let buffer = self.session.allocator().allocate(BufferParameters::DEVICE, bytes.len() as u64)?;
+        buffer.write(0, bytes)?;
+        Ok(buffer)
+    }
+}
+
+/// What a session is made of, as the flags say.
+fn builder(files: &[PathBuf], arguments: &ProgramArguments) -> Result<SessionBuilder> {
+    let mut builder = Session::builder().trace_sink(TraceSink::new(print_trace));
+    if arguments.untrusted {
+        let mut options = DeviceOptions { memory_limit: UNTRUSTED_DEVICE_MEMORY, ..DeviceOptions::default() };
+        options.loaders.retain(|loader| loader.supports(PORTABLE_FORMAT));
+        let registry = DriverRegistry::default();
+        let default = [String::new()];
+        let uris = if arguments.device.is_empty() { &default[..] } else { &arguments.device };
+        for uri in uris {
+            builder = builder.shared_device(registry.create_device(uri, options.clone())?);
+        }
+        builder = builder.limits(Limits::portable());
+    } else {
+        builder = arguments.device.iter().fold(builder, SessionBuilder::device);
+    }
+    Ok(files.iter().fold(builder, SessionBuilder::module_file))
+}
+
+/// Prints buffer views that a program traces, as the peer does.
+fn print_trace(key: &str, views: &[Arc<BufferView>]) -> Result<()> {
+    let mut text = format!("=== {key} ===\n");
+    for view in views {
+        let bytes = read(view.buffer(), view.byte_length())?;
+        format_tensor(&mut text, view.shape(), view.element_type(), &bytes, usize::MAX)?;
+        text.push('\n');
+    }
+    text.push('\n');
+    std::io::stderr().write_all(text.as_bytes()).context(|| "tracing")
+}
+
+/// A call of a function with arguments on the device; it can be made again and again.
+#[derive(Debug)]
+pub(super) struct Call {
+    function: vm::Function,
+    arguments: Vec<Value>,
+    fences: bool,
+    invocation: Invocation,
+    /// Storage of arguments, then of results.
+    buffer: CallBuffer,
+}
+
+impl Call {
+    /// Makes the call and waits for its end. The results of the call before are given up.
+    ///
+    /// # Errors
+    /// What the function fails with.
+    pub(super) fn invoke(&mut self) -> Result<()> {
+        self.buffer.clear();
+        if !self.fences {
+            self.function.pack(self.arguments.iter().cloned(), &mut self.buffer)?;
+            return self.invocation.call(self.function.bound(), &mut self.buffer);
+        }
+        // Nothing to wait for, and a fence that is reached when the results are there.
+        let done = Arc::new(Fence::from_timepoints([(Arc::new(Semaphore::new(0)), 1)]));
+        let mut arguments = self.arguments.clone();
+        arguments.extend([Value::Ref(Ref::Null), Value::Ref(Ref::from(done.clone()))]);
+        self.function.pack(arguments.into_iter(), &mut self.buffer)?;
+        self.invocation.call(self.function.bound(), &mut self.buffer)?;
+        done.wait(Deadline::NEVER)
+    }
+
+    /// Carries the results of the last call to the host.
+    ///
+    /// # Errors
+    /// What reading a buffer gives.
+    pub(super) fn results(mut self) -> Result<Vec<HostValue>> {
+        let values = self.buffer.drain(self.function.results().iter().copied())?;
+        let mut download = Download { items_left: LIST_ITEM_LIMIT };
+        let values = values.iter().enumerate();
+        values.map(|(index, value)| download.value(value, 0).context(|| format!("result {index}"))).collect()
+    }
+}
+
+/// Carries values to the host; what they hold together is bounded, as lists can hold themselves.
+struct Download {
+    items_left: usize,
+}
+
+/// Most values of lists that are carried to the host.
+const LIST_ITEM_LIMIT: usize = 1 << 20;
+/// Most lists within lists.
+const LIST_DEPTH_LIMIT: usize = 32;
+
+impl Download {
+    fn value(&mut self, value: &Value, depth: usize) -> Result<HostValue> {
+        Ok(match value {
+            Value::None => HostValue::Null,
+            Value::I32(value) => HostValue::Primitive(Primitive::I32(*value)),
+            Value::I64(value) => HostValue::Primitive(Primitive::I64(*value)),
+            Value::F32(value) => HostValue::Primitive(Primitive::F32(*value)),
+            Value::F64(value) => HostValue::Primitive(Primitive::F64(*value)),
+            Value::Ref(reference) => self.object(reference, depth)?,
+        })
+    }
+
+    fn object(&mut self, reference: &Ref, depth: usize) -> Result<HostValue> {
+        let Some(ty) = reference.ref_type() else { return Ok(HostValue::Null) };
+        if ty == BufferView::TYPE {
+            let view = reference.get::<BufferView>()?;
+            let tensor = TensorType { shape: view.shape().to_vec(), element: view.element_type() };
+            return Ok(HostValue::Tensor(HostTensor { bytes: read(view.buffer(), view.byte_length())?, tensor }));
+        }
+        if ty == Buffer::TYPE {
+            let buffer = reference.to::<Buffer>()?;
+            let tensor = TensorType { shape: vec![buffer.byte_length()], element: ElementType::INT_8 };
+            return Ok(HostValue::Storage(HostTensor { bytes: read(&buffer, buffer.byte_length())?, tensor }));
+        }
+        if ty == vm::List::TYPE {
+            let list = reference.list()?;
+            let length = list.len();
+            if depth >= LIST_DEPTH_LIMIT || length > self.items_left {
+                return Err(Error::resource_exhausted(format!(
+                    "lists with more than {LIST_ITEM_LIMIT} values or {LIST_DEPTH_LIMIT} levels are not printed"
+                )));
+            }
+            self.items_left -= length;
+            let indices = 0..u32::try_from(length).unwrap_or(u32::MAX);
+            let items = indices.map(|index| self.value(&list.get(index)?, depth + 1));
+            return items.collect::<Result<_>>().map(HostValue::List);
+        }
+        if ty == vm::Buffer::TYPE {
+            return Ok(HostValue::Bytes(reference.buffer()?.to_vec()));
+        }
+        Ok(HostValue::Other(ty.name()))
+    }
+}
+
+fn read(buffer: &Buffer, length: u64) -> Result<Vec<u8>> {
+    let length = usize::try_from(length).ok().filter(|length| *length as u64 <= buffer.byte_length());
+    let length = length.ok_or_else(|| Error::out_of_range("the view is longer than its buffer"))?;
+    let mut bytes = vec![0; length];
+    buffer.read(0, &mut bytes)?;
+    Ok(bytes)
+}

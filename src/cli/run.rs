@@ -1,0 +1,81 @@
+//! `incarnate run`: calls a function and prints, writes or checks its results.
+
+use std::io::Write;
+
+use incarnate_runtime::{Error, Result, ResultExt};
+
+use super::Verdict;
+use super::arguments::{CallArguments, RunArguments};
+use super::console::Console;
+use super::program::{Function, Program};
+use crate::tooling::HostValue;
+use crate::tooling::expected::{compare_results, report};
+use crate::tooling::output::{print_results, write_results};
+use crate::tooling::spec::{SpecValue, parse_specs};
+
+pub(super) fn run(arguments: &RunArguments, out: &mut Console) -> Result<Verdict> {
+    let program = Program::load(&arguments.call.module, &arguments.call.program)?;
+    let function = program.find(arguments.call.function.as_deref())?;
+    let inputs = parse_inputs(&arguments.call, &function)?;
+    let mut call = program.prepare(&function, &inputs).map_err(|error| function.explain(error))?;
+    // What the call itself prints or crashes with should come after this line.
+    writeln!(out, "EXEC @{}", function.name).and_then(|()| out.flush()).context(|| "writing to standard output")?;
+    call.invoke().map_err(|error| function.explain(error))?;
+    let results = call.results()?;
+    if !arguments.call.expected_output.is_empty() {
+        return verify(&arguments.call, &function, &results, out);
+    }
+    let limit = arguments.output_max_element_count;
+    if arguments.output.is_empty() {
+        print_results(out, &results, limit)?;
+    } else {
+        write_results(out, &results, &arguments.output, limit)?;
+    }
+    Ok(Verdict::Success)
+}
+
+/// Reads the values of `--input` for a function.
+///
+/// # Errors
+/// INVALID_ARGUMENT where there are not as many as the function takes, and what is wrong with one.
+pub(super) fn parse_inputs(arguments: &CallArguments, function: &Function) -> Result<Vec<HostValue>> {
+    let values = parse_specs(&function.arguments, &arguments.input)
+        .context(|| "--input")
+        .map_err(|error| function.explain(error))?;
+    if values.len() != function.arguments.len() {
+        return Err(function.explain(Error::invalid_argument(format!(
+            "@{} takes {} arguments but {} were given",
+            function.name,
+            function.arguments.len(),
+            values.len()
+        ))));
+    }
+    let values = values.into_iter().enumerate();
+    values
+        .map(|(index, value)| match value {
+            SpecValue::Value(value) => Ok(value),
+            SpecValue::Ignored => {
+                Err(Error::invalid_argument(format!("argument {index} is (ignored), which only results can be")))
+            }
+        })
+        .collect()
+}
+
+/// Compares results with `--expected_output`, prints what differs, and says it on one line, too.
+pub(super) fn verify(
+    arguments: &CallArguments,
+    function: &Function,
+    results: &[HostValue],
+    out: &mut dyn Write,
+) -> Result<Verdict> {
+    let expected = parse_specs(&function.results, &arguments.expected_output).context(|| "--expected_output")?;
+    let differences = compare_results(arguments.equality.equality(), &expected, results)?;
+    report(out, &differences)?;
+    Ok(match differences.as_slice() {
+        [] => Verdict::Success,
+        [only] => Verdict::Failure(format!("@{}: {}", function.name, only.summary)),
+        [first, rest @ ..] => {
+            Verdict::Failure(format!("@{}: {}; and {} more results differ", function.name, first.summary, rest.len()))
+        }
+    })
+}

@@ -1,0 +1,220 @@
+//! Results compared with what was expected of them.
+//!
+//! The rules and messages are those of IREE's `iree/tooling/comparison.cc` and `buffer_view_matchers.c`.
+
+use std::io::Write;
+
+use incarnate_runtime::hal::ElementType;
+use incarnate_runtime::hal::format::{Equality, compare_elements, element_types_match};
+use incarnate_runtime::{Result, ResultExt};
+
+use super::output::print_tensor;
+use super::spec::SpecValue;
+use super::{HostTensor, HostValue, Primitive};
+
+/// Elements of a tensor that are printed where it is not what was expected.
+const PRINTED_ELEMENTS: usize = 1024;
+
+/// A way in which results are not what was expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    /// One line that says what differs.
+    pub(crate) summary: String,
+    /// Both values on further lines; empty where the line says all.
+    pub(crate) details: String,
+}
+
+/// Compares results with expected ones and tells every result that differs.
+///
+/// # Errors
+/// What is wrong with a tensor that has to be printed.
+pub(crate) fn compare_results(
+    equality: Equality,
+    expected: &[SpecValue],
+    results: &[HostValue],
+) -> Result<Vec<Difference>> {
+    if expected.len() != results.len() {
+        let summary = format!("expected {} results but the function gave {}", expected.len(), results.len());
+        return Ok(vec![Difference { summary, details: String::new() }]);
+    }
+    let mut differences = Vec::new();
+    for (index, (expected, actual)) in expected.iter().zip(results).enumerate() {
+        let SpecValue::Value(expected) = expected else { continue };
+        if let Some(mut difference) = compare_values(equality, expected, actual)? {
+            difference.summary.insert_str(0, &format!("result[{index}]: "));
+            differences.push(difference);
+        }
+    }
+    Ok(differences)
+}
+
+fn compare_values(equality: Equality, expected: &HostValue, actual: &HostValue) -> Result<Option<Difference>> {
+    match (expected, actual) {
+        // The peer takes `(null)` for `(ignored)`, and scripts rely on it.
+        (HostValue::Null, _) => Ok(None),
+        (HostValue::Primitive(expected), HostValue::Primitive(actual)) => {
+            compare_primitives(equality, *expected, *actual)
+        }
+        (HostValue::Tensor(expected), HostValue::Tensor(actual)) => compare_tensors(equality, expected, actual),
+        (HostValue::Storage(expected), HostValue::Storage(actual)) => {
+            let as_bytes = |array: &HostTensor| HostTensor {
+                tensor: incarnate_runtime::hal::format::TensorType {
+                    shape: vec![array.bytes.len() as u64],
+                    element: ElementType::INT_8,
+                },
+                bytes: array.bytes.clone(),
+            };
+            compare_tensors(equality, &as_bytes(expected), &as_bytes(actual))
+        }
+        _ => {
+            let summary =
+                format!("variant types mismatch; expected {} but got {}", type_name(expected), type_name(actual));
+            Ok(Some(Difference { summary, details: String::new() }))
+        }
+    }
+}
+
+fn type_name(value: &HostValue) -> &'static str {
+    match value {
+        HostValue::Null => "empty",
+        HostValue::Primitive(Primitive::I32(_)) => "i32",
+        HostValue::Primitive(Primitive::I64(_)) => "i64",
+        HostValue::Primitive(Primitive::F32(_)) => "f32",
+        HostValue::Primitive(Primitive::F64(_)) => "f64",
+        HostValue::Tensor(_) => "hal.buffer_view",
+        HostValue::Storage(_) => "hal.buffer",
+        HostValue::Bytes(_) => "vm.buffer",
+        HostValue::List(_) => "vm.list",
+        HostValue::Other(name) => name,
+    }
+}
+
+/// Numbers are compared as elements of their type are; the peer cannot compare them.
+fn compare_primitives(equality: Equality, expected: Primitive, actual: Primitive) -> Result<Option<Difference>> {
+    let same = match (expected, actual) {
+        (Primitive::F32(expected), Primitive::F32(actual)) => {
+            let (expected, actual) = (expected.to_le_bytes(), actual.to_le_bytes());
+            compare_elements(equality, ElementType::FLOAT_32, &expected, &actual)?.is_none()
+        }
+        (Primitive::F64(expected), Primitive::F64(actual)) => {
+            let (expected, actual) = (expected.to_le_bytes(), actual.to_le_bytes());
+            compare_elements(equality, ElementType::FLOAT_64, &expected, &actual)?.is_none()
+        }
+        _ => expected == actual,
+    };
+    // All digits: those that are usually printed may be the same.
+    let text = |value: Primitive| match value {
+        Primitive::F32(value) => format!("f32={value:?}"),
+        Primitive::F64(value) => format!("f64={value:?}"),
+        other => other.to_string(),
+    };
+    let summary = || format!("values differ; expected {} but got {}", text(expected), text(actual));
+    Ok((!same).then(|| Difference { summary: summary(), details: String::new() }))
+}
+
+fn compare_tensors(equality: Equality, expected: &HostTensor, actual: &HostTensor) -> Result<Option<Difference>> {
+    let types_match = element_types_match(expected.tensor.element, actual.tensor.element)
+        // A file's bytes without a meaning have that of the result.
+        || expected.tensor.element.is_opaque()
+            && expected.tensor.element.bit_count() == actual.tensor.element.bit_count();
+    let view = format!("expected that the view is equal to contents of a view of {}", expected.tensor);
+    let summary = if !types_match || expected.tensor.shape != actual.tensor.shape {
+        format!("metadata is {}; expected that the view matches {}; {view}", actual.tensor, expected.tensor)
+    } else {
+        match compare_elements(equality, actual.tensor.element, &expected.bytes, &actual.bytes)? {
+            None => return Ok(None),
+            Some(found) => format!(
+                "element at index {} ({}) does not match the expected ({}); {view}",
+                found.index, found.actual, found.expected
+            ),
+        }
+    };
+    let mut details = b"  expected:\n".to_vec();
+    print_tensor(&mut details, expected, PRINTED_ELEMENTS)?;
+    details.extend(b"\n  actual:\n");
+    print_tensor(&mut details, actual, PRINTED_ELEMENTS)?;
+    details.push(b'\n');
+    Ok(Some(Difference { summary, details: String::from_utf8_lossy(&details).into_owned() }))
+}
+
+/// Prints what the peer prints of a comparison.
+///
+/// # Errors
+/// What writing gives.
+pub(crate) fn report(out: &mut dyn Write, differences: &[Difference]) -> Result<()> {
+    if differences.is_empty() {
+        writeln!(out, "[SUCCESS] all function outputs matched their expected values.")
+            .context(|| "printing the comparison")?;
+    }
+    for difference in differences {
+        write!(out, "[FAILED] {}\n{}", difference.summary, difference.details).context(|| "printing the comparison")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::super::spec::{Slot, parse_specs};
+    use super::*;
+    use incarnate_runtime::bytecode::ConventionItem;
+
+    fn compare(kind: &str, expected: &str, actual: &str) -> String {
+        let items: Vec<ConventionItem> = kind.bytes().filter_map(ConventionItem::from_letter).collect();
+        let slots = Slot::all(&items, Vec::new()).unwrap();
+        let parse = |text: &str| parse_specs(&slots, &[text.to_owned()]).unwrap();
+        let SpecValue::Value(actual) = parse(actual).remove(0) else { unreachable!("a value") };
+        let differences = compare_results(Equality::default(), &parse(expected), &[actual]).unwrap();
+        let mut out = Vec::new();
+        report(&mut out, &differences).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    const SUCCESS: &str = "[SUCCESS] all function outputs matched their expected values.\n";
+
+    /// Golden texts: iree-run-module of release 3.13 on a function that returns its argument, `--input=` the second text,
+    /// `--expected_output=` the first.
+    #[test]
+    fn differences_are_told_as_the_peer_tells_them() {
+        assert_eq!(
+            compare("r", "4xf32=1 2 3 5", "4xf32=1 2 3 4"),
+            "[FAILED] result[0]: element at index 3 (4) does not match the expected (5); expected that the view is equal \
+             to contents of a view of 4xf32\n  expected:\n4xf32=1 2 3 5\n  actual:\n4xf32=1 2 3 4\n"
+        );
+        assert_eq!(
+            compare("r", "4xi32=1 2 3 4", "2x2xi32=1 2 3 4"),
+            "[FAILED] result[0]: metadata is 2x2xi32; expected that the view matches 4xi32; expected that the view is \
+             equal to contents of a view of 4xi32\n  expected:\n4xi32=1 2 3 4\n  actual:\n2x2xi32=[1 2][3 4]\n"
+        );
+        assert_eq!(compare("r", "4xf32=1 2 3 4.00001", "4xf32=1 2 3 4"), SUCCESS);
+        assert_eq!(compare("r", "(ignored)", "4xf32=1 2 3 4"), SUCCESS);
+        assert_eq!(compare("r", "(null)", "4xf32=1 2 3 4"), SUCCESS);
+    }
+
+    #[test]
+    fn arrays_of_files_match_what_the_compiler_types_otherwise() {
+        assert_eq!(compare("r", "2xsi32=1 2", "2xi32=1 2"), SUCCESS);
+        assert_eq!(compare("r", "2x*16=803F 0040", "2xbf16=1 2"), SUCCESS);
+        assert!(
+            compare("r", "2x*16=803F 0140", "2xbf16=1 2").starts_with("[FAILED] result[0]: element at index 1 (2)")
+        );
+        assert!(compare("r", "2xsi32=1 2", "2xf32=1 2").starts_with("[FAILED] result[0]: metadata is 2xf32"));
+    }
+
+    #[test]
+    fn numbers_are_compared_by_value() {
+        assert_eq!(compare("i", "5", "5"), SUCCESS);
+        assert_eq!(compare("f", "nan", "nan"), SUCCESS);
+        assert_eq!(compare("f", "1.00001", "1"), SUCCESS);
+        assert_eq!(
+            compare("F", "1.001", "1"),
+            "[FAILED] result[0]: values differ; expected f64=1.001 but got f64=1.0\n"
+        );
+        assert_eq!(compare("i", "5", "6"), "[FAILED] result[0]: values differ; expected i32=5 but got i32=6\n");
+        assert_eq!(compare("i", "(ignored)", "6"), SUCCESS);
+        assert_eq!(
+            compare_results(Equality::Exact, &[], &[HostValue::Null]).unwrap()[0].summary,
+            "expected 0 results but the function gave 1"
+        );
+    }
+}

@@ -1,0 +1,358 @@
+//! Arrays in NumPy's `.npy` format, several of which may follow each other in one file.
+//!
+//! The format is described in NumPy's `numpy.lib.format`. Written headers are the bytes that NumPy writes.
+
+use std::io::{Read, Write};
+
+use incarnate_runtime::hal::format::TensorType;
+use incarnate_runtime::hal::{ElementType, NumericalType};
+use incarnate_runtime::{Error, Result, ResultExt};
+
+use super::HostTensor;
+
+const MAGIC: &[u8; 6] = b"\x93NUMPY";
+/// Headers start and arrays begin at multiples of this number of bytes.
+const ALIGNMENT: usize = 64;
+/// Largest header that is read, in bytes; those of plain arrays have some hundred.
+const HEADER_LIMIT: u64 = 1 << 20;
+
+/// NumPy's letter for the kind of an element type. Where two types share a letter, the first is what reading gives.
+const KINDS: &[(u8, NumericalType)] = &[
+    (b'b', NumericalType::Boolean),
+    (b'i', NumericalType::SignedInteger),
+    (b'i', NumericalType::Integer),
+    (b'u', NumericalType::UnsignedInteger),
+    (b'f', NumericalType::Float),
+    (b'c', NumericalType::Complex),
+    // Bytes without a meaning: NumPy has no names for these floats.
+    (b'V', NumericalType::Opaque),
+    (b'V', NumericalType::BrainFloat),
+    (b'V', NumericalType::Float8E5M2),
+    (b'V', NumericalType::Float8E4M3Fn),
+    (b'V', NumericalType::Float8E5M2Fnuz),
+    (b'V', NumericalType::Float8E4M3Fnuz),
+    (b'V', NumericalType::Float8E8M0Fnu),
+];
+
+/// What a header says.
+#[derive(Debug, PartialEq, Eq)]
+struct Header {
+    tensor: TensorType,
+    big_endian: bool,
+    fortran_order: bool,
+}
+
+/// Reads one array and leaves the reader behind it. Big-endian elements and arrays in Fortran's order are converted.
+///
+/// # Errors
+/// INVALID_ARGUMENT for a malformed header, UNIMPLEMENTED for element types without a counterpart, OUT_OF_RANGE where the
+/// file ends early.
+pub(crate) fn read_array(reader: &mut impl Read) -> Result<HostTensor> {
+    let header = read_header(reader)?;
+    let length = header.tensor.byte_length()?;
+    let mut bytes = Vec::new();
+    // The length is what the file claims, so memory is taken only as bytes arrive.
+    reader.take(length).read_to_end(&mut bytes).context(|| "reading the elements")?;
+    if bytes.len() as u64 != length {
+        return Err(Error::out_of_range(format!(
+            "{} is {length} bytes, of which {} are there",
+            header.tensor,
+            bytes.len()
+        )));
+    }
+    if header.big_endian {
+        let parts = if header.tensor.element.is_complex() { 2 } else { 1 };
+        bytes.chunks_exact_mut(header.tensor.element.dense_byte_count() / parts).for_each(<[u8]>::reverse);
+    }
+    if header.fortran_order {
+        bytes = row_major(&header.tensor, &bytes);
+    }
+    Ok(HostTensor { tensor: header.tensor, bytes })
+}
+
+/// The elements of an array in Fortran's order (first dimension fastest), the last dimension fastest.
+fn row_major(tensor: &TensorType, bytes: &[u8]) -> Vec<u8> {
+    if bytes.is_empty() {
+        return Vec::new();
+    }
+    let size = tensor.element.dense_byte_count();
+    let mut strides = Vec::with_capacity(tensor.shape.len());
+    let mut stride = size;
+    for dim in &tensor.shape {
+        strides.push(stride);
+        stride *= *dim as usize;
+    }
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut index = vec![0u64; tensor.shape.len()];
+    while out.len() < bytes.len() {
+        let start: usize = index.iter().zip(&strides).map(|(i, stride)| *i as usize * stride).sum();
+        out.extend_from_slice(&bytes[start..start + size]);
+        for (i, dim) in index.iter_mut().zip(&tensor.shape).rev() {
+            *i += 1;
+            if *i < *dim {
+                break;
+            }
+            *i = 0;
+        }
+    }
+    out
+}
+
+fn read_header(reader: &mut impl Read) -> Result<Header> {
+    let mut prefix = [0; 8];
+    read_exact(reader, &mut prefix)?;
+    if prefix[..6] != *MAGIC {
+        return Err(Error::invalid_argument("not a .npy file: it does not begin with \\x93NUMPY"));
+    }
+    let length = match prefix[6] {
+        1 => {
+            let mut length = [0; 2];
+            read_exact(reader, &mut length)?;
+            u64::from(u16::from_le_bytes(length))
+        }
+        2 | 3 => {
+            let mut length = [0; 4];
+            read_exact(reader, &mut length)?;
+            u64::from(u32::from_le_bytes(length))
+        }
+        major => {
+            return Err(Error::unimplemented(format!("version {major}.{} of .npy is not 1.0 to 3.0", prefix[7])));
+        }
+    };
+    if length > HEADER_LIMIT {
+        return Err(Error::resource_exhausted(format!("a .npy header of {length} bytes is above {HEADER_LIMIT}")));
+    }
+    let mut header = vec![0; length as usize];
+    read_exact(reader, &mut header)?;
+    let header = String::from_utf8_lossy(&header);
+    parse_header(header.trim()).context(|| format!("in the .npy header {}", header.trim()))
+}
+
+fn read_exact(reader: &mut impl Read, bytes: &mut [u8]) -> Result<()> {
+    reader.read_exact(bytes).context(|| "reading a .npy header")
+}
+
+/// Splits the text of a Python literal, which must begin with `open` and has `close` after it, into what is within and what
+/// follows.
+fn enclosed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
+    text.trim_start().strip_prefix(open)?.split_once(close)
+}
+
+fn parse_header(text: &str) -> Result<Header> {
+    let malformed = || Error::invalid_argument("malformed dictionary");
+    let mut rest = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).ok_or_else(malformed)?;
+    let (mut descr, mut fortran_order, mut shape) = (None, None, None);
+    loop {
+        rest = rest.trim_start_matches([' ', ',']);
+        if rest.is_empty() {
+            break;
+        }
+        let quote = if rest.starts_with('"') { '"' } else { '\'' };
+        let (key, after) = enclosed(rest, quote, quote).ok_or_else(malformed)?;
+        let after = after.trim_start().strip_prefix(':').ok_or_else(malformed)?.trim_start();
+        rest = match key {
+            "descr" if after.starts_with('[') => {
+                return Err(Error::unimplemented("arrays of records have no counterpart"));
+            }
+            "descr" => {
+                let quote = if after.starts_with('"') { '"' } else { '\'' };
+                let (value, after) = enclosed(after, quote, quote).ok_or_else(malformed)?;
+                descr = Some(parse_descr(value)?);
+                after
+            }
+            "fortran_order" => {
+                let flag = after.strip_prefix("True").map(|after| (true, after));
+                let (value, after) =
+                    flag.or_else(|| after.strip_prefix("False").map(|after| (false, after))).ok_or_else(malformed)?;
+                fortran_order = Some(value);
+                after
+            }
+            "shape" => {
+                let (value, after) = enclosed(after, '(', ')').ok_or_else(malformed)?;
+                shape = Some(parse_shape(value)?);
+                after
+            }
+            other => return Err(Error::invalid_argument(format!("unknown key '{other}'"))),
+        };
+    }
+    let (element, big_endian) = descr.ok_or_else(|| Error::invalid_argument("no descr"))?;
+    Ok(Header {
+        tensor: TensorType { shape: shape.ok_or_else(|| Error::invalid_argument("no shape"))?, element },
+        big_endian,
+        fortran_order: fortran_order.ok_or_else(|| Error::invalid_argument("no fortran_order"))?,
+    })
+}
+
+fn parse_shape(text: &str) -> Result<Vec<u64>> {
+    let dims = text.split(',').map(str::trim).filter(|dim| !dim.is_empty());
+    // Python 2 wrote long integers with an L.
+    dims.map(|dim| {
+        let digits = dim.strip_suffix('L').unwrap_or(dim);
+        digits.parse().map_err(|_| Error::invalid_argument(format!("'{dim}' is not a dimension")))
+    })
+    .collect()
+}
+
+/// Reads NumPy's name of an element type, such as `<f4`: the order of bytes, the kind, the number of bytes.
+fn parse_descr(text: &str) -> Result<(ElementType, bool)> {
+    let unknown = || Error::unimplemented(format!("element type '{text}' has no counterpart"));
+    let (order, name) = match text.as_bytes() {
+        [order @ (b'<' | b'>' | b'=' | b'|'), name @ ..] => (*order, name),
+        name => (b'=', name),
+    };
+    let (kind, digits) = name.split_first().ok_or_else(unknown)?;
+    let numerical = KINDS.iter().find(|(letter, _)| letter == kind).ok_or_else(unknown)?.1;
+    let bytes: u8 = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or_else(unknown)?;
+    let known: &[u8] = match numerical {
+        NumericalType::Boolean => &[1],
+        NumericalType::Float => &[2, 4, 8],
+        NumericalType::Complex => &[8, 16],
+        NumericalType::Opaque => &[1, 2, 4, 8, 16],
+        _ => &[1, 2, 4, 8],
+    };
+    if !known.contains(&bytes) {
+        return Err(unknown());
+    }
+    let native_is_big = cfg!(target_endian = "big") && order == b'=';
+    Ok((
+        ElementType::new(numerical, bytes * 8),
+        (order == b'>' || native_is_big) && bytes > 1 && numerical != NumericalType::Opaque,
+    ))
+}
+
+/// Writes one array behind what the writer holds already.
+///
+/// # Errors
+/// UNIMPLEMENTED for elements that NumPy cannot name, such as integers of 4 bits, and what writing gives.
+pub(crate) fn write_array(writer: &mut impl Write, array: &HostTensor) -> Result<()> {
+    let element = array.tensor.element;
+    let kind = element.numerical_type().and_then(|numerical| KINDS.iter().find(|(_, known)| *known == numerical));
+    let Some((letter, _)) = kind.filter(|_| element.is_byte_aligned() && element.bit_count() > 0) else {
+        return Err(Error::unimplemented(format!("elements of {element} have no counterpart in .npy files")));
+    };
+    let size = element.dense_byte_count();
+    let order = if size == 1 { '|' } else { '<' };
+    let dims: Vec<String> = array.tensor.shape.iter().map(u64::to_string).collect();
+    // A tuple of one element has a comma behind it.
+    let comma = if dims.len() == 1 { "," } else { "" };
+    let mut header = format!(
+        "{{'descr': '{order}{}{size}', 'fortran_order': False, 'shape': ({}{comma}), }}",
+        char::from(*letter),
+        dims.join(", ")
+    );
+    // Version 1.0 has two bytes for the length, version 2.0 four.
+    let prefix = |version: u8| MAGIC.len() + 2 + if version == 1 { 2 } else { 4 };
+    let version = if header.len() + prefix(1) + ALIGNMENT > usize::from(u16::MAX) { 2 } else { 1 };
+    let unpadded = prefix(version) + header.len() + 1;
+    header.extend(std::iter::repeat_n(' ', unpadded.next_multiple_of(ALIGNMENT) - unpadded));
+    header.push('\n');
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend([version, 0]);
+    bytes.extend_from_slice(&(header.len() as u32).to_le_bytes()[..prefix(version) - bytes.len()]);
+    bytes.extend_from_slice(header.as_bytes());
+    writer.write_all(&bytes).and_then(|()| writer.write_all(&array.bytes)).context(|| "writing an array")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn tensor(text: &str) -> HostTensor {
+        let (tensor, contents) = text.split_once('=').unwrap();
+        let tensor: TensorType = tensor.parse().unwrap();
+        let mut bytes = vec![0; tensor.byte_length().unwrap() as usize];
+        incarnate_runtime::hal::format::parse_elements(contents, tensor.element, &mut bytes).unwrap();
+        HostTensor { tensor, bytes }
+    }
+
+    fn file(header: &str, data: &[u8]) -> Vec<u8> {
+        let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+        bytes.extend((header.len() as u16).to_le_bytes());
+        bytes.extend(header.as_bytes());
+        bytes.extend(data);
+        bytes
+    }
+
+    #[test]
+    fn written_files_are_those_of_numpy() {
+        // numpy.save of numpy.array([[1, 2], [3, 4]], dtype=numpy.int16), numpy 2.
+        let mut golden = b"\x93NUMPY\x01\x00v\x00{'descr': '<i2', 'fortran_order': False, 'shape': (2, 2), }".to_vec();
+        golden.resize(127, b' ');
+        golden.push(b'\n');
+        golden.extend([1, 0, 2, 0, 3, 0, 4, 0]);
+        let mut written = Vec::new();
+        write_array(&mut written, &tensor("2x2xi16=1 2 3 4")).unwrap();
+        assert_eq!(written, golden);
+    }
+
+    #[test]
+    fn arrays_follow_each_other() {
+        let arrays = [
+            "2x2xsi16=1 2 3 4",
+            "f32=2.5",
+            "3xui8=1 2 3",
+            "2xi1=1 0",
+            "2xf16=1 2",
+            "0x3xf64=",
+            "1xcf64=0000803f00000040",
+        ];
+        let mut file = Vec::new();
+        for array in arrays {
+            write_array(&mut file, &tensor(array)).unwrap();
+        }
+        let mut reader = file.as_slice();
+        for array in arrays {
+            assert_eq!(read_array(&mut reader).unwrap(), tensor(array));
+        }
+        assert!(reader.is_empty());
+    }
+
+    #[test]
+    fn types_without_a_name_are_bytes() {
+        let mut file = Vec::new();
+        write_array(&mut file, &tensor("2xbf16=1 2")).unwrap();
+        let read = read_array(&mut file.as_slice()).unwrap();
+        assert_eq!((read.tensor.to_string().as_str(), read.bytes), ("2x*16", tensor("2xbf16=1 2").bytes));
+        assert!(write_array(&mut Vec::new(), &tensor("2xi4=1 2")).is_err());
+    }
+
+    #[test]
+    fn other_orders_are_converted() {
+        // numpy.asfortranarray([[1, 2, 3], [4, 5, 6]]) of dtype '>u2'.
+        let header = "{'shape': (2, 3), 'fortran_order': True, 'descr': '>u2'}\n";
+        let read = read_array(&mut file(header, &[0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6]).as_slice()).unwrap();
+        assert_eq!(read, tensor("2x3xui16=1 2 3 4 5 6"));
+        let header = "{'descr': '>c8', 'fortran_order': False, 'shape': (1,), }\n";
+        let read = read_array(&mut file(header, &[0x3F, 0x80, 0, 0, 0x40, 0, 0, 0]).as_slice()).unwrap();
+        assert_eq!(read, tensor("1xcf64=0000803f00000040"));
+    }
+
+    #[test]
+    fn wrong_files_are_errors() {
+        let good = "{'descr': '<i2', 'fortran_order': False, 'shape': (2,), }";
+        assert!(read_array(&mut file(good, &[1, 0, 2, 0]).as_slice()).is_ok());
+        assert!(read_array(&mut file(good, &[1, 0, 2]).as_slice()).is_err());
+        for header in [
+            "",
+            "{}",
+            "{'descr': '<i2', 'fortran_order': False}",
+            "{'descr': '<i3', 'fortran_order': False, 'shape': (), }",
+            "{'descr': '<M8[ns]', 'fortran_order': False, 'shape': (), }",
+            "{'descr': [('a', '<i2')], 'fortran_order': False, 'shape': (), }",
+            "{'descr': '<i2', 'fortran_order': Maybe, 'shape': (), }",
+            "{'descr': '<i2', 'fortran_order': False, 'shape': (x,), }",
+            "{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775807, 2), }",
+            "{'descr': '<i2', 'fortran_order': False, 'shape': (2,), 'what': 1}",
+            "{'descr",
+            "{'descr': ",
+            "{'descr': '",
+            "{'descr': ''",
+        ] {
+            assert!(read_array(&mut file(header, &[1, 0, 2, 0]).as_slice()).is_err(), "{header}");
+        }
+        assert!(read_array(&mut &b"\x93NUMPY\x09\x00"[..]).is_err());
+        assert!(read_array(&mut &b"PK\x03\x04aaaaaaaa"[..]).is_err());
+        assert!(read_array(&mut &b"\x93NUMPY\x02\x00\xFF\xFF\xFF\xFF"[..]).is_err());
+    }
+}

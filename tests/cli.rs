@@ -1,0 +1,311 @@
+//! The command line: what it prints, what it writes, how it exits.
+#![allow(clippy::expect_used, reason = "tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a process came to.
+#[derive(Debug, PartialEq, Eq)]
+struct Outcome {
+    code: Option<i32>,
+    out: String,
+    error: String,
+}
+
+fn incarnate(arguments: &[&str]) -> Outcome {
+    let output = Command::new(env!("CARGO_BIN_EXE_incarnate"))
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models"))
+        .args(arguments)
+        .output()
+        .expect("the command line starts");
+    let text = |bytes| String::from_utf8(bytes).expect("the command line prints text");
+    Outcome { code: output.status.code(), out: text(output.stdout), error: text(output.stderr) }
+}
+
+/// A folder of its own for a test, removed when dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("incarnate-cli-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder");
+        Scratch(path)
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+
+    /// Writes a module that is given as assembly text.
+    fn module(&self, name: &str, source: &str) -> String {
+        let path = self.path(name);
+        fs::write(&path, incarnate_runtime::bytecode::assemble(source).expect("sound assembly")).expect("a file");
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const SIMPLE_MUL: &str = "--module=simple_mul/llvm-cpu.vmfb";
+const INPUTS: [&str; 2] = ["--input=4xf32=1,2,3,4", "--input=4xf32=2"];
+
+fn run_simple_mul(more: &[&str]) -> Outcome {
+    let mut arguments = vec!["run", SIMPLE_MUL, "--function=simple_mul"];
+    arguments.extend(INPUTS);
+    arguments.extend(more);
+    incarnate(&arguments)
+}
+
+fn success(out: &str) -> Outcome {
+    Outcome { code: Some(0), out: out.to_owned(), error: String::new() }
+}
+
+/// Golden text: iree-run-module of release 3.13 with the same flags.
+#[test]
+fn run_prints_what_the_peer_prints() {
+    let printed = success("EXEC @simple_mul\nresult[0]: hal.buffer_view\n4xf32=2 4 6 8\n");
+    assert_eq!(run_simple_mul(&[]), printed);
+    assert_eq!(run_simple_mul(&["--device=local-sync"]), printed);
+    // The only function need not be named, and values may stand apart from their flags.
+    let apart = ["run", SIMPLE_MUL, "--input", "4xf32=1 2 3 4", "--input", "4xf32=2"];
+    assert_eq!(incarnate(&apart), printed);
+    let fences = ["run", "--module=simple_mul/async-external.vmfb", INPUTS[0], INPUTS[1]];
+    assert_eq!(incarnate(&fences), printed);
+    assert_eq!(run_simple_mul(&["--output=-"]), success("EXEC @simple_mul\nhal.buffer_view\n4xf32=2 4 6 8\n"));
+    assert_eq!(run_simple_mul(&["--output="]), success("EXEC @simple_mul\n"));
+    let elided = run_simple_mul(&["--output_max_element_count=2"]);
+    assert_eq!(elided.out.lines().last(), Some("4xf32=2 4..."));
+}
+
+#[test]
+fn run_writes_files_and_reads_them_back() {
+    let scratch = Scratch::new("files");
+    let (array, raw) = (scratch.path("y.npy"), scratch.path("y.bin"));
+    assert_eq!(run_simple_mul(&[&format!("--output=@{array}")]), success("EXEC @simple_mul\n"));
+    assert_eq!(run_simple_mul(&[&format!("--output=+{raw}")]).code, Some(0));
+    let floats = [2f32, 4.0, 6.0, 8.0].map(f32::to_le_bytes).concat();
+    assert_eq!(fs::read(&raw).expect("the file"), floats);
+    assert!(fs::read(&array).expect("the file").ends_with(&floats));
+    let matched = "EXEC @simple_mul\n[SUCCESS] all function outputs matched their expected values.\n";
+    assert_eq!(run_simple_mul(&[&format!("--expected_output=@{array}")]), success(matched));
+    assert_eq!(run_simple_mul(&[&format!("--expected_output=4xf32=@{raw}")]), success(matched));
+    let missing = run_simple_mul(&[&format!("--output=@{}", scratch.path("no/y.npy"))]);
+    assert_eq!(missing.code, Some(1));
+    assert!(missing.error.contains("result 0: creating '"), "{}", missing.error);
+}
+
+#[test]
+fn run_tells_results_that_are_not_as_expected() {
+    let failed = run_simple_mul(&["--expected_output=4xf32=2 4 6 9"]);
+    assert_eq!(
+        failed,
+        Outcome {
+            code: Some(1),
+            out: "EXEC @simple_mul\n[FAILED] result[0]: element at index 3 (8) does not match the expected (9); expected \
+                  that the view is equal to contents of a view of 4xf32\n  expected:\n4xf32=2 4 6 9\n  actual:\n\
+                  4xf32=2 4 6 8\n"
+                .to_owned(),
+            error: "incarnate run: @simple_mul: result[0]: element at index 3 (8) does not match the expected (9); \
+                    expected that the view is equal to contents of a view of 4xf32\n"
+                .to_owned(),
+        }
+    );
+    assert_eq!(run_simple_mul(&["--expected_output=4xf32=2 4 6 8.00001"]).code, Some(0));
+    assert_eq!(run_simple_mul(&["--expected_output=4xf32=2 4 6 8.00001", "--equality_mode=exact"]).code, Some(1));
+    assert_eq!(run_simple_mul(&["--expected_output=4xf32=2 4 6 9", "--expected_f32_threshold=1"]).code, Some(0));
+    assert_eq!(run_simple_mul(&["--expected_output=(ignored)"]).code, Some(0));
+}
+
+#[test]
+fn errors_are_one_line_that_says_what_and_where() {
+    let declaration = "calling `sync func @simple_mul(%input0: tensor<4xf32>, %input1: tensor<4xf32>) -> (%output0: \
+                       tensor<4xf32>)`: ";
+    for (arguments, error) in [
+        (
+            &["run", "--module=missing.vmfb"][..],
+            "loading 'missing.vmfb': opening missing.vmfb: NOT_FOUND; No such file or directory (os error 2)"
+                .to_owned(),
+        ),
+        (
+            &["run", SIMPLE_MUL, "--function=nope"],
+            "NOT_FOUND; no function 'nope': the module exports simple_mul".to_owned(),
+        ),
+        (
+            &["run", SIMPLE_MUL, INPUTS[0]],
+            format!("{declaration}INVALID_ARGUMENT; @simple_mul takes 2 arguments but 1 were given"),
+        ),
+        (
+            &["run", SIMPLE_MUL, INPUTS[0], "--input=4xf32=1 x 3 4"],
+            format!("{declaration}--input: in '4xf32=1 x 3 4': element 1: INVALID_ARGUMENT; 'x' is not a value of f32"),
+        ),
+        (
+            &["run", SIMPLE_MUL, INPUTS[0], INPUTS[1], "--device=abacus"],
+            "NOT_FOUND; no driver for device 'abacus'".to_owned(),
+        ),
+        (&["run", "--module=README.md"], "loading 'README.md': ".to_owned()),
+    ] {
+        let outcome = incarnate(arguments);
+        assert_eq!(outcome.code, Some(1), "{outcome:?}");
+        assert!(outcome.error.starts_with(&format!("incarnate run: {error}")), "{outcome:?}");
+        assert_eq!(outcome.error.lines().count(), 1, "{outcome:?}");
+    }
+    let wrong_shape = incarnate(&["run", SIMPLE_MUL, "--input=3xf32=1", INPUTS[1]]);
+    assert_eq!(wrong_shape.code, Some(1));
+    assert!(wrong_shape.error.contains("shape is 3 and 4 is expected"), "{}", wrong_shape.error);
+    for usage in [&["run"][..], &["run", SIMPLE_MUL, "--nope"], &["fly"], &[]] {
+        let outcome = incarnate(usage);
+        assert_eq!((outcome.code, outcome.out.as_str()), (Some(2), ""), "{usage:?}");
+        assert!(!outcome.error.is_empty());
+    }
+    assert_eq!(incarnate(&["--version"]).out, format!("incarnate {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn bench_reports_as_google_benchmark_does() {
+    let mut arguments = vec!["bench", SIMPLE_MUL, INPUTS[0], INPUTS[1], "--benchmark_min_time=10x"];
+    let console = incarnate(&arguments);
+    assert_eq!(console.code, Some(0), "{}", console.error);
+    let lines: Vec<&str> = console.out.lines().collect();
+    assert_eq!(lines.len(), 4, "{}", console.out);
+    assert!(lines[1].starts_with("Benchmark ") && lines[1].ends_with("Iterations UserCounters..."));
+    let row: Vec<&str> = lines[3].split_whitespace().collect();
+    assert_eq!((row[0], row[2], row[4], row[5]), ("BM_simple_mul/process_time/real_time", "ms", "ms", "10"));
+
+    let scratch = Scratch::new("bench");
+    let (file, out) = (scratch.path("report.json"), format!("--benchmark_out={}", scratch.path("report.json")));
+    arguments.extend(["--benchmark_format=json", "--benchmark_repetitions=2", "--time_unit=us", &out]);
+    let json = incarnate(&arguments);
+    assert_eq!((json.code, json.error.as_str()), (Some(0), ""));
+    assert_eq!(fs::read_to_string(file).expect("the report"), json.out);
+    for (text, count) in [
+        ("\"name\": \"BM_simple_mul/process_time/real_time\",", 2),
+        ("\"name\": \"BM_simple_mul/process_time/real_time_median\",", 1),
+        ("\"run_type\": \"iteration\",", 2),
+        ("\"run_type\": \"aggregate\",", 4),
+        ("\"iterations\": 10,", 2),
+        ("\"time_unit\": \"us\",", 6),
+        ("\"real_time\": ", 6),
+        ("\"num_cpus\": ", 1),
+    ] {
+        assert_eq!(json.out.matches(text).count(), count, "{text} in {}", json.out);
+    }
+}
+
+#[test]
+fn bench_verifies_what_it_measured() {
+    let right =
+        ["bench", SIMPLE_MUL, INPUTS[0], INPUTS[1], "--benchmark_min_time=2x", "--expected_output=4xf32=2 4 6 8"];
+    assert_eq!(incarnate(&right).code, Some(0));
+    let wrong = ["bench", SIMPLE_MUL, INPUTS[0], INPUTS[1], "--benchmark_min_time=2x", "--expected_output=4xf32=1"];
+    let outcome = incarnate(&wrong);
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.error.contains("incarnate bench: @simple_mul: result[0]: element at index 0 (2)"), "{outcome:?}");
+    let nothing_to_run = incarnate(&["bench", SIMPLE_MUL]);
+    assert_eq!(nothing_to_run.code, Some(1));
+    assert!(nothing_to_run.error.contains("name one with --function="), "{}", nothing_to_run.error);
+}
+
+const CHECKS: &str = r#"vm.module @checks version 0
+vm.type i32
+vm.import @yieldable_test.yield_n cconv "0ii_i"
+
+vm.export @passes
+vm.func @passes() -> () {
+^bb0:
+  vm.return
+}
+
+vm.export @fail_as_it_must
+vm.func @fail_as_it_must() -> () {
+^bb0:
+  %i0 = vm.const.i32 3
+  vm.fail %i0, "on purpose"
+}
+
+vm.export @yields
+vm.func @yields() -> () {
+^bb0:
+  %i0 = vm.const.i32 10
+  %i1 = vm.const.i32 3
+  %i2 = vm.const.i32 13
+  %i3 = vm.const.i32 9
+  vm.call.yieldable @yieldable_test.yield_n(%i0, %i1) -> ^bb1(%i0)
+^bb1:
+  %i0 = vm.cmp.ne.i32 %i0, %i2
+  vm.cond_br %i0, ^bb3(), ^bb2()
+^bb2:
+  vm.return
+^bb3:
+  vm.fail %i3, "10 and three yields make 13"
+}
+
+vm.export @takes_an_argument
+vm.func @takes_an_argument(%i0: i32) -> (i32) {
+^bb0:
+  vm.return %i0
+}
+"#;
+
+#[test]
+fn check_runs_every_function_without_arguments() {
+    let scratch = Scratch::new("check");
+    let good = scratch.module("good.vmfb", CHECKS);
+    let passed = incarnate(&["check", &good]);
+    let expected = ["passes", "fail_as_it_must", "yields"].map(|name| format!("PASS {good} @{name}\n")).concat();
+    assert_eq!(passed, success(&format!("{expected}3 passed, 0 failed\n")));
+    assert_eq!(incarnate(&["check", &format!("--module={good}")]), passed);
+
+    let exchanged = CHECKS.replace("@passes", "@fail_but_does_not").replace("@fail_as_it_must", "@falls");
+    let bad = scratch.module("bad.vmfb", &exchanged);
+    let failed = incarnate(&["check", &bad, &good]);
+    assert_eq!(failed.code, Some(1));
+    let lines: Vec<&str> = failed.out.lines().collect();
+    assert_eq!(
+        lines[0],
+        format!("FAIL {bad} @fail_but_does_not: it succeeded, though its name says that it must fail")
+    );
+    assert!(
+        lines[1].starts_with(&format!("FAIL {bad} @falls: INVALID_ARGUMENT; on purpose; at @checks.falls+0x")),
+        "{}",
+        lines[1]
+    );
+    assert_eq!(lines.last(), Some(&"4 passed, 2 failed"));
+    assert_eq!(failed.error.lines().count(), 1, "{}", failed.error);
+
+    let none = incarnate(&["check", "simple_mul/llvm-cpu.vmfb"]);
+    assert_eq!((none.code, none.out.lines().last()), (Some(1), Some("0 passed, 1 failed")));
+}
+
+#[test]
+fn dump_prints_tables_and_instructions() {
+    let all = incarnate(&["dump", "simple_mul/llvm-cpu.vmfb"]);
+    assert_eq!((all.code, all.error.as_str()), (Some(0), ""));
+    for text in [
+        "// @module : version 0\n",
+        "  hal, version >= 7, required\n",
+        ".fence.await(i32, i64, tuple<!vm.ref<?>>...) -> (i32)\n",
+        "  [  0] simple_mul(!vm.ref<?>, !vm.ref<?>) -> (!vm.ref<?>)\n",
+        "        iree.abi.declaration: sync func @simple_mul(",
+        "embedded       19 bytes `embedded-elf-x86_64`\n",
+        " | simple_mul\n",
+        "vm.func @simple_mul(",
+    ] {
+        assert!(all.out.contains(text), "{text:?} in {}", all.out);
+    }
+    let metadata = incarnate(&["dump", "simple_mul/llvm-cpu.vmfb", "--output=metadata"]).out;
+    let disassembly = incarnate(&["dump", "simple_mul/llvm-cpu.vmfb", "--output=disassembly"]).out;
+    assert_eq!(all.out, format!("{metadata}{disassembly}"));
+    // The disassembly is the assembler's input.
+    incarnate_runtime::bytecode::assemble(&disassembly).expect("the text of a module");
+    let function = incarnate(&["dump", "simple_mul/llvm-cpu.vmfb", "--function=simple_mul"]).out;
+    assert_eq!(function.matches("vm.func").count(), 1);
+    assert!(disassembly.contains(&function), "{function}");
+    let missing = incarnate(&["dump", "simple_mul/llvm-cpu.vmfb", "--function=nope"]);
+    assert_eq!(missing.code, Some(1));
+    assert!(missing.error.contains("no function 'nope'"), "{}", missing.error);
+}

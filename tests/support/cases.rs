@@ -1,0 +1,93 @@
+//! Reads tests/models: which models there are, how each was compiled, and what its calls must give. The form of
+//! cases.txt stands in tests/models/README.md.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::value::Value;
+
+/// A folder of tests/models.
+#[derive(Debug)]
+pub(crate) struct Model {
+    pub(crate) folder: PathBuf,
+    /// Its modules, one for each way of compiling it.
+    pub(crate) variants: Vec<PathBuf>,
+    pub(crate) cases: Vec<Case>,
+}
+
+/// Calls in turn on one instance.
+#[derive(Debug)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    /// Modules that are loaded before the model.
+    pub(crate) modules: Vec<PathBuf>,
+    pub(crate) calls: Vec<Call>,
+}
+
+/// One call.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) function: String,
+    pub(crate) inputs: Vec<Value>,
+    pub(crate) expected: Vec<Value>,
+    /// Absolute tolerances by type, and the relative one as `rtol`, where they are not the default.
+    pub(crate) tolerances: HashMap<String, f64>,
+    /// The name of the status that the call must end with; it succeeds where this is None.
+    pub(crate) fails: Option<String>,
+}
+
+/// The folder of all models.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models")
+}
+
+/// All models, by name.
+pub(crate) fn models() -> Vec<Model> {
+    let entries = fs::read_dir(root()).expect("tests/models").map(|entry| entry.expect("an entry").path());
+    let mut folders: Vec<PathBuf> = entries.filter(|path| path.join("cases.txt").exists()).collect();
+    folders.sort();
+    folders.into_iter().map(read_model).collect()
+}
+
+fn read_model(folder: PathBuf) -> Model {
+    let files = fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let mut variants: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "vmfb")).collect();
+    variants.sort();
+    let text = fs::read_to_string(folder.join("cases.txt")).expect("cases.txt");
+    let mut cases = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        read_line(&folder, line, &mut cases);
+    }
+    Model { folder, variants, cases }
+}
+
+fn read_line(folder: &Path, line: &str, cases: &mut Vec<Case>) {
+    if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+        cases.push(Case { name: name.to_owned(), modules: Vec::new(), calls: Vec::new() });
+        return;
+    }
+    let case = cases.last_mut().expect("a case before its lines");
+    if let Some(module) = line.strip_prefix("--module=") {
+        case.modules.push(folder.join(module));
+        return;
+    }
+    if let Some(function) = line.strip_prefix("--function=") {
+        let (inputs, expected, tolerances) = (Vec::new(), Vec::new(), HashMap::new());
+        case.calls.push(Call { function: function.to_owned(), inputs, expected, tolerances, fails: None });
+        return;
+    }
+    let call = case.calls.last_mut().expect("a function before its arguments");
+    if let Some(value) = line.strip_prefix("--input=") {
+        call.inputs.push(Value::parse(folder, value));
+    } else if let Some(value) = line.strip_prefix("--expected_output=") {
+        call.expected.push(Value::parse(folder, value));
+    } else if let Some(status) = line.strip_prefix("fails ") {
+        call.fails = Some(status.to_owned());
+    } else {
+        let tolerance = line.strip_prefix("--expected_").and_then(|flag| flag.split_once('='));
+        let (name, value) = tolerance.unwrap_or_else(|| panic!("{}: `{line}`", folder.display()));
+        let name = name.strip_suffix("_threshold").unwrap_or(name);
+        call.tolerances.insert(name.to_owned(), value.parse().expect("a tolerance"));
+    }
+}

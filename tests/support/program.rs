@@ -1,0 +1,84 @@
+//! Runs models through the library: modules linked with the native ones that they import from, on a device.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use incarnate_runtime::Result;
+use incarnate_runtime::bytecode::{Archive, Contents, ConventionItem, Module as BytecodeFile};
+use incarnate_runtime::hal::{
+    BufferParameters, BufferView, Deadline, Device, DeviceOptions, DriverRegistry, EncodingType, Fence, Semaphore,
+};
+use incarnate_runtime::modules::hal;
+use incarnate_runtime::vm::{BytecodeModule, Context, Function, Limits, Module, Program, Ref, Value as VmValue};
+
+use super::compare::Output;
+use super::value::{Tensor, Value};
+
+/// A model with its state, ready to be called.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    context: Arc<Context>,
+    device: Arc<Device>,
+}
+
+impl Instance {
+    /// Loads modules, the model last, onto a device of a URI.
+    pub(crate) fn load<'a>(files: impl Iterator<Item = &'a Path>, device_uri: &str) -> Result<Instance> {
+        let device = DriverRegistry::default().create_device(device_uri, DeviceOptions::default())?;
+        let options = hal::HalOptions { devices: vec![device.clone()], ..hal::HalOptions::default() };
+        let mut modules: Vec<Arc<dyn Module>> = vec![Arc::new(hal::module(options))];
+        for file in files {
+            let contents = Arc::new(Contents::map(file)?);
+            modules.push(BytecodeModule::new(BytecodeFile::parse(Archive::new(contents)?)?.verify()?)?);
+        }
+        let context = Context::new(Program::link(modules)?, Limits::default())?;
+        Ok(Instance { context, device })
+    }
+
+    /// Calls a function of the model and waits for its results.
+    pub(crate) fn call(&self, name: &str, inputs: &[Value]) -> Result<Vec<Output>> {
+        let function = self.context.function(name)?;
+        let arguments = inputs.iter().zip(function.arguments()).map(|(input, item)| self.argument(input, *item));
+        let mut arguments = arguments.collect::<Result<Vec<VmValue>>>()?;
+        let results = if is_asynchronous(&function) {
+            let done = Arc::new(Fence::from_timepoints([(Arc::new(Semaphore::new(0)), 1)]));
+            arguments.extend([VmValue::Ref(Ref::Null), VmValue::Ref(Ref::from(done.clone()))]);
+            let results = function.call(&arguments)?;
+            done.wait(Deadline::NEVER)?;
+            results
+        } else {
+            function.call(&arguments)?
+        };
+        results.into_iter().map(output).collect()
+    }
+
+    fn argument(&self, value: &Value, item: ConventionItem) -> Result<VmValue> {
+        Ok(match (value, item) {
+            (Value::Scalar(number), ConventionItem::I32) => VmValue::I32(number.to_i64() as i32),
+            (Value::Scalar(number), ConventionItem::I64) => VmValue::I64(number.to_i64()),
+            (Value::Scalar(number), ConventionItem::F32) => VmValue::F32(number.to_f64() as f32),
+            (Value::Scalar(number), ConventionItem::F64) => VmValue::F64(number.to_f64()),
+            (Value::Scalar(_), other) => panic!("a number for an argument of convention {other:?}"),
+            (Value::Tensor(tensor), _) => VmValue::Ref(Ref::from(Arc::new(self.upload(tensor)?))),
+        })
+    }
+
+    fn upload(&self, tensor: &Tensor) -> Result<BufferView> {
+        let buffer = self.device.allocator().allocate(BufferParameters::DEVICE, tensor.bytes.len() as u64)?;
+        buffer.write(0, &tensor.bytes)?;
+        BufferView::new(buffer, &tensor.shape, tensor.element, EncodingType::DENSE_ROW_MAJOR)
+    }
+}
+
+/// True where a function takes a fence to wait for and one to signal after its own arguments.
+fn is_asynchronous(function: &Function) -> bool {
+    function.attribute("iree.abi.model") == Some("coarse-fences")
+}
+
+fn output(value: VmValue) -> Result<Output> {
+    let VmValue::Ref(reference) = &value else { return Ok(Output::Scalar(value)) };
+    let view = reference.get::<BufferView>()?;
+    let mut bytes = vec![0; view.byte_length() as usize];
+    view.buffer().read(0, &mut bytes)?;
+    Ok(Output::Tensor(Tensor { shape: view.shape().to_vec(), element: view.element_type(), bytes }))
+}

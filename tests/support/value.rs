@@ -1,0 +1,135 @@
+//! Arguments and results on the host: from text, as the flag `--input` takes it, and from NumPy files.
+
+use std::fs;
+use std::path::Path;
+
+use half::{bf16, f16};
+use incarnate_runtime::hal::{ElementType, NumericalType};
+use npyz::{DType, NpyHeader};
+
+/// An argument or a result.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Value {
+    /// A number that is no tensor; the function's calling convention says of which type.
+    Scalar(Number),
+    /// An array.
+    Tensor(Tensor),
+}
+
+/// A number as a case gives it. Integers stay exact.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Integer(i64),
+    Float(f64),
+}
+
+impl Number {
+    pub(crate) fn parse(text: &str) -> Number {
+        text.parse().map(Number::Integer).unwrap_or_else(|_| Number::Float(text.parse().expect("a number")))
+    }
+
+    pub(crate) fn to_i64(self) -> i64 {
+        match self {
+            Number::Integer(value) => value,
+            Number::Float(value) => panic!("{value} where an integer is wanted"),
+        }
+    }
+
+    pub(crate) fn to_f64(self) -> f64 {
+        match self {
+            Number::Integer(value) => value as f64,
+            Number::Float(value) => value,
+        }
+    }
+}
+
+/// An array in dense row-major order.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Tensor {
+    pub(crate) shape: Vec<u64>,
+    pub(crate) element: ElementType,
+    /// Little-endian.
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Value {
+    /// Reads a value of a case whose files are in `folder`.
+    pub(crate) fn parse(folder: &Path, text: &str) -> Value {
+        if let Some(file) = text.strip_prefix('@') {
+            return Value::Tensor(Tensor::read_npy(&folder.join(file)));
+        }
+        match text.split_once('=') {
+            Some((ty, elements)) => Value::Tensor(Tensor::parse(ty, elements)),
+            None => Value::Scalar(Number::parse(text)),
+        }
+    }
+}
+
+impl Tensor {
+    /// An array of `4xf32` and `1,2,3,4`; one element fills all.
+    fn parse(ty: &str, elements: &str) -> Tensor {
+        let (dimensions, name) = ty.rsplit_once('x').expect("a shape and a type");
+        let shape: Vec<u64> = dimensions.split('x').map(|size| size.parse().expect("a size")).collect();
+        let element = match name {
+            "bf16" => ElementType::BFLOAT_16,
+            "f32" => ElementType::FLOAT_32,
+            "i32" => ElementType::INT_32,
+            other => panic!("no case has text of type {other}"),
+        };
+        let encode = |text: &str| {
+            let number = Number::parse(text);
+            match element {
+                ElementType::BFLOAT_16 => bf16::from_f64(number.to_f64()).to_le_bytes().to_vec(),
+                ElementType::FLOAT_32 => (number.to_f64() as f32).to_le_bytes().to_vec(),
+                _ => (number.to_i64() as i32).to_le_bytes().to_vec(),
+            }
+        };
+        let encoded: Vec<Vec<u8>> = elements.split(',').map(encode).collect();
+        let count = shape.iter().product::<u64>() as usize;
+        let bytes = if encoded.len() == 1 { encoded[0].repeat(count) } else { encoded.concat() };
+        assert_eq!(bytes.len(), count * element.dense_byte_count(), "{ty}={elements}");
+        Tensor { shape, element, bytes }
+    }
+
+    /// Reads a NumPy file.
+    pub(crate) fn read_npy(path: &Path) -> Tensor {
+        let file = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let mut rest = file.as_slice();
+        let header = NpyHeader::from_reader(&mut rest).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let DType::Plain(ty) = header.dtype() else { panic!("{}: a record type", path.display()) };
+        let text = ty.to_string();
+        let numerical = match text.as_bytes().get(1) {
+            Some(b'f') => NumericalType::Float,
+            Some(b'i') => NumericalType::Integer,
+            Some(b'u') => NumericalType::UnsignedInteger,
+            Some(b'b') => NumericalType::Boolean,
+            _ => panic!("{}: type {text}", path.display()),
+        };
+        let width: u8 = text[2..].parse().expect("the size of an element");
+        let tensor = Tensor {
+            shape: header.shape().to_vec(),
+            element: ElementType::new(numerical, width * 8),
+            bytes: rest.into(),
+        };
+        assert_eq!(tensor.bytes.len() as u64, header.len() * u64::from(width), "{}", path.display());
+        tensor
+    }
+
+    /// The elements as numbers, where they are floats.
+    pub(crate) fn floats(&self) -> Option<Vec<f64>> {
+        let bytes = &self.bytes;
+        Some(match self.element {
+            ElementType::FLOAT_16 => bytes.as_chunks().0.iter().map(|b| f16::from_le_bytes(*b).to_f64()).collect(),
+            ElementType::BFLOAT_16 => bytes.as_chunks().0.iter().map(|b| bf16::from_le_bytes(*b).to_f64()).collect(),
+            ElementType::FLOAT_32 => bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b).into()).collect(),
+            ElementType::FLOAT_64 => bytes.as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
+            _ => return None,
+        })
+    }
+
+    /// The elements of an array of 32-bit integers.
+    pub(crate) fn integers(&self) -> Vec<i32> {
+        assert_eq!(self.element.dense_byte_count(), 4, "{:?}", self.element);
+        self.bytes.as_chunks().0.iter().map(|bytes| i32::from_le_bytes(*bytes)).collect()
+    }
+}
