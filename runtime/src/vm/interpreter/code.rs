@@ -210,6 +210,8 @@ pub(super) struct CallSite {
     pub(super) arguments: Range<u32>,
     /// Range of [`Code::operands`]: where results go.
     pub(super) results: Range<u32>,
+    /// Index of the call.
+    pub(super) pc: u32,
     /// Index of the instruction after the call.
     pub(super) resume: u32,
 }
@@ -237,7 +239,9 @@ pub(super) struct Code {
     pub(super) strings: Box<[Box<str>]>,
     /// How arguments enter the first registers, when the call comes from another module.
     pub(super) entry: Box<[Operand]>,
-    /// Words of 32-bit registers, two in each.
+    /// Ordinal of the function.
+    pub(super) function: u32,
+    /// Words of 32-bit registers, two in each; a multiple of the unit of frames.
     pub(super) words: usize,
     /// Reference registers.
     pub(super) refs: usize,

@@ -7,6 +7,7 @@ use core::ops::Range;
 
 use super::super::value::ValueType;
 use super::code::{CallSite, Code, Inst, Operand, Operation, Table, Transfer, halves, pair, parts};
+use super::frames::FRAME_UNIT;
 use super::loops::{self, CountedLoop};
 use crate::bytecode::isa::{Opcode, SEGMENT_NOT_VARIADIC};
 use crate::bytecode::{
@@ -34,7 +35,7 @@ pub(super) fn lower(module: &VerifiedModule, types: &[ValueType], function: u32)
             _ => words = words.max(usize::from(argument.target) / 2 + 1),
         }
     }
-    lowering.finish(entry, words, refs)
+    lowering.finish(function, entry, words.next_multiple_of(FRAME_UNIT), refs)
 }
 
 #[cold]
@@ -424,8 +425,8 @@ impl<'a> Lowering<'a> {
             operand.target = operand.source;
         }
         let site = self.sites.len();
-        let after = self.instructions.len() as u32 + 1;
-        self.sites.push(CallSite { callee: ordinal, arguments, results, resume: after });
+        let pc = self.instructions.len() as u32;
+        self.sites.push(CallSite { callee: ordinal, arguments, results, pc, resume: pc + 1 });
         self.emit(operation, 0, 0, 0, site as u64);
         if let Some(target) = resume {
             self.fixups.push(Fixup { place: FixupPlace::Resume(site), target });
@@ -472,7 +473,7 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    fn finish(mut self, entry: Box<[Operand]>, words: usize, refs: usize) -> Result<Code> {
+    fn finish(mut self, function: u32, entry: Box<[Operand]>, words: usize, refs: usize) -> Result<Code> {
         self.emit(Operation::FellThrough, 0, 0, 0, 0);
         let end = self.instructions.len();
         for edge in core::mem::take(&mut self.edges) {
@@ -496,6 +497,7 @@ impl<'a> Lowering<'a> {
             loops,
             strings: self.strings.into(),
             entry,
+            function,
             words,
             refs,
         })
