@@ -56,8 +56,11 @@ pub struct Stack {
     /// What suspended calls need to go on: innermost first, so that the outermost takes its part first.
     suspended: Vec<Box<dyn Any + Send>>,
     wait: Option<Arc<dyn WaitSource>>,
-    /// Boxed, so that taking and giving one moves a word: the fields were just written, and reading them back as wider
-    /// ones would wait for the writes.
+    #[expect(
+        clippy::vec_box,
+        reason = "moving a box needs none of the fields, which were just written and are slow to \
+                                        read back in other widths"
+    )]
     buffers: Vec<Box<CallBuffer>>,
     /// Module calls that are nested on the host's own stack.
     nesting: usize,
