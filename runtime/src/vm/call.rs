@@ -29,7 +29,10 @@ impl CallBuffer {
     #[inline]
     pub fn clear(&mut self) {
         self.words.clear();
-        self.refs.clear();
+        // Most calls pass no references, and dropping none of them is still a call.
+        if !self.refs.is_empty() {
+            self.refs.clear();
+        }
     }
 
     /// Appends the bits of a primitive, or the element count of a span.

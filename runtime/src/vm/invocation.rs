@@ -31,6 +31,7 @@ impl Invocation {
     ///
     /// # Errors
     /// FAILED_PRECONDITION where a call is suspended; what the function fails with.
+    #[inline]
     pub fn begin(&mut self, function: &BoundFunction, buffer: &mut CallBuffer) -> Result<Completion> {
         if self.suspended.is_some() {
             return Err(Error::failed_precondition("an invocation has one call at a time, and one is suspended"));
@@ -55,12 +56,24 @@ impl Invocation {
 
     #[inline]
     fn after(&mut self, function: &BoundFunction, result: Result<Completion>) -> Result<Completion> {
+        // The result is made anew: copied as a whole, it would wait for the writes of its parts.
         match result {
-            Ok(Completion::Done) => self.stack.refuel(),
-            Ok(Completion::Yielded) => self.suspended = Some(function.clone()),
-            Err(_) => self.stack.reset(),
+            Ok(Completion::Done) => {
+                self.stack.refuel();
+                Ok(Completion::Done)
+            }
+            Ok(Completion::Yielded) => {
+                self.suspended = Some(function.clone());
+                Ok(Completion::Yielded)
+            }
+            Err(error) => Err(self.failed(error)),
         }
-        result
+    }
+
+    #[cold]
+    fn failed(&mut self, error: Error) -> Error {
+        self.stack.reset();
+        error
     }
 
     /// Calls a function to its end; where it is suspended, waits for what it waits for.

@@ -415,7 +415,12 @@ impl<S: ModuleState> Module for NativeModule<S> {
         buffer: &mut CallBuffer,
     ) -> Result<Completion> {
         let function = self.functions.get(export as usize).ok_or_else(|| no_function(&self.name, export))?;
-        (function.begin)(state.downcast()?, stack, buffer).map_err(|error| self.locate(error, function.name))
+        // The completion is made anew: copied as a whole, the result would wait for the writes of its parts.
+        match (function.begin)(state.downcast()?, stack, buffer) {
+            Ok(Completion::Done) => Ok(Completion::Done),
+            Ok(Completion::Yielded) => Ok(Completion::Yielded),
+            Err(error) => Err(self.locate(error, function.name)),
+        }
     }
 
     fn resume_call(

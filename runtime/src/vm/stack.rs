@@ -56,7 +56,12 @@ pub struct Stack {
     /// What suspended calls need to go on: innermost first, so that the outermost takes its part first.
     suspended: Vec<Box<dyn Any + Send>>,
     wait: Option<Arc<dyn WaitSource>>,
-    buffers: Vec<CallBuffer>,
+    #[expect(
+        clippy::vec_box,
+        reason = "moving a box needs none of the fields, which were just written and are slow to \
+                                        read back in other widths"
+    )]
+    buffers: Vec<Box<CallBuffer>>,
     /// Module calls that are nested on the host's own stack.
     nesting: usize,
     pub(super) fuel: u64,
@@ -152,13 +157,13 @@ impl Stack {
 
     /// An empty call buffer, reused where one was given back.
     #[inline]
-    pub fn take_buffer(&mut self) -> CallBuffer {
+    pub fn take_buffer(&mut self) -> Box<CallBuffer> {
         self.buffers.pop().unwrap_or_default()
     }
 
     /// Gives a call buffer back for reuse.
     #[inline]
-    pub fn give_buffer(&mut self, mut buffer: CallBuffer) {
+    pub fn give_buffer(&mut self, mut buffer: Box<CallBuffer>) {
         buffer.clear();
         self.buffers.push(buffer);
     }

@@ -7,6 +7,7 @@ use alloc::boxed::Box;
 use core::ops::Range;
 
 use super::super::value::ValueType;
+use super::loops::CountedLoop;
 use crate::bytecode::isa::{Opcode, for_each_instruction};
 
 /// The pairs of operations that are run as one, as their sequence is frequent in loops: `Name = First, Second`. The second
@@ -72,6 +73,8 @@ macro_rules! define_operations {
             CallImport,
             /// As `CallImport`; the callee may yield, and execution goes on at the site's `resume`.
             CallImportYieldable,
+            /// Runs turns of the loop that the high half of `imm` indexes, then goes to its block.
+            Loop,
             /// Runs into the end of the function: a `fail` with a status of zero in the last block.
             FellThrough,
             $(#[doc = concat!(stringify!($first), ", then ", stringify!($second))] $pair,)*
@@ -207,6 +210,8 @@ pub(super) struct CallSite {
     pub(super) arguments: Range<u32>,
     /// Range of [`Code::operands`]: where results go.
     pub(super) results: Range<u32>,
+    /// Index of the call.
+    pub(super) pc: u32,
     /// Index of the instruction after the call.
     pub(super) resume: u32,
 }
@@ -229,11 +234,14 @@ pub(super) struct Code {
     pub(super) sites: Box<[CallSite]>,
     pub(super) operands: Box<[Operand]>,
     pub(super) tables: Box<[Table]>,
+    pub(super) loops: Box<[CountedLoop]>,
     /// Messages of `fail` and names of events.
     pub(super) strings: Box<[Box<str>]>,
     /// How arguments enter the first registers, when the call comes from another module.
     pub(super) entry: Box<[Operand]>,
-    /// Words of 32-bit registers, two in each.
+    /// Ordinal of the function.
+    pub(super) function: u32,
+    /// Words of 32-bit registers, two in each; a multiple of the unit of frames.
     pub(super) words: usize,
     /// Reference registers.
     pub(super) refs: usize,

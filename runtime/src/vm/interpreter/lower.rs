@@ -7,6 +7,8 @@ use core::ops::Range;
 
 use super::super::value::ValueType;
 use super::code::{CallSite, Code, Inst, Operand, Operation, Table, Transfer, halves, pair, parts};
+use super::frames::FRAME_UNIT;
+use super::loops::{self, CountedLoop};
 use crate::bytecode::isa::{Opcode, SEGMENT_NOT_VARIADIC};
 use crate::bytecode::{
     AnyRegister, BlockOffset, Body, CallingConvention, Cases, ConventionItem, FunctionOrdinal, Instruction,
@@ -33,7 +35,7 @@ pub(super) fn lower(module: &VerifiedModule, types: &[ValueType], function: u32)
             _ => words = words.max(usize::from(argument.target) / 2 + 1),
         }
     }
-    lowering.finish(entry, words, refs)
+    lowering.finish(function, entry, words.next_multiple_of(FRAME_UNIT), refs)
 }
 
 #[cold]
@@ -423,8 +425,8 @@ impl<'a> Lowering<'a> {
             operand.target = operand.source;
         }
         let site = self.sites.len();
-        let after = self.instructions.len() as u32 + 1;
-        self.sites.push(CallSite { callee: ordinal, arguments, results, resume: after });
+        let pc = self.instructions.len() as u32;
+        self.sites.push(CallSite { callee: ordinal, arguments, results, pc, resume: pc + 1 });
         self.emit(operation, 0, 0, 0, site as u64);
         if let Some(target) = resume {
             self.fixups.push(Fixup { place: FixupPlace::Resume(site), target });
@@ -471,18 +473,20 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    fn finish(mut self, entry: Box<[Operand]>, words: usize, refs: usize) -> Result<Code> {
+    fn finish(mut self, function: u32, entry: Box<[Operand]>, words: usize, refs: usize) -> Result<Code> {
         self.emit(Operation::FellThrough, 0, 0, 0, 0);
+        let end = self.instructions.len();
         for edge in core::mem::take(&mut self.edges) {
             let index = self.instructions.len() as u32;
             self.patch(&edge.place, index);
             self.offset = edge.offset;
             self.jump(Operation::Branch, edge.target, edge.copies);
         }
-        for fixup in core::mem::take(&mut self.fixups) {
-            let block = self.blocks.binary_search_by_key(&fixup.target, |block| block.0).map_err(|_| broken())?;
-            self.patch(&fixup.place, self.blocks[block].1);
+        let fixups = core::mem::take(&mut self.fixups);
+        for fixup in &fixups {
+            self.patch(&fixup.place, self.blocks[self.block_of(fixup)?].1);
         }
+        let loops = self.find_loops(&fixups, end)?;
         self.fuse_pairs();
         Ok(Code {
             instructions: self.instructions.into(),
@@ -490,10 +494,74 @@ impl<'a> Lowering<'a> {
             sites: self.sites.into(),
             operands: self.operands.into(),
             tables: self.tables.into(),
+            loops,
             strings: self.strings.into(),
             entry,
+            function,
             words,
             refs,
+        })
+    }
+
+    /// The block that a fixup's branch leads to, as an index of `blocks`.
+    fn block_of(&self, fixup: &Fixup) -> Result<usize> {
+        self.blocks.binary_search_by_key(&fixup.target, |block| block.0).map_err(|_| broken())
+    }
+
+    /// Finds blocks that branch to themselves and can be run as loops; branches to them from outside then lead to an
+    /// instruction that does so. Edges begin at the instruction `end`.
+    fn find_loops(&mut self, fixups: &[Fixup], end: usize) -> Result<Box<[CountedLoop]>> {
+        let mut loops = Vec::new();
+        // For each block, the instructions that lead to its next turn, and the one that leads to its first.
+        let mut entries = Vec::new();
+        for index in 0..self.blocks.len() {
+            let start = self.blocks[index].1 as usize;
+            let next = self.blocks.get(index + 1).map_or(end - 1, |block| block.1 as usize);
+            let found = self.self_loop(start, next, end);
+            entries.push(found.map(|(counted, back)| {
+                self.offset = self.offsets[start];
+                let entry = self.instructions.len();
+                let displacement = (start as u32).wrapping_sub(entry as u32);
+                self.emit(Operation::Loop, 0, 0, 0, halves(displacement, loops.len() as u32));
+                loops.push(counted);
+                (next - 1, back, entry as u32)
+            }));
+        }
+        for fixup in fixups.iter().filter(|_| !loops.is_empty()) {
+            if let Some((last, back, entry)) = entries[self.block_of(fixup)?]
+                && !matches!(fixup.place, FixupPlace::Low(from) | FixupPlace::High(from) if from == last || from == back)
+            {
+                self.patch(&fixup.place, entry);
+            }
+        }
+        Ok(loops.into())
+    }
+
+    /// The loop that a block of the given instructions makes, and the branch that ends its way back.
+    fn self_loop(&self, start: usize, next: usize, end: usize) -> Option<(CountedLoop, usize)> {
+        let body = self.instructions.get(start..next)?;
+        let last = body.last()?;
+        let target = |index: usize, displacement: u32| index.wrapping_add_signed(displacement as i32 as isize);
+        [(last.low(), true), (last.high(), false)].into_iter().find_map(|(displacement, expected)| {
+            let to = target(next - 1, displacement);
+            if to == start {
+                return Some((loops::recognize(body, &[], expected)?, next - 1));
+            }
+            let mut copies = Vec::new();
+            for (index, inst) in self.instructions.iter().enumerate().skip(to.max(end)).take(loops::MAX_INSTRUCTIONS) {
+                let (copy, ends) = match inst.operation {
+                    Operation::Move32 | Operation::Move64 => (inst.operation, false),
+                    Operation::Move32Branch => (Operation::Move32, true),
+                    Operation::Move64Branch => (Operation::Move64, true),
+                    _ => return None,
+                };
+                copies.push(Inst { operation: copy, ..*inst });
+                if ends {
+                    let back = target(index, inst.low()) == start;
+                    return if back { Some((loops::recognize(body, &copies, expected)?, index)) } else { None };
+                }
+            }
+            None
         })
     }
 
@@ -513,8 +581,14 @@ impl<'a> Lowering<'a> {
 
     fn patch(&mut self, place: &FixupPlace, target: u32) {
         match *place {
-            FixupPlace::Low(index) => self.instructions[index].imm |= halves(target.wrapping_sub(index as u32), 0),
-            FixupPlace::High(index) => self.instructions[index].imm |= halves(0, target.wrapping_sub(index as u32)),
+            FixupPlace::Low(index) => {
+                let inst = &mut self.instructions[index];
+                inst.imm = halves(target.wrapping_sub(index as u32), inst.high());
+            }
+            FixupPlace::High(index) => {
+                let inst = &mut self.instructions[index];
+                inst.imm = halves(inst.low(), target.wrapping_sub(index as u32));
+            }
             FixupPlace::Table(table, entry) => self.tables[table].entries[entry] = target,
             FixupPlace::Resume(site) => self.sites[site].resume = target,
         }

@@ -2,6 +2,7 @@
 
 mod code;
 mod frames;
+mod loops;
 mod lower;
 mod run;
 mod state;
@@ -12,6 +13,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Limits;
 use super::buffer::Buffer;
@@ -30,6 +32,8 @@ use state::State;
 
 /// A bytecode module, interpreted. Functions are pre-decoded when they are first called.
 pub struct BytecodeModule {
+    /// Differs for all modules of the process, so that a suspended call is never resumed by another one.
+    id: usize,
     verified: Arc<VerifiedModule>,
     types: Box<[ValueType]>,
     /// What the elements of a list are, for the types that `list.alloc` names.
@@ -51,7 +55,9 @@ impl BytecodeModule {
         let functions = (0..verified.function_count()).map(|_| Once::default()).collect();
         let rodata = (0..verified.rodata_count()).map(|_| Once::default()).collect();
         let exports = verified.exports().map(|export| (export.local_name.into(), export.function)).collect();
-        Ok(Arc::new(BytecodeModule { types, element_types, functions, rodata, exports, verified }))
+        static NEXT_ID: AtomicUsize = AtomicUsize::new(0);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(BytecodeModule { id, types, element_types, functions, rodata, exports, verified }))
     }
 
     /// The module as it was verified.
@@ -100,8 +106,10 @@ impl BytecodeModule {
     /// Runs a machine; where it fails, says where and closes its frames.
     fn drive(&self, mut machine: Machine<'_>) -> Result<Completion> {
         let result = machine.run();
+        // The completion is made anew: copied as a whole, the result would wait for the writes of its parts.
         match result {
-            Ok(completion) => Ok(completion),
+            Ok(Completion::Done) => Ok(Completion::Done),
+            Ok(Completion::Yielded) => Ok(Completion::Yielded),
             Err(error) => Err(self.unwind(machine, error)),
         }
     }
@@ -109,26 +117,25 @@ impl BytecodeModule {
     #[cold]
     fn unwind(&self, machine: Machine<'_>, mut error: Error) -> Error {
         let frames = &mut machine.stack.frames;
-        let mut bottom = machine.frame;
         // A runaway recursion has thousands of frames; the innermost ones tell what happens.
         const PLACES: usize = 16;
-        error = error.at(self.place(&bottom));
-        for index in 0..frames.callers.len().saturating_sub(machine.base) {
-            if let Some(caller) = frames.callers.pop() {
-                if index < PLACES {
-                    error = error.at(self.place(&caller));
-                }
-                bottom = caller;
+        error = error.at(self.place(machine.code, machine.pc));
+        for _ in 0..frames.depth().saturating_sub(machine.bottom.depth()).min(PLACES) {
+            let code = frames.pop().and_then(|caller| {
+                let code = self.functions.get(caller.function() as usize).and_then(Once::get)?;
+                Some((code, code.sites.get(caller.site() as usize)?.pc))
+            });
+            if let Some((code, pc)) = code {
+                error = error.at(self.place(code, pc));
             }
         }
-        frames.release(bottom.words, bottom.refs);
+        frames.release(machine.bottom);
         error
     }
 
-    fn place(&self, frame: &frames::Frame) -> crate::Place {
-        let code = self.functions.get(frame.function as usize).and_then(Once::get);
-        let offset = code.and_then(|code| code.offsets.get(frame.pc as usize)).copied().unwrap_or(0);
-        self.verified.place(frame.function, offset)
+    fn place(&self, code: &Code, pc: u32) -> crate::Place {
+        let offset = code.offsets.get(pc as usize).copied().unwrap_or(0);
+        self.verified.place(code.function, offset)
     }
 }
 
@@ -263,9 +270,9 @@ impl Module for BytecodeModule {
         let function = self.exports.get(export as usize).ok_or_else(|| no_function(export))?.1;
         let state = state.downcast()?;
         let code = self.code(function)?;
-        let frame = stack.frames.allocate(function, code.words, code.refs)?;
-        let base = stack.frames.callers.len();
-        let mut machine = Machine { module: self, state, stack, buffer, base, frame };
+        let bottom = stack.frames.mark();
+        stack.frames.open(code.words, code.refs)?;
+        let mut machine = Machine { module: self, state, stack, buffer, bottom, code, pc: 0 };
         match machine.enter(code) {
             Ok(()) => self.drive(machine),
             Err(error) => Err(self.unwind(machine, error)),
@@ -279,21 +286,22 @@ impl Module for BytecodeModule {
         stack: &mut Stack,
         buffer: &mut CallBuffer,
     ) -> Result<Completion> {
-        let Suspended { base, frame } = *stack.take_suspended::<Suspended>()?;
-        let mut machine = Machine { module: self, state: state.downcast()?, stack, buffer, base, frame };
-        let code = self.code(frame.function)?;
+        let Suspended { module, bottom, top, function, pc } = *stack.take_suspended()?;
+        if module != self.id {
+            return Err(Error::failed_precondition("the call that is resumed is another module's"));
+        }
+        let code = self.code(function)?;
+        let is_suspended = stack.is_suspended();
+        let mut machine = Machine { module: self, state: state.downcast()?, stack, buffer, bottom, code, pc };
         // A frame that waits for an import stands at the call; one that yielded by itself, at what comes next.
-        if let Some(inst) = code.instructions.get(frame.pc as usize)
+        if let Some(inst) = code.instructions.get(pc as usize)
             && inst.operation == code::Operation::CallImportYieldable
-            && machine.stack.is_suspended()
+            && is_suspended
         {
             let site = &code.sites[inst.imm as usize];
-            match machine.resume_import(code, site) {
-                Ok(Completion::Done) => machine.frame.pc = site.resume,
-                Ok(Completion::Yielded) => {
-                    machine.stack.suspend(Box::new(Suspended { base, frame }));
-                    return Ok(Completion::Yielded);
-                }
+            match machine.resume_import(code, site, top) {
+                Ok(Completion::Done) => machine.pc = site.resume,
+                Ok(Completion::Yielded) => return Ok(Completion::Yielded),
                 Err(error) => return Err(self.unwind(machine, error)),
             }
         }

@@ -5,7 +5,8 @@
 //! function's register files, branch targets are instructions, the last block ends.
 #![allow(unsafe_code, reason = "registers of verified functions")]
 
-use alloc::boxed::Box;
+mod calls;
+mod registers;
 
 use super::super::buffer::Buffer;
 use super::super::call::CallBuffer;
@@ -15,12 +16,13 @@ use super::super::reference::Ref;
 use super::super::semantics;
 use super::super::stack::Stack;
 use super::super::value::Value;
-use super::code::{CallSite, Code, Inst, Operation, Transfer, for_each_pair};
-use super::frames::Frame;
+use super::code::{Code, Inst, Operation, for_each_pair};
+use super::frames::Mark;
 use super::state::State;
 use super::{BytecodeModule, trace};
 use crate::bytecode::isa::{REF_REGISTER_MASK, REF_REGISTER_MOVE_BIT, for_each_instruction};
 use crate::{Error, Result, StatusCode};
+use registers::{RegisterValue, reference, transfer};
 
 /// What runs: a function of a module, on a stack, with what its caller passes.
 pub(super) struct Machine<'a> {
@@ -28,67 +30,26 @@ pub(super) struct Machine<'a> {
     pub(super) state: &'a State,
     pub(super) stack: &'a mut Stack,
     pub(super) buffer: &'a mut CallBuffer,
-    /// Number of callers below this activation: when a function returns to it, the activation is over.
-    pub(super) base: usize,
-    /// The function that runs.
-    pub(super) frame: Frame,
+    /// The tops below this activation's frames: when no caller above them waits, the activation is over.
+    pub(super) bottom: Mark,
+    /// The function that runs; while the loop does, only as of the last call of another module.
+    pub(super) code: &'a Code,
+    /// Index of the instruction that it runs, at the same times.
+    pub(super) pc: u32,
 }
 
 /// What a suspended activation leaves on the stack.
 #[derive(Debug)]
 pub(super) struct Suspended {
-    pub(super) base: usize,
-    pub(super) frame: Frame,
-}
-
-/// A type that registers hold.
-trait RegisterValue: Copy {
-    /// # Safety
-    /// The register lies in the frame's register file.
-    unsafe fn get(registers: *mut u32, register: u16) -> Self;
-    /// # Safety
-    /// The register lies in the frame's register file.
-    unsafe fn set(registers: *mut u32, register: u16, value: Self);
-}
-
-macro_rules! register_values {
-    ($($type:ty),*) => {
-        $(impl RegisterValue for $type {
-            #[inline(always)]
-            unsafe fn get(registers: *mut u32, register: u16) -> $type {
-                // SAFETY: the caller's promise; a frame begins at a 64-bit word and pairs at even registers, but nothing
-                // relies on that here.
-                unsafe { registers.add(register as usize).cast::<$type>().read_unaligned() }
-            }
-            #[inline(always)]
-            unsafe fn set(registers: *mut u32, register: u16, value: $type) {
-                // SAFETY: as above.
-                unsafe { registers.add(register as usize).cast::<$type>().write_unaligned(value) }
-            }
-        })*
-    };
-}
-register_values!(i32, i64, f32, f64, u64);
-
-/// Borrows a reference register.
-///
-/// # Safety
-/// The register lies in the frame's register file, and no other borrow of it is alive.
-#[inline(always)]
-unsafe fn reference<'a>(references: *mut Ref, register: u16) -> &'a mut Ref {
-    // SAFETY: the caller's promise.
-    unsafe { &mut *references.add((register & REF_REGISTER_MASK) as usize) }
-}
-
-/// Takes or shares the reference of an encoded register.
-///
-/// # Safety
-/// As for [`reference`].
-#[inline(always)]
-unsafe fn transfer(references: *mut Ref, encoded: u16) -> Ref {
-    // SAFETY: the caller's promise.
-    let source = unsafe { reference(references, encoded) };
-    if encoded & REF_REGISTER_MOVE_BIT != 0 { core::mem::take(source) } else { source.clone() }
+    /// The module whose frames these are.
+    pub(super) module: usize,
+    pub(super) bottom: Mark,
+    /// The tops of this activation's frames.
+    pub(super) top: Mark,
+    /// Ordinal of the function to go on with.
+    pub(super) function: u32,
+    /// Index of the instruction to go on with; of the call, where that yielded.
+    pub(super) pc: u32,
 }
 
 /// The body of an instruction whose meaning is a function of `semantics`; others are arms of the loop itself.
@@ -163,18 +124,19 @@ impl<'m> Machine<'m> {
     /// Runs until the activation returns, yields or fails; then the frame says where.
     #[allow(clippy::too_many_lines, reason = "the interpreter's loop keeps its state in machine registers")]
     pub(super) fn run(&mut self) -> Result<Completion> {
-        let mut code: &'m Code = self.module.code(self.frame.function)?;
-        let (mut regs, mut refs) = self.stack.frames.registers(&self.frame);
+        let mut code: &'m Code = self.code;
+        let (mut regs, mut refs) = self.stack.frames.registers(code.words, code.refs);
         let mut start: *const Inst = code.instructions.as_ptr();
         // SAFETY: a frame's pc is an index of its code's instructions.
-        let mut next: *const Inst = unsafe { start.add(self.frame.pc as usize) };
+        let mut next: *const Inst = unsafe { start.add(self.pc as usize) };
         let mut inst: &Inst;
         let mut fuel = self.stack.fuel;
 
         macro_rules! save {
             () => {
+                self.code = code;
                 // SAFETY: `next` is behind an instruction of `start`'s slice.
-                self.frame.pc = (unsafe { next.offset_from(start) } - 1) as u32;
+                self.pc = (unsafe { next.offset_from(start) } - 1) as u32;
                 self.stack.fuel = fuel;
             };
         }
@@ -331,8 +293,9 @@ impl<'m> Machine<'m> {
             }};
         }
         macro_rules! enter_frame {
-            () => {
-                (regs, refs) = self.stack.frames.registers(&self.frame);
+            ($code:expr, $registers:expr) => {
+                code = $code;
+                (regs, refs) = $registers;
                 start = code.instructions.as_ptr();
             };
         }
@@ -377,6 +340,15 @@ impl<'m> Machine<'m> {
                 }
                 Operation::Branch => {
                     burn!();
+                    skip!(inst, inst.low());
+                }
+                Operation::Loop => {
+                    let counted = &code.loops[inst.high() as usize];
+                    // SAFETY: the frame's registers, which nothing else borrows now.
+                    let (words, objects) = unsafe {
+                        (core::slice::from_raw_parts_mut(regs, code.words * 2), core::slice::from_raw_parts(refs, code.refs))
+                    };
+                    let _ = counted.run(words, objects, &mut fuel);
                     skip!(inst, inst.low());
                 }
                 Operation::Move32Branch => {
@@ -556,10 +528,8 @@ impl<'m> Machine<'m> {
 
                 Operation::Call => {
                     burn!();
-                    save!();
-                    let site = &code.sites[inst.imm as usize];
-                    code = self.call(code, site)?;
-                    enter_frame!();
+                    let (callee, registers) = check!(self.call(code, inst));
+                    enter_frame!(callee, registers);
                     next = start;
                 }
                 Operation::CallImport => {
@@ -569,31 +539,30 @@ impl<'m> Machine<'m> {
                     if self.call_import(code, site)? == Completion::Yielded {
                         return Err(unexpected_yield());
                     }
-                    (regs, refs) = self.stack.frames.registers(&self.frame);
+                    (regs, refs) = self.stack.frames.registers(code.words, code.refs);
                     fuel = self.stack.fuel;
                 }
                 Operation::CallImportYieldable => {
                     burn!();
                     save!();
                     let site = &code.sites[inst.imm as usize];
+                    let top = self.stack.frames.mark();
                     if self.call_import(code, site)? == Completion::Yielded {
-                        return self.suspend();
+                        return self.suspend(top);
                     }
-                    (regs, refs) = self.stack.frames.registers(&self.frame);
+                    (regs, refs) = self.stack.frames.registers(code.words, code.refs);
                     fuel = self.stack.fuel;
                     goto!(site.resume);
                 }
                 Operation::Return => {
-                    save!();
                     let list = inst.low()..inst.high();
-                    if self.stack.frames.callers.len() == self.base {
-                        self.leave(code, &list);
+                    let Some(back) = check!(self.return_to_caller(code, (regs, refs), &list)) else {
+                        save!();
+                        self.leave(code, (regs, refs), &list);
                         return Ok(Completion::Done);
-                    }
-                    let site = self.return_to_caller(code, &list)?;
-                    code = site.0;
-                    enter_frame!();
-                    goto!(site.1);
+                    };
+                    enter_frame!(back.code, back.registers);
+                    goto!(back.next);
                 }
                 Operation::Fail => {
                     if let Some(status) = StatusCode::from_raw(get!(i32, inst.a) as u32) {
@@ -606,8 +575,8 @@ impl<'m> Machine<'m> {
                 }
                 Operation::Yield => {
                     save!();
-                    self.frame.pc = self.frame.pc.wrapping_add(inst.low());
-                    return self.suspend();
+                    self.pc = self.pc.wrapping_add(inst.low());
+                    return self.suspend(self.stack.frames.mark());
                 }
                 Operation::Trace | Operation::Print => {
                     let registers = &code.tables[inst.high() as usize].entries;
@@ -623,180 +592,15 @@ impl<'m> Machine<'m> {
                 }
                 Operation::Break => {
                     burn!();
-                    trace::breakpoint(self.module, self.frame.function);
+                    trace::breakpoint(self.module, code.function);
                     skip!(inst, inst.low());
                 }
                 Operation::CondBreak => {
                     if get!(i32, inst.a) != 0 {
-                        trace::breakpoint(self.module, self.frame.function);
+                        trace::breakpoint(self.module, code.function);
                     }
                 }
             });
-        }
-    }
-
-    /// Leaves what resumption needs on the stack.
-    fn suspend(&mut self) -> Result<Completion> {
-        self.stack.suspend(Box::new(Suspended { base: self.base, frame: self.frame }));
-        Ok(Completion::Yielded)
-    }
-
-    /// Opens the frame of a function of this module and moves the arguments into it.
-    #[inline]
-    fn call(&mut self, code: &Code, site: &CallSite) -> Result<&'m Code> {
-        let callee = self.module.code(site.callee)?;
-        let frame = self.stack.frames.allocate(site.callee, callee.words, callee.refs)?;
-        let (from_regs, from_refs) = self.stack.frames.registers(&self.frame);
-        let (to_regs, to_refs) = self.stack.frames.registers(&frame);
-        for operand in code.operands(&site.arguments) {
-            // SAFETY: operands were verified against both functions' register files.
-            unsafe {
-                operand.transfer.copy((from_regs, from_refs), operand.source, (to_regs, to_refs), operand.target)
-            };
-        }
-        self.stack.frames.callers.push(self.frame);
-        self.frame = frame;
-        Ok(callee)
-    }
-
-    /// Moves results into the caller's registers, closes the frame, and gives the caller's code and the instruction to go on with.
-    #[inline]
-    fn return_to_caller(&mut self, code: &Code, list: &core::ops::Range<u32>) -> Result<(&'m Code, u32)> {
-        let caller = self.stack.frames.callers.pop().unwrap_or_default();
-        let caller_code = self.module.code(caller.function)?;
-        let site = &caller_code.sites[caller_code.instructions[caller.pc as usize].imm as usize];
-        let (from_regs, from_refs) = self.stack.frames.registers(&self.frame);
-        let (to_regs, to_refs) = self.stack.frames.registers(&caller);
-        for (result, target) in code.operands(list).iter().zip(caller_code.operands(&site.results)) {
-            // SAFETY: results were verified against the callee's convention on both sides.
-            unsafe { result.transfer.copy((from_regs, from_refs), result.source, (to_regs, to_refs), target.target) };
-        }
-        self.stack.frames.release(self.frame.words, self.frame.refs);
-        self.frame = caller;
-        Ok((caller_code, site.resume))
-    }
-
-    /// Leaves results in the call buffer and closes the activation's frame.
-    #[inline]
-    fn leave(&mut self, code: &Code, list: &core::ops::Range<u32>) {
-        let (regs, refs) = self.stack.frames.registers(&self.frame);
-        self.buffer.clear();
-        for result in code.operands(list) {
-            // SAFETY: results were verified against the function's register files.
-            unsafe { result.transfer.push((regs, refs), result.source, self.buffer) };
-        }
-        self.stack.frames.release(self.frame.words, self.frame.refs);
-    }
-
-    /// Calls a function of another module.
-    #[inline]
-    fn call_import(&mut self, code: &Code, site: &CallSite) -> Result<Completion> {
-        let Some(import) = self.state.import(site.callee) else {
-            return Err(self.module.unresolved(site.callee));
-        };
-        let mut buffer = self.stack.take_buffer();
-        let (regs, refs) = self.stack.frames.registers(&self.frame);
-        for argument in code.operands(&site.arguments) {
-            // SAFETY: arguments were verified against the function's register files.
-            unsafe { argument.transfer.push((regs, refs), argument.source, &mut buffer) };
-        }
-        self.stack.enter()?;
-        let completion = import.module.begin_call(&import.state, import.export, self.stack, &mut buffer);
-        self.after_import(code, site, buffer, completion)
-    }
-
-    /// Goes on with the import whose yield suspended this activation.
-    pub(super) fn resume_import(&mut self, code: &Code, site: &CallSite) -> Result<Completion> {
-        let import = self.state.import(site.callee).ok_or_else(|| self.module.unresolved(site.callee))?;
-        let mut buffer = self.stack.take_buffer();
-        self.stack.enter()?;
-        let completion = import.module.resume_call(&import.state, import.export, self.stack, &mut buffer);
-        self.after_import(code, site, buffer, completion)
-    }
-
-    #[inline]
-    fn after_import(
-        &mut self,
-        code: &Code,
-        site: &CallSite,
-        mut buffer: CallBuffer,
-        completion: Result<Completion>,
-    ) -> Result<Completion> {
-        self.stack.leave();
-        let completion = completion?;
-        if completion == Completion::Done {
-            let (regs, refs) = self.stack.frames.registers(&self.frame);
-            let mut reader = buffer.reader();
-            for result in code.operands(&site.results) {
-                match result.transfer {
-                    // SAFETY: result registers were verified against the function's register files.
-                    Transfer::Word32 => unsafe { i32::set(regs, result.target, reader.word()? as i32) },
-                    // SAFETY: as above.
-                    Transfer::Word64 => unsafe { u64::set(regs, result.target, reader.word()?) },
-                    // SAFETY: as above.
-                    _ => unsafe { *reference(refs, result.target) = reader.reference()? },
-                }
-            }
-        }
-        self.stack.give_buffer(buffer);
-        Ok(completion)
-    }
-
-    /// Moves the arguments of a call from another module into the first registers.
-    pub(super) fn enter(&mut self, code: &Code) -> Result<()> {
-        let (regs, refs) = self.stack.frames.registers(&self.frame);
-        let mut reader = self.buffer.reader();
-        for argument in &code.entry {
-            match argument.transfer {
-                // SAFETY: the verifier checked that the register files hold the arguments.
-                Transfer::Word32 => unsafe { i32::set(regs, argument.target, reader.word()? as i32) },
-                // SAFETY: as above.
-                Transfer::Word64 => unsafe { u64::set(regs, argument.target, reader.word()?) },
-                // SAFETY: as above.
-                _ => unsafe { *reference(refs, argument.target) = reader.reference()? },
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The register files of a frame.
-type Registers = (*mut u32, *mut Ref);
-
-impl Transfer {
-    /// Copies or moves a value between frames.
-    ///
-    /// # Safety
-    /// The registers lie in the frames' register files, which are apart.
-    #[inline(always)]
-    unsafe fn copy(self, from: Registers, source: u16, to: Registers, target: u16) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                Transfer::Word32 => i32::set(to.0, target, i32::get(from.0, source)),
-                Transfer::Word64 => u64::set(to.0, target, u64::get(from.0, source)),
-                Transfer::RefCopy => *reference(to.1, target) = reference(from.1, source).clone(),
-                Transfer::RefMove => *reference(to.1, target) = core::mem::take(reference(from.1, source)),
-                Transfer::Count => {}
-            }
-        }
-    }
-
-    /// Copies or moves a value into a call buffer.
-    ///
-    /// # Safety
-    /// The register lies in the frame's register files.
-    #[inline(always)]
-    unsafe fn push(self, from: Registers, source: u16, buffer: &mut CallBuffer) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                Transfer::Word32 => buffer.push_word(u64::from(i32::get(from.0, source) as u32)),
-                Transfer::Word64 => buffer.push_word(u64::get(from.0, source)),
-                Transfer::RefCopy => buffer.push_ref(reference(from.1, source).clone()),
-                Transfer::RefMove => buffer.push_ref(core::mem::take(reference(from.1, source))),
-                Transfer::Count => buffer.push_word(source.into()),
-            }
         }
     }
 }
