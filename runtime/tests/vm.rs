@@ -85,6 +85,7 @@ impl Recorder {
         Ok(Outcome::Yield(Box::new(value)))
     }
 
+    #[allow(clippy::boxed_local, reason = "resumed functions take what they yielded")]
     fn wait_over(&self, _: &mut Caller<'_>, value: Box<i32>) -> Result<Outcome<i32>> {
         Ok(Outcome::Done(*value + 1))
     }
