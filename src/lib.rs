@@ -1,6 +1,56 @@
-//! Incarnate.
+//! Incarnate runs models that the IREE compiler made (`.vmfb` modules), in pure Rust.
+//!
+//! A [`Session`] loads a module onto a device, a [`Function`] is called with [`Tensor`]s and numbers:
+//!
+//! ```
+//! use incarnate::{Session, Tensor};
+//!
+//! # fn main() -> incarnate::Result<()> {
+//! let session = Session::load("local-sync", "tests/models/simple_mul/llvm-cpu.vmfb")?;
+//! let multiply = session.function("simple_mul")?;
+//! let a = Tensor::new(&session, &[4], &[1.0f32, 2.0, 3.0, 4.0])?;
+//! let b = Tensor::new(&session, &[4], &[2.0f32; 4])?;
+//! let product: Tensor<f32> = multiply.call((&a, &b))?;
+//! assert_eq!(product.to_vec()?, [2.0, 4.0, 6.0, 8.0]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Numbers go in and out as they are, and a tuple has several results:
+//!
+//! ```
+//! # fn main() -> incarnate::Result<()> {
+//! let session = incarnate::Session::load("local-sync", "tests/models/scalars/llvm-cpu.vmfb")?;
+//! let echo = session.function("echo")?;
+//! let (a, b, c, d, e): (i32, i64, f32, f64, i64) = echo.call((1i32, 2i64, 3.0f32, 4.0f64, 5i64))?;
+//! assert_eq!((a, b, c, d, e), (1, 2, 3.0, 4.0, 5));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | for | see |
+//! |---|---|
+//! | several modules, shared devices, limits for modules of unknown origin | [`SessionBuilder`] |
+//! | calls that overlap | [`Function::call_async`] |
+//! | modules written in Rust that models import | [`runtime::vm::NativeModule`] |
+//! | devices, buffers, fences below all this | [`runtime::hal`] |
+//! | reading, verifying and disassembling module files | [`runtime::bytecode`] |
+//!
+//! Modules may hold machine code, which does what it wants: load only those that you trust, or restrict a session as
+//! [`runtime::vm::Limits::portable`] says.
+//!
+//! The feature `cli`, on by default, adds the command line; programs that only run models turn it off.
 
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "cli")]
 mod tooling;
+
+pub use incarnate_runtime as runtime;
+pub use incarnate_runtime::bytecode::VerifiedModule;
+pub use incarnate_runtime::hal::{Device, ElementType};
+pub use incarnate_runtime::session::{
+    Arguments, Element, FromResults, FromValue, Function, FunctionFuture, Session, SessionBuilder, Tensor, ToValue,
+};
+pub use incarnate_runtime::vm::{Limits, Module, Value};
+pub use incarnate_runtime::{Error, Place, Result, ResultExt, StatusCode};

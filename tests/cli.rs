@@ -128,8 +128,7 @@ fn errors_are_one_line_that_says_what_and_where() {
     for (arguments, error) in [
         (
             &["run", "--module=missing.vmfb"][..],
-            "loading 'missing.vmfb': opening missing.vmfb: NOT_FOUND; No such file or directory (os error 2)"
-                .to_owned(),
+            "opening missing.vmfb: NOT_FOUND; No such file or directory (os error 2)".to_owned(),
         ),
         (
             &["run", SIMPLE_MUL, "--function=nope"],
@@ -163,6 +162,16 @@ fn errors_are_one_line_that_says_what_and_where() {
         assert!(!outcome.error.is_empty());
     }
     assert_eq!(incarnate(&["--version"]).out, format!("incarnate {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn endless_loops_end_when_their_fuel_is_used_up() {
+    let scratch = Scratch::new("fuel");
+    let source = "vm.module @m version 0\nvm.export @spin\nvm.func @spin() -> () {\n^bb0:\n  vm.br ^bb0()\n}\n";
+    let module = format!("--module={}", scratch.module("spin.vmfb", source));
+    let outcome = incarnate(&["run", &module, "--fuel=1000"]);
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.error.contains("RESOURCE_EXHAUSTED") && outcome.error.contains("fuel"), "{}", outcome.error);
 }
 
 #[test]
@@ -308,4 +317,21 @@ fn dump_prints_tables_and_instructions() {
     let missing = incarnate(&["dump", "simple_mul/llvm-cpu.vmfb", "--function=nope"]);
     assert_eq!(missing.code, Some(1));
     assert!(missing.error.contains("no function 'nope'"), "{}", missing.error);
+}
+
+#[test]
+fn programs_with_modules_in_them_take_the_same_flags() {
+    let main = |source: &str, arguments: &[&str]| {
+        let line = std::iter::once("program").chain(arguments.iter().copied()).map(std::ffi::OsString::from);
+        let module = incarnate_runtime::bytecode::assemble(source).expect("sound assembly");
+        format!("{:?}", incarnate::cli::program_main(line, |session| session.module_bytes(module.clone())))
+    };
+    let code = |code: u8| format!("{:?}", std::process::ExitCode::from(code));
+    assert_eq!(main(CHECKS, &["check"]), code(0));
+    const SAME: &str = "vm.module @m version 0\nvm.export @same\nvm.func @same(%i0: i32) -> (i32) {\n^bb0:\n  \
+                        vm.return %i0\n}\n";
+    assert_eq!(main(SAME, &["run", "--input=3", "--expected_output=3"]), code(0));
+    assert_eq!(main(SAME, &["run", "--input=3", "--expected_output=4"]), code(1));
+    assert_eq!(main(SAME, &["bench", "--input=3", "--benchmark_min_time=3x"]), code(0));
+    assert_eq!(main(SAME, &["run", "--module=a.vmfb"]), code(2));
 }

@@ -2595,11 +2595,11 @@ impl<'a> BytecodeModule<'a> {
     unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Signature>>>>(BytecodeModule::VT_SIGNATURES, None)}
   }
   #[inline]
-  pub fn rodata_segments(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<RodataSegment<'a>>>> {
+  pub fn rodata_segments(&self) -> Option<::flatbuffers::Vector<'a, u32>> {
     // Safety:
     // Created from valid Table for this object
     // which contains a valid value in this slot
-    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<RodataSegment>>>>(BytecodeModule::VT_RODATA_SEGMENTS, None)}
+    unsafe { self._tab.get::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'a, u32>>>(BytecodeModule::VT_RODATA_SEGMENTS, None)}
   }
   #[inline]
   pub fn rwdata_segments(&self) -> Option<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<RwdataSegment<'a>>>> {
@@ -2653,7 +2653,7 @@ impl ::flatbuffers::Verifiable for BytecodeModule<'_> {
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Import>>>>("imports", Self::VT_IMPORTS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Export>>>>("exports", Self::VT_EXPORTS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<Signature>>>>("signatures", Self::VT_SIGNATURES, false)?
-     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<RodataSegment>>>>("rodata_segments", Self::VT_RODATA_SEGMENTS, false)?
+     .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, u32>>>("rodata_segments", Self::VT_RODATA_SEGMENTS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, ::flatbuffers::ForwardsUOffset<RwdataSegment>>>>("rwdata_segments", Self::VT_RWDATA_SEGMENTS, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<ModuleState>>("state", Self::VT_STATE, false)?
      .visit_field::<::flatbuffers::ForwardsUOffset<::flatbuffers::Vector<'_, FunctionDescriptor>>>("functions", Self::VT_FUNCTIONS, false)?
@@ -2673,7 +2673,7 @@ pub struct BytecodeModuleArgs<'a> {
     pub imports: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Import<'a>>>>>,
     pub exports: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Export<'a>>>>>,
     pub signatures: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<Signature<'a>>>>>,
-    pub rodata_segments: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<RodataSegment<'a>>>>>,
+    pub rodata_segments: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, u32>>>,
     pub rwdata_segments: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, ::flatbuffers::ForwardsUOffset<RwdataSegment<'a>>>>>,
     pub state: Option<::flatbuffers::WIPOffset<ModuleState<'a>>>,
     pub functions: Option<::flatbuffers::WIPOffset<::flatbuffers::Vector<'a, FunctionDescriptor>>>,
@@ -2745,7 +2745,7 @@ impl<'a: 'b, 'b, A: ::flatbuffers::Allocator + 'a> BytecodeModuleBuilder<'a, 'b,
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(BytecodeModule::VT_SIGNATURES, signatures);
   }
   #[inline]
-  pub fn add_rodata_segments(&mut self, rodata_segments: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , ::flatbuffers::ForwardsUOffset<RodataSegment<'b >>>>) {
+  pub fn add_rodata_segments(&mut self, rodata_segments: ::flatbuffers::WIPOffset<::flatbuffers::Vector<'b , u32>>) {
     self.fbb_.push_slot_always::<::flatbuffers::WIPOffset<_>>(BytecodeModule::VT_RODATA_SEGMENTS, rodata_segments);
   }
   #[inline]

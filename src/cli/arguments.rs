@@ -22,9 +22,9 @@ pub(super) struct CommandLine {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Call a function and print, write or check its results.
-    Run(RunArguments),
+    Run(OfFiles<RunArguments>),
     /// Measure how long calls of a function take.
-    Bench(BenchArguments),
+    Bench(OfFiles<BenchArguments>),
     /// Run every exported function without arguments as a test; those named fail_* must fail.
     Check(CheckArguments),
     /// Print what a module holds.
@@ -42,7 +42,52 @@ impl Command {
     }
 }
 
-/// What a program is made of, and where it runs.
+/// The command line of a program that has its modules in itself.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 120)]
+pub(super) struct ProgramLine {
+    #[command(subcommand)]
+    pub(super) command: ProgramCommand,
+    /// Write events of the runtime to standard error: error, warn, info, debug or trace.
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(super) log: Option<LevelFilter>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ProgramCommand {
+    /// Call a function and print, write or check its results.
+    Run(RunArguments),
+    /// Measure how long calls of a function take.
+    Bench(BenchArguments),
+    /// Run every exported function without arguments as a test; those named fail_* must fail.
+    Check(ProgramArguments),
+}
+
+impl ProgramCommand {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            ProgramCommand::Run(_) => "run",
+            ProgramCommand::Bench(_) => "bench",
+            ProgramCommand::Check(_) => "check",
+        }
+    }
+}
+
+/// A command on module files.
+#[derive(Debug, Args)]
+#[command(rename_all = "snake_case")]
+pub(super) struct OfFiles<A: Args> {
+    /// A module file; those that others import from come first, the one that is run last.
+    #[arg(long, value_name = "FILE", required = true)]
+    pub(super) module: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) arguments: A,
+}
+
+/// Some seconds of a host program that does nothing but branch.
+const DEFAULT_FUEL: u64 = 1 << 31;
+
+/// Where a program runs, and with what.
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct ProgramArguments {
@@ -55,15 +100,16 @@ pub(super) struct ProgramArguments {
     /// Refuse machine code and bound memory, stack and steps: for modules that anyone may have made.
     #[arg(long)]
     pub(super) untrusted: bool,
+    /// Branches and calls that the host program may make in one invocation, so that an endless loop ends in an error; 0 for
+    /// any number.
+    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_FUEL)]
+    pub(super) fuel: u64,
 }
 
 /// A call of a function, and what is done with its results.
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct CallArguments {
-    /// A module file; those that others import from come first, the one that is run last.
-    #[arg(long, value_name = "FILE", required = true)]
-    pub(super) module: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) program: ProgramArguments,
     /// The exported function; not needed where there is one.
@@ -227,6 +273,7 @@ mod tests {
     fn the_definition_is_sound() {
         use clap::CommandFactory;
         CommandLine::command().debug_assert();
+        ProgramLine::command().debug_assert();
     }
 
     #[test]
@@ -248,13 +295,14 @@ mod tests {
             ],
         ] {
             let Command::Run(run) = parse(arguments).unwrap().command else { unreachable!("run") };
-            assert_eq!(run.call.module, [PathBuf::from("a.vmfb"), PathBuf::from("b.vmfb")]);
+            assert_eq!(run.module, [PathBuf::from("a.vmfb"), PathBuf::from("b.vmfb")]);
+            let run = run.arguments;
             assert_eq!((run.call.input, run.call.expected_output), (vec!["-5".to_owned()], vec!["4xf32=1".to_owned()]));
             assert_eq!(run.call.equality.equality(), Equality::default());
         }
         let empty = parse(&["run", "--module=a", "--output=", "--output=-"]).unwrap();
         let Command::Run(run) = empty.command else { unreachable!("run") };
-        assert_eq!(run.output, ["", "-"]);
+        assert_eq!(run.arguments.output, ["", "-"]);
     }
 
     #[test]
@@ -269,6 +317,7 @@ mod tests {
             "--time_unit=us",
         ]);
         let Command::Bench(bench) = line.unwrap().command else { unreachable!("bench") };
+        let bench = bench.arguments;
         assert_eq!((bench.benchmark_repetitions, bench.benchmark_format), (3, ReportFormat::Json));
         assert!(bench.benchmark_report_aggregates_only);
     }

@@ -198,10 +198,14 @@ fn text_of(data: &[u8]) -> String {
 }
 
 fn write_functions(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
-    writeln!(f, "  # |   Length | Blocks | i32 # | ref # | Requirements | Name, aliases")?;
-    writeln!(f, "{}", "----+----------+--------+-------+-------+--------------+-".to_owned() + &"-".repeat(RULE - 57))?;
-    for ordinal in 0..module.function_count() {
-        let Some(function) = module.function(ordinal) else { continue };
+    writeln!(f, "  # | Offset   |   Length | Blocks | i32 # | ref # | Requirements     | Name, aliases")?;
+    let rule = "----+----------+----------+--------+-------+-------+------------------+-";
+    writeln!(f, "{rule}{}", "-".repeat(RULE.saturating_sub(rule.len())))?;
+    let functions = || (0..module.function_count()).filter_map(|ordinal| module.function(ordinal));
+    // All functions lie in one section, which begins with the first of them.
+    let section = functions().map(|function| function.bytecode.as_ptr().addr()).min().unwrap_or(0);
+    for function in functions() {
+        let ordinal = function.ordinal;
         let exports = module.exports().filter(|export| export.function == ordinal).map(|export| export.local_name);
         let exports = exports.collect::<Vec<_>>().join(", ");
         let names = if exports.is_empty() {
@@ -210,7 +214,8 @@ fn write_functions(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
             exports
         };
         let row = format!(
-            "{ordinal:3} | {:8} | {:6} | {:5} | {:5} | {:12} | {names}",
+            "{ordinal:3} | {:08X} | {:8} | {:6} | {:5} | {:5} | {:16} | {names}",
+            function.bytecode.as_ptr().addr() - section,
             function.bytecode.len(),
             function.block_count,
             function.i32_register_count,

@@ -11,12 +11,15 @@ mod yieldable_test;
 
 use std::ffi::OsString;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 use incarnate_runtime::Result;
+use incarnate_runtime::session::SessionBuilder;
+use tracing_subscriber::filter::LevelFilter;
 
-use arguments::{Command, CommandLine};
+use arguments::{Command, CommandLine, ProgramCommand, ProgramLine};
 use console::Console;
 
 /// Whether a command found what it was asked to make sure of.
@@ -34,18 +37,54 @@ enum Verdict {
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let line = match CommandLine::try_parse_from(arguments) {
         Ok(line) => line,
-        Err(error) => {
-            // Help and version are no errors; printing fails only where nobody listens.
-            let _ = error.print();
-            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
-        }
+        Err(error) => return usage(&error),
     };
-    if let Some(level) = line.log {
+    let name = format!("incarnate {}", line.command.name());
+    finish(&name, line.log, |out| match &line.command {
+        Command::Run(of) => run::run(&of.arguments, &files(&of.module), out),
+        Command::Bench(of) => bench::bench(&of.arguments, &files(&of.module), out),
+        Command::Check(arguments) => check::check_files(arguments, out),
+        Command::Dump(arguments) => dump::dump(arguments, out),
+    })
+}
+
+/// Runs the command line of a program that has its modules in itself, such as translated ones: `run`, `bench` and `check`
+/// with the flags of [`main`], without `--module`. The closure adds the modules to a session; the last one is the one that
+/// is run.
+pub fn program_main(
+    arguments: impl IntoIterator<Item = OsString>,
+    add_modules: impl Fn(SessionBuilder) -> SessionBuilder,
+) -> ExitCode {
+    let line = match ProgramLine::try_parse_from(arguments) {
+        Ok(line) => line,
+        Err(error) => return usage(&error),
+    };
+    finish(line.command.name(), line.log, |out| match &line.command {
+        ProgramCommand::Run(arguments) => run::run(arguments, &add_modules, out),
+        ProgramCommand::Bench(arguments) => bench::bench(arguments, &add_modules, out),
+        ProgramCommand::Check(arguments) => check::check_program(arguments, &add_modules, out),
+    })
+}
+
+/// Adds module files to a session.
+fn files(files: &[PathBuf]) -> impl Fn(SessionBuilder) -> SessionBuilder {
+    |builder| files.iter().fold(builder, SessionBuilder::module_file)
+}
+
+/// Prints what is wrong with the arguments, or the help or version that they ask for.
+fn usage(error: &clap::Error) -> ExitCode {
+    // Help and version are no errors; printing fails only where nobody listens.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Runs a command and makes its outcome the process's.
+fn finish(name: &str, log: Option<LevelFilter>, execute: impl FnOnce(&mut Console) -> Result<Verdict>) -> ExitCode {
+    if let Some(level) = log {
         console::log_to_stderr(level);
     }
     let mut out = Console::stdout();
-    let name = line.command.name();
-    let verdict = execute(&line.command, &mut out);
+    let verdict = execute(&mut out);
     let flushed = out.flush();
     match verdict {
         Ok(Verdict::Success) if flushed.is_ok() => ExitCode::SUCCESS,
@@ -55,19 +94,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn execute(command: &Command, out: &mut Console) -> Result<Verdict> {
-    match command {
-        Command::Run(arguments) => run::run(arguments, out),
-        Command::Bench(arguments) => bench::bench(arguments, out),
-        Command::Check(arguments) => check::check(arguments, out),
-        Command::Dump(arguments) => dump::dump(arguments, out),
-    }
-}
-
 /// Says on one line what went wrong.
 fn fail(command: &str, why: &str) -> ExitCode {
     let line = why.split('\n').map(str::trim_end).collect::<Vec<_>>().join(" ");
     // Where nobody listens to standard error either, the exit status is all that can be told.
-    let _ = writeln!(std::io::stderr(), "incarnate {command}: {line}");
+    let _ = writeln!(std::io::stderr(), "{command}: {line}");
     ExitCode::FAILURE
 }

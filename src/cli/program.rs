@@ -1,13 +1,11 @@
 //! Programs: modules loaded and linked, functions found, values carried between the host and the device.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use incarnate_runtime::hal::format::{TensorType, format_tensor};
 use incarnate_runtime::hal::{
-    Buffer, BufferParameters, BufferView, Deadline, DeviceOptions, DriverRegistry, ElementType, EncodingType, Fence,
-    Semaphore,
+    Buffer, BufferParameters, BufferView, DeviceOptions, DriverRegistry, ElementType, EncodingType, Fence,
 };
 use incarnate_runtime::modules::hal::TraceSink;
 use incarnate_runtime::session::{self, Session, SessionBuilder};
@@ -22,6 +20,9 @@ use crate::tooling::{HostTensor, HostValue, Primitive, declaration};
 const PORTABLE_FORMAT: &str = "vmvx-bytecode-fb";
 /// Bytes of device memory for modules that anyone may have made.
 const UNTRUSTED_DEVICE_MEMORY: u64 = 1 << 30;
+
+/// Adds a program's modules to its session.
+pub(super) type AddModules<'a> = &'a dyn Fn(SessionBuilder) -> SessionBuilder;
 
 /// Modules, linked and with state, and the device that they run on.
 #[derive(Debug)]
@@ -72,20 +73,25 @@ impl Function {
 }
 
 impl Program {
-    /// Loads module files; the last one is the program's main module.
+    /// Loads modules; the last one is the program's main module.
     ///
     /// # Errors
-    /// What is wrong with a file, a module that is missing, and what an initialiser fails with.
-    pub(super) fn load(files: &[PathBuf], arguments: &ProgramArguments) -> Result<Program> {
-        Program::build(builder(files, arguments)?)
+    /// What is wrong with a module, one that is missing, and what an initialiser fails with.
+    pub(super) fn load(arguments: &ProgramArguments, add_modules: AddModules<'_>) -> Result<Program> {
+        Program::build(add_modules(builder(arguments)?))
     }
 
     /// Loads modules of which the last has tests, with the native modules that only tests import.
     ///
     /// # Errors
     /// As [`Program::load`].
-    pub(super) fn load_tests(files: &[PathBuf], arguments: &ProgramArguments) -> Result<Program> {
-        Program::build(builder(files, arguments)?.offer(Arc::new(super::yieldable_test::module())))
+    pub(super) fn load_tests(arguments: &ProgramArguments, add_modules: AddModules<'_>) -> Result<Program> {
+        Program::build(add_modules(builder(arguments)?).offer(Arc::new(super::yieldable_test::module())))
+    }
+
+    /// Name of the main module.
+    pub(super) fn name(&self) -> &str {
+        self.session.context().program().modules().last().map_or("", |module| module.name())
     }
 
     fn build(builder: SessionBuilder) -> Result<Program> {
@@ -172,8 +178,11 @@ impl Program {
     }
 }
 
-/// What a session is made of, as the flags say.
-fn builder(files: &[PathBuf], arguments: &ProgramArguments) -> Result<SessionBuilder> {
+/// A session without modules, as the flags say.
+fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
+    if let Some(file) = arguments.parameters.first() {
+        return Err(Error::unimplemented(format!("--parameters={file}: this build reads no parameters")));
+    }
     let mut builder = Session::builder().trace_sink(TraceSink::new(print_trace));
     if arguments.untrusted {
         let mut options = DeviceOptions { memory_limit: UNTRUSTED_DEVICE_MEMORY, ..DeviceOptions::default() };
@@ -184,11 +193,11 @@ fn builder(files: &[PathBuf], arguments: &ProgramArguments) -> Result<SessionBui
         for uri in uris {
             builder = builder.shared_device(registry.create_device(uri, options.clone())?);
         }
-        builder = builder.limits(Limits::portable());
     } else {
         builder = arguments.device.iter().fold(builder, SessionBuilder::device);
     }
-    Ok(files.iter().fold(builder, SessionBuilder::module_file))
+    let limits = if arguments.untrusted { Limits::portable() } else { Limits::default() };
+    Ok(builder.limits(Limits { fuel: (arguments.fuel > 0).then_some(arguments.fuel), ..limits }))
 }
 
 /// Prints buffer views that a program traces, as the peer does.
@@ -226,12 +235,12 @@ impl Call {
             return self.invocation.call(self.function.bound(), &mut self.buffer);
         }
         // Nothing to wait for, and a fence that is reached when the results are there.
-        let done = Arc::new(Fence::from_timepoints([(Arc::new(Semaphore::new(0)), 1)]));
+        let done = Arc::new(Fence::new());
         let mut arguments = self.arguments.clone();
         arguments.extend([Value::Ref(Ref::Null), Value::Ref(Ref::from(done.clone()))]);
         self.function.pack(arguments.into_iter(), &mut self.buffer)?;
         self.invocation.call(self.function.bound(), &mut self.buffer)?;
-        done.wait(Deadline::NEVER)
+        done.wait_unless_abandoned()
     }
 
     /// Carries the results of the last call to the host.

@@ -7,14 +7,14 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use super::Verdict;
 use super::arguments::{CallArguments, RunArguments};
 use super::console::Console;
-use super::program::{Function, Program};
+use super::program::{AddModules, Function, Program};
 use crate::tooling::HostValue;
 use crate::tooling::expected::{compare_results, report};
 use crate::tooling::output::{print_results, write_results};
 use crate::tooling::spec::{SpecValue, parse_specs};
 
-pub(super) fn run(arguments: &RunArguments, out: &mut Console) -> Result<Verdict> {
-    let program = Program::load(&arguments.call.module, &arguments.call.program)?;
+pub(super) fn run(arguments: &RunArguments, add_modules: AddModules<'_>, out: &mut Console) -> Result<Verdict> {
+    let program = Program::load(&arguments.call.program, add_modules)?;
     let function = program.find(arguments.call.function.as_deref())?;
     let inputs = parse_inputs(&arguments.call, &function)?;
     let mut call = program.prepare(&function, &inputs).map_err(|error| function.explain(error))?;

@@ -355,4 +355,18 @@ mod tests {
         assert!(read_array(&mut &b"PK\x03\x04aaaaaaaa"[..]).is_err());
         assert!(read_array(&mut &b"\x93NUMPY\x02\x00\xFF\xFF\xFF\xFF"[..]).is_err());
     }
+
+    #[test]
+    fn no_bytes_panic() {
+        let mut good = Vec::new();
+        write_array(&mut good, &tensor("2x3xi16=1 2 3 4 5 6")).unwrap();
+        for position in 0..good.len() {
+            for value in [0, 1, b'\'', b'(', b')', b',', b'9', b'T', b'{', b'}', b'>', 0x80, 0xFF] {
+                let mut bad = good.clone();
+                bad[position] = value;
+                let _ = read_array(&mut bad.as_slice());
+            }
+            assert!(read_array(&mut &good[..position]).is_err());
+        }
+    }
 }

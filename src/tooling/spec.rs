@@ -397,4 +397,48 @@ mod tests {
         }
         assert!(slots("CrD").is_err());
     }
+
+    #[test]
+    fn no_text_panics() {
+        const PIECES: [&str; 24] = [
+            "4",
+            "x",
+            "f32",
+            "=",
+            "1",
+            "-",
+            "i4",
+            "[",
+            "]",
+            " ",
+            "0x",
+            "p",
+            ".",
+            "e9",
+            "nan",
+            "@",
+            "+",
+            "*",
+            "&",
+            "(null)",
+            "i1",
+            "é",
+            "99999999999999999999",
+            "bf16",
+        ];
+        let mut seed = 0x9E37_79B9_7F4A_7C15u64;
+        let mut random = |limit: usize| {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            (seed % limit as u64) as usize
+        };
+        let mut sound = 0;
+        for _ in 0..50_000 {
+            let text: String = (0..1 + random(7)).map(|_| PIECES[random(PIECES.len())]).collect();
+            let kinds = ["r", "i", "I", "f", "F"][random(5)];
+            sound += usize::from(parse(kinds, &[&text]).is_ok());
+        }
+        assert!(sound > 500, "{sound} texts were values");
+    }
 }

@@ -35,21 +35,17 @@ impl Instance {
         Ok(Instance { context, device })
     }
 
-    /// Calls a function of the model and waits for its results.
+    /// Calls a function of the model, waits for its results and carries them to the host.
     pub(crate) fn call(&self, name: &str, inputs: &[Value]) -> Result<Vec<Output>> {
+        self.prepare(name, inputs)?.invoke()?.into_iter().map(output).collect()
+    }
+
+    /// Finds a function and carries its arguments to the device.
+    pub(crate) fn prepare(&self, name: &str, inputs: &[Value]) -> Result<Call> {
         let function = self.context.function(name)?;
-        let arguments = inputs.iter().zip(function.arguments()).map(|(input, item)| self.argument(input, *item));
-        let mut arguments = arguments.collect::<Result<Vec<VmValue>>>()?;
-        let results = if is_asynchronous(&function) {
-            let done = Arc::new(Fence::from_timepoints([(Arc::new(Semaphore::new(0)), 1)]));
-            arguments.extend([VmValue::Ref(Ref::Null), VmValue::Ref(Ref::from(done.clone()))]);
-            let results = function.call(&arguments)?;
-            done.wait(Deadline::NEVER)?;
-            results
-        } else {
-            function.call(&arguments)?
-        };
-        results.into_iter().map(output).collect()
+        let pairs = inputs.iter().zip(function.arguments());
+        let arguments = pairs.map(|(input, item)| self.argument(input, *item)).collect::<Result<_>>()?;
+        Ok(Call { function, arguments })
     }
 
     fn argument(&self, value: &Value, item: ConventionItem) -> Result<VmValue> {
@@ -67,6 +63,28 @@ impl Instance {
         let buffer = self.device.allocator().allocate(BufferParameters::DEVICE, tensor.bytes.len() as u64)?;
         buffer.write(0, &tensor.bytes)?;
         BufferView::new(buffer, &tensor.shape, tensor.element, EncodingType::DENSE_ROW_MAJOR)
+    }
+}
+
+/// A call that can be made again and again.
+#[derive(Debug)]
+pub(crate) struct Call {
+    function: Function,
+    arguments: Vec<VmValue>,
+}
+
+impl Call {
+    /// Makes the call and waits for its results, which stay on the device.
+    pub(crate) fn invoke(&mut self) -> Result<Vec<VmValue>> {
+        if !is_asynchronous(&self.function) {
+            return self.function.call(&self.arguments);
+        }
+        let done = Arc::new(Fence::from_timepoints([(Arc::new(Semaphore::new(0)), 1)]));
+        let mut arguments = self.arguments.clone();
+        arguments.extend([VmValue::Ref(Ref::Null), VmValue::Ref(Ref::from(done.clone()))]);
+        let results = self.function.call(&arguments)?;
+        done.wait(Deadline::NEVER)?;
+        Ok(results)
     }
 }
 

@@ -17,3 +17,67 @@ pub(crate) fn u16_at(bytes: &[u8], position: usize) -> Option<u16> {
 pub(crate) fn u32_at(bytes: &[u8], position: usize) -> Option<u32> {
     array_at(bytes, position).map(u32::from_le_bytes)
 }
+
+/// Checked access to a FlatBuffer's tables; positions are absolute, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FlatBuffer<'a> {
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> FlatBuffer<'a> {
+    /// Where the offset stored at a position leads.
+    pub(crate) fn follow(self, position: usize) -> Option<usize> {
+        position.checked_add(u32_at(self.bytes, position)? as usize)
+    }
+
+    /// Position of a table's field, if it is present.
+    pub(crate) fn field(self, table: usize, index: usize) -> Option<usize> {
+        self.checked_field(table, index).flatten()
+    }
+
+    /// The same, telling an absent field (`Some(None)`) from a broken table (`None`).
+    pub(crate) fn checked_field(self, table: usize, index: usize) -> Option<Option<usize>> {
+        let distance = i32::from_le_bytes(array_at(self.bytes, table)?);
+        let vtable = table.checked_add_signed((distance as isize).checked_neg()?)?;
+        let slot = 4 + 2 * index;
+        if slot + 2 > usize::from(u16_at(self.bytes, vtable)?) {
+            return Some(None);
+        }
+        match u16_at(self.bytes, vtable.checked_add(slot)?)? {
+            0 => Some(None),
+            offset => table.checked_add(usize::from(offset)).map(Some),
+        }
+    }
+
+    /// A 64-bit field, 0 if it is absent; `None` if the table is broken.
+    pub(crate) fn checked_u64(self, table: usize, index: usize) -> Option<u64> {
+        match self.checked_field(table, index)? {
+            Some(position) => array_at(self.bytes, position).map(u64::from_le_bytes),
+            None => Some(0),
+        }
+    }
+
+    /// A 32-bit field; 0 if it is absent.
+    pub(crate) fn number(self, table: usize, index: usize) -> u32 {
+        self.field(table, index).and_then(|position| u32_at(self.bytes, position)).unwrap_or_default()
+    }
+
+    /// Position of the first element, and number of elements, of a vector.
+    pub(crate) fn vector(self, table: usize, index: usize) -> Option<(usize, usize)> {
+        let vector = self.follow(self.field(table, index)?)?;
+        Some((vector.checked_add(4)?, u32_at(self.bytes, vector)? as usize))
+    }
+
+    /// Position of a table that a vector of offsets refers to.
+    pub(crate) fn element(self, (start, count): (usize, usize), index: usize) -> Option<usize> {
+        if index >= count {
+            return None;
+        }
+        self.follow(start.checked_add(index.checked_mul(4)?)?)
+    }
+
+    pub(crate) fn string(self, table: usize, index: usize) -> Option<&'a str> {
+        let (start, length) = self.vector(table, index)?;
+        core::str::from_utf8(self.bytes.get(start..start.checked_add(length)?)?).ok()
+    }
+}

@@ -146,7 +146,7 @@ impl ModuleSource {
             imports: Some(imports),
             exports: Some(exports),
             signatures: Some(signatures),
-            rodata_segments: Some(rodata_segments),
+            rodata_segments: Some(WIPOffset::new(rodata_segments.value())),
             rwdata_segments: None,
             state,
             functions: Some(functions),

@@ -129,6 +129,19 @@ impl Fence {
         }
     }
 
+    /// Waits without limit for a fence that was handed out to be signalled, unless all others have given it up: then nobody
+    /// is left who could signal it.
+    ///
+    /// # Errors
+    /// ABORTED where the fence is given up, and what it fails with.
+    pub fn wait_unless_abandoned(self: &Arc<Fence>) -> Result<()> {
+        let abandoned = matches!(self.timepoints, Timepoints::Own(_)) && Arc::strong_count(self) == 1;
+        if abandoned && !self.query()? {
+            return Err(Error::aborted("the fence was given up by all who could signal it"));
+        }
+        self.wait(Deadline::NEVER)
+    }
+
     /// Blocks until the fence is reached.
     ///
     /// # Errors

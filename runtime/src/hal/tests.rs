@@ -383,6 +383,16 @@ fn a_failed_fence_fails_what_waits_for_it() {
 }
 
 #[test]
+fn a_fence_that_nobody_can_signal_is_not_waited_for() {
+    let (kept, given_up) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
+    let signaller = Arc::clone(&kept);
+    let thread = std::thread::spawn(move || signaller.signal());
+    kept.wait_unless_abandoned().unwrap();
+    thread.join().unwrap().unwrap();
+    assert_eq!(given_up.wait_unless_abandoned().unwrap_err().code(), StatusCode::Aborted);
+}
+
+#[test]
 fn files_are_read_and_written_within_their_rights() {
     let device = device();
     let contents = device.allocator().import(Arc::new(Aligned(*b"hello world!")), BufferParameters::DEVICE).unwrap();

@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use super::convert::{Arguments, FromResults};
 use crate::bytecode::ConventionItem;
-use crate::hal::{Deadline, Fence, Reached, Semaphore};
+use crate::hal::{Fence, Reached};
 use crate::vm::{self, CallBuffer, CallFuture, Ref, Value};
 use crate::{Error, Result, ResultExt};
 
@@ -81,7 +81,7 @@ impl Function {
         let mut buffer = CallBuffer::new();
         let result = self.pack(&arguments, &mut buffer).and_then(|done| {
             invocation.call(self.function.bound(), &mut buffer)?;
-            done.map_or(Ok(()), |done| done.wait(Deadline::NEVER))
+            done.map_or(Ok(()), |done| done.wait_unless_abandoned())
         });
         self.function.context().give_invocation(invocation);
         result.context(|| self.described())?;
@@ -97,7 +97,7 @@ impl Function {
         let mut values = Vec::with_capacity(arguments.count() + 2);
         arguments.for_each(&mut |value| values.push(value));
         let done = self.fences.then(|| {
-            let done = signal_fence();
+            let done = Arc::new(Fence::new());
             values.extend([Value::Ref(Ref::Null), Value::Ref(Ref::from(done.clone()))]);
             done
         });
@@ -133,7 +133,7 @@ impl Function {
             return Err(Error::invalid_argument(message));
         }
         Ok(self.fences.then(|| {
-            let done = signal_fence();
+            let done = Arc::new(Fence::new());
             // Nothing to wait for, and a fence that is reached when the results are there.
             buffer.push_ref(Ref::Null);
             buffer.push_ref(Ref::from(done.clone()));
@@ -148,10 +148,6 @@ impl Function {
             None => format!("calling @{}", self.name()),
         }
     }
-}
-
-fn signal_fence() -> Arc<Fence> {
-    Arc::new(Fence::from_timepoints([(Arc::new(Semaphore::new(0)), 1)]))
 }
 
 /// A call as a future, see [`Function::call_async`].

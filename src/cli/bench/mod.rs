@@ -12,7 +12,7 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use super::Verdict;
 use super::arguments::{BenchArguments, CallArguments, ReportFormat};
 use super::console::Console;
-use super::program::{Function, Program};
+use super::program::{AddModules, Function, Program};
 use super::run::{parse_inputs, verify};
 use crate::tooling::atomic_file::AtomicFile;
 use crate::tooling::{HostValue, Primitive};
@@ -22,9 +22,9 @@ use measure::{Settings, measure};
 use report::Measurement;
 pub(super) use report::TimeUnit;
 
-pub(super) fn bench(arguments: &BenchArguments, out: &mut Console) -> Result<Verdict> {
+pub(super) fn bench(arguments: &BenchArguments, add_modules: AddModules<'_>, out: &mut Console) -> Result<Verdict> {
     let call = &arguments.call;
-    let program = Program::load(&call.module, &call.program)?;
+    let program = Program::load(&call.program, add_modules)?;
     let functions = match &call.function {
         Some(name) => vec![with_inputs(call, program.find(Some(name))?)?],
         None if call.input.is_empty() => runnable(&program, arguments.batch_size)?,

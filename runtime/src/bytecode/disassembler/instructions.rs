@@ -191,6 +191,15 @@ impl Printer<'_> {
                 text.push_str(" }");
                 (none, text)
             }
+            Body::Return { operands } => (none, values(operands, convention.results())),
+            _ => return self.call(body, blocks),
+        })
+    }
+
+    /// Results and operands of a call; `None` of anything else.
+    fn call(&self, body: &Body<'_>, blocks: &Blocks) -> Option<(String, String)> {
+        let none = String::new();
+        Some(match *body {
             Body::Call { callee, operands, results } => {
                 let convention = self.convention(callee);
                 let results = values(results, convention.results());
@@ -213,7 +222,6 @@ impl Printer<'_> {
                 let (callee, sizes) = (self.callee(callee), segments(segment_sizes));
                 (none, format!("{callee} {sizes}({operands}) -> {}({results})", blocks.label(resume.0)))
             }
-            Body::Return { operands } => (none, values(operands, convention.results())),
             _ => return None,
         })
     }

@@ -4,7 +4,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use super::super::read::{array_at, u16_at, u32_at};
+use super::super::read::{FlatBuffer, u32_at};
 
 /// Length of a location's text at which nothing is added any more.
 const TEXT_LIMIT: usize = 1024;
@@ -137,56 +137,5 @@ impl<'a> DebugDatabase<'a> {
             _ => return None,
         }
         Some(())
-    }
-}
-
-/// Checked access to a FlatBuffer's tables; positions are absolute, in bytes.
-#[derive(Clone, Copy, Debug)]
-struct FlatBuffer<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> FlatBuffer<'a> {
-    /// Where the offset stored at a position leads.
-    fn follow(self, position: usize) -> Option<usize> {
-        position.checked_add(u32_at(self.bytes, position)? as usize)
-    }
-
-    /// Position of a table's field, if it is present.
-    fn field(self, table: usize, index: usize) -> Option<usize> {
-        let distance = i32::from_le_bytes(array_at(self.bytes, table)?);
-        let vtable = table.checked_add_signed((distance as isize).checked_neg()?)?;
-        let slot = 4 + 2 * index;
-        if slot + 2 > usize::from(u16_at(self.bytes, vtable)?) {
-            return None;
-        }
-        match u16_at(self.bytes, vtable.checked_add(slot)?)? {
-            0 => None,
-            offset => table.checked_add(usize::from(offset)),
-        }
-    }
-
-    /// A 32-bit field; 0 if it is absent.
-    fn number(self, table: usize, index: usize) -> u32 {
-        self.field(table, index).and_then(|position| u32_at(self.bytes, position)).unwrap_or_default()
-    }
-
-    /// Position of the first element, and number of elements, of a vector.
-    fn vector(self, table: usize, index: usize) -> Option<(usize, usize)> {
-        let vector = self.follow(self.field(table, index)?)?;
-        Some((vector.checked_add(4)?, u32_at(self.bytes, vector)? as usize))
-    }
-
-    /// Position of a table that a vector of offsets refers to.
-    fn element(self, (start, count): (usize, usize), index: usize) -> Option<usize> {
-        if index >= count {
-            return None;
-        }
-        self.follow(start.checked_add(index.checked_mul(4)?)?)
-    }
-
-    fn string(self, table: usize, index: usize) -> Option<&'a str> {
-        let (start, length) = self.vector(table, index)?;
-        core::str::from_utf8(self.bytes.get(start..start.checked_add(length)?)?).ok()
     }
 }

@@ -11,6 +11,7 @@ use incarnate_schemas::bytecode_module as schema;
 use super::super::archive::Archive;
 use super::super::calling_convention::CallingConvention;
 use super::super::isa::{I32_REGISTER_LIMIT, REF_REGISTER_LIMIT, VERSION_MAJOR, VERSION_MINOR};
+use super::super::read::FlatBuffer;
 use super::{ConventionRow, DependencyRow, ExportRow, FunctionRow, ImportRow, Module, Requirements, Text, TypeDef};
 use crate::{Error, Result};
 
@@ -25,6 +26,12 @@ pub(crate) const GLOBAL_REF_LIMIT: u32 = 1 << 20;
 const BYTECODE_SHARING_LIMIT: usize = 16;
 /// How often tables may share the same data, on average, for the same reason.
 const FLATBUFFER_SHARING_LIMIT: usize = 16;
+
+/// Positions of fields of `RodataSegment`.
+const SEGMENT_COMPRESSION_TYPE: usize = 0;
+const SEGMENT_EMBEDDED_DATA: usize = 2;
+const SEGMENT_EXTERNAL_OFFSET: usize = 3;
+const SEGMENT_EXTERNAL_LENGTH: usize = 4;
 
 type Rows<'a, T> = Option<Vector<'a, ForwardsUOffset<T>>>;
 
@@ -281,30 +288,44 @@ impl<'a> Builder<'a> {
         if part.is_empty() { 0 } else { part.as_ptr().addr().saturating_sub(base) }
     }
 
-    fn rodata(&self, rows: Rows<'_, schema::RodataSegment<'_>>) -> Result<Vec<Range<usize>>> {
-        let mut segments = Vec::with_capacity(rows.map_or(0, |rows| rows.len()));
-        for (index, row) in rows.iter().flatten().enumerate() {
-            let compression = row.compression_type();
-            if compression != schema::Compression::NONE && compression != schema::Compression::Uncompressed {
-                return Err(Error::unimplemented(format!("rodata[{index}] has compression {}", compression.0)));
-            }
-            let range = match row.embedded_data() {
-                Some(data) => {
-                    let start = self.position(data.bytes());
-                    start..start + data.len()
-                }
-                None => {
-                    let (offset, length) = (row.external_data_offset(), row.external_data_length());
-                    self.archive.external(offset, length).ok_or_else(|| {
-                        Error::out_of_range(format!(
-                            "rodata[{index}]: {length} bytes at offset {offset} behind the FlatBuffer exceed the file"
-                        ))
-                    })?
-                }
-            };
-            segments.push(range);
+    /// Finds the constants. The segments' tables are not part of the FlatBuffer's verification, but read with checks.
+    fn rodata(&self, offsets: Option<Vector<'_, u32>>) -> Result<Vec<Range<usize>>> {
+        let Some(offsets) = offsets else { return Ok(Vec::new()) };
+        let base = self.archive.flatbuffer_range().start;
+        let first = self.position(offsets.bytes()).saturating_sub(base);
+        let mut segments = Vec::with_capacity(offsets.len());
+        for (index, offset) in offsets.iter().enumerate() {
+            let table = first.saturating_add(4 * index).saturating_add(offset as usize);
+            segments.push(self.segment(index, table, base)?);
         }
         Ok(segments)
+    }
+
+    /// The constant of a segment; `table` is the position of its table within the FlatBuffer, which begins at `base`.
+    fn segment(&self, index: usize, table: usize, base: usize) -> Result<Range<usize>> {
+        let buffer = FlatBuffer { bytes: self.archive.flatbuffer() };
+        let is_broken = || Error::invalid_argument(format!("broken FlatBuffer: rodata[{index}] exceeds it"));
+        let compression = match buffer.checked_field(table, SEGMENT_COMPRESSION_TYPE).ok_or_else(is_broken)? {
+            Some(position) => *buffer.bytes.get(position).ok_or_else(is_broken)?,
+            None => 0,
+        };
+        if compression > schema::Compression::ENUM_MAX {
+            return Err(Error::unimplemented(format!("rodata[{index}] has compression {compression}")));
+        }
+        if buffer.checked_field(table, SEGMENT_EMBEDDED_DATA).ok_or_else(is_broken)?.is_some() {
+            let (start, length) = buffer.vector(table, SEGMENT_EMBEDDED_DATA).ok_or_else(is_broken)?;
+            return match start.checked_add(length) {
+                Some(end) if end <= buffer.bytes.len() => Ok(base + start..base + end),
+                _ => Err(is_broken()),
+            };
+        }
+        let offset = buffer.checked_u64(table, SEGMENT_EXTERNAL_OFFSET).ok_or_else(is_broken)?;
+        let length = buffer.checked_u64(table, SEGMENT_EXTERNAL_LENGTH).ok_or_else(is_broken)?;
+        self.archive.external(offset, length).ok_or_else(|| {
+            Error::out_of_range(format!(
+                "rodata[{index}]: {length} bytes at offset {offset} behind the FlatBuffer exceed the file"
+            ))
+        })
     }
 }
 

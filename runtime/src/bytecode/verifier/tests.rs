@@ -11,6 +11,7 @@ use super::super::assembler::assemble;
 use super::super::contents::Contents;
 use super::super::isa::Opcode;
 use super::super::module::VerifiedModule;
+use flatbuffers::{ForwardsUOffset, Vector, WIPOffset};
 use incarnate_schemas::bytecode_module as schema;
 
 use super::super::writer::{DependencySource, FunctionSource, ImportSource, ModuleSource};
@@ -445,6 +446,7 @@ fn broken_flatbuffers() {
     let name = text.windows(5).position(|window| window == b"tests").unwrap();
     text[name] = 0xFF;
     refused_file(text, "broken FlatBuffer: Utf8 error");
+    let raw = |vector: WIPOffset<Vector<'_, ForwardsUOffset<_>>>| WIPOffset::new(vector.value());
     let mut builder = flatbuffers::FlatBufferBuilder::new();
     let segment = schema::RodataSegmentArgs {
         compression_type: schema::Compression(9),
@@ -454,13 +456,42 @@ fn broken_flatbuffers() {
     let segment = schema::RodataSegment::create(&mut builder, &segment);
     let arguments = schema::BytecodeModuleArgs {
         name: Some(builder.create_string("tests")),
-        rodata_segments: Some(builder.create_vector(&[segment])),
+        rodata_segments: Some(raw(builder.create_vector(&[segment]))),
         bytecode_version: 17 << 16,
         ..schema::BytecodeModuleArgs::default()
     };
     let root = schema::BytecodeModule::create(&mut builder, &arguments);
     builder.finish_size_prefixed(root, Some("IREE"));
     refused_file(builder.finished_data().to_vec(), "UNIMPLEMENTED; rodata[0] has compression 9");
+}
+
+#[test]
+fn broken_constants() {
+    let file = ModuleSource { rodata: vec![vec![7; 9]], ..single(&[]) }.write().unwrap();
+    let start = file.windows(8).position(|window| window == [9, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    let mut long = file.clone();
+    long[start] = 65;
+    refused_file(long, "rodata[0]: 65 bytes at offset 0 behind the FlatBuffer exceed the file");
+    // Whatever an offset or a table is changed to, what is accepted can be read.
+    for position in 8..file.len() - 64 {
+        for value in [0, 4, 0x40, 0xFF] {
+            let mut changed = file.clone();
+            changed[position] = value;
+            if let Ok(module) = load(changed) {
+                assert!((0..module.rodata_count()).all(|index| module.rodata_bytes(index).is_some()));
+            }
+        }
+    }
+    let mut builder = flatbuffers::FlatBufferBuilder::new();
+    let arguments = schema::BytecodeModuleArgs {
+        name: Some(builder.create_string("tests")),
+        rodata_segments: Some(builder.create_vector(&[0xFFFF_FFFFu32])),
+        bytecode_version: 17 << 16,
+        ..schema::BytecodeModuleArgs::default()
+    };
+    let root = schema::BytecodeModule::create(&mut builder, &arguments);
+    builder.finish_size_prefixed(root, Some("IREE"));
+    refused_file(builder.finished_data().to_vec(), "broken FlatBuffer: rodata[0] exceeds it");
 }
 
 /// A name that many rows share would be copied for each: the FlatBuffer's verification bounds what that may come to.

@@ -89,7 +89,7 @@ fn parse_hexadecimal_float(text: &str) -> Option<f64> {
     if whole.is_empty() && fraction.is_empty() {
         return None;
     }
-    let exponent = exponent.saturating_sub(4 * i32::try_from(fraction.len()).ok()?).clamp(-4000, 4000);
+    let exponent = exponent.saturating_sub(i32::try_from(fraction.len()).ok()?.saturating_mul(4)).clamp(-4000, 4000);
     // Two steps, so that a power outside of the range of doubles does not lose a product that is within.
     let half = exponent / 2;
     let value = mantissa as f64 * 2f64.powi(half) * 2f64.powi(exponent - half);
