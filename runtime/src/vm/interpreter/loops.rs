@@ -276,6 +276,11 @@ fn fixed(registers: &[u32], value: Fixed, wide: bool) -> Option<u64> {
 /// A register, and whether it is a pair.
 type Register = (u16, bool);
 
+/// The 32-bit registers that it is made of.
+fn halves((register, wide): Register) -> impl Iterator<Item = u16> {
+    [Some(register), wide.then_some(register + 1)].into_iter().flatten()
+}
+
 /// What is known of a value while a turn is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
@@ -314,6 +319,8 @@ struct Follower {
     written: Vec<Written>,
     /// Registers that any instruction of the turn writes.
     targets: Vec<u16>,
+    /// Those that only the way back to the next turn writes.
+    only_copied: Vec<u16>,
     /// Registers whose value at the start of the turn was read, with their width.
     initial: Vec<Register>,
     /// Of elements that were loaded: the counter, its step and how many of them lead to the index.
@@ -331,9 +338,14 @@ pub(super) fn recognize(body: &[Inst], copies: &[Inst], expected: bool) -> Optio
     }
     let (relation, wide, negated) = relation(last.operation)?;
     let mut follower = Follower::default();
-    for inst in body.iter().chain([last]).chain(copies) {
-        let (register, wide) = target(inst)?;
-        follower.targets.extend([Some(register), wide.then_some(register + 1)].into_iter().flatten());
+    for (index, inst) in body.iter().chain([last]).chain(copies).enumerate() {
+        let only_copied = index > body.len();
+        for register in halves(target(inst)?) {
+            if only_copied && !follower.targets.contains(&register) {
+                follower.only_copied.push(register);
+            }
+            follower.targets.push(register);
+        }
     }
     body.iter().try_for_each(|inst| follower.step(inst))?;
     let (left, right) = (follower.read(last.a, wide)?, follower.read(last.b, wide)?);
@@ -537,9 +549,13 @@ impl Follower {
             }
         }
         let carried = || counters.iter().map(|counter| (counter.register, counter.wide)).chain(accumulator);
-        let halves = || carried().flat_map(|(register, wide)| [Some(register), wide.then_some(register + 1)]).flatten();
+        let parts = || carried().flat_map(halves);
         // A register that is read both as itself and as half of a pair is not one value.
-        let distinct = halves().enumerate().all(|(index, half)| halves().skip(index + 1).all(|other| other != half));
+        let distinct = parts().enumerate().all(|(index, part)| parts().skip(index + 1).all(|other| other != part));
+        // The last turn does not go the way back: what only that writes must be put back like the rest.
+        if !self.only_copied.iter().all(|register| parts().any(|part| part == *register)) {
+            return None;
+        }
         // The first counter decides when the loop ends, so it must be one.
         let first_is_counter = counters.first().is_some_and(|counter| (counter.register, counter.wide) == first);
         (distinct && first_is_counter).then(|| (counters.into(), accumulator))

@@ -16,11 +16,11 @@ use crate::bytecode::{
 };
 use crate::{Error, Result};
 
-/// Translates a function.
+/// Translates a function; loops are recognised and pairs fused where `optimize` is set, which changes no result.
 ///
 /// # Errors
 /// INTERNAL where the module is not what the verifier promises.
-pub(super) fn lower(module: &VerifiedModule, types: &[ValueType], function: u32) -> Result<Code> {
+pub(super) fn lower(module: &VerifiedModule, types: &[ValueType], function: u32, optimize: bool) -> Result<Code> {
     let view = module.function(function).ok_or_else(broken)?;
     let mut lowering = Lowering::new(module, types, view.convention);
     for instruction in module.instructions(function) {
@@ -35,7 +35,7 @@ pub(super) fn lower(module: &VerifiedModule, types: &[ValueType], function: u32)
             _ => words = words.max(usize::from(argument.target) / 2 + 1),
         }
     }
-    lowering.finish(function, entry, words.next_multiple_of(FRAME_UNIT), refs)
+    lowering.finish(optimize, function, entry, words.next_multiple_of(FRAME_UNIT), refs)
 }
 
 #[cold]
@@ -473,7 +473,14 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    fn finish(mut self, function: u32, entry: Box<[Operand]>, words: usize, refs: usize) -> Result<Code> {
+    fn finish(
+        mut self,
+        optimize: bool,
+        function: u32,
+        entry: Box<[Operand]>,
+        words: usize,
+        refs: usize,
+    ) -> Result<Code> {
         self.emit(Operation::FellThrough, 0, 0, 0, 0);
         let end = self.instructions.len();
         for edge in core::mem::take(&mut self.edges) {
@@ -486,8 +493,11 @@ impl<'a> Lowering<'a> {
         for fixup in &fixups {
             self.patch(&fixup.place, self.blocks[self.block_of(fixup)?].1);
         }
-        let loops = self.find_loops(&fixups, end)?;
-        self.fuse_pairs();
+        let mut loops = Box::default();
+        if optimize {
+            loops = self.find_loops(&fixups, end)?;
+            self.fuse_pairs();
+        }
         Ok(Code {
             instructions: self.instructions.into(),
             offsets: self.offsets.into(),
@@ -547,8 +557,11 @@ impl<'a> Lowering<'a> {
             if to == start {
                 return Some((loops::recognize(body, &[], expected)?, next - 1));
             }
+            if to < end {
+                return None;
+            }
             let mut copies = Vec::new();
-            for (index, inst) in self.instructions.iter().enumerate().skip(to.max(end)).take(loops::MAX_INSTRUCTIONS) {
+            for (index, inst) in self.instructions.iter().enumerate().skip(to).take(loops::MAX_INSTRUCTIONS) {
                 let (copy, ends) = match inst.operation {
                     Operation::Move32 | Operation::Move64 => (inst.operation, false),
                     Operation::Move32Branch => (Operation::Move32, true),

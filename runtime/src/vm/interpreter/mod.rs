@@ -6,6 +6,8 @@ mod loops;
 mod lower;
 mod run;
 mod state;
+#[cfg(test)]
+mod tests;
 mod trace;
 
 use alloc::boxed::Box;
@@ -34,6 +36,8 @@ use state::State;
 pub struct BytecodeModule {
     /// Differs for all modules of the process, so that a suspended call is never resumed by another one.
     id: usize,
+    /// Functions are lowered with all optimisations.
+    optimize: bool,
     verified: Arc<VerifiedModule>,
     types: Box<[ValueType]>,
     /// What the elements of a list are, for the types that `list.alloc` names.
@@ -49,6 +53,10 @@ impl BytecodeModule {
     /// # Errors
     /// RESOURCE_EXHAUSTED where the process knows too many names of types already.
     pub fn new(verified: Arc<VerifiedModule>) -> Result<Arc<BytecodeModule>> {
+        BytecodeModule::with_optimization(verified, true)
+    }
+
+    fn with_optimization(verified: Arc<VerifiedModule>, optimize: bool) -> Result<Arc<BytecodeModule>> {
         let kinds = || verified.types().iter().map(|def| def.kind());
         let types = kinds().map(value_type).collect::<Result<_>>()?;
         let element_types = kinds().map(element_type).collect::<Result<_>>()?;
@@ -57,7 +65,7 @@ impl BytecodeModule {
         let exports = verified.exports().map(|export| (export.local_name.into(), export.function)).collect();
         static NEXT_ID: AtomicUsize = AtomicUsize::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(BytecodeModule { id, types, element_types, functions, rodata, exports, verified }))
+        Ok(Arc::new(BytecodeModule { id, optimize, types, element_types, functions, rodata, exports, verified }))
     }
 
     /// The module as it was verified.
@@ -71,7 +79,7 @@ impl BytecodeModule {
         let slot = self.functions.get(function as usize).ok_or_else(|| no_function(function))?;
         match slot.get() {
             Some(code) => Ok(code),
-            None => slot.get_or_try_init(|| lower::lower(&self.verified, &self.types, function)),
+            None => slot.get_or_try_init(|| lower::lower(&self.verified, &self.types, function, self.optimize)),
         }
     }
 
