@@ -8,9 +8,10 @@
 //! | [`modules`] | native modules that programs import: `hal` and its kin |
 //! | [`hal`] | devices, buffers, command buffers, semaphores, executables |
 //! | [`vm`] | values, references, lists, buffers, contexts, the interpreter |
+//! | [`ir`] | functions as typed values and basic blocks; analyses of them |
 //! | [`bytecode`] | archive framing, the ISA table, decoder, verifier, text form |
 //!
-//! Without the default feature `std` only [`bytecode`] and [`vm`] are built, on `core` and `alloc`.
+//! Without the default feature `std` only [`bytecode`], [`ir`] and [`vm`] are built, on `core` and `alloc`.
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
@@ -18,6 +19,7 @@ extern crate alloc;
 pub mod bytecode;
 #[cfg(feature = "std")]
 pub mod hal;
+pub mod ir;
 #[cfg(feature = "std")]
 pub mod mapping;
 #[cfg(feature = "std")]
