@@ -5,6 +5,8 @@
 
 mod float;
 mod integer;
+mod table;
 
 pub use float::*;
 pub use integer::*;
+pub use table::{evaluate, fold};

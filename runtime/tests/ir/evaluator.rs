@@ -1,0 +1,766 @@
+//! Runs the IR: a module that can stand wherever the interpreter's can, slow and watchful.
+//!
+//! References that are moved or dropped are gone, and using one panics; so does leaving one behind.
+
+use std::sync::{Arc, Mutex};
+
+use incarnate_runtime::bytecode::isa::{Opcode, SEGMENT_NOT_VARIADIC};
+use incarnate_runtime::bytecode::{ConventionItem, Dependency, TypeId, TypeKind, VerifiedModule};
+use incarnate_runtime::ir::{
+    Block, Call, Callee, Edge, Function, Global, Inst, Op, Operand, Terminator, Type, Value, ownership,
+};
+use incarnate_runtime::vm::{
+    BoundFunction, Buffer, CallBuffer, Completion, FunctionInfo, Limits, Linkage, List, Module, ModuleSignature,
+    ModuleState, Ref, RefType, Stack, Value as VmValue, ValueType, semantics,
+};
+use incarnate_runtime::{Error, Result, StatusCode};
+
+/// How much is done to the IR before it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// As built.
+    Raw,
+    /// As [`Function::new`] makes it.
+    Simplified,
+    /// With arithmetic on constants done, too.
+    Folded,
+}
+
+pub const LEVELS: [Level; 3] = [Level::Raw, Level::Simplified, Level::Folded];
+
+#[derive(Debug)]
+pub struct IrModule {
+    verified: Arc<VerifiedModule>,
+    functions: Vec<Function>,
+    exports: Vec<(String, u32)>,
+}
+
+impl IrModule {
+    pub fn new(verified: Arc<VerifiedModule>, level: Level) -> IrModule {
+        let make = |ordinal| {
+            let mut function = Function::unsimplified(&verified, ordinal).unwrap();
+            function.validate().unwrap_or_else(|error| panic!("{error}\n{function}"));
+            match level {
+                Level::Raw => {}
+                Level::Simplified => function.simplify(None),
+                Level::Folded => function.simplify(Some(semantics::fold)),
+            }
+            ownership(&mut function);
+            function.validate().unwrap_or_else(|error| panic!("{level:?} {error}\n{function}"));
+            if level == Level::Simplified {
+                assert_eq!(function, Function::new(&verified, ordinal).unwrap());
+            }
+            function
+        };
+        let functions = (0..verified.function_count()).map(make).collect();
+        let exports = verified.exports().map(|export| (export.local_name.to_owned(), export.function)).collect();
+        IrModule { verified, functions, exports }
+    }
+
+    fn type_of(&self, id: TypeId) -> ValueType {
+        match self.verified.types()[id.0 as usize].kind() {
+            TypeKind::I8 => ValueType::I8,
+            TypeKind::I16 => ValueType::I16,
+            TypeKind::I32 => ValueType::I32,
+            TypeKind::I64 => ValueType::I64,
+            TypeKind::F32 => ValueType::F32,
+            TypeKind::F64 => ValueType::F64,
+            TypeKind::Opaque | TypeKind::AnyRef => ValueType::AnyRef,
+            TypeKind::Any => ValueType::Any,
+            TypeKind::List(_) => ValueType::Ref(List::TYPE),
+            TypeKind::Ref(name) => ValueType::Ref(RefType::intern(name).unwrap()),
+        }
+    }
+
+    fn element_type_of(&self, id: TypeId) -> ValueType {
+        match self.verified.types()[id.0 as usize].kind() {
+            TypeKind::Opaque => ValueType::Any,
+            _ => self.type_of(id),
+        }
+    }
+
+    fn check(&self, reference: &Ref, id: TypeId) -> Result<()> {
+        match (self.type_of(id), reference.ref_type()) {
+            (ValueType::AnyRef | ValueType::Any, _) | (_, None) => Ok(()),
+            (ValueType::Ref(expected), Some(found)) if expected == found => Ok(()),
+            _ => Err(Error::invalid_argument("reference of another type")),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    words: Mutex<Vec<u32>>,
+    refs: Mutex<Vec<Ref>>,
+    imports: Vec<Option<BoundFunction>>,
+}
+
+impl ModuleState for State {}
+
+impl State {
+    fn words(&self, offset: u32, count: usize) -> Result<std::ops::Range<usize>> {
+        if offset % 4 != 0 {
+            return Err(Error::invalid_argument("misaligned global"));
+        }
+        let start = offset as usize / 4;
+        match start + count <= self.words.lock().unwrap().len() {
+            true => Ok(start..start + count),
+            false => Err(Error::out_of_range("global")),
+        }
+    }
+}
+
+/// What a value is at run time.
+#[derive(Clone, Debug)]
+enum Slot {
+    Empty,
+    Word(u64),
+    Ref(Ref),
+}
+
+/// A function that runs: which, where, with what.
+#[derive(Debug)]
+struct Frame {
+    function: usize,
+    block: Block,
+    next: usize,
+    slots: Vec<Slot>,
+}
+
+/// A call that yielded; `import`: the last frame's call of an import did.
+#[derive(Debug)]
+struct Suspended {
+    frames: Vec<Frame>,
+    import: bool,
+}
+
+impl Frame {
+    fn word(&self, f: &Function, value: Value) -> u64 {
+        match (f.constant_bits(value), &self.slots[value.index()]) {
+            (Some(bits), _) => bits,
+            (None, Slot::Word(word)) => *word,
+            (None, slot) => panic!("v{} is {slot:?}, not a number\n{f}", value.0),
+        }
+    }
+
+    fn i32(&self, f: &Function, value: Value) -> i32 {
+        assert_eq!(f.ty(value), Type::i32);
+        self.word(f, value) as i32
+    }
+
+    fn u32(&self, f: &Function, value: Value) -> u32 {
+        self.i32(f, value) as u32
+    }
+
+    fn u64(&self, f: &Function, value: Value) -> u64 {
+        assert_eq!(f.ty(value), Type::i64);
+        self.word(f, value)
+    }
+
+    fn reference(&self, f: &Function, value: Value) -> Ref {
+        match (f.constant_bits(value), &self.slots[value.index()]) {
+            (Some(_), _) => Ref::Null,
+            (None, Slot::Ref(reference)) => reference.clone(),
+            (None, slot) => panic!("v{} is {slot:?}, not a reference\n{f}", value.0),
+        }
+    }
+
+    fn slot(&mut self, f: &Function, operand: Operand) -> Slot {
+        match f.ty(operand.value) {
+            Type::Ref => {
+                let reference = self.reference(f, operand.value);
+                if operand.moved {
+                    self.slots[operand.value.index()] = Slot::Empty;
+                }
+                Slot::Ref(reference)
+            }
+            _ => Slot::Word(self.word(f, operand.value)),
+        }
+    }
+
+    fn take(&mut self, f: &Function, operand: Operand) -> Ref {
+        match self.slot(f, operand) {
+            Slot::Ref(reference) => reference,
+            slot => panic!("{slot:?} is no reference"),
+        }
+    }
+
+    fn define(&mut self, f: &Function, value: Value, slot: Slot) {
+        match (f.ty(value), &slot) {
+            (Type::Ref, Slot::Ref(_)) => assert!(
+                matches!(self.slots[value.index()], Slot::Empty | Slot::Word(_)),
+                "v{} is written while it owns a reference\n{f}",
+                value.0
+            ),
+            (Type::i32 | Type::f32, Slot::Word(word)) => assert!(*word <= u64::from(u32::MAX)),
+            (Type::i64 | Type::f64, Slot::Word(_)) => {}
+            _ => panic!("v{} is given {slot:?}", value.0),
+        }
+        self.slots[value.index()] = slot;
+    }
+
+    fn drop(&mut self, f: &Function, value: Value) {
+        self.reference(f, value);
+        self.slots[value.index()] = Slot::Empty;
+    }
+
+    fn go(&mut self, f: &Function, edge: &Edge) {
+        let passed: Vec<Slot> = edge.arguments.iter().map(|operand| self.slot(f, *operand)).collect();
+        edge.drops.iter().for_each(|value| self.drop(f, *value));
+        for (parameter, slot) in f.block(edge.target).parameters.iter().zip(passed) {
+            self.define(f, *parameter, slot);
+        }
+        self.block = edge.target;
+        self.next = 0;
+    }
+
+    fn clean(&self, f: &Function) {
+        for (index, slot) in self.slots.iter().enumerate() {
+            assert!(!matches!(slot, Slot::Ref(_)), "v{index} is left behind\n{f}");
+        }
+    }
+}
+
+/// A call of the module that runs.
+struct Machine<'a> {
+    module: &'a IrModule,
+    state: &'a State,
+    stack: &'a mut Stack,
+    frames: Vec<Frame>,
+}
+
+/// What running came to.
+enum Outcome {
+    Done(Vec<Slot>),
+    Yielded { import: bool },
+}
+
+impl Machine<'_> {
+    fn open(&mut self, function: u32, arguments: Vec<Slot>) -> Result<()> {
+        let f = &self.module.functions[function as usize];
+        if self.frames.len() > 500 {
+            return Err(Error::resource_exhausted("too many frames"));
+        }
+        let mut frame = Frame {
+            function: function as usize,
+            block: Block::ENTRY,
+            next: 0,
+            slots: vec![Slot::Empty; f.value_count()],
+        };
+        assert_eq!(arguments.len(), f.arguments().len());
+        for (parameter, slot) in f.arguments().iter().zip(arguments) {
+            frame.define(f, *parameter, slot);
+        }
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    fn run(&mut self) -> Result<Outcome> {
+        loop {
+            let frame = self.frames.last_mut().unwrap();
+            let f = &self.module.functions[frame.function];
+            let data = f.block(frame.block);
+            frame.next += 1;
+            if let Some(inst) = data.instructions.get(frame.next - 1) {
+                if let Op::Call(call) = &inst.op {
+                    if self.call(f, call)? == Completion::Yielded {
+                        return Err(Error::failed_precondition("a plain call yielded"));
+                    }
+                } else {
+                    self.step(f, inst)?;
+                }
+                continue;
+            }
+            match &data.terminator {
+                Terminator::Branch(edge) | Terminator::Break(edge) | Terminator::CondBreak { next: edge, .. } => {
+                    frame.go(f, edge);
+                }
+                Terminator::CondBranch { condition, if_true, if_false } => {
+                    let edge = if frame.i32(f, *condition) != 0 { if_true } else { if_false };
+                    frame.go(f, edge);
+                }
+                Terminator::BranchTable { index, cases, default } => {
+                    let edge = cases.get(frame.u32(f, *index) as usize).unwrap_or(default);
+                    frame.go(f, edge);
+                }
+                Terminator::Return(operands) => {
+                    let results: Vec<Slot> = operands.iter().map(|operand| frame.slot(f, *operand)).collect();
+                    frame.clean(f);
+                    self.frames.pop();
+                    match self.frames.last() {
+                        None => return Ok(Outcome::Done(results)),
+                        Some(_) => self.finish(results),
+                    }
+                }
+                Terminator::Fail { status, message, next } => match (StatusCode::from_raw(frame.u32(f, *status)), next)
+                {
+                    (Some(code), _) => return Err(Error::new(code, String::from_utf8_lossy(message).into_owned())),
+                    (None, Some(next)) => frame.go(f, next),
+                    (None, None) => return Err(Error::internal("the function ends")),
+                },
+                Terminator::Yield(edge) => {
+                    frame.go(f, edge);
+                    return Ok(Outcome::Yielded { import: false });
+                }
+                Terminator::CallYieldable { call, .. } => {
+                    if self.call(f, call)? == Completion::Yielded {
+                        return Ok(Outcome::Yielded { import: true });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives the results of a call to the frame that made it, which goes on.
+    fn finish(&mut self, results: Vec<Slot>) {
+        let frame = self.frames.last_mut().unwrap();
+        let f = &self.module.functions[frame.function];
+        let data = f.block(frame.block);
+        let (targets, resume) = match (data.instructions.get(frame.next - 1), &data.terminator) {
+            (Some(inst), _) => (&inst.results[..], None),
+            (None, Terminator::CallYieldable { results, resume, .. }) => (&results[..], Some(resume)),
+            _ => panic!("results of no call"),
+        };
+        assert_eq!(targets.len(), results.len());
+        for (target, slot) in targets.iter().zip(results) {
+            frame.define(f, *target, slot);
+        }
+        if let Some(resume) = resume {
+            frame.go(f, resume);
+        }
+    }
+
+    fn call(&mut self, f: &Function, call: &Call) -> Result<Completion> {
+        let frame = self.frames.last_mut().unwrap();
+        let arguments: Vec<Slot> = call.operands.iter().map(|operand| frame.slot(f, *operand)).collect();
+        let import = match call.callee {
+            Callee::Internal(function) => return self.open(function, arguments).map(|()| Completion::Done),
+            Callee::Import(import) => import,
+        };
+        let Some(target) = &self.state.imports[import as usize] else {
+            return Err(Error::not_found("unresolved import"));
+        };
+        let mut buffer = CallBuffer::new();
+        let convention = self.module.verified.import(import).unwrap().calling_convention;
+        let items: Vec<ConventionItem> = convention.arguments().collect();
+        let mut segments = call.segments.iter().flat_map(|segments| segments.iter().copied());
+        let mut arguments = arguments.into_iter();
+        pack(&items, &mut segments, &mut arguments, true, &mut buffer);
+        assert!(arguments.next().is_none());
+        let completion = target.module.begin_call(&target.state, target.export, self.stack, &mut buffer)?;
+        self.after(import, completion, buffer)
+    }
+
+    fn after(&mut self, import: u32, completion: Completion, mut buffer: CallBuffer) -> Result<Completion> {
+        if completion == Completion::Done {
+            let convention = self.module.verified.import(import).unwrap().calling_convention;
+            self.finish(slots(buffer.drain(convention.results())?));
+        }
+        Ok(completion)
+    }
+
+    /// Goes on with the import that yielded.
+    fn resume(&mut self) -> Result<Completion> {
+        let frame = self.frames.last().unwrap();
+        let Terminator::CallYieldable { call, .. } =
+            &self.module.functions[frame.function].block(frame.block).terminator
+        else {
+            panic!("no yieldable call");
+        };
+        let Callee::Import(import) = call.callee else { panic!("not an import") };
+        let target = self.state.imports[import as usize].as_ref().unwrap();
+        let mut buffer = CallBuffer::new();
+        let completion = target.module.resume_call(&target.state, target.export, self.stack, &mut buffer)?;
+        self.after(import, completion, buffer)
+    }
+
+    fn global(&self, frame: &Frame, f: &Function, global: Global) -> u32 {
+        match global {
+            Global::Direct(place) => place,
+            Global::Indirect(value) => frame.u32(f, value),
+        }
+    }
+
+    fn step(&mut self, f: &Function, inst: &Inst) -> Result<()> {
+        let (module, state) = (self.module, self.state);
+        let mut frame = self.frames.pop().unwrap();
+        let result = self.evaluate(module, state, &mut frame, f, inst);
+        let slot = result?;
+        match (&inst.results[..], slot) {
+            ([], None) => {}
+            ([value], Some(slot)) => frame.define(f, *value, slot),
+            (results, slot) => panic!("{results:?} are given {slot:?}"),
+        }
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    fn evaluate(
+        &mut self,
+        module: &IrModule,
+        state: &State,
+        frame: &mut Frame,
+        f: &Function,
+        inst: &Inst,
+    ) -> Result<Option<Slot>> {
+        let word = |word: u64| Ok(Some(Slot::Word(word)));
+        let flag = |flag: bool| Ok(Some(Slot::Word(flag.into())));
+        let reference = |reference: Ref| Ok(Some(Slot::Ref(reference)));
+        let result_type = inst.results.first().map_or(Type::i32, |value| f.ty(*value));
+        match &inst.op {
+            Op::Eval { opcode, operands } => {
+                let words: Vec<u64> = operands.iter().map(|value| frame.word(f, *value)).collect();
+                word(semantics::evaluate(*opcode, &words).expect("a function of semantics")?)
+            }
+            Op::Bitcast { operand } => {
+                assert_eq!(f.ty(*operand).is_wide(), result_type.is_wide());
+                word(frame.word(f, *operand))
+            }
+            Op::Low { operand } => word(u64::from(frame.u64(f, *operand) as u32)),
+            Op::High { operand } => word(frame.u64(f, *operand) >> 32),
+            Op::Pair { low, high } => word(u64::from(frame.u32(f, *low)) | u64::from(frame.u32(f, *high)) << 32),
+            Op::Switch { index, default, values } => {
+                word(frame.word(f, *values.get(frame.u32(f, *index) as usize).unwrap_or(default)))
+            }
+            Op::GlobalLoad { global } => {
+                let range = state.words(self.global(frame, f, *global), 1 + usize::from(result_type.is_wide()))?;
+                let words = state.words.lock().unwrap();
+                word(words[range].iter().rev().fold(0, |bits, word| bits << 32 | u64::from(*word)))
+            }
+            Op::GlobalStore { global, value } => {
+                let bits = frame.word(f, *value);
+                let offset = self.global(frame, f, *global);
+                let range = state.words(offset, 1 + usize::from(f.ty(*value).is_wide()))?;
+                for (index, slot) in state.words.lock().unwrap()[range].iter_mut().enumerate() {
+                    *slot = (bits >> (32 * index)) as u32;
+                }
+                Ok(None)
+            }
+            Op::GlobalLoadRef { global, type_def, take } => {
+                let global = self.global(frame, f, *global) as usize;
+                let mut refs = state.refs.lock().unwrap();
+                let slot = refs.get_mut(global).ok_or_else(|| Error::out_of_range("global"))?;
+                module.check(slot, *type_def)?;
+                reference(if *take { std::mem::take(slot) } else { slot.clone() })
+            }
+            Op::GlobalStoreRef { global, type_def, value } => {
+                let global = self.global(frame, f, *global) as usize;
+                let mut refs = state.refs.lock().unwrap();
+                let slot = refs.get_mut(global).ok_or_else(|| Error::out_of_range("global"))?;
+                let value = frame.take(f, *value);
+                module.check(&value, *type_def)?;
+                *slot = value;
+                Ok(None)
+            }
+            Op::Rodata { rodata } => {
+                let (contents, range) = module.verified.rodata(*rodata).unwrap();
+                reference(Ref::Buffer(Buffer::of_contents(contents, range)?))
+            }
+            Op::CheckRef { type_def, value } => module.check(&frame.reference(f, *value), *type_def).map(|()| None),
+            Op::SelectRef { condition, type_def, true_value, false_value } => {
+                let condition = frame.i32(f, *condition) != 0;
+                let (first, second) = (frame.take(f, *true_value), frame.take(f, *false_value));
+                let chosen = if condition { first } else { second };
+                module.check(&chosen, *type_def)?;
+                reference(chosen)
+            }
+            Op::SwitchRef { index, type_def, default, values } => {
+                let index = frame.u32(f, *index) as usize;
+                let default = frame.take(f, *default);
+                let values: Vec<Ref> = values.iter().map(|operand| frame.take(f, *operand)).collect();
+                let chosen = values.get(index).cloned().unwrap_or(default);
+                type_def.map_or(Ok(()), |id| module.check(&chosen, id))?;
+                reference(chosen)
+            }
+            Op::CompareRef { negated, left, right } => {
+                flag(frame.reference(f, *left).same(&frame.reference(f, *right)) != *negated)
+            }
+            Op::IsNonNull { operand } => flag(!frame.reference(f, *operand).is_null()),
+            Op::ImportResolved { import } => flag(state.imports[*import as usize].is_some()),
+            Op::Trace { operands, .. } => {
+                for value in operands {
+                    match f.ty(*value) {
+                        Type::Ref => drop(frame.reference(f, *value)),
+                        _ => drop(frame.i32(f, *value)),
+                    }
+                }
+                Ok(None)
+            }
+            Op::Drop { value } => {
+                frame.drop(f, *value);
+                Ok(None)
+            }
+            Op::Call(_) => panic!("calls are not evaluated here"),
+            _ => self.memory(module, frame, f, inst, result_type),
+        }
+    }
+
+    fn memory(
+        &mut self,
+        module: &IrModule,
+        frame: &mut Frame,
+        f: &Function,
+        inst: &Inst,
+        result_type: Type,
+    ) -> Result<Option<Slot>> {
+        let word = |word: u64| Ok(Some(Slot::Word(word)));
+        let limits = self.stack.limits().memory.clone();
+        let list = |value: &Value| Ok::<_, Error>(frame.reference(f, *value).list()?.clone());
+        let buffer = |value: &Value| Ok::<_, Error>(frame.reference(f, *value).buffer()?.clone());
+        match &inst.op {
+            Op::ListAlloc { element_type, capacity } => {
+                let list = List::new(module.element_type_of(*element_type), frame.u32(f, *capacity), Some(&limits))?;
+                Ok(Some(Slot::Ref(Ref::List(list))))
+            }
+            Op::ListReserve { list: l, capacity } => list(l)?.reserve(frame.u32(f, *capacity)).map(|()| None),
+            Op::ListSize { list: l } => word(list(l)?.len() as u64),
+            Op::ListResize { list: l, size } => list(l)?.resize(frame.u32(f, *size)).map(|()| None),
+            Op::ListGet { list: l, index } => {
+                let value = list(l)?.get(frame.u32(f, *index))?;
+                let bits = match result_type {
+                    Type::i32 => value.to_i32().map(|v| u64::from(v as u32)),
+                    Type::i64 => value.to_i64().map(|v| v as u64),
+                    Type::f32 => value.to_f32().map(|v| u64::from(v.to_bits())),
+                    Type::f64 => value.to_f64().map(f64::to_bits),
+                    Type::Ref => None,
+                };
+                word(bits.ok_or_else(|| Error::invalid_argument("the list's element is a reference"))?)
+            }
+            Op::ListSet { list: l, index, value } => {
+                list(l)?.set(frame.u32(f, *index), number(f.ty(*value), frame.word(f, *value))).map(|()| None)
+            }
+            Op::ListGetRef { list: l, index, type_def, take } => {
+                let reference = list(l)?.get_ref(frame.u32(f, *index), module.type_of(*type_def), *take)?;
+                Ok(Some(Slot::Ref(reference)))
+            }
+            Op::ListSetRef { list: l, index, value } => {
+                let (list, index) = (list(l)?, frame.u32(f, *index));
+                list.set(index, VmValue::Ref(frame.take(f, *value))).map(|()| None)
+            }
+            Op::BufferLoad { opcode, buffer: b, offset } => {
+                let (b, at) = (buffer(b)?, frame.u64(f, *offset));
+                word(match opcode {
+                    Opcode::BufferLoadI8U => b.load::<u8>(at)?.into(),
+                    Opcode::BufferLoadI8S => u64::from(i32::from(b.load::<i8>(at)?) as u32),
+                    Opcode::BufferLoadI16U => b.load::<u16>(at)?.into(),
+                    Opcode::BufferLoadI16S => u64::from(i32::from(b.load::<i16>(at)?) as u32),
+                    Opcode::BufferLoadI32 | Opcode::BufferLoadF32 => b.load::<u32>(at)?.into(),
+                    _ => b.load::<u64>(at)?,
+                })
+            }
+            Op::BufferStore { opcode, buffer: b, offset, value } => {
+                let (b, at, bits) = (buffer(b)?, frame.u64(f, *offset), frame.word(f, *value));
+                match opcode {
+                    Opcode::BufferStoreI8 => b.store(at, bits as u8)?,
+                    Opcode::BufferStoreI16 => b.store(at, bits as u16)?,
+                    Opcode::BufferStoreI32 | Opcode::BufferStoreF32 => b.store(at, bits as u32)?,
+                    _ => b.store(at, bits)?,
+                }
+                Ok(None)
+            }
+            Op::BufferFill { opcode, buffer: b, offset, length, value } => {
+                let (b, at, bits) = (buffer(b)?, frame.u64(f, *offset), frame.word(f, *value));
+                let length = frame.u64(f, *length);
+                match opcode {
+                    Opcode::BufferFillI8 => b.fill(at, length, bits as u8)?,
+                    Opcode::BufferFillI16 => b.fill(at, length, bits as u16)?,
+                    Opcode::BufferFillI32 | Opcode::BufferFillF32 => b.fill(at, length, bits as u32)?,
+                    _ => b.fill(at, length, bits)?,
+                }
+                Ok(None)
+            }
+            Op::BufferAlloc { length, alignment } => {
+                let buffer = Buffer::zeroed(frame.u64(f, *length), frame.u32(f, *alignment), Some(&limits))?;
+                Ok(Some(Slot::Ref(Ref::Buffer(buffer))))
+            }
+            Op::BufferClone { buffer: b, offset, length, alignment } => {
+                let (offset, length) = (frame.u64(f, *offset), frame.u64(f, *length));
+                let copy = buffer(b)?.clone_range(offset, length, frame.u32(f, *alignment), Some(&limits))?;
+                Ok(Some(Slot::Ref(Ref::Buffer(copy))))
+            }
+            Op::BufferLength { buffer: b } => word(buffer(b)?.length()),
+            Op::BufferCopy { source, source_offset, target, target_offset, length } => {
+                let (from, to) = (frame.u64(f, *source_offset), frame.u64(f, *target_offset));
+                Buffer::copy(&*buffer(source)?, from, &*buffer(target)?, to, frame.u64(f, *length)).map(|()| None)
+            }
+            Op::BufferCompare { left, left_offset, right, right_offset, length } => {
+                let (a, b) = (frame.u64(f, *left_offset), frame.u64(f, *right_offset));
+                word(Buffer::equal(&*buffer(left)?, a, &*buffer(right)?, b, frame.u64(f, *length))?.into())
+            }
+            Op::BufferHash { buffer: b, offset, length } => {
+                word(buffer(b)?.hash(frame.u64(f, *offset), frame.u64(f, *length))? as u64)
+            }
+            op => panic!("{op:?} is not evaluated"),
+        }
+    }
+}
+
+fn number(ty: Type, bits: u64) -> VmValue {
+    match ty {
+        Type::i32 => VmValue::I32(bits as i32),
+        Type::i64 => VmValue::I64(bits as i64),
+        Type::f32 => VmValue::F32(f32::from_bits(bits as u32)),
+        Type::f64 => VmValue::F64(f64::from_bits(bits)),
+        Type::Ref => panic!("a reference is no number"),
+    }
+}
+
+/// Values of a call buffer as slots.
+fn slots(values: Vec<VmValue>) -> Vec<Slot> {
+    let slot = |value| match value {
+        VmValue::I32(v) => Slot::Word(u64::from(v as u32)),
+        VmValue::I64(v) => Slot::Word(v as u64),
+        VmValue::F32(v) => Slot::Word(u64::from(v.to_bits())),
+        VmValue::F64(v) => Slot::Word(v.to_bits()),
+        VmValue::Ref(v) => Slot::Ref(v),
+        VmValue::None => panic!("no value"),
+    };
+    values.into_iter().map(slot).collect()
+}
+
+/// Arguments into a call buffer, counts before the elements of spans.
+fn pack(
+    items: &[ConventionItem],
+    segments: &mut dyn Iterator<Item = u16>,
+    arguments: &mut dyn Iterator<Item = Slot>,
+    top_level: bool,
+    buffer: &mut CallBuffer,
+) {
+    let mut index = 0;
+    while let Some(item) = items.get(index) {
+        index += 1;
+        let segment = if top_level || *item == ConventionItem::SpanStart { segments.next() } else { None };
+        if *item != ConventionItem::SpanStart {
+            match arguments.next().unwrap() {
+                Slot::Word(word) => buffer.push_word(word),
+                Slot::Ref(reference) => buffer.push_ref(reference),
+                Slot::Empty => panic!("no argument"),
+            }
+            continue;
+        }
+        let mut depth = 1;
+        let length = items[index..].iter().position(|item| {
+            depth += i32::from(*item == ConventionItem::SpanStart) - i32::from(*item == ConventionItem::SpanEnd);
+            depth == 0
+        });
+        let end = index + length.unwrap();
+        let count = segment.unwrap();
+        assert_ne!(count, SEGMENT_NOT_VARIADIC);
+        buffer.push_word(count.into());
+        for _ in 0..count {
+            pack(&items[index..end], segments, arguments, false, buffer);
+        }
+        index = end + 1;
+    }
+}
+
+impl IrModule {
+    fn drive(&self, mut machine: Machine<'_>, buffer: &mut CallBuffer) -> Result<Completion> {
+        match machine.run()? {
+            Outcome::Done(results) => {
+                buffer.clear();
+                for slot in results {
+                    match slot {
+                        Slot::Word(word) => buffer.push_word(word),
+                        Slot::Ref(reference) => buffer.push_ref(reference),
+                        Slot::Empty => panic!("no result"),
+                    }
+                }
+                Ok(Completion::Done)
+            }
+            Outcome::Yielded { import } => {
+                machine.stack.suspend(Box::new(Suspended { frames: machine.frames, import }));
+                Ok(Completion::Yielded)
+            }
+        }
+    }
+}
+
+impl Module for IrModule {
+    fn name(&self) -> &str {
+        self.verified.name()
+    }
+
+    fn signature(&self) -> ModuleSignature {
+        ModuleSignature {
+            version: self.verified.version(),
+            attribute_count: 0,
+            import_count: self.verified.import_count() as usize,
+            export_count: self.exports.len(),
+            internal_count: self.functions.len(),
+        }
+    }
+
+    fn dependency(&self, index: usize) -> Option<Dependency<'_>> {
+        self.verified.dependencies().nth(index)
+    }
+
+    fn lookup(&self, linkage: Linkage, name: &str) -> Option<u32> {
+        let position = match linkage {
+            Linkage::Export => self.exports.iter().position(|export| export.0 == name),
+            Linkage::Import => self.verified.imports().position(|import| import.full_name == name),
+            Linkage::Internal => None,
+        };
+        position.map(|position| position as u32)
+    }
+
+    fn function(&self, linkage: Linkage, ordinal: u32) -> Option<FunctionInfo<'_>> {
+        match linkage {
+            Linkage::Export => {
+                let (name, function) = self.exports.get(ordinal as usize)?;
+                let calling_convention = self.verified.function(*function)?.calling_convention.unwrap_or_default();
+                Some(FunctionInfo { name, calling_convention, optional: false })
+            }
+            Linkage::Import => {
+                let import = self.verified.import(ordinal)?;
+                let (name, calling_convention) = (import.full_name, import.calling_convention_text);
+                Some(FunctionInfo { name, calling_convention, optional: import.optional })
+            }
+            Linkage::Internal => None,
+        }
+    }
+
+    fn allocate_state(&self, _: &Limits) -> Result<Box<dyn ModuleState>> {
+        Ok(Box::new(State {
+            words: Mutex::new(vec![0; self.verified.global_bytes().div_ceil(4) as usize]),
+            refs: Mutex::new(vec![Ref::Null; self.verified.global_ref_count() as usize]),
+            imports: vec![None; self.verified.import_count() as usize],
+        }))
+    }
+
+    fn resolve_import(&self, state: &mut dyn ModuleState, import: u32, target: BoundFunction) -> Result<()> {
+        state.downcast_mut::<State>()?.imports[import as usize] = Some(target);
+        Ok(())
+    }
+
+    fn begin_call(
+        &self,
+        state: &Arc<dyn ModuleState>,
+        export: u32,
+        stack: &mut Stack,
+        buffer: &mut CallBuffer,
+    ) -> Result<Completion> {
+        let function = self.exports[export as usize].1;
+        let convention = self.verified.function(function).unwrap().convention;
+        let arguments = slots(buffer.drain(convention.arguments())?);
+        let mut machine = Machine { module: self, state: state.downcast()?, stack, frames: Vec::new() };
+        machine.open(function, arguments)?;
+        self.drive(machine, buffer)
+    }
+
+    fn resume_call(
+        &self,
+        state: &Arc<dyn ModuleState>,
+        _: u32,
+        stack: &mut Stack,
+        buffer: &mut CallBuffer,
+    ) -> Result<Completion> {
+        let Suspended { frames, import } = *stack.take_suspended()?;
+        let mut machine = Machine { module: self, state: state.downcast()?, stack, frames };
+        if import && machine.resume()? == Completion::Yielded {
+            machine.stack.suspend(Box::new(Suspended { frames: machine.frames, import }));
+            return Ok(Completion::Yielded);
+        }
+        self.drive(machine, buffer)
+    }
+}

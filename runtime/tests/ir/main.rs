@@ -1,0 +1,106 @@
+//! The IR means what the bytecode means: programs run as IR, at several levels of simplification, and interpreted, and are
+//! compared by results and failures.
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub, reason = "tests")]
+
+mod evaluator;
+
+use std::sync::Arc;
+
+use evaluator::{IrModule, LEVELS};
+use incarnate_runtime::bytecode::{Contents, VerifiedModule};
+use incarnate_runtime::vm::{BytecodeModule, Context, Limits, Module, Program, Ref, Value};
+
+pub fn load(bytes: &[u8]) -> Arc<VerifiedModule> {
+    VerifiedModule::load(Arc::new(Contents::copy_from(bytes))).unwrap()
+}
+
+/// A value as text, references by what they hold.
+fn text(value: &Value) -> String {
+    match value {
+        Value::F32(v) => format!("f32:{:08x}", v.to_bits()),
+        Value::F64(v) => format!("f64:{:016x}", v.to_bits()),
+        Value::Ref(Ref::Buffer(buffer)) => format!("{:?}", buffer.to_vec()),
+        Value::Ref(Ref::List(list)) => {
+            let items: Vec<String> = (0..list.len() as u32).map(|index| text(&list.get(index).unwrap())).collect();
+            format!("list {items:?}")
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// The outcome of each call, in one context: results or the status and message.
+fn outcomes(module: Arc<dyn Module>, others: &[Arc<dyn Module>], calls: &[(String, Vec<Value>)]) -> Vec<String> {
+    let mut modules = others.to_vec();
+    modules.push(module);
+    let limits = Limits { fuel: Some(10_000_000), ..Limits::default() };
+    let context = match Program::link(modules).and_then(|program| Context::new(program, limits)) {
+        Ok(context) => context,
+        Err(error) => return vec![format!("no context: {:?}", error.code())],
+    };
+    let run = |(name, arguments): &(String, Vec<Value>)| match context.function(name).unwrap().call(arguments) {
+        Ok(results) => results.iter().map(text).collect::<Vec<_>>().join(" "),
+        Err(error) => format!("{:?}", error.code()),
+    };
+    calls.iter().map(run).collect()
+}
+
+/// Compares all calls at all levels with the interpreter; gives the interpreter's outcomes.
+pub fn compare(
+    verified: &Arc<VerifiedModule>,
+    others: &[Arc<dyn Module>],
+    calls: &[(String, Vec<Value>)],
+) -> Vec<String> {
+    let expected = outcomes(BytecodeModule::new(verified.clone()).unwrap(), others, calls);
+    for level in LEVELS {
+        let module = Arc::new(IrModule::new(verified.clone(), level));
+        let found = outcomes(module.clone(), others, calls);
+        for ((call, expected), found) in calls.iter().zip(&expected).zip(&found) {
+            assert_eq!(found, expected, "{level:?} {call:?}");
+        }
+        assert_eq!(found.len(), expected.len());
+    }
+    expected
+}
+
+/// The exported functions of a module that take nothing, but for those that the VM calls itself.
+pub fn argumentless(verified: &VerifiedModule) -> Vec<(String, Vec<Value>)> {
+    let is_test = |function| verified.function(function).unwrap().convention.argument_letters().is_empty();
+    let exports = verified.exports().filter(|export| is_test(export.function) && !export.local_name.starts_with("__"));
+    exports.map(|export| (export.local_name.to_owned(), Vec::new())).collect()
+}
+
+/// Every module of tests/models becomes sound IR, at every level, those within modules among them.
+#[test]
+fn all_models_become_sound() {
+    let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/models");
+    let mut count = 0;
+    for folder in std::fs::read_dir(models).unwrap() {
+        let Ok(files) = std::fs::read_dir(folder.unwrap().path()) else { continue };
+        for path in files.map(|file| file.unwrap().path()).filter(|path| path.extension().is_some_and(|e| e == "vmfb"))
+        {
+            let verified = load(&std::fs::read(&path).unwrap());
+            for level in LEVELS {
+                IrModule::new(verified.clone(), level);
+            }
+            count += 1;
+        }
+    }
+    assert!(count >= 10, "{count} modules");
+}
+
+#[test]
+fn the_vm_model_runs_the_same() {
+    let read =
+        |path: &str| load(&std::fs::read(format!("{}/../tests/models/{path}", env!("CARGO_MANIFEST_DIR"))).unwrap());
+    let import: Arc<dyn Module> = BytecodeModule::new(read("native_import_module/vm.vmfb")).unwrap();
+    let module = read("vm/vm.vmfb");
+    let mut calls = argumentless(&module);
+    for export in module.exports().filter(|e| module.function(e.function).unwrap().convention.argument_letters() == "i")
+    {
+        for argument in [0, 1, 5, 100] {
+            calls.push((export.local_name.to_owned(), vec![Value::I32(argument)]));
+        }
+    }
+    let outcomes = compare(&module, &[import], &calls);
+    assert!(outcomes.len() > 10 && outcomes.iter().any(|outcome| outcome == "I32(25)"), "{outcomes:?}");
+}
