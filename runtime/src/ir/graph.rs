@@ -378,9 +378,92 @@ impl Loops {
         &self.loops
     }
 
+    /// The innermost loop that a node is in, as an index into [`Loops::all`].
+    #[must_use]
+    pub fn innermost_index(&self, node: u32) -> Option<usize> {
+        self.innermost[node as usize]
+    }
+
     /// The innermost loop that a node is in.
     #[must_use]
     pub fn innermost(&self, node: u32) -> Option<&Loop> {
         self.innermost[node as usize].map(|index| &self.loops[index])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graph(edges: &[&[u32]]) -> Graph {
+        Graph::new(0, edges.iter().map(|targets| targets.to_vec()).collect())
+    }
+
+    #[test]
+    fn diamonds_end_dominance() {
+        // 0 branches to 1 and 2, which meet in 3; 4 cannot be reached and leads there, too.
+        let graph = graph(&[&[1, 2], &[3], &[3], &[], &[3]]);
+        let dominators = graph.dominators();
+        assert_eq!(dominators.order().nodes().len(), 4);
+        assert!(!dominators.order().is_reachable(4) && dominators.immediate(4).is_none());
+        assert_eq!(
+            (0..4).map(|node| dominators.immediate(node)).collect::<Vec<_>>(),
+            [None, Some(0), Some(0), Some(0)]
+        );
+        assert!(dominators.dominates(0, 3) && dominators.dominates(3, 3) && !dominators.dominates(1, 3));
+        assert!(!dominators.dominates(4, 3) && !dominators.dominates(4, 4) && !dominators.dominates(0, 4));
+        assert_eq!(dominators.frontiers(&graph), [vec![], vec![3], vec![3], vec![], vec![]]);
+        assert!(dominators.is_reducible(&graph));
+        let post = graph.reversed();
+        let dominators = post.dominators();
+        assert_eq!(dominators.immediate(0), Some(3));
+        assert_eq!(dominators.immediate(1), Some(3));
+        // The exit is the reversed graph's own node.
+        assert_eq!(dominators.immediate(3), Some(5));
+    }
+
+    #[test]
+    fn post_dominators_treat_endless_loops() {
+        // 1 and 2 go round for ever; 3 returns.
+        let graph = graph(&[&[1, 3], &[2], &[1], &[]]);
+        let post = graph.reversed().dominators();
+        assert!((0..4).all(|node| post.order().is_reachable(node)));
+        assert_eq!(post.immediate(0), Some(4));
+    }
+
+    #[test]
+    fn loops_nest() {
+        // 1 is the header of the outer loop with latches 4 and 5, 2 that of the inner with 3; both have several exits.
+        let graph = graph(&[&[1], &[2, 6], &[3, 4], &[2, 6], &[1, 5], &[1, 7], &[], &[]]);
+        let dominators = graph.dominators();
+        let loops = Loops::new(&graph, &dominators);
+        let [outer, inner] = loops.all() else { unreachable!("{loops:?}") };
+        assert_eq!((outer.header, &outer.nodes[..], &outer.latches[..]), (1, &[1, 2, 3, 4, 5][..], &[4, 5][..]));
+        assert_eq!(outer.exits, [(1, 6), (3, 6), (5, 7)]);
+        assert_eq!((inner.header, &inner.nodes[..], inner.parent, inner.depth), (2, &[2, 3][..], Some(0), 2));
+        assert_eq!(inner.exits, [(2, 4), (3, 6)]);
+        assert_eq!(loops.innermost(3).map(|found| found.header), Some(2));
+        assert_eq!(loops.innermost(5).map(|found| found.header), Some(1));
+        assert!(loops.innermost(6).is_none() && loops.innermost(0).is_none());
+        assert!(dominators.is_reducible(&graph));
+    }
+
+    #[test]
+    fn cycles_with_two_entries_are_irreducible() {
+        let graph = graph(&[&[1, 2], &[2, 3], &[1], &[]]);
+        let dominators = graph.dominators();
+        assert!(!dominators.is_reducible(&graph));
+        assert!(Loops::new(&graph, &dominators).all().is_empty());
+        assert_eq!(dominators.immediate(2), Some(0));
+        assert_eq!(dominators.frontiers(&graph), [vec![], vec![2], vec![1], vec![]]);
+    }
+
+    #[test]
+    fn a_node_that_repeats_itself_is_a_loop() {
+        let graph = graph(&[&[0, 1], &[]]);
+        let dominators = graph.dominators();
+        let loops = Loops::new(&graph, &dominators);
+        assert_eq!((loops.all()[0].header, &loops.all()[0].nodes[..]), (0, &[0][..]));
+        assert_eq!(dominators.frontiers(&graph)[0], [0]);
     }
 }

@@ -22,6 +22,7 @@ mod op;
 mod ownership;
 mod passes;
 mod semantics;
+mod structure;
 mod validate;
 
 pub use function::{Block, BlockData, Definition, Function, Inst, Type, Value, ValueInfo};
@@ -31,6 +32,7 @@ pub use op::{Call, Callee, Edge, Global, Op, Operand, Terminator, Use, UseMut};
 pub use ownership::ownership;
 pub use passes::Evaluate;
 pub use semantics::{Semantics, semantics};
+pub use structure::{Label, MAX_NESTING, Statement, Structure};
 
 use crate::Result;
 use crate::bytecode::VerifiedModule;
