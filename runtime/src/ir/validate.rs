@@ -74,9 +74,8 @@ impl Function {
             data.terminator
                 .visit(|operand| result = core::mem::replace(&mut result, Ok(())).and(check(operand.value(), end)));
             data.terminator.visit_edges(|edge| {
-                let passed = edge.arguments.iter().map(|operand| operand.value).chain(edge.drops.iter().copied());
-                let edge =
-                    passed.map(|value| check(value, end + 1)).collect::<Result<()>>().and(self.edge(block, edge));
+                let mut passed = edge.arguments.iter().map(|operand| operand.value).chain(edge.drops.iter().copied());
+                let edge = passed.try_for_each(|value| check(value, end + 1)).and(self.edge(block, edge));
                 result = core::mem::replace(&mut result, Ok(())).and(edge);
             });
             result?;

@@ -3,25 +3,29 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub, reason = "tests")]
 
 mod evaluator;
+mod random;
 
 use std::sync::Arc;
 
 use evaluator::{IrModule, LEVELS};
-use incarnate_runtime::bytecode::{Contents, VerifiedModule};
-use incarnate_runtime::vm::{BytecodeModule, Context, Limits, Module, Program, Ref, Value};
+use incarnate_runtime::bytecode::{Contents, VerifiedModule, assemble};
+use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value};
 
 pub fn load(bytes: &[u8]) -> Arc<VerifiedModule> {
     VerifiedModule::load(Arc::new(Contents::copy_from(bytes))).unwrap()
 }
 
 /// A value as text, references by what they hold.
-fn text(value: &Value) -> String {
+fn text(value: &Value, depth: usize) -> String {
     match value {
         Value::F32(v) => format!("f32:{:08x}", v.to_bits()),
         Value::F64(v) => format!("f64:{:016x}", v.to_bits()),
         Value::Ref(Ref::Buffer(buffer)) => format!("{:?}", buffer.to_vec()),
+        // A list may hold itself.
+        Value::Ref(Ref::List(_)) if depth == 0 => "list".to_owned(),
         Value::Ref(Ref::List(list)) => {
-            let items: Vec<String> = (0..list.len() as u32).map(|index| text(&list.get(index).unwrap())).collect();
+            let items: Vec<String> =
+                (0..list.len() as u32).map(|index| text(&list.get(index).unwrap(), depth - 1)).collect();
             format!("list {items:?}")
         }
         other => format!("{other:?}"),
@@ -38,7 +42,7 @@ fn outcomes(module: Arc<dyn Module>, others: &[Arc<dyn Module>], calls: &[(Strin
         Err(error) => return vec![format!("no context: {:?}", error.code())],
     };
     let run = |(name, arguments): &(String, Vec<Value>)| match context.function(name).unwrap().call(arguments) {
-        Ok(results) => results.iter().map(text).collect::<Vec<_>>().join(" "),
+        Ok(results) => results.iter().map(|value| text(value, 2)).collect::<Vec<_>>().join(" "),
         Err(error) => format!("{:?}", error.code()),
     };
     calls.iter().map(run).collect()
@@ -103,4 +107,39 @@ fn the_vm_model_runs_the_same() {
     }
     let outcomes = compare(&module, &[import], &calls);
     assert!(outcomes.len() > 10 && outcomes.iter().any(|outcome| outcome == "I32(25)"), "{outcomes:?}");
+}
+
+fn assembled(text: &str) -> Arc<VerifiedModule> {
+    load(&assemble(text).unwrap_or_else(|error| panic!("{error}\n{text}")))
+}
+
+/// Random programs, of which several ways lead to each register's content.
+#[test]
+fn random_programs_run_the_same() {
+    let mut random = random::Random(0x1234_5678_9ABC_DEF1);
+    let (mut done, mut failed) = (0, 0);
+    for _ in 0..600 {
+        let text = random::program(&mut random);
+        let module = assembled(&text);
+        let calls: Vec<(String, Vec<Value>)> = (0..3)
+            .map(|round| {
+                let buffer = Ref::Buffer(Buffer::copy_of(&[round as u8; 32]).unwrap());
+                let number = random.next(1000) as i64 - 300;
+                let arguments = vec![
+                    Value::I32(round),
+                    Value::I64(number << (round * 20)),
+                    Value::F32(number as f32 / 4.0),
+                    Value::F64(number as f64 * 1e6),
+                    Value::Ref(buffer.clone()),
+                    Value::Ref(if round == 0 { Ref::Null } else { buffer }),
+                ];
+                ("f".to_owned(), arguments)
+            })
+            .collect();
+        let run = std::panic::AssertUnwindSafe(|| compare(&module, &[], &calls));
+        for outcome in std::panic::catch_unwind(run).unwrap_or_else(|_| panic!("{text}")) {
+            *(if outcome.contains("I64") { &mut done } else { &mut failed }) += 1;
+        }
+    }
+    assert!(done > 600 && failed > 100, "{done} returned, {failed} failed");
 }

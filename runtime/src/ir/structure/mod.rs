@@ -138,6 +138,9 @@ fn dispatch_all(graph: &Graph) -> Structure {
     Structure { body, selector_count: 1, label_count: 1 }
 }
 
+/// Fills a sequence at a depth; gives the node that is to follow in it.
+type Fill<'f, B> = dyn FnMut(&mut B, usize, &mut Vec<Statement>) -> Option<Option<u32>> + 'f;
+
 /// Builds the statements from the dominator tree.
 struct Builder<'a> {
     reduced: &'a Reduced,
@@ -246,7 +249,7 @@ impl<'a> Builder<'a> {
         nodes: &[u32],
         depth: usize,
         into: &mut Vec<Statement>,
-        fill: &mut dyn FnMut(&mut Self, usize, &mut Vec<Statement>) -> Option<Option<u32>>,
+        fill: &mut Fill<'_, Self>,
     ) -> Option<Option<u32>> {
         let Some((&last, inner)) = nodes.split_last() else { return fill(self, depth, into) };
         for &node in nodes {
