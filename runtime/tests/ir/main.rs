@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use evaluator::{IrModule, LEVELS};
 use incarnate_runtime::bytecode::{Contents, VerifiedModule, assemble};
+use incarnate_runtime::ir::{Block, Function, Graph, Liveness, Loops};
 use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value};
 
 pub fn load(bytes: &[u8]) -> Arc<VerifiedModule> {
@@ -142,4 +143,76 @@ fn random_programs_run_the_same() {
         }
     }
     assert!(done > 600 && failed > 100, "{done} returned, {failed} failed");
+}
+
+/// A function as text.
+fn printed(text: &str) -> (Function, String) {
+    let function = Function::new(&assembled(text), 0).unwrap();
+    let printed = function.to_string();
+    (function, printed)
+}
+
+#[test]
+fn a_loop_over_a_buffer_prints() {
+    let (function, text) = printed(
+        "vm.module @m\nvm.rodata[0] = 0000803F00000040\nvm.export @f\nvm.func @f(%i0: i32) -> (f32, i64) {\n\
+        ^bb0:\n  %r0 = vm.const.ref.rodata 0\n  %i1 = vm.const.i32.zero\n  %i2:3 = vm.const.i64.zero\n  \
+        %i4:5 = vm.const.i64 1\n  %i6:7 = vm.ext.i32.i64.s %i0\n  vm.br ^bb1(%i2->%i8, %i3->%i9)\n\
+        ^bb1:\n  %i0 = vm.buffer.load.f32 %r0, %i8:9\n  %i1 = vm.add.f32 %i1, %i0\n  \
+        %i8:9 = vm.add.i64 %i8:9, %i4:5\n  %i0 = vm.cmp.lt.i64.s %i8:9, %i6:7\n  vm.cond_br %i0, ^bb1(), ^bb2()\n\
+        ^bb2:\n  vm.discard.refs %r0\n  vm.return %i1, %i8:9\n}\n",
+    );
+    assert_eq!(
+        text,
+        "function 0 (v1: i32) -> (f32, i64) {
+bb0:
+  v4: ref = rodata 0
+  v8: i64 = ext.i32.i64.s v1
+  br bb1(0.0, 0)
+bb1(v2: f32, v3: i64):
+  v10: f32 = buffer.load.f32 v4, v3
+  v11: f32 = add.f32 v2, v10
+  v12: i64 = add.i64 v3, 1
+  v13: i32 = cmp.lt.i64.s v12, v8
+  cond_br v13, bb1(v11, v12), bb2 drop(v4)
+bb2:
+  return v11, v12
+}"
+    );
+    let graph = Graph::of(&function);
+    let loops = Loops::new(&graph, &graph.dominators());
+    assert_eq!(loops.all().len(), 1);
+    let liveness = Liveness::new(&function);
+    assert_eq!((liveness.entering(Block(1)).len(), liveness.entering(Block(2)).len()), (2, 2), "{text}");
+    assert!(liveness.entering(Block::ENTRY).is_empty() && liveness.leaving(Block(2)).is_empty());
+}
+
+#[test]
+fn halves_bits_and_moves_print() {
+    let (_, text) = printed(
+        "vm.module @m\nvm.type !vm.buffer\nvm.import @n.keep cconv \"0rr_v\"\nvm.export @f\n\
+        vm.func @f(%i0: i32, %i2:3: i64, %r0: !vm.buffer) -> (i64, f32, !vm.buffer) {\n\
+        ^bb0:\n  vm.cond_br %i0, ^bb1(%i2->%i5, %i0->%i4, %R0->%r1), ^bb2()\n\
+        ^bb1:\n  vm.call @n.keep(%r1, %R1)\n  vm.br ^bb3(%r2->%r3)\n\
+        ^bb2:\n  %i4:5 = vm.const.i64 7\n  vm.fail %i0, \"never\"\n\
+        ^bb3:\n  vm.return %i4:5, %i3, %r0\n}\n",
+    );
+    assert_eq!(
+        text,
+        r#"function 0 (v1: i32, v2: i64, v3: ref) -> (i64, f32, ref) {
+bb0:
+  cond_br v1, bb2, bb1
+bb1:
+  fail v1, "never", else bb3(7, move v3)
+bb2:
+  call import 0(v3, move v3)
+  v8: i32 = low v2
+  v9: i64 = pair v1, v8
+  br bb3(v9, null)
+bb3(v4: i64, v5: ref):
+  v10: i32 = high v2
+  v11: f32 = bitcast v10
+  return v4, v11, move v5
+}"#
+    );
 }
