@@ -72,7 +72,9 @@ impl<'a> CallingConvention<'a> {
             let version = text.chars().next().unwrap_or_default();
             return Err(Error::unimplemented(format!("calling convention `{text}` has version `{version}`, not `0`")));
         };
-        let (arguments, results) = body.split_once('_').unwrap_or((body, ""));
+        // Position by position: the text is too short for a search to pay.
+        let end = body.bytes().position(|letter| letter == b'_').unwrap_or(body.len());
+        let (arguments, results) = (body.get(..end).unwrap_or_default(), body.get(end + 1..).unwrap_or_default());
         Ok(CallingConvention { arguments: check(text, arguments)?, results: check(text, results)? })
     }
 
@@ -122,14 +124,36 @@ impl<'a> CallingConvention<'a> {
     /// Whether an argument is a span.
     #[must_use]
     pub fn is_variadic(self) -> bool {
-        self.arguments.contains('C')
+        self.arguments.bytes().any(|letter| letter == b'C')
+    }
+
+    /// Whether a result is a span, which none may be.
+    pub(super) fn has_result_spans(self) -> bool {
+        self.results.bytes().any(|letter| letter == b'C')
     }
 }
+
+/// Whether a letter is that of a value, by the letter; sides without spans have no others.
+static IS_VALUE: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut letter = 0;
+    while letter < table.len() {
+        table[letter] = match ConventionItem::from_letter(letter as u8) {
+            None | Some(ConventionItem::SpanStart | ConventionItem::SpanEnd) => false,
+            Some(_) => true,
+        };
+        letter += 1;
+    }
+    table
+};
 
 /// Checks the letters of one side; returns them without a lone `v`.
 fn check<'a>(text: &str, letters: &'a str) -> Result<&'a str> {
     if letters == "v" {
         return Ok("");
+    }
+    if letters.bytes().fold(true, |plain, letter| plain & IS_VALUE[usize::from(letter)]) {
+        return Ok(letters);
     }
     let mut depth = 0usize;
     let mut previous = 0;
