@@ -29,8 +29,20 @@ const ATTRIBUTE_VALUE: usize = 1;
 /// A text of the FlatBuffer, which was checked to be one; in bytes from its start, with its size prefix.
 #[derive(Clone, Copy, Debug, Default)]
 struct Text {
+    /// No text lies at 0, where absent ones are.
     start: u32,
     length: u32,
+}
+
+impl Text {
+    fn is_absent(self) -> bool {
+        self.start == 0
+    }
+
+    #[inline(always)]
+    fn of(self, flatbuffer: &[u8]) -> &[u8] {
+        flatbuffer.get(self.start as usize..).and_then(|rest| rest.get(..self.length as usize)).unwrap_or_default()
+    }
 }
 
 #[derive(Debug)]
@@ -50,10 +62,13 @@ struct ConventionRow {
 }
 
 impl ConventionRow {
-    fn new(text: Text, convention: CallingConvention<'_>) -> ConventionRow {
-        // Both are parts of the text, whose length is a 32-bit number.
-        let (arguments, results) = (convention.argument_letters(), convention.result_letters());
-        ConventionRow { text, argument_count: arguments.len() as u32, result_count: results.len() as u32 }
+    /// The letters of the arguments and of the results.
+    #[inline(always)]
+    fn letters(self, flatbuffer: &[u8]) -> (&[u8], &[u8]) {
+        let Text { start, length } = self.text;
+        let arguments = Text { start: start.saturating_add(1), length: self.argument_count };
+        let results = start.saturating_add(length.saturating_sub(self.result_count));
+        (arguments.of(flatbuffer), Text { start: results, length: self.result_count }.of(flatbuffer))
     }
 }
 
@@ -130,8 +145,7 @@ impl Module {
     }
 
     fn bytes(&self, text: Text) -> &[u8] {
-        let start = text.start as usize;
-        self.archive.flatbuffer().get(start..start + text.length as usize).unwrap_or_default()
+        text.of(self.archive.flatbuffer())
     }
 
     fn text(&self, text: Text) -> &str {
@@ -141,10 +155,7 @@ impl Module {
     /// The letters of the arguments and of the results.
     #[inline]
     fn letters(&self, row: ConventionRow) -> (&[u8], &[u8]) {
-        let text = self.bytes(row.text);
-        let arguments = text.get(1..).and_then(|text| text.get(..row.argument_count as usize));
-        let results = text.len().checked_sub(row.result_count as usize).and_then(|start| text.get(start..));
-        (arguments.unwrap_or_default(), results.unwrap_or_default())
+        row.letters(self.archive.flatbuffer())
     }
 
     fn convention(&self, row: ConventionRow) -> CallingConvention<'_> {

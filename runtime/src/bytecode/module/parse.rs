@@ -7,7 +7,7 @@ use core::ops::Range;
 use incarnate_schemas::bytecode_module as schema;
 
 use super::super::archive::Archive;
-use super::super::calling_convention::CallingConvention;
+use super::super::calling_convention::{CallingConvention, count_letters};
 use super::super::isa::{I32_REGISTER_LIMIT, REF_REGISTER_LIMIT, VERSION_MAJOR, VERSION_MINOR};
 use super::super::read::{array_at, u16_at, u32_at};
 use super::tables::{Reader, Table, VectorRange};
@@ -41,10 +41,10 @@ pub(super) fn parse(archive: Archive) -> Result<Module> {
     let bytecode_version = reader.u32(root, Fields::VT_BYTECODE_VERSION, 0)?;
     check_version(bytecode_version)?;
     let requirements = requirements_of(reader.u32(root, Fields::VT_REQUIREMENTS, 0)?, "the module")?;
-    let name = match reader.string(root, Fields::VT_NAME)? {
-        Some((name, text)) if !text.is_empty() => name,
-        _ => return Err(Error::invalid_argument("the module has no name")),
-    };
+    let name = reader.string(root, Fields::VT_NAME)?;
+    if name.length == 0 {
+        return Err(Error::invalid_argument("the module has no name"));
+    }
     let version = reader.u32(root, Fields::VT_VERSION, 0)?;
 
     let mut builder = Builder { archive: &archive, flatbuffer, reader };
@@ -56,6 +56,7 @@ pub(super) fn parse(archive: Archive) -> Result<Module> {
     let exports = builder.exports(root, functions.len())?;
     let rodata = builder.rodata(root)?;
     let (global_bytes, global_ref_count) = builder.globals(root)?;
+    builder.mutable_segments(root)?;
     Ok(Module {
         name,
         version,
@@ -111,7 +112,7 @@ struct Builder<'a> {
 
 impl<'a> Builder<'a> {
     /// Reads each table of a vector of tables.
-    #[inline]
+    #[inline(always)]
     fn rows<T>(
         &mut self,
         root: Table<'a>,
@@ -129,10 +130,10 @@ impl<'a> Builder<'a> {
     }
 
     /// The name of a table's row, which must be there.
-    #[inline]
-    fn name(&mut self, table: &str, index: usize, row: Table<'a>, field: u16) -> Result<(Text, &'a str)> {
+    #[inline(always)]
+    fn name(&mut self, table: &str, index: usize, row: Table<'a>, field: u16) -> Result<Text> {
         match self.reader.string(row, field) {
-            Ok(Some(name)) if !name.1.is_empty() => Ok(name),
+            Ok(name) if name.length != 0 => Ok(name),
             Ok(_) => Err(no_name(table, index)),
             Err(error) => Err(in_row(error, table, index)),
         }
@@ -140,8 +141,8 @@ impl<'a> Builder<'a> {
 
     fn types(&mut self, root: Table<'a>) -> Result<Vec<TypeDef>> {
         self.rows(root, schema::BytecodeModule::VT_TYPES, "types", |builder, index, row| {
-            let text = builder.reader.string(row, schema::TypeEntry::VT_FULL_NAME);
-            text.and_then(|text| TypeDef::new(text.map_or("", |(_, text)| text)))
+            let text = builder.reader.string_bytes(row, schema::TypeEntry::VT_FULL_NAME);
+            text.and_then(|text| TypeDef::new(builder.reader.text(text)?))
                 .map_err(|error| in_row(error, "types", index))
         })
     }
@@ -160,7 +161,7 @@ impl<'a> Builder<'a> {
     fn dependencies(&mut self, root: Table<'a>) -> Result<Vec<DependencyRow>> {
         use schema::Dependency as Fields;
         self.rows(root, schema::BytecodeModule::VT_DEPENDENCIES, "dependencies", |builder, index, row| {
-            let (name, _) = builder.name("dependencies", index, row, Fields::VT_NAME)?;
+            let name = builder.name("dependencies", index, row, Fields::VT_NAME)?;
             let minimum_version = builder.reader.u32(row, Fields::VT_MINIMUM_VERSION, 0)?;
             let flags = builder.reader.u32(row, Fields::VT_FLAGS, FLAGS_ABSENT)?;
             Ok(DependencyRow { name, minimum_version, flags })
@@ -170,38 +171,44 @@ impl<'a> Builder<'a> {
     fn imports(&mut self, root: Table<'a>) -> Result<Vec<ImportRow>> {
         use schema::Import as Fields;
         self.rows(root, schema::BytecodeModule::VT_IMPORTS, "imports", |builder, index, row| {
-            let (name, full_name) = builder.name("imports", index, row, Fields::VT_FULL_NAME)?;
-            let convention = builder
-                .import_convention(row)
-                .map_err(|error| error.context(format!("imports[{index}] `{full_name}`")))?;
+            let name = builder.name("imports", index, row, Fields::VT_FULL_NAME)?;
+            let convention = builder.import_convention(row).map_err(|error| {
+                error.context(format!("imports[{index}] `{}`", builder.reader.text(name).unwrap_or_default()))
+            })?;
             let flags = builder.reader.u32(row, Fields::VT_FLAGS, FLAGS_ABSENT)?;
             Ok(ImportRow { name, convention, flags })
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn import_convention(&mut self, row: Table<'a>) -> Result<ConventionRow> {
         let Some(signature) = self.reader.child(row, schema::Import::VT_SIGNATURE)? else {
             return Ok(ConventionRow::default());
         };
-        let Some((row, text)) = self.reader.string(signature, schema::Signature::VT_CALLING_CONVENTION)? else {
-            return Ok(ConventionRow::default());
-        };
-        let convention = CallingConvention::parse(text)?;
-        if convention.has_result_spans() {
-            return Err(Error::invalid_argument(format!("a span among the results of `{text}`")));
+        self.convention(signature)
+    }
+
+    /// Reads the calling convention of a signature: empty if it is absent.
+    #[inline(always)]
+    fn convention(&mut self, signature: Table<'a>) -> Result<ConventionRow> {
+        let text = self.reader.string_bytes(signature, schema::Signature::VT_CALLING_CONVENTION)?;
+        let (arguments, results) = count_letters(self.reader.text_bytes(text))?;
+        // Both are parts of the text, whose length is a 32-bit number.
+        let row = ConventionRow { text, argument_count: arguments as u32, result_count: results as u32 };
+        if row.letters(self.flatbuffer).1.contains(&b'C') {
+            return Err(Error::invalid_argument(format!("a span among the results of `{}`", self.reader.text(text)?)));
         }
-        Ok(ConventionRow::new(row, convention))
+        Ok(row)
     }
 
     fn exports(&mut self, root: Table<'a>, function_count: usize) -> Result<Vec<ExportRow>> {
         use schema::Export as Fields;
         self.rows(root, schema::BytecodeModule::VT_EXPORTS, "exports", |builder, index, row| {
-            let (name, text) = builder.name("exports", index, row, Fields::VT_LOCAL_NAME)?;
+            let name = builder.name("exports", index, row, Fields::VT_LOCAL_NAME)?;
             let function = builder.reader.u32(row, Fields::VT_INTERNAL_ORDINAL, 0)?;
             // Ordinals are signed; negative ones are beyond any number of functions.
             if function as usize >= function_count {
-                let ordinal = function as i32;
+                let (ordinal, text) = (function as i32, builder.reader.text(name)?);
                 return Err(Error::out_of_range(format!(
                     "exports[{index}] `{text}` is function {ordinal} of {function_count}"
                 )));
@@ -247,10 +254,14 @@ impl<'a> Builder<'a> {
         use schema::Signature as Fields;
         let in_signature = |error| in_row(error, "signatures", index);
         row.attributes = self.attributes(signature, Fields::VT_ATTRIBUTES).map_err(in_signature)?;
-        let text = self.reader.string(signature, Fields::VT_CALLING_CONVENTION).map_err(in_signature)?;
-        let Some((start, text)) = text else { return Ok(()) };
+        let convention = self.convention(signature).map_err(in_signature)?;
+        if convention.text.is_absent() {
+            return Ok(());
+        }
+        row.convention = Some(convention);
+        let text = self.reader.text(convention.text)?;
         let convention = CallingConvention::parse(text).map_err(in_signature)?;
-        if convention.is_variadic() || convention.has_result_spans() {
+        if convention.is_variadic() {
             return Err(Error::invalid_argument(format!(
                 "signatures[{index}] has a span, which only imports may have: `{text}`"
             )));
@@ -259,7 +270,6 @@ impl<'a> Builder<'a> {
         row.i32_register_count = row.i32_register_count.max(i32_count.try_into().unwrap_or(u16::MAX));
         row.ref_register_count = row.ref_register_count.max(ref_count.try_into().unwrap_or(u16::MAX));
         check_register_counts(index, row.i32_register_count, row.ref_register_count)?;
-        row.convention = Some(ConventionRow::new(start, convention));
         Ok(())
     }
 
@@ -287,6 +297,16 @@ impl<'a> Builder<'a> {
         self.archive.external(offset, length).ok_or_else(|| {
             Error::out_of_range(format!("{length} bytes at offset {offset} behind the FlatBuffer exceed the file"))
         })
+    }
+
+    /// Checks the tables of segments that nothing reads: compilers have never written any.
+    fn mutable_segments(&mut self, root: Table<'a>) -> Result<()> {
+        let vector = self.reader.tables(root, schema::BytecodeModule::VT_RWDATA_SEGMENTS)?;
+        for position in vector.positions(4) {
+            let segment = self.reader.element(position)?;
+            self.reader.u32(segment, schema::RwdataSegment::VT_BYTE_SIZE, 0)?;
+        }
+        Ok(())
     }
 
     fn globals(&mut self, root: Table<'a>) -> Result<(u32, u32)> {

@@ -42,7 +42,7 @@ pub(super) struct VectorRange {
 
 impl VectorRange {
     /// Positions of the elements, each `size` bytes.
-    #[inline]
+    #[inline(always)]
     pub(super) fn positions(self, size: usize) -> impl Iterator<Item = usize> {
         (0..self.count).map(move |index| self.start + index * size)
     }
@@ -55,7 +55,7 @@ impl<'a> Table<'a> {
     }
 
     /// Position of a field of `size` bytes, if it is present; `None` if it exceeds the table.
-    #[inline]
+    #[inline(always)]
     fn field(&self, field: u16, size: usize) -> Option<Option<usize>> {
         match u16_at(self.vtable, usize::from(field)) {
             None | Some(0) => Some(None),
@@ -75,19 +75,19 @@ impl<'a> Reader<'a> {
         Reader { bytes, left: limit }
     }
 
-    #[inline]
+    #[inline(always)]
     fn spend(&mut self, bytes: usize) -> Result<()> {
         match self.left.checked_sub(bytes) {
             Some(left) => {
                 self.left = left;
                 Ok(())
             }
-            None => Err(Error::invalid_argument("broken FlatBuffer: its tables share too much of their data")),
+            None => Err(shared()),
         }
     }
 
     /// Where the offset stored at a position leads.
-    #[inline]
+    #[inline(always)]
     pub(super) fn follow(&self, position: usize) -> Result<usize> {
         let target = u32_at(self.bytes, position).and_then(|offset| position.checked_add(offset as usize));
         match target {
@@ -97,14 +97,14 @@ impl<'a> Reader<'a> {
     }
 
     /// The table at a position.
-    #[inline]
+    #[inline(always)]
     pub(super) fn table(&mut self, position: usize) -> Result<Table<'a>> {
         let Some(table) = self.checked_table(position) else { return Err(broken("a table", position)) };
         self.spend(table.object.len() + table.vtable.len())?;
         Ok(table)
     }
 
-    #[inline]
+    #[inline(always)]
     fn checked_table(&self, position: usize) -> Option<Table<'a>> {
         let distance = i32::from_le_bytes(array_at(self.bytes, position)?);
         let start = position.checked_add_signed((distance as isize).checked_neg()?)?;
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The table that a field refers to, if it is present.
-    #[inline]
+    #[inline(always)]
     pub(super) fn child(&mut self, table: Table<'a>, field: u16) -> Result<Option<Table<'a>>> {
         match self.target(table, field)? {
             Some(position) => self.table(position).map(Some),
@@ -126,7 +126,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Where the offset in a field leads, if it is present.
-    #[inline]
+    #[inline(always)]
     fn target(&self, table: Table<'a>, field: u16) -> Result<Option<usize>> {
         match table.field(field, WORD) {
             Some(Some(position)) => self.follow(position).map(Some),
@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A 32-bit field, or what is given if it is absent.
-    #[inline]
+    #[inline(always)]
     pub(super) fn u32(&self, table: Table<'a>, field: u16, absent: u32) -> Result<u32> {
         match table.field(field, WORD) {
             Some(None) => Ok(absent),
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A byte, or what is given if it is absent.
-    #[inline]
+    #[inline(always)]
     pub(super) fn u8(&self, table: Table<'a>, field: u16, absent: u8) -> Result<u8> {
         match table.field(field, 1) {
             Some(None) => Ok(absent),
@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A 64-bit field, or what is given if it is absent.
-    #[inline]
+    #[inline(always)]
     pub(super) fn u64(&self, table: Table<'a>, field: u16, absent: u64) -> Result<u64> {
         match table.field(field, 2 * WORD) {
             Some(None) => Ok(absent),
@@ -169,7 +169,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A vector of elements of `size` bytes, a multiple of their alignment; empty if the field is absent.
-    #[inline]
+    #[inline(always)]
     pub(super) fn vector(&mut self, table: Table<'a>, field: u16, size: usize) -> Result<VectorRange> {
         let Some(position) = self.target(table, field)? else { return Ok(VectorRange::default()) };
         let start = position.saturating_add(WORD);
@@ -184,38 +184,163 @@ impl<'a> Reader<'a> {
     }
 
     /// A vector of tables.
-    #[inline]
+    #[inline(always)]
     pub(super) fn tables(&mut self, table: Table<'a>, field: u16) -> Result<VectorRange> {
         self.vector(table, field, WORD)
     }
 
     /// The table that an element of a vector of tables refers to.
-    #[inline]
+    #[inline(always)]
     pub(super) fn element(&mut self, position: usize) -> Result<Table<'a>> {
         let table = self.follow(position)?;
         self.table(table)
     }
 
-    /// A string, if the field is present.
-    #[inline]
-    pub(super) fn string(&mut self, table: Table<'a>, field: u16) -> Result<Option<(Text, &'a str)>> {
-        let Some(position) = self.target(table, field)? else { return Ok(None) };
-        let (Some(length), Some(rest)) = (u32_at(self.bytes, position), self.bytes.get(position + WORD..)) else {
-            return Err(broken("a string", position));
-        };
-        let Some((text, [0, ..])) = rest.split_at_checked(length as usize) else {
-            return Err(broken("a string", position));
-        };
-        self.spend(text.len() + WORD)?;
-        match core::str::from_utf8(text) {
-            // The buffer's size is a 32-bit number.
-            Ok(text) => Ok(Some((Text { start: (position + WORD) as u32, length }, text))),
-            Err(_) => Err(Error::invalid_argument(format!("broken FlatBuffer: string at 0x{position:X} is not UTF-8"))),
+    /// A string that need not be UTF-8, since what reads it accepts less; absent if the field is.
+    #[inline(always)]
+    pub(super) fn string_bytes(&mut self, table: Table<'a>, field: u16) -> Result<Text> {
+        let Some(position) = self.target(table, field)? else { return Ok(Text::default()) };
+        let Some(length) = u32_at(self.bytes, position) else { return Err(broken("a string", position)) };
+        // Behind it there is a zero.
+        match self.bytes.get(position + WORD..).and_then(|rest| rest.get(length as usize)) {
+            Some(0) => {
+                self.spend(length as usize + WORD)?;
+                // The buffer's size is a 32-bit number.
+                Ok(Text { start: (position + WORD) as u32, length })
+            }
+            _ => Err(broken("a string", position)),
         }
     }
+
+    /// A string; absent if the field is.
+    #[inline(always)]
+    pub(super) fn string(&mut self, table: Table<'a>, field: u16) -> Result<Text> {
+        let text = self.string_bytes(table, field)?;
+        let bytes = self.text_bytes(text);
+        if is_ascii(bytes) || core::str::from_utf8(bytes).is_ok() { Ok(text) } else { Err(no_utf8(text)) }
+    }
+
+    /// The bytes of a text.
+    #[inline(always)]
+    pub(super) fn text_bytes(&self, text: Text) -> &'a [u8] {
+        text.of(self.bytes)
+    }
+
+    /// A text, checked.
+    #[inline(always)]
+    pub(super) fn text(&self, text: Text) -> Result<&'a str> {
+        core::str::from_utf8(self.text_bytes(text)).map_err(|_| no_utf8(text))
+    }
+}
+
+/// Whether all bytes are ASCII; quicker for short texts than the general check.
+#[inline(always)]
+fn is_ascii(bytes: &[u8]) -> bool {
+    const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
+    let Some(last) = bytes.last_chunk() else { return bytes.iter().all(u8::is_ascii) };
+    let (words, _) = bytes.as_chunks::<8>();
+    words.iter().fold(u64::from_ne_bytes(*last), |all, word| all | u64::from_ne_bytes(*word)) & HIGH_BITS == 0
+}
+
+#[cold]
+fn shared() -> Error {
+    Error::invalid_argument("broken FlatBuffer: its tables share too much of their data")
+}
+
+#[cold]
+fn no_utf8(text: Text) -> Error {
+    Error::invalid_argument(format!("broken FlatBuffer: string at 0x{:X} is not UTF-8", text.start))
 }
 
 #[cold]
 fn broken(what: &'static str, position: usize) -> Error {
     Error::invalid_argument(format!("broken FlatBuffer: {what} at 0x{position:X} is not aligned or exceeds it"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// A vtable at 0 with fields at 4 (an offset), 8 (a number) and absent, padded; the table at 12; at 24 the string `ab`.
+    fn buffer() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for half in [10u16, 12, 4, 8, 0, 0] {
+            bytes.extend(half.to_le_bytes());
+        }
+        for word in [12u32, 8, 77, 2] {
+            bytes.extend(word.to_le_bytes());
+        }
+        bytes.extend(b"ab\0\0");
+        bytes
+    }
+
+    fn read(bytes: &[u8], limit: usize) -> Result<(Text, u32, u32)> {
+        let mut reader = Reader::new(bytes, limit);
+        let table = reader.table(12)?;
+        Ok((reader.string(table, 4)?, reader.u32(table, 6, 1)?, reader.u32(table, 8, 1)?))
+    }
+
+    #[test]
+    fn fields_are_read_and_absent_ones_are_told() {
+        let bytes = buffer();
+        let (text, present, absent) = read(&bytes, 100).unwrap();
+        assert_eq!((text.of(&bytes), present, absent), (&b"ab"[..], 77, 1));
+        assert!(
+            Reader::new(&bytes, 100)
+                .table(12)
+                .and_then(|table| Reader::new(&bytes, 100).string(table, 8))
+                .is_ok_and(Text::is_absent)
+        );
+    }
+
+    #[test]
+    fn what_is_broken_is_refused() {
+        // Position, byte: each breaks one rule.
+        for (position, byte) in [
+            (0, 9),     // odd vtable
+            (0, 2),     // vtable without its header
+            (0, 200),   // vtable beyond the buffer
+            (2, 200),   // table beyond the buffer
+            (2, 10),    // field beyond the table
+            (4, 5),     // misaligned field
+            (12, 14),   // vtable before the buffer
+            (12, 13),   // the same
+            (16, 9),    // misaligned string
+            (16, 200),  // string beyond the buffer
+            (24, 1),    // string that no zero ends
+            (24, 4),    // string whose end is beyond the buffer
+            (28, 0xFF), // no UTF-8
+        ] {
+            let mut bytes = buffer();
+            bytes[position] = byte;
+            assert!(read(&bytes, 100).is_err(), "{position}: {byte}");
+        }
+        let bytes = buffer();
+        for length in 0..31 {
+            assert!(read(&bytes[..length], 100).is_err(), "{length}");
+        }
+        assert!(Reader::new(&bytes, 100).table(14).is_err());
+    }
+
+    #[test]
+    fn reading_is_bounded() {
+        // 10 bytes of vtable, 12 of table, 6 of string.
+        assert!(read(&buffer(), 28).is_ok());
+        assert!(read(&buffer(), 27).is_err());
+    }
+
+    #[test]
+    fn ascii_is_told_from_the_rest() {
+        for length in 0..40 {
+            let mut bytes = alloc::vec![b'x'; length];
+            assert!(is_ascii(&bytes));
+            for position in 0..length {
+                bytes[position] = 0x80;
+                assert!(!is_ascii(&bytes), "{position} of {length}");
+                bytes[position] = b'x';
+            }
+        }
+    }
 }

@@ -32,7 +32,7 @@ pub struct TypeDef {
 /// A type's text; one that is well known is always the static one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum TypeText {
-    WellKnown(&'static str, TypeKind<'static>),
+    WellKnown(&'static (&'static str, TypeKind<'static>)),
     Other(Box<str>),
 }
 
@@ -173,7 +173,7 @@ impl TypeDef {
     /// The type of a text. Fails with `INVALID_ARGUMENT` if it is none.
     pub fn new(text: &str) -> Result<TypeDef> {
         match WELL_KNOWN.get(usize::from(BY_BUCKET[bucket(text.as_bytes())])) {
-            Some(&(known, kind)) if known == text => return Ok(TypeDef { text: TypeText::WellKnown(known, kind) }),
+            Some(known) if known.0 == text => return Ok(TypeDef { text: TypeText::WellKnown(known) }),
             _ => {}
         }
         match TypeKind::parse(text) {
@@ -186,7 +186,7 @@ impl TypeDef {
     #[must_use]
     pub fn text(&self) -> &str {
         match &self.text {
-            TypeText::WellKnown(text, _) => text,
+            TypeText::WellKnown((text, _)) => text,
             TypeText::Other(text) => text,
         }
     }
@@ -195,7 +195,7 @@ impl TypeDef {
     #[must_use]
     pub fn kind(&self) -> TypeKind<'_> {
         match &self.text {
-            TypeText::WellKnown(_, kind) => *kind,
+            TypeText::WellKnown((_, kind)) => *kind,
             TypeText::Other(text) => TypeKind::parse(text).unwrap_or(TypeKind::Opaque),
         }
     }
@@ -204,7 +204,7 @@ impl TypeDef {
     #[must_use]
     pub fn static_kind(&self) -> Option<TypeKind<'static>> {
         match self.text {
-            TypeText::WellKnown(_, kind) => Some(kind),
+            TypeText::WellKnown((_, kind)) => Some(*kind),
             TypeText::Other(_) => None,
         }
     }

@@ -448,7 +448,7 @@ fn broken_flatbuffers() {
     let mut text = file.clone();
     let name = text.windows(5).position(|window| window == b"tests").unwrap();
     text[name] = 0xFF;
-    refused_file(text, "broken FlatBuffer: string at 0x60 is not UTF-8");
+    refused_file(text, "broken FlatBuffer: string at 0x64 is not UTF-8");
     let raw = |vector: WIPOffset<Vector<'_, ForwardsUOffset<_>>>| WIPOffset::new(vector.value());
     let mut builder = flatbuffers::FlatBufferBuilder::new();
     let segment = schema::RodataSegmentArgs {

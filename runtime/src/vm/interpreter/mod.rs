@@ -11,6 +11,7 @@ mod trace;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -45,12 +46,15 @@ impl BytecodeModule {
     /// # Errors
     /// RESOURCE_EXHAUSTED where the process knows too many names of types already.
     pub fn new(verified: Arc<VerifiedModule>) -> Result<Arc<BytecodeModule>> {
-        let types = verified.types().iter().map(type_of_definition).collect::<Result<_>>()?;
+        let mut types = Vec::with_capacity(verified.types().len());
+        for definition in verified.types() {
+            types.push(type_of_definition(definition)?);
+        }
         let functions = (0..verified.function_count()).map(|_| Once::default()).collect();
         let rodata = (0..verified.rodata_count()).map(|_| Once::default()).collect();
         static NEXT_ID: AtomicUsize = AtomicUsize::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(BytecodeModule { id, types, functions, rodata, verified }))
+        Ok(Arc::new(BytecodeModule { id, types: types.into_boxed_slice(), functions, rodata, verified }))
     }
 
     /// The module as it was verified.
