@@ -1,13 +1,17 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::super::{Context, Limits, Module, Program, Value};
+use super::super::{
+    CallBuffer, Caller, Completion, Context, Limits, Module, ModuleState, NativeModule, Outcome, Program, Stack, Value,
+};
 use super::BytecodeModule;
 use crate::bytecode::{Contents, VerifiedModule, assemble};
+use crate::{Result, StatusCode, native_functions};
 
 fn verified(text: &str) -> Arc<VerifiedModule> {
     let bytes = assemble(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -264,4 +268,60 @@ fn pairs_and_triples_over_any_registers_are_those_of_the_plain_code() {
     }
     // Others end where an index is out of range, which is compared as well.
     assert!(ended > 100 && ended < 900, "{ended} programs ran to their end");
+}
+
+#[derive(Debug)]
+struct Waiter;
+impl ModuleState for Waiter {}
+
+impl Waiter {
+    /// Yields as often as the argument says, and gives its double.
+    fn wait(&self, _: &mut Caller<'_>, times: i32) -> Result<Outcome<i32>> {
+        self.go_on(times, times)
+    }
+
+    fn resume(&self, _: &mut Caller<'_>, state: Box<(i32, i32)>) -> Result<Outcome<i32>> {
+        self.go_on(state.0, state.1 - 1)
+    }
+
+    fn go_on(&self, times: i32, left: i32) -> Result<Outcome<i32>> {
+        Ok(if left > 0 { Outcome::Yield(Box::new((times, left))) } else { Outcome::Done(2 * times) })
+    }
+}
+
+#[test]
+fn suspended_calls_go_on_where_they_were_and_in_their_module_alone() {
+    let text = "vm.module @m\nvm.type i32\nvm.import @w.wait cconv \"0i_i\"\nvm.export @f\n\
+        vm.func @f(%i0: i32) -> (i32) {\n^bb0:\n  %i2 = vm.const.i32 100\n  \
+        vm.call.yieldable @m:1(%i0) -> ^bb1(%i1)\n^bb1:\n  %i1 = vm.add.i32 %i1, %i2\n  vm.return %i1\n}\n\
+        vm.func @g(%i0: i32) -> (i32) {\n^bb0:\n  %i1 = vm.const.i32 7\n  \
+        vm.call.yieldable @w.wait(%i0) -> ^bb1(%i0)\n^bb1:\n  vm.yield ^bb2()\n\
+        ^bb2:\n  %i0 = vm.add.i32 %i0, %i1\n  vm.return %i0\n}\n";
+    let verified = verified(text);
+    let context = |module: Arc<BytecodeModule>| {
+        let functions = native_functions! {"wait" => Waiter::wait, resume Waiter::resume};
+        let native = NativeModule::new("w", 0, || Ok(Waiter), functions);
+        let program = Program::link(alloc::vec![Arc::new(native) as Arc<dyn Module>, module]).unwrap();
+        Context::new(program, Limits::default()).unwrap()
+    };
+    let function = context(BytecodeModule::new(verified.clone()).unwrap()).function("f").unwrap();
+    let other = context(BytecodeModule::new(verified).unwrap()).function("f").unwrap();
+    for times in 0..4 {
+        let mut stack = Stack::new(Limits::default());
+        let mut buffer = CallBuffer::new();
+        buffer.push_word(times);
+        let bound = function.bound();
+        let mut completion = bound.module.begin_call(&bound.state, bound.export, &mut stack, &mut buffer).unwrap();
+        for _ in 0..times + 1 {
+            assert_eq!(completion, Completion::Yielded);
+            completion = bound.module.resume_call(&bound.state, bound.export, &mut stack, &mut buffer).unwrap();
+        }
+        assert_eq!(completion, Completion::Done);
+        assert_eq!(buffer.words(), [2 * times + 107]);
+        let begun = bound.module.begin_call(&bound.state, bound.export, &mut stack, &mut buffer).unwrap();
+        assert_eq!(begun, Completion::Yielded);
+        let bound = other.bound();
+        let error = bound.module.resume_call(&bound.state, bound.export, &mut stack, &mut buffer).unwrap_err();
+        assert_eq!(error.code(), StatusCode::FailedPrecondition);
+    }
 }
