@@ -325,3 +325,77 @@ fn suspended_calls_go_on_where_they_were_and_in_their_module_alone() {
         assert_eq!(error.code(), StatusCode::FailedPrecondition);
     }
 }
+
+/// A loop that adds products: 0:1 (counter), 2:3 (step), 4:5 (limit), 6:7 (offset), 8 and 9 (factors), 10 (sum). Factors
+/// often lie in the buffer that the sum is stored to.
+fn contraction(random: &mut Random) -> String {
+    let mut text = String::from(
+        "vm.module @m\nvm.type i32\nvm.type i64\nvm.type !vm.buffer\n\
+        vm.rodata[0] = 000000400000803F03000000FF00004000004040020000000000003F05000000\nvm.export @f\n\
+        vm.func @f() -> (i32, i32, i32, i32, i32, i32, i32, i32, i32, i32, i32, i64) {\n^bb0:\n  \
+        %r0 = vm.const.ref.rodata 0\n  %i10:11 = vm.const.i64 0\n  %i12:13 = vm.const.i64 32\n  \
+        %r1 = vm.buffer.clone %r0, %i10:11, %i12:13, %i10\n  %r2 = vm.const.ref.rodata 0\n",
+    );
+    for (register, limit) in [(0, 2), (2, 3), (4, 9), (6, 4)] {
+        text += &format!("  %i{register}:{} = vm.const.i64 {}\n", register + 1, random.below(limit));
+    }
+    text += "  %i8 = vm.const.i32 3\n  %i9 = vm.const.i32 1\n";
+    let rotated = random.below(2) == 0;
+    let test = format!("  %i11 = vm.cmp.lt.i64.s {}, {}\n", random.pair(0), random.pair(4));
+    text += "  vm.br ^bb1()\n^bb1:\n";
+    if rotated {
+        text += &format!("{test}  vm.cond_br %i11, ^bb2(), ^bb3()\n^bb2:\n");
+    }
+    let load = random.pick(&["i32", "i32", "i8.s", "i8.u"]);
+    for (factor, index) in [(8, 12), (9, 14)] {
+        let target = format!("%i{index}:{}", index + 1);
+        let (counter, fixed, offset) = (random.pair(0), random.pair(2), random.pair(6));
+        let found = match random.below(5) {
+            0 => counter,
+            1 => offset,
+            form => {
+                text += &match form {
+                    2 => format!("  {target} = vm.add.i64 {offset}, {counter}\n"),
+                    3 => format!("  {target} = vm.mul.i64 {counter}, {fixed}\n"),
+                    _ => format!("  {target} = vm.fma.i64 {counter}, {fixed}, {offset}\n"),
+                };
+                target
+            }
+        };
+        let buffer = random.pick(&["%r0", "%r1"]);
+        text += &format!("  {} = vm.buffer.load.{load} {buffer}, {found}\n", random.word(factor));
+    }
+    let (in_buffer, at) = (random.below(3) != 0, random.pick(&["%i6:7", "%i6:7", "%i0:1", "%i12:13"]));
+    let target = random.pick(&["%r1", "%r1", "%r1", "%r1", "%r2"]);
+    if in_buffer {
+        text += &format!("  %i10 = vm.buffer.load.i32 {target}, {at}\n");
+    }
+    let operation = if load == "i32" { random.pick(&["fma.i32", "fma.f32"]) } else { "fma.i32" };
+    text += &format!("  %i10 = vm.{operation} {}, {}, {}\n", random.word(8), random.word(9), random.word(10));
+    if in_buffer {
+        // Now and then the sum goes elsewhere than it came from.
+        let (target, at) = match random.below(8) {
+            0 => ("%r1", at),
+            1 => (target, "%i6:7"),
+            _ => (target, at),
+        };
+        text += &format!("  vm.buffer.store.i32 %i10, {target}, {at}\n");
+    }
+    text += &format!("  {} = vm.add.i64 {}, {}\n", random.pair(0), random.pair(0), random.pair(2));
+    text += &if rotated { "  vm.br ^bb1()\n".into() } else { format!("{test}  vm.cond_br %i11, ^bb1(), ^bb3()\n") };
+    text + "^bb3:\n  %i12:13 = vm.const.i64 0\n  %i14:15 = vm.const.i64 32\n  \
+        %i12:13 = vm.buffer.hash %r1, %i12:13, %i14:15\n  \
+        vm.return %i0, %i1, %i2, %i3, %i4, %i5, %i6, %i7, %i8, %i9, %i10, %i12:13\n}\n"
+}
+
+#[test]
+fn contractions_over_any_registers_and_buffers_are_those_of_the_plain_code() {
+    let mut random = Random(3);
+    let (mut apart, mut ended) = (0, 0);
+    for _ in 0..2000 {
+        let (outcome, loops) = both(&contraction(&mut random), &[]);
+        apart += loops;
+        ended += usize::from(loops == 1 && outcome.starts_with('['));
+    }
+    assert!(apart > 300 && ended > 150, "{apart} loops were run apart, {ended} of them to their end");
+}
