@@ -27,6 +27,7 @@ pub struct Context {
     states: Vec<Arc<dyn ModuleState>>,
     limits: Limits,
     /// Storage of invocations that nobody uses now.
+    #[allow(clippy::vec_box, reason = "a pointer is moved in and out, not the storage itself")]
     invocations: Lock<Vec<Box<Invocation>>>,
 }
 
