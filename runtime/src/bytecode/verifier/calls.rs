@@ -87,20 +87,9 @@ impl FunctionVerifier<'_, '_> {
             if size == SEGMENT_NOT_VARIADIC {
                 return Err(wrong_segments(letters, "a span has 0xFFFF"));
             }
-            // Parsing the convention has seen to it that a `D` follows.
-            let length = behind.iter().position(|&letter| matches!(letter, b'C' | b'D')).unwrap_or(behind.len());
-            let (elements, end) = behind.split_at(length);
-            if end.first() != Some(&b'D') {
-                return Err(Error::unimplemented(format!(
-                    "the callee's arguments `{letters}` have a span within a span"
-                )));
-            }
-            for _ in 0..size {
-                for &letter in elements {
-                    self.next_value(letters, letter, &mut operands)?;
-                }
-            }
-            rest = end.get(1..).unwrap_or_default();
+            let (elements, end) = split_span(behind);
+            self.span(letters, elements, size, (&mut sizes, &mut operands), 1)?;
+            rest = end;
         }
         if sizes.next().is_some() {
             return Err(wrong_segments(letters, "there are more"));
@@ -111,6 +100,45 @@ impl FunctionVerifier<'_, '_> {
                 "`operands` has {left} registers more than the callee's arguments `{letters}` take"
             ))),
         }
+    }
+
+    /// Checks the elements of a span. A span within takes a segment size of its own for each element of the outer one.
+    fn span<S, O>(
+        &self,
+        letters: &str,
+        elements: &[u8],
+        count: u16,
+        (sizes, operands): (&mut S, &mut O),
+        depth: usize,
+    ) -> Result<()>
+    where
+        S: Iterator<Item = u16>,
+        O: Iterator<Item = AnyRegister>,
+    {
+        if depth > SPAN_DEPTH_LIMIT {
+            return Err(Error::unimplemented(format!(
+                "the callee's arguments `{letters}` have spans within spans {depth} deep, and {SPAN_DEPTH_LIMIT} is the limit"
+            )));
+        }
+        for _ in 0..count {
+            let mut rest = elements;
+            while let Some((&letter, behind)) = rest.split_first() {
+                rest = behind;
+                if letter != b'C' {
+                    self.next_value(letters, letter, operands)?;
+                    continue;
+                }
+                let inner = match sizes.next() {
+                    Some(SEGMENT_NOT_VARIADIC) => return Err(wrong_segments(letters, "a span has 0xFFFF")),
+                    Some(size) => size,
+                    None => return Err(wrong_segments(letters, "there are fewer")),
+                };
+                let (elements, end) = split_span(behind);
+                self.span(letters, elements, inner, (&mut *sizes, &mut *operands), depth + 1)?;
+                rest = end;
+            }
+        }
+        Ok(())
     }
 
     #[inline]
@@ -194,6 +222,24 @@ fn wrong_count(field: &'static str, what: &'static str, letters: &str, count: us
         return Error::invalid_argument("the callee takes variadic arguments, and the call gives no segment sizes");
     }
     Error::invalid_argument(format!("`{field}` has {count} registers; {what} are {} (`{letters}`)", letters.len()))
+}
+
+/// Spans that may lie within each other.
+const SPAN_DEPTH_LIMIT: usize = 8;
+
+/// Divides what follows a `C` into the span's elements and what is behind its `D`; parsing the convention has seen to it that
+/// there is one.
+fn split_span(behind: &[u8]) -> (&[u8], &[u8]) {
+    let mut depth = 0usize;
+    for (index, letter) in behind.iter().enumerate() {
+        match letter {
+            b'C' => depth += 1,
+            b'D' if depth == 0 => return (&behind[..index], &behind[index + 1..]),
+            b'D' => depth -= 1,
+            _ => {}
+        }
+    }
+    (behind, &[])
 }
 
 #[cold]
