@@ -85,30 +85,53 @@ impl CallBuffer {
         CallReader { words: self.words.iter(), refs: self.refs.iter_mut() }
     }
 
-    /// Takes all values out, by the letters of one side of a calling convention without spans.
+    /// The values in order, by the items of one side of a calling convention; references are taken out.
+    #[inline]
+    pub fn values<'a>(&'a mut self, items: &'a [ConventionItem]) -> CallValues<'a> {
+        CallValues { reader: self.reader(), items: items.iter() }
+    }
+
+    /// Takes all values out, by the items of one side of a calling convention without spans.
     ///
     /// # Errors
-    /// INTERNAL where there are fewer values than letters.
-    pub fn drain(&mut self, items: impl Iterator<Item = ConventionItem>) -> Result<Vec<Value>> {
-        let mut reader = self.reader();
-        let values = items
-            .map(|item| {
-                Ok(match item {
-                    ConventionItem::I32 => Value::I32(reader.word()? as i32),
-                    ConventionItem::I64 => Value::I64(reader.word()? as i64),
-                    ConventionItem::F32 => Value::F32(f32::from_bits(reader.word()? as u32)),
-                    ConventionItem::F64 => Value::F64(f64::from_bits(reader.word()?)),
-                    ConventionItem::Ref => Value::Ref(reader.reference()?),
-                    ConventionItem::SpanStart | ConventionItem::SpanEnd => {
-                        return Err(Error::unimplemented("spans among values"));
-                    }
-                })
-            })
-            .collect();
+    /// INTERNAL where there are fewer values than items; UNIMPLEMENTED for spans.
+    pub fn drain(&mut self, items: &[ConventionItem]) -> Result<Vec<Value>> {
+        let values = self.values(items).collect();
         self.clear();
         values
     }
 }
+
+/// Iterates over the values of a [`CallBuffer`].
+#[derive(Debug)]
+pub struct CallValues<'a> {
+    reader: CallReader<'a>,
+    items: core::slice::Iter<'a, ConventionItem>,
+}
+
+impl Iterator for CallValues<'_> {
+    /// INTERNAL where the buffer has fewer values than items; UNIMPLEMENTED for spans.
+    type Item = Result<Value>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Result<Value>> {
+        let item = self.items.next()?;
+        Some(match item {
+            ConventionItem::I32 => self.reader.word().map(|word| Value::I32(word as i32)),
+            ConventionItem::I64 => self.reader.word().map(|word| Value::I64(word as i64)),
+            ConventionItem::F32 => self.reader.word().map(|word| Value::F32(f32::from_bits(word as u32))),
+            ConventionItem::F64 => self.reader.word().map(|word| Value::F64(f64::from_bits(word))),
+            ConventionItem::Ref => self.reader.reference().map(Value::Ref),
+            ConventionItem::SpanStart | ConventionItem::SpanEnd => Err(Error::unimplemented("spans among values")),
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.items.size_hint()
+    }
+}
+
+impl ExactSizeIterator for CallValues<'_> {}
 
 /// Reads a [`CallBuffer`] in order.
 #[derive(Debug)]

@@ -56,11 +56,7 @@ pub struct Stack {
     /// What suspended calls need to go on: innermost first, so that the outermost takes its part first.
     suspended: Vec<Box<dyn Any + Send>>,
     wait: Option<Arc<dyn WaitSource>>,
-    #[expect(
-        clippy::vec_box,
-        reason = "moving a box needs none of the fields, which were just written and are slow to \
-                                        read back in other widths"
-    )]
+    #[expect(clippy::vec_box, reason = "moving a box reads none of the fields, which were just written")]
     buffers: Vec<Box<CallBuffer>>,
     /// Module calls that are nested on the host's own stack.
     nesting: usize,

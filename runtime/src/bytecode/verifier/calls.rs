@@ -80,16 +80,9 @@ impl FunctionVerifier<'_, '_> {
             if size == SEGMENT_NOT_VARIADIC {
                 return Err(wrong_segments(letters, "a span has 0xFFFF"));
             }
-            // Parsing the convention has seen to it that a `D` follows.
-            let length = behind.iter().position(|&letter| matches!(letter, b'C' | b'D')).unwrap_or(behind.len());
-            let (elements, end) = behind.split_at(length);
-            if end.first() != Some(&b'D') {
-                return Err(nested_spans(letters));
-            }
-            for _ in 0..size {
-                operands = self.next_values(letters, elements, operands)?;
-            }
-            rest = end.get(1..).unwrap_or_default();
+            let (elements, end) = split_span(behind);
+            operands = self.span(letters, elements, size, &mut sizes, operands, 1)?;
+            rest = end;
         }
         if sizes.next().is_some() {
             return Err(wrong_segments(letters, "there are more"));
@@ -98,6 +91,61 @@ impl FunctionVerifier<'_, '_> {
             0 => Ok(()),
             left => Err(too_many(letters, left)),
         }
+    }
+
+    /// Checks the elements of a span; returns the operands behind them.
+    #[inline(always)]
+    fn span<'a>(
+        &self,
+        letters: &[u8],
+        elements: &[u8],
+        count: u16,
+        sizes: &mut impl Iterator<Item = u16>,
+        mut operands: RegisterList<'a>,
+        depth: usize,
+    ) -> Result<RegisterList<'a>> {
+        if elements.contains(&b'C') {
+            return self.span_of_spans(letters, elements, count, sizes, operands, depth);
+        }
+        for _ in 0..count {
+            operands = self.next_values(letters, elements, operands)?;
+        }
+        Ok(operands)
+    }
+
+    /// The same where spans are among the elements: each takes a segment size of its own for each element of the outer one.
+    #[inline(never)]
+    fn span_of_spans<'a, S: Iterator<Item = u16>>(
+        &self,
+        letters: &[u8],
+        elements: &[u8],
+        count: u16,
+        sizes: &mut S,
+        mut operands: RegisterList<'a>,
+        depth: usize,
+    ) -> Result<RegisterList<'a>> {
+        for _ in 0..count {
+            let mut rest = elements;
+            while let Some((&letter, behind)) = rest.split_first() {
+                rest = behind;
+                if letter != b'C' {
+                    operands = self.next_values(letters, &[letter], operands)?;
+                    continue;
+                }
+                let inner = match sizes.next() {
+                    Some(SEGMENT_NOT_VARIADIC) => return Err(wrong_segments(letters, "a span has 0xFFFF")),
+                    Some(size) => size,
+                    None => return Err(wrong_segments(letters, "there are fewer")),
+                };
+                if depth >= SPAN_DEPTH_LIMIT {
+                    return Err(too_deep(letters, depth + 1));
+                }
+                let (elements, end) = split_span(behind);
+                operands = self.span(letters, elements, inner, &mut *sizes, operands, depth + 1)?;
+                rest = end;
+            }
+        }
+        Ok(operands)
     }
 
     /// Checks the next operands against the letters of some arguments; returns those behind.
@@ -215,6 +263,24 @@ fn wrong_count(field: &'static str, what: &'static str, letters: &[u8], count: u
     Error::invalid_argument(format!("`{field}` has {count} registers; {what} are {length} (`{letters}`)"))
 }
 
+/// Spans that may lie within each other.
+const SPAN_DEPTH_LIMIT: usize = 8;
+
+/// Divides what follows a `C` into the span's elements and what is behind its `D`; parsing the convention has seen to it that
+/// there is one.
+fn split_span(behind: &[u8]) -> (&[u8], &[u8]) {
+    let mut depth = 0usize;
+    for (index, letter) in behind.iter().enumerate() {
+        match letter {
+            b'C' => depth += 1,
+            b'D' if depth == 0 => return (&behind[..index], &behind[index + 1..]),
+            b'D' => depth -= 1,
+            _ => {}
+        }
+    }
+    (behind, &[])
+}
+
 #[cold]
 fn wrong_segments(letters: &[u8], why: &'static str) -> Error {
     let letters = letters.escape_ascii();
@@ -222,9 +288,11 @@ fn wrong_segments(letters: &[u8], why: &'static str) -> Error {
 }
 
 #[cold]
-fn nested_spans(letters: &[u8]) -> Error {
+fn too_deep(letters: &[u8], depth: usize) -> Error {
     let letters = letters.escape_ascii();
-    Error::unimplemented(format!("the callee's arguments `{letters}` have a span within a span"))
+    Error::unimplemented(format!(
+        "the callee's arguments `{letters}` have spans within spans {depth} deep, and {SPAN_DEPTH_LIMIT} is the limit"
+    ))
 }
 
 #[cold]

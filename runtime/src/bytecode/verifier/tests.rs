@@ -58,6 +58,7 @@ fn module_text(body: &str) -> String {
          vm.import @m.plain cconv \"0iIr_I\"
          vm.import @m.span cconv \"0iCrID_v\"
          vm.import @m.nested cconv \"0CiCiDD_v\"
+         vm.import @m.deep cconv \"0CCCCCCCCCiDDDDDDDDD_v\"
          vm.rodata[0] = 00
          vm.func @callee(%i0: i32, %i1:2: i64, %r0: !vm.buffer) -> (i64, !vm.buffer) {{
          ^bb0:
@@ -199,8 +200,8 @@ fn tables() {
         ("vm.global.store.i32 %i0, .rwdata[2]", "`byte_offset` is 2, which is not aligned to 4 bytes"),
         ("vm.global.store.i32 %i0, .rwdata[4294967292]", "`byte_offset` is 4294967292 for 4 bytes"),
         ("vm.call @tests:2()", "`callee` is 2; the module has 2 functions"),
-        ("vm.call @import:3()", "`callee` is 3; the module has 3 imports"),
-        ("%i0 = vm.import.resolved @import:3", "`import_ordinal` is 3; the module has 3 imports"),
+        ("vm.call @import:4()", "`callee` is 4; the module has 4 imports"),
+        ("%i0 = vm.import.resolved @import:4", "`import_ordinal` is 4; the module has 4 imports"),
     ] {
         refused_text(&format!("{instruction}{RETURN}"), expected);
     }
@@ -233,8 +234,10 @@ fn calls() {
         ("vm.call.variadic @m.span segments[1, 1](%i0, %r0, %i1)", "`operands` is a 64-bit value at the odd register"),
         (
             "vm.call.variadic @m.nested segments[1](%i0)",
-            "UNIMPLEMENTED; the callee's arguments `CiCiDD` have a span within",
+            "`segment_sizes` do not fit the callee's arguments `CiCiDD`: there are fewer",
         ),
+        ("vm.call.variadic @m.nested segments[2, 1, 2](%i0, %i0, %i0, %i0)", "`operands` has fewer registers"),
+        ("vm.call.variadic @m.deep segments[1, 1, 1, 1, 1, 1, 1, 1, 1](%i0)", "9 deep, and 8 is the limit"),
     ] {
         refused_text(&format!("{instruction}{RETURN}"), expected);
     }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::super::value::ValueType;
-use super::code::{CallSite, Code, Inst, Operand, Operation, Table, Transfer, halves, pair, parts};
+use super::code::{CallSite, Code, Inst, Operand, Operation, Table, Transfer, accumulation, halves, pair, parts};
 use super::frames::FRAME_UNIT;
 use super::loops::{self, CountedLoop};
 use crate::bytecode::isa::{Opcode, SEGMENT_NOT_VARIADIC};
@@ -16,11 +16,11 @@ use crate::bytecode::{
 };
 use crate::{Error, Result};
 
-/// Translates a function.
+/// Translates a function; loops are recognised and pairs fused where `optimize` is set, which changes no result.
 ///
 /// # Errors
 /// INTERNAL where the module is not what the verifier promises.
-pub(super) fn lower(module: &VerifiedModule, types: &[ValueType], function: u32) -> Result<Code> {
+pub(super) fn lower(module: &VerifiedModule, types: &[ValueType], function: u32, optimize: bool) -> Result<Code> {
     let view = module.function(function).ok_or_else(broken)?;
     let mut lowering = Lowering::new(module, types, view.convention);
     for instruction in module.instructions(function) {
@@ -35,7 +35,7 @@ pub(super) fn lower(module: &VerifiedModule, types: &[ValueType], function: u32)
             _ => words = words.max(usize::from(argument.target) / 2 + 1),
         }
     }
-    lowering.finish(function, entry, words.next_multiple_of(FRAME_UNIT), refs)
+    lowering.finish(optimize, function, entry, words.next_multiple_of(FRAME_UNIT), refs)
 }
 
 #[cold]
@@ -96,6 +96,13 @@ struct Edge<'a> {
     offset: u32,
 }
 
+/// A block that is nothing but a conditional branch.
+#[derive(Clone, Copy)]
+struct Test<'a> {
+    index: usize,
+    ways: [(BlockOffset, RemapList<'a>); 2],
+}
+
 struct Lowering<'a> {
     module: &'a VerifiedModule,
     types: &'a [ValueType],
@@ -110,6 +117,7 @@ struct Lowering<'a> {
     blocks: Vec<(BlockOffset, u32)>,
     fixups: Vec<Fixup>,
     edges: Vec<Edge<'a>>,
+    tests: Vec<Test<'a>>,
     /// Offset in bytes of the instruction that is being lowered.
     offset: u32,
     /// Instructions before this index belong to another block, and are not fused with.
@@ -131,6 +139,7 @@ impl<'a> Lowering<'a> {
             blocks: Vec::new(),
             fixups: Vec::new(),
             edges: Vec::new(),
+            tests: Vec::new(),
             offset: 0,
             block_start: 0,
         }
@@ -257,8 +266,11 @@ impl<'a> Lowering<'a> {
             }
             Body::CondBranch { condition, true_dest, true_operands, false_dest, false_operands } => {
                 let index = self.conditional(operation, condition.0);
-                self.edge(FixupPlace::Low(index), true_dest, true_operands);
-                self.edge(FixupPlace::High(index), false_dest, false_operands);
+                let ways = [(true_dest, true_operands), (false_dest, false_operands)];
+                self.ways(index, ways);
+                if index == self.block_start {
+                    self.tests.push(Test { index, ways });
+                }
             }
             Body::CondBreak { condition, dest, operands } => {
                 self.emit(operation, condition.0, 0, 0, 0);
@@ -349,9 +361,30 @@ impl<'a> Lowering<'a> {
         }
     }
 
+    /// The test that makes the target's block, where that is behind.
+    fn test(&self, target: BlockOffset) -> Option<Test<'a>> {
+        let block = self.blocks.binary_search_by_key(&target, |block| block.0).ok()?;
+        let index = self.blocks[block].1 as usize;
+        self.tests.binary_search_by_key(&index, |test| test.index).ok().map(|test| self.tests[test])
+    }
+
+    fn ways(&mut self, index: usize, [yes, no]: [(BlockOffset, RemapList<'a>); 2]) {
+        self.edge(FixupPlace::Low(index), yes.0, yes.1);
+        self.edge(FixupPlace::High(index), no.0, no.1);
+    }
+
     fn jump(&mut self, operation: Operation, target: BlockOffset, copies: RemapList<'a>) {
         let first = self.instructions.len();
         self.copies(copies);
+        if operation == Operation::Branch
+            && let Some(test) = self.test(target)
+        {
+            // The way back to a loop's test: the test itself in its place saves a branch each turn, and makes the block
+            // before it one that branches to itself.
+            let Inst { operation, a, b, c, .. } = self.instructions[test.index];
+            let index = self.emit(operation, a, b, c, 0);
+            return self.ways(index, test.ways);
+        }
         let index = match self.instructions[first..].last_mut() {
             Some(copy) if operation == Operation::Branch && copy.operation == Operation::Move32 => {
                 copy.operation = Operation::Move32Branch;
@@ -473,9 +506,18 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    fn finish(mut self, function: u32, entry: Box<[Operand]>, words: usize, refs: usize) -> Result<Code> {
+    fn finish(
+        mut self,
+        optimize: bool,
+        function: u32,
+        entry: Box<[Operand]>,
+        words: usize,
+        refs: usize,
+    ) -> Result<Code> {
         self.emit(Operation::FellThrough, 0, 0, 0, 0);
         let end = self.instructions.len();
+        // Edges that lead to tests stay plain branches, or else they would have edges of their own.
+        self.tests.clear();
         for edge in core::mem::take(&mut self.edges) {
             let index = self.instructions.len() as u32;
             self.patch(&edge.place, index);
@@ -486,8 +528,11 @@ impl<'a> Lowering<'a> {
         for fixup in &fixups {
             self.patch(&fixup.place, self.blocks[self.block_of(fixup)?].1);
         }
-        let loops = self.find_loops(&fixups, end)?;
-        self.fuse_pairs();
+        let mut loops = Box::default();
+        if optimize {
+            loops = self.find_loops(&fixups, end)?;
+            self.fuse_pairs();
+        }
         Ok(Code {
             instructions: self.instructions.into(),
             offsets: self.offsets.into(),
@@ -547,8 +592,11 @@ impl<'a> Lowering<'a> {
             if to == start {
                 return Some((loops::recognize(body, &[], expected)?, next - 1));
             }
+            if to < end {
+                return None;
+            }
             let mut copies = Vec::new();
-            for (index, inst) in self.instructions.iter().enumerate().skip(to.max(end)).take(loops::MAX_INSTRUCTIONS) {
+            for (index, inst) in self.instructions.iter().enumerate().skip(to).take(loops::MAX_INSTRUCTIONS) {
                 let (copy, ends) = match inst.operation {
                     Operation::Move32 | Operation::Move64 => (inst.operation, false),
                     Operation::Move32Branch => (Operation::Move32, true),
@@ -568,7 +616,14 @@ impl<'a> Lowering<'a> {
     /// Runs frequent sequences as one operation.
     fn fuse_pairs(&mut self) {
         let mut index = 0;
-        while let Some([first, second]) = self.instructions.get(index..index + 2) {
+        while let Some([first, second, rest @ ..]) = self.instructions.get(index..) {
+            if let Some(third) = rest.first()
+                && let Some(all) = accumulation(&[*first, *second, *third])
+            {
+                self.instructions[index].operation = all;
+                index += 3;
+                continue;
+            }
             match pair(first.operation, second.operation) {
                 Some(both) => {
                     self.instructions[index].operation = both;

@@ -6,6 +6,8 @@ mod loops;
 mod lower;
 mod run;
 mod state;
+#[cfg(test)]
+mod tests;
 mod trace;
 
 use alloc::boxed::Box;
@@ -34,6 +36,8 @@ use state::State;
 pub struct BytecodeModule {
     /// Differs for all modules of the process, so that a suspended call is never resumed by another one.
     id: usize,
+    /// Functions are lowered with all optimisations.
+    optimize: bool,
     verified: Arc<VerifiedModule>,
     types: Box<[ValueType]>,
     functions: Box<[Once<Code>]>,
@@ -46,6 +50,10 @@ impl BytecodeModule {
     /// # Errors
     /// RESOURCE_EXHAUSTED where the process knows too many names of types already.
     pub fn new(verified: Arc<VerifiedModule>) -> Result<Arc<BytecodeModule>> {
+        BytecodeModule::with_optimization(verified, true)
+    }
+
+    fn with_optimization(verified: Arc<VerifiedModule>, optimize: bool) -> Result<Arc<BytecodeModule>> {
         let mut types = Vec::with_capacity(verified.types().len());
         for definition in verified.types() {
             types.push(type_of_definition(definition)?);
@@ -54,7 +62,8 @@ impl BytecodeModule {
         let rodata = (0..verified.rodata_count()).map(|_| Once::default()).collect();
         static NEXT_ID: AtomicUsize = AtomicUsize::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(BytecodeModule { id, types: types.into_boxed_slice(), functions, rodata, verified }))
+        let types = types.into_boxed_slice();
+        Ok(Arc::new(BytecodeModule { id, optimize, types, functions, rodata, verified }))
     }
 
     /// The module as it was verified.
@@ -68,7 +77,7 @@ impl BytecodeModule {
         let slot = self.functions.get(function as usize).ok_or_else(|| no_function(function))?;
         match slot.get() {
             Some(code) => Ok(code),
-            None => slot.get_or_try_init(|| lower::lower(&self.verified, &self.types, function)),
+            None => slot.get_or_try_init(|| lower::lower(&self.verified, &self.types, function, self.optimize)),
         }
     }
 

@@ -317,8 +317,25 @@ impl<'m> Machine<'m> {
             (AddI32) => { evaluate!((regs inst fail) [binary i32], eval add_i32) };
             (AddI64) => { evaluate!((regs inst fail) [binary i64], eval add_i64) };
             (MulI64) => { evaluate!((regs inst fail) [binary i64], eval mul_i64) };
+            (FmaI64) => { evaluate!((regs inst fail) [ternary i64], eval fma_i64) };
+            (FmaF32) => { evaluate!((regs inst fail) [ternary f32], eval fma_f32) };
             (AddF32) => { evaluate!((regs inst fail) [binary f32], eval add_f32) };
             (MulF32) => { evaluate!((regs inst fail) [binary f32], eval mul_f32) };
+        }
+
+        macro_rules! in_buffer {
+            ($type:ty, $from:expr, |$value:ident| $result:expr, $target:expr, $to:expr) => {{
+                let buffer = check!(reference!(inst.a).buffer());
+                let $value = check!(buffer.load::<u32>(get!(u64, inst.b)));
+                set!(i32, inst.c, $value as i32);
+                advance!();
+                let $value: $type = $from($value);
+                let result = $result;
+                set!($type, $target, result);
+                advance!();
+                let buffer = check!(reference!(inst.a).buffer());
+                check!(buffer.store::<u32>(get!(u64, inst.b), $to(result)));
+            }};
         }
 
         loop {
@@ -328,6 +345,26 @@ impl<'m> Machine<'m> {
             // SAFETY: at most one past the end.
             next = unsafe { next.add(1) };
             for_each_pair!(dispatch, body advance (regs inst fail) inst.operation, {
+                Operation::AddI32InBuffer => in_buffer!(
+                    i32, |bits| bits as i32, |value| semantics::add_i32(value, get!(i32, inst.b)), inst.c, |value| value as u32
+                ),
+                Operation::AddF32InBuffer => in_buffer!(
+                    f32, f32::from_bits, |value| semantics::add_f32(value, get!(f32, inst.b)), inst.c, f32::to_bits
+                ),
+                Operation::FmaI32InBuffer => in_buffer!(
+                    i32,
+                    |bits| bits as i32,
+                    |value| semantics::fma_i32(get!(i32, inst.a), get!(i32, inst.b), value),
+                    inst.part(0),
+                    |value| value as u32
+                ),
+                Operation::FmaF32InBuffer => in_buffer!(
+                    f32,
+                    f32::from_bits,
+                    |value| semantics::fma_f32(get!(f32, inst.a), get!(f32, inst.b), value),
+                    inst.part(0),
+                    f32::to_bits
+                ),
                 Operation::Move32 => set!(i32, inst.b, get!(i32, inst.a)),
                 Operation::Move64 => set!(i64, inst.b, get!(i64, inst.a)),
                 Operation::MoveRef => {
