@@ -141,9 +141,13 @@ impl<'a> Builder<'a> {
 
     fn types(&mut self, root: Table<'a>) -> Result<Vec<TypeDef>> {
         self.rows(root, schema::BytecodeModule::VT_TYPES, "types", |builder, index, row| {
-            let text = builder.reader.string_bytes(row, schema::TypeEntry::VT_FULL_NAME);
-            text.and_then(|text| TypeDef::new(builder.reader.text(text)?))
-                .map_err(|error| in_row(error, "types", index))
+            let definition = builder.reader.string_bytes(row, schema::TypeEntry::VT_FULL_NAME).and_then(|text| {
+                match TypeDef::well_known(builder.reader.text_bytes(text)) {
+                    Some(definition) => Ok(definition),
+                    None => TypeDef::new(builder.reader.text(text)?),
+                }
+            });
+            definition.map_err(|error| in_row(error, "types", index))
         })
     }
 

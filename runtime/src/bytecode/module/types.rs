@@ -172,14 +172,20 @@ fn inside<'a>(text: &'a str, opening: &str) -> Option<&'a str> {
 impl TypeDef {
     /// The type of a text. Fails with `INVALID_ARGUMENT` if it is none.
     pub fn new(text: &str) -> Result<TypeDef> {
-        match WELL_KNOWN.get(usize::from(BY_BUCKET[bucket(text.as_bytes())])) {
-            Some(known) if known.0 == text => return Ok(TypeDef { text: TypeText::WellKnown(known) }),
-            _ => {}
+        if let Some(definition) = TypeDef::well_known(text.as_bytes()) {
+            return Ok(definition);
         }
         match TypeKind::parse(text) {
             Some(TypeKind::Any) | None => Err(Error::invalid_argument(format!("`{}` is no type", text.escape_debug()))),
             Some(_) => Ok(TypeDef { text: TypeText::Other(text.into()) }),
         }
+    }
+
+    /// The type of a text, if it is a well-known one.
+    #[inline]
+    pub(super) fn well_known(text: &[u8]) -> Option<TypeDef> {
+        let known = WELL_KNOWN.get(usize::from(BY_BUCKET[bucket(text)]))?;
+        (known.0.as_bytes() == text).then_some(TypeDef { text: TypeText::WellKnown(known) })
     }
 
     /// The type's full text, with the leading `!` where it has one.
