@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::boxed_local)]
 
 use alloc::boxed::Box;
 use alloc::format;

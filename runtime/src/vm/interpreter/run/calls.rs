@@ -62,7 +62,9 @@ impl<'m> Machine<'m> {
             unsafe { result.copy(from, to, target.target) };
         }
         self.stack.frames.close(code.words, code.refs);
-        Ok(Some(Return { code: caller_code, next: site.resume, registers: to }))
+        // Closing may have borrowed the references anew.
+        let registers = self.stack.frames.registers(caller_code.words, caller_code.refs);
+        Ok(Some(Return { code: caller_code, next: site.resume, registers }))
     }
 
     /// Leaves results in the call buffer and closes the activation's frame.
