@@ -3,6 +3,9 @@
 //! Primitives travel as 64-bit words and references beside them, both in the order of the calling convention. A span is
 //! its element count as a word, then its elements. Arguments come in a buffer that the callee owns for the length of the
 //! call; it takes the arguments out and leaves the results in it.
+//!
+//! A caller that keeps a reference after the call lends it: the callee looks at it in the buffer, or shares it where it wants
+//! one of its own, and the caller takes it back. Counting references is a good part of a small call otherwise.
 
 use alloc::vec::Vec;
 
@@ -16,13 +19,20 @@ use crate::{Error, Result};
 pub struct CallBuffer {
     words: Vec<u64>,
     refs: Vec<Ref>,
+    /// One bit for each of the first references: it is lent.
+    lent: u64,
+    /// Index of the first reference that is a result; lent arguments lie before it.
+    results: usize,
 }
 
 impl CallBuffer {
+    /// References after this many are not lent.
+    pub(super) const LENDABLE: usize = u64::BITS as usize;
+
     /// An empty buffer.
     #[must_use]
     pub const fn new() -> CallBuffer {
-        CallBuffer { words: Vec::new(), refs: Vec::new() }
+        CallBuffer { words: Vec::new(), refs: Vec::new(), lent: 0, results: 0 }
     }
 
     /// Forgets all values and keeps the storage.
@@ -32,7 +42,36 @@ impl CallBuffer {
         // Most calls pass no references, and dropping none of them is still a call.
         if !self.refs.is_empty() {
             self.refs.clear();
+            self.lent = 0;
+            self.results = 0;
         }
+    }
+
+    /// Forgets the arguments, after which results can be pushed. What was lent stays for its owner.
+    #[inline]
+    pub fn finish_arguments(&mut self) {
+        self.words.clear();
+        if self.lent != 0 {
+            self.results = self.refs.len();
+        } else if !self.refs.is_empty() {
+            self.refs.clear();
+        }
+    }
+
+    /// Appends a reference that the caller takes back with [`CallBuffer::take_back`]; at most [`CallBuffer::LENDABLE`] of all
+    /// are.
+    #[inline]
+    pub(super) fn lend(&mut self, reference: &mut Ref) {
+        self.lent |= 1 << (self.refs.len() % Self::LENDABLE);
+        self.refs.push(core::mem::take(reference));
+    }
+
+    /// Takes back the reference that was lent first of those that are still lent.
+    #[inline]
+    pub(super) fn take_back(&mut self) -> Option<Ref> {
+        let index = self.lent.trailing_zeros() as usize;
+        self.lent &= self.lent.wrapping_sub(1);
+        self.refs.get_mut(index).map(core::mem::take)
     }
 
     /// Appends the bits of a primitive, or the element count of a span.
@@ -70,19 +109,14 @@ impl CallBuffer {
     #[inline]
     #[must_use]
     pub fn refs(&self) -> &[Ref] {
-        &self.refs
+        &self.refs[self.results..]
     }
 
-    /// The references, to be taken out.
-    #[inline]
-    pub fn refs_mut(&mut self) -> &mut [Ref] {
-        &mut self.refs
-    }
-
-    /// Reads values in order; references are taken out.
+    /// Reads values in order; references are taken out, or shared where they are lent.
     #[inline]
     pub fn reader(&mut self) -> CallReader<'_> {
-        CallReader { words: self.words.iter(), refs: self.refs.iter_mut() }
+        let lent = if self.results == 0 { self.lent } else { 0 };
+        CallReader { words: self.words.iter(), refs: self.refs[self.results..].iter_mut(), lent }
     }
 
     /// The values in order, by the items of one side of a calling convention; references are taken out.
@@ -138,9 +172,11 @@ impl ExactSizeIterator for CallValues<'_> {}
 pub struct CallReader<'a> {
     words: core::slice::Iter<'a, u64>,
     refs: core::slice::IterMut<'a, Ref>,
+    /// One bit for each reference, the next one lowest: it is lent.
+    lent: u64,
 }
 
-impl CallReader<'_> {
+impl<'a> CallReader<'a> {
     /// The next primitive's bits.
     ///
     /// # Errors
@@ -150,13 +186,26 @@ impl CallReader<'_> {
         self.words.next().copied().ok_or_else(missing)
     }
 
-    /// Takes the next reference.
+    /// Takes the next reference, or shares it where it is lent.
     ///
     /// # Errors
     /// INTERNAL where there is none.
     #[inline]
     pub fn reference(&mut self) -> Result<Ref> {
-        self.refs.next().map(core::mem::take).ok_or_else(missing)
+        let lent = self.lent & 1 != 0;
+        self.lent >>= 1;
+        let reference = self.refs.next().ok_or_else(missing)?;
+        Ok(if lent { reference.clone() } else { core::mem::take(reference) })
+    }
+
+    /// Looks at the next reference where it is.
+    ///
+    /// # Errors
+    /// INTERNAL where there is none.
+    #[inline]
+    pub fn borrow(&mut self) -> Result<&'a Ref> {
+        self.lent >>= 1;
+        self.refs.next().map(|reference| &*reference).ok_or_else(missing)
     }
 }
 

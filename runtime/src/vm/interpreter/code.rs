@@ -211,6 +211,8 @@ pub(super) enum Transfer {
     Word64,
     /// A reference, shared.
     RefCopy,
+    /// A reference, lent for the length of the call.
+    RefLend,
     /// A reference, moved.
     RefMove,
     /// The element count of a span: the register's number itself.
@@ -230,6 +232,8 @@ pub(super) struct Operand {
 pub(super) struct CallSite {
     /// Function or import ordinal.
     pub(super) callee: u32,
+    /// Arguments are lent.
+    pub(super) lends: bool,
     /// Range of [`Code::operands`]: arguments.
     pub(super) arguments: Range<u32>,
     /// Range of [`Code::operands`]: where results go.

@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::super::call::CallBuffer;
 use super::super::value::ValueType;
 use super::code::{CallSite, Code, Inst, Operand, Operation, Table, Transfer, accumulation, halves, pair, parts};
 use super::frames::FRAME_UNIT;
@@ -453,18 +454,45 @@ impl<'a> Lowering<'a> {
                 operand.target = target.target;
             }
         }
+        let lends = operation != Operation::Call && self.lend(&arguments);
         let results = self.operand_list(convention.results(), None, results)?;
         for operand in &mut self.operands[results.start as usize..results.end as usize] {
             operand.target = operand.source;
         }
         let site = self.sites.len();
         let pc = self.instructions.len() as u32;
-        self.sites.push(CallSite { callee: ordinal, arguments, results, pc, resume: pc + 1 });
+        self.sites.push(CallSite { callee: ordinal, lends, arguments, results, pc, resume: pc + 1 });
         self.emit(operation, 0, 0, 0, site as u64);
         if let Some(target) = resume {
             self.fixups.push(Fixup { place: FixupPlace::Resume(site), target });
         }
         Ok(())
+    }
+
+    /// Lends references to an imported function instead of sharing them, where their register is passed once.
+    fn lend(&mut self, arguments: &Range<u32>) -> bool {
+        let operands = &mut self.operands[arguments.start as usize..arguments.end as usize];
+        let is_ref =
+            |operand: &Operand| matches!(operand.transfer, Transfer::RefCopy | Transfer::RefLend | Transfer::RefMove);
+        let mut lends = false;
+        let mut position = 0;
+        for index in 0..operands.len() {
+            let operand = operands[index];
+            if !is_ref(&operand) {
+                continue;
+            }
+            let once = operands.iter().filter(|other| is_ref(other) && other.source == operand.source).count() == 1;
+            if operand.transfer == Transfer::RefCopy && once && position < CallBuffer::LENDABLE {
+                operands[index].transfer = Transfer::RefLend;
+                lends = true;
+            }
+            position += 1;
+            // Recorders of command buffers pass many; the count above must not make lowering quadratic.
+            if position >= CallBuffer::LENDABLE {
+                break;
+            }
+        }
+        lends
     }
 
     /// Pairs the items of a convention with registers; spans are unrolled by their segment sizes.

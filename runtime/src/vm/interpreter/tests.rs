@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::boxed_local)]
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -280,6 +280,7 @@ impl Waiter {
         self.go_on(times, times)
     }
 
+    #[allow(clippy::boxed_local, reason = "resumed functions take what they yielded")]
     fn resume(&self, _: &mut Caller<'_>, state: Box<(i32, i32)>) -> Result<Outcome<i32>> {
         self.go_on(state.0, state.1 - 1)
     }

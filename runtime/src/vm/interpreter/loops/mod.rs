@@ -22,6 +22,9 @@ pub(super) use follow::recognize;
 /// Blocks with more instructions are not looked at, so that looking takes a time that is linear in the code.
 pub(super) const MAX_INSTRUCTIONS: usize = 64;
 
+/// Turns that must follow each other for a loop to be run here: those that are left to the ordinary code cost no more.
+const WORTHWHILE_TURNS: u64 = 2;
+
 /// A value that does not change in the loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fixed {
@@ -226,6 +229,11 @@ impl CountedLoop {
             turns: 0,
             fuel: *fuel,
         };
+        // Loops of few turns are frequent, and what comes now pays after some.
+        let later = progress.step.wrapping_mul(progress.times).wrapping_mul(WORTHWHILE_TURNS - 1);
+        if !self.goes_on(&Progress { value: progress.value.wrapping_add(later), ..progress }) {
+            return Some(());
+        }
         match &self.work {
             Work::None => while self.turn(&mut progress) {},
             Work::Reduce(reduction) => {
@@ -244,9 +252,9 @@ impl CountedLoop {
         Some(())
     }
 
-    /// Steps the counters, if another turn follows the one that is to be run.
+    /// True where another turn follows the one that is to be run.
     #[inline(always)]
-    fn turn(&self, progress: &mut Progress) -> bool {
+    fn goes_on(&self, progress: &Progress) -> bool {
         let tested = progress.value.wrapping_add(progress.step.wrapping_mul(self.test.times.into()));
         let (left, right) = if self.test.swapped { (progress.limit, tested) } else { (tested, progress.limit) };
         let result = match self.test.relation {
@@ -254,7 +262,13 @@ impl CountedLoop {
             Relation::UnsignedLess => left < right,
             Relation::NotEqual => left != right,
         };
-        if result != self.test.expected || progress.fuel <= self.fuel {
+        result == self.test.expected && progress.fuel > self.fuel
+    }
+
+    /// Steps the counters, if another turn follows the one that is to be run.
+    #[inline(always)]
+    fn turn(&self, progress: &mut Progress) -> bool {
+        if !self.goes_on(progress) {
             return false;
         }
         progress.fuel -= self.fuel;
