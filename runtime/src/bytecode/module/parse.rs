@@ -189,6 +189,10 @@ impl<'a> Builder<'a> {
         let Some(signature) = self.reader.child(row, schema::Import::VT_SIGNATURE)? else {
             return Ok(ConventionRow::default());
         };
+        // Nothing reads those of imports.
+        if signature.has(schema::Signature::VT_ATTRIBUTES) {
+            self.attributes(signature, schema::Signature::VT_ATTRIBUTES)?;
+        }
         self.convention(signature)
     }
 

@@ -50,6 +50,7 @@ impl VectorRange {
 
 impl<'a> Table<'a> {
     /// Whether a field is present.
+    #[inline(always)]
     pub(super) fn has(&self, field: u16) -> bool {
         !matches!(u16_at(self.vtable, usize::from(field)), None | Some(0))
     }
