@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use incarnate_runtime::bytecode::{Contents, VerifiedModule, assemble};
 use incarnate_runtime::vm::{
-    BytecodeModule, Caller, Context, Limits, Linkage, MemoryBudget, Module, ModuleState, NativeModule, Outcome,
+    Buffer, BytecodeModule, Caller, Context, Limits, Linkage, MemoryBudget, Module, ModuleState, NativeModule, Outcome,
     Program, Signal, Span, Value, WaitSource,
 };
 use incarnate_runtime::{Result, StatusCode, native_functions};
@@ -80,6 +80,17 @@ impl Recorder {
         Ok(())
     }
 
+    fn lengths(
+        &self,
+        _: &mut Caller<'_>,
+        a: &Buffer,
+        b: Arc<Buffer>,
+        c: Option<Arc<Buffer>>,
+    ) -> Result<(i64, Arc<Buffer>)> {
+        let c = c.map_or(100, |c| c.length());
+        Ok(((a.length() + b.length() + c) as i64, b))
+    }
+
     fn wait(&self, caller: &mut Caller<'_>, value: i32) -> Result<Outcome<i32>> {
         caller.stack.wait_for(self.gate.clone());
         Ok(Outcome::Yield(Box::new(value)))
@@ -95,6 +106,7 @@ impl Recorder {
         let make = move || Ok(Recorder { log: log.clone(), gate: gate.clone(), forks: forks.clone() });
         let functions = native_functions! {
             "nested" => Recorder::nested,
+            "lengths" => Recorder::lengths,
             "say" => Recorder::say,
             "wait" => Recorder::wait, resume Recorder::wait_over,
         };
@@ -133,6 +145,53 @@ fn spans_within_spans_arrive_as_they_are_nested() {
     let results = context.function("f").unwrap().call(&[Value::I32(1), Value::I32(20), Value::I32(300)]).unwrap();
     assert_eq!(recorder.log(), ["1[] 20[1, 20, 300] 300"]);
     assert_eq!(results[0].to_i32(), Some(642));
+}
+
+/// References that a caller keeps are lent: they are there after the call, also where one is passed twice, or moved in the
+/// same call, and where another bytecode module is called.
+#[test]
+fn references_that_are_passed_stay_with_their_owner() {
+    let callee = module(
+        "vm.module @callee version 0
+         vm.type !vm.buffer
+         vm.export @pass
+         vm.func @pass(%r0: !vm.buffer) -> (!vm.buffer, i64) {
+         ^bb0:
+           %i0:1 = vm.buffer.length %r0
+           vm.return %R0, %i0
+         }",
+    );
+    let program = module(
+        "vm.module @m version 0
+         vm.type !vm.buffer
+         vm.import @recorder.lengths cconv \"0rrr_Ir\"
+         vm.import @callee.pass cconv \"0r_rI\"
+         vm.export @f
+         vm.func @f() -> (i64, i64, i64, i32) {
+         ^bb0:
+           %i0 = vm.const.i32 16
+           %i2:3 = vm.const.i64 3
+           %r0 = vm.buffer.alloc %i2:3, %i0
+           %i2:3 = vm.const.i64 20
+           %r1 = vm.buffer.alloc %i2:3, %i0
+           %r2 = vm.const.ref.zero
+           %i2:3, %r3 = vm.call @recorder.lengths(%r0, %r0, %r2)
+           %i4:5, %r0 = vm.call @recorder.lengths(%r1, %r0, %r0)
+           %r2, %i6:7 = vm.call @callee.pass(%r1)
+           %i0 = vm.cmp.eq.ref %r1, %r2
+           %i6:7, %r3 = vm.call @recorder.lengths(%r1, %r0, %R1)
+           %i1 = vm.cmp.nz.ref %r1
+           %i0 = vm.add.i32 %i0, %i1
+           vm.discard.refs %r0, %r1, %r2, %r3
+           vm.return %i2, %i4, %i6, %i0
+         }",
+    );
+    let context = context_of(vec![Recorder::default().module(), callee, program]).unwrap();
+    for _ in 0..2 {
+        let results = context.function("f").unwrap().call(&[]).unwrap();
+        let results: Vec<_> = results.iter().map(|value| value.to_i64().unwrap()).collect();
+        assert_eq!(results, [106, 26, 43, 1]);
+    }
 }
 
 const WAITING: &str = "vm.module @m version 0

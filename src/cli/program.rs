@@ -218,7 +218,7 @@ pub(super) struct Call {
     function: vm::Function,
     arguments: Vec<Value>,
     fences: bool,
-    invocation: Invocation,
+    invocation: Box<Invocation>,
     /// Storage of arguments, then of results.
     buffer: CallBuffer,
 }
@@ -248,7 +248,7 @@ impl Call {
     /// # Errors
     /// What reading a buffer gives.
     pub(super) fn results(mut self) -> Result<Vec<HostValue>> {
-        let values = self.buffer.drain(self.function.results().iter().copied())?;
+        let values = self.buffer.drain(self.function.results())?;
         let mut download = Download { items_left: LIST_ITEM_LIMIT };
         let values = values.iter().enumerate();
         values.map(|(index, value)| download.value(value, 0).context(|| format!("result {index}"))).collect()

@@ -13,6 +13,7 @@
 //! A convention without `_` has no results; an empty or absent one has neither arguments nor results.
 
 use alloc::format;
+use alloc::string::String;
 
 use crate::{Error, Result};
 
@@ -65,15 +66,9 @@ impl<'a> CallingConvention<'a> {
     ///
     /// Fails with `UNIMPLEMENTED` on another version than 0, else with `INVALID_ARGUMENT`.
     pub fn parse(text: &'a str) -> Result<CallingConvention<'a>> {
-        if text.is_empty() {
-            return Ok(CallingConvention::default());
-        }
-        let Some(body) = text.strip_prefix('0') else {
-            let version = text.chars().next().unwrap_or_default();
-            return Err(Error::unimplemented(format!("calling convention `{text}` has version `{version}`, not `0`")));
-        };
-        let (arguments, results) = body.split_once('_').unwrap_or((body, ""));
-        Ok(CallingConvention { arguments: check(text, arguments)?, results: check(text, results)? })
+        let (arguments, results) = count_letters(text.as_bytes())?;
+        let side = |start: usize, count: usize| text.get(start..start + count).unwrap_or_default();
+        Ok(CallingConvention { arguments: side(1, arguments), results: side(text.len() - results, results) })
     }
 
     /// The convention whose two sides a parsed one gave.
@@ -122,38 +117,85 @@ impl<'a> CallingConvention<'a> {
     /// Whether an argument is a span.
     #[must_use]
     pub fn is_variadic(self) -> bool {
-        self.arguments.contains('C')
+        self.arguments.bytes().any(|letter| letter == b'C')
     }
 }
 
-/// Checks the letters of one side; returns them without a lone `v`.
-fn check<'a>(text: &str, letters: &'a str) -> Result<&'a str> {
-    if letters == "v" {
-        return Ok("");
+/// What a letter is in a calling convention, as far as its form goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LetterClass {
+    Value,
+    SpanStart,
+    SpanEnd,
+    Other,
+}
+
+/// Classes by letter.
+static LETTER_CLASSES: [LetterClass; 256] = {
+    let mut table = [LetterClass::Other; 256];
+    let mut letter = 0;
+    while letter < table.len() {
+        table[letter] = match ConventionItem::from_letter(letter as u8) {
+            None => LetterClass::Other,
+            Some(ConventionItem::SpanStart) => LetterClass::SpanStart,
+            Some(ConventionItem::SpanEnd) => LetterClass::SpanEnd,
+            Some(_) => LetterClass::Value,
+        };
+        letter += 1;
+    }
+    table
+};
+
+/// Checks a text form as [`CallingConvention::parse`] does. Returns the numbers of letters of the arguments, which stand behind
+/// the version, and of the results, which stand at the end; neither counts a lone `v`.
+#[inline]
+pub(super) fn count_letters(text: &[u8]) -> Result<(usize, usize)> {
+    let body = match text {
+        [] => return Ok((0, 0)),
+        [b'0', body @ ..] => body,
+        _ => return Err(unknown_version(text)),
+    };
+    // Position by position: the text is too short for a search to pay.
+    let end = body.iter().position(|&letter| letter == b'_').unwrap_or(body.len());
+    let (arguments, results) = (body.get(..end).unwrap_or_default(), body.get(end + 1..).unwrap_or_default());
+    Ok((check(text, arguments)?, check(text, results)?))
+}
+
+/// Checks the letters of one side; returns their number without a lone `v`.
+#[inline]
+fn check(text: &[u8], letters: &[u8]) -> Result<usize> {
+    if letters == b"v" {
+        return Ok(0);
     }
     let mut depth = 0usize;
     let mut previous = 0;
-    for letter in letters.bytes() {
-        match ConventionItem::from_letter(letter) {
-            None => return Err(malformed(text, format!("`{}` is no type", letter.escape_ascii()))),
-            Some(ConventionItem::SpanStart) => depth += 1,
-            Some(ConventionItem::SpanEnd) if depth == 0 => return Err(malformed(text, "`D` without `C`".into())),
-            Some(ConventionItem::SpanEnd) if previous == b'C' => {
-                return Err(malformed(text, "a span of nothing".into()));
-            }
-            Some(ConventionItem::SpanEnd) => depth -= 1,
-            Some(_) => {}
+    for &letter in letters {
+        match LETTER_CLASSES[usize::from(letter)] {
+            LetterClass::Value => {}
+            LetterClass::SpanStart => depth += 1,
+            LetterClass::SpanEnd if depth == 0 => return Err(malformed(text, "`D` without `C`".into())),
+            LetterClass::SpanEnd if previous == b'C' => return Err(malformed(text, "a span of nothing".into())),
+            LetterClass::SpanEnd => depth -= 1,
+            LetterClass::Other => return Err(malformed(text, format!("`{}` is no type", letter.escape_ascii()))),
         }
         previous = letter;
     }
     if depth != 0 {
         return Err(malformed(text, "`C` without `D`".into()));
     }
-    Ok(letters)
+    Ok(letters.len())
 }
 
 #[cold]
-fn malformed(text: &str, why: alloc::string::String) -> Error {
+fn unknown_version(text: &[u8]) -> Error {
+    let text = String::from_utf8_lossy(text);
+    let version = text.chars().next().unwrap_or_default();
+    Error::unimplemented(format!("calling convention `{text}` has version `{version}`, not `0`"))
+}
+
+#[cold]
+fn malformed(text: &[u8], why: String) -> Error {
+    let text = String::from_utf8_lossy(text);
     Error::invalid_argument(format!("malformed calling convention `{}`: {why}", text.escape_debug()))
 }
 

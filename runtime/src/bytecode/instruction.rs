@@ -10,7 +10,7 @@ use super::isa::{
     Bank, FUNCTION_ORDINAL_IMPORT_BIT, Format, Opcode, OpcodeSet, PREFIX_EXT_F32, PREFIX_EXT_F64, REF_REGISTER_MASK,
     REF_REGISTER_MOVE_BIT, REF_REGISTER_TYPE_BIT, for_each_format,
 };
-use super::read::{array_at, u16_at};
+use super::read::u16_at;
 use crate::{Error, Result};
 
 /// A register of the 32-bit file: the register itself, or the lower one of a 64-bit pair.
@@ -129,6 +129,13 @@ impl<'a> RegisterList<'a> {
         u16_at(self.bytes, index.checked_mul(2)?).map(AnyRegister)
     }
 
+    /// The first `count` registers, and the others; `None` if there are fewer.
+    #[inline(always)]
+    pub(super) fn split_at(self, count: usize) -> Option<(RegisterList<'a>, RegisterList<'a>)> {
+        let (bytes, rest) = self.bytes.split_at_checked(count.checked_mul(2)?)?;
+        Some((RegisterList { bytes }, RegisterList { bytes: rest }))
+    }
+
     /// The registers, in order.
     #[inline]
     pub fn iter(self) -> impl ExactSizeIterator<Item = AnyRegister> + Clone + 'a {
@@ -242,7 +249,7 @@ impl<'a> Cases<'a> {
 
     /// Target and copies of each case, in the order of the table.
     pub fn iter(self) -> impl Iterator<Item = (BlockOffset, RemapList<'a>)> + Clone + 'a {
-        let mut reader = Reader { bytes: self.function, position: self.start };
+        let mut reader = Reader::new(self.function, self.start);
         // Decoding the instruction has read all cases once, so that none fails here.
         (0..self.count).map_while(move |_| Some((reader.target().ok()?, reader.remap().ok()?)))
     }
@@ -293,7 +300,7 @@ macro_rules! field_type {
     ($a:lifetime cases) => { Cases<$a> };
 }
 
-/// Reads a field, by its kind.
+/// Reads a field, by its kind: `Result<_, Truncated>` must be what the code around it returns, or what it can become.
 macro_rules! read_field {
     ($reader:ident $banks:ident in_v) => {
         $reader.register()?
@@ -359,24 +366,59 @@ macro_rules! read_field {
         $reader.remap()?
     };
     ($reader:ident $banks:ident list_v) => {
-        RegisterList { bytes: $reader.list()? }
+        $reader.registers()?
     };
     ($reader:ident $banks:ident list_ref) => {
-        RegisterList { bytes: $reader.list()? }
+        $reader.registers()?
     };
     ($reader:ident $banks:ident list_any) => {
-        RegisterList { bytes: $reader.list()? }
+        $reader.registers()?
     };
     ($reader:ident $banks:ident results) => {
-        RegisterList { bytes: $reader.list()? }
+        $reader.registers()?
     };
     ($reader:ident $banks:ident segments) => {
-        SegmentSizes { bytes: $reader.list()? }
+        $reader.segments()?
     };
     ($reader:ident $banks:ident cases) => {
         $reader.cases()?
     };
 }
+
+pub(super) use read_field;
+
+/// Bytes that a field takes at least, by its kind.
+macro_rules! field_length {
+    (imm_v) => {
+        4
+    };
+    (global) => {
+        4
+    };
+    (global_ref) => {
+        4
+    };
+    (rodata) => {
+        4
+    };
+    (function) => {
+        4
+    };
+    (import) => {
+        4
+    };
+    (type_id) => {
+        4
+    };
+    (target) => {
+        4
+    };
+    // Registers, and the counts of lists.
+    ($kind:ident) => {
+        2
+    };
+}
+pub(super) use field_length;
 
 macro_rules! define_body {
     ($($variant:ident = $row:ident { $($field:ident: $kind:ident),* $(,)? })*) => {
@@ -445,10 +487,10 @@ impl<'a> Instruction<'a> {
             return Err(Error::invalid_argument(format!("no instruction has opcode 0x{byte:02X} of set {set:?}")));
         };
         let info = opcode.info();
-        let mut reader = Reader { bytes: function, position };
+        let mut reader = Reader::new(function, position);
         match read_body(info.format, info.banks, &mut reader) {
             // The reader never goes beyond the function, whose length a 32-bit number counts.
-            Ok(body) => Ok(Instruction { offset, length: (reader.position - start) as u32, opcode, body }),
+            Ok(body) => Ok(Instruction { offset, length: (reader.position() - start) as u32, opcode, body }),
             Err(Truncated) => Err(ends_within(function, offset, Some(opcode))),
         }
     }
@@ -462,7 +504,7 @@ impl<'a> Instruction<'a> {
 }
 
 #[cold]
-fn ends_within(function: &[u8], offset: u32, opcode: Option<Opcode>) -> Error {
+pub(super) fn ends_within(function: &[u8], offset: u32, opcode: Option<Opcode>) -> Error {
     let length = function.len();
     let mnemonic = opcode.map_or("an opcode", |opcode| opcode.info().mnemonic);
     Error::out_of_range(format!("the function ends at 0x{length:X}, within {mnemonic} at 0x{offset:X}"))
@@ -499,88 +541,126 @@ impl<'a> Iterator for Instructions<'a> {
 }
 
 /// The function ends before the field does.
-struct Truncated;
+pub(super) struct Truncated;
 
+/// Reads the fields of a function's instructions.
 #[derive(Clone)]
-struct Reader<'a> {
-    bytes: &'a [u8],
-    position: usize,
+pub(super) struct Reader<'a> {
+    /// The whole function: the alignment of lists counts from its start.
+    function: &'a [u8],
+    /// What has not been read, at the function's end.
+    rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
+    /// Reads from a position on; from the end where there is no such position.
     #[inline(always)]
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Truncated> {
-        let bytes = array_at(self.bytes, self.position).ok_or(Truncated)?;
-        self.position += N;
-        Ok(bytes)
+    pub(super) fn new(function: &'a [u8], position: usize) -> Reader<'a> {
+        Reader { function, rest: function.get(position..).unwrap_or_default() }
+    }
+
+    /// How many bytes have been read, from the start of the function.
+    #[inline(always)]
+    pub(super) fn position(&self) -> usize {
+        self.function.len() - self.rest.len()
+    }
+
+    /// Whether the function has no more bytes.
+    #[inline(always)]
+    pub(super) fn is_at_end(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Checks once that so many bytes are there, which spares most checks of the fields that follow.
+    #[inline(always)]
+    pub(super) fn require(&self, length: usize) -> Result<(), Truncated> {
+        if self.rest.len() >= length { Ok(()) } else { Err(Truncated) }
     }
 
     #[inline(always)]
-    fn u16(&mut self) -> Result<u16, Truncated> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Truncated> {
+        let (bytes, rest) = self.rest.split_first_chunk::<N>().ok_or(Truncated)?;
+        self.rest = rest;
+        Ok(*bytes)
+    }
+
+    #[inline(always)]
+    pub(super) fn u8(&mut self) -> Result<u8, Truncated> {
+        self.array().map(|[byte]| byte)
+    }
+
+    #[inline(always)]
+    pub(super) fn u16(&mut self) -> Result<u16, Truncated> {
         self.array().map(u16::from_le_bytes)
     }
 
     #[inline(always)]
-    fn u32(&mut self) -> Result<u32, Truncated> {
+    pub(super) fn u32(&mut self) -> Result<u32, Truncated> {
         self.array().map(u32::from_le_bytes)
     }
 
     #[inline(always)]
-    fn register(&mut self) -> Result<Register, Truncated> {
+    pub(super) fn register(&mut self) -> Result<Register, Truncated> {
         self.u16().map(Register)
     }
 
     #[inline(always)]
     fn slice(&mut self, length: usize) -> Result<&'a [u8], Truncated> {
-        // Lengths come from 16-bit counts of at most 4 bytes each, so that the sum cannot overflow.
-        let end = self.position + length;
-        let bytes = self.bytes.get(self.position..end).ok_or(Truncated)?;
-        self.position = end;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Truncated)?;
+        self.rest = rest;
         Ok(bytes)
     }
 
     /// The bytes of `count` items of `size` bytes behind an aligned 16-bit count.
     #[inline(always)]
     fn items(&mut self, size: usize) -> Result<&'a [u8], Truncated> {
-        self.position = self.position.next_multiple_of(2);
+        let padding = self.position() % 2;
+        self.rest = self.rest.get(padding..).ok_or(Truncated)?;
         let count = self.u16()?;
         self.slice(usize::from(count) * size)
     }
 
     #[inline(always)]
-    fn list(&mut self) -> Result<&'a [u8], Truncated> {
-        self.items(2)
+    pub(super) fn registers(&mut self) -> Result<RegisterList<'a>, Truncated> {
+        self.items(2).map(|bytes| RegisterList { bytes })
     }
 
     #[inline(always)]
-    fn remap(&mut self) -> Result<RemapList<'a>, Truncated> {
+    pub(super) fn segments(&mut self) -> Result<SegmentSizes<'a>, Truncated> {
+        self.items(2).map(|bytes| SegmentSizes { bytes })
+    }
+
+    #[inline(always)]
+    pub(super) fn remap(&mut self) -> Result<RemapList<'a>, Truncated> {
         self.items(4).map(|bytes| RemapList { bytes })
     }
 
     #[inline(always)]
-    fn target(&mut self) -> Result<BlockOffset, Truncated> {
+    pub(super) fn target(&mut self) -> Result<BlockOffset, Truncated> {
         self.u32().map(BlockOffset)
     }
 
-    fn immediate(&mut self, banks: &[Bank]) -> Result<u64, Truncated> {
+    #[inline(always)]
+    pub(super) fn immediate(&mut self, banks: &[Bank]) -> Result<u64, Truncated> {
         match banks.first().map_or(4, |bank| bank.size()) {
             8 => self.array().map(u64::from_le_bytes),
             _ => self.u32().map(u64::from),
         }
     }
 
-    fn string(&mut self) -> Result<&'a [u8], Truncated> {
+    #[inline(always)]
+    pub(super) fn string(&mut self) -> Result<&'a [u8], Truncated> {
         let length = self.u16()?;
         self.slice(usize::from(length))
     }
 
-    fn cases(&mut self) -> Result<Cases<'a>, Truncated> {
+    pub(super) fn cases(&mut self) -> Result<Cases<'a>, Truncated> {
         let count = self.u16()?;
-        let start = self.position;
+        let start = self.position();
         for _ in 0..count {
             self.target()?;
             self.remap()?;
         }
-        Ok(Cases { function: self.bytes, start, count })
+        Ok(Cases { function: self.function, start, count })
     }
 }

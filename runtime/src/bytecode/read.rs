@@ -32,28 +32,15 @@ impl<'a> FlatBuffer<'a> {
 
     /// Position of a table's field, if it is present.
     pub(crate) fn field(self, table: usize, index: usize) -> Option<usize> {
-        self.checked_field(table, index).flatten()
-    }
-
-    /// The same, telling an absent field (`Some(None)`) from a broken table (`None`).
-    pub(crate) fn checked_field(self, table: usize, index: usize) -> Option<Option<usize>> {
         let distance = i32::from_le_bytes(array_at(self.bytes, table)?);
         let vtable = table.checked_add_signed((distance as isize).checked_neg()?)?;
         let slot = 4 + 2 * index;
         if slot + 2 > usize::from(u16_at(self.bytes, vtable)?) {
-            return Some(None);
+            return None;
         }
         match u16_at(self.bytes, vtable.checked_add(slot)?)? {
-            0 => Some(None),
-            offset => table.checked_add(usize::from(offset)).map(Some),
-        }
-    }
-
-    /// A 64-bit field, 0 if it is absent; `None` if the table is broken.
-    pub(crate) fn checked_u64(self, table: usize, index: usize) -> Option<u64> {
-        match self.checked_field(table, index)? {
-            Some(position) => array_at(self.bytes, position).map(u64::from_le_bytes),
-            None => Some(0),
+            0 => None,
+            offset => table.checked_add(usize::from(offset)),
         }
     }
 

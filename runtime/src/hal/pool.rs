@@ -5,14 +5,20 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::storage::{Block, Storage};
+use super::storage::{Block, Chunk, Storage};
 use crate::{Error, Result};
 
 /// Alignment in bytes of small blocks: a cache line, and the widest vector.
 pub const MINIMUM_ALIGNMENT: usize = 64;
-/// Capacity in bytes from which blocks are aligned to pages.
-const PAGE_ALIGNED_FROM: usize = 64 * 1024;
+/// Capacity in bytes from which blocks come from chunks.
+const CHUNKED_FROM: usize = 64 * 1024;
 const PAGE: usize = 4096;
+
+/// Blocks of a chunk begin at different places of their first page: kernels that walk several buffers in step would
+/// otherwise touch addresses that agree in their low 12 bits, which processors take for dependences and cache sets for one.
+const COLORS: usize = 8;
+/// Bytes from one color to the next: a multiple of the alignment that is no power of two.
+const COLOR_STEP: usize = 576;
 /// Bytes that may always be cached, whatever the peak was.
 const CACHE_FLOOR: usize = 64 << 20;
 /// How many larger size classes are looked through before the system is asked.
@@ -47,6 +53,8 @@ struct State {
     /// Free blocks of each class, the last freed (and warmest) at the end.
     classes: Vec<Vec<Block>>,
     statistics: AllocatorStatistics,
+    /// The chunk that large blocks are taken from, and how many of its bytes are.
+    chunk: Option<(Arc<Chunk>, usize)>,
 }
 
 /// The class of a size, and the capacity of its blocks: multiples of 64 up to 256, then four to each power of two, so that
@@ -104,11 +112,14 @@ impl Pool {
 
     #[cold]
     fn allocate_from_system(&self, capacity: usize, length: usize) -> Result<Block> {
-        let alignment = if capacity >= PAGE_ALIGNED_FROM { PAGE } else { MINIMUM_ALIGNMENT };
-        let block = Block::allocate(capacity, alignment).or_else(|| {
+        let obtain = || match self.carve(capacity) {
+            Some(block) => Some(block),
+            None => Block::allocate(capacity, MINIMUM_ALIGNMENT),
+        };
+        let block = obtain().or_else(|| {
             // What is cached may be what is missing.
             self.trim();
-            Block::allocate(capacity, alignment)
+            obtain()
         });
         let mut state = self.lock();
         state.statistics.system_allocations += 1;
@@ -116,6 +127,31 @@ impl Pool {
             state.statistics.live = state.statistics.live.saturating_sub(length as u64);
             Error::resource_exhausted(format!("the system has no {length} bytes of memory for a buffer"))
         })
+    }
+
+    /// A block of the current chunk, or of a new one where that is used up; `None` for small blocks.
+    fn carve(&self, capacity: usize) -> Option<Block> {
+        if capacity < CHUNKED_FROM {
+            return None;
+        }
+        let mut state = self.lock();
+        let color = state.statistics.system_allocations as usize % COLORS * COLOR_STEP;
+        if let Some((chunk, used)) = &mut state.chunk {
+            let offset = used.checked_next_multiple_of(PAGE)?.checked_add(color)?;
+            if let Some(block) = Block::of_chunk(Arc::clone(chunk), offset, capacity) {
+                *used = offset + capacity;
+                return Some(block);
+            }
+        }
+        let chunk = Chunk::map(capacity.checked_add(color)?)?;
+        let block = Block::of_chunk(Arc::clone(&chunk), color, capacity)?;
+        let used = color + capacity;
+        let left = |chunk: &Chunk, used: usize| chunk.length() - used;
+        // The chunk with more room left serves the next blocks.
+        if state.chunk.as_ref().is_none_or(|(old, old_used)| left(old, *old_used) < left(&chunk, used)) {
+            state.chunk = Some((chunk, used));
+        }
+        Some(block)
     }
 
     /// Takes back the block of a storage of `length` bytes.
@@ -135,7 +171,7 @@ impl Pool {
         let classes = {
             let mut state = self.lock();
             state.statistics.cached = 0;
-            core::mem::take(&mut state.classes)
+            (core::mem::take(&mut state.classes), state.chunk.take())
         };
         drop(classes);
     }
@@ -147,8 +183,8 @@ impl Pool {
 
 impl State {
     fn take(&mut self, class: usize, capacity: usize) -> Option<Block> {
-        // Small blocks are never taken from pages, so that page alignment follows from the capacity alone.
-        let last = if capacity < PAGE_ALIGNED_FROM { class } else { class + LARGER_CLASSES };
+        // Small blocks are cheap to obtain; larger ones may serve for what is a little smaller.
+        let last = if capacity < CHUNKED_FROM { class } else { class + LARGER_CLASSES };
         let end = last.min(self.classes.len().checked_sub(1)?);
         let free = self.classes.get_mut(class..=end)?;
         let block = free.iter_mut().find_map(Vec::pop)?;
@@ -219,12 +255,23 @@ mod tests {
     }
 
     #[test]
-    fn large_blocks_are_page_aligned_and_small_ones_to_a_cache_line() {
+    fn blocks_are_aligned_and_large_ones_of_a_chunk_differ_in_their_low_bits() {
         let pool = Pool::new(u64::MAX);
-        for (length, alignment) in [(1u64, 64), (65, 64), (4000, 64), (70_000, 4096), (3 << 20, 4096)] {
+        for length in [1u64, 65, 4000, 70_000, 3 << 20] {
             let storage = pool.allocate(length).unwrap();
-            assert_eq!(storage.address().0.addr() % alignment, 0, "{length}");
+            assert_eq!(storage.address().0.addr() % MINIMUM_ALIGNMENT, 0, "{length}");
             assert_eq!(storage.length() as u64, length);
+        }
+        let held: Vec<_> = (0..COLORS).map(|_| pool.allocate(100_000).unwrap()).collect();
+        let mut ranges: Vec<_> = held.iter().map(|storage| storage.address().0.addr()).collect();
+        ranges.sort_unstable();
+        assert!(ranges.windows(2).all(|pair| pair[0] + 100_000 <= pair[1]), "blocks overlap: {ranges:x?}");
+        let mut low: Vec<_> = ranges.iter().map(|start| start % PAGE).collect();
+        low.sort_unstable();
+        low.dedup();
+        assert!(low.len() >= COLORS - 1, "{low:?}");
+        for storage in &held {
+            storage.fill(0, 100_000, 0xAB, 1).unwrap();
         }
     }
 

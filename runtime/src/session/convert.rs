@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::tensor::{Element, Tensor};
 use crate::hal::BufferView;
-use crate::vm::{Ref, Value};
+use crate::vm::{CallValues, Ref, Value};
 use crate::{Error, Result};
 
 /// A value that a function can be called with.
@@ -142,26 +142,34 @@ pub trait FromResults: Sized {
     ///
     /// # Errors
     /// INVALID_ARGUMENT where their number or types are others.
-    fn from_results(values: Vec<Value>) -> Result<Self>;
+    fn from_results(values: &mut CallValues<'_>) -> Result<Self>;
 }
 
 impl<T: FromValue> FromResults for Vec<T> {
-    fn from_results(values: Vec<Value>) -> Result<Vec<T>> {
-        values.into_iter().map(T::from_value).collect()
+    fn from_results(values: &mut CallValues<'_>) -> Result<Vec<T>> {
+        values.map(|value| T::from_value(value?)).collect()
     }
 }
 
-#[cold]
-fn wrong_count(wanted: usize, found: usize) -> Error {
-    Error::invalid_argument(format!("the function returns {found} values, not {wanted}"))
+fn check_count(wanted: usize, values: &CallValues<'_>) -> Result<()> {
+    match values.len() {
+        found if found == wanted => Ok(()),
+        found => Err(Error::invalid_argument(format!("the function returns {found} values, not {wanted}"))),
+    }
+}
+
+/// The next of values that were counted.
+fn next<T: FromValue>(values: &mut CallValues<'_>) -> Result<T> {
+    T::from_value(values.next().unwrap_or(Ok(Value::None))?)
 }
 
 macro_rules! single_results {
     ($({$($generics:tt)*} $type:ty;)*) => {
         $(impl<$($generics)*> FromResults for $type {
-            fn from_results(values: Vec<Value>) -> Result<$type> {
-                let [value] = <[Value; 1]>::try_from(values).map_err(|values| wrong_count(1, values.len()))?;
-                FromValue::from_value(value)
+            #[inline]
+            fn from_results(values: &mut CallValues<'_>) -> Result<$type> {
+                check_count(1, values)?;
+                next(values)
             }
         })*
     };
@@ -189,11 +197,9 @@ macro_rules! tuples {
             }
         }
         impl<$($name: FromValue),*> FromResults for ($($name,)*) {
-            #[allow(non_snake_case, reason = "values named by their types")]
-            fn from_results(values: Vec<Value>) -> Result<Self> {
-                let [$($name),*] =
-                    <[Value; $count]>::try_from(values).map_err(|values| wrong_count($count, values.len()))?;
-                Ok(($($name::from_value($name)?,)*))
+            fn from_results(values: &mut CallValues<'_>) -> Result<Self> {
+                check_count($count, values)?;
+                Ok(($(next::<$name>(values)?,)*))
             }
         })*
     };

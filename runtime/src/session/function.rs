@@ -8,7 +8,7 @@ use std::task::{Context as TaskContext, Poll};
 use super::convert::{Arguments, FromResults};
 use crate::bytecode::ConventionItem;
 use crate::hal::{Fence, Reached};
-use crate::vm::{self, CallBuffer, CallFuture, Ref, Value};
+use crate::vm::{self, CallBuffer, CallFuture, CallValues, Ref, Value};
 use crate::{Error, Result, ResultExt};
 
 /// Attribute of a function: the types of its arguments and results as the model has them.
@@ -78,14 +78,15 @@ impl Function {
     /// stays usable.
     pub fn call<R: FromResults>(&self, arguments: impl Arguments) -> Result<R> {
         let mut invocation = self.function.context().take_invocation();
-        let mut buffer = CallBuffer::new();
+        let mut buffer = invocation.take_buffer();
         let result = self.pack(&arguments, &mut buffer).and_then(|done| {
             invocation.call(self.function.bound(), &mut buffer)?;
             done.map_or(Ok(()), |done| done.wait_unless_abandoned())
         });
+        let results = result.and_then(|()| R::from_results(&mut buffer.values(self.function.results())));
+        invocation.give_buffer(buffer);
         self.function.context().give_invocation(invocation);
-        result.context(|| self.described())?;
-        R::from_results(buffer.drain(self.function.results().iter().copied())?)
+        results.context(|| self.described())
     }
 
     /// Calls the function; the future is ready when the results are. Futures of several calls overlap where the program is
@@ -103,7 +104,7 @@ impl Function {
         });
         let call = self.function.call_async(&values)?;
         let reached = done.as_ref().map(Fence::reached);
-        Ok(FunctionFuture { call, results: None, reached, convert: R::from_results })
+        Ok(FunctionFuture { call, results: None, reached, convert: R::from_results, items: self.results().into() })
     }
 
     fn pack(&self, arguments: &impl Arguments, buffer: &mut CallBuffer) -> Result<Option<Arc<Fence>>> {
@@ -158,7 +159,8 @@ pub struct FunctionFuture<R> {
     /// What the call returned; its contents are there when the fence is reached.
     results: Option<Vec<Value>>,
     reached: Option<Reached>,
-    convert: fn(Vec<Value>) -> Result<R>,
+    convert: fn(&mut CallValues<'_>) -> Result<R>,
+    items: Box<[ConventionItem]>,
 }
 
 impl<R> Future for FunctionFuture<R> {
@@ -178,6 +180,8 @@ impl<R> Future for FunctionFuture<R> {
                 Poll::Ready(result) => result?,
             }
         }
-        Poll::Ready((this.convert)(this.results.take().unwrap_or_default()))
+        let mut buffer = CallBuffer::new();
+        this.results.take().into_iter().flatten().for_each(|value| buffer.push(value));
+        Poll::Ready((this.convert)(&mut buffer.values(&this.items)))
     }
 }

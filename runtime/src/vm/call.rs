@@ -3,6 +3,9 @@
 //! Primitives travel as 64-bit words and references beside them, both in the order of the calling convention. A span is
 //! its element count as a word, then its elements. Arguments come in a buffer that the callee owns for the length of the
 //! call; it takes the arguments out and leaves the results in it.
+//!
+//! A caller that keeps a reference after the call lends it: the callee looks at it in the buffer, or shares it where it wants
+//! one of its own, and the caller takes it back. Counting references is a good part of a small call otherwise.
 
 use alloc::vec::Vec;
 
@@ -16,13 +19,20 @@ use crate::{Error, Result};
 pub struct CallBuffer {
     words: Vec<u64>,
     refs: Vec<Ref>,
+    /// One bit for each of the first references: it is lent.
+    lent: u64,
+    /// Index of the first reference that is a result; lent arguments lie before it.
+    results: usize,
 }
 
 impl CallBuffer {
+    /// References after this many are not lent.
+    pub(super) const LENDABLE: usize = u64::BITS as usize;
+
     /// An empty buffer.
     #[must_use]
     pub const fn new() -> CallBuffer {
-        CallBuffer { words: Vec::new(), refs: Vec::new() }
+        CallBuffer { words: Vec::new(), refs: Vec::new(), lent: 0, results: 0 }
     }
 
     /// Forgets all values and keeps the storage.
@@ -32,7 +42,36 @@ impl CallBuffer {
         // Most calls pass no references, and dropping none of them is still a call.
         if !self.refs.is_empty() {
             self.refs.clear();
+            self.lent = 0;
+            self.results = 0;
         }
+    }
+
+    /// Forgets the arguments, after which results can be pushed. What was lent stays for its owner.
+    #[inline]
+    pub fn finish_arguments(&mut self) {
+        self.words.clear();
+        if self.lent != 0 {
+            self.results = self.refs.len();
+        } else if !self.refs.is_empty() {
+            self.refs.clear();
+        }
+    }
+
+    /// Appends a reference that the caller takes back with [`CallBuffer::take_back`]; at most [`CallBuffer::LENDABLE`] of all
+    /// are.
+    #[inline]
+    pub(super) fn lend(&mut self, reference: &mut Ref) {
+        self.lent |= 1 << (self.refs.len() % Self::LENDABLE);
+        self.refs.push(core::mem::take(reference));
+    }
+
+    /// Takes back the reference that was lent first of those that are still lent.
+    #[inline]
+    pub(super) fn take_back(&mut self) -> Option<Ref> {
+        let index = self.lent.trailing_zeros() as usize;
+        self.lent &= self.lent.wrapping_sub(1);
+        self.refs.get_mut(index).map(core::mem::take)
     }
 
     /// Appends the bits of a primitive, or the element count of a span.
@@ -70,54 +109,74 @@ impl CallBuffer {
     #[inline]
     #[must_use]
     pub fn refs(&self) -> &[Ref] {
-        &self.refs
+        &self.refs[self.results..]
     }
 
-    /// The references, to be taken out.
-    #[inline]
-    pub fn refs_mut(&mut self) -> &mut [Ref] {
-        &mut self.refs
-    }
-
-    /// Reads values in order; references are taken out.
+    /// Reads values in order; references are taken out, or shared where they are lent.
     #[inline]
     pub fn reader(&mut self) -> CallReader<'_> {
-        CallReader { words: self.words.iter(), refs: self.refs.iter_mut() }
+        let lent = if self.results == 0 { self.lent } else { 0 };
+        CallReader { words: self.words.iter(), refs: self.refs[self.results..].iter_mut(), lent }
     }
 
-    /// Takes all values out, by the letters of one side of a calling convention without spans.
+    /// The values in order, by the items of one side of a calling convention; references are taken out.
+    #[inline]
+    pub fn values<'a>(&'a mut self, items: &'a [ConventionItem]) -> CallValues<'a> {
+        CallValues { reader: self.reader(), items: items.iter() }
+    }
+
+    /// Takes all values out, by the items of one side of a calling convention without spans.
     ///
     /// # Errors
-    /// INTERNAL where there are fewer values than letters.
-    pub fn drain(&mut self, items: impl Iterator<Item = ConventionItem>) -> Result<Vec<Value>> {
-        let mut reader = self.reader();
-        let values = items
-            .map(|item| {
-                Ok(match item {
-                    ConventionItem::I32 => Value::I32(reader.word()? as i32),
-                    ConventionItem::I64 => Value::I64(reader.word()? as i64),
-                    ConventionItem::F32 => Value::F32(f32::from_bits(reader.word()? as u32)),
-                    ConventionItem::F64 => Value::F64(f64::from_bits(reader.word()?)),
-                    ConventionItem::Ref => Value::Ref(reader.reference()?),
-                    ConventionItem::SpanStart | ConventionItem::SpanEnd => {
-                        return Err(Error::unimplemented("spans among values"));
-                    }
-                })
-            })
-            .collect();
+    /// INTERNAL where there are fewer values than items; UNIMPLEMENTED for spans.
+    pub fn drain(&mut self, items: &[ConventionItem]) -> Result<Vec<Value>> {
+        let values = self.values(items).collect();
         self.clear();
         values
     }
 }
+
+/// Iterates over the values of a [`CallBuffer`].
+#[derive(Debug)]
+pub struct CallValues<'a> {
+    reader: CallReader<'a>,
+    items: core::slice::Iter<'a, ConventionItem>,
+}
+
+impl Iterator for CallValues<'_> {
+    /// INTERNAL where the buffer has fewer values than items; UNIMPLEMENTED for spans.
+    type Item = Result<Value>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Result<Value>> {
+        let item = self.items.next()?;
+        Some(match item {
+            ConventionItem::I32 => self.reader.word().map(|word| Value::I32(word as i32)),
+            ConventionItem::I64 => self.reader.word().map(|word| Value::I64(word as i64)),
+            ConventionItem::F32 => self.reader.word().map(|word| Value::F32(f32::from_bits(word as u32))),
+            ConventionItem::F64 => self.reader.word().map(|word| Value::F64(f64::from_bits(word))),
+            ConventionItem::Ref => self.reader.reference().map(Value::Ref),
+            ConventionItem::SpanStart | ConventionItem::SpanEnd => Err(Error::unimplemented("spans among values")),
+        })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.items.size_hint()
+    }
+}
+
+impl ExactSizeIterator for CallValues<'_> {}
 
 /// Reads a [`CallBuffer`] in order.
 #[derive(Debug)]
 pub struct CallReader<'a> {
     words: core::slice::Iter<'a, u64>,
     refs: core::slice::IterMut<'a, Ref>,
+    /// One bit for each reference, the next one lowest: it is lent.
+    lent: u64,
 }
 
-impl CallReader<'_> {
+impl<'a> CallReader<'a> {
     /// The next primitive's bits.
     ///
     /// # Errors
@@ -127,13 +186,26 @@ impl CallReader<'_> {
         self.words.next().copied().ok_or_else(missing)
     }
 
-    /// Takes the next reference.
+    /// Takes the next reference, or shares it where it is lent.
     ///
     /// # Errors
     /// INTERNAL where there is none.
     #[inline]
     pub fn reference(&mut self) -> Result<Ref> {
-        self.refs.next().map(core::mem::take).ok_or_else(missing)
+        let lent = self.lent & 1 != 0;
+        self.lent >>= 1;
+        let reference = self.refs.next().ok_or_else(missing)?;
+        Ok(if lent { reference.clone() } else { core::mem::take(reference) })
+    }
+
+    /// Looks at the next reference where it is.
+    ///
+    /// # Errors
+    /// INTERNAL where there is none.
+    #[inline]
+    pub fn borrow(&mut self) -> Result<&'a Ref> {
+        self.lent >>= 1;
+        self.refs.next().map(|reference| &*reference).ok_or_else(missing)
     }
 }
 

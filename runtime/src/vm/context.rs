@@ -1,5 +1,6 @@
 //! Contexts: the state of a program's modules, and the functions that can be called in it.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -26,7 +27,8 @@ pub struct Context {
     states: Vec<Arc<dyn ModuleState>>,
     limits: Limits,
     /// Storage of invocations that nobody uses now.
-    invocations: Lock<Vec<Invocation>>,
+    #[allow(clippy::vec_box, reason = "a pointer is moved in and out, not the storage itself")]
+    invocations: Lock<Vec<Box<Invocation>>>,
 }
 
 impl Context {
@@ -128,13 +130,13 @@ impl Context {
 
     /// Storage for an invocation, reused where one was given back.
     #[must_use]
-    pub fn take_invocation(&self) -> Invocation {
+    pub fn take_invocation(&self) -> Box<Invocation> {
         let pooled = self.invocations.lock().pop();
-        pooled.unwrap_or_else(|| Invocation::new(self.limits.clone()))
+        pooled.unwrap_or_else(|| Box::new(Invocation::new(self.limits.clone())))
     }
 
     /// Gives the storage of an invocation back.
-    pub fn give_invocation(&self, invocation: Invocation) {
+    pub fn give_invocation(&self, invocation: Box<Invocation>) {
         self.invocations.lock().push(invocation);
     }
 }
@@ -254,7 +256,7 @@ impl Function {
         let result = invocation.call(&self.bound, &mut buffer);
         self.context.give_invocation(invocation);
         result?;
-        buffer.drain(self.results.iter().copied())
+        buffer.drain(&self.results)
     }
 
     /// Calls the function; while it is suspended, the future is pending.

@@ -1,5 +1,6 @@
 //! Invocations: calls of a function, to the end or from one suspension to the next.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::Pin;
@@ -92,6 +93,17 @@ impl Invocation {
         Ok(())
     }
 
+    /// An empty call buffer, reused where one was given back.
+    #[must_use]
+    pub fn take_buffer(&mut self) -> Box<CallBuffer> {
+        self.stack.take_buffer()
+    }
+
+    /// Gives a call buffer back for reuse.
+    pub fn give_buffer(&mut self, buffer: Box<CallBuffer>) {
+        self.stack.give_buffer(buffer);
+    }
+
     /// True where a call is suspended.
     #[must_use]
     pub fn is_suspended(&self) -> bool {
@@ -111,7 +123,7 @@ impl Invocation {
 pub struct CallFuture {
     function: Function,
     buffer: CallBuffer,
-    invocation: Option<Invocation>,
+    invocation: Option<Box<Invocation>>,
     begun: bool,
 }
 
@@ -154,7 +166,7 @@ impl Future for CallFuture {
             }
         }
         this.release();
-        Poll::Ready(this.buffer.drain(this.function.results().iter().copied()))
+        Poll::Ready(this.buffer.drain(this.function.results()))
     }
 }
 

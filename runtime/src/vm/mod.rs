@@ -22,7 +22,7 @@ mod value;
 
 pub use budget::MemoryBudget;
 pub use buffer::{Buffer, Scalar};
-pub use call::{CallBuffer, CallReader};
+pub use call::{CallBuffer, CallReader, CallValues};
 pub use context::{Context, Function};
 pub use interpreter::BytecodeModule;
 pub use invocation::{CallFuture, Invocation};

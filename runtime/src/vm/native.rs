@@ -213,6 +213,41 @@ pub trait NativeMethod<S, A> {
     fn call(&self, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion>;
 }
 
+/// An object that a native function borrows: a method's leading arguments may be `&T`.
+pub trait Borrowed: Sized {
+    /// The object of a reference.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT where it is null or of another type.
+    fn borrow(reference: &Ref) -> Result<&Self>;
+}
+
+impl<T: TypedRefObject> Borrowed for T {
+    #[inline]
+    fn borrow(reference: &Ref) -> Result<&T> {
+        reference.get()
+    }
+}
+
+impl Borrowed for Buffer {
+    #[inline]
+    fn borrow(reference: &Ref) -> Result<&Buffer> {
+        reference.buffer().map(|buffer| &**buffer)
+    }
+}
+
+/// Stands for an argument `&T` in the list of a method's arguments.
+#[derive(Debug)]
+pub struct Lent<T>(core::marker::PhantomData<T>);
+
+/// The calling convention of arguments, given by their letters, and of results.
+fn convention<R: Results>(arguments: &str) -> String {
+    let mut results = String::new();
+    R::letters(&mut results);
+    let or_void = |letters: &str| if letters.is_empty() { String::from("v") } else { String::from(letters) };
+    alloc::format!("0{}_{}", or_void(arguments), or_void(&results))
+}
+
 macro_rules! arities {
     ($($name:ident)*) => {
         impl<$($name: Argument),*> Argument for ($($name,)*) {
@@ -241,18 +276,9 @@ macro_rules! arities {
             F: Fn(&S, &mut Caller<'_>, $($name),*) -> Result<R>,
         {
             fn convention(&self) -> String {
-                let mut text = String::from("0");
-                <($($name,)*) as Argument>::letters(&mut text);
-                if text.len() == 1 {
-                    text.push('v');
-                }
-                text.push('_');
-                let before = text.len();
-                R::letters(&mut text);
-                if text.len() == before {
-                    text.push('v');
-                }
-                text
+                let mut arguments = String::new();
+                <($($name,)*) as Argument>::letters(&mut arguments);
+                convention::<R>(&arguments)
             }
             #[inline(always)]
             #[allow(non_snake_case, reason = "values named by their types")]
@@ -260,11 +286,38 @@ macro_rules! arities {
                 let mut _reader = buffer.reader();
                 $(let $name = $name::read(&mut _reader)?;)*
                 let results = self(state, &mut Caller { stack: &mut *stack }, $($name),*)?;
-                buffer.clear();
+                buffer.finish_arguments();
                 Ok(results.write(stack, buffer))
             }
         }
+        arities!(@lending [X] $($name)*);
+        arities!(@lending [X Y] $($name)*);
+        arities!(@lending [X Y Z] $($name)*);
         arities!(@shorter $($name)*);
+    };
+    // Methods whose first arguments are borrowed.
+    (@lending [$($lent:ident)*] $($name:ident)*) => {
+        impl<S, F, RESULT: Results, $($lent: Borrowed,)* $($name: Argument),*> NativeMethod<S, ($(Lent<$lent>,)* $($name,)*)> for F
+        where
+            F: Fn(&S, &mut Caller<'_>, $(&$lent,)* $($name),*) -> Result<RESULT>,
+        {
+            fn convention(&self) -> String {
+                let mut arguments = String::new();
+                $(let _: Option<$lent> = None; arguments.push('r');)*
+                <($($name,)*) as Argument>::letters(&mut arguments);
+                convention::<RESULT>(&arguments)
+            }
+            #[inline(always)]
+            #[allow(non_snake_case, reason = "values named by their types")]
+            fn call(&self, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
+                let mut reader = buffer.reader();
+                $(let $lent = $lent::borrow(reader.borrow()?)?;)*
+                $(let $name = $name::read(&mut reader)?;)*
+                let results = self(state, &mut Caller { stack: &mut *stack }, $($lent,)* $($name),*)?;
+                buffer.finish_arguments();
+                Ok(results.write(stack, buffer))
+            }
+        }
     };
     (@shorter) => {};
     (@shorter $first:ident $($name:ident)*) => { arities!($($name)*); };

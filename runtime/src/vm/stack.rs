@@ -22,7 +22,8 @@ pub struct Limits {
     pub stack_bytes: usize,
     /// Bytes that guest buffers and lists may hold, in all calls of a context.
     pub memory: MemoryBudget,
-    /// Taken branches and calls that one invocation may make; none is unlimited.
+    /// Branches and calls that one invocation may make; none is unlimited. Instructions that fill, copy, compare, hash or
+    /// obtain memory count as one for each 64 bytes.
     pub fuel: Option<u64>,
 }
 

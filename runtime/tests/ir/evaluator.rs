@@ -99,7 +99,7 @@ impl ModuleState for State {}
 
 impl State {
     fn words(&self, offset: u32, count: usize) -> Result<std::ops::Range<usize>> {
-        if offset % 4 != 0 {
+        if !offset.is_multiple_of(4) {
             return Err(Error::invalid_argument("misaligned global"));
         }
         let start = offset as usize / 4;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use evaluator::{IrModule, LEVELS};
 use incarnate_runtime::bytecode::{Contents, VerifiedModule, assemble};
-use incarnate_runtime::ir::{Block, Function, Graph, Liveness, Loops};
+use incarnate_runtime::ir::{Block, Function, Graph, Liveness, Loops, Structure};
 use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value};
 
 pub fn load(bytes: &[u8]) -> Arc<VerifiedModule> {
@@ -86,6 +86,11 @@ fn all_models_become_sound() {
             let verified = load(&std::fs::read(&path).unwrap());
             for level in LEVELS {
                 IrModule::new(verified.clone(), level);
+            }
+            for ordinal in 0..verified.function_count() {
+                // What compilers make needs no dispatch.
+                let structure = Structure::of(&Function::new(&verified, ordinal).unwrap());
+                assert_eq!(structure.selector_count(), 0, "function {ordinal} of {}", path.display());
             }
             count += 1;
         }

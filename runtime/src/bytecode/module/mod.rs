@@ -2,9 +2,9 @@
 
 mod debug;
 mod parse;
+mod tables;
 mod types;
 
-use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -17,14 +17,32 @@ use super::archive::Archive;
 use super::calling_convention::CallingConvention;
 use super::contents::Contents;
 use super::instruction::Instructions;
+use super::read::FlatBuffer;
 use super::verifier;
 use crate::{Place, Result};
+use tables::VectorRange;
 
-/// A range of [`Module::strings`].
+/// Fields of an attribute.
+const ATTRIBUTE_KEY: usize = 0;
+const ATTRIBUTE_VALUE: usize = 1;
+
+/// A text of the FlatBuffer, which was checked to be one; in bytes from its start, with its size prefix.
 #[derive(Clone, Copy, Debug, Default)]
 struct Text {
+    /// No text lies at 0, where absent ones are.
     start: u32,
-    end: u32,
+    length: u32,
+}
+
+impl Text {
+    fn is_absent(self) -> bool {
+        self.start == 0
+    }
+
+    #[inline(always)]
+    fn of(self, flatbuffer: &[u8]) -> &[u8] {
+        flatbuffer.get(self.start as usize..).and_then(|rest| rest.get(..self.length as usize)).unwrap_or_default()
+    }
 }
 
 #[derive(Debug)]
@@ -34,12 +52,24 @@ struct DependencyRow {
     flags: u32,
 }
 
-/// A calling convention that has been parsed.
+/// A calling convention that has been parsed: `0`, arguments, `_`, results. What is left of the arguments and the results
+/// without a lone `v` stands behind the `0` and at the end.
 #[derive(Clone, Copy, Debug, Default)]
 struct ConventionRow {
     text: Text,
-    arguments: Text,
-    results: Text,
+    argument_count: u32,
+    result_count: u32,
+}
+
+impl ConventionRow {
+    /// The letters of the arguments and of the results.
+    #[inline(always)]
+    fn letters(self, flatbuffer: &[u8]) -> (&[u8], &[u8]) {
+        let Text { start, length } = self.text;
+        let arguments = Text { start: start.saturating_add(1), length: self.argument_count };
+        let results = start.saturating_add(length.saturating_sub(self.result_count));
+        (arguments.of(flatbuffer), Text { start: results, length: self.result_count }.of(flatbuffer))
+    }
 }
 
 #[derive(Debug)]
@@ -57,28 +87,35 @@ struct ExportRow {
 
 #[derive(Debug)]
 struct FunctionRow {
+    /// Position within the archive's contents.
     bytecode: Range<usize>,
     requirements: Requirements,
     block_count: u16,
     i32_register_count: u16,
     ref_register_count: u16,
     convention: Option<ConventionRow>,
-    attributes: Range<u32>,
+    attributes: VectorRange,
+}
+
+/// A function as the verifier sees it.
+pub(super) struct FunctionCode<'m> {
+    pub(super) i32_register_count: u16,
+    pub(super) ref_register_count: u16,
+    pub(super) block_count: u16,
+    pub(super) requirements: Requirements,
+    pub(super) result_letters: &'m [u8],
+    pub(super) bytecode: &'m [u8],
 }
 
 /// A module whose tables are checked, and whose functions are not: neither run nor translate it, [`Module::verify`] it.
 #[derive(Debug)]
 pub struct Module {
     archive: Archive,
-    /// All names, one behind the other.
-    strings: Box<str>,
     name: Text,
     version: u32,
     bytecode_version: u32,
     requirements: Requirements,
-    /// Attributes of the module first, then those of each function.
-    attributes: Vec<(Text, Text)>,
-    module_attribute_count: u32,
+    attributes: VectorRange,
     types: Vec<TypeDef>,
     dependencies: Vec<DependencyRow>,
     imports: Vec<ImportRow>,
@@ -107,12 +144,37 @@ impl Module {
         Ok(Arc::new(VerifiedModule { module: self }))
     }
 
+    fn bytes(&self, text: Text) -> &[u8] {
+        text.of(self.archive.flatbuffer())
+    }
+
     fn text(&self, text: Text) -> &str {
-        self.strings.get(text.start as usize..text.end as usize).unwrap_or_default()
+        core::str::from_utf8(self.bytes(text)).unwrap_or_default()
+    }
+
+    /// The letters of the arguments and of the results.
+    #[inline]
+    fn letters(&self, row: ConventionRow) -> (&[u8], &[u8]) {
+        row.letters(self.archive.flatbuffer())
     }
 
     fn convention(&self, row: ConventionRow) -> CallingConvention<'_> {
-        CallingConvention::from_parsed(self.text(row.arguments), self.text(row.results))
+        let text = |letters| core::str::from_utf8(letters).unwrap_or_default();
+        let (arguments, results) = self.letters(row);
+        CallingConvention::from_parsed(text(arguments), text(results))
+    }
+
+    /// The letters of the arguments and of the results of an import; none for an unknown ordinal.
+    #[inline]
+    pub(super) fn import_letters(&self, ordinal: u32) -> (&[u8], &[u8]) {
+        self.imports.get(ordinal as usize).map(|row| self.letters(row.convention)).unwrap_or_default()
+    }
+
+    /// The letters of the arguments and of the results of a function; none for an unknown ordinal.
+    #[inline]
+    pub(super) fn function_letters(&self, ordinal: u32) -> (&[u8], &[u8]) {
+        let row = self.functions.get(ordinal as usize).and_then(|row| row.convention);
+        self.letters(row.unwrap_or_default())
     }
 
     /// The file that the module comes from.
@@ -147,17 +209,22 @@ impl Module {
 
     /// Keys and values that tools attached to the module.
     pub fn attributes(&self) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
-        self.attribute_range(0..self.module_attribute_count)
+        self.attribute_rows(self.attributes)
     }
 
     /// Keys and values that tools attached to a function, such as `iree.abi.declaration`. Empty for an unknown ordinal.
     pub fn function_attributes(&self, ordinal: u32) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
-        self.attribute_range(self.functions.get(ordinal as usize).map_or(0..0, |row| row.attributes.clone()))
+        let row = self.functions.get(ordinal as usize);
+        self.attribute_rows(row.map_or_else(VectorRange::default, |row| row.attributes))
     }
 
-    fn attribute_range(&self, range: Range<u32>) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
-        let rows = self.attributes.get(range.start as usize..range.end as usize).unwrap_or_default();
-        rows.iter().map(|&(key, value)| (self.text(key), self.text(value)))
+    fn attribute_rows(&self, vector: VectorRange) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
+        let buffer = FlatBuffer { bytes: self.archive.flatbuffer() };
+        (0..vector.count).map(move |index| {
+            let row = buffer.element((vector.start, vector.count), index);
+            let text = |field| row.and_then(|row| buffer.string(row, field)).unwrap_or_default();
+            (text(ATTRIBUTE_KEY), text(ATTRIBUTE_VALUE))
+        })
     }
 
     /// The type table.
@@ -219,10 +286,37 @@ impl Module {
         self.exports.iter().map(|row| Export { local_name: self.text(row.name), function: row.function })
     }
 
+    /// The exported function of an ordinal.
+    #[must_use]
+    pub fn export(&self, ordinal: u32) -> Option<Export<'_>> {
+        let row = self.exports.get(ordinal as usize)?;
+        Some(Export { local_name: self.text(row.name), function: row.function })
+    }
+
+    /// Ordinal of the function that is exported with an ordinal.
+    #[inline]
+    #[must_use]
+    pub fn exported_function(&self, ordinal: u32) -> Option<u32> {
+        self.exports.get(ordinal as usize).map(|row| row.function)
+    }
+
     /// Number of functions.
     #[must_use]
     pub fn function_count(&self) -> u32 {
         self.functions.len() as u32
+    }
+
+    /// What the verifier looks at of a function.
+    pub(super) fn function_code(&self, ordinal: u32) -> Option<FunctionCode<'_>> {
+        let row = self.functions.get(ordinal as usize)?;
+        Some(FunctionCode {
+            i32_register_count: row.i32_register_count,
+            ref_register_count: row.ref_register_count,
+            block_count: row.block_count,
+            requirements: row.requirements,
+            result_letters: self.letters(row.convention.unwrap_or_default()).1,
+            bytecode: self.archive.contents().as_bytes().get(row.bytecode.clone())?,
+        })
     }
 
     /// The function of an ordinal.

@@ -1,22 +1,23 @@
 //! Reads the tables of a module's FlatBuffer, and checks what they say.
 
 use alloc::format;
-use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use flatbuffers::{ForwardsUOffset, InvalidFlatbuffer, Vector, VerifierOptions, size_prefixed_root_with_opts};
 use incarnate_schemas::bytecode_module as schema;
 
 use super::super::archive::Archive;
-use super::super::calling_convention::CallingConvention;
+use super::super::calling_convention::{CallingConvention, count_letters};
 use super::super::isa::{I32_REGISTER_LIMIT, REF_REGISTER_LIMIT, VERSION_MAJOR, VERSION_MINOR};
-use super::super::read::FlatBuffer;
+use super::super::read::{array_at, u16_at, u32_at};
+use super::tables::{Reader, Table, VectorRange};
 use super::{ConventionRow, DependencyRow, ExportRow, FunctionRow, ImportRow, Module, Requirements, Text, TypeDef};
 use crate::{Error, Result};
 
 /// Bit of a dependency's or an import's flags: the module loads without it.
 pub(super) const FLAG_OPTIONAL: u32 = 2;
+/// Flags of a dependency or an import that has none: required.
+const FLAGS_ABSENT: u32 = 1;
 
 /// Bytes of primitive globals that a module may ask for. Compilers keep scalars there, a few bytes each.
 pub(crate) const GLOBAL_BYTES_LIMIT: u32 = 16 << 20;
@@ -27,47 +28,41 @@ const BYTECODE_SHARING_LIMIT: usize = 16;
 /// How often tables may share the same data, on average, for the same reason.
 const FLATBUFFER_SHARING_LIMIT: usize = 16;
 
-/// Positions of fields of `RodataSegment`.
-const SEGMENT_COMPRESSION_TYPE: usize = 0;
-const SEGMENT_EMBEDDED_DATA: usize = 2;
-const SEGMENT_EXTERNAL_OFFSET: usize = 3;
-const SEGMENT_EXTERNAL_LENGTH: usize = 4;
-
-type Rows<'a, T> = Option<Vector<'a, ForwardsUOffset<T>>>;
+/// Position of the offset to the root table: behind the size prefix.
+const ROOT_OFFSET: usize = 4;
 
 pub(super) fn parse(archive: Archive) -> Result<Module> {
-    let flatbuffer = archive.flatbuffer();
-    let options = VerifierOptions {
-        max_depth: 16,
-        // A table takes at least the 4 bytes that refer to it.
-        max_tables: flatbuffer.len() / 4,
-        max_apparent_size: flatbuffer.len().saturating_mul(FLATBUFFER_SHARING_LIMIT).saturating_add(1 << 16),
-        ignore_missing_null_terminator: false,
-    };
-    let root = size_prefixed_root_with_opts::<schema::BytecodeModule<'_>>(&options, flatbuffer).map_err(broken)?;
-    check_version(root.bytecode_version())?;
-    let requirements = requirements_of(root.requirements(), "the module")?;
+    use schema::BytecodeModule as Fields;
 
-    let mut builder = Builder { archive: &archive, strings: String::new(), attributes: Vec::new() };
-    let name = builder.name("the module", Some(root.name()))?;
-    let module_attribute_count = builder.attributes(root.attributes())?.end;
-    let types = types(root.types())?;
-    let dependencies = builder.dependencies(root.dependencies())?;
-    let imports = builder.imports(root.imports())?;
-    let functions = builder.functions(&root)?;
-    let exports = builder.exports(root.exports(), functions.len())?;
-    let rodata = builder.rodata(root.rodata_segments())?;
-    let (global_bytes, global_ref_count) = globals(root.state())?;
-    let Builder { strings, attributes, .. } = builder;
-    let (version, bytecode_version) = (root.version(), root.bytecode_version());
+    let flatbuffer = archive.flatbuffer();
+    let limit = flatbuffer.len().saturating_mul(FLATBUFFER_SHARING_LIMIT).saturating_add(1 << 16);
+    let mut reader = Reader::new(flatbuffer, limit);
+    let root = reader.element(ROOT_OFFSET)?;
+    let bytecode_version = reader.u32(root, Fields::VT_BYTECODE_VERSION, 0)?;
+    check_version(bytecode_version)?;
+    let requirements = requirements_of(reader.u32(root, Fields::VT_REQUIREMENTS, 0)?, "the module")?;
+    let name = reader.string(root, Fields::VT_NAME)?;
+    if name.length == 0 {
+        return Err(Error::invalid_argument("the module has no name"));
+    }
+    let version = reader.u32(root, Fields::VT_VERSION, 0)?;
+
+    let mut builder = Builder { archive: &archive, flatbuffer, reader };
+    let attributes = builder.attributes(root, Fields::VT_ATTRIBUTES)?;
+    let types = builder.types(root)?;
+    let dependencies = builder.dependencies(root)?;
+    let imports = builder.imports(root)?;
+    let functions = builder.functions(root)?;
+    let exports = builder.exports(root, functions.len())?;
+    let rodata = builder.rodata(root)?;
+    let (global_bytes, global_ref_count) = builder.globals(root)?;
+    builder.mutable_segments(root)?;
     Ok(Module {
-        strings: strings.into_boxed_str(),
         name,
         version,
         bytecode_version,
         requirements,
         attributes,
-        module_attribute_count,
         types,
         dependencies,
         imports,
@@ -78,13 +73,6 @@ pub(super) fn parse(archive: Archive) -> Result<Module> {
         global_ref_count,
         archive,
     })
-}
-
-#[cold]
-fn broken(error: InvalidFlatbuffer) -> Error {
-    let text = error.to_string();
-    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    Error::invalid_argument(format!("broken FlatBuffer: {}", lines.join(", ")))
 }
 
 fn check_version(version: u32) -> Result<()> {
@@ -105,172 +93,183 @@ fn requirements_of(bits: u32, owner: &str) -> Result<Requirements> {
     })
 }
 
-fn types(rows: Rows<'_, schema::TypeEntry<'_>>) -> Result<Vec<TypeDef>> {
-    let parse = |(index, row): (usize, schema::TypeEntry<'_>)| {
-        TypeDef::new(row.full_name().unwrap_or_default()).map_err(|error| error.context(format!("types[{index}]")))
-    };
-    rows.iter().flatten().enumerate().map(parse).collect()
+/// Names the row that an error is about.
+#[cold]
+fn in_row(error: Error, table: &str, index: usize) -> Error {
+    error.context(format!("{table}[{index}]"))
 }
 
-fn globals(state: Option<schema::ModuleState<'_>>) -> Result<(u32, u32)> {
-    let Some(state) = state else { return Ok((0, 0)) };
-    let limited = |value: i32, limit: u32, what: &str| match u32::try_from(value) {
-        Ok(value) if value <= limit => Ok(value),
-        _ => Err(Error::out_of_range(format!("the module asks for {value} {what}; the limit is {limit}"))),
-    };
-    Ok((
-        limited(state.global_bytes_capacity(), GLOBAL_BYTES_LIMIT, "bytes of globals")?,
-        limited(state.global_ref_count(), GLOBAL_REF_LIMIT, "reference globals")?,
-    ))
+#[cold]
+fn no_name(table: &str, index: usize) -> Error {
+    Error::invalid_argument(format!("{table}[{index}] has no name"))
 }
 
 struct Builder<'a> {
     archive: &'a Archive,
-    strings: String,
-    attributes: Vec<(Text, Text)>,
+    flatbuffer: &'a [u8],
+    reader: Reader<'a>,
 }
 
 impl<'a> Builder<'a> {
-    fn text(&mut self, text: &str) -> Result<Text> {
-        let start = self.strings.len();
-        self.strings.push_str(text);
-        match (u32::try_from(start), u32::try_from(self.strings.len())) {
-            (Ok(start), Ok(end)) => Ok(Text { start, end }),
-            _ => Err(Error::resource_exhausted("the module's names take more than 4 GiB")),
+    /// Reads each table of a vector of tables.
+    #[inline(always)]
+    fn rows<T>(
+        &mut self,
+        root: Table<'a>,
+        field: u16,
+        name: &str,
+        mut read: impl FnMut(&mut Self, usize, Table<'a>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let vector = self.reader.tables(root, field).map_err(|error| error.context(format!("`{name}`")))?;
+        let mut rows = Vec::with_capacity(vector.count);
+        for (index, position) in vector.positions(4).enumerate() {
+            let table = self.reader.element(position).map_err(|error| in_row(error, name, index))?;
+            rows.push(read(self, index, table)?);
+        }
+        Ok(rows)
+    }
+
+    /// The name of a table's row, which must be there.
+    #[inline(always)]
+    fn name(&mut self, table: &str, index: usize, row: Table<'a>, field: u16) -> Result<Text> {
+        match self.reader.string(row, field) {
+            Ok(name) if name.length != 0 => Ok(name),
+            Ok(_) => Err(no_name(table, index)),
+            Err(error) => Err(in_row(error, table, index)),
         }
     }
 
-    fn convention(&mut self, text: &str, convention: CallingConvention<'_>) -> Result<ConventionRow> {
-        let row = ConventionRow { text: self.text(text)?, ..ConventionRow::default() };
-        // Both sides are parts of the text.
-        let part = |part: &str| match part.is_empty() {
-            true => Text::default(),
-            false => {
-                let start = row.text.start + (part.as_ptr().addr() - text.as_ptr().addr()) as u32;
-                Text { start, end: start + part.len() as u32 }
-            }
-        };
-        let (arguments, results) = (part(convention.argument_letters()), part(convention.result_letters()));
-        Ok(ConventionRow { arguments, results, ..row })
+    fn types(&mut self, root: Table<'a>) -> Result<Vec<TypeDef>> {
+        self.rows(root, schema::BytecodeModule::VT_TYPES, "types", |builder, index, row| {
+            let definition = builder.reader.string_bytes(row, schema::TypeEntry::VT_FULL_NAME).and_then(|text| {
+                match TypeDef::well_known(builder.reader.text_bytes(text)) {
+                    Some(definition) => Ok(definition),
+                    None => TypeDef::new(builder.reader.text(text)?),
+                }
+            });
+            definition.map_err(|error| in_row(error, "types", index))
+        })
     }
 
-    /// A name that must be there.
-    fn name(&mut self, owner: &str, name: Option<&str>) -> Result<Text> {
-        match name {
-            Some(name) if !name.is_empty() => self.text(name),
-            _ => Err(Error::invalid_argument(format!("{owner} has no name"))),
+    /// Checks attributes, which are read when they are asked for.
+    fn attributes(&mut self, owner: Table<'a>, field: u16) -> Result<VectorRange> {
+        let vector = self.reader.tables(owner, field)?;
+        for position in vector.positions(4) {
+            let row = self.reader.element(position)?;
+            self.reader.string(row, schema::Attribute::VT_KEY)?;
+            self.reader.string(row, schema::Attribute::VT_VALUE)?;
         }
+        Ok(vector)
     }
 
-    /// The same, for a row of a table.
-    fn row_name(&mut self, table: &str, index: usize, name: Option<&str>) -> Result<Text> {
-        match name {
-            Some(name) if !name.is_empty() => self.text(name),
-            _ => Err(Error::invalid_argument(format!("{table}[{index}] has no name"))),
-        }
+    fn dependencies(&mut self, root: Table<'a>) -> Result<Vec<DependencyRow>> {
+        use schema::Dependency as Fields;
+        self.rows(root, schema::BytecodeModule::VT_DEPENDENCIES, "dependencies", |builder, index, row| {
+            let name = builder.name("dependencies", index, row, Fields::VT_NAME)?;
+            let minimum_version = builder.reader.u32(row, Fields::VT_MINIMUM_VERSION, 0)?;
+            let flags = builder.reader.u32(row, Fields::VT_FLAGS, FLAGS_ABSENT)?;
+            Ok(DependencyRow { name, minimum_version, flags })
+        })
     }
 
-    fn attributes(&mut self, rows: Rows<'_, schema::Attribute<'_>>) -> Result<Range<u32>> {
-        let start = self.attributes.len();
-        for row in rows.iter().flatten() {
-            let key = self.text(row.key().unwrap_or_default())?;
-            let value = self.text(row.value().unwrap_or_default())?;
-            self.attributes.push((key, value));
-        }
-        // There are fewer attributes than the FlatBuffer has bytes, which a 32-bit number counts.
-        Ok(start as u32..self.attributes.len() as u32)
-    }
-
-    fn dependencies(&mut self, rows: Rows<'_, schema::Dependency<'_>>) -> Result<Vec<DependencyRow>> {
-        let mut dependencies = Vec::with_capacity(rows.map_or(0, |rows| rows.len()));
-        for (index, row) in rows.iter().flatten().enumerate() {
-            let name = self.row_name("dependencies", index, row.name())?;
-            let (minimum_version, flags) = (row.minimum_version(), row.flags());
-            dependencies.push(DependencyRow { name, minimum_version, flags });
-        }
-        Ok(dependencies)
-    }
-
-    fn imports(&mut self, rows: Rows<'_, schema::Import<'_>>) -> Result<Vec<ImportRow>> {
-        let mut imports = Vec::with_capacity(rows.map_or(0, |rows| rows.len()));
-        for (index, row) in rows.iter().flatten().enumerate() {
-            let name = self.row_name("imports", index, row.full_name())?;
-            let text = row.signature().and_then(|signature| signature.calling_convention()).unwrap_or_default();
-            let convention = CallingConvention::parse(text).map_err(|error| {
-                error.context(format!("imports[{index}] `{}`", row.full_name().unwrap_or_default()))
+    fn imports(&mut self, root: Table<'a>) -> Result<Vec<ImportRow>> {
+        use schema::Import as Fields;
+        self.rows(root, schema::BytecodeModule::VT_IMPORTS, "imports", |builder, index, row| {
+            let name = builder.name("imports", index, row, Fields::VT_FULL_NAME)?;
+            let convention = builder.import_convention(row).map_err(|error| {
+                error.context(format!("imports[{index}] `{}`", builder.reader.text(name).unwrap_or_default()))
             })?;
-            if convention.result_letters().contains('C') {
-                return Err(Error::invalid_argument(format!(
-                    "imports[{index}] has a span among its results: `{text}`"
+            let flags = builder.reader.u32(row, Fields::VT_FLAGS, FLAGS_ABSENT)?;
+            Ok(ImportRow { name, convention, flags })
+        })
+    }
+
+    #[inline(always)]
+    fn import_convention(&mut self, row: Table<'a>) -> Result<ConventionRow> {
+        let Some(signature) = self.reader.child(row, schema::Import::VT_SIGNATURE)? else {
+            return Ok(ConventionRow::default());
+        };
+        // Nothing reads those of imports.
+        if signature.has(schema::Signature::VT_ATTRIBUTES) {
+            self.attributes(signature, schema::Signature::VT_ATTRIBUTES)?;
+        }
+        self.convention(signature)
+    }
+
+    /// Reads the calling convention of a signature: empty if it is absent.
+    #[inline(always)]
+    fn convention(&mut self, signature: Table<'a>) -> Result<ConventionRow> {
+        let text = self.reader.string_bytes(signature, schema::Signature::VT_CALLING_CONVENTION)?;
+        let (arguments, results) = count_letters(self.reader.text_bytes(text))?;
+        // Both are parts of the text, whose length is a 32-bit number.
+        let row = ConventionRow { text, argument_count: arguments as u32, result_count: results as u32 };
+        if row.letters(self.flatbuffer).1.contains(&b'C') {
+            return Err(Error::invalid_argument(format!("a span among the results of `{}`", self.reader.text(text)?)));
+        }
+        Ok(row)
+    }
+
+    fn exports(&mut self, root: Table<'a>, function_count: usize) -> Result<Vec<ExportRow>> {
+        use schema::Export as Fields;
+        self.rows(root, schema::BytecodeModule::VT_EXPORTS, "exports", |builder, index, row| {
+            let name = builder.name("exports", index, row, Fields::VT_LOCAL_NAME)?;
+            let function = builder.reader.u32(row, Fields::VT_INTERNAL_ORDINAL, 0)?;
+            // Ordinals are signed; negative ones are beyond any number of functions.
+            if function as usize >= function_count {
+                let (ordinal, text) = (function as i32, builder.reader.text(name)?);
+                return Err(Error::out_of_range(format!(
+                    "exports[{index}] `{text}` is function {ordinal} of {function_count}"
                 )));
             }
-            let convention = self.convention(text, convention)?;
-            imports.push(ImportRow { name, convention, flags: row.flags() });
-        }
-        Ok(imports)
+            Ok(ExportRow { name, function })
+        })
     }
 
-    fn exports(&mut self, rows: Rows<'_, schema::Export<'_>>, function_count: usize) -> Result<Vec<ExportRow>> {
-        let mut exports = Vec::with_capacity(rows.map_or(0, |rows| rows.len()));
-        for (index, row) in rows.iter().flatten().enumerate() {
-            let name = self.row_name("exports", index, row.local_name())?;
-            let ordinal = row.internal_ordinal();
-            match u32::try_from(ordinal) {
-                Ok(function) if (function as usize) < function_count => exports.push(ExportRow { name, function }),
-                _ => {
-                    return Err(Error::out_of_range(format!(
-                        "exports[{index}] `{}` is function {ordinal} of {function_count}",
-                        row.local_name().unwrap_or_default()
-                    )));
-                }
-            }
-        }
-        Ok(exports)
-    }
-
-    fn functions(&mut self, root: &schema::BytecodeModule<'_>) -> Result<Vec<FunctionRow>> {
-        let bytecode = root.bytecode_data().map(|data| data.bytes()).unwrap_or_default();
-        let descriptor_count = root.functions().map_or(0, |rows| rows.len());
-        let signature_count = root.signatures().map_or(0, |rows| rows.len());
-        if descriptor_count != signature_count {
+    fn functions(&mut self, root: Table<'a>) -> Result<Vec<FunctionRow>> {
+        use schema::BytecodeModule as Fields;
+        let bytecode = self.reader.vector(root, Fields::VT_BYTECODE_DATA, 1)?;
+        let descriptors = self.reader.vector(root, Fields::VT_FUNCTIONS, DESCRIPTOR_LENGTH)?;
+        let bytecode_start = self.archive.flatbuffer_range().start + bytecode.start;
+        let mut positions = descriptors.positions(DESCRIPTOR_LENGTH);
+        let mut total = 0usize;
+        let signature_count = self.reader.tables(root, Fields::VT_SIGNATURES)?.count;
+        if descriptors.count != signature_count {
             return Err(Error::invalid_argument(format!(
-                "the module has {descriptor_count} functions and {signature_count} signatures"
+                "the module has {} functions and {signature_count} signatures",
+                descriptors.count
             )));
         }
-        let bytecode_start = self.position(bytecode);
-        let mut functions = Vec::with_capacity(descriptor_count);
-        let mut total = 0usize;
-        let rows = root.functions().into_iter().flatten().zip(root.signatures().into_iter().flatten());
-        for (index, (descriptor, signature)) in rows.enumerate() {
-            let mut row = function_row(index, descriptor, bytecode.len())?;
+        let functions = self.rows(root, Fields::VT_SIGNATURES, "signatures", |builder, index, signature| {
+            let descriptor = positions.next().and_then(|position| array_at(builder.flatbuffer, position));
+            let mut row = function_row(index, &descriptor.unwrap_or([0; DESCRIPTOR_LENGTH]), bytecode.count)?;
             total = total.saturating_add(row.bytecode.len());
             row.bytecode = bytecode_start + row.bytecode.start..bytecode_start + row.bytecode.end;
-            let convention = self.function_convention(index, signature.calling_convention(), &mut row)?;
-            row.convention = convention;
-            row.attributes = self.attributes(signature.attributes())?;
-            functions.push(row);
-        }
-        if total > bytecode.len().saturating_mul(BYTECODE_SHARING_LIMIT) {
+            builder.signature(index, signature, &mut row)?;
+            Ok(row)
+        })?;
+        if total > bytecode.count.saturating_mul(BYTECODE_SHARING_LIMIT) {
             return Err(Error::resource_exhausted(format!(
                 "functions of {total} bytes share {} bytes of bytecode; the limit is {BYTECODE_SHARING_LIMIT} times as many",
-                bytecode.len()
+                bytecode.count
             )));
         }
         Ok(functions)
     }
 
-    /// Parses a function's calling convention, and sees to it that the frame holds the arguments: the registers of those that
-    /// a function never uses need not be in its descriptor.
-    fn function_convention(
-        &mut self,
-        index: usize,
-        text: Option<&str>,
-        row: &mut FunctionRow,
-    ) -> Result<Option<ConventionRow>> {
-        let Some(text) = text else { return Ok(None) };
-        let convention =
-            CallingConvention::parse(text).map_err(|error| error.context(format!("signatures[{index}]")))?;
-        if convention.is_variadic() || convention.result_letters().contains('C') {
+    /// Reads a function's signature, and sees to it that the frame holds the arguments: the registers of those that a
+    /// function never uses need not be in its descriptor.
+    fn signature(&mut self, index: usize, signature: Table<'a>, row: &mut FunctionRow) -> Result<()> {
+        use schema::Signature as Fields;
+        let in_signature = |error| in_row(error, "signatures", index);
+        row.attributes = self.attributes(signature, Fields::VT_ATTRIBUTES).map_err(in_signature)?;
+        let convention = self.convention(signature).map_err(in_signature)?;
+        if convention.text.is_absent() {
+            return Ok(());
+        }
+        row.convention = Some(convention);
+        let text = self.reader.text(convention.text)?;
+        let convention = CallingConvention::parse(text).map_err(in_signature)?;
+        if convention.is_variadic() {
             return Err(Error::invalid_argument(format!(
                 "signatures[{index}] has a span, which only imports may have: `{text}`"
             )));
@@ -279,59 +278,73 @@ impl<'a> Builder<'a> {
         row.i32_register_count = row.i32_register_count.max(i32_count.try_into().unwrap_or(u16::MAX));
         row.ref_register_count = row.ref_register_count.max(ref_count.try_into().unwrap_or(u16::MAX));
         check_register_counts(index, row.i32_register_count, row.ref_register_count)?;
-        self.convention(text, convention).map(Some)
+        Ok(())
     }
 
-    /// Position of a part of the FlatBuffer within the archive's contents.
-    fn position(&self, part: &[u8]) -> usize {
-        let base = self.archive.contents().as_bytes().as_ptr().addr();
-        if part.is_empty() { 0 } else { part.as_ptr().addr().saturating_sub(base) }
-    }
-
-    /// Finds the constants. The segments' tables are not part of the FlatBuffer's verification, but read with checks.
-    fn rodata(&self, offsets: Option<Vector<'_, u32>>) -> Result<Vec<Range<usize>>> {
-        let Some(offsets) = offsets else { return Ok(Vec::new()) };
-        let base = self.archive.flatbuffer_range().start;
-        let first = self.position(offsets.bytes()).saturating_sub(base);
-        let mut segments = Vec::with_capacity(offsets.len());
-        for (index, offset) in offsets.iter().enumerate() {
-            let table = first.saturating_add(4 * index).saturating_add(offset as usize);
-            segments.push(self.segment(index, table, base)?);
-        }
-        Ok(segments)
-    }
-
-    /// The constant of a segment; `table` is the position of its table within the FlatBuffer, which begins at `base`.
-    fn segment(&self, index: usize, table: usize, base: usize) -> Result<Range<usize>> {
-        let buffer = FlatBuffer { bytes: self.archive.flatbuffer() };
-        let is_broken = || Error::invalid_argument(format!("broken FlatBuffer: rodata[{index}] exceeds it"));
-        let compression = match buffer.checked_field(table, SEGMENT_COMPRESSION_TYPE).ok_or_else(is_broken)? {
-            Some(position) => *buffer.bytes.get(position).ok_or_else(is_broken)?,
-            None => 0,
-        };
-        if compression > schema::Compression::ENUM_MAX {
-            return Err(Error::unimplemented(format!("rodata[{index}] has compression {compression}")));
-        }
-        if buffer.checked_field(table, SEGMENT_EMBEDDED_DATA).ok_or_else(is_broken)?.is_some() {
-            let (start, length) = buffer.vector(table, SEGMENT_EMBEDDED_DATA).ok_or_else(is_broken)?;
-            return match start.checked_add(length) {
-                Some(end) if end <= buffer.bytes.len() => Ok(base + start..base + end),
-                _ => Err(is_broken()),
-            };
-        }
-        let offset = buffer.checked_u64(table, SEGMENT_EXTERNAL_OFFSET).ok_or_else(is_broken)?;
-        let length = buffer.checked_u64(table, SEGMENT_EXTERNAL_LENGTH).ok_or_else(is_broken)?;
-        self.archive.external(offset, length).ok_or_else(|| {
-            Error::out_of_range(format!(
-                "rodata[{index}]: {length} bytes at offset {offset} behind the FlatBuffer exceed the file"
-            ))
+    /// Finds the constants. The schema declares their offsets as numbers, but they lead to tables as others do.
+    fn rodata(&mut self, root: Table<'a>) -> Result<Vec<Range<usize>>> {
+        self.rows(root, schema::BytecodeModule::VT_RODATA_SEGMENTS, "rodata", |builder, index, segment| {
+            builder.segment(segment).map_err(|error| in_row(error, "rodata", index))
         })
+    }
+
+    /// Where the constant of a segment is, within the archive's contents.
+    fn segment(&mut self, segment: Table<'a>) -> Result<Range<usize>> {
+        use schema::RodataSegment as Fields;
+        let compression = self.reader.u8(segment, Fields::VT_COMPRESSION_TYPE, 0)?;
+        if compression > schema::Compression::ENUM_MAX {
+            return Err(Error::unimplemented(format!("compression {compression}")));
+        }
+        if segment.has(Fields::VT_EMBEDDED_DATA) {
+            let data = self.reader.vector(segment, Fields::VT_EMBEDDED_DATA, 1)?;
+            let start = self.archive.flatbuffer_range().start + data.start;
+            return Ok(start..start + data.count);
+        }
+        let offset = self.reader.u64(segment, Fields::VT_EXTERNAL_DATA_OFFSET, 0)?;
+        let length = self.reader.u64(segment, Fields::VT_EXTERNAL_DATA_LENGTH, 0)?;
+        self.archive.external(offset, length).ok_or_else(|| {
+            Error::out_of_range(format!("{length} bytes at offset {offset} behind the FlatBuffer exceed the file"))
+        })
+    }
+
+    /// Checks the tables of segments that nothing reads: compilers have never written any.
+    fn mutable_segments(&mut self, root: Table<'a>) -> Result<()> {
+        let vector = self.reader.tables(root, schema::BytecodeModule::VT_RWDATA_SEGMENTS)?;
+        for position in vector.positions(4) {
+            let segment = self.reader.element(position)?;
+            self.reader.u32(segment, schema::RwdataSegment::VT_BYTE_SIZE, 0)?;
+        }
+        Ok(())
+    }
+
+    fn globals(&mut self, root: Table<'a>) -> Result<(u32, u32)> {
+        use schema::ModuleState as Fields;
+        let Some(state) = self.reader.child(root, schema::BytecodeModule::VT_STATE)? else { return Ok((0, 0)) };
+        let limited = |field: u16, limit: u32, what: &str| match self.reader.u32(state, field, 0)? {
+            value if value <= limit => Ok(value),
+            value => {
+                let value = value as i32;
+                Err(Error::out_of_range(format!("the module asks for {value} {what}; the limit is {limit}")))
+            }
+        };
+        Ok((
+            limited(Fields::VT_GLOBAL_BYTES_CAPACITY, GLOBAL_BYTES_LIMIT, "bytes of globals")?,
+            limited(Fields::VT_GLOBAL_REF_COUNT, GLOBAL_REF_LIMIT, "reference globals")?,
+        ))
     }
 }
 
+/// Bytes of a function's descriptor.
+const DESCRIPTOR_LENGTH: usize = size_of::<schema::FunctionDescriptor>();
+
 /// Checks a descriptor; the range is within the module's bytecode.
-fn function_row(index: usize, descriptor: &schema::FunctionDescriptor, bytecode_length: usize) -> Result<FunctionRow> {
-    let (offset, length) = (descriptor.bytecode_offset(), descriptor.bytecode_length());
+fn function_row(index: usize, descriptor: &[u8; DESCRIPTOR_LENGTH], bytecode_length: usize) -> Result<FunctionRow> {
+    // The fields in the order of the schema: two signed 32-bit numbers, one unsigned, a reserved 16-bit one, three counts.
+    let word = |position| u32_at(descriptor, position).unwrap_or_default();
+    let half = |position| u16_at(descriptor, position).unwrap_or_default();
+    let (offset, length) = (word(0) as i32, word(4) as i32);
+    let (requirements, block_count) = (word(8), half(14));
+    let (i32_count, ref_count) = (half(16), half(18));
     let range = match (usize::try_from(offset), usize::try_from(length)) {
         (Ok(start), Ok(length)) if start <= bytecode_length && length <= bytecode_length - start => {
             start..start + length
@@ -342,20 +355,18 @@ fn function_row(index: usize, descriptor: &schema::FunctionDescriptor, bytecode_
             )));
         }
     };
-    if range.is_empty() || descriptor.block_count() == 0 {
+    if range.is_empty() || block_count == 0 {
         return Err(Error::invalid_argument(format!("functions[{index}] has no block")));
     }
-    let (i32_count, ref_count) = (descriptor.i32_register_count(), descriptor.ref_register_count());
     check_register_counts(index, i32_count, ref_count)?;
     Ok(FunctionRow {
         bytecode: range,
-        requirements: requirements_of(descriptor.requirements(), "a function")
-            .map_err(|error| error.context(format!("functions[{index}]")))?,
-        block_count: descriptor.block_count(),
+        requirements: requirements_of(requirements, "a function").map_err(|error| in_row(error, "functions", index))?,
+        block_count,
         i32_register_count: i32_count,
         ref_register_count: ref_count,
         convention: None,
-        attributes: 0..0,
+        attributes: VectorRange::default(),
     })
 }
 

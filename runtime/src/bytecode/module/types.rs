@@ -26,8 +26,68 @@ bitflags! {
 /// A type of the type table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TypeDef {
-    text: Box<str>,
+    text: TypeText,
 }
+
+/// A type's text; one that is well known is always the static one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum TypeText {
+    WellKnown(&'static (&'static str, TypeKind<'static>)),
+    Other(Box<str>),
+}
+
+/// The types that nearly all modules are made of, which need no parsing and no memory.
+static WELL_KNOWN: [(&str, TypeKind<'static>); 21] = [
+    ("i8", TypeKind::I8),
+    ("i16", TypeKind::I16),
+    ("i32", TypeKind::I32),
+    ("i64", TypeKind::I64),
+    ("f32", TypeKind::F32),
+    ("f64", TypeKind::F64),
+    ("!vm.opaque", TypeKind::Opaque),
+    ("!vm.ref<?>", TypeKind::AnyRef),
+    ("!vm.buffer", TypeKind::Ref("vm.buffer")),
+    ("!vm.list<?>", TypeKind::List("?")),
+    ("!hal.allocator", TypeKind::Ref("hal.allocator")),
+    ("!hal.buffer", TypeKind::Ref("hal.buffer")),
+    ("!hal.buffer_view", TypeKind::Ref("hal.buffer_view")),
+    ("!hal.channel", TypeKind::Ref("hal.channel")),
+    ("!hal.command_buffer", TypeKind::Ref("hal.command_buffer")),
+    ("!hal.device", TypeKind::Ref("hal.device")),
+    ("!hal.event", TypeKind::Ref("hal.event")),
+    ("!hal.executable", TypeKind::Ref("hal.executable")),
+    ("!hal.fence", TypeKind::Ref("hal.fence")),
+    ("!hal.file", TypeKind::Ref("hal.file")),
+    ("!hal.semaphore", TypeKind::Ref("hal.semaphore")),
+];
+
+/// Buckets of the table of well-known types; chosen with [`bucket`] such that each holds one type at most.
+const BUCKETS: usize = 64;
+
+/// The bucket of a text.
+const fn bucket(text: &[u8]) -> usize {
+    match text {
+        [] => 0,
+        [last] => *last as usize % BUCKETS,
+        [first, .., last] => {
+            let middle = text[text.len() / 2] as usize;
+            (text.len() * 2 + *first as usize * 7 + middle * 11 + *last as usize) % BUCKETS
+        }
+    }
+}
+
+/// Index into [`WELL_KNOWN`] by bucket; one that is out of range where there is none.
+static BY_BUCKET: [u8; BUCKETS] = {
+    let mut table = [u8::MAX; BUCKETS];
+    let mut index = 0;
+    while index < WELL_KNOWN.len() {
+        let bucket = bucket(WELL_KNOWN[index].0.as_bytes());
+        assert!(table[bucket] == u8::MAX, "two well-known types share a bucket");
+        table[bucket] = index as u8;
+        index += 1;
+    }
+    table
+};
 
 /// What a type is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,22 +172,47 @@ fn inside<'a>(text: &'a str, opening: &str) -> Option<&'a str> {
 impl TypeDef {
     /// The type of a text. Fails with `INVALID_ARGUMENT` if it is none.
     pub fn new(text: &str) -> Result<TypeDef> {
+        if let Some(definition) = TypeDef::well_known(text.as_bytes()) {
+            return Ok(definition);
+        }
         match TypeKind::parse(text) {
             Some(TypeKind::Any) | None => Err(Error::invalid_argument(format!("`{}` is no type", text.escape_debug()))),
-            Some(_) => Ok(TypeDef { text: text.into() }),
+            Some(_) => Ok(TypeDef { text: TypeText::Other(text.into()) }),
         }
+    }
+
+    /// The type of a text, if it is a well-known one.
+    #[inline]
+    pub(super) fn well_known(text: &[u8]) -> Option<TypeDef> {
+        let known = WELL_KNOWN.get(usize::from(BY_BUCKET[bucket(text)]))?;
+        (known.0.as_bytes() == text).then_some(TypeDef { text: TypeText::WellKnown(known) })
     }
 
     /// The type's full text, with the leading `!` where it has one.
     #[must_use]
     pub fn text(&self) -> &str {
-        &self.text
+        match &self.text {
+            TypeText::WellKnown((text, _)) => text,
+            TypeText::Other(text) => text,
+        }
     }
 
     /// What the type is.
     #[must_use]
     pub fn kind(&self) -> TypeKind<'_> {
-        TypeKind::parse(&self.text).unwrap_or(TypeKind::Opaque)
+        match &self.text {
+            TypeText::WellKnown((_, kind)) => *kind,
+            TypeText::Other(text) => TypeKind::parse(text).unwrap_or(TypeKind::Opaque),
+        }
+    }
+
+    /// What the type is, if that is known for as long as the program runs.
+    #[must_use]
+    pub fn static_kind(&self) -> Option<TypeKind<'static>> {
+        match self.text {
+            TypeText::WellKnown((_, kind)) => Some(*kind),
+            TypeText::Other(_) => None,
+        }
     }
 }
 
@@ -213,6 +298,12 @@ mod tests {
             assert_eq!(TypeDef::new(text).unwrap().kind(), kind);
             assert_eq!(kind.is_ref(), text.starts_with('!') && kind != TypeKind::Opaque);
         }
+        for &(text, kind) in &WELL_KNOWN {
+            let def = TypeDef::new(text).unwrap();
+            assert_eq!((def.text(), def.static_kind()), (text, TypeKind::parse(text)));
+            assert_eq!(def.kind(), kind);
+        }
+        assert_eq!(TypeDef::new("!hal.fences").unwrap().static_kind(), None);
         for text in ["", "!", "i33", "?", "vm.buffer", "!vm.ref<i32>"] {
             assert!(TypeDef::new(text).is_err(), "{text}");
         }

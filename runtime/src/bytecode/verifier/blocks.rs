@@ -1,7 +1,8 @@
 //! Blocks and branch targets of a function.
 
 use alloc::format;
-use alloc::vec::Vec;
+
+use smallvec::SmallVec;
 
 use super::super::instruction::BlockOffset;
 use crate::{Error, Result};
@@ -10,9 +11,9 @@ use crate::{Error, Result};
 #[derive(Default)]
 pub(super) struct Blocks {
     /// Offsets of the block markers, ascending.
-    markers: Vec<u32>,
+    markers: SmallVec<[u32; 64]>,
     /// Targets ahead, with the offsets of their branches.
-    pending: Vec<(BlockOffset, u32)>,
+    pending: SmallVec<[(BlockOffset, u32); 64]>,
     open: bool,
 }
 

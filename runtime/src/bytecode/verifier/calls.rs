@@ -13,6 +13,7 @@ use crate::{Error, Result};
 
 impl FunctionVerifier<'_, '_> {
     /// Checks a call whose callee exists.
+    #[inline(always)]
     pub(super) fn call(
         &self,
         callee: FunctionOrdinal,
@@ -20,56 +21,48 @@ impl FunctionVerifier<'_, '_> {
         operands: RegisterList<'_>,
         results: RegisterList<'_>,
     ) -> Result<()> {
-        let convention = match callee.import() {
-            Some(import) => self.module.import_convention(import),
-            None if segment_sizes.is_some() => {
-                return Err(Error::invalid_argument(format!(
-                    "`callee` is function {} of this module; only imports take variadic arguments",
-                    callee.0
-                )));
-            }
-            None => self.module.function_convention(callee.0),
+        let (arguments, result_letters) = match callee.import() {
+            Some(import) => self.module.import_letters(import),
+            None if segment_sizes.is_some() => return Err(not_variadic(callee)),
+            None => self.module.function_letters(callee.0),
         };
-        let letters = convention.argument_letters();
         match segment_sizes {
-            Some(sizes) => self.variadic_operands(letters, sizes, operands)?,
-            None => self.values("operands", "the callee's arguments", letters, operands)?,
+            Some(sizes) => self.variadic_operands(arguments, sizes, operands)?,
+            None => self.values("operands", "the callee's arguments", &self.classes.read, arguments, operands)?,
         }
-        self.results("the callee's results", convention.result_letters(), results)
+        self.values("results", "the callee's results", &self.classes.written, result_letters, results)
+    }
+
+    /// Checks the operands of `return`.
+    #[inline(always)]
+    pub(super) fn returned(&self, operands: RegisterList<'_>) -> Result<()> {
+        let letters = self.function.result_letters;
+        self.values("operands", "the function's own results", &self.classes.read, letters, operands)
     }
 
     /// Checks a list against letters without spans.
-    #[inline]
-    pub(super) fn values(
+    #[inline(always)]
+    fn values(
         &self,
         field: &'static str,
         what: &'static str,
-        letters: &str,
+        classes: &[RegisterClass; 4],
+        letters: &[u8],
         list: RegisterList<'_>,
     ) -> Result<()> {
         if letters.len() != list.len() {
             return Err(wrong_count(field, what, letters, list.len()));
         }
-        for (letter, register) in letters.bytes().zip(list.iter()) {
-            self.value(field, letter, register)?;
-        }
-        Ok(())
-    }
-
-    /// Checks that no result is moved out of.
-    #[inline]
-    fn results(&self, what: &'static str, letters: &str, list: RegisterList<'_>) -> Result<()> {
-        self.values("results", what, letters, list)?;
-        match list.iter().find(|register| register.is_move()) {
-            None => Ok(()),
-            Some(register) => Err(bad_move("results", RefRegister(register.0))),
+        match hold(classes, letters, list) {
+            true => Ok(()),
+            false => self.bad_values(field, letters, list),
         }
     }
 
     /// Checks the operands of a variadic call: an operand for each argument that is no span, and the elements of each span,
     /// of which there are as many as the argument's segment size says.
-    fn variadic_operands(&self, letters: &str, sizes: SegmentSizes<'_>, operands: RegisterList<'_>) -> Result<()> {
-        let (mut rest, mut sizes, mut operands) = (letters.as_bytes(), sizes.iter(), operands.iter());
+    fn variadic_operands(&self, letters: &[u8], sizes: SegmentSizes<'_>, operands: RegisterList<'_>) -> Result<()> {
+        let (mut rest, mut sizes, mut operands) = (letters, sizes.iter(), operands);
         while let Some((&letter, behind)) = rest.split_first() {
             let Some(size) = sizes.next() else { return Err(wrong_segments(letters, "there are fewer")) };
             if letter != b'C' {
@@ -80,7 +73,7 @@ impl FunctionVerifier<'_, '_> {
                         "an argument that is no span has another one than 1 or 0xFFFF",
                     ));
                 }
-                self.next_value(letters, letter, &mut operands)?;
+                operands = self.next_values(letters, &[letter], operands)?;
                 rest = behind;
                 continue;
             }
@@ -88,7 +81,7 @@ impl FunctionVerifier<'_, '_> {
                 return Err(wrong_segments(letters, "a span has 0xFFFF"));
             }
             let (elements, end) = split_span(behind);
-            self.span(letters, elements, size, (&mut sizes, &mut operands), 1)?;
+            operands = self.span(letters, elements, size, &mut sizes, operands, 1)?;
             rest = end;
         }
         if sizes.next().is_some() {
@@ -96,36 +89,47 @@ impl FunctionVerifier<'_, '_> {
         }
         match operands.len() {
             0 => Ok(()),
-            left => Err(Error::invalid_argument(format!(
-                "`operands` has {left} registers more than the callee's arguments `{letters}` take"
-            ))),
+            left => Err(too_many(letters, left)),
         }
     }
 
-    /// Checks the elements of a span. A span within takes a segment size of its own for each element of the outer one.
-    fn span<S, O>(
+    /// Checks the elements of a span; returns the operands behind them.
+    #[inline(always)]
+    fn span<'a>(
         &self,
-        letters: &str,
+        letters: &[u8],
         elements: &[u8],
         count: u16,
-        (sizes, operands): (&mut S, &mut O),
+        sizes: &mut impl Iterator<Item = u16>,
+        mut operands: RegisterList<'a>,
         depth: usize,
-    ) -> Result<()>
-    where
-        S: Iterator<Item = u16>,
-        O: Iterator<Item = AnyRegister>,
-    {
-        if depth > SPAN_DEPTH_LIMIT {
-            return Err(Error::unimplemented(format!(
-                "the callee's arguments `{letters}` have spans within spans {depth} deep, and {SPAN_DEPTH_LIMIT} is the limit"
-            )));
+    ) -> Result<RegisterList<'a>> {
+        if elements.contains(&b'C') {
+            return self.span_of_spans(letters, elements, count, sizes, operands, depth);
         }
+        for _ in 0..count {
+            operands = self.next_values(letters, elements, operands)?;
+        }
+        Ok(operands)
+    }
+
+    /// The same where spans are among the elements: each takes a segment size of its own for each element of the outer one.
+    #[inline(never)]
+    fn span_of_spans<'a, S: Iterator<Item = u16>>(
+        &self,
+        letters: &[u8],
+        elements: &[u8],
+        count: u16,
+        sizes: &mut S,
+        mut operands: RegisterList<'a>,
+        depth: usize,
+    ) -> Result<RegisterList<'a>> {
         for _ in 0..count {
             let mut rest = elements;
             while let Some((&letter, behind)) = rest.split_first() {
                 rest = behind;
                 if letter != b'C' {
-                    self.next_value(letters, letter, operands)?;
+                    operands = self.next_values(letters, &[letter], operands)?;
                     continue;
                 }
                 let inner = match sizes.next() {
@@ -133,30 +137,38 @@ impl FunctionVerifier<'_, '_> {
                     Some(size) => size,
                     None => return Err(wrong_segments(letters, "there are fewer")),
                 };
+                if depth >= SPAN_DEPTH_LIMIT {
+                    return Err(too_deep(letters, depth + 1));
+                }
                 let (elements, end) = split_span(behind);
-                self.span(letters, elements, inner, (&mut *sizes, &mut *operands), depth + 1)?;
+                operands = self.span(letters, elements, inner, &mut *sizes, operands, depth + 1)?;
                 rest = end;
             }
         }
-        Ok(())
+        Ok(operands)
     }
 
-    #[inline]
-    fn next_value(&self, letters: &str, letter: u8, operands: &mut impl Iterator<Item = AnyRegister>) -> Result<()> {
-        match operands.next() {
-            Some(register) => self.value("operands", letter, register),
-            None => Err(Error::invalid_argument(format!(
-                "`operands` has fewer registers than the callee's arguments `{letters}` take"
-            ))),
+    /// Checks the next operands against the letters of some arguments; returns those behind.
+    #[inline(always)]
+    fn next_values<'a>(&self, letters: &[u8], next: &[u8], operands: RegisterList<'a>) -> Result<RegisterList<'a>> {
+        let Some((values, rest)) = operands.split_at(next.len()) else { return Err(too_few(letters)) };
+        match hold(&self.classes.read, next, values) {
+            true => Ok(rest),
+            false => self.bad_values("operands", next, values).map(|()| rest),
         }
     }
 
-    /// Checks one register against its letter.
-    #[inline(always)]
-    fn value(&self, field: &'static str, letter: u8, register: AnyRegister) -> Result<()> {
-        match self.classes[usize::from(CLASS_OF_LETTER[usize::from(letter)])].holds(register.0) {
-            true => Ok(()),
-            false => self.bad_value(field, letter, register),
+    /// Says what is wrong with a list of which a register is not in the class of its letter.
+    #[cold]
+    fn bad_values(&self, field: &'static str, letters: &[u8], list: RegisterList<'_>) -> Result<()> {
+        for (&letter, register) in letters.iter().zip(list.iter()) {
+            if !self.classes.read[class_of(letter)].holds(register.0) {
+                self.bad_value(field, letter, register)?;
+            }
+        }
+        match list.iter().find(|register| register.is_move()) {
+            Some(register) => Err(bad_move(field, RefRegister(register.0))),
+            None => Err(Error::internal("a register is not what its letter says")),
         }
     }
 
@@ -188,16 +200,6 @@ pub(super) struct RegisterClass {
 }
 
 impl RegisterClass {
-    /// The classes of a function: none, 32-bit values, 64-bit values, references.
-    pub(super) fn of(i32_count: u16, ref_count: u16) -> [RegisterClass; 4] {
-        [
-            RegisterClass::default(),
-            RegisterClass { flip: 0, mask: 0xFFFF, clear: 0, limit: i32_count },
-            RegisterClass { flip: 0, mask: 0xFFFF, clear: 1, limit: i32_count.saturating_sub(1) },
-            RegisterClass { flip: REF_REGISTER_TYPE_BIT, mask: !REF_REGISTER_MOVE_BIT, clear: 0, limit: ref_count },
-        ]
-    }
-
     #[inline(always)]
     fn holds(self, register: u16) -> bool {
         let index = (register ^ self.flip) & self.mask;
@@ -205,7 +207,43 @@ impl RegisterClass {
     }
 }
 
-/// Index into [`RegisterClass::of`] by a calling convention's letter.
+/// The classes of a function: none, 32-bit values, 64-bit values, references.
+pub(super) struct Classes {
+    /// For operands, whose references may be moved.
+    read: [RegisterClass; 4],
+    /// For results, which nothing may be moved out of.
+    written: [RegisterClass; 4],
+}
+
+impl Classes {
+    pub(super) fn of(i32_count: u16, ref_count: u16) -> Classes {
+        let class = |flip, mask, clear, limit| RegisterClass { flip, mask, clear, limit };
+        let none = RegisterClass::default();
+        let value = class(0, u16::MAX, 0, i32_count);
+        let pair = class(0, u16::MAX, 1, i32_count.saturating_sub(1));
+        // Where the move bit counts, it makes a number that is beyond any limit.
+        let reference = |mask| class(REF_REGISTER_TYPE_BIT, mask, 0, ref_count);
+        Classes {
+            read: [none, value, pair, reference(!REF_REGISTER_MOVE_BIT)],
+            written: [none, value, pair, reference(u16::MAX)],
+        }
+    }
+}
+
+/// Whether each register is in the class of its letter.
+#[inline(always)]
+fn hold(classes: &[RegisterClass; 4], letters: &[u8], list: RegisterList<'_>) -> bool {
+    let pairs = letters.iter().zip(list.iter());
+    pairs.fold(true, |all, (&letter, register)| all & classes[class_of(letter)].holds(register.0))
+}
+
+#[inline(always)]
+fn class_of(letter: u8) -> usize {
+    // The mask is for the compiler, which does not know what the table holds.
+    usize::from(CLASS_OF_LETTER[usize::from(letter)] & 3)
+}
+
+/// Index into the classes of [`Classes`] by a calling convention's letter.
 static CLASS_OF_LETTER: [u8; 256] = {
     let mut table = [0; 256];
     table[b'i' as usize] = 1;
@@ -217,11 +255,12 @@ static CLASS_OF_LETTER: [u8; 256] = {
 };
 
 #[cold]
-fn wrong_count(field: &'static str, what: &'static str, letters: &str, count: usize) -> Error {
-    if letters.contains('C') {
+fn wrong_count(field: &'static str, what: &'static str, letters: &[u8], count: usize) -> Error {
+    if letters.contains(&b'C') {
         return Error::invalid_argument("the callee takes variadic arguments, and the call gives no segment sizes");
     }
-    Error::invalid_argument(format!("`{field}` has {count} registers; {what} are {} (`{letters}`)", letters.len()))
+    let (length, letters) = (letters.len(), letters.escape_ascii());
+    Error::invalid_argument(format!("`{field}` has {count} registers; {what} are {length} (`{letters}`)"))
 }
 
 /// Spans that may lie within each other.
@@ -243,6 +282,37 @@ fn split_span(behind: &[u8]) -> (&[u8], &[u8]) {
 }
 
 #[cold]
-fn wrong_segments(letters: &str, why: &'static str) -> Error {
+fn wrong_segments(letters: &[u8], why: &'static str) -> Error {
+    let letters = letters.escape_ascii();
     Error::invalid_argument(format!("`segment_sizes` do not fit the callee's arguments `{letters}`: {why}"))
+}
+
+#[cold]
+fn too_deep(letters: &[u8], depth: usize) -> Error {
+    let letters = letters.escape_ascii();
+    Error::unimplemented(format!(
+        "the callee's arguments `{letters}` have spans within spans {depth} deep, and {SPAN_DEPTH_LIMIT} is the limit"
+    ))
+}
+
+#[cold]
+fn too_few(letters: &[u8]) -> Error {
+    let letters = letters.escape_ascii();
+    Error::invalid_argument(format!("`operands` has fewer registers than the callee's arguments `{letters}` take"))
+}
+
+#[cold]
+fn too_many(letters: &[u8], left: usize) -> Error {
+    let letters = letters.escape_ascii();
+    Error::invalid_argument(format!(
+        "`operands` has {left} registers more than the callee's arguments `{letters}` take"
+    ))
+}
+
+#[cold]
+fn not_variadic(callee: FunctionOrdinal) -> Error {
+    let callee = callee.0;
+    Error::invalid_argument(format!(
+        "`callee` is function {callee} of this module; only imports take variadic arguments"
+    ))
 }

@@ -13,11 +13,11 @@ use alloc::format;
 use alloc::string::String;
 
 use blocks::Blocks;
-use calls::RegisterClass;
+use calls::Classes;
 
-use super::instruction::{Body, Instruction};
-use super::isa::{Effects, Opcode, OpcodeSet};
-use super::module::{FunctionView, Module, Requirements};
+use super::instruction::{Instruction, Reader, Truncated, ends_within};
+use super::isa::{Bank, Format, INSTRUCTIONS, InstructionInfo, Opcode, OpcodeSet, PREFIX_EXT_F32, PREFIX_EXT_F64};
+use super::module::{FunctionCode, Module, Requirements};
 use crate::{Error, Result};
 
 /// Verifies every function of a module. Fails with the first error found, which names module, function, offset, mnemonic
@@ -26,8 +26,8 @@ pub(super) fn verify(module: &Module) -> Result<()> {
     let mut blocks = Blocks::default();
     let limits = Limits::of(module);
     for ordinal in 0..module.function_count() {
-        let Some(function) = module.function(ordinal) else { continue };
-        let classes = RegisterClass::of(function.i32_register_count, function.ref_register_count);
+        let Some(function) = module.function_code(ordinal) else { continue };
+        let classes = Classes::of(function.i32_register_count, function.ref_register_count);
         let mut verifier = FunctionVerifier { module, limits, function, classes, blocks: &mut blocks };
         let mut offset = 0;
         if let Err(error) = verifier.verify(&mut offset) {
@@ -35,6 +35,64 @@ pub(super) fn verify(module: &Module) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What the verifier needs of an instruction's row of the table.
+#[derive(Clone, Copy)]
+struct Row {
+    banks: &'static [Bank],
+    opcode: Opcode,
+    format: Format,
+    /// Sizes in bytes of the banks.
+    v: u32,
+    w: u32,
+    set: OpcodeSet,
+    terminates: bool,
+}
+
+impl Row {
+    const fn of(info: &InstructionInfo) -> Row {
+        let (v, w) = match info.banks {
+            [] => (4, 4),
+            [v] => (v.size(), 4),
+            [v, w, ..] => (v.size(), w.size()),
+        };
+        let (opcode, format, set) = (info.opcode, info.format, info.set);
+        Row { banks: info.banks, opcode, format, v, w, set, terminates: info.effects.terminates }
+    }
+}
+
+/// The rows, by set and byte.
+static ROWS: [[Option<Row>; 256]; 3] = {
+    let mut table = [[None; 256]; 3];
+    let mut index = 0;
+    while index < INSTRUCTIONS.len() {
+        let info = &INSTRUCTIONS[index];
+        table[info.set as usize][info.byte as usize] = Some(Row::of(info));
+        index += 1;
+    }
+    table
+};
+
+/// What keeps an instruction from being valid.
+enum Fault {
+    /// The function ends within it.
+    Truncated,
+    Invalid(Error),
+}
+
+impl From<Truncated> for Fault {
+    #[inline(always)]
+    fn from(_: Truncated) -> Fault {
+        Fault::Truncated
+    }
+}
+
+impl From<Error> for Fault {
+    #[inline(always)]
+    fn from(error: Error) -> Fault {
+        Fault::Invalid(error)
+    }
 }
 
 /// Sizes of the module's tables, which ordinals are checked against.
@@ -65,64 +123,52 @@ impl Limits {
 struct FunctionVerifier<'m, 'b> {
     module: &'m Module,
     limits: Limits,
-    function: FunctionView<'m>,
-    classes: [RegisterClass; 4],
+    function: FunctionCode<'m>,
+    classes: Classes,
     blocks: &'b mut Blocks,
 }
 
-impl FunctionVerifier<'_, '_> {
+impl<'m> FunctionVerifier<'m, '_> {
     /// Verifies the function; on an error `offset` is where.
     fn verify(&mut self, offset: &mut u32) -> Result<()> {
         self.blocks.clear();
         let bytecode = self.function.bytecode;
-        while (*offset as usize) < bytecode.len() {
-            let instruction = Instruction::decode(bytecode, *offset)?;
-            if let Err(error) = self.instruction(&instruction) {
-                return Err(in_instruction(error, instruction.opcode));
+        let mut reader = Reader::new(bytecode, 0);
+        while !reader.is_at_end() {
+            // The length of the bytecode is a 32-bit number.
+            let at = reader.position() as u32;
+            let Some(row) = row(&mut reader) else {
+                *offset = at;
+                return Err(unknown(bytecode, at));
+            };
+            if let Err(fault) = self.instruction(row, &mut reader, at) {
+                *offset = at;
+                return Err(match fault {
+                    Fault::Truncated => ends_within(bytecode, at, Some(row.opcode)),
+                    Fault::Invalid(error) => in_instruction(error, row.opcode),
+                });
             }
-            *offset = instruction.end();
         }
+        *offset = bytecode.len() as u32;
         self.blocks.finish(self.function.block_count, offset)
     }
 
     #[inline(always)]
-    fn instruction(&mut self, instruction: &Instruction<'_>) -> Result<()> {
-        let info = instruction.opcode.info();
-        self.structure(instruction, info.effects)?;
-        if info.set != OpcodeSet::Core {
-            self.requirement(info.set)?;
-        }
-        self.operands(instruction, info.banks)?;
-        match instruction.body {
-            Body::Call { callee, operands, results } | Body::CallYieldable { callee, operands, results, .. } => {
-                self.call(callee, None, operands, results)
-            }
-            Body::CallVariadic { callee, segment_sizes, operands, results }
-            | Body::CallVariadicYieldable { callee, segment_sizes, operands, results, .. } => {
-                self.call(callee, Some(segment_sizes), operands, results)
-            }
-            Body::Return { operands } => {
-                let results = self.function.convention.result_letters();
-                self.values("operands", "the function's own results", results, operands)
-            }
-            Body::Trace { operands, .. } => self.any_list("operands", operands),
-            _ => Ok(()),
-        }
-    }
-
-    /// Checks where the instruction stands: blocks begin with a marker and end with a terminator.
-    #[inline(always)]
-    fn structure(&mut self, instruction: &Instruction<'_>, effects: Effects) -> Result<()> {
-        let is_marker = instruction.opcode == Opcode::Block;
+    fn instruction(&mut self, row: &Row, reader: &mut Reader<'m>, at: u32) -> Result<(), Fault> {
+        // Blocks begin with a marker and end with a terminator.
+        let is_marker = row.format == Format::Block;
         if is_marker == self.blocks.is_open() {
-            return Err(misplaced(is_marker));
+            return Err(misplaced(is_marker).into());
         }
         if is_marker {
-            self.blocks.open(instruction.offset);
-        } else if effects.terminates {
+            self.blocks.open(at);
+        } else if row.terminates {
             self.blocks.close();
         }
-        Ok(())
+        if row.set != OpcodeSet::Core {
+            self.requirement(row.set)?;
+        }
+        self.operands(row, reader, at)
     }
 
     fn requirement(&self, set: OpcodeSet) -> Result<()> {
@@ -137,6 +183,27 @@ impl FunctionVerifier<'_, '_> {
         Err(Error::invalid_argument(format!(
             "instruction of set {set:?} in a function that does not require {needed:?}"
         )))
+    }
+}
+
+/// Reads an opcode, with its prefix; `None` if there is none.
+#[inline(always)]
+fn row(reader: &mut Reader<'_>) -> Option<&'static Row> {
+    let byte = reader.u8().ok()?;
+    let (set, byte) = match byte {
+        PREFIX_EXT_F32 => (OpcodeSet::ExtF32, reader.u8().ok()?),
+        PREFIX_EXT_F64 => (OpcodeSet::ExtF64, reader.u8().ok()?),
+        _ => (OpcodeSet::Core, byte),
+    };
+    ROWS[set as usize][usize::from(byte)].as_ref()
+}
+
+/// Says what is wrong where there is no opcode.
+#[cold]
+fn unknown(bytecode: &[u8], at: u32) -> Error {
+    match Instruction::decode(bytecode, at) {
+        Err(error) => error,
+        Ok(_) => Error::internal("an opcode is in one table and not in the other"),
     }
 }
 

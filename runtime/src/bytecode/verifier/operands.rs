@@ -3,11 +3,11 @@
 use alloc::format;
 
 use super::super::instruction::{
-    AnyRegister, BlockOffset, Body, FunctionOrdinal, Instruction, RefRegister, Register, RegisterList, RemapList,
-    TypeId,
+    AnyRegister, BlockOffset, FunctionOrdinal, Reader, RefRegister, Register, RegisterList, RemapList, TypeId,
+    field_length, read_field,
 };
-use super::super::isa::{Bank, REF_REGISTER_TYPE_BIT, for_each_format};
-use super::FunctionVerifier;
+use super::super::isa::{FUNCTION_ORDINAL_IMPORT_BIT, Format, REF_REGISTER_TYPE_BIT, for_each_format};
+use super::{Fault, FunctionVerifier, Row};
 use crate::{Error, Result};
 
 /// Checks a field, by its kind. `v` and `w` are the sizes in bytes of the instruction's banks.
@@ -100,20 +100,46 @@ macro_rules! check_field {
     };
 }
 
+/// Checks what the fields of a format mean together; calls and returns, by the names of their formats.
+macro_rules! check_format {
+    (Call $self:ident $callee:ident $operands:ident $results:ident) => {
+        $self.call($callee, None, $operands, $results)?
+    };
+    (CallYieldable $self:ident $callee:ident $operands:ident $resume:ident $results:ident) => {
+        $self.call($callee, None, $operands, $results)?
+    };
+    (CallVariadic $self:ident $callee:ident $segment_sizes:ident $operands:ident $results:ident) => {
+        $self.call($callee, Some($segment_sizes), $operands, $results)?
+    };
+    (CallVariadicYieldable $self:ident $callee:ident $segment_sizes:ident $operands:ident $resume:ident $results:ident) => {
+        $self.call($callee, Some($segment_sizes), $operands, $results)?
+    };
+    (Return $self:ident $operands:ident) => {
+        $self.returned($operands)?
+    };
+    (Trace $self:ident $event_name:ident $operands:ident) => {
+        $self.any_list("operands", $operands)?
+    };
+    ($variant:ident $self:ident $($field:ident)*) => {};
+}
+
 macro_rules! define_operands {
     ($($variant:ident = $row:ident { $($field:ident: $kind:ident),* $(,)? })*) => {
-        impl FunctionVerifier<'_, '_> {
-            /// Checks every field of an instruction by its kind.
+        impl<'m> FunctionVerifier<'m, '_> {
+            /// Reads and checks every field of the instruction at `at`.
             #[inline(always)]
-            pub(super) fn operands(&mut self, instruction: &Instruction<'_>, banks: &'static [Bank]) -> Result<()> {
-                let v = banks.first().map_or(4, |bank| bank.size());
-                let w = banks.get(1).map_or(4, |bank| bank.size());
-                let at = instruction.offset;
-                match instruction.body {
-                    $(Body::$variant { $($field),* } => {
+            pub(super) fn operands(&mut self, row: &Row, reader: &mut Reader<'m>, at: u32) -> Result<(), Fault> {
+                let (v, w) = (row.v, row.w);
+                let banks = row.banks;
+                match row.format {
+                    $(Format::$variant => {
+                        reader.require(0 $(+ field_length!($kind))*)?;
+                        $(let $field = read_field!(reader banks $kind);)*
                         $(check_field!(self at v w $kind stringify!($field), $field);)*
+                        check_format!($variant self $($field)*);
                     })*
                 }
+                let _ = (v, w, banks, at);
                 Ok(())
             }
         }
@@ -126,11 +152,13 @@ impl FunctionVerifier<'_, '_> {
     #[inline(always)]
     pub(super) fn value_register(&self, field: &'static str, register: Register, size: u32) -> Result<()> {
         let (index, count) = (u32::from(register.0), u32::from(self.function.i32_register_count));
-        let valid = match size {
-            8 => index & 1 == 0 && index + 1 < count,
-            _ => index < count,
-        };
-        if valid { Ok(()) } else { Err(bad_value_register(field, register, size, count)) }
+        // What a pair adds to a register's number, and may not be set in it: 1 where a value takes 8 bytes, 0 where 4.
+        let pair = size >> 3;
+        if (index & pair == 0) & (index + pair < count) {
+            Ok(())
+        } else {
+            Err(bad_value_register(field, register, size, count))
+        }
     }
 
     /// A reference register, perhaps with the move bit.
@@ -162,7 +190,7 @@ impl FunctionVerifier<'_, '_> {
     #[inline(always)]
     fn global(&self, field: &'static str, offset: u32, size: u32) -> Result<()> {
         let limit = self.limits.global_bytes;
-        if offset.is_multiple_of(size) && offset.checked_add(size).is_some_and(|end| end <= limit) {
+        if offset & (size - 1) == 0 && offset.checked_add(size).is_some_and(|end| end <= limit) {
             return Ok(());
         }
         Err(bad_global(field, offset, size, limit))

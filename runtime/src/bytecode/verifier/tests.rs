@@ -323,7 +323,7 @@ fn module_tables() {
     refused(&single(&[""]), "types[0]: INVALID_ARGUMENT; `` is no type");
     refused(&with_import("", "0v_v"), "imports[0] has no name");
     refused(&with_import("m.f", "0x_v"), "imports[0] `m.f`: INVALID_ARGUMENT; malformed calling convention `0x_v`");
-    refused(&with_import("m.f", "0v_CiD"), "imports[0] has a span among its results");
+    refused(&with_import("m.f", "0v_CiD"), "imports[0] `m.f`: INVALID_ARGUMENT; a span among the results of `0v_CiD`");
     refused(&with(|m| m.dependencies.push(DependencySource::default())), "dependencies[0] has no name");
     refused(&with(|m| m.exports.push((String::new(), 0))), "exports[0] has no name");
     refused(&with(|m| m.exports.push(("f".into(), 1))), "exports[0] `f` is function 1 of 1");
@@ -360,7 +360,10 @@ fn constants_and_framing() {
     // The last constant is padded to 64 bytes; cutting off more than the padding cuts the constant.
     assert!(load(file[..file.len() - 28].to_vec()).is_ok());
     let error = load(file[..file.len() - 29].to_vec()).unwrap_err().to_string();
-    assert!(error.contains("rodata[1]: 100 bytes at offset 64 behind the FlatBuffer exceed the file"), "{error}");
+    assert!(
+        error.contains("rodata[1]: OUT_OF_RANGE; 100 bytes at offset 64 behind the FlatBuffer exceed the file"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -448,7 +451,7 @@ fn broken_flatbuffers() {
     let mut text = file.clone();
     let name = text.windows(5).position(|window| window == b"tests").unwrap();
     text[name] = 0xFF;
-    refused_file(text, "broken FlatBuffer: Utf8 error");
+    refused_file(text, "broken FlatBuffer: string at 0x64 is not UTF-8");
     let raw = |vector: WIPOffset<Vector<'_, ForwardsUOffset<_>>>| WIPOffset::new(vector.value());
     let mut builder = flatbuffers::FlatBufferBuilder::new();
     let segment = schema::RodataSegmentArgs {
@@ -465,7 +468,7 @@ fn broken_flatbuffers() {
     };
     let root = schema::BytecodeModule::create(&mut builder, &arguments);
     builder.finish_size_prefixed(root, Some("IREE"));
-    refused_file(builder.finished_data().to_vec(), "UNIMPLEMENTED; rodata[0] has compression 9");
+    refused_file(builder.finished_data().to_vec(), "rodata[0]: UNIMPLEMENTED; compression 9");
 }
 
 #[test]
@@ -474,7 +477,7 @@ fn broken_constants() {
     let start = file.windows(8).position(|window| window == [9, 0, 0, 0, 0, 0, 0, 0]).unwrap();
     let mut long = file.clone();
     long[start] = 65;
-    refused_file(long, "rodata[0]: 65 bytes at offset 0 behind the FlatBuffer exceed the file");
+    refused_file(long, "rodata[0]: OUT_OF_RANGE; 65 bytes at offset 0 behind the FlatBuffer exceed the file");
     // Whatever an offset or a table is changed to, what is accepted can be read.
     for position in 8..file.len() - 64 {
         for value in [0, 4, 0x40, 0xFF] {
@@ -494,10 +497,10 @@ fn broken_constants() {
     };
     let root = schema::BytecodeModule::create(&mut builder, &arguments);
     builder.finish_size_prefixed(root, Some("IREE"));
-    refused_file(builder.finished_data().to_vec(), "broken FlatBuffer: rodata[0] exceeds it");
+    refused_file(builder.finished_data().to_vec(), "rodata[0]: INVALID_ARGUMENT; broken FlatBuffer: an offset at");
 }
 
-/// A name that many rows share would be copied for each: the FlatBuffer's verification bounds what that may come to.
+/// A name that many rows share is checked for each of them: reading bounds what that may come to.
 #[test]
 fn shared_names_do_not_multiply() {
     let mut builder = flatbuffers::FlatBufferBuilder::new();
@@ -513,5 +516,8 @@ fn shared_names_do_not_multiply() {
     };
     let root = schema::BytecodeModule::create(&mut builder, &arguments);
     builder.finish_size_prefixed(root, Some("IREE"));
-    refused_file(builder.finished_data().to_vec(), "broken FlatBuffer: Apparent size too large");
+    refused_file(
+        builder.finished_data().to_vec(),
+        "imports[19]: INVALID_ARGUMENT; broken FlatBuffer: its tables share too much of their data",
+    );
 }

@@ -11,7 +11,6 @@ pub(super) mod execution;
 pub mod library;
 #[allow(unsafe_code, reason = "maps machine code into memory and runs its initialisers")]
 pub mod loaders;
-mod processor_features;
 mod sync;
 
 pub(super) use driver::default_drivers;
@@ -19,7 +18,7 @@ pub use executable::{
     BindingPointer, DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, LocalExecutable,
     MAXIMUM_BINDINGS, Worker,
 };
-pub(super) use processor_features::has_feature;
+pub(super) use library::has_feature;
 
 /// Every loader of this build, in the order in which they are asked. The one list of them.
 #[must_use]

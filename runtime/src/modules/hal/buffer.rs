@@ -43,7 +43,7 @@ impl HalState {
     pub(super) fn allocator_allocate(
         &self,
         _: &mut Caller<'_>,
-        allocator: Arc<Allocator>,
+        allocator: &Allocator,
         _affinity: u64,
         memory_type: u32,
         usage: u32,
@@ -55,7 +55,7 @@ impl HalState {
     pub(super) fn allocator_import(
         &self,
         _: &mut Caller<'_>,
-        allocator: Arc<Allocator>,
+        allocator: &Allocator,
         attempt: i32,
         _affinity: u64,
         memory_type: u32,
@@ -78,9 +78,9 @@ impl HalState {
     pub(super) fn buffer_assert(
         &self,
         _: &mut Caller<'_>,
-        buffer: Arc<Buffer>,
-        message: Arc<VmBuffer>,
-        _allocator: Arc<Allocator>,
+        buffer: &Buffer,
+        message: &VmBuffer,
+        _allocator: &Allocator,
         minimum_length: u64,
         memory_type: u32,
         usage: u32,
@@ -88,19 +88,19 @@ impl HalState {
         let parameters = parameters(memory_type, usage);
         buffer
             .check(minimum_length, parameters.memory_type, parameters.usage)
-            .map_err(|error| error.context(message_text(&message)))
+            .map_err(|error| error.context(message_text(message)))
     }
 
-    pub(super) fn buffer_allocation_preserve(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>) -> Result<()> {
+    pub(super) fn buffer_allocation_preserve(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<()> {
         buffer.preserve_allocation();
         Ok(())
     }
 
-    pub(super) fn buffer_allocation_discard(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>) -> Result<i32> {
+    pub(super) fn buffer_allocation_discard(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<i32> {
         Ok(i32::from(buffer.discard_allocation()))
     }
 
-    pub(super) fn buffer_allocation_is_terminal(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>) -> Result<i32> {
+    pub(super) fn buffer_allocation_is_terminal(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<i32> {
         Ok(i32::from(buffer.is_terminal_allocation()))
     }
 
@@ -114,11 +114,11 @@ impl HalState {
         buffer.subspan(offset, length)
     }
 
-    pub(super) fn buffer_length(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>) -> Result<u64> {
+    pub(super) fn buffer_length(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<u64> {
         Ok(buffer.byte_length())
     }
 
-    pub(super) fn buffer_load(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>, offset: u64, length: u32) -> Result<u32> {
+    pub(super) fn buffer_load(&self, _: &mut Caller<'_>, buffer: &Buffer, offset: u64, length: u32) -> Result<u32> {
         let mut bytes = [0; SCALAR_BYTES];
         let length = scalar_length(length)?;
         buffer.read(offset, bytes.get_mut(..length).unwrap_or_default())?;
@@ -158,33 +158,33 @@ impl HalState {
     pub(super) fn buffer_view_assert(
         &self,
         _: &mut Caller<'_>,
-        view: Arc<BufferView>,
-        message: Arc<VmBuffer>,
+        view: &BufferView,
+        message: &VmBuffer,
         element_type: u32,
         encoding_type: u32,
         shape: Span<u64>,
     ) -> Result<()> {
         view.check(ElementType::from_raw(element_type), EncodingType::from_raw(encoding_type), &shape)
-            .map_err(|error| error.context(message_text(&message)))
+            .map_err(|error| error.context(message_text(message)))
     }
 
-    pub(super) fn buffer_view_buffer(&self, _: &mut Caller<'_>, view: Arc<BufferView>) -> Result<Arc<Buffer>> {
+    pub(super) fn buffer_view_buffer(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<Arc<Buffer>> {
         Ok(Arc::clone(view.buffer()))
     }
 
-    pub(super) fn buffer_view_element_type(&self, _: &mut Caller<'_>, view: Arc<BufferView>) -> Result<u32> {
+    pub(super) fn buffer_view_element_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
         Ok(view.element_type().raw())
     }
 
-    pub(super) fn buffer_view_encoding_type(&self, _: &mut Caller<'_>, view: Arc<BufferView>) -> Result<u32> {
+    pub(super) fn buffer_view_encoding_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
         Ok(view.encoding_type().raw())
     }
 
-    pub(super) fn buffer_view_rank(&self, _: &mut Caller<'_>, view: Arc<BufferView>) -> Result<u32> {
+    pub(super) fn buffer_view_rank(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
         u32::try_from(view.shape().len()).map_err(|_| Error::out_of_range("rank of a buffer view exceeds 32 bits"))
     }
 
-    pub(super) fn buffer_view_dim(&self, _: &mut Caller<'_>, view: Arc<BufferView>, index: u32) -> Result<u64> {
+    pub(super) fn buffer_view_dim(&self, _: &mut Caller<'_>, view: &BufferView, index: u32) -> Result<u64> {
         let shape = view.shape();
         shape.get(index as usize).copied().ok_or_else(|| {
             Error::out_of_range(alloc::format!("dimension {index} of a buffer view of rank {}", shape.len()))

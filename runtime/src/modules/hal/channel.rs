@@ -12,7 +12,7 @@ impl HalState {
     pub(super) fn channel_create(
         &self,
         _: &mut Caller<'_>,
-        device: Arc<Device>,
+        device: &Device,
         _affinity: u64,
         _flags: u64,
         _id: Option<Arc<VmBuffer>>,
@@ -41,7 +41,7 @@ impl HalState {
     pub(super) fn command_buffer_collective(
         &self,
         _: &mut Caller<'_>,
-        _commands: Arc<CommandBuffer>,
+        _commands: &CommandBuffer,
         _channel: Option<Arc<Channel>>,
         _operation: u32,
         _parameter: u32,

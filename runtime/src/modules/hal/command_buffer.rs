@@ -22,7 +22,7 @@ impl HalState {
     pub(super) fn command_buffer_create(
         &self,
         _: &mut Caller<'_>,
-        device: Arc<Device>,
+        device: &Device,
         modes: u32,
         categories: u32,
         _affinity: u64,
@@ -33,31 +33,27 @@ impl HalState {
         Ok(Arc::new(device.create_command_buffer(modes, categories, binding_capacity)))
     }
 
-    pub(super) fn command_buffer_finalize(&self, _: &mut Caller<'_>, commands: Arc<CommandBuffer>) -> Result<()> {
+    pub(super) fn command_buffer_finalize(&self, _: &mut Caller<'_>, commands: &CommandBuffer) -> Result<()> {
         commands.finalize()
     }
 
     pub(super) fn command_buffer_begin_debug_group(
         &self,
         _: &mut Caller<'_>,
-        commands: Arc<CommandBuffer>,
+        commands: &CommandBuffer,
         label: Arc<VmBuffer>,
     ) -> Result<()> {
         commands.begin_debug_group(&label.to_text()?)
     }
 
-    pub(super) fn command_buffer_end_debug_group(
-        &self,
-        _: &mut Caller<'_>,
-        commands: Arc<CommandBuffer>,
-    ) -> Result<()> {
+    pub(super) fn command_buffer_end_debug_group(&self, _: &mut Caller<'_>, commands: &CommandBuffer) -> Result<()> {
         commands.end_debug_group()
     }
 
     pub(super) fn command_buffer_execution_barrier(
         &self,
         _: &mut Caller<'_>,
-        commands: Arc<CommandBuffer>,
+        commands: &CommandBuffer,
         source_stages: u32,
         target_stages: u32,
         _flags: u64,
@@ -71,7 +67,7 @@ impl HalState {
     pub(super) fn command_buffer_advise_buffer(
         &self,
         _: &mut Caller<'_>,
-        commands: Arc<CommandBuffer>,
+        commands: &CommandBuffer,
         buffer: Option<Arc<Buffer>>,
         _flags: u64,
         _argument0: u64,
@@ -84,7 +80,7 @@ impl HalState {
     pub(super) fn command_buffer_fill_buffer(
         &self,
         _: &mut Caller<'_>,
-        commands: Arc<CommandBuffer>,
+        commands: &CommandBuffer,
         buffer: Option<Arc<Buffer>>,
         offset: u64,
         length: u64,
@@ -99,7 +95,7 @@ impl HalState {
     pub(super) fn command_buffer_update_buffer(
         &self,
         _: &mut Caller<'_>,
-        commands: Arc<CommandBuffer>,
+        commands: &CommandBuffer,
         source: Arc<VmBuffer>,
         source_offset: u64,
         buffer: Option<Arc<Buffer>>,
@@ -115,7 +111,7 @@ impl HalState {
     pub(super) fn command_buffer_copy_buffer(
         &self,
         _: &mut Caller<'_>,
-        commands: Arc<CommandBuffer>,
+        commands: &CommandBuffer,
         source_slot: u32,
         target_slot: u32,
         source_buffer: Option<Arc<Buffer>>,
@@ -134,7 +130,7 @@ impl HalState {
     pub(super) fn command_buffer_dispatch(
         &self,
         _: &mut Caller<'_>,
-        commands: Arc<CommandBuffer>,
+        commands: &CommandBuffer,
         executable: Arc<Executable>,
         function: u64,
         workgroups_x: u32,
@@ -152,7 +148,7 @@ impl HalState {
     pub(super) fn command_buffer_dispatch_indirect(
         &self,
         _: &mut Caller<'_>,
-        commands: Arc<CommandBuffer>,
+        commands: &CommandBuffer,
         executable: Arc<Executable>,
         function: u64,
         slot: u32,

@@ -39,16 +39,16 @@ impl HalState {
         Ok(self.options.devices.get(index as usize).cloned())
     }
 
-    pub(super) fn device_allocator(&self, _: &mut Caller<'_>, device: Arc<Device>) -> Result<Arc<Allocator>> {
+    pub(super) fn device_allocator(&self, _: &mut Caller<'_>, device: &Device) -> Result<Arc<Allocator>> {
         Ok(Arc::clone(device.allocator()))
     }
 
     pub(super) fn device_query(
         &self,
         _: &mut Caller<'_>,
-        device: Arc<Device>,
-        category: Arc<VmBuffer>,
-        key: Arc<VmBuffer>,
+        device: &Device,
+        category: &VmBuffer,
+        key: &VmBuffer,
     ) -> Result<(i32, i64)> {
         let answer = device.query(&category.to_text()?, &key.to_text()?);
         Ok((i32::from(answer.is_some()), answer.unwrap_or(0)))
@@ -57,7 +57,7 @@ impl HalState {
     pub(super) fn queue_alloca(
         &self,
         _: &mut Caller<'_>,
-        device: Arc<Device>,
+        device: &Device,
         _affinity: u64,
         wait: OptionalFence,
         signal: OptionalFence,
@@ -83,7 +83,7 @@ impl HalState {
     pub(super) fn queue_dealloca(
         &self,
         _: &mut Caller<'_>,
-        device: Arc<Device>,
+        device: &Device,
         _affinity: u64,
         wait: OptionalFence,
         signal: OptionalFence,
@@ -96,7 +96,7 @@ impl HalState {
     pub(super) fn queue_fill(
         &self,
         _: &mut Caller<'_>,
-        device: Arc<Device>,
+        device: &Device,
         _affinity: u64,
         wait: OptionalFence,
         signal: OptionalFence,
@@ -113,7 +113,7 @@ impl HalState {
     pub(super) fn queue_update(
         &self,
         _: &mut Caller<'_>,
-        device: Arc<Device>,
+        device: &Device,
         _affinity: u64,
         wait: OptionalFence,
         signal: OptionalFence,
@@ -132,7 +132,7 @@ impl HalState {
     pub(super) fn queue_copy(
         &self,
         _: &mut Caller<'_>,
-        device: Arc<Device>,
+        device: &Device,
         _affinity: u64,
         wait: OptionalFence,
         signal: OptionalFence,
@@ -149,7 +149,7 @@ impl HalState {
     pub(super) fn queue_read(
         &self,
         _: &mut Caller<'_>,
-        device: Arc<Device>,
+        device: &Device,
         _affinity: u64,
         wait: OptionalFence,
         signal: OptionalFence,
@@ -166,7 +166,7 @@ impl HalState {
     pub(super) fn queue_write(
         &self,
         _: &mut Caller<'_>,
-        device: Arc<Device>,
+        device: &Device,
         _affinity: u64,
         wait: OptionalFence,
         signal: OptionalFence,
@@ -183,7 +183,7 @@ impl HalState {
     pub(super) fn queue_barrier(
         &self,
         _: &mut Caller<'_>,
-        device: Arc<Device>,
+        device: &Device,
         _affinity: u64,
         wait: OptionalFence,
         signal: OptionalFence,
@@ -195,7 +195,7 @@ impl HalState {
     pub(super) fn queue_execute(
         &self,
         _: &mut Caller<'_>,
-        device: Arc<Device>,
+        device: &Device,
         _affinity: u64,
         wait: OptionalFence,
         signal: OptionalFence,
@@ -208,7 +208,7 @@ impl HalState {
     pub(super) fn queue_execute_indirect(
         &self,
         _: &mut Caller<'_>,
-        device: Arc<Device>,
+        device: &Device,
         _affinity: u64,
         wait: OptionalFence,
         signal: OptionalFence,
@@ -219,7 +219,7 @@ impl HalState {
         device.queue_execute(fences(&wait, signal), &commands, &table)
     }
 
-    pub(super) fn queue_flush(&self, _: &mut Caller<'_>, device: Arc<Device>, _affinity: u64) -> Result<()> {
+    pub(super) fn queue_flush(&self, _: &mut Caller<'_>, device: &Device, _affinity: u64) -> Result<()> {
         device.queue_flush()
     }
 

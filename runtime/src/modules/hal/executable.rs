@@ -12,7 +12,7 @@ impl HalState {
     pub(super) fn executable_create(
         &self,
         _: &mut Caller<'_>,
-        device: Arc<Device>,
+        device: &Device,
         _affinity: u64,
         format: Arc<VmBuffer>,
         data: Arc<VmBuffer>,
@@ -35,7 +35,7 @@ impl HalState {
     pub(super) fn executable_lookup_function(
         &self,
         _: &mut Caller<'_>,
-        executable: Arc<Executable>,
+        executable: &Executable,
         name: Arc<VmBuffer>,
     ) -> Result<u64> {
         Ok(executable.lookup(&name.to_text()?)? as u64)

@@ -16,7 +16,7 @@ use crate::{Error, Result, StatusCode};
 const INFINITE: u32 = u32::MAX;
 
 impl HalState {
-    pub(super) fn fence_create(&self, _: &mut Caller<'_>, _device: Arc<Device>, _flags: u64) -> Result<Arc<Fence>> {
+    pub(super) fn fence_create(&self, _: &mut Caller<'_>, _device: &Device, _flags: u64) -> Result<Arc<Fence>> {
         Ok(Arc::new(Fence::new()))
     }
 
@@ -29,7 +29,7 @@ impl HalState {
         Ok(join(&fences))
     }
 
-    pub(super) fn fence_query(&self, _: &mut Caller<'_>, fence: Arc<Fence>) -> Result<u32> {
+    pub(super) fn fence_query(&self, _: &mut Caller<'_>, fence: &Fence) -> Result<u32> {
         Ok(match fence.query() {
             Ok(true) => 0,
             Ok(false) => StatusCode::Deferred as u32,
@@ -37,11 +37,11 @@ impl HalState {
         })
     }
 
-    pub(super) fn fence_signal(&self, _: &mut Caller<'_>, fence: Arc<Fence>) -> Result<()> {
+    pub(super) fn fence_signal(&self, _: &mut Caller<'_>, fence: &Fence) -> Result<()> {
         fence.signal()
     }
 
-    pub(super) fn fence_fail(&self, _: &mut Caller<'_>, fence: Arc<Fence>, status: u32) -> Result<()> {
+    pub(super) fn fence_fail(&self, _: &mut Caller<'_>, fence: &Fence, status: u32) -> Result<()> {
         // A program that fails a fence with success has failed all the same.
         let code = StatusCode::from_raw(status).unwrap_or(StatusCode::Unknown);
         fence.fail(&Error::new(code, "the program failed the fence"));

@@ -30,6 +30,9 @@ macro_rules! for_each_pair {
         AddI64ThenMulI64 = AddI64, MulI64;
         AddI64ThenCmpLtI64SBranch = AddI64, CmpLtI64SBranch;
         MulI64ThenAddI64 = MulI64, AddI64;
+        FmaI64ThenLoad = FmaI64, BufferLoadI32;
+        LoadThenFmaF32 = BufferLoadI32, FmaF32;
+        FmaF32ThenStore = FmaF32, BufferStoreI32;
         MulF32ThenAddF32 = MulF32, AddF32;
         AddF32ThenStore = AddF32, BufferStoreI32;
         AddF32ThenAddI64 = AddF32, AddI64;
@@ -69,6 +72,12 @@ macro_rules! define_operations {
             CmpNeI64Branch,
             CmpLtI64SBranch,
             CmpLtI64UBranch,
+            /// A load, an operation on what was loaded, and a store of the result: a kernel that accumulates into a buffer
+            /// waits for these, so the value goes from one to the next without the frame.
+            AddI32InBuffer,
+            AddF32InBuffer,
+            FmaI32InBuffer,
+            FmaF32InBuffer,
             /// Call of an imported function; `imm` indexes the call sites.
             CallImport,
             /// As `CallImport`; the callee may yield, and execution goes on at the site's `resume`.
@@ -133,6 +142,21 @@ pub(super) fn pair(first: Operation, second: Operation) -> Option<Operation> {
     for_each_pair!(find)
 }
 
+/// The operation that does all three, where the second takes what the first loads and the third stores its result.
+pub(super) fn accumulation([load, operation, store]: &[Inst; 3]) -> Option<Operation> {
+    if (load.operation, store.operation) != (Operation::BufferLoadI32, Operation::BufferStoreI32) {
+        return None;
+    }
+    let (taken, given, fused) = match operation.operation {
+        Operation::AddI32 => (operation.a, operation.c, Operation::AddI32InBuffer),
+        Operation::AddF32 => (operation.a, operation.c, Operation::AddF32InBuffer),
+        Operation::FmaI32 => (operation.c, operation.part(0), Operation::FmaI32InBuffer),
+        Operation::FmaF32 => (operation.c, operation.part(0), Operation::FmaF32InBuffer),
+        _ => return None,
+    };
+    (load.c == taken && given == store.c).then_some(fused)
+}
+
 /// An instruction: registers `a`, `b`, `c` and an immediate, of which each operation says what they are. Branches have
 /// displacements, in instructions from the branch itself.
 #[derive(Clone, Copy, Debug)]
@@ -187,6 +211,8 @@ pub(super) enum Transfer {
     Word64,
     /// A reference, shared.
     RefCopy,
+    /// A reference, lent for the length of the call.
+    RefLend,
     /// A reference, moved.
     RefMove,
     /// The element count of a span: the register's number itself.
@@ -206,6 +232,8 @@ pub(super) struct Operand {
 pub(super) struct CallSite {
     /// Function or import ordinal.
     pub(super) callee: u32,
+    /// Arguments are lent.
+    pub(super) lends: bool,
     /// Range of [`Code::operands`]: arguments.
     pub(super) arguments: Range<u32>,
     /// Range of [`Code::operands`]: where results go.

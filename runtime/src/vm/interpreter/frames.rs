@@ -185,11 +185,17 @@ impl FrameStore {
         self.refs_top = from;
     }
 
+    /// The registers of the frame whose top is the mark.
+    #[inline(always)]
+    pub(super) fn registers_below(&mut self, mark: Mark, words: usize, refs: usize) -> (*mut u32, *mut Ref) {
+        let (words, refs) = (mark.words.wrapping_sub(words), mark.refs.wrapping_sub(refs));
+        (self.words.as_mut_ptr().wrapping_add(words).cast(), self.refs.as_mut_ptr().wrapping_add(refs))
+    }
+
     /// The registers of the top frame, which has so many: valid until the next frame is opened.
     #[inline(always)]
     pub(super) fn registers(&mut self, words: usize, refs: usize) -> (*mut u32, *mut Ref) {
-        let (words, refs) = (self.words_top.wrapping_sub(words), self.refs_top.wrapping_sub(refs));
-        (self.words.as_mut_ptr().wrapping_add(words).cast(), self.refs.as_mut_ptr().wrapping_add(refs))
+        self.registers_below(self.mark(), words, refs)
     }
 }
 

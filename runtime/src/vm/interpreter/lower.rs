@@ -5,8 +5,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::super::call::CallBuffer;
 use super::super::value::ValueType;
-use super::code::{CallSite, Code, Inst, Operand, Operation, Table, Transfer, halves, pair, parts};
+use super::code::{CallSite, Code, Inst, Operand, Operation, Table, Transfer, accumulation, halves, pair, parts};
 use super::frames::FRAME_UNIT;
 use super::loops::{self, CountedLoop};
 use crate::bytecode::isa::{Opcode, SEGMENT_NOT_VARIADIC};
@@ -96,6 +97,13 @@ struct Edge<'a> {
     offset: u32,
 }
 
+/// A block that is nothing but a conditional branch.
+#[derive(Clone, Copy)]
+struct Test<'a> {
+    index: usize,
+    ways: [(BlockOffset, RemapList<'a>); 2],
+}
+
 struct Lowering<'a> {
     module: &'a VerifiedModule,
     types: &'a [ValueType],
@@ -110,6 +118,7 @@ struct Lowering<'a> {
     blocks: Vec<(BlockOffset, u32)>,
     fixups: Vec<Fixup>,
     edges: Vec<Edge<'a>>,
+    tests: Vec<Test<'a>>,
     /// Offset in bytes of the instruction that is being lowered.
     offset: u32,
     /// Instructions before this index belong to another block, and are not fused with.
@@ -131,6 +140,7 @@ impl<'a> Lowering<'a> {
             blocks: Vec::new(),
             fixups: Vec::new(),
             edges: Vec::new(),
+            tests: Vec::new(),
             offset: 0,
             block_start: 0,
         }
@@ -257,8 +267,11 @@ impl<'a> Lowering<'a> {
             }
             Body::CondBranch { condition, true_dest, true_operands, false_dest, false_operands } => {
                 let index = self.conditional(operation, condition.0);
-                self.edge(FixupPlace::Low(index), true_dest, true_operands);
-                self.edge(FixupPlace::High(index), false_dest, false_operands);
+                let ways = [(true_dest, true_operands), (false_dest, false_operands)];
+                self.ways(index, ways);
+                if index == self.block_start {
+                    self.tests.push(Test { index, ways });
+                }
             }
             Body::CondBreak { condition, dest, operands } => {
                 self.emit(operation, condition.0, 0, 0, 0);
@@ -349,9 +362,30 @@ impl<'a> Lowering<'a> {
         }
     }
 
+    /// The test that makes the target's block, where that is behind.
+    fn test(&self, target: BlockOffset) -> Option<Test<'a>> {
+        let block = self.blocks.binary_search_by_key(&target, |block| block.0).ok()?;
+        let index = self.blocks[block].1 as usize;
+        self.tests.binary_search_by_key(&index, |test| test.index).ok().map(|test| self.tests[test])
+    }
+
+    fn ways(&mut self, index: usize, [yes, no]: [(BlockOffset, RemapList<'a>); 2]) {
+        self.edge(FixupPlace::Low(index), yes.0, yes.1);
+        self.edge(FixupPlace::High(index), no.0, no.1);
+    }
+
     fn jump(&mut self, operation: Operation, target: BlockOffset, copies: RemapList<'a>) {
         let first = self.instructions.len();
         self.copies(copies);
+        if operation == Operation::Branch
+            && let Some(test) = self.test(target)
+        {
+            // The way back to a loop's test: the test itself in its place saves a branch each turn, and makes the block
+            // before it one that branches to itself.
+            let Inst { operation, a, b, c, .. } = self.instructions[test.index];
+            let index = self.emit(operation, a, b, c, 0);
+            return self.ways(index, test.ways);
+        }
         let index = match self.instructions[first..].last_mut() {
             Some(copy) if operation == Operation::Branch && copy.operation == Operation::Move32 => {
                 copy.operation = Operation::Move32Branch;
@@ -420,18 +454,45 @@ impl<'a> Lowering<'a> {
                 operand.target = target.target;
             }
         }
+        let lends = operation != Operation::Call && self.lend(&arguments);
         let results = self.operand_list(convention.results(), None, results)?;
         for operand in &mut self.operands[results.start as usize..results.end as usize] {
             operand.target = operand.source;
         }
         let site = self.sites.len();
         let pc = self.instructions.len() as u32;
-        self.sites.push(CallSite { callee: ordinal, arguments, results, pc, resume: pc + 1 });
+        self.sites.push(CallSite { callee: ordinal, lends, arguments, results, pc, resume: pc + 1 });
         self.emit(operation, 0, 0, 0, site as u64);
         if let Some(target) = resume {
             self.fixups.push(Fixup { place: FixupPlace::Resume(site), target });
         }
         Ok(())
+    }
+
+    /// Lends references to an imported function instead of sharing them, where their register is passed once.
+    fn lend(&mut self, arguments: &Range<u32>) -> bool {
+        let operands = &mut self.operands[arguments.start as usize..arguments.end as usize];
+        let is_ref =
+            |operand: &Operand| matches!(operand.transfer, Transfer::RefCopy | Transfer::RefLend | Transfer::RefMove);
+        let mut lends = false;
+        let mut position = 0;
+        for index in 0..operands.len() {
+            let operand = operands[index];
+            if !is_ref(&operand) {
+                continue;
+            }
+            let once = operands.iter().filter(|other| is_ref(other) && other.source == operand.source).count() == 1;
+            if operand.transfer == Transfer::RefCopy && once && position < CallBuffer::LENDABLE {
+                operands[index].transfer = Transfer::RefLend;
+                lends = true;
+            }
+            position += 1;
+            // Recorders of command buffers pass many; the count above must not make lowering quadratic.
+            if position >= CallBuffer::LENDABLE {
+                break;
+            }
+        }
+        lends
     }
 
     /// Pairs the items of a convention with registers; spans are unrolled by their segment sizes.
@@ -483,6 +544,8 @@ impl<'a> Lowering<'a> {
     ) -> Result<Code> {
         self.emit(Operation::FellThrough, 0, 0, 0, 0);
         let end = self.instructions.len();
+        // Edges that lead to tests stay plain branches, or else they would have edges of their own.
+        self.tests.clear();
         for edge in core::mem::take(&mut self.edges) {
             let index = self.instructions.len() as u32;
             self.patch(&edge.place, index);
@@ -581,7 +644,14 @@ impl<'a> Lowering<'a> {
     /// Runs frequent sequences as one operation.
     fn fuse_pairs(&mut self) {
         let mut index = 0;
-        while let Some([first, second]) = self.instructions.get(index..index + 2) {
+        while let Some([first, second, rest @ ..]) = self.instructions.get(index..) {
+            if let Some(third) = rest.first()
+                && let Some(all) = accumulation(&[*first, *second, *third])
+            {
+                self.instructions[index].operation = all;
+                index += 3;
+                continue;
+            }
             match pair(first.operation, second.operation) {
                 Some(both) => {
                     self.instructions[index].operation = both;

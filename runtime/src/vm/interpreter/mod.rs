@@ -25,7 +25,7 @@ use super::reference::RefType;
 use super::stack::Stack;
 use super::sync::Once;
 use super::value::ValueType;
-use crate::bytecode::{Dependency, TypeKind, VerifiedModule};
+use crate::bytecode::{Dependency, TypeDef, TypeKind, VerifiedModule};
 use crate::{Error, Result};
 use code::Code;
 pub(super) use frames::FrameStore;
@@ -40,11 +40,8 @@ pub struct BytecodeModule {
     optimize: bool,
     verified: Arc<VerifiedModule>,
     types: Box<[ValueType]>,
-    /// What the elements of a list are, for the types that `list.alloc` names.
-    element_types: Box<[ValueType]>,
     functions: Box<[Once<Code>]>,
     rodata: Box<[Once<Arc<Buffer>>]>,
-    exports: Vec<(String, u32)>,
 }
 
 impl BytecodeModule {
@@ -57,15 +54,16 @@ impl BytecodeModule {
     }
 
     fn with_optimization(verified: Arc<VerifiedModule>, optimize: bool) -> Result<Arc<BytecodeModule>> {
-        let kinds = || verified.types().iter().map(|def| def.kind());
-        let types = kinds().map(value_type).collect::<Result<_>>()?;
-        let element_types = kinds().map(element_type).collect::<Result<_>>()?;
+        let mut types = Vec::with_capacity(verified.types().len());
+        for definition in verified.types() {
+            types.push(type_of_definition(definition)?);
+        }
         let functions = (0..verified.function_count()).map(|_| Once::default()).collect();
         let rodata = (0..verified.rodata_count()).map(|_| Once::default()).collect();
-        let exports = verified.exports().map(|export| (export.local_name.into(), export.function)).collect();
         static NEXT_ID: AtomicUsize = AtomicUsize::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(BytecodeModule { id, optimize, types, element_types, functions, rodata, exports, verified }))
+        let types = types.into_boxed_slice();
+        Ok(Arc::new(BytecodeModule { id, optimize, types, functions, rodata, verified }))
     }
 
     /// The module as it was verified.
@@ -89,7 +87,11 @@ impl BytecodeModule {
     }
 
     fn element_type_of(&self, id: u32) -> ValueType {
-        self.element_types.get(id as usize).copied().unwrap_or(ValueType::Any)
+        match self.verified.types().get(id as usize).map(TypeDef::kind) {
+            // Any value; other instructions mean a reference by it.
+            Some(TypeKind::Opaque) | None => ValueType::Any,
+            Some(_) => self.type_of(id),
+        }
     }
 
     #[inline]
@@ -148,7 +150,15 @@ impl BytecodeModule {
 }
 
 /// What a reference is checked against.
-fn value_type(kind: TypeKind<'_>) -> Result<ValueType> {
+fn type_of_definition(definition: &TypeDef) -> Result<ValueType> {
+    match definition.static_kind() {
+        Some(kind) => value_type(kind, |name| Ok(RefType::new(name))),
+        None => value_type(definition.kind(), RefType::intern),
+    }
+}
+
+/// The same of a kind; `reference` makes a name a type.
+fn value_type<'a>(kind: TypeKind<'a>, reference: impl FnOnce(&'a str) -> Result<RefType>) -> Result<ValueType> {
     Ok(match kind {
         TypeKind::I8 => ValueType::I8,
         TypeKind::I16 => ValueType::I16,
@@ -159,15 +169,7 @@ fn value_type(kind: TypeKind<'_>) -> Result<ValueType> {
         TypeKind::Opaque | TypeKind::AnyRef => ValueType::AnyRef,
         TypeKind::Any => ValueType::Any,
         TypeKind::List(_) => ValueType::Ref(super::List::TYPE),
-        TypeKind::Ref(name) => ValueType::Ref(RefType::intern(name)?),
-    })
-}
-
-/// What a list is made for; the instruction names the element's type, and `!vm.opaque` or `?` for any value.
-fn element_type(kind: TypeKind<'_>) -> Result<ValueType> {
-    Ok(match kind {
-        TypeKind::Opaque => ValueType::Any,
-        other => value_type(other)?,
+        TypeKind::Ref(name) => ValueType::Ref(reference(name)?),
     })
 }
 
@@ -192,7 +194,7 @@ impl Module for BytecodeModule {
             version: self.verified.version(),
             attribute_count: self.verified.attributes().len(),
             import_count: self.verified.import_count() as usize,
-            export_count: self.exports.len(),
+            export_count: self.verified.exports().len(),
             internal_count: self.functions.len(),
         }
     }
@@ -207,7 +209,7 @@ impl Module for BytecodeModule {
 
     fn lookup(&self, linkage: Linkage, name: &str) -> Option<u32> {
         let position = match linkage {
-            Linkage::Export => self.exports.iter().position(|export| export.0 == name),
+            Linkage::Export => self.verified.exports().position(|export| export.local_name == name),
             Linkage::Import => self.verified.imports().position(|import| import.full_name == name),
             Linkage::Internal => {
                 (0..self.verified.function_count()).position(|ordinal| self.verified.function_name(ordinal) == name)
@@ -224,11 +226,12 @@ impl Module for BytecodeModule {
         };
         match linkage {
             Linkage::Export => {
-                let (name, function) = self.exports.get(ordinal as usize)?;
-                internal(*function, name)
+                let export = self.verified.export(ordinal)?;
+                internal(export.function, export.local_name)
             }
             Linkage::Internal => {
-                let export = self.exports.iter().find(|export| export.1 == ordinal).map(|export| &*export.0);
+                let export = self.verified.exports().find(|export| export.function == ordinal);
+                let export = export.map(|export| export.local_name);
                 internal(ordinal, export.or_else(|| self.verified.function_debug_name(ordinal)).unwrap_or_default())
             }
             Linkage::Import => {
@@ -244,7 +247,7 @@ impl Module for BytecodeModule {
 
     fn function_attribute(&self, linkage: Linkage, ordinal: u32, index: usize) -> Option<(&str, &str)> {
         let function = match linkage {
-            Linkage::Export => self.exports.get(ordinal as usize)?.1,
+            Linkage::Export => self.verified.exported_function(ordinal)?,
             Linkage::Internal => ordinal,
             Linkage::Import => return None,
         };
@@ -275,7 +278,7 @@ impl Module for BytecodeModule {
         stack: &mut Stack,
         buffer: &mut CallBuffer,
     ) -> Result<Completion> {
-        let function = self.exports.get(export as usize).ok_or_else(|| no_function(export))?.1;
+        let function = self.verified.exported_function(export).ok_or_else(|| no_function(export))?;
         let state = state.downcast()?;
         let code = self.code(function)?;
         let bottom = stack.frames.mark();

@@ -1,13 +1,17 @@
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::boxed_local)]
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::super::{Context, Limits, Module, Program, Value};
+use super::super::{
+    CallBuffer, Caller, Completion, Context, Limits, Module, ModuleState, NativeModule, Outcome, Program, Stack, Value,
+};
 use super::BytecodeModule;
 use crate::bytecode::{Contents, VerifiedModule, assemble};
+use crate::{Result, StatusCode, native_functions};
 
 fn verified(text: &str) -> Arc<VerifiedModule> {
     let bytes = assemble(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
@@ -200,4 +204,199 @@ fn calls_pass_words_and_references_and_close_their_frames() {
         let error = function.call(&[Value::I32(1000)]).unwrap_err().to_string();
         assert!(error.contains("more than 100 nested calls"), "{error}");
     }
+}
+
+/// Straight code of the operations that are run in pairs and triples, over few registers, so that they often coincide.
+fn straight_program(random: &mut Random) -> String {
+    let mut text = String::from(
+        "vm.module @m\nvm.type i32\nvm.type i64\nvm.type !vm.buffer\n\
+        vm.rodata[0] = 0100000002000000030000000000803F0000004000004040\nvm.export @f\n\
+        vm.func @f() -> (i32, i32, i32, i32, i32, i32, i32, i32, i32, i32, i64) {\n^bb0:\n  \
+        %r0 = vm.const.ref.rodata 0\n  %i10:11 = vm.const.i64 0\n  %i12:13 = vm.const.i64 24\n  \
+        %r1 = vm.buffer.clone %r0, %i10:11, %i12:13, %i10\n  vm.br ^bb1()\n^bb1:\n",
+    );
+    for register in 0..10 {
+        let value = match register {
+            8 => u64::from(1.5f32.to_bits()),
+            9 => u64::from(2f32.to_bits()),
+            _ if register % 2 == 1 => 0,
+            _ => random.below(4),
+        };
+        text += &format!("  %i{register} = vm.const.i32 {value}\n");
+    }
+    for _ in 0..24 {
+        let (word, other) = (random.below(10), random.below(10));
+        let (pair, second) = (random.pair(0), random.pair(2));
+        let target = random.register(8);
+        text += &match random.below(9) {
+            0 | 1 => format!("  %i{target} = vm.buffer.load.i32 %r1, {pair}\n"),
+            2 => format!("  vm.buffer.store.i32 %i{target}, %r1, {pair}\n"),
+            3 | 4 => {
+                let operation = random.pick(&["add.i32", "add.f32", "mul.f32"]);
+                format!("  %i{target} = vm.{operation} %i{target}, %i{word}\n")
+            }
+            5 => {
+                let operation = random.pick(&["fma.i32", "fma.f32"]);
+                format!("  %i{target} = vm.{operation} %i{word}, %i{other}, %i{target}\n")
+            }
+            6 => {
+                let operation = random.pick(&["add.i64", "mul.i64"]);
+                format!("  {second} = vm.{operation} {second}, {}\n", random.pair(4))
+            }
+            7 => format!("  {pair} = vm.fma.i64 {pair}, {second}, {}\n", random.pair(4)),
+            _ => format!(
+                "  %i{target} = vm.buffer.load.i32 %r1, {pair}\n  %i{target} = vm.{} \n  \
+                vm.buffer.store.i32 %i{target}, %r1, {pair}\n",
+                match random.below(3) {
+                    0 => format!("add.f32 %i{target}, %i{word}"),
+                    1 => format!("fma.i32 %i{word}, %i{target}, %i{target}"),
+                    _ => format!("fma.f32 %i{word}, %i{other}, %i{target}"),
+                }
+            ),
+        };
+    }
+    text + "  %i10:11 = vm.const.i64 0\n  %i10:11 = vm.buffer.hash %r1, %i10:11, %i12:13\n  \
+        vm.return %i0, %i1, %i2, %i3, %i4, %i5, %i6, %i7, %i8, %i9, %i10:11\n}\n"
+}
+
+#[test]
+fn pairs_and_triples_over_any_registers_are_those_of_the_plain_code() {
+    let mut random = Random(2);
+    let mut ended = 0;
+    for _ in 0..1000 {
+        ended += usize::from(both(&straight_program(&mut random), &[]).0.starts_with('['));
+    }
+    // Others end where an index is out of range, which is compared as well.
+    assert!(ended > 100 && ended < 900, "{ended} programs ran to their end");
+}
+
+#[derive(Debug)]
+struct Waiter;
+impl ModuleState for Waiter {}
+
+impl Waiter {
+    /// Yields as often as the argument says, and gives its double.
+    fn wait(&self, _: &mut Caller<'_>, times: i32) -> Result<Outcome<i32>> {
+        self.go_on(times, times)
+    }
+
+    #[allow(clippy::boxed_local, reason = "resumed functions take what they yielded")]
+    fn resume(&self, _: &mut Caller<'_>, state: Box<(i32, i32)>) -> Result<Outcome<i32>> {
+        self.go_on(state.0, state.1 - 1)
+    }
+
+    fn go_on(&self, times: i32, left: i32) -> Result<Outcome<i32>> {
+        Ok(if left > 0 { Outcome::Yield(Box::new((times, left))) } else { Outcome::Done(2 * times) })
+    }
+}
+
+#[test]
+fn suspended_calls_go_on_where_they_were_and_in_their_module_alone() {
+    let text = "vm.module @m\nvm.type i32\nvm.import @w.wait cconv \"0i_i\"\nvm.export @f\n\
+        vm.func @f(%i0: i32) -> (i32) {\n^bb0:\n  %i2 = vm.const.i32 100\n  \
+        vm.call.yieldable @m:1(%i0) -> ^bb1(%i1)\n^bb1:\n  %i1 = vm.add.i32 %i1, %i2\n  vm.return %i1\n}\n\
+        vm.func @g(%i0: i32) -> (i32) {\n^bb0:\n  %i1 = vm.const.i32 7\n  \
+        vm.call.yieldable @w.wait(%i0) -> ^bb1(%i0)\n^bb1:\n  vm.yield ^bb2()\n\
+        ^bb2:\n  %i0 = vm.add.i32 %i0, %i1\n  vm.return %i0\n}\n";
+    let verified = verified(text);
+    let context = |module: Arc<BytecodeModule>| {
+        let functions = native_functions! {"wait" => Waiter::wait, resume Waiter::resume};
+        let native = NativeModule::new("w", 0, || Ok(Waiter), functions);
+        let program = Program::link(alloc::vec![Arc::new(native) as Arc<dyn Module>, module]).unwrap();
+        Context::new(program, Limits::default()).unwrap()
+    };
+    let function = context(BytecodeModule::new(verified.clone()).unwrap()).function("f").unwrap();
+    let other = context(BytecodeModule::new(verified).unwrap()).function("f").unwrap();
+    for times in 0..4 {
+        let mut stack = Stack::new(Limits::default());
+        let mut buffer = CallBuffer::new();
+        buffer.push_word(times);
+        let bound = function.bound();
+        let mut completion = bound.module.begin_call(&bound.state, bound.export, &mut stack, &mut buffer).unwrap();
+        for _ in 0..times + 1 {
+            assert_eq!(completion, Completion::Yielded);
+            completion = bound.module.resume_call(&bound.state, bound.export, &mut stack, &mut buffer).unwrap();
+        }
+        assert_eq!(completion, Completion::Done);
+        assert_eq!(buffer.words(), [2 * times + 107]);
+        let begun = bound.module.begin_call(&bound.state, bound.export, &mut stack, &mut buffer).unwrap();
+        assert_eq!(begun, Completion::Yielded);
+        let bound = other.bound();
+        let error = bound.module.resume_call(&bound.state, bound.export, &mut stack, &mut buffer).unwrap_err();
+        assert_eq!(error.code(), StatusCode::FailedPrecondition);
+    }
+}
+
+/// A loop that adds products: 0:1 (counter), 2:3 (step), 4:5 (limit), 6:7 (offset), 8 and 9 (factors), 10 (sum). Factors
+/// often lie in the buffer that the sum is stored to.
+fn contraction(random: &mut Random) -> String {
+    let mut text = String::from(
+        "vm.module @m\nvm.type i32\nvm.type i64\nvm.type !vm.buffer\n\
+        vm.rodata[0] = 000000400000803F03000000FF00004000004040020000000000003F05000000\nvm.export @f\n\
+        vm.func @f() -> (i32, i32, i32, i32, i32, i32, i32, i32, i32, i32, i32, i64) {\n^bb0:\n  \
+        %r0 = vm.const.ref.rodata 0\n  %i10:11 = vm.const.i64 0\n  %i12:13 = vm.const.i64 32\n  \
+        %r1 = vm.buffer.clone %r0, %i10:11, %i12:13, %i10\n  %r2 = vm.const.ref.rodata 0\n",
+    );
+    for (register, limit) in [(0, 2), (2, 3), (4, 9), (6, 4)] {
+        text += &format!("  %i{register}:{} = vm.const.i64 {}\n", register + 1, random.below(limit));
+    }
+    text += "  %i8 = vm.const.i32 3\n  %i9 = vm.const.i32 1\n";
+    let rotated = random.below(2) == 0;
+    let test = format!("  %i11 = vm.cmp.lt.i64.s {}, {}\n", random.pair(0), random.pair(4));
+    text += "  vm.br ^bb1()\n^bb1:\n";
+    if rotated {
+        text += &format!("{test}  vm.cond_br %i11, ^bb2(), ^bb3()\n^bb2:\n");
+    }
+    let load = random.pick(&["i32", "i32", "i8.s", "i8.u"]);
+    for (factor, index) in [(8, 12), (9, 14)] {
+        let target = format!("%i{index}:{}", index + 1);
+        let (counter, fixed, offset) = (random.pair(0), random.pair(2), random.pair(6));
+        let found = match random.below(5) {
+            0 => counter,
+            1 => offset,
+            form => {
+                text += &match form {
+                    2 => format!("  {target} = vm.add.i64 {offset}, {counter}\n"),
+                    3 => format!("  {target} = vm.mul.i64 {counter}, {fixed}\n"),
+                    _ => format!("  {target} = vm.fma.i64 {counter}, {fixed}, {offset}\n"),
+                };
+                target
+            }
+        };
+        let buffer = random.pick(&["%r0", "%r1"]);
+        text += &format!("  {} = vm.buffer.load.{load} {buffer}, {found}\n", random.word(factor));
+    }
+    let (in_buffer, at) = (random.below(3) != 0, random.pick(&["%i6:7", "%i6:7", "%i0:1", "%i12:13"]));
+    let target = random.pick(&["%r1", "%r1", "%r1", "%r1", "%r2"]);
+    if in_buffer {
+        text += &format!("  %i10 = vm.buffer.load.i32 {target}, {at}\n");
+    }
+    let operation = if load == "i32" { random.pick(&["fma.i32", "fma.f32"]) } else { "fma.i32" };
+    text += &format!("  %i10 = vm.{operation} {}, {}, {}\n", random.word(8), random.word(9), random.word(10));
+    if in_buffer {
+        // Now and then the sum goes elsewhere than it came from.
+        let (target, at) = match random.below(8) {
+            0 => ("%r1", at),
+            1 => (target, "%i6:7"),
+            _ => (target, at),
+        };
+        text += &format!("  vm.buffer.store.i32 %i10, {target}, {at}\n");
+    }
+    text += &format!("  {} = vm.add.i64 {}, {}\n", random.pair(0), random.pair(0), random.pair(2));
+    text += &if rotated { "  vm.br ^bb1()\n".into() } else { format!("{test}  vm.cond_br %i11, ^bb1(), ^bb3()\n") };
+    text + "^bb3:\n  %i12:13 = vm.const.i64 0\n  %i14:15 = vm.const.i64 32\n  \
+        %i12:13 = vm.buffer.hash %r1, %i12:13, %i14:15\n  \
+        vm.return %i0, %i1, %i2, %i3, %i4, %i5, %i6, %i7, %i8, %i9, %i10, %i12:13\n}\n"
+}
+
+#[test]
+fn contractions_over_any_registers_and_buffers_are_those_of_the_plain_code() {
+    let mut random = Random(3);
+    let (mut apart, mut ended) = (0, 0);
+    for _ in 0..2000 {
+        let (outcome, loops) = both(&contraction(&mut random), &[]);
+        apart += loops;
+        ended += usize::from(loops == 1 && outcome.starts_with('['));
+    }
+    assert!(apart > 300 && ended > 150, "{apart} loops were run apart, {ended} of them to their end");
 }

@@ -19,6 +19,13 @@ pub fn processor_data() -> [u64; PROCESSOR_DATA_CAPACITY] {
     })
 }
 
+/// Whether the host's processor has the feature of the name that LLVM gives it, as `hal.device.query` asks; `None` for names
+/// that are not known.
+pub(in crate::hal) fn has_feature(name: &str) -> Option<bool> {
+    let bit = host::feature_bit(name)?;
+    Some(processor_data()[0] >> bit & 1 == 1)
+}
+
 #[cfg(target_arch = "x86_64")]
 mod host {
     use core::arch::x86_64::{__cpuid_count, CpuidResult};
@@ -40,35 +47,35 @@ mod host {
     const ZMM_STATE: u32 = 0xE7;
     const TILE_STATE: u32 = 0x6_0000;
 
-    /// (bit of data word 0, where CPUID reports it, bit there, states needed), by data bit.
-    const FEATURES: [(u32, Source, u32, u32); 27] = [
-        (0, Source::Leaf1Ecx, 0, NO_STATE),            // SSE3
-        (1, Source::Leaf1Ecx, 9, NO_STATE),            // SSSE3
-        (2, Source::Leaf1Ecx, 19, NO_STATE),           // SSE4.1
-        (3, Source::Leaf1Ecx, 20, NO_STATE),           // SSE4.2
-        (4, Source::ExtendedLeaf1Ecx, 6, NO_STATE),    // SSE4a
-        (10, Source::Leaf1Ecx, 28, YMM_STATE),         // AVX
-        (11, Source::Leaf1Ecx, 12, YMM_STATE),         // FMA
-        (12, Source::ExtendedLeaf1Ecx, 16, YMM_STATE), // FMA4
-        (13, Source::ExtendedLeaf1Ecx, 11, YMM_STATE), // XOP
-        (14, Source::Leaf1Ecx, 29, YMM_STATE),         // F16C
-        (15, Source::Leaf7Ebx, 5, YMM_STATE),          // AVX2
-        (20, Source::Leaf7Ebx, 16, ZMM_STATE),         // AVX-512 F
-        (21, Source::Leaf7Ebx, 28, ZMM_STATE),         // AVX-512 CD
-        (22, Source::Leaf7Ebx, 31, ZMM_STATE),         // AVX-512 VL
-        (23, Source::Leaf7Ebx, 17, ZMM_STATE),         // AVX-512 DQ
-        (24, Source::Leaf7Ebx, 30, ZMM_STATE),         // AVX-512 BW
-        (25, Source::Leaf7Ebx, 21, ZMM_STATE),         // AVX-512 IFMA
-        (26, Source::Leaf7Ecx, 1, ZMM_STATE),          // AVX-512 VBMI
-        (27, Source::Leaf7Ecx, 14, ZMM_STATE),         // AVX-512 VPOPCNTDQ
-        (28, Source::Leaf7Ecx, 11, ZMM_STATE),         // AVX-512 VNNI
-        (29, Source::Leaf7Ecx, 6, ZMM_STATE),          // AVX-512 VBMI2
-        (30, Source::Leaf7Ecx, 12, ZMM_STATE),         // AVX-512 BITALG
-        (31, Source::Leaf7Subleaf1Eax, 5, ZMM_STATE),  // AVX-512 BF16
-        (32, Source::Leaf7Edx, 23, ZMM_STATE),         // AVX-512 FP16
-        (50, Source::Leaf7Edx, 24, TILE_STATE),        // AMX tile
-        (51, Source::Leaf7Edx, 25, TILE_STATE),        // AMX int8
-        (52, Source::Leaf7Edx, 22, TILE_STATE),        // AMX bf16
+    /// (LLVM's name, bit of data word 0, where CPUID reports it, bit there, states needed), by data bit.
+    const FEATURES: [(&str, u32, Source, u32, u32); 27] = [
+        ("sse3", 0, Source::Leaf1Ecx, 0, NO_STATE),
+        ("ssse3", 1, Source::Leaf1Ecx, 9, NO_STATE),
+        ("sse4.1", 2, Source::Leaf1Ecx, 19, NO_STATE),
+        ("sse4.2", 3, Source::Leaf1Ecx, 20, NO_STATE),
+        ("sse4a", 4, Source::ExtendedLeaf1Ecx, 6, NO_STATE),
+        ("avx", 10, Source::Leaf1Ecx, 28, YMM_STATE),
+        ("fma", 11, Source::Leaf1Ecx, 12, YMM_STATE),
+        ("fma4", 12, Source::ExtendedLeaf1Ecx, 16, YMM_STATE),
+        ("xop", 13, Source::ExtendedLeaf1Ecx, 11, YMM_STATE),
+        ("f16c", 14, Source::Leaf1Ecx, 29, YMM_STATE),
+        ("avx2", 15, Source::Leaf7Ebx, 5, YMM_STATE),
+        ("avx512f", 20, Source::Leaf7Ebx, 16, ZMM_STATE),
+        ("avx512cd", 21, Source::Leaf7Ebx, 28, ZMM_STATE),
+        ("avx512vl", 22, Source::Leaf7Ebx, 31, ZMM_STATE),
+        ("avx512dq", 23, Source::Leaf7Ebx, 17, ZMM_STATE),
+        ("avx512bw", 24, Source::Leaf7Ebx, 30, ZMM_STATE),
+        ("avx512ifma", 25, Source::Leaf7Ebx, 21, ZMM_STATE),
+        ("avx512vbmi", 26, Source::Leaf7Ecx, 1, ZMM_STATE),
+        ("avx512vpopcntdq", 27, Source::Leaf7Ecx, 14, ZMM_STATE),
+        ("avx512vnni", 28, Source::Leaf7Ecx, 11, ZMM_STATE),
+        ("avx512vbmi2", 29, Source::Leaf7Ecx, 6, ZMM_STATE),
+        ("avx512bitalg", 30, Source::Leaf7Ecx, 12, ZMM_STATE),
+        ("avx512bf16", 31, Source::Leaf7Subleaf1Eax, 5, ZMM_STATE),
+        ("avx512fp16", 32, Source::Leaf7Edx, 23, ZMM_STATE),
+        ("amx-tile", 50, Source::Leaf7Edx, 24, TILE_STATE),
+        ("amx-int8", 51, Source::Leaf7Edx, 25, TILE_STATE),
+        ("amx-bf16", 52, Source::Leaf7Edx, 22, TILE_STATE),
     ];
 
     /// CPUID, or zeros where the processor does not have the leaf.
@@ -87,7 +94,7 @@ mod host {
     pub(super) fn feature_bits() -> u64 {
         let (leaf1, leaf7, leaf7_1) = (cpuid(1, 0), cpuid(7, 0), cpuid(7, 1));
         let (states, extended1) = (cpuid(0xD, 0).eax, cpuid(0x8000_0001, 0));
-        FEATURES.iter().fold(0, |bits, &(data_bit, source, bit, needed)| {
+        FEATURES.iter().fold(0, |bits, &(_, data_bit, source, bit, needed)| {
             let word = match source {
                 Source::Leaf1Ecx => leaf1.ecx,
                 Source::Leaf7Ebx => leaf7.ebx,
@@ -100,44 +107,53 @@ mod host {
             bits | u64::from(present) << data_bit
         })
     }
+
+    pub(super) fn feature_bit(name: &str) -> Option<u32> {
+        FEATURES.iter().find(|row| row.0 == name).map(|row| row.1)
+    }
 }
 
 #[cfg(all(target_arch = "aarch64", any(target_os = "linux", target_os = "android")))]
 mod host {
-    /// (bit of data word 0, bit of AT_HWCAP), after the kernel's list of arm64 hardware capabilities.
-    const HWCAP: [(u32, u32); 6] = [
-        (0, 0),   // floating point
-        (1, 8),   // LSE atomics
-        (10, 10), // half-precision arithmetic
-        (11, 23), // half-precision multiply to single
-        (12, 20), // dot product
-        (20, 22), // SVE
+    /// (LLVM's name, bit of data word 0, bit of AT_HWCAP), after the kernel's list of arm64 hardware capabilities.
+    const HWCAP: [(&str, u32, u32); 6] = [
+        ("fp-armv8", 0, 0),
+        ("lse", 1, 8),
+        ("fullfp16", 10, 10),
+        ("fp16fml", 11, 23),
+        ("dotprod", 12, 20),
+        ("sve", 20, 22),
     ];
 
-    /// (bit of data word 0, bit of AT_HWCAP2).
-    const HWCAP2: [(u32, u32); 13] = [
-        (13, 13), // int8 matrix multiply
-        (14, 14), // bfloat16
-        (21, 1),  // SVE2
-        (22, 36), // SVE2.1
-        (23, 4),  // SVE2 bit permute
-        (24, 10), // SVE f32 matrix multiply
-        (25, 11), // SVE f64 matrix multiply
-        (30, 23), // SME
-        (31, 37), // SME2
-        (32, 38), // SME2.1
-        (33, 42), // SME f16
-        (34, 25), // SME f64
-        (35, 24), // SME i16 to i64
+    /// (LLVM's name, bit of data word 0, bit of AT_HWCAP2).
+    const HWCAP2: [(&str, u32, u32); 14] = [
+        ("lse128", 2, 47),
+        ("i8mm", 13, 13),
+        ("bf16", 14, 14),
+        ("sve2", 21, 1),
+        ("sve2p1", 22, 36),
+        ("sve2-bitperm", 23, 4),
+        ("f32mm", 24, 10),
+        ("f64mm", 25, 11),
+        ("sme", 30, 23),
+        ("sme2", 31, 37),
+        ("sme2p1", 32, 38),
+        ("sme-f16f16", 33, 42),
+        ("sme-f64f64", 34, 25),
+        ("sme-i16i64", 35, 24),
     ];
 
     pub(super) fn feature_bits() -> u64 {
         // SAFETY: getauxval has no precondition; it returns zero for an entry that the kernel does not provide.
         let (hwcap, hwcap2) = unsafe { (libc::getauxval(libc::AT_HWCAP), libc::getauxval(libc::AT_HWCAP2)) };
-        let gather = |bits: u64, word: u64, table: &[(u32, u32)]| {
-            table.iter().fold(bits, |bits, &(data_bit, bit)| bits | (word >> bit & 1) << data_bit)
+        let gather = |bits: u64, word: u64, table: &[(&str, u32, u32)]| {
+            table.iter().fold(bits, |bits, &(_, data_bit, bit)| bits | (word >> bit & 1) << data_bit)
         };
         gather(gather(0, hwcap, &HWCAP), hwcap2, &HWCAP2)
+    }
+
+    pub(super) fn feature_bit(name: &str) -> Option<u32> {
+        HWCAP.iter().chain(&HWCAP2).find(|row| row.0 == name).map(|row| row.1)
     }
 }
 
@@ -145,25 +161,52 @@ mod host {
 mod host {
     use std::arch::is_aarch64_feature_detected as detected;
 
-    pub(super) fn feature_bits() -> u64 {
+    /// (LLVM's name, bit of data word 0, whether the host has it).
+    fn features() -> [(&'static str, u32, bool); 7] {
         [
-            (0, detected!("fp")),
-            (1, detected!("lse")),
-            (10, detected!("fp16")),
-            (11, detected!("fhm")),
-            (12, detected!("dotprod")),
-            (13, detected!("i8mm")),
-            (14, detected!("bf16")),
+            ("fp-armv8", 0, detected!("fp")),
+            ("lse", 1, detected!("lse")),
+            ("fullfp16", 10, detected!("fp16")),
+            ("fp16fml", 11, detected!("fhm")),
+            ("dotprod", 12, detected!("dotprod")),
+            ("i8mm", 13, detected!("i8mm")),
+            ("bf16", 14, detected!("bf16")),
         ]
-        .iter()
-        .fold(0, |bits, &(bit, present)| bits | u64::from(present) << bit)
+    }
+
+    pub(super) fn feature_bits() -> u64 {
+        features().iter().fold(0, |bits, &(_, bit, present)| bits | u64::from(present) << bit)
+    }
+
+    pub(super) fn feature_bit(name: &str) -> Option<u32> {
+        features().iter().find(|row| row.0 == name).map(|row| row.1)
     }
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod host {
+    /// (LLVM's name, bit of data word 0): names that programs ask for; whether the host has them is not known.
+    const FEATURES: &[(&str, u32)] = if cfg!(target_arch = "riscv64") {
+        &[
+            ("v", 0),
+            ("zvfhmin", 1),
+            ("zvfh", 2),
+            ("zvfbfwma", 3),
+            ("xsmtvdot", 4),
+            ("zvl256b", 5),
+            ("zvl1024b", 6),
+            ("zvl4096b", 7),
+        ]
+    } else {
+        &[]
+    };
+
     pub(super) fn feature_bits() -> u64 {
         0
+    }
+
+    pub(super) fn feature_bit(name: &str) -> Option<u32> {
+        FEATURES.iter().find(|row| row.0 == name).map(|row| row.1)
     }
 }
 
@@ -173,31 +216,31 @@ mod tests {
 
     #[test]
     fn agrees_with_the_standard_library() {
-        let bits = processor_data()[0];
-        for (bit, present) in [
-            (0, is_x86_feature_detected!("sse3")),
-            (1, is_x86_feature_detected!("ssse3")),
-            (2, is_x86_feature_detected!("sse4.1")),
-            (3, is_x86_feature_detected!("sse4.2")),
-            (4, is_x86_feature_detected!("sse4a")),
-            (10, is_x86_feature_detected!("avx")),
-            (11, is_x86_feature_detected!("fma")),
-            (14, is_x86_feature_detected!("f16c")),
-            (15, is_x86_feature_detected!("avx2")),
-            (20, is_x86_feature_detected!("avx512f")),
-            (21, is_x86_feature_detected!("avx512cd")),
-            (22, is_x86_feature_detected!("avx512vl")),
-            (23, is_x86_feature_detected!("avx512dq")),
-            (24, is_x86_feature_detected!("avx512bw")),
-            (25, is_x86_feature_detected!("avx512ifma")),
-            (26, is_x86_feature_detected!("avx512vbmi")),
-            (27, is_x86_feature_detected!("avx512vpopcntdq")),
-            (28, is_x86_feature_detected!("avx512vnni")),
-            (29, is_x86_feature_detected!("avx512vbmi2")),
-            (30, is_x86_feature_detected!("avx512bitalg")),
-            (31, is_x86_feature_detected!("avx512bf16")),
+        for (name, present) in [
+            ("sse3", is_x86_feature_detected!("sse3")),
+            ("ssse3", is_x86_feature_detected!("ssse3")),
+            ("sse4.1", is_x86_feature_detected!("sse4.1")),
+            ("sse4.2", is_x86_feature_detected!("sse4.2")),
+            ("sse4a", is_x86_feature_detected!("sse4a")),
+            ("avx", is_x86_feature_detected!("avx")),
+            ("fma", is_x86_feature_detected!("fma")),
+            ("f16c", is_x86_feature_detected!("f16c")),
+            ("avx2", is_x86_feature_detected!("avx2")),
+            ("avx512f", is_x86_feature_detected!("avx512f")),
+            ("avx512cd", is_x86_feature_detected!("avx512cd")),
+            ("avx512vl", is_x86_feature_detected!("avx512vl")),
+            ("avx512dq", is_x86_feature_detected!("avx512dq")),
+            ("avx512bw", is_x86_feature_detected!("avx512bw")),
+            ("avx512ifma", is_x86_feature_detected!("avx512ifma")),
+            ("avx512vbmi", is_x86_feature_detected!("avx512vbmi")),
+            ("avx512vpopcntdq", is_x86_feature_detected!("avx512vpopcntdq")),
+            ("avx512vnni", is_x86_feature_detected!("avx512vnni")),
+            ("avx512vbmi2", is_x86_feature_detected!("avx512vbmi2")),
+            ("avx512bitalg", is_x86_feature_detected!("avx512bitalg")),
+            ("avx512bf16", is_x86_feature_detected!("avx512bf16")),
         ] {
-            assert_eq!(bits >> bit & 1 == 1, present, "bit {bit} of {bits:#x}");
+            assert_eq!(has_feature(name), Some(present), "{name}");
         }
+        assert_eq!(has_feature("neon"), None);
     }
 }

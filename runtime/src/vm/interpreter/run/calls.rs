@@ -62,13 +62,15 @@ impl<'m> Machine<'m> {
             unsafe { result.copy(from, to, target.target) };
         }
         self.stack.frames.close(code.words, code.refs);
-        Ok(Some(Return { code: caller_code, next: site.resume, registers: to }))
+        // Closing may have borrowed the references anew.
+        let registers = self.stack.frames.registers(caller_code.words, caller_code.refs);
+        Ok(Some(Return { code: caller_code, next: site.resume, registers }))
     }
 
     /// Leaves results in the call buffer and closes the activation's frame.
     #[inline]
     pub(super) fn leave(&mut self, code: &Code, from: Registers, list: &Range<u32>) {
-        self.buffer.clear();
+        self.buffer.finish_arguments();
         for result in code.operands(list) {
             // SAFETY: results were verified against the function's register files.
             unsafe { result.push(from, self.buffer) };
@@ -118,6 +120,18 @@ impl<'m> Machine<'m> {
         top: Mark,
     ) -> Result<Completion> {
         self.stack.leave();
+        if site.lends && completion.is_ok() {
+            // Functions that yielded may have frames above this one's.
+            let to = self.stack.frames.registers_below(top, code.words, code.refs);
+            for argument in code.operands(&site.arguments) {
+                if argument.transfer == Transfer::RefLend
+                    && let Some(lent) = buffer.take_back()
+                {
+                    // SAFETY: arguments were verified against the function's register files.
+                    unsafe { *reference(to.1, argument.source) = lent };
+                }
+            }
+        }
         match completion {
             Ok(Completion::Done) => {}
             Ok(Completion::Yielded) => {
@@ -196,7 +210,9 @@ impl Operand {
         unsafe {
             match self.transfer {
                 Transfer::RefMove => *reference(to, target) = core::mem::take(reference(from, self.source)),
-                Transfer::RefCopy => *reference(to, target) = reference(from, self.source).clone(),
+                Transfer::RefCopy | Transfer::RefLend => {
+                    *reference(to, target) = reference(from, self.source).clone();
+                }
                 Transfer::Word32 | Transfer::Word64 | Transfer::Count => {}
             }
         }
@@ -229,6 +245,7 @@ impl Operand {
             match self.transfer {
                 Transfer::RefMove => buffer.push_ref(core::mem::take(reference(from, self.source))),
                 Transfer::RefCopy => buffer.push_ref(reference(from, self.source).clone()),
+                Transfer::RefLend => buffer.lend(reference(from, self.source)),
                 Transfer::Word32 | Transfer::Word64 | Transfer::Count => buffer.push_word(self.source.into()),
             }
         }

@@ -24,6 +24,11 @@ use crate::bytecode::isa::{REF_REGISTER_MASK, REF_REGISTER_MOVE_BIT, for_each_in
 use crate::{Error, Result, StatusCode};
 use registers::{RegisterValue, reference, transfer};
 
+/// Bytes that one instruction may fill, copy, compare, hash or obtain for the price of a branch.
+const BYTES_PER_FUEL: u64 = 64;
+/// What an element of a list counts as, in bytes.
+const LIST_ELEMENT_BYTES: u64 = 16;
+
 /// What runs: a function of a module, on a stack, with what its caller passes.
 pub(super) struct Machine<'a> {
     pub(super) module: &'a BytecodeModule,
@@ -196,6 +201,12 @@ impl<'m> Machine<'m> {
                 }
             };
         }
+        // What one instruction does to many bytes counts too, or else it would be for free. The next branch or call fails.
+        macro_rules! burn_bytes {
+            ($bytes:expr) => {
+                fuel = fuel.saturating_sub($bytes / BYTES_PER_FUEL).max(1)
+            };
+        }
         macro_rules! skip {
             ($inst:ident, $displacement:expr) => {{
                 let displacement = $displacement as i32 as isize;
@@ -238,7 +249,8 @@ impl<'m> Machine<'m> {
             ($inst:ident, $type:ty => $scalar:ty) => {{
                 let value = get!($type, $inst.part(0)) as $scalar;
                 let buffer = check!(reference!($inst.a).buffer());
-                check!(buffer.fill::<$scalar>(get!(u64, $inst.b), get!(u64, $inst.c), value))
+                check!(buffer.fill::<$scalar>(get!(u64, $inst.b), get!(u64, $inst.c), value));
+                burn_bytes!(get!(u64, $inst.c) * size_of::<$scalar>() as u64)
             }};
         }
         macro_rules! list_get {
@@ -317,8 +329,25 @@ impl<'m> Machine<'m> {
             (AddI32) => { evaluate!((regs inst fail) [binary i32], eval add_i32) };
             (AddI64) => { evaluate!((regs inst fail) [binary i64], eval add_i64) };
             (MulI64) => { evaluate!((regs inst fail) [binary i64], eval mul_i64) };
+            (FmaI64) => { evaluate!((regs inst fail) [ternary i64], eval fma_i64) };
+            (FmaF32) => { evaluate!((regs inst fail) [ternary f32], eval fma_f32) };
             (AddF32) => { evaluate!((regs inst fail) [binary f32], eval add_f32) };
             (MulF32) => { evaluate!((regs inst fail) [binary f32], eval mul_f32) };
+        }
+
+        macro_rules! in_buffer {
+            ($type:ty, $from:expr, |$value:ident| $result:expr, $target:expr, $to:expr) => {{
+                let buffer = check!(reference!(inst.a).buffer());
+                let $value = check!(buffer.load::<u32>(get!(u64, inst.b)));
+                set!(i32, inst.c, $value as i32);
+                advance!();
+                let $value: $type = $from($value);
+                let result = $result;
+                set!($type, $target, result);
+                advance!();
+                let buffer = check!(reference!(inst.a).buffer());
+                check!(buffer.store::<u32>(get!(u64, inst.b), $to(result)));
+            }};
         }
 
         loop {
@@ -328,6 +357,26 @@ impl<'m> Machine<'m> {
             // SAFETY: at most one past the end.
             next = unsafe { next.add(1) };
             for_each_pair!(dispatch, body advance (regs inst fail) inst.operation, {
+                Operation::AddI32InBuffer => in_buffer!(
+                    i32, |bits| bits as i32, |value| semantics::add_i32(value, get!(i32, inst.b)), inst.c, |value| value as u32
+                ),
+                Operation::AddF32InBuffer => in_buffer!(
+                    f32, f32::from_bits, |value| semantics::add_f32(value, get!(f32, inst.b)), inst.c, f32::to_bits
+                ),
+                Operation::FmaI32InBuffer => in_buffer!(
+                    i32,
+                    |bits| bits as i32,
+                    |value| semantics::fma_i32(get!(i32, inst.a), get!(i32, inst.b), value),
+                    inst.part(0),
+                    |value| value as u32
+                ),
+                Operation::FmaF32InBuffer => in_buffer!(
+                    f32,
+                    f32::from_bits,
+                    |value| semantics::fma_f32(get!(f32, inst.a), get!(f32, inst.b), value),
+                    inst.part(0),
+                    f32::to_bits
+                ),
                 Operation::Move32 => set!(i32, inst.b, get!(i32, inst.a)),
                 Operation::Move64 => set!(i64, inst.b, get!(i64, inst.a)),
                 Operation::MoveRef => {
@@ -454,12 +503,22 @@ impl<'m> Machine<'m> {
                 Operation::ListAlloc => {
                     let element_type = self.module.element_type_of(inst.high());
                     let budget = Some(&self.stack.limits().memory);
-                    let list = check!(List::new(element_type, get!(i32, inst.a) as u32, budget));
+                    let capacity = get!(i32, inst.a) as u32;
+                    let list = check!(List::new(element_type, capacity, budget));
+                    burn_bytes!(u64::from(capacity) * LIST_ELEMENT_BYTES);
                     set_ref!(inst.c, Ref::List(list));
                 }
-                Operation::ListReserve => check!(check!(reference!(inst.a).list()).reserve(get!(i32, inst.b) as u32)),
+                Operation::ListReserve => {
+                    let capacity = get!(i32, inst.b) as u32;
+                    check!(check!(reference!(inst.a).list()).reserve(capacity));
+                    burn_bytes!(u64::from(capacity) * LIST_ELEMENT_BYTES);
+                }
                 Operation::ListSize => set!(i32, inst.c, check!(reference!(inst.a).list()).len() as i32),
-                Operation::ListResize => check!(check!(reference!(inst.a).list()).resize(get!(i32, inst.b) as u32)),
+                Operation::ListResize => {
+                    let length = get!(i32, inst.b) as u32;
+                    check!(check!(reference!(inst.a).list()).resize(length));
+                    burn_bytes!(u64::from(length) * LIST_ELEMENT_BYTES);
+                }
                 Operation::ListGetI32 => list_get!(inst, i32, to_i32),
                 Operation::ListGetI64 => list_get!(inst, i64, to_i64),
                 Operation::ListGetF32 => list_get!(inst, f32, to_f32),
@@ -498,6 +557,7 @@ impl<'m> Machine<'m> {
                 Operation::BufferAlloc => {
                     let (length, alignment) = (get!(u64, inst.a), get!(i32, inst.b) as u32);
                     let buffer = check!(Buffer::zeroed(length, alignment, Some(&self.stack.limits().memory)));
+                    burn_bytes!(length);
                     set_ref!(inst.c, Ref::Buffer(buffer));
                 }
                 Operation::BufferClone => {
@@ -505,6 +565,7 @@ impl<'m> Machine<'m> {
                     let budget = Some(&self.stack.limits().memory);
                     let source = check!(reference!(inst.a).buffer());
                     let copy = check!(source.clone_range(get!(u64, inst.b), length, alignment, budget));
+                    burn_bytes!(length);
                     set_ref!(inst.c, Ref::Buffer(copy));
                 }
                 Operation::BufferLength => set!(u64, inst.c, check!(reference!(inst.a).buffer()).length()),
@@ -513,17 +574,22 @@ impl<'m> Machine<'m> {
                     let (source, target) = (check!(source.buffer()), check!(target.buffer()));
                     let (source_offset, target_offset) = (get!(u64, inst.b), get!(u64, inst.part(1)));
                     check!(Buffer::copy(source, source_offset, target, target_offset, get!(u64, inst.c)));
+                    burn_bytes!(get!(u64, inst.c));
                 }
                 Operation::BufferCompare => {
                     let (lhs, rhs) = (reference!(inst.a).clone(), reference!(inst.part(0)).clone());
                     let (lhs, rhs) = (check!(lhs.buffer()), check!(rhs.buffer()));
                     let (lhs_offset, rhs_offset) = (get!(u64, inst.b), get!(u64, inst.part(1)));
-                    let equal = check!(Buffer::equal(lhs, lhs_offset, rhs, rhs_offset, get!(u64, inst.part(2))));
+                    let length = get!(u64, inst.part(2));
+                    let equal = check!(Buffer::equal(lhs, lhs_offset, rhs, rhs_offset, length));
+                    burn_bytes!(length);
                     set!(i32, inst.c, i32::from(equal));
                 }
                 Operation::BufferHash => {
                     let buffer = check!(reference!(inst.a).buffer());
-                    set!(i64, inst.c, check!(buffer.hash(get!(u64, inst.b), get!(u64, inst.part(0)))));
+                    let length = get!(u64, inst.part(0));
+                    set!(i64, inst.c, check!(buffer.hash(get!(u64, inst.b), length)));
+                    burn_bytes!(length);
                 }
 
                 Operation::Call => {

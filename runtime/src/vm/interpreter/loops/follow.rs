@@ -1,0 +1,426 @@
+//! Finds loops that [`CountedLoop::run`] can run: follows one turn of a block and looks at what became of each register.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::super::code::{Inst, Operation};
+use super::{
+    CountedLoop, Counter, Fixed, MAX_INSTRUCTIONS, Product, Reduction, Relation, Stream, Sum, Test, Work, is_product,
+    reduction_type,
+};
+
+/// A register, and whether it is a pair.
+type Register = (u16, bool);
+
+/// The 32-bit registers that it is made of.
+fn halves((register, wide): Register) -> impl Iterator<Item = u16> {
+    [Some(register), wide.then_some(register + 1)].into_iter().flatten()
+}
+
+/// What is known of a value while a turn is followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// What the register held when the turn began.
+    Initial(u16),
+    Constant(u64),
+    /// What the register held when the turn began, and `times` steps more.
+    Stepped {
+        register: u16,
+        step: Fixed,
+        times: u32,
+    },
+    /// A multiple of what the register held when the turn began, and something more.
+    Scaled {
+        register: u16,
+        scale: Fixed,
+        offset: Option<Fixed>,
+    },
+    /// The element that was loaded after so many others.
+    Element(usize),
+    /// The product of two elements, added to a third one or to what the register held when the turn began.
+    Product {
+        operation: Operation,
+        factors: [usize; 2],
+        sum: Result<usize, u16>,
+    },
+    /// What the register held when the turn began, combined with so many elements.
+    Combined {
+        register: u16,
+        count: usize,
+    },
+    /// The result of the comparison, which nothing may read.
+    Result,
+}
+
+/// A register was written: the value, and which half of it the register has; none where it has all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Written {
+    register: u16,
+    value: usize,
+    half: Option<u16>,
+}
+
+/// An element that was loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Element {
+    load: Operation,
+    buffer: u16,
+    index: Known,
+}
+
+/// Follows one turn of a block.
+#[derive(Default)]
+struct Follower {
+    values: Vec<Known>,
+    written: Vec<Written>,
+    /// Registers that any instruction of the turn writes.
+    targets: Vec<u16>,
+    /// Those that only the way back to the next turn writes.
+    only_copied: Vec<u16>,
+    /// Registers whose value at the start of the turn was read, with their width.
+    initial: Vec<Register>,
+    elements: Vec<Element>,
+    /// What combines the elements.
+    operation: Option<Operation>,
+    /// The last store wrote this product to the element that is its sum.
+    stored: Option<Known>,
+}
+
+/// Makes a loop of a block that branches to itself: `body` ends with the fused comparison, of which `expected` leads to the
+/// next turn, by way of the `copies`. None where the block does more than can be run here.
+pub(in super::super) fn recognize(body: &[Inst], copies: &[Inst], expected: bool) -> Option<CountedLoop> {
+    let (last, body) = body.split_last()?;
+    if body.len() + copies.len() > MAX_INSTRUCTIONS {
+        return None;
+    }
+    let (relation, wide, negated) = relation(last.operation)?;
+    let mut follower = Follower::default();
+    for (index, inst) in body.iter().chain([last]).chain(copies).enumerate() {
+        let only_copied = index > body.len();
+        for register in target(inst)?.into_iter().flat_map(halves) {
+            if only_copied && !follower.targets.contains(&register) {
+                follower.only_copied.push(register);
+            }
+            follower.targets.push(register);
+        }
+    }
+    body.iter().try_for_each(|inst| follower.step(inst))?;
+    let (left, right) = (follower.read(last.a, wide)?, follower.read(last.b, wide)?);
+    follower.write(last.c, false, Known::Result);
+    copies.iter().try_for_each(|inst| follower.step(inst))?;
+    let swapped = follower.fixed(left).is_some();
+    let (tested, limit) = if swapped { (right, left) } else { (left, right) };
+    let limit = follower.fixed(limit)?;
+    let (register, step, times) = match tested {
+        Known::Initial(register) => (register, None, 0),
+        Known::Stepped { register, step, times } => (register, Some(step), times),
+        _ => return None,
+    };
+    let (counters, accumulator) = follower.carried((register, wide))?;
+    if step.is_some_and(|step| counters.first().is_none_or(|counter| counter.step != step)) {
+        return None;
+    }
+    let test = Test { relation, times, limit, swapped, expected: expected != negated };
+    let work = follower.work(accumulator, counters.first()?)?;
+    // The comparison is a branch; where the way back copies, it ends with another one.
+    Some(CountedLoop { counters, test, work, fuel: if copies.is_empty() { 1 } else { 2 } })
+}
+
+/// What a fused comparison compares: the relation, whether it is one of 64 bits, and whether it is negated.
+fn relation(operation: Operation) -> Option<(Relation, bool, bool)> {
+    Some(match operation {
+        Operation::CmpEqI32Branch => (Relation::NotEqual, false, true),
+        Operation::CmpNeI32Branch => (Relation::NotEqual, false, false),
+        Operation::CmpLtI32SBranch => (Relation::SignedLess, false, false),
+        Operation::CmpLtI32UBranch => (Relation::UnsignedLess, false, false),
+        Operation::CmpEqI64Branch => (Relation::NotEqual, true, true),
+        Operation::CmpNeI64Branch => (Relation::NotEqual, true, false),
+        Operation::CmpLtI64SBranch => (Relation::SignedLess, true, false),
+        Operation::CmpLtI64UBranch => (Relation::UnsignedLess, true, false),
+        _ => return None,
+    })
+}
+
+/// The register that an instruction writes, if it writes one, and whether it is a pair; None for instructions that a loop may not have.
+fn target(inst: &Inst) -> Option<Option<Register>> {
+    Some(Some(match inst.operation {
+        Operation::BufferStoreI32 => return Some(None),
+        Operation::FmaI64 => (inst.part(0), true),
+        Operation::FmaI32 | Operation::FmaF32 => (inst.part(0), false),
+        Operation::MulI64 => (inst.c, true),
+        Operation::Move32 => (inst.b, false),
+        Operation::Move64 => (inst.b, true),
+        Operation::ConstI32 | Operation::ConstI32Zero => (inst.c, false),
+        Operation::ConstI64 | Operation::ConstI64Zero => (inst.c, true),
+        operation if relation(operation).is_some() => (inst.c, false),
+        operation => (inst.c, combined(operation).or_else(|| loaded(operation))?),
+    }))
+}
+
+/// Whether a load's result is wide; None for other operations.
+fn loaded(operation: Operation) -> Option<bool> {
+    Some(match operation {
+        Operation::BufferLoadI8U
+        | Operation::BufferLoadI8S
+        | Operation::BufferLoadI16U
+        | Operation::BufferLoadI16S
+        | Operation::BufferLoadI32 => false,
+        Operation::BufferLoadI64 => true,
+        _ => return None,
+    })
+}
+
+/// Whether a reduction's accumulator is wide; None for other operations.
+fn combined(operation: Operation) -> Option<bool> {
+    let loads = [Operation::BufferLoadI32, Operation::BufferLoadI64];
+    loads.into_iter().find_map(|load| reduction_type(operation, load)).map(|row| row.0)
+}
+
+impl Follower {
+    fn write(&mut self, register: u16, wide: bool, value: Known) {
+        let index = self.values.len();
+        self.values.push(value);
+        let mut put = |register, half| {
+            self.written.retain(|written| written.register != register);
+            self.written.push(Written { register, value: index, half });
+        };
+        put(register, wide.then_some(0));
+        if wide {
+            put(register + 1, Some(1));
+        }
+    }
+
+    /// The value of a register; None where that is half of one or two halves.
+    fn read(&mut self, register: u16, wide: bool) -> Option<Known> {
+        let find = |register: u16| self.written.iter().find(|written| written.register == register).copied();
+        match (find(register), wide.then(|| find(register + 1))) {
+            (None, None | Some(None)) => {
+                if !self.initial.contains(&(register, wide)) {
+                    self.initial.push((register, wide));
+                }
+                Some(Known::Initial(register))
+            }
+            (Some(whole), None) if whole.half.is_none() => Some(self.values[whole.value]),
+            (Some(low), Some(Some(high)))
+                if low.half == Some(0) && high == (Written { register: register + 1, half: Some(1), ..low }) =>
+            {
+                Some(self.values[low.value])
+            }
+            _ => None,
+        }
+    }
+
+    /// A value that no turn changes. (A wide register is fixed only where none of its halves is written.)
+    fn fixed(&self, value: Known) -> Option<Fixed> {
+        match value {
+            Known::Constant(value) => Some(Fixed::Constant(value)),
+            Known::Initial(register) if !self.targets.contains(&register) => Some(Fixed::Register(register)),
+            _ => None,
+        }
+    }
+
+    fn step(&mut self, inst: &Inst) -> Option<()> {
+        let Some((register, wide)) = target(inst)? else { return self.store(inst) };
+        let value = match inst.operation {
+            Operation::Move32 | Operation::Move64 => self.read(inst.a, wide)?,
+            Operation::ConstI32 => Known::Constant(inst.imm & u64::from(u32::MAX)),
+            Operation::ConstI64 => Known::Constant(inst.imm),
+            Operation::ConstI32Zero | Operation::ConstI64Zero => Known::Constant(0),
+            operation if loaded(operation).is_some() => self.load(inst)?,
+            operation => {
+                let (left, right) = (self.read(inst.a, wide)?, self.read(inst.b, wide)?);
+                match operation {
+                    Operation::MulI64 => self.scaled(left, right, None)?,
+                    Operation::FmaI64 => {
+                        let offset = self.read(inst.c, wide)?;
+                        self.scaled(left, right, Some(self.fixed(offset)?))?
+                    }
+                    Operation::FmaI32 | Operation::FmaF32 => {
+                        let sum = self.read(inst.c, wide)?;
+                        product(operation, left, right, sum)?
+                    }
+                    _ => self.binary(operation, left, right)?,
+                }
+            }
+        };
+        self.write(register, wide, value);
+        Some(())
+    }
+
+    fn load(&mut self, inst: &Inst) -> Option<Known> {
+        // What a turn stores, it must not load.
+        if self.stored.is_some() {
+            return None;
+        }
+        let index = self.read(inst.b, true)?;
+        self.elements.push(Element { load: inst.operation, buffer: inst.a, index });
+        Some(Known::Element(self.elements.len() - 1))
+    }
+
+    fn store(&mut self, inst: &Inst) -> Option<()> {
+        let (index, value) = (self.read(inst.b, true)?, self.read(inst.c, false)?);
+        let Known::Product { sum: Ok(sum), .. } = value else { return None };
+        let target = Element { load: Operation::BufferLoadI32, buffer: inst.a, index };
+        if self.elements.get(sum) != Some(&target) || self.stored.replace(value).is_some() {
+            return None;
+        }
+        Some(())
+    }
+
+    fn scaled(&self, left: Known, right: Known, offset: Option<Fixed>) -> Option<Known> {
+        match (left, self.fixed(left), right, self.fixed(right)) {
+            (Known::Initial(register), None, _, Some(scale)) | (_, Some(scale), Known::Initial(register), None) => {
+                Some(Known::Scaled { register, scale, offset })
+            }
+            _ => None,
+        }
+    }
+
+    fn binary(&mut self, operation: Operation, left: Known, right: Known) -> Option<Known> {
+        for (sum, element, swapped) in [(left, right, false), (right, left, true)] {
+            if let Known::Element(index) = element
+                && let Some((_, commutes)) = reduction_type(operation, self.elements.get(index)?.load)
+                && (commutes || !swapped)
+            {
+                return self.combine(operation, sum, index);
+            }
+        }
+        if !matches!(operation, Operation::AddI32 | Operation::AddI64) {
+            return None;
+        }
+        let (counter, step) = match self.fixed(right) {
+            Some(step) => (left, step),
+            None => (right, self.fixed(left)?),
+        };
+        match counter {
+            Known::Initial(register) => Some(Known::Stepped { register, step, times: 1 }),
+            Known::Stepped { register, step: before, times } if before == step => {
+                Some(Known::Stepped { register, step, times: times + 1 })
+            }
+            Known::Scaled { register, scale, offset: None } => {
+                Some(Known::Scaled { register, scale, offset: Some(step) })
+            }
+            _ => None,
+        }
+    }
+
+    /// Elements are combined in the order of their loads, and each once, so that none is left unchecked.
+    fn combine(&mut self, operation: Operation, sum: Known, element: usize) -> Option<Known> {
+        let (register, count) = match sum {
+            Known::Initial(register) => (register, 0),
+            Known::Combined { register, count } => (register, count),
+            _ => return None,
+        };
+        if count != element || *self.operation.get_or_insert(operation) != operation {
+            return None;
+        }
+        Some(Known::Combined { register, count: count + 1 })
+    }
+
+    /// What the loop carries from turn to turn: counters, the given one first, and the accumulator.
+    fn carried(&mut self, first: Register) -> Option<(Box<[Counter]>, Option<Register>)> {
+        let mut registers = core::mem::take(&mut self.initial);
+        registers.retain(|register| *register != first);
+        registers.insert(0, first);
+        let (mut counters, mut accumulator) = (Vec::new(), None);
+        for (register, wide) in registers {
+            let touched = |register: u16| self.targets.contains(&register);
+            if !(touched(register) || wide && touched(register + 1)) {
+                continue;
+            }
+            match self.read(register, wide)? {
+                Known::Stepped { register: from, step, times } if from == register => {
+                    counters.push(Counter { register, wide, step, times });
+                }
+                Known::Combined { register: from, count } if from == register && count == self.elements.len() => {
+                    accumulator = Some((register, wide));
+                }
+                value @ Known::Product { sum: Err(from), .. } if from == register && self.stored.is_none() => {
+                    accumulator = Some((register, wide));
+                    self.stored = Some(value);
+                }
+                _ => return None,
+            }
+        }
+        let carried = || counters.iter().map(|counter| (counter.register, counter.wide)).chain(accumulator);
+        let parts = || carried().flat_map(halves);
+        // A register that is read both as itself and as half of a pair is not one value.
+        let distinct = parts().enumerate().all(|(index, part)| parts().skip(index + 1).all(|other| other != part));
+        // The last turn does not go the way back: what only that writes must be put back like the rest.
+        if !self.only_copied.iter().all(|register| parts().any(|part| part == *register)) {
+            return None;
+        }
+        // The first counter decides when the loop ends, so it must be one.
+        let first_is_counter = counters.first().is_some_and(|counter| (counter.register, counter.wide) == first);
+        (distinct && first_is_counter).then(|| (counters.into(), accumulator))
+    }
+
+    /// What a turn does with the elements that it loads; all of them, so that none is left unchecked.
+    fn work(self, accumulator: Option<Register>, first: &Counter) -> Option<Work> {
+        if let Some(stored) = self.stored {
+            return self.multiplication(stored, accumulator, first);
+        }
+        let (Some(Element { load, buffer, .. }), Some((register, wide)), Some(operation)) =
+            (self.elements.first().copied(), accumulator, self.operation)
+        else {
+            return (self.elements.is_empty() && accumulator.is_none()).then_some(Work::None);
+        };
+        if reduction_type(operation, load)?.0 != wide || !first.wide {
+            return None;
+        }
+        let steps = |element: &Element| match element.index {
+            _ if (element.load, element.buffer) != (load, buffer) => None,
+            Known::Initial(register) if register == first.register => Some(0),
+            Known::Stepped { register, step, times } if (register, step) == (first.register, first.step) => Some(times),
+            _ => None,
+        };
+        let elements = self.elements.iter().map(steps).collect::<Option<_>>()?;
+        Some(Work::Reduce(Reduction { operation, load, register, buffer, elements }))
+    }
+
+    fn multiplication(&self, stored: Known, accumulator: Option<Register>, first: &Counter) -> Option<Work> {
+        let Known::Product { operation, factors: [left, right], sum } = stored else { return None };
+        let element = |index: usize| self.elements.get(index);
+        let load = element(left)?.load;
+        let used = |index: usize| index == left || index == right || sum == Ok(index);
+        if !is_product(operation, load) || element(right)?.load != load || !(0..self.elements.len()).all(used) {
+            return None;
+        }
+        let stream = |index: usize| self.stream(element(index)?, first);
+        let sum = match sum {
+            Ok(index) if accumulator.is_none() => Sum::Element(stream(index)?),
+            Err(register) if accumulator == Some((register, false)) => Sum::Register(register),
+            _ => return None,
+        };
+        Some(Work::Multiply(Product { operation, load, left: stream(left)?, right: stream(right)?, sum }))
+    }
+
+    /// Where the element is found, by the first counter.
+    fn stream(&self, element: &Element, first: &Counter) -> Option<Stream> {
+        let buffer = element.buffer;
+        if let Some(offset) = self.fixed(element.index) {
+            return Some(Stream { buffer, scale: None, offset: Some((offset, 1)) });
+        }
+        let (register, scale, offset) = match element.index {
+            Known::Initial(register) => (register, Fixed::Constant(1), None),
+            Known::Stepped { register, step, times } => (register, Fixed::Constant(1), Some((step, times))),
+            Known::Scaled { register, scale, offset } => (register, scale, offset.map(|offset| (offset, 1))),
+            _ => return None,
+        };
+        (first.wide && register == first.register).then_some(Stream { buffer, scale: Some(scale), offset })
+    }
+}
+
+fn product(operation: Operation, left: Known, right: Known, sum: Known) -> Option<Known> {
+    let sum = match sum {
+        Known::Element(index) => Ok(index),
+        Known::Initial(register) => Err(register),
+        _ => return None,
+    };
+    match (left, right) {
+        (Known::Element(left), Known::Element(right)) => {
+            Some(Known::Product { operation, factors: [left, right], sum })
+        }
+        _ => None,
+    }
+}
