@@ -354,7 +354,7 @@ impl Machine<'_> {
     fn after(&mut self, import: u32, completion: Completion, mut buffer: CallBuffer) -> Result<Completion> {
         if completion == Completion::Done {
             let convention = self.module.verified.import(import).unwrap().calling_convention;
-            self.finish(slots(buffer.drain(convention.results())?));
+            self.finish(slots(buffer.drain(&convention.results().collect::<Vec<_>>())?));
         }
         Ok(completion)
     }
@@ -742,7 +742,7 @@ impl Module for IrModule {
     ) -> Result<Completion> {
         let function = self.exports[export as usize].1;
         let convention = self.verified.function(function).unwrap().convention;
-        let arguments = slots(buffer.drain(convention.arguments())?);
+        let arguments = slots(buffer.drain(&convention.arguments().collect::<Vec<_>>())?);
         let mut machine = Machine { module: self, state: state.downcast()?, stack, frames: Vec::new() };
         machine.open(function, arguments)?;
         self.drive(machine, buffer)
