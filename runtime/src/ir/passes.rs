@@ -284,8 +284,37 @@ impl Function {
         (self.ty(original) == ty).then_some(original)
     }
 
+    /// The blocks whose failures have a status that is never zero: every way there has just found that it is not, or passes a
+    /// constant. Compilers check statuses so, and share the failure; what stands behind it by chance is not meant to follow.
+    fn certain_failures(&self) -> Vec<bool> {
+        let mut certain = vec![true; self.blocks.len()];
+        for block in &self.blocks {
+            let is_nonzero = |edge: &super::op::Edge, value: Value| match &block.terminator {
+                Terminator::CondBranch { condition, if_true, .. } => {
+                    *condition == value && core::ptr::eq(if_true, edge)
+                }
+                _ => false,
+            };
+            block.terminator.visit_edges(|edge| {
+                if let Terminator::Fail { status, next: Some(_), .. } = &self.block(edge.target).terminator {
+                    let passed = match self.definition(*status) {
+                        Definition::Parameter(home, position) if home == edge.target => {
+                            edge.arguments.get(position as usize).map_or(*status, |operand| operand.value)
+                        }
+                        _ => *status,
+                    };
+                    let known = self.constant_bits(passed).is_some_and(|bits| bits != 0);
+                    certain[edge.target.index()] &= known || is_nonzero(edge, passed);
+                }
+            });
+        }
+        certain[0] = false;
+        certain
+    }
+
     /// Makes branches on constants plain ones, and failures that cannot be left such.
     fn decide_branches(&mut self) -> bool {
+        let certain = self.certain_failures();
         let mut changed = false;
         for index in 0..self.blocks.len() {
             let decided = match &self.blocks[index].terminator {
@@ -304,8 +333,8 @@ impl Function {
                 }
                 Terminator::Fail { status, message, next: Some(next) } => match self.constant_bits(*status) {
                     Some(0) => Some(Terminator::Branch(next.clone())),
-                    Some(_) => Some(Terminator::Fail { status: *status, message: message.clone(), next: None }),
-                    None => None,
+                    None if !certain[index] => None,
+                    _ => Some(Terminator::Fail { status: *status, message: message.clone(), next: None }),
                 },
                 _ => None,
             };
