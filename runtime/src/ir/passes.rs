@@ -316,7 +316,7 @@ impl Function {
     fn decide_branches(&mut self) -> bool {
         let certain = self.certain_failures();
         let mut changed = false;
-        for index in 0..self.blocks.len() {
+        for (index, certain) in certain.into_iter().enumerate() {
             let decided = match &self.blocks[index].terminator {
                 Terminator::CondBranch { condition, if_true, if_false } => match self.constant_bits(*condition) {
                     Some(0) => Some(Terminator::Branch(if_false.clone())),
@@ -333,7 +333,7 @@ impl Function {
                 }
                 Terminator::Fail { status, message, next: Some(next) } => match self.constant_bits(*status) {
                     Some(0) => Some(Terminator::Branch(next.clone())),
-                    None if !certain[index] => None,
+                    None if !certain => None,
                     _ => Some(Terminator::Fail { status: *status, message: message.clone(), next: None }),
                 },
                 _ => None,
