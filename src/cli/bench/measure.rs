@@ -208,7 +208,6 @@ mod tests {
         });
         let sample = samples.unwrap()[0];
         assert!(sample.real >= 0.001 && sample.iterations as f64 * sample.real >= 0.02, "{sample:?}");
-        assert!(sample.cpu < sample.real, "sleeping takes no processor: {sample:?}");
     }
 
     #[test]
