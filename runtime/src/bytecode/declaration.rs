@@ -192,7 +192,8 @@ mod tests {
 
     #[test]
     fn storage_of_results_is_found() {
-        let text = "sync func @f(%a: tensor<4xf32>, %o: !hal.buffer {iree.abi.output = 1 : index}) -> (%r: tensor<4xf32>)";
+        let text =
+            "sync func @f(%a: tensor<4xf32>, %o: !hal.buffer {iree.abi.output = 1 : index}) -> (%r: tensor<4xf32>)";
         let parsed = Declaration::parse(text).unwrap();
         assert_eq!(parsed.arguments.iter().map(|value| value.output).collect::<Vec<_>>(), vec![None, Some(1)]);
         assert_eq!(parsed.arguments[1].ty, "!hal.buffer");

@@ -20,7 +20,7 @@ pub use assembler::assemble;
 pub use calling_convention::{CallingConvention, ConventionItem};
 pub use contents::{AlignedBytes, Contents, SEGMENT_ALIGNMENT};
 pub use declaration::{
-    COARSE_FENCES, DECLARATION, DeclaredTensor, DeclaredValue, Declaration, INVOCATION_MODEL, split_tensor_type,
+    COARSE_FENCES, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, INVOCATION_MODEL, split_tensor_type,
 };
 pub use disassembler::{disassemble, disassemble_function};
 pub use instruction::{
