@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::tensor::{Element, Tensor};
+use super::element::Element;
+use super::tensor::Tensor;
 use crate::hal::BufferView;
 use crate::vm::{CallValues, Ref, Value};
 use crate::{Error, Result};
