@@ -87,6 +87,15 @@ impl FromValue for Value {
     }
 }
 
+impl FromValue for Ref {
+    fn from_value(value: Value) -> Result<Ref> {
+        match value {
+            Value::Ref(reference) => Ok(reference),
+            other => Err(wrong_type("reference", &other)),
+        }
+    }
+}
+
 impl FromValue for Arc<BufferView> {
     fn from_value(value: Value) -> Result<Arc<BufferView>> {
         match value {

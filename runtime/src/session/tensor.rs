@@ -119,6 +119,12 @@ impl<T: Element> Tensor<T> {
     }
 }
 
+impl<T> Tensor<T> {
+    pub(super) fn shared_view(&self) -> Arc<BufferView> {
+        self.view.clone()
+    }
+}
+
 impl<T> Clone for Tensor<T> {
     fn clone(&self) -> Tensor<T> {
         Tensor { view: self.view.clone(), element: PhantomData }
