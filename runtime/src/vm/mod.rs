@@ -32,6 +32,7 @@ pub use native::{Argument, Caller, NativeFunction, NativeMethod, NativeModule, O
 pub use program::Program;
 pub use reference::{Ref, RefObject, RefType, TypedRefObject};
 pub use stack::{Limits, Stack, WaitSource};
+pub(crate) use sync::Lock;
 pub use value::{Value, ValueType};
 
 /// What the macros of this crate name.
