@@ -37,10 +37,12 @@ macro_rules! natives {
             fn bind(&mut self, target: &BoundFunction) -> Result<()> {
                 match target.module.name() {
                     $($(#[$attribute])*
-                    $name => self.$module = Some(own_state(target)?),)*
-                    _ => return Err(not_ours(target)),
+                    $name => {
+                        self.$module = Some(own_state(target)?);
+                        Ok(())
+                    })*
+                    _ => Err(not_ours(target)),
                 }
-                Ok(())
             }
         }
 
@@ -61,6 +63,7 @@ natives! {
 }
 
 /// The state of a native module of this crate.
+#[cfg_attr(not(feature = "std"), expect(dead_code, reason = "no native module is built without `std`"))]
 fn own_state<S: ModuleState>(target: &BoundFunction) -> Result<Arc<S>> {
     let state: Arc<dyn core::any::Any + Send + Sync> = target.state.clone();
     state.downcast().map_err(|_| not_ours(target))
