@@ -6,6 +6,7 @@ pub mod hal;
 pub mod hal_inline;
 #[cfg(feature = "std")]
 pub mod hal_loader;
+pub mod imports;
 mod trace;
 
 pub use trace::TraceSink;

@@ -7,8 +7,9 @@ use crate::Result;
 use crate::hal::BufferView;
 use crate::vm::{Buffer as VmBuffer, Caller, Span};
 
+#[allow(missing_docs, reason = "the imports, as programs declare them")]
 impl HalState {
-    pub(super) fn buffer_view_trace(
+    pub fn buffer_view_trace(
         &self,
         _: &mut Caller<'_>,
         key: Arc<VmBuffer>,

@@ -19,7 +19,7 @@ const PARAMETERS: BufferParameters = BufferParameters {
         .union(BufferUsage::MAPPING_PERSISTENT),
 };
 
-#[allow(clippy::too_many_arguments, reason = "the imports' signatures")]
+#[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
 impl HalInlineState {
     fn allocate(&self, minimum_alignment: u32, length: u64) -> Result<(Arc<Buffer>, Arc<VmBuffer>)> {
         // No access needs an alignment: one that is larger than what the allocator gives is for speed alone. That it
@@ -34,7 +34,7 @@ impl HalInlineState {
         Ok((buffer, storage))
     }
 
-    pub(super) fn buffer_allocate(
+    pub fn buffer_allocate(
         &self,
         _: &mut Caller<'_>,
         minimum_alignment: u32,
@@ -43,7 +43,7 @@ impl HalInlineState {
         self.allocate(minimum_alignment, length)
     }
 
-    pub(super) fn buffer_allocate_initialized(
+    pub fn buffer_allocate_initialized(
         &self,
         _: &mut Caller<'_>,
         minimum_alignment: u32,
@@ -62,7 +62,7 @@ impl HalInlineState {
         Ok((buffer, storage))
     }
 
-    pub(super) fn buffer_wrap(
+    pub fn buffer_wrap(
         &self,
         _: &mut Caller<'_>,
         source: Arc<VmBuffer>,
@@ -76,7 +76,7 @@ impl HalInlineState {
         self.options.allocator.import_vm_buffer(&source, offset, length, parameters)
     }
 
-    pub(super) fn buffer_subspan(
+    pub fn buffer_subspan(
         &self,
         _: &mut Caller<'_>,
         buffer: Arc<Buffer>,
@@ -86,15 +86,15 @@ impl HalInlineState {
         buffer.subspan(offset, length)
     }
 
-    pub(super) fn buffer_length(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<u64> {
+    pub fn buffer_length(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<u64> {
         Ok(buffer.byte_length())
     }
 
-    pub(super) fn buffer_storage(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>) -> Result<Arc<VmBuffer>> {
+    pub fn buffer_storage(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>) -> Result<Arc<VmBuffer>> {
         buffer.to_vm_buffer()
     }
 
-    pub(super) fn buffer_view_create(
+    pub fn buffer_view_create(
         &self,
         _: &mut Caller<'_>,
         buffer: Arc<Buffer>,
@@ -111,7 +111,7 @@ impl HalInlineState {
         BufferView::new(buffer, &shape, element_type, encoding_type).map(Arc::new)
     }
 
-    pub(super) fn buffer_view_assert(
+    pub fn buffer_view_assert(
         &self,
         _: &mut Caller<'_>,
         view: &BufferView,
@@ -124,27 +124,27 @@ impl HalInlineState {
             .map_err(|error| error.context(message_text(message)))
     }
 
-    pub(super) fn buffer_view_buffer(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<Arc<Buffer>> {
+    pub fn buffer_view_buffer(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<Arc<Buffer>> {
         Ok(Arc::clone(view.buffer()))
     }
 
-    pub(super) fn buffer_view_element_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
+    pub fn buffer_view_element_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
         Ok(view.element_type().raw())
     }
 
-    pub(super) fn buffer_view_encoding_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
+    pub fn buffer_view_encoding_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
         Ok(view.encoding_type().raw())
     }
 
-    pub(super) fn buffer_view_rank(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
+    pub fn buffer_view_rank(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
         view.rank()
     }
 
-    pub(super) fn buffer_view_dim(&self, _: &mut Caller<'_>, view: &BufferView, index: u32) -> Result<u64> {
+    pub fn buffer_view_dim(&self, _: &mut Caller<'_>, view: &BufferView, index: u32) -> Result<u64> {
         view.dimension(index)
     }
 
-    pub(super) fn buffer_view_trace(
+    pub fn buffer_view_trace(
         &self,
         _: &mut Caller<'_>,
         key: Arc<VmBuffer>,
@@ -154,7 +154,7 @@ impl HalInlineState {
     }
 
     /// Facts about the host: whether there is one, and what it is.
-    pub(super) fn device_query(&self, _: &mut Caller<'_>, category: &VmBuffer, key: &VmBuffer) -> Result<(i32, i64)> {
+    pub fn device_query(&self, _: &mut Caller<'_>, category: &VmBuffer, key: &VmBuffer) -> Result<(i32, i64)> {
         let answer = match &*category.to_text()? {
             "hal.cpu" => has_feature(&key.to_text()?).map(i64::from),
             _ => None,

@@ -9,13 +9,13 @@ use crate::hal::local::{dispatch_inline, find_loader, load_executable};
 use crate::modules::bytes::{constant_words, with_bytes};
 use crate::vm::{Buffer as VmBuffer, Caller, Span};
 
-#[allow(clippy::too_many_arguments, reason = "the imports' signatures")]
+#[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
 impl HalLoaderState {
-    pub(super) fn executable_query_support(&self, _: &mut Caller<'_>, format: &VmBuffer) -> Result<i32> {
+    pub fn executable_query_support(&self, _: &mut Caller<'_>, format: &VmBuffer) -> Result<i32> {
         Ok(i32::from(find_loader(&self.options.loaders, &format.to_text()?).is_some()))
     }
 
-    pub(super) fn executable_load(
+    pub fn executable_load(
         &self,
         _: &mut Caller<'_>,
         format: Arc<VmBuffer>,
@@ -27,7 +27,7 @@ impl HalLoaderState {
         with_bytes(&data, 0, data.length(), |data| load_executable(loaders, &format, data, &constants))
     }
 
-    pub(super) fn executable_lookup_function(
+    pub fn executable_lookup_function(
         &self,
         _: &mut Caller<'_>,
         executable: &Executable,
@@ -36,7 +36,7 @@ impl HalLoaderState {
         Ok(executable.lookup(&name.to_text()?)? as u64)
     }
 
-    pub(super) fn executable_dispatch(
+    pub fn executable_dispatch(
         &self,
         _: &mut Caller<'_>,
         executable: &Executable,

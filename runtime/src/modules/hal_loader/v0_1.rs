@@ -3,19 +3,21 @@
 use alloc::vec::Vec;
 
 use super::HalLoaderState;
+use crate::modules::imports::for_each_hal_loader_0_1;
 use crate::native_functions;
 use crate::vm::NativeFunction;
 
 /// The version, as modules name the least that they need.
 pub const VERSION: u32 = 1;
 
+macro_rules! functions {
+    ($(($name:literal, $method:ident, $convention:literal))*) => {
+        native_functions! { $($name => HalLoaderState::$method),* }
+    };
+}
+
 /// The functions of this version.
 #[must_use]
 pub fn functions() -> Vec<NativeFunction<HalLoaderState>> {
-    native_functions! {
-        "executable.dispatch" => HalLoaderState::executable_dispatch,
-        "executable.load" => HalLoaderState::executable_load,
-        "executable.lookup.function" => HalLoaderState::executable_lookup_function,
-        "executable.query_support" => HalLoaderState::executable_query_support,
-    }
+    for_each_hal_loader_0_1!(functions)
 }
