@@ -109,7 +109,8 @@ impl Config {
         let files = self.generate(module, &stem).context(|| format!("translating '{}'", module.display()))?;
         write(&out_dir, &files)?;
         let parts = out_dir.join(format!("{stem}.parts"));
-        remove_stale(&parts, &out_dir, &files).context(|| format!("removing old files of '{}'", parts.display()))?;
+        remove_stale(&parts, &out_dir, &files)
+            .map_err(|error| failed(&format!("removing old files of '{}':", parts.display()), &error))?;
         let lengths = files.iter().map(|file| (out_dir.join(&file.path), file.contents.len() as u64));
         Ok(Written { source: out_dir.join(format!("{stem}.rs")), files: lengths.collect() })
     }
@@ -130,7 +131,8 @@ impl Config {
 
     fn generate(&self, module: &Path, stem: &str) -> Result<Vec<File>> {
         let options = self.options()?;
-        let verified = VerifiedModule::load(Arc::new(Contents::map(module)?))?;
+        let bytes = fs::read(module).map_err(|error| failed("reading it:", &error))?;
+        let verified = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
         let output = crate::generate(&verified, &options)?;
         let mut files = output.files(stem)?;
         if matches!(options.constants, Constants::Loaded(_)) {
@@ -140,29 +142,40 @@ impl Config {
     }
 }
 
+/// The error of a file operation.
+fn failed(what: &str, error: &io::Error) -> Error {
+    let make = match error.kind() {
+        io::ErrorKind::NotFound => Error::not_found,
+        io::ErrorKind::PermissionDenied => Error::permission_denied,
+        io::ErrorKind::StorageFull => Error::resource_exhausted,
+        _ => Error::failed_precondition,
+    };
+    make(format!("{what} {error}"))
+}
+
 /// Writes files that are not as they should be: all under other names first, which they change for their own when all are
 /// there.
 fn write(directory: &Path, files: &[File]) -> Result<()> {
     let mut temporaries = Temporaries(Vec::new());
     for file in files {
         let path = directory.join(&file.path);
-        let context = || format!("writing '{}'", path.display());
+        let context = |error: io::Error| failed(&format!("writing '{}':", path.display()), &error);
         if fs::read(&path).is_ok_and(|found| found == file.contents) {
             continue;
         }
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).context(context)?;
+            fs::create_dir_all(parent).map_err(context)?;
         }
         let mut name = std::ffi::OsString::from(".");
         name.push(path.file_name().unwrap_or_default());
         name.push(format!(".{}", std::process::id()));
         let temporary = path.with_file_name(name);
         temporaries.0.push((temporary.clone(), path.clone()));
-        fs::write(&temporary, &file.contents).context(context)?;
+        fs::write(&temporary, &file.contents).map_err(context)?;
     }
     // The main file is first, and takes in what must be there before.
     while let Some((temporary, path)) = temporaries.0.pop() {
-        fs::rename(&temporary, &path).context(|| format!("writing '{}'", path.display()))?;
+        fs::rename(&temporary, &path).map_err(|error| failed(&format!("writing '{}':", path.display()), &error))?;
     }
     Ok(())
 }

@@ -150,6 +150,14 @@ impl Instance {
         }
         Ok(tensor)
     }
+
+    /// A view that a function returned.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT where it is none.
+    pub fn output_view(&self, name: &str, output: Ref) -> Result<Arc<BufferView>> {
+        BufferView::from_ref(output).context(|| std::format!("result `{name}`"))
+    }
 }
 
 fn fits(shape: &[u64], dims: &[Option<u64>]) -> bool {

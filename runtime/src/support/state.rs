@@ -6,6 +6,9 @@ use super::call::Import;
 use super::description::Description;
 #[cfg(feature = "std")]
 use crate::modules::hal::HalState;
+use crate::modules::hal_inline::HalInlineState;
+#[cfg(feature = "std")]
+use crate::modules::hal_loader::HalLoaderState;
 use crate::vm::{BoundFunction, ModuleState, Native, Ref, ValueType, check_ref, state};
 use crate::{Error, Result};
 
@@ -37,10 +40,12 @@ macro_rules! natives {
             fn bind(&mut self, target: &BoundFunction) -> Result<()> {
                 match target.module.name() {
                     $($(#[$attribute])*
-                    $name => self.$module = Some(own_state(target)?),)*
-                    _ => return Err(not_ours(target)),
+                    $name => {
+                        self.$module = Some(own_state(target)?);
+                        Ok(())
+                    })*
+                    _ => Err(not_ours(target)),
                 }
-                Ok(())
             }
         }
 
@@ -58,6 +63,9 @@ macro_rules! natives {
 natives! {
     #[cfg(feature = "std")]
     hal: HalState = "hal";
+    hal_inline: HalInlineState = "hal_inline";
+    #[cfg(feature = "std")]
+    hal_loader: HalLoaderState = "hal_loader";
 }
 
 /// The state of a native module of this crate.

@@ -6,7 +6,7 @@ use quote::{format_ident, quote};
 
 use super::signature::{Kind, Signature, Value};
 use crate::function::{Analysis, FunctionFacts};
-use crate::names::{code, line};
+use crate::names::code;
 use crate::options::Options;
 
 /// The struct of the results, where there is one.
@@ -67,7 +67,7 @@ fn docs(signature: &Signature<'_>) -> Vec<String> {
         true => "INVALID_ARGUMENT for a tensor of another shape; what the function fails with.".to_owned(),
         false => "What the function fails with.".to_owned(),
     });
-    docs.into_iter().map(|text| if text.is_empty() { text } else { line(&text) }).collect()
+    docs
 }
 
 /// The type of a primitive.
