@@ -100,36 +100,27 @@ impl<'m> Signature<'m> {
         let mut fields = Scope::default();
         // What methods have in scope.
         let mut variables = Scope::with(["self", "instance", "state", "stack", "results", "error"]);
-        let declared = |side: fn(&Declaration<'m>) -> &[DeclaredValue<'m>], index: usize| {
-            parsed.as_ref().and_then(|parsed| side(parsed).get(index).cloned())
+        let (declared_arguments, declared_results) = match &parsed {
+            Some(parsed) => (parsed.arguments.as_slice(), parsed.results.as_slice()),
+            None => (&[][..], &[][..]),
         };
-        let outputs = |parsed: &Declaration<'m>, output: usize| {
-            parsed.results.get(output).and_then(|result| result.tensor.as_ref()).and_then(|tensor| element(tensor.element))
-        };
+        let stored = |output: usize| element(declared_results.get(output)?.tensor.as_ref()?.element);
         let parameters = arguments.iter().enumerate().map(|(index, item)| {
-            let value = declared(|parsed| &parsed.arguments, index);
-            let storage = value.as_ref().and_then(|value| value.output).filter(|_| *item == ConventionItem::Ref);
-            let storage = storage.and_then(|output| outputs(parsed.as_ref()?, output));
-            let kind = match storage {
-                Some(element) => Kind::Storage(element),
-                None => kind(*item, value.as_ref()),
-            };
-            Value::new(value.as_ref(), kind, &mut variables, &format!("input{index}"))
+            let value = declared_arguments.get(index);
+            let storage = value.and_then(|value| value.output).filter(|_| *item == ConventionItem::Ref);
+            let kind = storage.and_then(stored).map_or_else(|| kind(*item, value), Kind::Storage);
+            Value::new(value, kind, &mut variables, &format!("input{index}"))
         });
         let parameters = parameters.collect();
-        let results: Vec<Value<'m>> = results
-            .iter()
-            .enumerate()
-            .map(|(index, item)| {
-                let value = declared(|parsed| &parsed.results, index);
-                let kind = kind(*item, value.as_ref());
-                Value::new(value.as_ref(), kind, &mut fields, &format!("output{index}"))
-            })
-            .collect();
+        let results = results.iter().enumerate().map(|(index, item)| {
+            let value = declared_results.get(index);
+            Value::new(value, kind(*item, value), &mut fields, &format!("output{index}"))
+        });
+        let results: Vec<Value<'m>> = results.collect();
         let default = |(index, value): (usize, &DeclaredValue<'_>)| {
             value.name.is_empty() || value.name == format!("output{index}")
         };
-        let named = results.len() > 1 && parsed.is_some_and(|parsed| !parsed.results.iter().enumerate().all(default));
+        let named = results.len() > 1 && !declared_results.iter().enumerate().all(default);
         let results_type = named.then(|| types.claim(&format!("{name}_results"), Case::Camel, "Function"));
         Some(Signature { export, function, name, method, declaration, fences, parameters, results, results_type })
     }
