@@ -1,0 +1,85 @@
+//! The types that functions check references against, as constants.
+
+use std::collections::HashSet;
+
+use incarnate_runtime::bytecode::{TypeId, TypeKind, VerifiedModule};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
+
+/// The types of a module.
+#[derive(Clone, Debug)]
+pub(super) struct Types {
+    expressions: Vec<TokenStream>,
+    elements: Vec<TokenStream>,
+    constants: Vec<TokenStream>,
+}
+
+impl Types {
+    pub(super) fn new(module: &VerifiedModule) -> Types {
+        let mut taken = HashSet::new();
+        let mut types = Types { expressions: Vec::new(), elements: Vec::new(), constants: Vec::new() };
+        let mut known: Vec<(&str, Ident)> = Vec::new();
+        for definition in module.types() {
+            let expression = match definition.kind() {
+                TypeKind::I8 => quote!(ValueType::I8),
+                TypeKind::I16 => quote!(ValueType::I16),
+                TypeKind::I32 => quote!(ValueType::I32),
+                TypeKind::I64 => quote!(ValueType::I64),
+                TypeKind::F32 => quote!(ValueType::F32),
+                TypeKind::F64 => quote!(ValueType::F64),
+                TypeKind::Opaque | TypeKind::AnyRef => quote!(ValueType::AnyRef),
+                TypeKind::Any => quote!(ValueType::Any),
+                TypeKind::List(_) => quote!(ValueType::Ref(support::List::TYPE)),
+                TypeKind::Ref("vm.buffer") => quote!(ValueType::Ref(support::Buffer::TYPE)),
+                TypeKind::Ref(name) => {
+                    let ident = known.iter().find(|row| row.0 == name).map(|row| row.1.clone());
+                    let ident = ident.unwrap_or_else(|| {
+                        let ident = constant(name, &mut taken);
+                        types.constants.push(quote! {
+                            const #ident: ValueType = ValueType::Ref(support::RefType::new(#name));
+                        });
+                        known.push((name, ident.clone()));
+                        ident
+                    });
+                    quote!(#ident)
+                }
+            };
+            // As the elements of a list, opaque means any value.
+            let is_opaque = matches!(definition.kind(), TypeKind::Opaque);
+            types.elements.push(if is_opaque { quote!(ValueType::Any) } else { expression.clone() });
+            types.expressions.push(expression);
+        }
+        types
+    }
+
+    /// What references are checked against.
+    pub(super) fn of(&self, id: TypeId) -> &TokenStream {
+        &self.expressions[id.0 as usize]
+    }
+
+    /// What a list is made of.
+    pub(super) fn of_elements(&self, id: TypeId) -> &TokenStream {
+        &self.elements[id.0 as usize]
+    }
+
+    /// The constants.
+    pub(super) fn items(&self) -> TokenStream {
+        self.constants.iter().cloned().collect()
+    }
+}
+
+/// A constant for a type of the given name.
+fn constant(name: &str, taken: &mut HashSet<String>) -> Ident {
+    let mut text = String::from("TYPE");
+    for word in name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+        text.push('_');
+        text.extend(word.chars().take(40).map(|c| c.to_ascii_uppercase()));
+    }
+    let base = text.clone();
+    let mut count = 2;
+    while !taken.insert(text.clone()) {
+        text = format!("{base}_{count}");
+        count += 1;
+    }
+    Ident::new(&text, Span::call_site())
+}
