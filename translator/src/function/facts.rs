@@ -52,7 +52,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Resu
             is_guarded,
         })
         .collect();
-    let types = Types::new(module);
+    let types = Types::new(module, &bodies);
     let mut analysis = Analysis { module, functions, bodies, imports, types, taken };
     needs(&mut analysis, &calls);
     Ok(analysis)

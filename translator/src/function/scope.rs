@@ -1,7 +1,7 @@
 //! Where names are declared: each where its value is defined, if all uses can see it there; else before the statement that
 //! holds all of them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use incarnate_runtime::ir::{Block, Loops, Type, Value};
 
@@ -54,6 +54,8 @@ pub(super) struct Scopes {
     declared: HashMap<(u32, u32), Vec<Value>>,
     /// What is declared on top.
     pub(super) variables: Vec<Value>,
+    /// Arguments that something uses.
+    used: HashSet<Value>,
 }
 
 /// A position in the tree: a sequence, by number, and a statement of it.
@@ -100,7 +102,12 @@ impl Scopes {
         walk.sequence(sequence, 0);
         outputs.iter().for_each(|value| walk.note(*value, Access::Read, (0, sequence.len() as u32), None));
         let mut scopes = Scopes::default();
-        inputs.iter().for_each(|value| drop(scopes.bindings.insert(*value, Binding::Argument)));
+        for value in inputs {
+            scopes.bindings.insert(*value, Binding::Argument);
+            if walk.accesses.contains_key(value) {
+                scopes.used.insert(*value);
+            }
+        }
         for value in &walk.order {
             if !scopes.bindings.contains_key(value) {
                 let binding = walk.binding(*value, loops, variables);
@@ -115,6 +122,11 @@ impl Scopes {
             }
         }
         scopes
+    }
+
+    /// Whether something uses an argument.
+    pub(super) fn is_used(&self, argument: Value) -> bool {
+        self.used.contains(&argument)
     }
 
     /// How a value has its name.

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use incarnate_runtime::bytecode::{TypeId, TypeKind, VerifiedModule};
+use incarnate_runtime::ir::{Function, Op};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 
@@ -15,11 +16,13 @@ pub(super) struct Types {
 }
 
 impl Types {
-    pub(super) fn new(module: &VerifiedModule) -> Types {
+    /// The types, with constants for those that functions use.
+    pub(super) fn new(module: &VerifiedModule, bodies: &[Function]) -> Types {
+        let used = used(bodies);
         let mut taken = HashSet::new();
         let mut types = Types { expressions: Vec::new(), elements: Vec::new(), constants: Vec::new() };
         let mut known: Vec<(&str, Ident)> = Vec::new();
-        for definition in module.types() {
+        for (index, definition) in module.types().iter().enumerate() {
             let expression = match definition.kind() {
                 TypeKind::I8 => quote!(ValueType::I8),
                 TypeKind::I16 => quote!(ValueType::I16),
@@ -31,6 +34,7 @@ impl Types {
                 TypeKind::Any => quote!(ValueType::Any),
                 TypeKind::List(_) => quote!(ValueType::Ref(support::List::TYPE)),
                 TypeKind::Ref("vm.buffer") => quote!(ValueType::Ref(support::Buffer::TYPE)),
+                TypeKind::Ref(_) if !used.contains(&(index as u32)) => TokenStream::new(),
                 TypeKind::Ref(name) => {
                     let ident = known.iter().find(|row| row.0 == name).map(|row| row.1.clone());
                     let ident = ident.unwrap_or_else(|| {
@@ -66,6 +70,24 @@ impl Types {
     pub(super) fn items(&self) -> TokenStream {
         self.constants.iter().cloned().collect()
     }
+}
+
+/// The types that functions name.
+fn used(bodies: &[Function]) -> HashSet<u32> {
+    let mut used = HashSet::new();
+    for inst in bodies.iter().flat_map(|body| &body.blocks).flat_map(|block| &block.instructions) {
+        match &inst.op {
+            Op::GlobalLoadRef { type_def, .. }
+            | Op::GlobalStoreRef { type_def, .. }
+            | Op::CheckRef { type_def, .. }
+            | Op::SelectRef { type_def, .. }
+            | Op::SwitchRef { type_def: Some(type_def), .. }
+            | Op::ListAlloc { element_type: type_def, .. }
+            | Op::ListGetRef { type_def, .. } => drop(used.insert(type_def.0)),
+            _ => {}
+        }
+    }
+    used
 }
 
 /// A constant for a type of the given name.
