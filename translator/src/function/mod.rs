@@ -168,3 +168,6 @@ fn fresh(taken: &HashSet<String>, base: &str) -> Ident {
     }
     Ident::new(&name, Span::call_site())
 }
+
+#[cfg(test)]
+mod tests;

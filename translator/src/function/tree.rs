@@ -236,10 +236,17 @@ impl<'f> Body<'f> {
                     into.pop();
                 }
                 let condition = Condition { block, fused, negated: false };
-                into.push(match then.is_empty() {
-                    true => Node::If { condition: condition.negate(), then: otherwise, otherwise: then },
-                    false => Node::If { condition, then, otherwise },
-                });
+                // What does not go on stands first, and the rest behind it.
+                let (condition, then, otherwise) = match !leaves(&then) && (leaves(&otherwise) || then.is_empty()) {
+                    true => (condition.negate(), otherwise, then),
+                    false => (condition, then, otherwise),
+                };
+                if leaves(&then) {
+                    into.push(Node::If { condition, then, otherwise: Vec::new() });
+                    into.extend(otherwise);
+                } else {
+                    into.push(Node::If { condition, then, otherwise });
+                }
                 return;
             }
             Terminator::BranchTable { .. } => {
@@ -383,6 +390,11 @@ impl Condition {
     fn negate(self) -> Condition {
         Condition { negated: !self.negated, ..self }
     }
+}
+
+/// Whether a sequence surely does not come to its end.
+fn leaves(sequence: &Sequence) -> bool {
+    matches!(sequence.last(), Some(Node::Break(_) | Node::Continue(_) | Node::Return(_) | Node::Yield(_)))
 }
 
 /// Number of operands that are each value.
