@@ -4,6 +4,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`support`] | what translated modules are made with |
 //! | [`session`] | the friendly face: instances, sessions, functions, tensors |
 //! | [`modules`] | native modules that programs import: `hal` and its kin |
 //! | [`hal`] | devices, buffers, command buffers, semaphores, executables |
@@ -22,11 +23,11 @@ pub mod hal;
 pub mod ir;
 #[cfg(feature = "std")]
 pub mod mapping;
-#[cfg(feature = "std")]
 pub mod modules;
 #[cfg(feature = "std")]
 pub mod session;
 mod status;
+pub mod support;
 pub mod vm;
 
 pub use status::{Error, Place, Result, ResultExt, StatusCode};

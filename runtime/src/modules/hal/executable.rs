@@ -8,8 +8,9 @@ use crate::hal::{Device, Executable};
 use crate::vm::{Buffer as VmBuffer, Caller};
 use crate::{Error, Result};
 
+#[allow(missing_docs, reason = "the imports, as programs declare them")]
 impl HalState {
-    pub(super) fn executable_create(
+    pub fn executable_create(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
@@ -32,7 +33,7 @@ impl HalState {
         with_bytes(&data, 0, data.length(), |data| device.create_executable(&format, data, &constants))
     }
 
-    pub(super) fn executable_lookup_function(
+    pub fn executable_lookup_function(
         &self,
         _: &mut Caller<'_>,
         executable: &Executable,

@@ -28,8 +28,9 @@ impl fmt::Debug for TraceSink {
     }
 }
 
+#[allow(missing_docs, reason = "the imports, as programs declare them")]
 impl HalState {
-    pub(super) fn buffer_view_trace(
+    pub fn buffer_view_trace(
         &self,
         _: &mut Caller<'_>,
         key: Arc<VmBuffer>,
