@@ -9,3 +9,4 @@ pub mod coverage;
 pub mod generator;
 pub mod harness;
 pub mod random;
+pub mod translate;

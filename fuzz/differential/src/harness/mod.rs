@@ -211,3 +211,57 @@ pub fn difference(interpreted: &Outcome, translated: &Outcome) -> Option<String>
     text += &format!("  interpreted {}\n  translated  {}\n", line(left), line(right));
     Some(text)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interpret(program: &generator::Program) -> Outcome {
+        run(interpreted(&program.text).unwrap(), interpreted(PEER).unwrap(), program, true)
+    }
+
+    /// Programs are made of their seed alone, and what is written down of a run holds nothing that differs between runs.
+    #[test]
+    fn runs_repeat() {
+        let (mut returned, mut failed, mut suspended) = (0, 0, 0);
+        for seed in 0..300 {
+            let program = generator::Program::new(seed, false);
+            assert_eq!(program.text, generator::Program::new(seed, false).text);
+            let outcome = interpret(&program);
+            assert_eq!(difference(&outcome, &interpret(&program)), None, "seed {seed}");
+            returned += outcome.returned;
+            failed += outcome.failed;
+            suspended += outcome.lines.iter().filter(|line| *line == "suspended").count();
+        }
+        assert!(returned > 500 && failed > 50 && suspended > 50, "{returned} {failed} {suspended}");
+    }
+
+    /// What a program does shows: in nearly all programs, one instruction that means something else makes a difference.
+    #[test]
+    fn changes_are_seen() {
+        let (mut changed, mut seen) = (0, 0);
+        for seed in 0..300 {
+            let mut program = generator::Program::new(seed, false);
+            let before = interpret(&program);
+            for (from, to) in [("vm.const.i32 3\n", "vm.const.i32 2\n"), ("vm.add.i64", "vm.sub.i64"), ("%R", "%r")] {
+                let text = std::mem::take(&mut program.text);
+                // Not in the function that returns the globals.
+                let (functions, rest) = text.split_at(text.find("vm.export @observe").unwrap());
+                program.text = functions.replace(from, to) + rest;
+                if program.text != text && !before.exhausted {
+                    changed += 1;
+                    seen += usize::from(difference(&before, &interpret(&program)).is_some());
+                }
+                program.text = text;
+            }
+        }
+        assert!(changed > 300 && seen * 3 > changed, "{seen} of {changed}");
+    }
+
+    #[test]
+    fn all_instructions_run() {
+        let counts = crate::coverage::measure(0..600);
+        let never: Vec<_> = counts.iter().filter(|(_, count)| count.run == 0).collect();
+        assert!(never.is_empty(), "{never:?}");
+    }
+}
