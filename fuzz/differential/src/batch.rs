@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use incarnate_runtime::bytecode::assemble;
 use incarnate_runtime::vm::Module;
 
+use crate::deep;
 use crate::generator::Program;
 use crate::harness;
 use crate::translate::{Source, translate};
@@ -55,8 +57,9 @@ pub fn compare(programs: &[(u64, Make)], peer: Make) {
 /// Compares one program; gives the numbers of calls that returned and failed, or the difference.
 fn compare_one(seed: u64, make: Make, peer: Make) -> Result<(usize, usize), String> {
     let program = Program::new(seed, false);
-    let interpreted = |text: &str| harness::interpreted(text).map_err(|error| format!("    {error}\n"));
-    let expected = harness::run(interpreted(&program.text)?, interpreted(harness::PEER)?, &program, true);
+    let interpreted = |module: &[u8]| harness::interpreted(module).map_err(|error| format!("    {error}\n"));
+    let peer_module = harness::peer().map_err(|error| format!("    {error}\n"))?;
+    let expected = harness::run(interpreted(&program.module)?, interpreted(&peer_module)?, &program, true);
     let check = |name: &str, module: Arc<dyn Module>, peer: Arc<dyn Module>| {
         let run = AssertUnwindSafe(|| harness::run(module, peer, &program, false));
         let found = catch_unwind(run).map_err(|payload| {
@@ -68,8 +71,8 @@ fn compare_one(seed: u64, make: Make, peer: Make) -> Result<(usize, usize), Stri
     };
     check("translated, with a translated peer", make(), peer())?;
     match seed % 4 {
-        0 => check("translated, with an interpreted peer", make(), interpreted(harness::PEER)?)?,
-        1 => check("interpreted, with a translated peer", interpreted(&program.text)?, peer())?,
+        0 => check("translated, with an interpreted peer", make(), interpreted(&peer_module)?)?,
+        1 => check("interpreted, with a translated peer", interpreted(&program.module)?, peer())?,
         _ => {}
     }
     Ok((expected.returned, expected.failed))
@@ -99,7 +102,8 @@ impl Workshop {
                 Err(error) => drop(report.wrong.insert(seed, error)),
             }
         }
-        let peer = translate("peer", harness::PEER).map_err(io::Error::other)?;
+        let peer = harness::peer().map_err(|error| error.to_string());
+        let peer = peer.and_then(|peer| translate("peer", &peer)).map_err(io::Error::other)?;
         while !programs.is_empty() {
             self.write(&programs, &peer)?;
             let Err(errors) = self.compile()? else { break };
@@ -120,6 +124,49 @@ impl Workshop {
 
     /// Writes the crate.
     fn write(&self, programs: &BTreeMap<u64, Source>, peer: &Source) -> io::Result<()> {
+        let sources = self.begin()?;
+        let mut main = String::from("#![forbid(unsafe_code)]\nmod peer;\n");
+        let mut table = String::new();
+        peer.write(&sources)?;
+        for (seed, source) in programs {
+            source.write(&sources)?;
+            let _ = writeln!(main, "mod p{seed};");
+            let _ = writeln!(table, "    ({seed}, p{seed}::module),");
+        }
+        let _ = write!(
+            main,
+            "\nfn main() {{\n    incarnate_differential::batch::compare(PROGRAMS, peer::module);\n}}\n\n\
+            static PROGRAMS: &[(u64, incarnate_differential::batch::Make)] = &[\n{table}];\n"
+        );
+        std::fs::write(sources.join("main.rs"), main)
+    }
+
+    /// Translates, compiles and runs the programs of [`deep`].
+    ///
+    /// # Errors
+    /// What keeps the crate from being made or run; what the compiler says.
+    pub fn deep(&self) -> io::Result<bool> {
+        let sources = self.begin()?;
+        let mut main = String::from("#![forbid(unsafe_code)]\n");
+        let mut table = String::new();
+        for (name, text, _) in deep::programs() {
+            let module = assemble(&text).map_err(io::Error::other)?;
+            translate(name, &module).map_err(io::Error::other)?.write(&sources)?;
+            let _ = writeln!(main, "mod {name};");
+            let _ = write!(table, "(\"{name}\", {name}::module), ");
+        }
+        let _ = writeln!(main, "\nfn main() {{\n    incarnate_differential::deep::check(&[{table}]);\n}}");
+        std::fs::write(sources.join("main.rs"), main)?;
+        self.compile()?.map_err(io::Error::other)?;
+        Ok(Command::new(self.program()).status()?.success())
+    }
+
+    fn program(&self) -> PathBuf {
+        self.folder.join("target/debug/batch")
+    }
+
+    /// Makes the crate but for its sources, whose folder it gives.
+    fn begin(&self) -> io::Result<PathBuf> {
         let sources = self.folder.join("src");
         let _ = std::fs::remove_dir_all(&sources);
         std::fs::create_dir_all(&sources)?;
@@ -139,20 +186,7 @@ impl Workshop {
         if !self.folder.join("Cargo.lock").exists() && lock.exists() {
             std::fs::copy(lock, self.folder.join("Cargo.lock"))?;
         }
-        let mut main = String::from("#![forbid(unsafe_code)]\nmod peer;\n");
-        let mut table = String::new();
-        peer.write(&sources)?;
-        for (seed, source) in programs {
-            source.write(&sources)?;
-            let _ = writeln!(main, "mod p{seed};");
-            let _ = writeln!(table, "    ({seed}, p{seed}::module),");
-        }
-        let _ = write!(
-            main,
-            "\nfn main() {{\n    incarnate_differential::batch::compare(PROGRAMS, peer::module);\n}}\n\n\
-            static PROGRAMS: &[(u64, incarnate_differential::batch::Make)] = &[\n{table}];\n"
-        );
-        std::fs::write(sources.join("main.rs"), main)
+        Ok(sources)
     }
 
     fn cargo(&self, command: &str) -> Command {
@@ -175,7 +209,7 @@ impl Workshop {
     fn run(&self, report: &mut Report) -> io::Result<()> {
         let mut done: BTreeSet<u64> = BTreeSet::new();
         loop {
-            let output = Command::new(self.folder.join("target/debug/batch"))
+            let output = Command::new(self.program())
                 .args(done.iter().map(u64::to_string))
                 .env("RUST_BACKTRACE", "0")
                 .output()?;
@@ -218,12 +252,13 @@ impl Workshop {
 /// The translated source of a seed's program; None where it does not end.
 fn prepare(seed: u64) -> Result<Option<Source>, String> {
     let program = Program::new(seed, false);
-    let interpreted = |text: &str| harness::interpreted(text).map_err(|error| error.to_string());
-    if harness::run(interpreted(&program.text)?, interpreted(harness::PEER)?, &program, true).exhausted {
+    let interpreted = |module: &[u8]| harness::interpreted(module).map_err(|error| format!("    {error}\n"));
+    let peer = harness::peer().map_err(|error| error.to_string())?;
+    if harness::run(interpreted(&program.module)?, interpreted(&peer)?, &program, true).exhausted {
         return Ok(None);
     }
     let name = format!("p{seed}");
-    match catch_unwind(|| translate(&name, &program.text)) {
+    match catch_unwind(|| translate(&name, &program.module)) {
         Ok(result) => result.map(Some),
         Err(_) => Err("    the translator panics\n".to_owned()),
     }

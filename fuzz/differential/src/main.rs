@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! incarnate-differential run FIRST COUNT [--batch=400] [--opt-level=0] [--folder=work]
+//! incarnate-differential deep               programs that call as deep as they can
 //! incarnate-differential show SEED          prints a program
 //! incarnate-differential interpret SEED     prints what the interpreter does with it
 //! incarnate-differential coverage FIRST COUNT
@@ -16,22 +17,28 @@ use incarnate_differential::{coverage, harness};
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |index: usize| arguments.get(index).and_then(|text| text.parse::<u64>().ok());
+    let option = |name: &str| arguments.iter().find_map(|text| text.strip_prefix(name)?.strip_prefix('='));
+    let size = option("--batch").and_then(|text| text.parse().ok()).unwrap_or(400u64).max(1);
+    let workshop = Workshop {
+        folder: option("--folder").unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/work")).into(),
+        opt_level: option("--opt-level").and_then(|text| text.parse().ok()).unwrap_or(0),
+    };
     match (arguments.first().map(String::as_str), number(1), number(2)) {
         (Some("show"), Some(seed), _) => print!("{}", Program::new(seed, false).text),
         (Some("interpret"), Some(seed), _) => return interpret(seed),
         (Some("coverage"), Some(first), Some(count)) => return cover(first, count),
-        (Some("run"), Some(first), Some(count)) => {
-            let option = |name: &str| arguments.iter().find_map(|text| text.strip_prefix(name)?.strip_prefix('='));
-            let size = option("--batch").and_then(|text| text.parse().ok()).unwrap_or(400u64).max(1);
-            let workshop = Workshop {
-                folder: option("--folder").unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/work")).into(),
-                opt_level: option("--opt-level").and_then(|text| text.parse().ok()).unwrap_or(0),
-            };
-            return run(&workshop, first, count, size);
-        }
+        (Some("run"), Some(first), Some(count)) => return run(&workshop, first, count, size),
+        (Some("deep"), ..) => match workshop.deep() {
+            Ok(true) => {}
+            Ok(false) => return ExitCode::FAILURE,
+            Err(error) => {
+                eprintln!("{error}");
+                return ExitCode::FAILURE;
+            }
+        },
         _ => {
             eprintln!(
-                "usage: incarnate-differential run FIRST COUNT | show SEED | interpret SEED | coverage FIRST COUNT"
+                "usage: incarnate-differential run FIRST COUNT | deep | show SEED | interpret SEED | coverage FIRST COUNT"
             );
             return ExitCode::from(2);
         }
@@ -76,7 +83,7 @@ fn run(workshop: &Workshop, first: u64, count: u64, size: u64) -> ExitCode {
 
 fn interpret(seed: u64) -> ExitCode {
     let program = Program::new(seed, false);
-    let run = || Ok((harness::interpreted(&program.text)?, harness::interpreted(harness::PEER)?));
+    let run = || Ok((harness::interpreted(&program.module)?, harness::interpreted(&harness::peer()?)?));
     let modules: incarnate_runtime::Result<_> = run();
     match modules {
         Ok((module, peer)) => {

@@ -25,11 +25,11 @@ impl Source {
     }
 }
 
-/// Translates a module, given as assembly text, to `NAME.rs` and what belongs to it.
+/// Translates a module, given as its file's bytes, to `NAME.rs` and what belongs to it.
 ///
 /// # Errors
-/// What the assembler or the translator says.
-pub fn translate(name: &str, text: &str) -> Result<Source, String> {
-    let _ = (name, text);
+/// What the verifier or the translator says.
+pub fn translate(name: &str, module: &[u8]) -> Result<Source, String> {
+    let _ = (name, module);
     Err("the translator is not there".to_owned())
 }
