@@ -12,13 +12,13 @@
 //! | [`ir`] | functions as typed values and basic blocks; analyses of them |
 //! | [`bytecode`] | archive framing, the ISA table, decoder, verifier, text form |
 //!
-//! Without the default feature `std` only [`bytecode`], [`ir`] and [`vm`] are built, on `core` and `alloc`.
+//! Without the default feature `std`, on `core` and `alloc`, there are [`bytecode`], [`ir`] and [`vm`], the buffers of [`hal`],
+//! and [`modules::hal_inline`].
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
 
 pub mod bytecode;
-#[cfg(feature = "std")]
 pub mod hal;
 pub mod ir;
 #[cfg(feature = "std")]

@@ -75,6 +75,44 @@ macro_rules! for_each_hal_0_7 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_0_7;
 
+/// The functions of the `hal_inline` module in version 0.0: calls a macro with all rows.
+macro_rules! for_each_hal_inline_0_0 {
+    ($callback:ident) => {
+        $callback! {
+            ("buffer.allocate", buffer_allocate, "0iI_rr")
+            ("buffer.allocate.initialized", buffer_allocate_initialized, "0irII_rr")
+            ("buffer.length", buffer_length, "0r_I")
+            ("buffer.storage", buffer_storage, "0r_r")
+            ("buffer.subspan", buffer_subspan, "0rII_r")
+            ("buffer.wrap", buffer_wrap, "0rII_r")
+            ("buffer_view.assert", buffer_view_assert, "0rriiCID_v")
+            ("buffer_view.buffer", buffer_view_buffer, "0r_r")
+            ("buffer_view.create", buffer_view_create, "0rIIiiCID_r")
+            ("buffer_view.dim", buffer_view_dim, "0ri_I")
+            ("buffer_view.element_type", buffer_view_element_type, "0r_i")
+            ("buffer_view.encoding_type", buffer_view_encoding_type, "0r_i")
+            ("buffer_view.rank", buffer_view_rank, "0r_i")
+            ("buffer_view.trace", buffer_view_trace, "0rCrD_v")
+            ("device.query.i64", device_query, "0rr_iI")
+        }
+    };
+}
+pub(crate) use for_each_hal_inline_0_0;
+
+/// The functions of the `hal_loader` module in version 0.1: calls a macro with all rows.
+macro_rules! for_each_hal_loader_0_1 {
+    ($callback:ident) => {
+        $callback! {
+            ("executable.dispatch", executable_dispatch, "0rIiiiCiDCrIID_v")
+            ("executable.load", executable_load, "0rrr_r")
+            ("executable.lookup.function", executable_lookup_function, "0rr_I")
+            ("executable.query_support", executable_query_support, "0r_i")
+        }
+    };
+}
+#[cfg(feature = "std")]
+pub(crate) use for_each_hal_loader_0_1;
+
 /// A function of a native module that translated code calls directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectImport {
@@ -101,21 +139,33 @@ macro_rules! optional {
     };
 }
 
-macro_rules! hal_rows {
-    ($(($name:literal, $method:ident $(resume $resume:ident)?, $convention:literal))*) => {
-        &[$(DirectImport {
-            module: "hal",
-            state: "HalState",
-            name: $name,
-            method: stringify!($method),
-            resume: optional!($($resume)?),
-            convention: $convention,
-        }),*]
+/// Makes a macro that makes rows of the functions of one module.
+macro_rules! rows {
+    ($rows:ident, $module:literal, $state:literal, $_:tt) => {
+        macro_rules! $rows {
+                    ($_(($_ name:literal, $_ method:ident $_(resume $_ resume:ident)?, $_ convention:literal))*) => {
+                        &[$_(DirectImport {
+                            module: $module,
+                            state: $state,
+                            name: $_ name,
+                            method: stringify!($_ method),
+                            resume: optional!($_($_ resume)?),
+                            convention: $_ convention,
+                        }),*]
+                    };
+                }
     };
 }
+rows!(hal_rows, "hal", "HalState", $);
+rows!(hal_inline_rows, "hal_inline", "HalInlineState", $);
+rows!(hal_loader_rows, "hal_loader", "HalLoaderState", $);
 
 /// The rows of each module, in order of their names.
-const MODULES: &[(&str, &[DirectImport])] = &[("hal", for_each_hal_0_7!(hal_rows))];
+const MODULES: &[(&str, &[DirectImport])] = &[
+    ("hal", for_each_hal_0_7!(hal_rows)),
+    ("hal_inline", for_each_hal_inline_0_0!(hal_inline_rows)),
+    ("hal_loader", for_each_hal_loader_0_1!(hal_loader_rows)),
+];
 
 /// The function that an import of the given name (with the module's) and calling convention is; None where it is called as
 /// any function of another module is.
@@ -146,12 +196,21 @@ mod tests {
     #[test]
     #[cfg(feature = "std")]
     fn conventions_are_those_of_the_methods() {
+        use crate::modules::{hal, hal_inline, hal_loader};
         use crate::vm::{Linkage, Module};
-        let hal = crate::modules::hal::module(crate::modules::hal::HalOptions::default());
-        for (ordinal, row) in (0..).zip(MODULES[0].1) {
-            let info = hal.function(Linkage::Export, ordinal).map(|info| (info.name, info.calling_convention));
-            assert_eq!(info, Some((row.name, row.convention)));
+        let modules: [&dyn Module; 3] = [
+            &hal::module(hal::HalOptions::default()),
+            &hal_inline::module(hal_inline::HalInlineOptions::default()),
+            &hal_loader::module(hal_loader::HalLoaderOptions::default()),
+        ];
+        assert_eq!(modules.len(), MODULES.len());
+        for (module, (name, rows)) in modules.into_iter().zip(MODULES) {
+            assert_eq!(module.name(), *name);
+            for (ordinal, row) in (0..).zip(*rows) {
+                let info = module.function(Linkage::Export, ordinal).map(|info| (info.name, info.calling_convention));
+                assert_eq!(info, Some((row.name, row.convention)), "{name}");
+            }
+            assert_eq!(module.signature().export_count, rows.len(), "{name}");
         }
-        assert_eq!(hal.signature().export_count, MODULES[0].1.len());
     }
 }

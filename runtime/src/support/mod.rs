@@ -62,6 +62,9 @@ pub use alloc::sync::Arc;
 pub use crate::bytecode::{Contents, Dependency};
 #[cfg(feature = "std")]
 pub use crate::modules::hal::HalState;
+pub use crate::modules::hal_inline::HalInlineState;
+#[cfg(feature = "std")]
+pub use crate::modules::hal_loader::HalLoaderState;
 pub use crate::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, List, Module, Native, NoElements, Ref, RefType, Stack, Step, Traced,
     ValueType, semantics,

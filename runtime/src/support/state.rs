@@ -6,6 +6,9 @@ use super::call::Import;
 use super::description::Description;
 #[cfg(feature = "std")]
 use crate::modules::hal::HalState;
+use crate::modules::hal_inline::HalInlineState;
+#[cfg(feature = "std")]
+use crate::modules::hal_loader::HalLoaderState;
 use crate::vm::{BoundFunction, ModuleState, Native, Ref, ValueType, check_ref, state};
 use crate::{Error, Result};
 
@@ -60,10 +63,12 @@ macro_rules! natives {
 natives! {
     #[cfg(feature = "std")]
     hal: HalState = "hal";
+    hal_inline: HalInlineState = "hal_inline";
+    #[cfg(feature = "std")]
+    hal_loader: HalLoaderState = "hal_loader";
 }
 
 /// The state of a native module of this crate.
-#[cfg_attr(not(feature = "std"), expect(dead_code, reason = "no native module is built without `std`"))]
 fn own_state<S: ModuleState>(target: &BoundFunction) -> Result<Arc<S>> {
     let state: Arc<dyn core::any::Any + Send + Sync> = target.state.clone();
     state.downcast().map_err(|_| not_ours(target))

@@ -38,7 +38,7 @@ pub use native::{Argument, Caller, FromRef, NativeFunction, NativeMethod, Native
 pub use program::Program;
 pub use reference::{Ref, RefObject, RefType, TypedRefObject};
 pub use stack::{Limits, Stack, WaitSource};
-pub(crate) use sync::Once;
+pub(crate) use sync::{Lock, Once};
 pub use trace::Traced;
 pub use value::{Value, ValueType};
 

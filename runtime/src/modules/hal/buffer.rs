@@ -181,13 +181,10 @@ impl HalState {
     }
 
     pub fn buffer_view_rank(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
-        u32::try_from(view.shape().len()).map_err(|_| Error::out_of_range("rank of a buffer view exceeds 32 bits"))
+        view.rank()
     }
 
     pub fn buffer_view_dim(&self, _: &mut Caller<'_>, view: &BufferView, index: u32) -> Result<u64> {
-        let shape = view.shape();
-        shape.get(index as usize).copied().ok_or_else(|| {
-            Error::out_of_range(alloc::format!("dimension {index} of a buffer view of rank {}", shape.len()))
-        })
+        view.dimension(index)
     }
 }
