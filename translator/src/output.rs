@@ -46,7 +46,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let version = proc_macro2::Literal::u32_unsuffixed(SUPPORT_VERSION);
     let mut tables = vec![
         quote!(
-            use #path::runtime::support::*;
+            use #path::runtime::support::{self, *};
         ),
         quote!(const _: () = expect_version(#version);),
     ];

@@ -131,11 +131,11 @@ impl Workshop {
         for (seed, source) in programs {
             source.write(&sources)?;
             let _ = writeln!(main, "mod p{seed};");
-            let _ = writeln!(table, "    ({seed}, p{seed}::module),");
+            let _ = writeln!(table, "    ({seed}, || p{seed}::module()),");
         }
         let _ = write!(
             main,
-            "\nfn main() {{\n    incarnate_differential::batch::compare(PROGRAMS, peer::module);\n}}\n\n\
+            "\nfn main() {{\n    incarnate_differential::batch::compare(PROGRAMS, || peer::module());\n}}\n\n\
             static PROGRAMS: &[(u64, incarnate_differential::batch::Make)] = &[\n{table}];\n"
         );
         std::fs::write(sources.join("main.rs"), main)
@@ -153,7 +153,7 @@ impl Workshop {
             let module = assemble(&text).map_err(io::Error::other)?;
             translate(name, &module).map_err(io::Error::other)?.write(&sources)?;
             let _ = writeln!(main, "mod {name};");
-            let _ = write!(table, "(\"{name}\", {name}::module), ");
+            let _ = write!(table, "(\"{name}\", || {name}::module()), ");
         }
         let _ = writeln!(main, "\nfn main() {{\n    incarnate_differential::deep::check(&[{table}]);\n}}");
         std::fs::write(sources.join("main.rs"), main)?;
@@ -176,7 +176,7 @@ impl Workshop {
             format!(
                 "[package]\nname = \"batch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
                 incarnate-differential = {{ path = \"{here}\" }}\n\
-                incarnate-runtime = {{ path = \"{here}/../../runtime\" }}\n\
+                incarnate = {{ path = \"{here}/../..\", default-features = false }}\n\
                 [profile.dev]\nopt-level = 0\ndebug = false\nincremental = false\ncodegen-units = 64\n\
                 [profile.dev.package.batch]\nopt-level = {}\n",
                 self.opt_level

@@ -3,11 +3,15 @@
 use std::io;
 use std::path::Path;
 
+use incarnate_translator::{File, Options, generate};
+
+use crate::harness::verified;
+
 /// The files of a translated module.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Paths below the folder of sources, and contents.
-    pub files: Vec<(String, Vec<u8>)>,
+    /// Paths are below the folder of sources.
+    pub files: Vec<File>,
 }
 
 impl Source {
@@ -16,10 +20,10 @@ impl Source {
     /// # Errors
     /// Those of the file system.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
-        for (path, contents) in &self.files {
-            let path = folder.join(path);
+        for file in &self.files {
+            let path = folder.join(&file.path);
             path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-            std::fs::write(path, contents)?;
+            std::fs::write(path, &file.contents)?;
         }
         Ok(())
     }
@@ -30,6 +34,7 @@ impl Source {
 /// # Errors
 /// What the verifier or the translator says.
 pub fn translate(name: &str, module: &[u8]) -> Result<Source, String> {
-    let _ = (name, module);
-    Err("the translator is not there".to_owned())
+    let generated = verified(module).and_then(|module| generate(&module, &Options::default())?.files(name));
+    let files = generated.map_err(|error| format!("    is not translated: {error}\n"))?;
+    Ok(Source { files })
 }
