@@ -120,9 +120,9 @@ impl<'a, 'm> Unit<'a, 'm> {
                 #[allow(unused_mut, unused_assignments, unused_variables, reason = "variables that not every way uses")]
             }
         });
-        let recursive = facts.is_guarded.then(|| {
-            quote!(#[allow(clippy::only_used_in_recursion, reason = "arguments are those of the bytecode")])
-        });
+        let recursive = facts
+            .is_guarded
+            .then(|| quote!(#[allow(clippy::only_used_in_recursion, reason = "arguments are those of the bytecode")]));
         let results = if facts.yields() { quote!(Step<#results>) } else { results };
         let saved = self.saved();
         if self.body.suspensions.is_empty() {
@@ -130,13 +130,13 @@ impl<'a, 'm> Unit<'a, 'm> {
                 #(#[doc = #docs])*
                 #lints
                 #recursive
-                pub(super) fn #name(#state #stack #(#parameters),*) -> Result<#results> { #body }
+                pub fn #name(#state #stack #(#parameters),*) -> Result<#results> { #body }
             });
             // The bytecode yields where nothing gets to.
             items.extend(facts.resume.as_ref().map(|resume| {
                 quote! {
                     enum #saved {}
-                    pub(super) fn #resume(_state: &State, stack: &mut Stack) -> Result<#results> {
+                    pub fn #resume(_state: &State, stack: &mut Stack) -> Result<#results> {
                         match *stack.take_suspended::<#saved>()? {}
                     }
                 }
@@ -145,7 +145,8 @@ impl<'a, 'm> Unit<'a, 'm> {
         }
         items.push(self.suspended());
         let run = super::fresh(&self.analysis.taken, &format!("{name}_run"));
-        let resume = facts.resume.as_ref().ok_or_else(|| Error::internal("a function that yields has no resumption"))?;
+        let resume =
+            facts.resume.as_ref().ok_or_else(|| Error::internal("a function that yields has no resumption"))?;
         let passed = function.arguments().iter().map(|value| {
             let name = &self.names[value.index()];
             quote!(#name)
@@ -159,13 +160,13 @@ impl<'a, 'm> Unit<'a, 'm> {
         let run_doc = format!(" The body of [`{name}`], from its beginning or from where it was suspended.");
         items.push(quote! {
             #(#[doc = #docs])*
-            pub(super) fn #name(state: &State, stack: &mut Stack, #(#plain),*) -> Result<#results> {
+            pub fn #name(state: &State, stack: &mut Stack, #(#plain),*) -> Result<#results> {
                 #run(state, stack, None, #(#passed),*)
             }
         });
         items.push(quote! {
             #[doc = #doc]
-            pub(super) fn #resume(state: &State, stack: &mut Stack) -> Result<#results> {
+            pub fn #resume(state: &State, stack: &mut Stack) -> Result<#results> {
                 let resumed = stack.take_suspended()?;
                 #run(state, stack, Some(resumed), #(#zeros),*)
             }
@@ -332,7 +333,9 @@ impl Emitter<'_, '_> {
                 let body = self.inner(Some(*label), body)?;
                 match body.is_empty() {
                     // Nothing ever ends this loop.
-                    true => quote!(loop { ::core::hint::spin_loop(); }),
+                    true => quote!(loop {
+                        ::core::hint::spin_loop();
+                    }),
                     false => quote!(#named loop { #body }),
                 }
             }

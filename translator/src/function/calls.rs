@@ -70,7 +70,8 @@ impl Emitter<'_, '_> {
         let tree = arguments(&convention, &mut segments, &mut operands, true)?;
         let passing = self.passing(call, &tree);
         let direct = self.analysis.imports.direct(ordinal);
-        let values: Vec<TokenStream> = tree.iter().map(|argument| self.argument(argument, &passing, direct.is_some())).collect();
+        let values: Vec<TokenStream> =
+            tree.iter().map(|argument| self.argument(argument, &passing, direct.is_some())).collect();
         let expression = match direct {
             Some(direct) => {
                 let (native, name, method) = self.native(direct);

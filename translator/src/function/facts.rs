@@ -116,7 +116,8 @@ fn guards(calls: &[Vec<u32>]) -> Vec<bool> {
     let mut levels = vec![0u32; calls.len()];
     for component in components(calls) {
         let calls_itself = component.len() > 1 || calls[component[0] as usize].contains(&component[0]);
-        let below = component.iter().flat_map(|node| &calls[*node as usize]).map(|callee| levels[*callee as usize]).max();
+        let below =
+            component.iter().flat_map(|node| &calls[*node as usize]).map(|callee| levels[*callee as usize]).max();
         let level = below.unwrap_or(0) + 1;
         for &node in &component {
             levels[node as usize] = level;

@@ -163,10 +163,9 @@ impl Emitter<'_, '_> {
                 let (values, count) = (values.iter().map(read), Literal::usize_unsuffixed(values.len()));
                 quote!(support::switch::<#ty, #count>(#index, #default, [#(#values),*]))
             }
-            Op::GlobalLoad { .. }
-            | Op::GlobalStore { .. }
-            | Op::GlobalLoadRef { .. }
-            | Op::GlobalStoreRef { .. } => at(self.global(inst)?),
+            Op::GlobalLoad { .. } | Op::GlobalStore { .. } | Op::GlobalLoadRef { .. } | Op::GlobalStoreRef { .. } => {
+                at(self.global(inst)?)
+            }
             Op::Rodata { rodata } => {
                 let ordinal = Literal::u32_unsuffixed(*rodata);
                 match inst.results.first().is_some_and(|value| self.body.is_constant(*value)) {

@@ -107,7 +107,9 @@ impl Cutter<'_, '_> {
                 let is_call = matches!(inst.op, Op::Call(_));
                 1 + u32::from(is_call) + operands / 6
             }
-            Node::Edge(edge) => self.body.edge(*edge).map_or(0, |edge| (edge.arguments.len() + edge.drops.len()) as u32 / 3),
+            Node::Edge(edge) => {
+                self.body.edge(*edge).map_or(0, |edge| (edge.arguments.len() + edge.drops.len()) as u32 / 3)
+            }
             Node::Part(part) => 2 + (part.inputs.len() + part.outputs.len()) as u32 / 6,
             Node::Call(index) | Node::Resume(index) | Node::Yield(index) => {
                 4 + self.body.suspensions[*index as usize].saved.len() as u32 / 3
@@ -140,7 +142,10 @@ impl Cutter<'_, '_> {
             // What gives a loop's parameters their first values stays with the loop.
             let mut unit = vec![node];
             while matches!(unit.last(), Some(Node::Edge(_)))
-                && matches!(nodes.peek(), Some(Node::Edge(_) | Node::Loop { .. } | Node::While { .. } | Node::Block { .. }))
+                && matches!(
+                    nodes.peek(),
+                    Some(Node::Edge(_) | Node::Loop { .. } | Node::While { .. } | Node::Block { .. })
+                )
             {
                 unit.extend(nodes.next());
             }

@@ -20,7 +20,8 @@ pub(super) struct Suspension {
 
 /// The suspensions of a function, in the order of its blocks.
 pub(super) fn suspensions(function: &Function) -> Vec<Suspension> {
-    let suspends = |terminator: &Terminator| matches!(terminator, Terminator::Yield(_) | Terminator::CallYieldable { .. });
+    let suspends =
+        |terminator: &Terminator| matches!(terminator, Terminator::Yield(_) | Terminator::CallYieldable { .. });
     if !function.blocks.iter().any(|block| suspends(&block.terminator)) {
         return Vec::new();
     }

@@ -5,8 +5,8 @@
 //! ([`scope`](super::scope)).
 
 use incarnate_runtime::ir::{
-    Block, BlockData, Definition, Edge, Function, Graph, Inst, Label, Op, Operand, Statement, Structure, Terminator, Use,
-    Value,
+    Block, BlockData, Definition, Edge, Function, Graph, Inst, Label, Op, Operand, Statement, Structure, Terminator,
+    Use, Value,
 };
 
 use super::suspend::Suspension;
@@ -222,23 +222,31 @@ impl<'f> Body<'f> {
         };
         let mut all: Vec<Sequence> =
             arms.iter().enumerate().map(|(index, arm)| self.arm(Some(EdgeRef(block, index as u32)), arm)).collect();
-        let suspension = || self.suspensions.iter().position(|suspension| suspension.block == block).unwrap_or(0) as u32;
+        let suspension =
+            || self.suspensions.iter().position(|suspension| suspension.block == block).unwrap_or(0) as u32;
         match &self.block(block).terminator {
             Terminator::Branch(_) => {}
             Terminator::CondBranch { .. } => {
                 let otherwise = all.pop().unwrap_or_default();
                 let then = all.pop().unwrap_or_default();
-                let fused = self.fused(block).filter(|position| {
-                    matches!(into.last(), Some(Node::Inst(at, last)) if *at == block && last == position)
-                });
+                let fused = self.fused(block).filter(
+                    |position| matches!(into.last(), Some(Node::Inst(at, last)) if *at == block && last == position),
+                );
                 if fused.is_some() {
                     into.pop();
                 }
                 let condition = Condition { block, fused, negated: false };
-                into.push(match then.is_empty() {
-                    true => Node::If { condition: condition.negate(), then: otherwise, otherwise: then },
-                    false => Node::If { condition, then, otherwise },
-                });
+                // What does not go on stands first, and the rest behind it.
+                let (condition, then, otherwise) = match !leaves(&then) && (leaves(&otherwise) || then.is_empty()) {
+                    true => (condition.negate(), otherwise, then),
+                    false => (condition, then, otherwise),
+                };
+                if leaves(&then) {
+                    into.push(Node::If { condition, then, otherwise: Vec::new() });
+                    into.extend(otherwise);
+                } else {
+                    into.push(Node::If { condition, then, otherwise });
+                }
                 return;
             }
             Terminator::BranchTable { .. } => {
@@ -263,7 +271,8 @@ impl<'f> Body<'f> {
         let data = self.block(block);
         let Terminator::CondBranch { condition, .. } = &data.terminator else { return None };
         let last = data.instructions.last()?;
-        let is_test = matches!(last.op, Op::Eval { .. } | Op::IsNonNull { .. } | Op::CompareRef { .. }) && last.op.is_pure();
+        let is_test =
+            matches!(last.op, Op::Eval { .. } | Op::IsNonNull { .. } | Op::CompareRef { .. }) && last.op.is_pure();
         let fits = is_test && last.results[..] == [*condition] && self.uses[condition.index()] == 1;
         fits.then(|| data.instructions.len() as u32 - 1)
     }
@@ -291,7 +300,9 @@ impl<'f> Body<'f> {
                 self.passed(edge).for_each(|(parameter, _)| f(parameter, Access::Define));
             }
             Node::If { condition, .. } | Node::While { condition, .. } => match condition.fused {
-                Some(position) => self.inst(condition.block, position).op.visit(|operand| f(operand.value(), Access::Read)),
+                Some(position) => {
+                    self.inst(condition.block, position).op.visit(|operand| f(operand.value(), Access::Read))
+                }
                 None => self.terminator(condition.block, f),
             },
             Node::Match { block, .. } | Node::Return(block) | Node::Fail(block) => self.terminator(*block, f),
@@ -381,6 +392,11 @@ impl Condition {
     }
 }
 
+/// Whether a sequence surely does not come to its end.
+fn leaves(sequence: &Sequence) -> bool {
+    matches!(sequence.last(), Some(Node::Break(_) | Node::Continue(_) | Node::Return(_) | Node::Yield(_)))
+}
+
 /// Number of operands that are each value.
 fn count_uses(function: &Function) -> Vec<u32> {
     let mut uses = vec![0; function.value_count()];
@@ -409,7 +425,8 @@ fn constants(function: &Function, has_selectors: bool) -> Vec<bool> {
 
 /// A loop; where its first statement leaves it or goes on, and nothing else leaves it, a `while`.
 fn push_loop(label: Label, header: Block, mut body: Sequence, into: &mut Sequence) {
-    let leaves = |arm: &Sequence| matches!(arm[..], [Node::Break(to)] | [Node::Edge(_), Node::Break(to)] if to == label);
+    let leaves =
+        |arm: &Sequence| matches!(arm[..], [Node::Break(to)] | [Node::Edge(_), Node::Break(to)] if to == label);
     let Some(Node::If { condition, then, otherwise }) = body.first() else {
         into.push(Node::Loop { label, header, body });
         return;

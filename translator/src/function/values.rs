@@ -103,19 +103,29 @@ pub(super) fn literal(ty: Type, bits: u64, suffixed: bool) -> TokenStream {
         Type::i64 => integer(bits as i64, if suffixed { "i64" } else { "" }),
         Type::f32 => {
             let value = f32::from_bits(bits as u32);
-            float(value.is_finite(), value.is_sign_negative(), format!("{:?}", value.abs()), if suffixed { "f32" } else { "" })
-                .unwrap_or_else(|| {
-                    let bits = hexadecimal(bits & 0xFFFF_FFFF);
-                    quote!(f32::from_bits(#bits))
-                })
+            float(
+                value.is_finite(),
+                value.is_sign_negative(),
+                format!("{:?}", value.abs()),
+                if suffixed { "f32" } else { "" },
+            )
+            .unwrap_or_else(|| {
+                let bits = hexadecimal(bits & 0xFFFF_FFFF);
+                quote!(f32::from_bits(#bits))
+            })
         }
         Type::f64 => {
             let value = f64::from_bits(bits);
-            float(value.is_finite(), value.is_sign_negative(), format!("{:?}", value.abs()), if suffixed { "f64" } else { "" })
-                .unwrap_or_else(|| {
-                    let bits = hexadecimal(bits);
-                    quote!(f64::from_bits(#bits))
-                })
+            float(
+                value.is_finite(),
+                value.is_sign_negative(),
+                format!("{:?}", value.abs()),
+                if suffixed { "f64" } else { "" },
+            )
+            .unwrap_or_else(|| {
+                let bits = hexadecimal(bits);
+                quote!(f64::from_bits(#bits))
+            })
         }
         Type::Ref => quote!(Ref::Null),
     }
