@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! incarnate-differential run FIRST COUNT [--batch=400] [--opt-level=0] [--folder=work]
+//! incarnate-differential some SEED...       the same of some seeds
 //! incarnate-differential deep               programs that call as deep as they can
 //! incarnate-differential show SEED          prints a program
 //! incarnate-differential interpret SEED     prints what the interpreter does with it
@@ -28,6 +29,10 @@ fn main() -> ExitCode {
         (Some("interpret"), Some(seed), _) => return interpret(seed),
         (Some("coverage"), Some(first), Some(count)) => return cover(first, count),
         (Some("run"), Some(first), Some(count)) => return run(&workshop, first, count, size),
+        (Some("some"), Some(_), _) => {
+            let seeds: Vec<u64> = arguments[1..].iter().filter_map(|text| text.parse().ok()).collect();
+            return report(workshop.batch(seeds.into_iter()));
+        }
         (Some("deep"), ..) => match workshop.deep() {
             Ok(true) => {}
             Ok(false) => return ExitCode::FAILURE,
@@ -38,12 +43,27 @@ fn main() -> ExitCode {
         },
         _ => {
             eprintln!(
-                "usage: incarnate-differential run FIRST COUNT | deep | show SEED | interpret SEED | coverage FIRST COUNT"
+                "usage: incarnate-differential run FIRST COUNT | some SEED... | deep | show SEED | interpret SEED | coverage FIRST COUNT"
             );
             return ExitCode::from(2);
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Tells what a batch came to.
+fn report(report: std::io::Result<Report>) -> ExitCode {
+    match report {
+        Ok(report) => {
+            report.wrong.iter().for_each(|(seed, text)| println!("seed {seed}:\n{text}"));
+            println!("{} compared, {} wrong", report.compared, report.wrong.len());
+            if report.wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// Compares the programs of `count` seeds, in batches.

@@ -217,7 +217,8 @@ fn synchronous(signature: &Signature<'_>, facts: &FunctionFacts) -> TokenStream 
     let passed = match signature.results.as_slice() {
         [] => true,
         results => {
-            signature.results_type.is_none() && results.iter().all(|value| matches!(value.kind, Kind::Number(_) | Kind::Reference))
+            signature.results_type.is_none()
+                && results.iter().all(|value| matches!(value.kind, Kind::Number(_) | Kind::Reference))
         }
     };
     match passed {

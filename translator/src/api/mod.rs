@@ -19,9 +19,35 @@ use signature::Signature;
 const METHODS: &[&str] = &["load", "load_with", "session", "instance"];
 /// Types that stand beside the structs of results.
 const TYPES: &[&str] = &[
-    "Arc", "BF16", "BufferView", "Device", "F8E4M3FN", "F8E4M3FNUZ", "F8E5M2", "F8E5M2FNUZ", "F8E8M0FNU", "F16", "I1", "Input",
-    "Instance", "Module", "Option", "Ref", "Result", "Session", "SessionBuilder", "Some", "None", "Ok", "Err", "Tensor",
-    "TranslatedModule", "Value", "Vec", "Into", "Self",
+    "Arc",
+    "BF16",
+    "BufferView",
+    "Device",
+    "F8E4M3FN",
+    "F8E4M3FNUZ",
+    "F8E5M2",
+    "F8E5M2FNUZ",
+    "F8E8M0FNU",
+    "F16",
+    "I1",
+    "Input",
+    "Instance",
+    "Module",
+    "Option",
+    "Ref",
+    "Result",
+    "Session",
+    "SessionBuilder",
+    "Some",
+    "None",
+    "Ok",
+    "Err",
+    "Tensor",
+    "TranslatedModule",
+    "Value",
+    "Vec",
+    "Into",
+    "Self",
 ];
 
 /// The items.

@@ -311,7 +311,9 @@ impl Emitter<'_, '_> {
                 let Binding::Declared { mutable } = self.scopes.binding(*value) else { continue };
                 let mutable = mutable.then(|| quote!(mut));
                 let (name, ty) = (self.name(*value), type_of(self.body.function.ty(*value)));
-                tokens.extend(quote!(let #mutable #name: #ty;));
+                // Constants are looked at where they are.
+                let borrow = self.body.is_constant(*value).then(|| quote!(&));
+                tokens.extend(quote!(let #mutable #name: #borrow #ty;));
             }
             tokens.extend(self.node(node, tail && position + 1 == sequence.len())?);
         }
@@ -424,7 +426,7 @@ impl Emitter<'_, '_> {
             if self.is_unused(parameter) {
                 continue;
             }
-            let (name, value) = (self.name(parameter), self.take(operand));
+            let (name, value) = (self.name(parameter), self.take(&operand));
             match self.scopes.binding(parameter) {
                 Binding::Let { place, mutable } if place == Place::Edge(at) => {
                     let ty = type_of(self.body.function.ty(parameter));
