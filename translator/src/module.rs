@@ -174,6 +174,7 @@ fn shell(
         true => quote!(Err(support::no_export(&MODULE, export))),
         false => quote!(match export { #(#arms)* other => Err(support::no_export(&MODULE, other)), }),
     };
+    let doc = format!(" {doc}");
     quote! {
         #[doc = #doc]
         fn #name(#state: &State, export: u32, #stack: &mut Stack, #buffer: &mut support::CallBuffer) -> Result<support::Completion> {
