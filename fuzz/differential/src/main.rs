@@ -5,6 +5,7 @@
 //! incarnate-differential some SEED...       the same of some seeds
 //! incarnate-differential deep               programs that call as deep as they can
 //! incarnate-differential show SEED          prints a program
+//! incarnate-differential translate SEED     prints its translation
 //! incarnate-differential interpret SEED     prints what the interpreter does with it
 //! incarnate-differential coverage FIRST COUNT
 //! ```
@@ -26,6 +27,17 @@ fn main() -> ExitCode {
     };
     match (arguments.first().map(String::as_str), number(1), number(2)) {
         (Some("show"), Some(seed), _) => print!("{}", Program::new(seed, false).text),
+        (Some("translate"), Some(seed), _) => {
+            match incarnate_differential::translate::translate("program", &Program::new(seed, false).module) {
+                Ok(source) => {
+                    source.files.iter().for_each(|file| print!("{}", String::from_utf8_lossy(&file.contents)))
+                }
+                Err(error) => {
+                    eprintln!("{error}");
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
         (Some("interpret"), Some(seed), _) => return interpret(seed),
         (Some("coverage"), Some(first), Some(count)) => return cover(first, count),
         (Some("run"), Some(first), Some(count)) => return run(&workshop, first, count, size),
@@ -43,7 +55,7 @@ fn main() -> ExitCode {
         },
         _ => {
             eprintln!(
-                "usage: incarnate-differential run FIRST COUNT | some SEED... | deep | show SEED | interpret SEED | coverage FIRST COUNT"
+                "usage: incarnate-differential run FIRST COUNT | some SEED... | deep | show SEED | translate SEED | interpret SEED | coverage FIRST COUNT"
             );
             return ExitCode::from(2);
         }

@@ -81,7 +81,7 @@ struct Run {
 
 impl Run {
     fn error(&mut self, what: &str, error: &Error) {
-        self.log.note(&format!("{what}: {error}"));
+        self.log.note(&format!("{what}: {}", without_use(&error.to_string())));
         self.outcome.failed += 1;
         let limits = ["fuel", "nested calls", "registers of all open calls"];
         let at_limit = limits.iter().any(|limit| error.message().contains(limit));
@@ -188,6 +188,17 @@ impl Run {
             values.push(value);
         }
         Ok(values)
+    }
+}
+
+/// An error's text without how much memory is in use, as references that a function still has are dropped earlier where it
+/// is translated.
+fn without_use(text: &str) -> String {
+    match text.split_once(" bytes asked for, ") {
+        Some((before, rest)) => {
+            format!("{before} bytes asked for, {}", rest.trim_start_matches(|c: char| c.is_ascii_digit()))
+        }
+        None => text.to_owned(),
     }
 }
 
