@@ -42,7 +42,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Resu
         .zip(&bodies)
         .zip(yields.iter().zip(guarded))
         .map(|((name, body), (yields, is_guarded))| FunctionFacts {
-            resume: yields.then(|| super::fresh(&taken, &format!("{}_resume", name.ident))),
+            resume: yields.then(|| super::fresh(&taken, &format!("{}_resume", super::stem(&name.ident)))),
             ident: name.ident,
             docs: name.docs,
             arguments: body.arguments().iter().map(|value| body.ty(*value)).collect(),

@@ -160,6 +160,11 @@ pub(crate) fn attributes() -> TokenStream {
     }
 }
 
+/// What names of a function's further items begin with; names that are made of keywords end in an underscore.
+fn stem(ident: &Ident) -> String {
+    ident.to_string().trim_end_matches('_').into()
+}
+
 /// A name like `base` that none of the taken ones equals.
 fn fresh(taken: &HashSet<String>, base: &str) -> Ident {
     let mut name = String::from(base);
