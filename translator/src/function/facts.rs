@@ -85,7 +85,7 @@ fn internal_callees(body: &Function) -> Vec<u32> {
 }
 
 /// Which functions may yield: those that do, or call an import that may, and those that call such a function.
-fn yields(bodies: &[Function], imports: &Imports<'_>) -> Vec<bool> {
+fn yields(bodies: &[Function], imports: &Imports) -> Vec<bool> {
     let mut callers: Vec<Vec<u32>> = vec![Vec::new(); bodies.len()];
     let mut yields = vec![false; bodies.len()];
     let mut found = Vec::new();

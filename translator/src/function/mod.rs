@@ -81,7 +81,7 @@ pub(crate) struct Analysis<'m> {
     pub(crate) functions: Vec<FunctionFacts>,
     /// The IR, by ordinal.
     bodies: Vec<Function>,
-    imports: Imports<'m>,
+    imports: Imports,
     types: Types,
     /// The names of functions.
     taken: HashSet<String>,
