@@ -144,7 +144,7 @@ impl<'a, 'm> Unit<'a, 'm> {
             return Ok(());
         }
         items.push(self.suspended());
-        let run = super::fresh(&self.analysis.taken, &format!("{name}_run"));
+        let run = super::fresh(&self.analysis.taken, &format!("{}_run", super::stem(name)));
         let resume =
             facts.resume.as_ref().ok_or_else(|| Error::internal("a function that yields has no resumption"))?;
         let passed = function.arguments().iter().map(|value| {
@@ -262,7 +262,7 @@ fn one_or_tuple(items: Vec<TokenStream>) -> TokenStream {
 }
 
 fn part_name(analysis: &Analysis<'_>, facts: &FunctionFacts, part: &Part) -> Ident {
-    super::fresh(&analysis.taken, &format!("{}_part_{}", facts.ident, part.number))
+    super::fresh(&analysis.taken, &format!("{}_part_{}", super::stem(&facts.ident), part.number))
 }
 
 impl Emitter<'_, '_> {

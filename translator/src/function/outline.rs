@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use incarnate_runtime::ir::{Callee, Label, Op, Terminator, Type, Value};
+use incarnate_runtime::ir::{Label, Op, Type, Value};
 
 use super::tree::{Access, Body, Node, Part, Sequence};
 
@@ -252,26 +252,4 @@ fn is_closed(sequence: &[Node]) -> bool {
         })
     }
     walk(sequence, &mut HashSet::new())
-}
-
-/// Whether an operation calls a function of the same module.
-pub(super) fn internal_callee(op: &Op) -> Option<u32> {
-    match op {
-        Op::Call(call) => match call.callee {
-            Callee::Internal(ordinal) => Some(ordinal),
-            Callee::Import(_) => None,
-        },
-        _ => None,
-    }
-}
-
-/// The internal function that a yieldable call calls.
-pub(super) fn internal_yieldable(terminator: &Terminator) -> Option<u32> {
-    match terminator {
-        Terminator::CallYieldable { call, .. } => match call.callee {
-            Callee::Internal(ordinal) => Some(ordinal),
-            Callee::Import(_) => None,
-        },
-        _ => None,
-    }
 }
