@@ -186,7 +186,8 @@ impl Cutter<'_, '_> {
         let mut values: Vec<Value> = counts.keys().copied().collect();
         values.sort_unstable();
         let total = |value: &Value| self.totals.get(value).copied().unwrap_or_default();
-        let moves = |value: &Value| counts[value].moved && self.body.function.ty(*value) == Type::Ref;
+        let is_owned = |value: Value| self.body.function.ty(value) == Type::Ref && !self.body.is_constant(value);
+        let moves = |value: &Value| counts[value].moved && is_owned(*value);
         let is_input = |value: &&Value| counts[*value].defined == 0;
         let is_output = |value: &&Value| counts[*value].defined != 0 && total(value).used > counts[*value].used;
         let inputs: Vec<(Value, bool)> = values.iter().filter(is_input).map(|value| (*value, moves(value))).collect();
