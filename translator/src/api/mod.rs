@@ -69,7 +69,7 @@ pub(crate) fn items(analysis: &Analysis<'_>, options: &Options) -> Vec<TokenStre
     ));
     items.push(quote! {
         #[doc = #doc]
-        #[allow(dead_code)]
+        #[allow(dead_code, unreachable_pub)]
         #[must_use]
         pub fn module() -> Arc<TranslatedModule> {
             TranslatedModule::new(&translated::MODULE)
@@ -105,6 +105,7 @@ fn module_struct(module: &VerifiedModule, options: &Options) -> TokenStream {
     quote! {
         #[doc = #doc]
         #[derive(Clone, Debug)]
+        #[allow(unreachable_pub)]
         #(#attributes)*
         pub struct Module {
             instance: Instance,
@@ -117,6 +118,7 @@ fn implementation(analysis: &Analysis<'_>, signatures: &[Signature<'_>]) -> Toke
     quote! {
         #[allow(
             dead_code,
+            unreachable_pub,
             clippy::inherent_to_string,
             clippy::len_without_is_empty,
             clippy::new_ret_no_self,
