@@ -108,7 +108,7 @@ fn device() -> Arc<Device> {
 }
 
 fn executable(device: &Device) -> Arc<Executable> {
-    device.create_executable("test-format", &[], &[]).unwrap()
+    device.create_executable("test-format", &[], None, &[]).unwrap()
 }
 
 fn buffer(device: &Device, values: &[i32]) -> Arc<Buffer> {
@@ -255,7 +255,7 @@ fn recording_checks_what_it_is_given() {
 #[test]
 fn workgroup_counts_come_from_buffers_and_zero_is_nothing() {
     let device = device();
-    let options = ExecutableParameters { format: "", data: &[], constants: &[] };
+    let options = ExecutableParameters { format: "", data: &[], contents: None, constants: &[] };
     let code = TestLoader.load(&options).unwrap();
     let executable = Arc::new(Executable::new(Arc::clone(&code)));
     let counts = buffer(&device, &[0, 3, 2, 1]);
@@ -463,7 +463,7 @@ fn devices_are_made_by_address_and_answer_queries() {
     assert_eq!(device.query("hal.executable.format", "other"), Some(0));
     assert_eq!(device.query("hal.dispatch", "concurrency"), Some(1));
     assert_eq!(device.query("hal.dispatch", "colour"), None);
-    let error = device.create_executable("other", &[], &[]).unwrap_err();
+    let error = device.create_executable("other", &[], None, &[]).unwrap_err();
     assert_eq!(error.code(), StatusCode::NotFound);
     assert!(executable(&device).lookup("nothing").is_err());
 }

@@ -8,5 +8,6 @@ pub mod hal_inline;
 pub mod hal_loader;
 pub mod imports;
 mod trace;
+pub mod vmvx;
 
 pub use trace::TraceSink;

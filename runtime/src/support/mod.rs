@@ -65,6 +65,7 @@ pub use crate::modules::hal::HalState;
 pub use crate::modules::hal_inline::HalInlineState;
 #[cfg(feature = "std")]
 pub use crate::modules::hal_loader::HalLoaderState;
+pub use crate::modules::vmvx::VmvxState;
 pub use crate::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, List, Module, Native, NoElements, Ref, RefType, Stack, Step, Traced,
     ValueType, semantics,

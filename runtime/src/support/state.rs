@@ -9,6 +9,7 @@ use crate::modules::hal::HalState;
 use crate::modules::hal_inline::HalInlineState;
 #[cfg(feature = "std")]
 use crate::modules::hal_loader::HalLoaderState;
+use crate::modules::vmvx::VmvxState;
 use crate::vm::{BoundFunction, ModuleState, Native, Ref, ValueType, check_ref, state};
 use crate::{Error, Result};
 
@@ -66,6 +67,7 @@ natives! {
     hal_inline: HalInlineState = "hal_inline";
     #[cfg(feature = "std")]
     hal_loader: HalLoaderState = "hal_loader";
+    vmvx: VmvxState = "vmvx";
 }
 
 /// The state of a native module of this crate.
