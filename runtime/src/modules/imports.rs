@@ -154,6 +154,21 @@ macro_rules! for_each_vmvx_0_0 {
 }
 pub(crate) use for_each_vmvx_0_0;
 
+/// The functions of the `check` module in version 0.0: calls a macro with all rows.
+macro_rules! for_each_check_0_0 {
+    ($callback:ident) => {
+        $callback! {
+            ("expect_all_true", expect_all_true, "0rr_v")
+            ("expect_almost_eq", expect_almost_eq, "0rrrff_v")
+            ("expect_eq", expect_eq, "0rrr_v")
+            ("expect_false", expect_false, "0i_v")
+            ("expect_true", expect_true, "0i_v")
+        }
+    };
+}
+#[cfg(feature = "std")]
+pub(crate) use for_each_check_0_0;
+
 /// A function of a native module that translated code calls directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectImport {
@@ -197,6 +212,7 @@ macro_rules! rows {
                 }
     };
 }
+rows!(check_rows, "check", "CheckState", $);
 rows!(hal_rows, "hal", "HalState", $);
 rows!(hal_inline_rows, "hal_inline", "HalInlineState", $);
 rows!(hal_loader_rows, "hal_loader", "HalLoaderState", $);
@@ -204,6 +220,7 @@ rows!(vmvx_rows, "vmvx", "VmvxState", $);
 
 /// The rows of each module, in order of their names.
 const MODULES: &[(&str, &[DirectImport])] = &[
+    ("check", for_each_check_0_0!(check_rows)),
     ("hal", for_each_hal_0_7!(hal_rows)),
     ("hal_inline", for_each_hal_inline_0_0!(hal_inline_rows)),
     ("hal_loader", for_each_hal_loader_0_1!(hal_loader_rows)),
@@ -239,9 +256,10 @@ mod tests {
     #[test]
     #[cfg(feature = "std")]
     fn conventions_are_those_of_the_methods() {
-        use crate::modules::{hal, hal_inline, hal_loader, vmvx};
+        use crate::modules::{check, hal, hal_inline, hal_loader, vmvx};
         use crate::vm::{Linkage, Module};
-        let modules: [&dyn Module; 4] = [
+        let modules: [&dyn Module; 5] = [
+            &check::module(),
             &hal::module(hal::HalOptions::default()),
             &hal_inline::module(hal_inline::HalInlineOptions::default()),
             &hal_loader::module(hal_loader::HalLoaderOptions::default()),

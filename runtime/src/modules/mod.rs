@@ -2,6 +2,8 @@
 
 mod bytes;
 #[cfg(feature = "std")]
+pub mod check;
+#[cfg(feature = "std")]
 pub mod hal;
 pub mod hal_inline;
 #[cfg(feature = "std")]

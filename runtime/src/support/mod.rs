@@ -61,6 +61,8 @@ pub use alloc::sync::Arc;
 
 pub use crate::bytecode::{Contents, Dependency};
 #[cfg(feature = "std")]
+pub use crate::modules::check::CheckState;
+#[cfg(feature = "std")]
 pub use crate::modules::hal::HalState;
 pub use crate::modules::hal_inline::HalInlineState;
 #[cfg(feature = "std")]

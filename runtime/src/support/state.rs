@@ -5,6 +5,8 @@ use alloc::sync::Arc;
 use super::call::Import;
 use super::description::Description;
 #[cfg(feature = "std")]
+use crate::modules::check::CheckState;
+#[cfg(feature = "std")]
 use crate::modules::hal::HalState;
 use crate::modules::hal_inline::HalInlineState;
 #[cfg(feature = "std")]
@@ -62,6 +64,8 @@ macro_rules! natives {
     };
 }
 natives! {
+    #[cfg(feature = "std")]
+    check: CheckState = "check";
     #[cfg(feature = "std")]
     hal: HalState = "hal";
     hal_inline: HalInlineState = "hal_inline";

@@ -196,11 +196,15 @@ impl fmt::Debug for VmvxExecutable {
     }
 }
 
-/// The kernels of a module: their exports' ordinals, and what is known of them. Names that begin with `__` serve the runtime.
+/// The kernels of a module: their exports' ordinals, and what is known of them.
 fn kernels(module: &dyn Module) -> Result<(Vec<u32>, Vec<FunctionInfo>)> {
     let (mut exports, mut functions) = (Vec::new(), Vec::new());
     let all = (0..).map_while(|export| Some((export, module.function(Linkage::Export, export)?)));
-    for (export, info) in all.filter(|(_, info)| !info.name.starts_with("__")) {
+    for (export, info) in all {
+        // Some kernels are named like what serves the runtime, such as `__builtin_splat_i64`.
+        if info.name.starts_with("__") && info.calling_convention != ENTRY_CONVENTION {
+            continue;
+        }
         check_convention(info.name, info.calling_convention, ENTRY_CONVENTION)?;
         let attribute = |key: &str| match module.function_attribute_value(Linkage::Export, export, key) {
             None => Ok(0),
