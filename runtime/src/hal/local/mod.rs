@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+pub(in crate::hal) mod cost;
 mod driver;
 mod executable;
 pub(super) mod execution;
@@ -12,6 +13,7 @@ pub mod library;
 #[allow(unsafe_code, reason = "maps machine code into memory and runs its initialisers")]
 pub mod loaders;
 mod sync;
+pub mod task;
 
 pub(super) use driver::default_drivers;
 pub use executable::{
