@@ -8,6 +8,8 @@ mod budget;
 mod buffer;
 mod call;
 mod context;
+mod direct;
+pub(crate) mod failure;
 mod interpreter;
 mod invocation;
 mod list;
@@ -17,21 +19,27 @@ mod program;
 mod reference;
 pub mod semantics;
 mod stack;
+pub(crate) mod state;
 mod sync;
+pub(crate) mod trace;
 mod value;
 
 pub use budget::MemoryBudget;
 pub use buffer::{Buffer, Scalar};
 pub use call::{CallBuffer, CallReader, CallValues};
 pub use context::{Context, Function};
+pub use direct::{DirectMethod, Lend, Native, NoElements, Pass};
 pub use interpreter::BytecodeModule;
 pub use invocation::{CallFuture, Invocation};
 pub use list::List;
+pub(crate) use list::check_ref;
 pub use module::{BoundFunction, Completion, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal};
-pub use native::{Argument, Caller, NativeFunction, NativeMethod, NativeModule, Outcome, Results, Span};
+pub use native::{Argument, Caller, FromRef, NativeFunction, NativeMethod, NativeModule, Outcome, Results, Span, Step};
 pub use program::Program;
 pub use reference::{Ref, RefObject, RefType, TypedRefObject};
 pub use stack::{Limits, Stack, WaitSource};
+pub(crate) use sync::{Lock, Once};
+pub use trace::Traced;
 pub use value::{Value, ValueType};
 
 /// What the macros of this crate name.

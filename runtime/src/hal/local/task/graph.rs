@@ -236,11 +236,6 @@ impl Graph {
         self.nodes.get(node as usize)?.command
     }
 
-    /// The commands, in order.
-    pub(super) fn commands(&self) -> impl Iterator<Item = u32> {
-        self.nodes.iter().filter_map(|node| node.command)
-    }
-
     /// Nodes that wait for a node.
     #[inline]
     pub(super) fn successors(&self, node: u32) -> &[u32] {
@@ -301,5 +296,123 @@ impl Segment {
         let last = self.nodes.iter().zip(&self.has_successor).filter(|(_, has_successor)| !**has_successor);
         builder.edges.extend(last.map(|(node, _)| (*node, join)));
         Segment { entry: Some(join), ..Segment::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use alloc::vec;
+
+    use super::super::super::super::commands::Binding;
+    use super::*;
+
+    /// Commands that each fill a range of slot 0, written as start and end, or nothing for a barrier.
+    fn fills(ranges: &[Option<(u64, u64)>]) -> Commands {
+        let mut commands = Commands::default();
+        for range in ranges {
+            let command = match range {
+                None => Command::Barrier,
+                Some((start, end)) => {
+                    let source = BindingSource::Slot(0);
+                    commands.bindings.push(Binding { source, offset: *start, length: end - start });
+                    let target = commands.bindings.len() as u32 - 1;
+                    Command::Fill { target, pattern: 0, pattern_length: 1 }
+                }
+            };
+            commands.list.push(command);
+        }
+        commands
+    }
+
+    fn edges(graph: &Graph) -> Vec<(u32, u32)> {
+        (0..graph.len() as u32).flat_map(|from| graph.successors(from).iter().map(move |to| (from, *to))).collect()
+    }
+
+    #[test]
+    fn only_hazards_across_barriers_are_dependencies() {
+        let commands = fills(&[
+            Some((0, 4)),
+            Some((0, 8)),
+            Some((8, 16)),
+            None,
+            Some((12, 13)),
+            Some((20, 24)),
+            None,
+            Some((0, 24)),
+        ]);
+        let graph = Graph::minimal(&commands);
+        // Without a barrier between them, 0 and 1 are not ordered; 5 waits for all, of which 2 is waited for by 3.
+        assert_eq!(edges(&graph), [(0, 5), (1, 5), (2, 3), (3, 5), (4, 5)]);
+        assert_eq!(graph.roots(), [0, 1, 2, 4]);
+        assert!(graph.needs_disjoint_slots() && graph.concurrent());
+        assert_eq!(graph.command(3), Some(4));
+    }
+
+    #[test]
+    fn a_chain_stays_a_chain() {
+        let mut ranges = vec![];
+        for _ in 0..1000 {
+            ranges.extend([Some((0, 4)), None]);
+        }
+        for graph in [Graph::minimal(&fills(&ranges)), Graph::in_waves(&fills(&ranges))] {
+            assert!(!graph.concurrent() && !graph.needs_disjoint_slots());
+            assert_eq!(graph.roots().len(), 1);
+            let nodes = graph.len() as u32;
+            assert!((1000..1010).contains(&nodes));
+            assert!(edges(&graph).iter().all(|(from, to)| from + 1 == *to));
+        }
+    }
+
+    #[test]
+    fn waves_meet_in_one_node() {
+        let ranges = [Some((0, 1)), Some((1, 2)), Some((2, 3)), None, None, Some((5, 6)), Some((7, 8))];
+        let graph = Graph::in_waves(&fills(&ranges));
+        assert_eq!(edges(&graph), [(0, 3), (1, 3), (2, 3), (3, 4), (3, 5)]);
+        assert_eq!((graph.command(3), graph.command(4)), (None, Some(5)));
+    }
+
+    /// Every order that the graph allows is one that hazards allow: checked against the definition.
+    #[test]
+    fn random_graphs_keep_every_hazard() {
+        let mut state = 0x9E37_79B9_7F4A_7C15u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for round in 0..60 {
+            let count = if round % 10 == 0 { 700 } else { 60 };
+            let ranges: Vec<Option<(u64, u64)>> = (0..count)
+                .map(|_| {
+                    (random(3) > 0).then(|| {
+                        let start = random(40);
+                        (start, start + 1 + random(6))
+                    })
+                })
+                .collect();
+            let commands = fills(&ranges);
+            let graph = Graph::minimal(&commands);
+            let mut reachable: Vec<Vec<bool>> = vec![vec![false; graph.len()]; graph.len()];
+            for from in (0..graph.len()).rev() {
+                for to in graph.successors(from as u32) {
+                    let to = *to as usize;
+                    assert!(from < to);
+                    reachable[from][to] = true;
+                    let further = reachable[to].clone();
+                    reachable[from].iter_mut().zip(further).for_each(|(own, other)| *own |= other);
+                }
+            }
+            let nodes: Vec<(usize, usize)> =
+                (0..graph.len()).filter_map(|node| Some((node, graph.command(node as u32)? as usize))).collect();
+            for (index, (from, first)) in nodes.iter().enumerate() {
+                for (to, second) in &nodes[index + 1..] {
+                    let (a, b) = (ranges[*first].unwrap(), ranges[*second].unwrap());
+                    let barrier = ranges[*first..*second].contains(&None);
+                    if barrier && a.0 < b.1 && b.0 < a.1 {
+                        assert!(reachable[*from][*to], "{first} and {second} in round {round}");
+                    }
+                }
+            }
+        }
     }
 }

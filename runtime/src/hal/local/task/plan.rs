@@ -46,24 +46,27 @@ pub(super) struct Estimate {
     pub(super) block: u64,
     /// Number of blocks.
     pub(super) blocks: u64,
+    /// Nothing like it has been measured.
+    pub(super) unknown: bool,
 }
 
 impl Estimate {
     /// Of a command that one thread runs.
     fn whole(work: u64, workgroups: u64) -> Estimate {
-        Estimate { work, block: workgroups.max(1), blocks: workgroups.min(1) }
+        Estimate { work, block: workgroups.max(1), blocks: workgroups.min(1), unknown: false }
     }
 
     /// Of a dispatch of `workgroups`, by `threads`.
     pub(super) fn of_dispatch(workgroup: Option<u64>, workgroups: u64, sequential: bool, threads: usize) -> Estimate {
         let work = workgroup.unwrap_or(UNKNOWN_WORKGROUP).saturating_mul(workgroups);
+        let unknown = workgroup.is_none();
         if sequential || workgroups < 2 || threads < 2 || work < LEAST_SHARED {
-            return Estimate::whole(work, workgroups);
+            return Estimate { unknown, ..Estimate::whole(work, workgroups) };
         }
         let most = (threads as u64).saturating_mul(BLOCKS_FOR_EACH_THREAD);
         let blocks = (work / LEAST_BLOCK).min(most).min(workgroups).max(1);
         let block = workgroups.div_ceil(blocks);
-        Estimate { work, block, blocks: workgroups.div_ceil(block) }
+        Estimate { work, block, blocks: workgroups.div_ceil(block), unknown }
     }
 }
 
@@ -120,8 +123,8 @@ impl Plan {
         self.in_waves.get_or_init(|| Arc::new(Graph::in_waves(commands)))
     }
 
-    /// Decides how to run an execution: by all threads if that gains more than `least_gain` picoseconds, or takes longer than
-    /// `longest_inline`.
+    /// Decides how to run an execution: by several threads if that gains more than `least_gain` picoseconds, or if it takes
+    /// longer than `longest_inline`, or any time.
     pub(super) fn choose(&self, commands: &Commands, threads: usize, least_gain: u64, longest_inline: u64) -> Choice {
         let execution = self.executions.load(Ordering::Relaxed);
         // A count that is lost to another thread does no harm.
@@ -133,7 +136,11 @@ impl Plan {
                 let mut sum = 0u64;
                 let mut gain = 0u64;
                 for command in &commands.list {
-                    let Estimate { work, blocks, .. } = estimate(commands, command, threads);
+                    let Estimate { work, blocks, unknown, .. } = estimate(commands, command, threads);
+                    if unknown {
+                        // It may take any time. The first execution tells.
+                        return Choice::Spread { hands: threads };
+                    }
                     sum = sum.saturating_add(work);
                     let share = work / blocks.min(threads as u64).max(1);
                     gain = gain.saturating_add(work - share);

@@ -192,7 +192,7 @@ impl Run {
                     return None;
                 }
             },
-            _ => (1, Estimate { work: 0, block: 1, blocks: 1 }),
+            _ => (1, Estimate { block: 1, blocks: 1, ..Estimate::default() }),
         };
         self.tracker.claims(node)?.open(total, estimate.block);
         Some(estimate)
@@ -253,7 +253,9 @@ impl Run {
         };
         let result = match command {
             Command::Dispatch(dispatch) => {
-                let workgroup = dispatch.executable.cost(dispatch.function).and_then(Cost::get).unwrap_or(0);
+                // What is not known may be worth anything.
+                let cost = dispatch.executable.cost(dispatch.function).and_then(Cost::get);
+                let workgroup = cost.unwrap_or(u64::MAX);
                 let mut until_failure = blocks.take_while(|_| {
                     let left = claims.left();
                     if left > 0 {

@@ -237,7 +237,8 @@ impl Scheduler {
         self.coming.fetch_sub(count - woken, Ordering::Relaxed);
     }
 
-    /// Wakes threads for `work` picoseconds that can be divided into `blocks`, as many as it is worth.
+    /// Wakes threads for `work` picoseconds that can be divided into `blocks`, beyond what the present ones have begun; as
+    /// many as it is worth.
     pub(super) fn call_for_help(&self, work: u64, blocks: u64) {
         if self.concurrency == 1 {
             return;
@@ -248,12 +249,13 @@ impl Scheduler {
         if present >= self.concurrency {
             return;
         }
-        let worth = (work / (WORTH_WAKING * self.wake_up_time())).min(blocks).min(self.concurrency as u64);
+        let worth = (work / (WORTH_WAKING * self.wake_up_time())).saturating_sub(present as u64);
+        let free = (self.concurrency - present) as u64;
         // At most the number of workers.
-        self.wake((worth as usize).saturating_sub(present));
+        self.wake(worth.min(blocks).min(free) as usize);
     }
 
-    /// The runs that are under way, from a place on that differs from thread to thread.
+    /// A run that is under way and wanted.
     fn find(&self, wanted: impl Fn(&Run) -> bool) -> Option<Arc<Run>> {
         let mut occupied = self.occupied.load(Ordering::Acquire);
         while occupied != 0 {
