@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use incarnate_runtime::bytecode::VerifiedModule;
 use proc_macro2::{Ident, Span};
 
-use crate::function::FunctionName;
+use crate::function::{FunctionName, RESERVED};
 
 /// Characters of an identifier before what makes it distinct.
 const IDENTIFIER_LENGTH: usize = 64;
@@ -24,8 +24,11 @@ const KEYWORDS: &[&str] = &[
     "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield", "Self",
 ];
 
-/// Names that stand in the bodies of functions, which a function must not shadow or be shadowed by.
-const LOCALS: &[&str] = &["state", "stack", "resumed", "drop", "main", "functions"];
+/// Names that stand around the functions; those in their bodies are [`RESERVED`].
+const USED: &[&str] = &["buffer", "export", "other", "main", "call", "resume", "translated"];
+
+/// What names of modules of functions begin with.
+const USED_PREFIX: &str = "functions_";
 
 /// How the words of an identifier are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,15 +104,22 @@ pub(crate) fn identifier(name: &str, case: Case, fallback: &str) -> String {
     if KEYWORDS.contains(&text.as_str()) { format!("{text}_") } else { text }
 }
 
+/// The Rust module for a module file of a name, such as `digits` for `digits.vmfb`.
+#[must_use]
+pub fn module_identifier(file: &std::path::Path) -> String {
+    identifier(&file.file_stem().unwrap_or_default().to_string_lossy(), Case::Snake, "module")
+}
+
 fn capitalised(word: &str) -> String {
     let mut chars = word.chars();
     chars.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(chars).collect()
 }
 
-/// Whether the emission may give a variable this name: letters and then digits, such as `v7`.
-fn like_a_variable(name: &str) -> bool {
+/// Whether generated code uses the name: for variables, which are letters and then digits, such as `v7`, or by itself.
+fn is_used(name: &str) -> bool {
     let letters = name.trim_end_matches(|last: char| last.is_ascii_digit());
-    letters.len() < name.len() && letters.bytes().all(|letter| letter.is_ascii_lowercase())
+    let variable = letters.len() < name.len() && letters.bytes().all(|letter| letter.is_ascii_lowercase());
+    variable || USED.contains(&name) || RESERVED.contains(&name) || name.starts_with(USED_PREFIX)
 }
 
 /// Text on one line of a comment or of a message: characters that could end the comment, turn the direction of writing or
@@ -138,7 +148,7 @@ pub(crate) fn code(text: &str) -> String {
 
 /// What the functions of a module are called, by ordinal, and what their comments say.
 pub(crate) fn functions(module: &VerifiedModule) -> Vec<FunctionName> {
-    let mut scope = Scope::with(LOCALS.iter().copied());
+    let mut scope = Scope::default();
     let mut exports = vec![Vec::new(); module.function_count() as usize];
     for export in module.exports() {
         if let Some(names) = exports.get_mut(export.function as usize) {
@@ -148,7 +158,7 @@ pub(crate) fn functions(module: &VerifiedModule) -> Vec<FunctionName> {
     let names = exports.iter().zip(0..).map(|(exports, ordinal)| {
         let name = module.function_name(ordinal);
         let base = identifier(&name, Case::Snake, "function");
-        let base = if like_a_variable(&base) { format!("function_{base}") } else { base };
+        let base = if is_used(&base) { format!("function_{base}") } else { base };
         let mut docs = vec![code(&format!("@{name}"))];
         let others = exports.iter().filter(|export| **export != name).map(|export| code(&format!("@{export}")));
         let others: Vec<String> = others.collect();
@@ -222,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_no_functions() {
-        assert!(like_a_variable("v7") && like_a_variable("input0") && !like_a_variable("v") && !like_a_variable("a_1"));
+    fn functions_are_called_nothing_that_their_code_uses() {
+        assert!(is_used("v7") && is_used("input0") && is_used("step") && !is_used("v") && !is_used("a_1"));
     }
 }

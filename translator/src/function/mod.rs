@@ -81,7 +81,7 @@ pub(crate) struct Analysis<'m> {
     pub(crate) functions: Vec<FunctionFacts>,
     /// The IR, by ordinal.
     bodies: Vec<Function>,
-    imports: Imports<'m>,
+    imports: Imports,
     types: Types,
     /// The names of functions.
     taken: HashSet<String>,
@@ -125,7 +125,7 @@ impl<'m> Analysis<'m> {
 /// A function's items.
 #[derive(Clone, Debug)]
 pub(crate) struct Emitted {
-    /// The function, visible in the module around (`pub(super)`), its outlined parts, and what it saves when it yields.
+    /// The function, `pub` in a module that is not, its outlined parts, and what it saves when it yields.
     /// Each is bounded in size; all stand in the same module.
     pub(crate) items: Vec<TokenStream>,
 }
@@ -158,6 +158,11 @@ pub(crate) fn attributes() -> TokenStream {
             reason = "signatures, constants and branches are those of the bytecode"
         )]
     }
+}
+
+/// What names of a function's further items begin with; names that are made of keywords end in an underscore.
+fn stem(ident: &Ident) -> String {
+    ident.to_string().trim_end_matches('_').into()
 }
 
 /// A name like `base` that none of the taken ones equals.

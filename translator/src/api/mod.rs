@@ -1,0 +1,156 @@
+//! What users of a translated module see: `Module` with a method for each exported function, structs of results, and
+//! `module()`.
+
+mod element;
+mod method;
+mod signature;
+
+use std::collections::HashSet;
+
+use incarnate_runtime::bytecode::VerifiedModule;
+use proc_macro2::{TokenStream, TokenTree};
+use quote::{format_ident, quote};
+
+use crate::function::Analysis;
+use crate::names::{Scope, code};
+use crate::options::Options;
+use method::{method, results_struct};
+use signature::Signature;
+
+/// Methods of `Module` that every module has.
+const METHODS: &[&str] = &["load", "load_with", "session", "instance"];
+/// What methods may need of `support`; their names are no others' in the module.
+const SUPPORT: &[&str] = &[
+    "Arc",
+    "BF16",
+    "BufferView",
+    "Device",
+    "F16",
+    "F8E4M3FN",
+    "F8E4M3FNUZ",
+    "F8E5M2",
+    "F8E5M2FNUZ",
+    "F8E8M0FNU",
+    "I1",
+    "Input",
+    "Instance",
+    "Ref",
+    "Result",
+    "Session",
+    "SessionBuilder",
+    "Tensor",
+    "TranslatedModule",
+    "Value",
+    "next_result",
+];
+/// Further names of types and of what stands beside them.
+const TYPES: &[&str] = &["Module", "Option", "Some", "None", "Ok", "Err", "Vec", "Into", "Self"];
+
+/// Text as a doc comment is written.
+fn doc(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" {text}") }
+}
+
+/// The items.
+pub(crate) fn items(analysis: &Analysis<'_>, options: &Options) -> Vec<TokenStream> {
+    let mut methods = Scope::with(METHODS.iter().copied());
+    let mut types = Scope::with(TYPES.iter().chain(SUPPORT).copied());
+    let signatures = Signature::all(analysis.module, &mut methods, &mut types);
+    let path = &options.crate_path;
+    let mut items = Vec::new();
+    items.push(module_struct(analysis.module, options));
+    for signature in &signatures {
+        items.extend(results_struct(signature, options));
+    }
+    items.push(implementation(analysis, &signatures));
+    let doc = doc(&format!(
+        "The module {}, to be part of a session: see `SessionBuilder::module`.",
+        code(&format!("@{}", analysis.module.name()))
+    ));
+    items.push(quote! {
+        #[doc = #doc]
+        #[allow(dead_code)]
+        #[must_use]
+        pub fn module() -> Arc<TranslatedModule> {
+            TranslatedModule::new(&translated::MODULE)
+        }
+    });
+    let mut used = HashSet::new();
+    items.iter().for_each(|item: &TokenStream| identifiers(item.clone(), &mut used));
+    let imports = SUPPORT.iter().filter(|name| used.contains(**name)).map(|name| format_ident!("{name}"));
+    items.insert(0, quote!(use #path::runtime::support::{#(#imports),*};));
+    items
+}
+
+fn identifiers(tokens: TokenStream, found: &mut HashSet<String>) {
+    for token in tokens {
+        match token {
+            TokenTree::Ident(ident) => drop(found.insert(ident.to_string())),
+            TokenTree::Group(group) => identifiers(group.stream(), found),
+            TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+        }
+    }
+}
+
+/// The attributes that the user wants of a type.
+fn attributes<'a>(options: &'a Options, name: &'a str) -> impl Iterator<Item = &'a TokenStream> {
+    let wanted = options.type_attributes.iter().filter(move |row| row.0 == name || row.0 == ".");
+    wanted.map(|row| &row.1)
+}
+
+fn module_struct(module: &VerifiedModule, options: &Options) -> TokenStream {
+    let doc =
+        doc(&format!("The module {} with its state. Clones share everything.", code(&format!("@{}", module.name()))));
+    let attributes = attributes(options, "Module");
+    quote! {
+        #[doc = #doc]
+        #[derive(Clone, Debug)]
+        #(#attributes)*
+        pub struct Module {
+            instance: Instance,
+        }
+    }
+}
+
+fn implementation(analysis: &Analysis<'_>, signatures: &[Signature<'_>]) -> TokenStream {
+    let methods = signatures.iter().map(|signature| method(signature, analysis));
+    quote! {
+        #[allow(
+            dead_code,
+            clippy::inherent_to_string,
+            clippy::len_without_is_empty,
+            clippy::new_ret_no_self,
+            clippy::should_implement_trait,
+            clippy::too_many_arguments,
+            clippy::type_complexity,
+            clippy::wrong_self_convention,
+            reason = "names and signatures are the module's, and nobody calls all of them"
+        )]
+        impl Module {
+            /// Makes the module's state on a device and runs its initialisers.
+            ///
+            /// # Errors
+            /// What the module needs and cannot have, and what an initialiser fails with.
+            pub fn load(device: &Arc<Device>) -> Result<Module> {
+                Module::load_with(Session::builder().shared_device(device.clone()))
+            }
+
+            /// Makes the module part of a session, as the last one, with what else the builder has: modules that it imports
+            /// from, limits.
+            ///
+            /// # Errors
+            /// As above.
+            pub fn load_with(builder: SessionBuilder) -> Result<Module> {
+                Ok(Module { instance: Instance::new(builder, &translated::MODULE)? })
+            }
+
+            /// The session.
+            #[must_use]
+            pub fn session(&self) -> &Session {
+                self.instance.session()
+            }
+
+            #(#methods)*
+        }
+    }
+}
