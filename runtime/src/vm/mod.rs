@@ -18,10 +18,11 @@ mod reference;
 pub mod semantics;
 mod stack;
 mod sync;
+mod turns;
 mod value;
 
 pub use budget::MemoryBudget;
-pub use buffer::{Buffer, Scalar};
+pub use buffer::{Buffer, Element, Grid, GridMut, Scalar};
 pub use call::{CallBuffer, CallReader, CallValues};
 pub use context::{Context, Function};
 pub use interpreter::BytecodeModule;
@@ -32,6 +33,7 @@ pub use native::{Argument, Caller, NativeFunction, NativeMethod, NativeModule, O
 pub use program::Program;
 pub use reference::{Ref, RefObject, RefType, TypedRefObject};
 pub use stack::{Limits, Stack, WaitSource};
+pub use turns::{Counter, Relation, is_within, turns};
 pub use value::{Value, ValueType};
 
 /// What the macros of this crate name.
