@@ -63,7 +63,7 @@ pub fn turns<T: Counter>(first: T, step: i64, relation: Relation, bound: T) -> O
 /// where one of the counts is zero, or 64 bits are not enough.
 #[inline(always)]
 #[must_use]
-pub fn extent<const D: usize>(base: i64, loops: [(usize, i64); D]) -> Option<(i64, i64)> {
+pub(super) fn extent<const D: usize>(base: i64, loops: [(usize, i64); D]) -> Option<(i64, i64)> {
     let (mut least, mut greatest) = (base, base);
     for (count, stride) in loops {
         let way = i64::try_from(count.checked_sub(1)?).ok()?.checked_mul(stride)?;

@@ -81,6 +81,10 @@ pub struct Test {
 pub struct Induction {
     /// The header's parameter.
     pub parameter: Value,
+    /// What it is in the first turn; for the outermost loop None, as that is the parameter as it is before the nest.
+    pub initial: Option<Value>,
+    /// By how much each turn changes it; a form without turns.
+    pub step: Affine,
     /// What it is in a turn, in terms of that and the turns of outer loops.
     pub form: Affine,
 }

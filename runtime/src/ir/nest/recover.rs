@@ -282,9 +282,9 @@ impl<'a> Recovery<'a> {
             let next = self.shapes[index].next[position];
             let initial = self.shapes[index].initial.as_ref().map(|initial| initial[position]);
             match self.induction(index, parameter, initial, next) {
-                Some(form) => {
-                    self.inductions.insert(parameter, form.clone());
-                    self.shapes[index].counted.inductions.push(Induction { parameter, form });
+                Some(induction) => {
+                    self.inductions.insert(parameter, induction.form.clone());
+                    self.shapes[index].counted.inductions.push(induction);
                 }
                 None => {
                     let initial = initial.unwrap_or(parameter);
@@ -311,7 +311,7 @@ impl<'a> Recovery<'a> {
     }
 
     /// What a parameter is in each turn, if each turn changes it by the same.
-    fn induction(&mut self, index: usize, parameter: Value, initial: Option<Value>, next: Value) -> Option<Affine> {
+    fn induction(&mut self, index: usize, parameter: Value, initial: Option<Value>, next: Value) -> Option<Induction> {
         let entry = self.entry(index, parameter);
         self.open = Some(parameter);
         self.forms.clear();
@@ -324,7 +324,8 @@ impl<'a> Recovery<'a> {
             Some(initial) => self.form(initial).filter(|(_, conditions)| conditions.is_empty())?.0,
             None => entry,
         };
-        first.add(&step.mul(&Affine::turn(index))?)
+        let form = first.add(&step.mul(&Affine::turn(index))?)?;
+        Some(Induction { parameter, initial, step, form })
     }
 
     /// What a parameter of the outermost loop is when it is entered: a number if there is one way in that passes it, else the
