@@ -151,7 +151,9 @@ mod tests {
         assert_eq!(extent(7, []), Some((7, 7)));
         assert_eq!(extent(i64::MAX, [(2, 1)]), None);
         assert_eq!(extent(0, [(0, 1)]), None);
-        assert!(is_within(10, [(3, 4)], 10, 18) && !is_within(10, [(3, 4)], 10, 17) && !is_within(10, [(3, 4)], 11, 18));
+        assert!(
+            is_within(10, [(3, 4)], 10, 18) && !is_within(10, [(3, 4)], 10, 17) && !is_within(10, [(3, 4)], 11, 18)
+        );
         assert!(is_within(i64::MAX, [(0, 1)], 0, 0) && !is_within(i64::MAX, [(2, 1)], 0, i64::MAX));
     }
 }

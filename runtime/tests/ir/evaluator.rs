@@ -57,7 +57,8 @@ impl IrModule {
             function
         };
         let functions: Vec<Function> = (0..verified.function_count()).map(make).collect();
-        let nests = functions.iter().map(|f| if level == Level::Nests { Nests::of(f) } else { Nests::default() }).collect();
+        let nests =
+            functions.iter().map(|f| if level == Level::Nests { Nests::of(f) } else { Nests::default() }).collect();
         let exports = verified.exports().map(|export| (export.local_name.to_owned(), export.function)).collect();
         IrModule { verified, functions, nests, exports }
     }

@@ -30,7 +30,12 @@ impl Frame {
     }
 }
 
-fn count<T: Counter>(frame: &Frame, f: &Function, test: &incarnate_runtime::ir::nest::Test, as_type: fn(i64) -> T) -> Option<usize> {
+fn count<T: Counter>(
+    frame: &Frame,
+    f: &Function,
+    test: &incarnate_runtime::ir::nest::Test,
+    as_type: fn(i64) -> T,
+) -> Option<usize> {
     let (first, bound) = (frame.form(f, &test.first, &[]), frame.form(f, &test.bound, &[]));
     turns(as_type(first), test.step, test.relation, as_type(bound))
 }
@@ -91,9 +96,9 @@ impl Machine<'_> {
         }
         for condition in &nest.conditions {
             let extent = extent(&entry, f, &condition.form, &counts);
-            if extent.is_some_and(|(least, greatest)| {
-                least < condition.least.into() || greatest > condition.greatest.into()
-            }) {
+            if extent
+                .is_some_and(|(least, greatest)| least < condition.least.into() || greatest > condition.greatest.into())
+            {
                 return false;
             }
         }
@@ -119,7 +124,16 @@ impl Machine<'_> {
         true
     }
 
-    fn turns(&mut self, entry: &Frame, frame: &mut Frame, f: &Function, nest: &Nest, at: usize, counts: &[usize], turns: &mut [usize]) {
+    fn turns(
+        &mut self,
+        entry: &Frame,
+        frame: &mut Frame,
+        f: &Function,
+        nest: &Nest,
+        at: usize,
+        counts: &[usize],
+        turns: &mut [usize],
+    ) {
         let counted = &nest.loops[at];
         if at != 0 {
             let initial: Vec<Slot> =
@@ -444,8 +458,7 @@ pub fn outcome(module: Arc<dyn Module>, round: i64) -> String {
     };
     let third = Buffer::copy_of(&bytes(3)).unwrap();
     let buffers = [first, second, third];
-    let mut arguments: Vec<VmValue> =
-        buffers.iter().map(|buffer| VmValue::Ref(Ref::Buffer(buffer.clone()))).collect();
+    let mut arguments: Vec<VmValue> = buffers.iter().map(|buffer| VmValue::Ref(Ref::Buffer(buffer.clone()))).collect();
     arguments.extend([VmValue::I64(round * 3), VmValue::I64(4 - round)]);
     let limits = Limits { fuel: Some(200_000), ..Limits::default() };
     let context = Context::new(Program::link(vec![module]).unwrap(), limits).unwrap();
@@ -484,7 +497,8 @@ fn random_nests_run_the_same_apart() {
             if expected.starts_with("ResourceExhausted") {
                 continue;
             }
-            let run = std::panic::AssertUnwindSafe(|| outcome(Arc::new(IrModule::new(module.clone(), Level::Nests)), round));
+            let run =
+                std::panic::AssertUnwindSafe(|| outcome(Arc::new(IrModule::new(module.clone(), Level::Nests)), round));
             let apart = std::panic::catch_unwind(run).unwrap_or_else(|_| panic!("{text}\n{function}"));
             assert_eq!(apart, expected, "round {round}\n{text}\n{function}\n{nests:#?}");
             *(if expected.starts_with("OutOfRange") { &mut failed } else { &mut done }) += 1;

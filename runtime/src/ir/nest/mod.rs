@@ -13,6 +13,7 @@
 mod affine;
 mod recover;
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests;
 
 use alloc::vec::Vec;
@@ -221,7 +222,9 @@ impl fmt::Display for Obstacle {
             Obstacle::References(block) => write!(f, "the loop at {block} carries references"),
             Obstacle::Effect(offset) => write!(f, "the instruction at {offset:#x} is no arithmetic, or may fail"),
             Obstacle::Index(offset) => write!(f, "the index of the access at {offset:#x} is not affine"),
-            Obstacle::Buffer(offset) => write!(f, "the buffer of the access at {offset:#x} is not the same in all turns"),
+            Obstacle::Buffer(offset) => {
+                write!(f, "the buffer of the access at {offset:#x} is not the same in all turns")
+            }
             Obstacle::Escapes(value) => write!(f, "v{} is used behind the inner loop that makes it", value.0),
             Obstacle::NoAccess => f.write_str("no buffer is accessed"),
             Obstacle::Size => f.write_str("it is too large"),

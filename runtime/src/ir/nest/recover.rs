@@ -301,12 +301,15 @@ impl<'a> Recovery<'a> {
                 Item::Loop(_) => true,
             })
         };
-        if index != 0 && works(before) {
-            if works(behind) {
-                return Err(Obstacle::TestInTheMiddle(header));
-            }
-            self.shapes[index].counted.tested_last = true;
-        }
+        let tested_last = match (works(before), works(behind)) {
+            _ if index == 0 => false,
+            (true, true) => return Err(Obstacle::TestInTheMiddle(header)),
+            (false, true) => false,
+            (true, false) => true,
+            // Both ways are right; values that are used behind the loop tell which one is meant.
+            (false, false) => behind.is_empty(),
+        };
+        self.shapes[index].counted.tested_last = tested_last;
         Ok(())
     }
 
