@@ -4,6 +4,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`support`] | what translated modules are made with |
 //! | [`session`] | the friendly face: instances, sessions, functions, tensors |
 //! | [`modules`] | native modules that programs import: `hal` and its kin |
 //! | [`hal`] | devices, buffers, command buffers, semaphores, executables |
@@ -11,22 +12,22 @@
 //! | [`ir`] | functions as typed values and basic blocks; analyses of them |
 //! | [`bytecode`] | archive framing, the ISA table, decoder, verifier, text form |
 //!
-//! Without the default feature `std` only [`bytecode`], [`ir`] and [`vm`] are built, on `core` and `alloc`.
+//! Without the default feature `std`, on `core` and `alloc`, there are [`bytecode`], [`ir`] and [`vm`], the buffers of [`hal`],
+//! and [`modules::hal_inline`].
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
 
 pub mod bytecode;
-#[cfg(feature = "std")]
 pub mod hal;
 pub mod ir;
 #[cfg(feature = "std")]
 pub mod mapping;
-#[cfg(feature = "std")]
 pub mod modules;
 #[cfg(feature = "std")]
 pub mod session;
 mod status;
+pub mod support;
 pub mod vm;
 
 pub use status::{Error, Place, Result, ResultExt, StatusCode};

@@ -28,6 +28,32 @@ LLVM_CPU = Variant(
         "--iree-input-demote-f64-to-f32=false",
     ],
 )
+# Bytecode in place of machine code: the executable is a module of the virtual machine within the module.
+VMVX = Variant(
+    "vmvx",
+    [
+        "--iree-hal-target-device=local",
+        "--iree-hal-local-target-device-backends=vmvx",
+        "--iree-vm-bytecode-module-strip-source-map=true",
+        "--iree-input-demote-f64-to-f32=false",
+    ],
+)
+# The same with calls of the runtime's own kernels where the compiler finds them to fit.
+VMVX_MICROKERNELS = Variant("vmvx-microkernels", [*VMVX.flags, "--iree-vmvx-enable-microkernels"])
+# No device: the kernels are functions of the module itself, over buffers of `hal_inline`. Compiler 3.13.0 miscompiles
+# models that hold constants of more than one element.
+INLINE_STATIC = Variant(
+    "inline-static",
+    [
+        *(f if "backends=" not in f else "--iree-hal-local-target-device-backends=vmvx-inline" for f in VMVX.flags),
+        "--iree-execution-model=inline-static",
+    ],
+)
+# No device: the program loads its executables and dispatches them itself, through `hal_loader`.
+INLINE_DYNAMIC = Variant("inline-dynamic", [*VMVX.flags, "--iree-execution-model=inline-dynamic"])
+INLINE_DYNAMIC_LLVM_CPU = Variant(
+    "inline-dynamic-llvm-cpu", [*LLVM_CPU.flags, "--iree-execution-model=inline-dynamic"]
+)
 # Exports take a wait fence and a signal fence.
 ASYNC_EXTERNAL = Variant("async-external", [*LLVM_CPU.flags, "--iree-execution-model=async-external"])
 # Keeps source locations, and is a bare FlatBuffer instead of a ZIP archive.

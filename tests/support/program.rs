@@ -8,7 +8,7 @@ use incarnate_runtime::bytecode::{Archive, Contents, ConventionItem, Module as B
 use incarnate_runtime::hal::{
     BufferParameters, BufferView, Deadline, Device, DeviceOptions, DriverRegistry, EncodingType, Fence, Semaphore,
 };
-use incarnate_runtime::modules::hal;
+use incarnate_runtime::modules::{hal, hal_inline, hal_loader};
 use incarnate_runtime::vm::{BytecodeModule, Context, Function, Limits, Module, Program, Ref, Value as VmValue};
 
 use super::compare::Output;
@@ -26,7 +26,13 @@ impl Instance {
     pub(crate) fn load<'a>(files: impl Iterator<Item = &'a Path>, device_uri: &str) -> Result<Instance> {
         let device = DriverRegistry::default().create_device(device_uri, DeviceOptions::default())?;
         let options = hal::HalOptions { devices: vec![device.clone()], ..hal::HalOptions::default() };
-        let mut modules: Vec<Arc<dyn Module>> = vec![Arc::new(hal::module(options))];
+        let inline = hal_inline::HalInlineOptions { allocator: device.allocator().clone(), ..Default::default() };
+        let loader = hal_loader::HalLoaderOptions { loaders: device.loaders().to_vec() };
+        let mut modules: Vec<Arc<dyn Module>> = vec![
+            Arc::new(hal::module(options)),
+            Arc::new(hal_inline::module(inline)),
+            Arc::new(hal_loader::module(loader)),
+        ];
         for file in files {
             let contents = Arc::new(Contents::map(file)?);
             modules.push(BytecodeModule::new(BytecodeFile::parse(Archive::new(contents)?)?.verify()?)?);

@@ -5,6 +5,7 @@ mod archive;
 mod assembler;
 mod calling_convention;
 mod contents;
+mod declaration;
 mod disassembler;
 mod instruction;
 pub mod isa;
@@ -18,6 +19,9 @@ pub use archive::{Archive, FILE_IDENTIFIER};
 pub use assembler::assemble;
 pub use calling_convention::{CallingConvention, ConventionItem};
 pub use contents::{AlignedBytes, Contents, SEGMENT_ALIGNMENT};
+pub use declaration::{
+    COARSE_FENCES, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, INVOCATION_MODEL, split_tensor_type,
+};
 pub use disassembler::{disassemble, disassemble_function};
 pub use instruction::{
     AnyRegister, BlockOffset, Body, Cases, FunctionOrdinal, Instruction, Instructions, RefRegister, Register,

@@ -7,10 +7,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::local::BindingPointer;
 use super::memory::{BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
-use super::storage::Storage;
-use crate::{Error, Result, ref_object};
+use super::storage::{BindingPointer, Storage};
+use crate::{Error, Result, ref_object, vm};
 
 /// A buffer (`!hal.buffer`): an allocation, or a span of one. Spans share the allocation and keep it alive.
 ///
@@ -60,7 +59,7 @@ impl Buffer {
         }
     }
 
-    fn storage(&self) -> Result<&Storage> {
+    pub(super) fn storage(&self) -> Result<&Storage> {
         match &self.root().root {
             Root::Allocation(storage) => Ok(storage),
             Root::SpanOf(_) => Err(Error::internal("span of a span of a buffer")),
@@ -197,6 +196,15 @@ impl Buffer {
     #[inline]
     pub fn check_writable(&self) -> Result<()> {
         if self.access.contains(MemoryAccess::WRITE) { Ok(()) } else { Err(read_only(self.byte_length)) }
+    }
+
+    /// The bytes as programs access them without a device. Who writes to them when is the program's business here, too; what
+    /// is returned keeps the allocation.
+    ///
+    /// # Errors
+    /// INTERNAL where the buffer is not within its allocation.
+    pub fn to_vm_buffer(self: &Arc<Buffer>) -> Result<Arc<vm::Buffer>> {
+        self.storage()?.to_vm_buffer(self, self.byte_offset, self.byte_length)
     }
 
     /// Copies `target.len()` bytes from `offset` on out of the buffer.

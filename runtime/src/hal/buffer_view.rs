@@ -58,6 +58,25 @@ impl BufferView {
         &self.shape
     }
 
+    /// Number of dimensions, in the width that programs ask for it.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE where it exceeds 32 bits.
+    pub fn rank(&self) -> Result<u32> {
+        u32::try_from(self.shape.len()).map_err(|_| Error::out_of_range("rank of a buffer view exceeds 32 bits"))
+    }
+
+    /// A dimension in elements, the outermost at index 0.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE where the shape has no such dimension.
+    #[inline]
+    pub fn dimension(&self, index: u32) -> Result<u64> {
+        self.shape.get(index as usize).copied().ok_or_else(|| {
+            Error::out_of_range(format!("dimension {index} of a buffer view of rank {}", self.shape.len()))
+        })
+    }
+
     /// Number of elements.
     #[must_use]
     pub fn element_count(&self) -> u64 {

@@ -346,7 +346,7 @@ impl CommandBuffer {
             };
             let constants = recorder.constants(constants)?;
             let bindings = recorder.dispatch_bindings(bindings)?;
-            let function = check_function(&executable, function, constants.len(), bindings.len())?;
+            let function = executable.check(function, constants.len(), bindings.len())?;
             Ok(Command::Dispatch(Dispatch { executable, function, workgroup_count, constants, bindings }))
         })
     }
@@ -430,28 +430,6 @@ impl Recorder<'_> {
         }
         Ok(start..index(self.commands.bindings.len())?)
     }
-}
-
-fn check_function(executable: &Executable, function: u64, constants: usize, bindings: usize) -> Result<usize> {
-    let functions = executable.code().functions();
-    let index = usize::try_from(function).ok().filter(|index| *index < functions.len());
-    let Some((index, info)) = index.and_then(|index| Some((index, functions.get(index)?))) else {
-        return Err(Error::out_of_range(format!(
-            "function {function} of an executable of {} functions",
-            functions.len()
-        )));
-    };
-    for (what, given, expected) in
-        [("constants", constants, info.constant_count), ("bindings", bindings, info.binding_count)]
-    {
-        if given != expected {
-            return Err(Error::invalid_argument(format!(
-                "dispatch passes {given} {what} to function {index} '{}', which has {expected}",
-                info.name
-            )));
-        }
-    }
-    Ok(index)
 }
 
 fn check_slot(slot: u32, capacity: u32) -> Result<()> {

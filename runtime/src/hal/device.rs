@@ -1,6 +1,5 @@
 //! Devices: an allocator, loaders of executables, and a queue.
 
-use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -14,7 +13,7 @@ use super::commands::BufferBinding;
 use super::executable::Executable;
 use super::fence::Fence;
 use super::file::File;
-use super::local::{ExecutableLoader, ExecutableParameters};
+use super::local::{ExecutableLoader, find_loader, load_executable};
 use super::memory::BufferParameters;
 use super::queue::{self, Backend, Completion, Operation};
 use crate::{Error, Result, ref_object};
@@ -101,15 +100,17 @@ impl Device {
     pub fn query(&self, category: &str, key: &str) -> Option<i64> {
         match (category, key) {
             ("hal.device.id", pattern) => Some(i64::from(matches_pattern(&self.id, pattern))),
-            ("hal.executable.format", format) => Some(i64::from(self.loader(format).is_some())),
+            ("hal.executable.format", format) => Some(i64::from(find_loader(&self.loaders, format).is_some())),
             ("hal.device" | "hal.dispatch", "concurrency") => i64::try_from(self.concurrency()).ok(),
             ("hal.cpu", feature) => super::local::has_feature(feature).map(i64::from),
             _ => None,
         }
     }
 
-    fn loader(&self, format: &str) -> Option<&Arc<dyn ExecutableLoader>> {
-        self.loaders.iter().find(|loader| loader.supports(format))
+    /// The loaders of executables, in the order in which they are asked.
+    #[must_use]
+    pub fn loaders(&self) -> &[Arc<dyn ExecutableLoader>] {
+        &self.loaders
     }
 
     /// Loads an executable of the given format.
@@ -117,20 +118,8 @@ impl Device {
     /// # Errors
     /// NOT_FOUND where no loader knows the format, and what the loader reports.
     pub fn create_executable(&self, format: &str, data: &[u8], constants: &[u32]) -> Result<Arc<Executable>> {
-        let Some(loader) = self.loader(format) else {
-            let names: Vec<&str> = self.loaders.iter().map(|loader| loader.name()).collect();
-            return Err(Error::not_found(format!(
-                "device '{}' has no loader for executables of format '{format}'; loaders: {}",
-                self.id,
-                if names.is_empty() { "none".into() } else { names.join(", ") }
-            )));
-        };
-        let aligned = AlignedBytes::new(data);
-        let parameters = ExecutableParameters { format, data: aligned.bytes(), constants };
-        let code = loader
-            .load(&parameters)
-            .map_err(|error| error.context(format!("loading an executable of format '{format}'")))?;
-        Ok(Arc::new(Executable::new(code)))
+        load_executable(&self.loaders, format, data, constants)
+            .map_err(|error| error.context(format!("on device '{}'", self.id)))
     }
 
     /// A command buffer to record into, whose commands may use `binding_capacity` slots.
@@ -284,37 +273,6 @@ impl Device {
     }
 }
 
-/// Bytes at an address that is a multiple of 16, copied only where they are not.
-enum AlignedBytes<'a> {
-    InPlace(&'a [u8]),
-    Copied { storage: Box<[u8]>, start: usize, length: usize },
-}
-
-impl<'a> AlignedBytes<'a> {
-    const ALIGNMENT: usize = 16;
-
-    fn new(bytes: &'a [u8]) -> AlignedBytes<'a> {
-        if bytes.as_ptr().align_offset(Self::ALIGNMENT) == 0 {
-            return AlignedBytes::InPlace(bytes);
-        }
-        let mut storage = alloc::vec![0; bytes.len() + Self::ALIGNMENT].into_boxed_slice();
-        let start = storage.as_ptr().align_offset(Self::ALIGNMENT);
-        if let Some(target) = storage.get_mut(start..start + bytes.len()) {
-            target.copy_from_slice(bytes);
-        }
-        AlignedBytes::Copied { storage, start, length: bytes.len() }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        match self {
-            AlignedBytes::InPlace(bytes) => bytes,
-            AlignedBytes::Copied { storage, start, length } => {
-                storage.get(*start..*start + *length).unwrap_or_default()
-            }
-        }
-    }
-}
-
 /// True where `text` matches a pattern in which `*` stands for any run of characters and `?` for any one.
 fn matches_pattern(text: &str, pattern: &str) -> bool {
     let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
@@ -364,16 +322,6 @@ mod tests {
             ("a", "", false),
         ] {
             assert_eq!(matches_pattern(text, pattern), expected, "{text} {pattern}");
-        }
-    }
-
-    #[test]
-    fn executable_data_is_aligned_before_it_is_loaded() {
-        let bytes: Vec<u8> = (0..64).collect();
-        for start in 0..16 {
-            let aligned = AlignedBytes::new(&bytes[start..start + 40]);
-            assert_eq!(aligned.bytes(), &bytes[start..start + 40]);
-            assert_eq!(aligned.bytes().as_ptr().align_offset(16), 0);
         }
     }
 }

@@ -38,4 +38,30 @@ impl Executable {
             Error::not_found(format!("executable of {} functions has none named '{name}'", functions.len()))
         })
     }
+
+    /// Checks what a dispatch passes against the function that it names, and gives the function's ordinal.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE for a function that there is not; INVALID_ARGUMENT for another number of constants or bindings.
+    pub fn check(&self, function: u64, constants: usize, bindings: usize) -> Result<usize> {
+        let functions = self.code.functions();
+        let index = usize::try_from(function).ok().filter(|index| *index < functions.len());
+        let Some((index, info)) = index.and_then(|index| Some((index, functions.get(index)?))) else {
+            return Err(Error::out_of_range(format!(
+                "function {function} of an executable of {} functions",
+                functions.len()
+            )));
+        };
+        for (what, given, expected) in
+            [("constants", constants, info.constant_count), ("bindings", bindings, info.binding_count)]
+        {
+            if given != expected {
+                return Err(Error::invalid_argument(format!(
+                    "dispatch passes {given} {what} to function {index} '{}', which has {expected}",
+                    info.name
+                )));
+            }
+        }
+        Ok(index)
+    }
 }

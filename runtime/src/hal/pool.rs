@@ -3,9 +3,9 @@
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::storage::{Block, Chunk, Storage};
+use crate::vm::Lock;
 use crate::{Error, Result};
 
 /// Alignment in bytes of small blocks: a cache line, and the widest vector.
@@ -44,7 +44,7 @@ pub struct AllocatorStatistics {
 /// Blocks by size class. A lock is held for a push or a pop; the system is asked outside of it.
 #[derive(Debug)]
 pub(super) struct Pool {
-    state: Mutex<State>,
+    state: Lock<State>,
     limit: u64,
 }
 
@@ -74,12 +74,7 @@ fn class_of(size: usize) -> Option<(usize, usize)> {
 impl Pool {
     /// A pool that hands out at most `limit` bytes at once.
     pub(super) fn new(limit: u64) -> Arc<Pool> {
-        Arc::new(Pool { state: Mutex::default(), limit })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change under the lock is complete before anything can panic.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        Arc::new(Pool { state: Lock::default(), limit })
     }
 
     /// A storage of `length` bytes.
@@ -92,7 +87,7 @@ impl Pool {
             return Err(too_large(length, self.limit));
         };
         let cached = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             let statistics = &mut state.statistics;
             let live = statistics.live.saturating_add(length);
             if live > self.limit {
@@ -121,7 +116,7 @@ impl Pool {
             self.trim();
             obtain()
         });
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.statistics.system_allocations += 1;
         block.ok_or_else(|| {
             state.statistics.live = state.statistics.live.saturating_sub(length as u64);
@@ -134,7 +129,7 @@ impl Pool {
         if capacity < CHUNKED_FROM {
             return None;
         }
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let color = state.statistics.system_allocations as usize % COLORS * COLOR_STEP;
         if let Some((chunk, used)) = &mut state.chunk {
             let offset = used.checked_next_multiple_of(PAGE)?.checked_add(color)?;
@@ -157,7 +152,7 @@ impl Pool {
     /// Takes back the block of a storage of `length` bytes.
     pub(super) fn give_back(&self, block: Block, length: usize) {
         let refused = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.statistics.live = state.statistics.live.saturating_sub(length as u64);
             state.statistics.freed = state.statistics.freed.saturating_add(length as u64);
             state.put(block, length)
@@ -169,7 +164,7 @@ impl Pool {
     /// Returns everything that is cached to the system.
     pub(super) fn trim(&self) {
         let classes = {
-            let mut state = self.lock();
+            let mut state = self.state.lock();
             state.statistics.cached = 0;
             (core::mem::take(&mut state.classes), state.chunk.take())
         };
@@ -177,7 +172,7 @@ impl Pool {
     }
 
     pub(super) fn statistics(&self) -> AllocatorStatistics {
-        self.lock().statistics
+        self.state.lock().statistics
     }
 }
 

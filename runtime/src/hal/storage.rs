@@ -22,9 +22,21 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ptr::NonNull;
 
-use super::local::BindingPointer;
+use super::buffer::Buffer;
+use super::memory::MemoryAccess;
 use super::pool::Pool;
 use crate::{Error, Result, vm};
+
+/// A region of memory that a dispatch works on. The dispatch's caller keeps it alive and mapped while workgroups run.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub struct BindingPointer(pub *mut u8);
+
+// SAFETY: a binding pointer is an address. What is reached through it is shared between workgroups by the contract of
+// `LocalExecutable::dispatch`, whose caller keeps the memory alive; see "The memory model" in ARCHITECTURE.md.
+unsafe impl Send for BindingPointer {}
+// SAFETY: as above.
+unsafe impl Sync for BindingPointer {}
 
 /// What [`Block::allocate`] asks the system allocator for; more is had by moving the start up.
 const BASE_ALIGNMENT: usize = 16;
@@ -55,11 +67,12 @@ unsafe impl Send for Chunk {}
 unsafe impl Sync for Chunk {}
 
 impl Chunk {
+    #[cfg(all(unix, feature = "std"))]
     /// Alignment of chunks and unit of their lengths, in bytes: the common size of a huge page.
     pub(super) const UNIT: usize = 2 << 20;
 
     /// Maps at least `length` bytes of zeros, or `None` where the system has none or no such mapping.
-    #[cfg(unix)]
+    #[cfg(all(unix, feature = "std"))]
     pub(super) fn map(length: usize) -> Option<Arc<Chunk>> {
         let length = length.checked_next_multiple_of(Chunk::UNIT)?;
         let span = length.checked_add(Chunk::UNIT)?;
@@ -86,7 +99,7 @@ impl Chunk {
     }
 
     /// No mapping on this system.
-    #[cfg(not(unix))]
+    #[cfg(not(all(unix, feature = "std")))]
     pub(super) fn map(_: usize) -> Option<Arc<Chunk>> {
         None
     }
@@ -99,7 +112,7 @@ impl Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        #[cfg(unix)]
+        #[cfg(all(unix, feature = "std"))]
         // SAFETY: the range was mapped by `map`, and no block of it is left.
         unsafe {
             libc::munmap(self.pointer.as_ptr().cast(), self.length);
@@ -176,6 +189,8 @@ enum Backing {
     Empty,
     /// A block that goes back to its pool; `None` only while being dropped.
     Pool(Option<Block>, Arc<Pool>),
+    /// A byte buffer of a program, or a part of one.
+    Vm(Arc<vm::Buffer>),
     /// Memory that somebody else owns, and lends as long as the owner lives.
     #[allow(dead_code, reason = "held so that the memory stays; never looked at")]
     Owner(Arc<dyn Send + Sync>),
@@ -237,7 +252,29 @@ impl Storage {
         let pointer = NonNull::new(source.as_ptr().wrapping_add(offset));
         let pointer = pointer.ok_or_else(|| Error::internal("byte buffer at address zero"))?;
         let writable = writable && source.is_mutable();
-        Ok(Storage { pointer, length, writable, backing: Backing::Owner(Arc::clone(source) as _) })
+        Ok(Storage { pointer, length, writable, backing: Backing::Vm(Arc::clone(source)) })
+    }
+
+    /// The bytes that a buffer views, as a byte buffer of programs: the one that the storage shares, where it is that, or one
+    /// that keeps the buffer. It may be written where the buffer may.
+    pub(super) fn to_vm_buffer(&self, view: &Arc<Buffer>, offset: usize, length: usize) -> Result<Arc<vm::Buffer>> {
+        let writable = self.writable && view.access().contains(MemoryAccess::WRITE);
+        let start = self.range(offset, length)?;
+        if let Backing::Vm(source) = &self.backing
+            && source.as_ptr() == start
+            && source.length() == length as u64
+            && source.is_mutable() == writable
+        {
+            return Ok(Arc::clone(source));
+        }
+        let data = NonNull::new(start).ok_or_else(|| Error::internal("buffer at address zero"))?;
+        if !core::ptr::eq(view.storage()?, self) {
+            return Err(Error::internal("storage of another buffer"));
+        }
+        // SAFETY: `range` checked that the bytes belong to the storage, which the view keeps in place (compared in the lines
+        // above), and which may be written where `writable` is set. No slice of memory that may be written is ever lent while
+        // the view is shared, see `exclusive`.
+        Ok(unsafe { vm::Buffer::from_raw(data, length, writable, Arc::clone(view) as _) })
     }
 
     /// Number of bytes.
@@ -327,7 +364,7 @@ impl Storage {
             // it outlives the buffer that its holder keeps (which would be a second share of the buffer).
             Backing::Pool(..) => Some(unsafe { core::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.length) }),
             Backing::Empty => Some(&mut []),
-            Backing::Owner(_) => None,
+            Backing::Vm(_) | Backing::Owner(_) => None,
         }
     }
 }
@@ -347,7 +384,7 @@ impl fmt::Debug for Storage {
         let kind = match self.backing {
             Backing::Empty => "empty",
             Backing::Pool(..) => "pooled",
-            Backing::Owner(_) => "imported",
+            Backing::Vm(_) | Backing::Owner(_) => "imported",
         };
         write!(f, "{kind} {} bytes at {:p}", self.length, self.pointer)
     }

@@ -1,3 +1,12 @@
 //! Native modules that programs import.
 
+mod bytes;
+#[cfg(feature = "std")]
 pub mod hal;
+pub mod hal_inline;
+#[cfg(feature = "std")]
+pub mod hal_loader;
+pub mod imports;
+mod trace;
+
+pub use trace::TraceSink;

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::bytecode::{Contents, VerifiedModule};
+use crate::hal::local::default_loaders;
 use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry};
-use crate::modules::hal;
+use crate::modules::{TraceSink, hal, hal_inline, hal_loader};
 use crate::vm::{self, BytecodeModule, Context, Limits, Linkage, Module, Program};
 use crate::{Result, ResultExt};
 
@@ -29,7 +30,7 @@ pub struct SessionBuilder {
     modules: Vec<ModuleChoice>,
     offered: Vec<Arc<dyn Module>>,
     limits: Option<Limits>,
-    trace_sink: hal::TraceSink,
+    trace_sink: TraceSink,
 }
 
 #[derive(Debug)]
@@ -96,7 +97,7 @@ impl SessionBuilder {
     }
 
     /// Says where tensors go that the program traces.
-    pub fn trace_sink(mut self, sink: hal::TraceSink) -> SessionBuilder {
+    pub fn trace_sink(mut self, sink: TraceSink) -> SessionBuilder {
         self.trace_sink = sink;
         self
     }
@@ -106,8 +107,13 @@ impl SessionBuilder {
     /// # Errors
     /// What is wrong with a file, a module or device that is missing, and what an initialiser fails with.
     pub fn build(self) -> Result<Session> {
-        let mut natives =
-            Natives { choices: self.devices, offered: self.offered, trace_sink: self.trace_sink, devices: None };
+        let mut natives = Natives {
+            choices: self.devices,
+            offered: self.offered,
+            trace_sink: self.trace_sink,
+            devices: None,
+            allocator: None,
+        };
         let mut modules: Vec<Arc<dyn Module>> = Vec::new();
         for choice in self.modules {
             let module = choice.load()?;
@@ -119,8 +125,9 @@ impl SessionBuilder {
             modules.push(module);
         }
         let devices: Arc<[Arc<Device>]> = natives.devices.unwrap_or_default().into();
+        let of_device = || devices.first().map(|device| device.allocator().clone());
+        let allocator = natives.allocator.or_else(of_device).unwrap_or_default();
         let context = Context::new(Program::link(modules)?, self.limits.unwrap_or_default())?;
-        let allocator = devices.first().map_or_else(|| Arc::new(Allocator::new()), |device| device.allocator().clone());
         Ok(Session { context, devices, allocator })
     }
 }
@@ -144,9 +151,11 @@ impl ModuleChoice {
 struct Natives {
     choices: Vec<DeviceChoice>,
     offered: Vec<Arc<dyn Module>>,
-    trace_sink: hal::TraceSink,
+    trace_sink: TraceSink,
     /// The devices, once a module needed them.
     devices: Option<Vec<Arc<Device>>>,
+    /// The allocator of programs without a device, once one needed it.
+    allocator: Option<Arc<Allocator>>,
 }
 
 impl Natives {
@@ -160,8 +169,38 @@ impl Natives {
                 let (devices, trace_sink) = (self.devices()?, self.trace_sink.clone());
                 Some(Arc::new(hal::module(hal::HalOptions { devices, trace_sink })))
             }
+            hal_inline::NAME => {
+                let (allocator, trace_sink) = (self.allocator()?, self.trace_sink.clone());
+                Some(Arc::new(hal_inline::module(hal_inline::HalInlineOptions { allocator, trace_sink })))
+            }
+            hal_loader::NAME => {
+                let loaders = match self.chosen_device()? {
+                    Some(device) => device.loaders().to_vec(),
+                    None => default_loaders(),
+                };
+                Some(Arc::new(hal_loader::module(hal_loader::HalLoaderOptions { loaders })))
+            }
             _ => None,
         })
+    }
+
+    /// The first device that was asked for, if any was: programs that run inline use its memory and its loaders.
+    fn chosen_device(&mut self) -> Result<Option<Arc<Device>>> {
+        if self.choices.is_empty() && self.devices.is_none() {
+            return Ok(None);
+        }
+        Ok(self.devices()?.first().cloned())
+    }
+
+    /// Where buffers of programs without a device are allocated.
+    fn allocator(&mut self) -> Result<Arc<Allocator>> {
+        if let Some(allocator) = &self.allocator {
+            return Ok(allocator.clone());
+        }
+        let device = self.chosen_device()?;
+        let allocator = device.map_or_else(|| Arc::new(Allocator::new()), |device| device.allocator().clone());
+        self.allocator = Some(allocator.clone());
+        Ok(allocator)
     }
 
     fn devices(&mut self) -> Result<Vec<Arc<Device>>> {

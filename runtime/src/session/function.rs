@@ -6,17 +6,10 @@ use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
 use super::convert::{Arguments, FromResults};
-use crate::bytecode::ConventionItem;
+use crate::bytecode::{COARSE_FENCES, ConventionItem, DECLARATION, INVOCATION_MODEL};
 use crate::hal::{Fence, Reached};
 use crate::vm::{self, CallBuffer, CallFuture, CallValues, Ref, Value};
 use crate::{Error, Result, ResultExt};
-
-/// Attribute of a function: the types of its arguments and results as the model has them.
-const DECLARATION: &str = "iree.abi.declaration";
-/// Attribute of a function: how it synchronises with its caller.
-const MODEL: &str = "iree.abi.model";
-/// Value of [`MODEL`]: the last two arguments are a fence to wait for and one to signal.
-const COARSE_FENCES: &str = "coarse-fences";
 
 /// A function of a session. Clones share it; calls from several threads run at once.
 #[derive(Clone, Debug)]
@@ -28,7 +21,7 @@ pub struct Function {
 
 impl Function {
     pub(super) fn new(function: vm::Function) -> Result<Function> {
-        let fences = function.attribute(MODEL) == Some(COARSE_FENCES);
+        let fences = function.attribute(INVOCATION_MODEL) == Some(COARSE_FENCES);
         let refs = |item: &ConventionItem| *item == ConventionItem::Ref;
         let last_two = function.arguments().iter().rev().take(2).filter(|item| refs(item)).count();
         if fences && last_two != 2 {

@@ -67,6 +67,10 @@ pub trait Argument: Sized {
 
 /// A type that native functions return, within a `Result`.
 pub trait Results: Sized {
+    /// What a direct call gives: values of the VM.
+    type Direct;
+    /// The values of a direct call; what a suspended call needs goes on the stack.
+    fn into_direct(self, stack: &mut Stack) -> Self::Direct;
     /// Appends the letters of the calling convention.
     fn letters(text: &mut String);
     /// Leaves the values in the call, or what the suspended call needs on the stack.
@@ -74,7 +78,7 @@ pub trait Results: Sized {
 }
 
 macro_rules! primitives {
-    ($($type:ty: $letter:literal, $to_word:expr, $from_word:expr;)*) => {
+    ($($type:ty as $direct:ty: $letter:literal, $to_word:expr, $from_word:expr;)*) => {
         $(impl Argument for $type {
             fn letters(text: &mut String) {
                 text.push($letter);
@@ -85,6 +89,11 @@ macro_rules! primitives {
             }
         }
         impl Results for $type {
+            type Direct = $direct;
+            #[inline(always)]
+            fn into_direct(self, _: &mut Stack) -> $direct {
+                self as $direct
+            }
             fn letters(text: &mut String) {
                 text.push($letter);
             }
@@ -97,32 +106,50 @@ macro_rules! primitives {
     };
 }
 primitives! {
-    i32: 'i', |v| u64::from(v as u32), |w| w as i32;
-    u32: 'i', u64::from, |w| w as u32;
-    i64: 'I', |v| v as u64, |w| w as i64;
-    u64: 'I', |v| v, |w| w;
-    f32: 'f', |v: f32| u64::from(v.to_bits()), |w| f32::from_bits(w as u32);
-    f64: 'F', f64::to_bits, f64::from_bits;
+    i32 as i32: 'i', |v| u64::from(v as u32), |w| w as i32;
+    u32 as i32: 'i', u64::from, |w| w as u32;
+    i64 as i64: 'I', |v| v as u64, |w| w as i64;
+    u64 as i64: 'I', |v| v, |w| w;
+    f32 as f32: 'f', |v: f32| u64::from(v.to_bits()), |w| f32::from_bits(w as u32);
+    f64 as f64: 'F', f64::to_bits, f64::from_bits;
+}
+
+/// A type of argument that a reference becomes.
+pub trait FromRef: Sized {
+    /// Takes the object out of a reference.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT where it is null, unless that is allowed, or of another type.
+    fn from_ref(reference: Ref) -> Result<Self>;
 }
 
 macro_rules! references {
     ($({$($generics:tt)*} $type:ty, $from_ref:expr;)*) => {
-        $(impl<$($generics)*> Argument for $type {
+        $(impl<$($generics)*> FromRef for $type {
+            #[inline]
+            fn from_ref(reference: Ref) -> Result<$type> {
+                let from_ref: fn(Ref) -> Result<$type> = $from_ref;
+                from_ref(reference)
+            }
+        }
+        impl<$($generics)*> Argument for $type {
             fn letters(text: &mut String) {
                 text.push('r');
             }
             #[inline]
             fn read(reader: &mut CallReader<'_>) -> Result<$type> {
-                let from_ref: fn(Ref) -> Result<$type> = $from_ref;
-                from_ref(reader.reference()?)
+                FromRef::from_ref(reader.reference()?)
             }
         })*
     };
 }
 references! {
     {} Ref, Ok;
-    {T: TypedRefObject} Arc<T>, T::from_ref;
-    {T: TypedRefObject} Option<Arc<T>>, |r: Ref| if r.is_null() { Ok(None) } else { T::from_ref(r).map(Some) };
+    {T: TypedRefObject} Arc<T>, <T as TypedRefObject>::from_ref;
+    {T: TypedRefObject} Option<Arc<T>>, |r: Ref| match r {
+        Ref::Null => Ok(None),
+        object => <T as TypedRefObject>::from_ref(object).map(Some),
+    };
     {} Arc<Buffer>, |r: Ref| match r { Ref::Buffer(buffer) => Ok(buffer), other => other.buffer().cloned() };
     {} Option<Arc<Buffer>>, |r: Ref| match r {
         Ref::Null => Ok(None),
@@ -135,6 +162,11 @@ references! {
 macro_rules! reference_results {
     ($({$($generics:tt)*} $type:ty;)*) => {
         $(impl<$($generics)*> Results for $type where Ref: From<$type> {
+            type Direct = Ref;
+            #[inline(always)]
+            fn into_direct(self, _: &mut Stack) -> Ref {
+                self.into()
+            }
             fn letters(text: &mut String) {
                 text.push('r');
             }
@@ -155,6 +187,18 @@ reference_results! {
 /// A variadic argument: any number of values or of tuples.
 #[derive(Clone, Debug)]
 pub struct Span<T>(SmallVec<[T; 8]>);
+
+impl<T> Span<T> {
+    /// A span of the elements, unless one of them fails.
+    #[inline]
+    pub(super) fn collect(elements: impl Iterator<Item = Result<T>>) -> Result<Span<T>> {
+        let mut values = SmallVec::new();
+        for element in elements {
+            values.push(element?);
+        }
+        Ok(Span(values))
+    }
+}
 
 impl<T> Deref for Span<T> {
     type Target = [T];
@@ -181,6 +225,30 @@ impl<T: Argument> Argument for Span<T> {
     }
 }
 
+/// What a function of translated code that may yield comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Step<T> {
+    /// The function returned.
+    Done(T),
+    /// The call is suspended; what it needs to go on is on the stack.
+    Yielded,
+}
+
+impl<T> Step<T> {
+    /// What a call came to that must not yield.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION where it did.
+    #[inline]
+    pub fn done(self) -> Result<T> {
+        match self {
+            Step::Done(value) => Ok(value),
+            Step::Yielded => Err(super::failure::unexpected_yield()),
+        }
+    }
+}
+
 /// What a native function that may yield returns.
 #[derive(Debug)]
 pub enum Outcome<T> {
@@ -191,6 +259,16 @@ pub enum Outcome<T> {
 }
 
 impl<T: Results> Results for Outcome<T> {
+    type Direct = Step<T::Direct>;
+    fn into_direct(self, stack: &mut Stack) -> Step<T::Direct> {
+        match self {
+            Outcome::Done(results) => Step::Done(results.into_direct(stack)),
+            Outcome::Yield(state) => {
+                stack.suspend(state);
+                Step::Yielded
+            }
+        }
+    }
     fn letters(text: &mut String) {
         T::letters(text);
     }
@@ -260,6 +338,13 @@ macro_rules! arities {
             }
         }
         impl<$($name: Results),*> Results for ($($name,)*) {
+            type Direct = ($($name::Direct,)*);
+            #[inline(always)]
+            #[allow(non_snake_case, clippy::unused_unit, reason = "values named by their types; there may be none")]
+            fn into_direct(self, _stack: &mut Stack) -> Self::Direct {
+                let ($($name,)*) = self;
+                ($($name.into_direct(_stack),)*)
+            }
             fn letters(_text: &mut String) {
                 $($name::letters(_text);)*
             }
@@ -472,7 +557,7 @@ impl<S: ModuleState> Module for NativeModule<S> {
         match (function.begin)(state.downcast()?, stack, buffer) {
             Ok(Completion::Done) => Ok(Completion::Done),
             Ok(Completion::Yielded) => Ok(Completion::Yielded),
-            Err(error) => Err(self.locate(error, function.name)),
+            Err(error) => Err(locate(error, &self.name, function.name)),
         }
     }
 
@@ -487,19 +572,14 @@ impl<S: ModuleState> Module for NativeModule<S> {
         let resume = function.resume.ok_or_else(|| {
             Error::failed_precondition(alloc::format!("@{}.{} cannot be resumed", self.name, function.name))
         })?;
-        resume(state.downcast()?, stack, buffer).map_err(|error| self.locate(error, function.name))
+        resume(state.downcast()?, stack, buffer).map_err(|error| locate(error, &self.name, function.name))
     }
 }
 
-impl<S> NativeModule<S> {
-    #[cold]
-    fn locate(&self, error: Error, function: &str) -> Error {
-        error.at(crate::Place {
-            module: Some(self.name.clone()),
-            function: Some(function.into()),
-            ..crate::Place::default()
-        })
-    }
+/// Says in which native function an error happened.
+#[cold]
+pub(super) fn locate(error: Error, module: &str, function: &str) -> Error {
+    error.at(crate::Place { module: Some(module.into()), function: Some(function.into()), ..crate::Place::default() })
 }
 
 #[cold]

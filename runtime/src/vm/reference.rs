@@ -93,7 +93,18 @@ pub trait TypedRefObject: RefObject + Sized {
     }
 }
 
-/// Makes a type usable as the object of a [`Ref`]: `ref_object!(Device, "hal.device");`
+/// Makes a type usable as the object of a [`Ref`]:
+///
+/// ```
+/// use incarnate_runtime::vm::Ref;
+///
+/// #[derive(Debug)]
+/// struct Device;
+/// incarnate_runtime::ref_object!(Device, "hal.device");
+///
+/// let reference = Ref::from(std::sync::Arc::new(Device));
+/// assert!(reference.get::<Device>().is_ok());
+/// ```
 #[macro_export]
 macro_rules! ref_object {
     ($type:ty, $name:literal) => {
@@ -105,11 +116,6 @@ macro_rules! ref_object {
         }
         impl $crate::vm::TypedRefObject for $type {
             const TYPE: $crate::vm::RefType = $crate::vm::RefType::new($name);
-        }
-        impl ::core::convert::From<$crate::vm::reexport::Arc<$type>> for $crate::vm::Ref {
-            fn from(object: $crate::vm::reexport::Arc<$type>) -> $crate::vm::Ref {
-                $crate::vm::Ref::Object(object)
-            }
         }
     };
 }
@@ -241,6 +247,12 @@ impl From<Arc<Buffer>> for Ref {
 impl From<Arc<List>> for Ref {
     fn from(list: Arc<List>) -> Ref {
         Ref::List(list)
+    }
+}
+
+impl<T: TypedRefObject> From<Arc<T>> for Ref {
+    fn from(object: Arc<T>) -> Ref {
+        Ref::Object(object)
     }
 }
 

@@ -10,6 +10,7 @@ use core::time::Duration;
 
 use super::budget::MemoryBudget;
 use super::call::CallBuffer;
+use super::failure;
 use super::interpreter::FrameStore;
 use crate::{Error, Result};
 
@@ -61,12 +62,19 @@ pub struct Stack {
     buffers: Vec<Box<CallBuffer>>,
     /// Module calls that are nested on the host's own stack.
     nesting: usize,
+    /// Calls of translated functions that may call themselves.
+    descents: usize,
+    /// Address of the host's stack at the outermost of them.
+    host_base: usize,
     pub(super) fuel: u64,
     limits: Limits,
 }
 
 /// Module calls that may nest on the host's stack; calls within one module do not nest there.
 const MAX_NESTING: usize = 128;
+
+/// Bytes of the host's stack that translated functions may use which call themselves: half of what Rust's threads have.
+const MAX_HOST_STACK: usize = 1 << 20;
 
 impl Stack {
     /// An empty stack.
@@ -78,6 +86,8 @@ impl Stack {
             wait: None,
             buffers: Vec::new(),
             nesting: 0,
+            descents: 0,
+            host_base: 0,
             fuel: limits.fuel.unwrap_or(u64::MAX),
             limits,
         }
@@ -133,12 +143,36 @@ impl Stack {
         self.wait = None;
         self.frames.reset();
         self.nesting = 0;
+        self.descents = 0;
         self.refuel();
+    }
+
+    /// Enters a translated function that may call itself; `address` is one of its frame.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED at one of the limits.
+    #[inline]
+    pub(crate) fn descend(&mut self, address: usize) -> Result<()> {
+        if self.descents == 0 {
+            self.host_base = address;
+        } else if self.descents > self.limits.call_depth {
+            return Err(failure::too_deep(self.limits.call_depth));
+        } else if self.host_base.abs_diff(address) > MAX_HOST_STACK {
+            return Err(failure::stack_exhausted(MAX_HOST_STACK));
+        }
+        self.descents += 1;
+        Ok(())
+    }
+
+    /// Leaves it.
+    #[inline]
+    pub(crate) fn ascend(&mut self) {
+        self.descents = self.descents.saturating_sub(1);
     }
 
     /// Enters a call that nests on the host's stack.
     #[inline]
-    pub(super) fn enter(&mut self) -> Result<()> {
+    pub(crate) fn enter(&mut self) -> Result<()> {
         if self.nesting >= MAX_NESTING {
             return Err(Error::resource_exhausted(alloc::format!("more than {MAX_NESTING} nested module calls")));
         }
@@ -148,7 +182,7 @@ impl Stack {
 
     /// Leaves a call that nests on the host's stack.
     #[inline]
-    pub(super) fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.nesting = self.nesting.saturating_sub(1);
     }
 

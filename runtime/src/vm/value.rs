@@ -3,6 +3,8 @@
 use core::fmt;
 
 use super::reference::{Ref, RefType};
+use crate::Result;
+use crate::bytecode::{TypeDef, TypeKind};
 
 /// A primitive or a reference, with its type.
 #[derive(Clone, Debug, Default)]
@@ -108,6 +110,45 @@ pub enum ValueType {
     AnyRef,
     /// Any value (a variant).
     Any,
+}
+
+impl ValueType {
+    /// What a value of a type that a module defines is checked against.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where the process knows too many names of types already.
+    pub fn of_definition(definition: &TypeDef) -> Result<ValueType> {
+        match definition.static_kind() {
+            Some(kind) => ValueType::of_kind(kind, |name| Ok(RefType::new(name))),
+            None => ValueType::of_kind(definition.kind(), RefType::intern),
+        }
+    }
+
+    /// The same of a kind; `reference` makes a name a type.
+    fn of_kind<'a>(kind: TypeKind<'a>, reference: impl FnOnce(&'a str) -> Result<RefType>) -> Result<ValueType> {
+        Ok(match kind {
+            TypeKind::I8 => ValueType::I8,
+            TypeKind::I16 => ValueType::I16,
+            TypeKind::I32 => ValueType::I32,
+            TypeKind::I64 => ValueType::I64,
+            TypeKind::F32 => ValueType::F32,
+            TypeKind::F64 => ValueType::F64,
+            TypeKind::Opaque | TypeKind::AnyRef => ValueType::AnyRef,
+            TypeKind::Any => ValueType::Any,
+            TypeKind::List(_) => ValueType::Ref(super::List::TYPE),
+            TypeKind::Ref(name) => ValueType::Ref(reference(name)?),
+        })
+    }
+
+    /// What `vm.list.alloc` makes a list of, where its type is defined so and [`ValueType::of_definition`] gave this: an
+    /// opaque type means any value there, and a reference to other instructions.
+    #[must_use]
+    pub fn of_elements(self, definition: &TypeDef) -> ValueType {
+        match definition.kind() {
+            TypeKind::Opaque => ValueType::Any,
+            _ => self,
+        }
+    }
 }
 
 impl fmt::Display for ValueType {

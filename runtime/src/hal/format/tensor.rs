@@ -28,14 +28,7 @@ impl TensorType {
     /// Divides the text of a type into the dimensions, if there are any, and the element type: `2x2` and `f32`.
     #[must_use]
     pub fn split(text: &str) -> (Option<&str>, &str) {
-        // The name of a complex type has an x of its own.
-        match text.find("complex<") {
-            Some(at) => {
-                let (dims, element) = text.split_at(at);
-                (dims.strip_suffix('x'), element)
-            }
-            None => text.rsplit_once('x').map_or((None, text), |(dims, element)| (Some(dims), element)),
-        }
+        crate::bytecode::split_tensor_type(text)
     }
 
     /// Number of elements.

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use core::fmt;
 
+use super::super::storage::BindingPointer;
 use crate::Result;
 
 /// Facts about one function (dispatch entry point) of an executable.
@@ -24,19 +25,6 @@ pub struct FunctionInfo {
 
 /// The most bindings that a dispatch can have: as many as [`DispatchArguments::read_only_bindings`] has bits.
 pub const MAXIMUM_BINDINGS: usize = 64;
-
-/// A region of memory that a dispatch works on. The dispatch's caller keeps it alive and mapped while workgroups run.
-#[derive(Clone, Copy, Debug)]
-#[repr(transparent)]
-pub struct BindingPointer(pub *mut u8);
-
-// SAFETY: a binding pointer is an address. What is reached through it is shared between workgroups by the contract of
-// `LocalExecutable::dispatch`, whose caller keeps the memory alive; see "The memory model" in ARCHITECTURE.md.
-#[allow(unsafe_code, reason = "addresses handed to kernels on several threads")]
-unsafe impl Send for BindingPointer {}
-// SAFETY: as above.
-#[allow(unsafe_code, reason = "addresses handed to kernels on several threads")]
-unsafe impl Sync for BindingPointer {}
 
 /// What all workgroups of one dispatch share.
 #[derive(Clone, Copy, Debug)]

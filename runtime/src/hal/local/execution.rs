@@ -2,14 +2,17 @@
 
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::Cell;
 
+use super::super::buffer::resolve_range;
 use super::super::commands::{BufferBinding, Command, Commands, Dispatch, WorkgroupCount};
+use super::super::executable::Executable;
 use super::super::memory::MemoryAccess;
 use super::super::pool::MINIMUM_ALIGNMENT;
-use super::{BindingPointer, DispatchArguments, Worker};
-use crate::{Error, Result};
+use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
+use crate::{Error, Result, vm};
 
 /// Memory that a thread reuses from one execution to the next.
 #[derive(Debug, Default)]
@@ -46,6 +49,25 @@ impl ResolvedBindings {
             self.lengths.push(length);
             // Recording keeps the number of bindings within the bits.
             self.read_only |= u64::from(!buffer.access().contains(MemoryAccess::WRITE)) << (ordinal & 63);
+        }
+        Ok(())
+    }
+
+    /// Finds the memory of ranges of byte buffers. It stays valid as long as they are kept.
+    fn resolve_ranges(&mut self, ranges: &[(Arc<vm::Buffer>, u64, u64)]) -> Result<()> {
+        self.pointers.clear();
+        self.lengths.clear();
+        self.read_only = 0;
+        if ranges.len() > MAXIMUM_BINDINGS {
+            return Err(Error::out_of_range(format!("dispatch has more than {MAXIMUM_BINDINGS} bindings")));
+        }
+        for (ordinal, (buffer, offset, length)) in ranges.iter().enumerate() {
+            let available = usize::try_from(buffer.length()).unwrap_or(usize::MAX);
+            let (offset, length) = resolve_range(available, *offset, *length)
+                .map_err(|error| error.context(format!("binding {ordinal}")))?;
+            self.pointers.push(BindingPointer(buffer.as_ptr().wrapping_add(offset)));
+            self.lengths.push(length);
+            self.read_only |= u64::from(!buffer.is_mutable()) << ordinal;
         }
         Ok(())
     }
@@ -97,10 +119,16 @@ pub(in crate::hal) fn workgroup_count(
             count
         }
     };
+    Ok((count, total(count)?))
+}
+
+/// How many workgroups there are.
+#[inline]
+fn total(count: [u32; 3]) -> Result<u64> {
     let [x, y, z] = count.map(u64::from);
     // Two counts cannot overflow 64 bits.
     match (x * y).checked_mul(z) {
-        Some(total) => Ok((count, total)),
+        Some(total) => Ok(total),
         None => Err(Error::out_of_range(format!("dispatch of {x} x {y} x {z} workgroups exceeds 64 bits"))),
     }
 }
@@ -204,6 +232,37 @@ fn execute_dispatch(
     };
     let local_memory = scratch.local_memory.reserve(info.local_memory_size)?;
     code.dispatch(dispatch.function, &arguments, 0..total, &mut Worker { processor_id: 0, local_memory })
+}
+
+/// Runs all workgroups of one function over ranges of a program's byte buffers, in order, on the calling thread.
+///
+/// `function` and the numbers of constants and bindings are those that [`Executable::check`] found to fit.
+pub(crate) fn dispatch_inline(
+    executable: &Executable,
+    function: usize,
+    workgroup_count: [u32; 3],
+    constants: &[u32],
+    bindings: &[(Arc<vm::Buffer>, u64, u64)],
+) -> Result<()> {
+    let total = total(workgroup_count)?;
+    let code = executable.code();
+    let Some(info) = code.functions().get(function).filter(|_| total > 0) else { return Ok(()) };
+    let mut scratch = SCRATCH.try_with(Cell::take).ok().flatten().unwrap_or_default();
+    let result = scratch.bindings.resolve_ranges(bindings).and_then(|()| {
+        let arguments = DispatchArguments {
+            workgroup_count,
+            workgroup_size: info.workgroup_size.map(|size| size.max(1)),
+            constants,
+            binding_pointers: &scratch.bindings.pointers,
+            binding_lengths: &scratch.bindings.lengths,
+            read_only_bindings: scratch.bindings.read_only,
+            max_concurrency: 1,
+        };
+        let local_memory = scratch.local_memory.reserve(info.local_memory_size)?;
+        code.dispatch(function, &arguments, 0..total, &mut Worker { processor_id: 0, local_memory })
+    });
+    let _ = SCRATCH.try_with(|slot| slot.set(Some(scratch)));
+    result.map_err(|error| error.context(format!("dispatch of function {function} '{}'", info.name)))
 }
 
 /// Says which command failed.

@@ -11,14 +11,17 @@ pub(super) mod execution;
 pub mod library;
 #[allow(unsafe_code, reason = "maps machine code into memory and runs its initialisers")]
 pub mod loaders;
+mod loading;
 mod sync;
 
+pub use super::storage::BindingPointer;
 pub(super) use driver::default_drivers;
 pub use executable::{
-    BindingPointer, DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, LocalExecutable,
-    MAXIMUM_BINDINGS, Worker,
+    DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, LocalExecutable, MAXIMUM_BINDINGS, Worker,
 };
-pub(super) use library::has_feature;
+pub(crate) use execution::dispatch_inline;
+pub(crate) use library::has_feature;
+pub use loading::{find_loader, load_executable};
 
 /// Every loader of this build, in the order in which they are asked. The one list of them.
 #[must_use]

@@ -26,10 +26,10 @@ fn scalar_length(length: u32) -> Result<usize> {
     })
 }
 
-#[allow(clippy::too_many_arguments, reason = "the imports' signatures")]
+#[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
 impl HalState {
     /// Every device sees the same memory, so that the first serves.
-    pub(super) fn allocator_select(
+    pub fn allocator_select(
         &self,
         _: &mut Caller<'_>,
         _memory_type: u32,
@@ -40,7 +40,7 @@ impl HalState {
         devices.first().cloned().ok_or_else(|| Error::invalid_argument("no device to select an allocator from"))
     }
 
-    pub(super) fn allocator_allocate(
+    pub fn allocator_allocate(
         &self,
         _: &mut Caller<'_>,
         allocator: &Allocator,
@@ -52,7 +52,7 @@ impl HalState {
         allocator.allocate(parameters(memory_type, usage), length)
     }
 
-    pub(super) fn allocator_import(
+    pub fn allocator_import(
         &self,
         _: &mut Caller<'_>,
         allocator: &Allocator,
@@ -75,7 +75,7 @@ impl HalState {
         }
     }
 
-    pub(super) fn buffer_assert(
+    pub fn buffer_assert(
         &self,
         _: &mut Caller<'_>,
         buffer: &Buffer,
@@ -91,20 +91,20 @@ impl HalState {
             .map_err(|error| error.context(message_text(message)))
     }
 
-    pub(super) fn buffer_allocation_preserve(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<()> {
+    pub fn buffer_allocation_preserve(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<()> {
         buffer.preserve_allocation();
         Ok(())
     }
 
-    pub(super) fn buffer_allocation_discard(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<i32> {
+    pub fn buffer_allocation_discard(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<i32> {
         Ok(i32::from(buffer.discard_allocation()))
     }
 
-    pub(super) fn buffer_allocation_is_terminal(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<i32> {
+    pub fn buffer_allocation_is_terminal(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<i32> {
         Ok(i32::from(buffer.is_terminal_allocation()))
     }
 
-    pub(super) fn buffer_subspan(
+    pub fn buffer_subspan(
         &self,
         _: &mut Caller<'_>,
         buffer: Arc<Buffer>,
@@ -114,18 +114,18 @@ impl HalState {
         buffer.subspan(offset, length)
     }
 
-    pub(super) fn buffer_length(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<u64> {
+    pub fn buffer_length(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<u64> {
         Ok(buffer.byte_length())
     }
 
-    pub(super) fn buffer_load(&self, _: &mut Caller<'_>, buffer: &Buffer, offset: u64, length: u32) -> Result<u32> {
+    pub fn buffer_load(&self, _: &mut Caller<'_>, buffer: &Buffer, offset: u64, length: u32) -> Result<u32> {
         let mut bytes = [0; SCALAR_BYTES];
         let length = scalar_length(length)?;
         buffer.read(offset, bytes.get_mut(..length).unwrap_or_default())?;
         Ok(u32::from_le_bytes(bytes))
     }
 
-    pub(super) fn buffer_store(
+    pub fn buffer_store(
         &self,
         _: &mut Caller<'_>,
         value: u32,
@@ -138,7 +138,7 @@ impl HalState {
         buffer.write(offset, bytes.get(..length).unwrap_or_default())
     }
 
-    pub(super) fn buffer_view_create(
+    pub fn buffer_view_create(
         &self,
         _: &mut Caller<'_>,
         buffer: Arc<Buffer>,
@@ -155,7 +155,7 @@ impl HalState {
         BufferView::new(buffer, &shape, element_type, encoding_type).map(Arc::new)
     }
 
-    pub(super) fn buffer_view_assert(
+    pub fn buffer_view_assert(
         &self,
         _: &mut Caller<'_>,
         view: &BufferView,
@@ -168,26 +168,23 @@ impl HalState {
             .map_err(|error| error.context(message_text(message)))
     }
 
-    pub(super) fn buffer_view_buffer(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<Arc<Buffer>> {
+    pub fn buffer_view_buffer(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<Arc<Buffer>> {
         Ok(Arc::clone(view.buffer()))
     }
 
-    pub(super) fn buffer_view_element_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
+    pub fn buffer_view_element_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
         Ok(view.element_type().raw())
     }
 
-    pub(super) fn buffer_view_encoding_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
+    pub fn buffer_view_encoding_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
         Ok(view.encoding_type().raw())
     }
 
-    pub(super) fn buffer_view_rank(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
-        u32::try_from(view.shape().len()).map_err(|_| Error::out_of_range("rank of a buffer view exceeds 32 bits"))
+    pub fn buffer_view_rank(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
+        view.rank()
     }
 
-    pub(super) fn buffer_view_dim(&self, _: &mut Caller<'_>, view: &BufferView, index: u32) -> Result<u64> {
-        let shape = view.shape();
-        shape.get(index as usize).copied().ok_or_else(|| {
-            Error::out_of_range(alloc::format!("dimension {index} of a buffer view of rank {}", shape.len()))
-        })
+    pub fn buffer_view_dim(&self, _: &mut Caller<'_>, view: &BufferView, index: u32) -> Result<u64> {
+        view.dimension(index)
     }
 }

@@ -7,9 +7,9 @@ use crate::Result;
 use crate::hal::{Buffer, Channel, CommandBuffer, Device};
 use crate::vm::{Buffer as VmBuffer, Caller};
 
-#[allow(clippy::too_many_arguments, reason = "the imports' signatures")]
+#[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
 impl HalState {
-    pub(super) fn channel_create(
+    pub fn channel_create(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
@@ -23,7 +23,7 @@ impl HalState {
         Channel::unsupported("channel.create", device.id())
     }
 
-    pub(super) fn channel_split(
+    pub fn channel_split(
         &self,
         _: &mut Caller<'_>,
         _channel: Arc<Channel>,
@@ -34,11 +34,11 @@ impl HalState {
         Channel::unsupported("channel.split", "local")
     }
 
-    pub(super) fn channel_rank_and_count(&self, _: &mut Caller<'_>, channel: Arc<Channel>) -> Result<(i32, i32)> {
+    pub fn channel_rank_and_count(&self, _: &mut Caller<'_>, channel: Arc<Channel>) -> Result<(i32, i32)> {
         Ok(channel.rank_and_count())
     }
 
-    pub(super) fn command_buffer_collective(
+    pub fn command_buffer_collective(
         &self,
         _: &mut Caller<'_>,
         _commands: &CommandBuffer,

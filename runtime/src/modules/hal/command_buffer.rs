@@ -17,9 +17,9 @@ fn binding_ref((_, slot, buffer, offset, length): &DispatchBinding) -> BufferRef
     BufferRef { buffer: buffer.clone(), slot: *slot, offset: *offset, length: *length }
 }
 
-#[allow(clippy::too_many_arguments, reason = "the imports' signatures")]
+#[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
 impl HalState {
-    pub(super) fn command_buffer_create(
+    pub fn command_buffer_create(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
@@ -33,11 +33,11 @@ impl HalState {
         Ok(Arc::new(device.create_command_buffer(modes, categories, binding_capacity)))
     }
 
-    pub(super) fn command_buffer_finalize(&self, _: &mut Caller<'_>, commands: &CommandBuffer) -> Result<()> {
+    pub fn command_buffer_finalize(&self, _: &mut Caller<'_>, commands: &CommandBuffer) -> Result<()> {
         commands.finalize()
     }
 
-    pub(super) fn command_buffer_begin_debug_group(
+    pub fn command_buffer_begin_debug_group(
         &self,
         _: &mut Caller<'_>,
         commands: &CommandBuffer,
@@ -46,11 +46,11 @@ impl HalState {
         commands.begin_debug_group(&label.to_text()?)
     }
 
-    pub(super) fn command_buffer_end_debug_group(&self, _: &mut Caller<'_>, commands: &CommandBuffer) -> Result<()> {
+    pub fn command_buffer_end_debug_group(&self, _: &mut Caller<'_>, commands: &CommandBuffer) -> Result<()> {
         commands.end_debug_group()
     }
 
-    pub(super) fn command_buffer_execution_barrier(
+    pub fn command_buffer_execution_barrier(
         &self,
         _: &mut Caller<'_>,
         commands: &CommandBuffer,
@@ -64,7 +64,7 @@ impl HalState {
         )
     }
 
-    pub(super) fn command_buffer_advise_buffer(
+    pub fn command_buffer_advise_buffer(
         &self,
         _: &mut Caller<'_>,
         commands: &CommandBuffer,
@@ -77,7 +77,7 @@ impl HalState {
         commands.advise(&BufferRef { buffer, slot, offset: 0, length: WHOLE_BUFFER })
     }
 
-    pub(super) fn command_buffer_fill_buffer(
+    pub fn command_buffer_fill_buffer(
         &self,
         _: &mut Caller<'_>,
         commands: &CommandBuffer,
@@ -92,7 +92,7 @@ impl HalState {
         commands.fill(BufferRef { buffer, slot, offset, length }, pattern, pattern_length as usize)
     }
 
-    pub(super) fn command_buffer_update_buffer(
+    pub fn command_buffer_update_buffer(
         &self,
         _: &mut Caller<'_>,
         commands: &CommandBuffer,
@@ -108,7 +108,7 @@ impl HalState {
         with_bytes(&source, source_offset, length, |bytes| commands.update(bytes, target))
     }
 
-    pub(super) fn command_buffer_copy_buffer(
+    pub fn command_buffer_copy_buffer(
         &self,
         _: &mut Caller<'_>,
         commands: &CommandBuffer,
@@ -127,7 +127,7 @@ impl HalState {
         )
     }
 
-    pub(super) fn command_buffer_dispatch(
+    pub fn command_buffer_dispatch(
         &self,
         _: &mut Caller<'_>,
         commands: &CommandBuffer,
@@ -145,7 +145,7 @@ impl HalState {
         commands.dispatch(executable, function, workgroups, &constants, bindings.iter().map(binding_ref), flags)
     }
 
-    pub(super) fn command_buffer_dispatch_indirect(
+    pub fn command_buffer_dispatch_indirect(
         &self,
         _: &mut Caller<'_>,
         commands: &CommandBuffer,

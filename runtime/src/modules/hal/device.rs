@@ -29,21 +29,21 @@ impl Argument for BufferBinding {
     }
 }
 
-#[allow(clippy::too_many_arguments, reason = "the imports' signatures")]
+#[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
 impl HalState {
-    pub(super) fn devices_count(&self, _: &mut Caller<'_>) -> Result<u32> {
+    pub fn devices_count(&self, _: &mut Caller<'_>) -> Result<u32> {
         u32::try_from(self.options.devices.len()).map_err(|_| Error::out_of_range("number of devices exceeds 32 bits"))
     }
 
-    pub(super) fn devices_get(&self, _: &mut Caller<'_>, index: u32) -> Result<Option<Arc<Device>>> {
+    pub fn devices_get(&self, _: &mut Caller<'_>, index: u32) -> Result<Option<Arc<Device>>> {
         Ok(self.options.devices.get(index as usize).cloned())
     }
 
-    pub(super) fn device_allocator(&self, _: &mut Caller<'_>, device: &Device) -> Result<Arc<Allocator>> {
+    pub fn device_allocator(&self, _: &mut Caller<'_>, device: &Device) -> Result<Arc<Allocator>> {
         Ok(Arc::clone(device.allocator()))
     }
 
-    pub(super) fn device_query(
+    pub fn device_query(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
@@ -54,7 +54,7 @@ impl HalState {
         Ok((i32::from(answer.is_some()), answer.unwrap_or(0)))
     }
 
-    pub(super) fn queue_alloca(
+    pub fn queue_alloca(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
@@ -80,7 +80,7 @@ impl HalState {
         device.queue_alloca(fences(&wait, signal), parameters, length)
     }
 
-    pub(super) fn queue_dealloca(
+    pub fn queue_dealloca(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
@@ -93,7 +93,7 @@ impl HalState {
         device.queue_dealloca(fences(&wait, signal), buffer)
     }
 
-    pub(super) fn queue_fill(
+    pub fn queue_fill(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
@@ -110,7 +110,7 @@ impl HalState {
         device.queue_fill(fences(&wait, signal), target, offset, length, pattern, pattern_length as usize)
     }
 
-    pub(super) fn queue_update(
+    pub fn queue_update(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
@@ -129,7 +129,7 @@ impl HalState {
         })
     }
 
-    pub(super) fn queue_copy(
+    pub fn queue_copy(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
@@ -146,7 +146,7 @@ impl HalState {
         device.queue_copy(fences(&wait, signal), (source, source_offset), (target, target_offset), length)
     }
 
-    pub(super) fn queue_read(
+    pub fn queue_read(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
@@ -163,7 +163,7 @@ impl HalState {
         device.queue_read(fences(&wait, signal), (source, source_offset), (target, target_offset), length)
     }
 
-    pub(super) fn queue_write(
+    pub fn queue_write(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
@@ -180,7 +180,7 @@ impl HalState {
         device.queue_write(fences(&wait, signal), (source, source_offset), (target, target_offset), length)
     }
 
-    pub(super) fn queue_barrier(
+    pub fn queue_barrier(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
@@ -192,7 +192,7 @@ impl HalState {
         device.queue_barrier(fences(&wait, signal))
     }
 
-    pub(super) fn queue_execute(
+    pub fn queue_execute(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
@@ -205,7 +205,7 @@ impl HalState {
         device.queue_execute(fences(&wait, signal), &commands, &[])
     }
 
-    pub(super) fn queue_execute_indirect(
+    pub fn queue_execute_indirect(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
@@ -219,11 +219,11 @@ impl HalState {
         device.queue_execute(fences(&wait, signal), &commands, &table)
     }
 
-    pub(super) fn queue_flush(&self, _: &mut Caller<'_>, device: &Device, _affinity: u64) -> Result<()> {
+    pub fn queue_flush(&self, _: &mut Caller<'_>, device: &Device, _affinity: u64) -> Result<()> {
         device.queue_flush()
     }
 
-    pub(super) fn file_from_memory(
+    pub fn file_from_memory(
         &self,
         _: &mut Caller<'_>,
         _device: Arc<Device>,

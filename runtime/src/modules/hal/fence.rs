@@ -15,12 +15,13 @@ use crate::{Error, Result, StatusCode};
 /// The timeout that never passes, in milliseconds.
 const INFINITE: u32 = u32::MAX;
 
+#[allow(missing_docs, reason = "the imports, as programs declare them")]
 impl HalState {
-    pub(super) fn fence_create(&self, _: &mut Caller<'_>, _device: &Device, _flags: u64) -> Result<Arc<Fence>> {
+    pub fn fence_create(&self, _: &mut Caller<'_>, _device: &Device, _flags: u64) -> Result<Arc<Fence>> {
         Ok(Arc::new(Fence::new()))
     }
 
-    pub(super) fn fence_join(
+    pub fn fence_join(
         &self,
         _: &mut Caller<'_>,
         _flags: u64,
@@ -29,7 +30,7 @@ impl HalState {
         Ok(join(&fences))
     }
 
-    pub(super) fn fence_query(&self, _: &mut Caller<'_>, fence: &Fence) -> Result<u32> {
+    pub fn fence_query(&self, _: &mut Caller<'_>, fence: &Fence) -> Result<u32> {
         Ok(match fence.query() {
             Ok(true) => 0,
             Ok(false) => StatusCode::Deferred as u32,
@@ -37,11 +38,11 @@ impl HalState {
         })
     }
 
-    pub(super) fn fence_signal(&self, _: &mut Caller<'_>, fence: &Fence) -> Result<()> {
+    pub fn fence_signal(&self, _: &mut Caller<'_>, fence: &Fence) -> Result<()> {
         fence.signal()
     }
 
-    pub(super) fn fence_fail(&self, _: &mut Caller<'_>, fence: &Fence, status: u32) -> Result<()> {
+    pub fn fence_fail(&self, _: &mut Caller<'_>, fence: &Fence, status: u32) -> Result<()> {
         // A program that fails a fence with success has failed all the same.
         let code = StatusCode::from_raw(status).unwrap_or(StatusCode::Unknown);
         fence.fail(&Error::new(code, "the program failed the fence"));
@@ -49,7 +50,7 @@ impl HalState {
     }
 
     /// Gives 0 when all fences are reached and DEADLINE_EXCEEDED when the time is up; the failure of a fence is the call's.
-    pub(super) fn fence_await(
+    pub fn fence_await(
         &self,
         caller: &mut Caller<'_>,
         timeout_ms: u32,
@@ -74,7 +75,7 @@ impl HalState {
     }
 
     #[allow(clippy::boxed_local, reason = "suspended calls keep their state in a box")]
-    pub(super) fn fence_await_resume(&self, caller: &mut Caller<'_>, awaited: Box<Awaited>) -> Result<Outcome<u32>> {
+    pub fn fence_await_resume(&self, caller: &mut Caller<'_>, awaited: Box<Awaited>) -> Result<Outcome<u32>> {
         awaited.go_on(caller)
     }
 }
@@ -91,7 +92,7 @@ fn join(fences: &[Option<Arc<Fence>>]) -> Option<Arc<Fence>> {
 
 /// What a suspended `fence.await` is waiting for.
 #[derive(Debug)]
-pub(super) struct Awaited(Arc<FenceWait>);
+pub struct Awaited(Arc<FenceWait>);
 
 impl Awaited {
     /// Ends the call where the wait is over, else suspends it (again).

@@ -13,15 +13,15 @@ mod fence;
 mod trace;
 pub mod v0_7;
 
-use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-pub use trace::TraceSink;
+pub use super::TraceSink;
+use super::bytes::{constant_words, message_text, with_bytes};
 
+use crate::Result;
 use crate::hal::Device;
-use crate::vm::{Buffer as VmBuffer, ModuleState, NativeFunction, NativeModule, Signal};
-use crate::{Error, Result};
+use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "hal";
@@ -71,31 +71,6 @@ fn with_functions(
     let options = Arc::new(options);
     let make_state = move || Ok(HalState { options: Arc::clone(&options) });
     NativeModule::new(NAME, version, make_state, functions).with_fork(HalState::fork).with_notify(HalState::notify)
-}
-
-/// Lends the bytes of a range of a program's byte buffer: in place where they cannot change, else a copy.
-fn with_bytes<T>(buffer: &VmBuffer, offset: u64, length: u64, use_bytes: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
-    let end = offset.checked_add(length).filter(|end| *end <= buffer.length());
-    let (Some(_), Ok(start), Ok(count)) = (end, usize::try_from(offset), usize::try_from(length)) else {
-        return Err(Error::out_of_range(alloc::format!(
-            "range of {length} bytes at offset {offset} leaves the source of {} bytes",
-            buffer.length()
-        )));
-    };
-    match buffer.as_bytes().and_then(|bytes| bytes.get(start..)?.get(..count)) {
-        Some(bytes) => use_bytes(bytes),
-        None => {
-            let mut bytes = alloc::vec![0; count];
-            buffer.read(offset, &mut bytes)?;
-            use_bytes(&bytes)
-        }
-    }
-}
-
-/// The text of a message that a program passes along, for errors.
-#[cold]
-fn message_text(message: &VmBuffer) -> String {
-    String::from_utf8_lossy(&message.to_vec()).into_owned()
 }
 
 #[cfg(test)]

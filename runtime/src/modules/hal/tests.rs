@@ -11,6 +11,7 @@ use crate::StatusCode;
 use crate::hal::{
     Buffer, BufferParameters, BufferUsage, BufferView, DeviceOptions, DriverRegistry, ElementType, EncodingType, Fence,
 };
+use crate::vm::Buffer as VmBuffer;
 use crate::vm::{CallBuffer, Completion, Limits, Linkage, Module, ModuleState, Ref, Stack, TypedRefObject, Value};
 
 /// Names and calling conventions as `hal.imports.mlir` of compiler 3.13 has them.

@@ -6,8 +6,9 @@
 
 use alloc::vec::Vec;
 
+use super::super::failure;
 use super::super::reference::Ref;
-use crate::{Error, Result};
+use crate::Result;
 
 /// Frames have a multiple of so many words, so that zeroing the registers of a small one takes no loop.
 pub(super) const FRAME_UNIT: usize = 4;
@@ -158,13 +159,10 @@ impl FrameStore {
     #[inline(never)]
     fn grow(&mut self, words: usize, refs: usize) -> Result<()> {
         if self.depth >= self.call_depth {
-            return Err(Error::resource_exhausted(alloc::format!("more than {} nested calls", self.call_depth)));
+            return Err(failure::too_deep(self.call_depth));
         }
         if words * size_of::<u64>() + refs * size_of::<Ref>() > self.stack_bytes {
-            return Err(Error::resource_exhausted(alloc::format!(
-                "the registers of all open calls need more than {} bytes",
-                self.stack_bytes
-            )));
+            return Err(failure::stack_exhausted(self.stack_bytes));
         }
         self.words.resize(words.next_power_of_two().max(256).max(self.words.len()), 0);
         self.refs.resize_with(refs.next_power_of_two().max(64).max(self.refs.len()), Ref::default);

@@ -5,10 +5,8 @@ mod frames;
 mod loops;
 mod lower;
 mod run;
-mod state;
 #[cfg(test)]
 mod tests;
-mod trace;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -20,17 +18,17 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use super::Limits;
 use super::buffer::Buffer;
 use super::call::CallBuffer;
+use super::failure;
 use super::module::{BoundFunction, Completion, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState};
-use super::reference::RefType;
 use super::stack::Stack;
+use super::state::State;
 use super::sync::Once;
 use super::value::ValueType;
-use crate::bytecode::{Dependency, TypeDef, TypeKind, VerifiedModule};
+use crate::bytecode::{Dependency, VerifiedModule};
 use crate::{Error, Result};
 use code::Code;
 pub(super) use frames::FrameStore;
 use run::{Machine, Suspended};
-use state::State;
 
 /// A bytecode module, interpreted. Functions are pre-decoded when they are first called.
 pub struct BytecodeModule {
@@ -56,7 +54,7 @@ impl BytecodeModule {
     fn with_optimization(verified: Arc<VerifiedModule>, optimize: bool) -> Result<Arc<BytecodeModule>> {
         let mut types = Vec::with_capacity(verified.types().len());
         for definition in verified.types() {
-            types.push(type_of_definition(definition)?);
+            types.push(ValueType::of_definition(definition)?);
         }
         let functions = (0..verified.function_count()).map(|_| Once::default()).collect();
         let rodata = (0..verified.rodata_count()).map(|_| Once::default()).collect();
@@ -87,10 +85,9 @@ impl BytecodeModule {
     }
 
     fn element_type_of(&self, id: u32) -> ValueType {
-        match self.verified.types().get(id as usize).map(TypeDef::kind) {
-            // Any value; other instructions mean a reference by it.
-            Some(TypeKind::Opaque) | None => ValueType::Any,
-            Some(_) => self.type_of(id),
+        match self.verified.types().get(id as usize) {
+            Some(definition) => self.type_of(id).of_elements(definition),
+            None => ValueType::Any,
         }
     }
 
@@ -109,8 +106,7 @@ impl BytecodeModule {
 
     #[cold]
     fn unresolved(&self, import: u32) -> Error {
-        let name = self.verified.import(import).map_or("?", |import| import.full_name);
-        Error::not_found(alloc::format!("optional import `{name}` was not resolved and cannot be called"))
+        failure::unresolved(self.verified.import(import).map_or("?", |import| import.full_name))
     }
 
     /// Runs a machine; where it fails, says where and closes its frames.
@@ -127,10 +123,8 @@ impl BytecodeModule {
     #[cold]
     fn unwind(&self, machine: Machine<'_>, mut error: Error) -> Error {
         let frames = &mut machine.stack.frames;
-        // A runaway recursion has thousands of frames; the innermost ones tell what happens.
-        const PLACES: usize = 16;
         error = error.at(self.place(machine.code, machine.pc));
-        for _ in 0..frames.depth().saturating_sub(machine.bottom.depth()).min(PLACES) {
+        for _ in 0..frames.depth().saturating_sub(machine.bottom.depth()).min(failure::CALLER_PLACES) {
             let code = frames.pop().and_then(|caller| {
                 let code = self.functions.get(caller.function() as usize).and_then(Once::get)?;
                 Some((code, code.sites.get(caller.site() as usize)?.pc))
@@ -147,30 +141,6 @@ impl BytecodeModule {
         let offset = code.offsets.get(pc as usize).copied().unwrap_or(0);
         self.verified.place(code.function, offset)
     }
-}
-
-/// What a reference is checked against.
-fn type_of_definition(definition: &TypeDef) -> Result<ValueType> {
-    match definition.static_kind() {
-        Some(kind) => value_type(kind, |name| Ok(RefType::new(name))),
-        None => value_type(definition.kind(), RefType::intern),
-    }
-}
-
-/// The same of a kind; `reference` makes a name a type.
-fn value_type<'a>(kind: TypeKind<'a>, reference: impl FnOnce(&'a str) -> Result<RefType>) -> Result<ValueType> {
-    Ok(match kind {
-        TypeKind::I8 => ValueType::I8,
-        TypeKind::I16 => ValueType::I16,
-        TypeKind::I32 => ValueType::I32,
-        TypeKind::I64 => ValueType::I64,
-        TypeKind::F32 => ValueType::F32,
-        TypeKind::F64 => ValueType::F64,
-        TypeKind::Opaque | TypeKind::AnyRef => ValueType::AnyRef,
-        TypeKind::Any => ValueType::Any,
-        TypeKind::List(_) => ValueType::Ref(super::List::TYPE),
-        TypeKind::Ref(name) => ValueType::Ref(reference(name)?),
-    })
 }
 
 #[cold]

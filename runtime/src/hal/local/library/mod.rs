@@ -31,5 +31,5 @@ mod tests;
 pub use executable::{LibraryExecutable, LibraryParameters};
 pub use float_state::FlushDenormals;
 pub use imports::{Import, ImportProvider, NoImports};
-pub(in crate::hal) use processor::has_feature;
+pub(crate) use processor::has_feature;
 pub use processor::processor_data;

@@ -21,7 +21,7 @@ pub fn processor_data() -> [u64; PROCESSOR_DATA_CAPACITY] {
 
 /// Whether the host's processor has the feature of the name that LLVM gives it, as `hal.device.query` asks; `None` for names
 /// that are not known.
-pub(in crate::hal) fn has_feature(name: &str) -> Option<bool> {
+pub(crate) fn has_feature(name: &str) -> Option<bool> {
     let bit = host::feature_bit(name)?;
     Some(processor_data()[0] >> bit & 1 == 1)
 }

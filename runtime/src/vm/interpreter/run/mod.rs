@@ -11,17 +11,19 @@ mod registers;
 use super::super::buffer::Buffer;
 use super::super::call::CallBuffer;
 use super::super::list::{List, check_ref};
-use super::super::module::Completion;
+use super::super::module::{Completion, Module};
 use super::super::reference::Ref;
 use super::super::semantics;
 use super::super::stack::Stack;
+use super::super::state::State;
 use super::super::value::Value;
+use super::super::{failure, trace};
+use super::BytecodeModule;
 use super::code::{Code, Inst, Operation, for_each_pair};
 use super::frames::Mark;
-use super::state::State;
-use super::{BytecodeModule, trace};
+use crate::bytecode::AnyRegister;
 use crate::bytecode::isa::{REF_REGISTER_MASK, REF_REGISTER_MOVE_BIT, for_each_instruction};
-use crate::{Error, Result, StatusCode};
+use crate::{Error, Result};
 use registers::{RegisterValue, reference, transfer};
 
 /// Bytes that one instruction may fill, copy, compare, hash or obtain for the price of a branch.
@@ -257,7 +259,7 @@ impl<'m> Machine<'m> {
             ($inst:ident, $type:ty, $convert:ident) => {{
                 let list = check!(reference!($inst.a).list());
                 let value = check!(list.get(get!(i32, $inst.b) as u32));
-                set!($type, $inst.c, check!(value.$convert().ok_or_else(not_a_primitive)))
+                set!($type, $inst.c, check!(value.$convert().ok_or_else(failure::not_a_primitive)))
             }};
         }
         macro_rules! list_set {
@@ -603,7 +605,7 @@ impl<'m> Machine<'m> {
                     save!();
                     let site = &code.sites[inst.imm as usize];
                     if self.call_import(code, site)? == Completion::Yielded {
-                        return Err(unexpected_yield());
+                        return Err(failure::unexpected_yield());
                     }
                     (regs, refs) = self.stack.frames.registers(code.words, code.refs);
                     fuel = self.stack.fuel;
@@ -631,11 +633,9 @@ impl<'m> Machine<'m> {
                     goto!(back.next);
                 }
                 Operation::Fail => {
-                    if let Some(status) = StatusCode::from_raw(get!(i32, inst.a) as u32) {
-                        fail!(Error::new(status, code.strings[inst.imm as usize].clone().into_string()));
-                    }
+                    check!(failure::fail(get!(i32, inst.a), &code.strings[inst.imm as usize]));
                 }
-                Operation::FellThrough => fail!(Error::internal("a failure with a status of 0 ends the function")),
+                Operation::FellThrough => fail!(failure::fell_through()),
                 Operation::ImportResolved => {
                     set!(i32, inst.c, i32::from(self.state.import(inst.low()).is_some()));
                 }
@@ -647,8 +647,12 @@ impl<'m> Machine<'m> {
                 Operation::Trace | Operation::Print => {
                     let registers = &code.tables[inst.high() as usize].entries;
                     let name = &*code.strings[inst.low() as usize];
-                    trace::event(self.module, inst.operation, name, registers.iter().map(|&encoded| {
-                        trace::Operand::of(encoded as u16, |register| get!(i32, register), |register| reference!(register))
+                    let print = inst.operation == Operation::Print;
+                    trace::event(self.module.name(), print, name, registers.iter().map(|&encoded| {
+                        match AnyRegister(encoded as u16) {
+                            register if register.is_ref() => trace::Traced::Ref(&*reference!(register.index())),
+                            register => trace::Traced::Word(get!(i32, register.index())),
+                        }
                     }));
                     for &encoded in registers.iter().filter(|&&encoded| encoded as u16 & REF_REGISTER_MOVE_BIT != 0) {
                         if encoded as u16 & crate::bytecode::isa::REF_REGISTER_TYPE_BIT != 0 {
@@ -658,12 +662,12 @@ impl<'m> Machine<'m> {
                 }
                 Operation::Break => {
                     burn!();
-                    trace::breakpoint(self.module, code.function);
+                    trace::breakpoint(self.module.name(), code.function);
                     skip!(inst, inst.low());
                 }
                 Operation::CondBreak => {
                     if get!(i32, inst.a) != 0 {
-                        trace::breakpoint(self.module, code.function);
+                        trace::breakpoint(self.module.name(), code.function);
                     }
                 }
             });
@@ -685,14 +689,4 @@ fn predicted() {
 #[cold]
 fn out_of_fuel() -> Error {
     Error::resource_exhausted("the invocation's fuel is used up: it made more branches and calls than it may")
-}
-
-#[cold]
-fn unexpected_yield() -> Error {
-    Error::failed_precondition("an import yielded that was not called by a yieldable call")
-}
-
-#[cold]
-fn not_a_primitive() -> Error {
-    Error::invalid_argument("the list's element is a reference")
 }

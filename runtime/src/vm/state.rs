@@ -1,17 +1,17 @@
-//! The state of a bytecode module in a context: globals and resolved imports.
+//! The state of a bytecode module in a context, interpreted or translated: globals and resolved imports.
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::super::module::{BoundFunction, ModuleState};
-use super::super::reference::Ref;
-use super::super::sync::Lock;
+use super::module::{BoundFunction, ModuleState};
+use super::reference::Ref;
+use super::sync::Lock;
 use crate::{Error, Result};
 
 /// Globals and imports. Primitive globals are relaxed atomics and reference globals are locked, each on its own, so that
 /// several invocations may run in one context at once.
 #[derive(Debug)]
-pub(super) struct State {
+pub(crate) struct State {
     /// The primitive globals, 4 bytes each.
     words: Box<[AtomicU32]>,
     references: Box<[Lock<Ref>]>,
@@ -22,7 +22,7 @@ impl ModuleState for State {}
 
 impl State {
     /// Globals that are zero and null, imports that are not resolved.
-    pub(super) fn new(global_bytes: u32, references: u32, imports: u32) -> State {
+    pub(crate) fn new(global_bytes: u32, references: u32, imports: u32) -> State {
         State {
             words: (0..global_bytes.div_ceil(4)).map(|_| AtomicU32::new(0)).collect(),
             references: (0..references).map(|_| Lock::new(Ref::Null)).collect(),
@@ -31,7 +31,7 @@ impl State {
     }
 
     /// The same globals, with imports that are not resolved.
-    pub(super) fn fork(&self) -> State {
+    pub(crate) fn fork(&self) -> State {
         State {
             words: self.words.iter().map(|word| AtomicU32::new(word.load(Ordering::Relaxed))).collect(),
             references: self.references.iter().map(|slot| Lock::new(slot.lock().clone())).collect(),
@@ -39,19 +39,19 @@ impl State {
         }
     }
 
-    pub(super) fn resolve(&mut self, import: u32, target: BoundFunction) -> Result<()> {
+    pub(crate) fn resolve(&mut self, import: u32, target: BoundFunction) -> Result<()> {
         let slot = self.imports.get_mut(import as usize);
         *slot.ok_or_else(|| Error::out_of_range(alloc::format!("no import {import}")))? = Some(target);
         Ok(())
     }
 
     #[inline]
-    pub(super) fn import(&self, ordinal: u32) -> Option<&BoundFunction> {
+    pub(crate) fn import(&self, ordinal: u32) -> Option<&BoundFunction> {
         self.imports.get(ordinal as usize).and_then(Option::as_ref)
     }
 
     #[inline]
-    pub(super) fn reference(&self, ordinal: u32) -> Result<&Lock<Ref>> {
+    pub(crate) fn reference(&self, ordinal: u32) -> Result<&Lock<Ref>> {
         self.references.get(ordinal as usize).ok_or_else(|| {
             Error::out_of_range(alloc::format!("reference global {ordinal} of {}", self.references.len()))
         })
@@ -70,7 +70,7 @@ impl State {
 
     /// Loads a 32-bit global.
     #[inline]
-    pub(super) fn load32(&self, offset: u32) -> Result<u32> {
+    pub(crate) fn load32(&self, offset: u32) -> Result<u32> {
         if !offset.is_multiple_of(4) {
             return Err(misaligned(offset));
         }
@@ -79,7 +79,7 @@ impl State {
 
     /// Loads a 64-bit global.
     #[inline]
-    pub(super) fn load64(&self, offset: u32) -> Result<u64> {
+    pub(crate) fn load64(&self, offset: u32) -> Result<u64> {
         if !offset.is_multiple_of(4) {
             return Err(misaligned(offset));
         }
@@ -89,7 +89,7 @@ impl State {
 
     /// Stores a 32-bit global.
     #[inline]
-    pub(super) fn store32(&self, offset: u32, value: u32) -> Result<()> {
+    pub(crate) fn store32(&self, offset: u32, value: u32) -> Result<()> {
         if !offset.is_multiple_of(4) {
             return Err(misaligned(offset));
         }
@@ -99,7 +99,7 @@ impl State {
 
     /// Stores a 64-bit global.
     #[inline]
-    pub(super) fn store64(&self, offset: u32, value: u64) -> Result<()> {
+    pub(crate) fn store64(&self, offset: u32, value: u64) -> Result<()> {
         if !offset.is_multiple_of(4) {
             return Err(misaligned(offset));
         }

@@ -1,0 +1,1 @@
+//! Translates many programs into one crate and compiles it.

@@ -1,0 +1,213 @@
+//! Runs a program in one of the modes and writes down all that can be seen of it.
+
+pub mod native;
+pub mod outcome;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use incarnate_runtime::bytecode::{Contents, VerifiedModule, assemble};
+use incarnate_runtime::vm::{
+    Buffer, BytecodeModule, CallBuffer, Completion, Context, Function, Limits, List, MemoryBudget, Module, Program,
+    Ref, Value, ValueType,
+};
+use incarnate_runtime::{Error, Result, StatusCode};
+
+use crate::generator::{self, Argument, Call};
+use native::Probe;
+use outcome::{Events, Log, describe, describe_value};
+
+/// Text of the module that programs import from besides the native one.
+pub const PEER: &str = include_str!("peer.vmasm");
+
+/// Branches and calls after which an interpreted call is given up, and with it the program.
+const FUEL: u64 = 100_000;
+/// Suspensions after which a call is given up.
+const SUSPENSIONS: usize = 1000;
+
+/// Makes a module of assembly text.
+pub fn verified(text: &str) -> Result<Arc<VerifiedModule>> {
+    VerifiedModule::load(Arc::new(Contents::from_vec(assemble(text)?)))
+}
+
+/// The module of a text, interpreted.
+pub fn interpreted(text: &str) -> Result<Arc<dyn Module>> {
+    Ok(BytecodeModule::new(verified(text)?)?)
+}
+
+/// What a run came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Everything that can be seen of the run.
+    pub lines: Vec<String>,
+    /// A call used up its fuel, which translated code does not count: the program cannot be compared.
+    pub exhausted: bool,
+    /// Calls that returned, and calls that failed.
+    pub returned: usize,
+    /// See `returned`.
+    pub failed: usize,
+}
+
+/// Runs all calls of a program in one context. `limited`: fuel is counted.
+pub fn run(module: Arc<dyn Module>, peer: Arc<dyn Module>, program: &generator::Program, limited: bool) -> Outcome {
+    let mut run = Run { log: Log::default(), live: Arc::default(), outcome: Outcome::default() };
+    let memory = MemoryBudget::new(1 << 26);
+    let limits = Limits { fuel: limited.then_some(FUEL), memory: memory.clone(), ..Limits::default() };
+    tracing::subscriber::with_default(Events(run.log.clone()), || {
+        let natives = native::module(run.log.clone(), run.live.clone());
+        let context = Program::link(vec![natives, peer, module]).and_then(|linked| Context::new(linked, limits));
+        match context {
+            Ok(context) => {
+                run.calls(&context, program, &memory);
+                drop(context);
+            }
+            Err(error) => run.error("no context", &error),
+        }
+        let live = run.live.load(Ordering::Relaxed);
+        run.log.note(&format!("at the end {live} probes live, {} bytes are held", memory.used()));
+    });
+    run.outcome.lines = run.log.take();
+    run.outcome
+}
+
+struct Run {
+    log: Log,
+    live: Arc<AtomicI64>,
+    outcome: Outcome,
+}
+
+impl Run {
+    fn error(&mut self, what: &str, error: &Error) {
+        self.log.note(&format!("{what}: {error}"));
+        self.outcome.failed += 1;
+        self.outcome.exhausted |= error.code() == StatusCode::ResourceExhausted && error.message().contains("fuel");
+    }
+
+    fn calls(&mut self, context: &Arc<Context>, program: &generator::Program, memory: &MemoryBudget) {
+        for call in &program.calls {
+            self.call(context, call);
+            self.log.note(&format!("{} bytes are held", memory.used()));
+            if self.outcome.exhausted {
+                return;
+            }
+        }
+        if program.forks {
+            match context.fork() {
+                Ok(child) => program.calls.iter().rev().take(2).for_each(|call| self.call(&child, call)),
+                Err(error) => self.error("no fork", &error),
+            }
+        }
+    }
+
+    fn call(&mut self, context: &Arc<Context>, call: &Call) {
+        let function = match context.function(&call.export) {
+            Ok(function) => function,
+            Err(error) => return self.error(&call.export, &error),
+        };
+        let arguments = match self.arguments(call) {
+            Ok(arguments) => arguments,
+            Err(error) => return self.error("no arguments", &error),
+        };
+        self.log.note(&format!("== {} {:?}", call.export, call.arguments));
+        match self.complete(&function, arguments.clone(), call.cancel_at) {
+            Ok(results) => {
+                self.outcome.returned += 1;
+                for result in &results {
+                    self.log.note(&format!("result {}", describe_value(result, 3)));
+                }
+            }
+            Err(error) => self.error("failed", &error),
+        }
+        let live = self.live.load(Ordering::Relaxed);
+        self.log.note(&format!("{live} probes live"));
+        for argument in &arguments {
+            if let Value::Ref(reference) = argument {
+                self.log.note(&format!("argument held {} times: {}", holders(reference), describe(reference, 3)));
+            }
+        }
+    }
+
+    /// Makes a call, counts how often it is suspended, or gives it up at the suspension of a number.
+    fn complete(&self, function: &Function, arguments: Vec<Value>, cancel_at: Option<usize>) -> Result<Vec<Value>> {
+        let mut buffer = CallBuffer::new();
+        function.pack(arguments.into_iter(), &mut buffer)?;
+        let mut invocation = function.context().take_invocation();
+        let mut completion = invocation.begin(function.bound(), &mut buffer);
+        let mut suspensions = 0;
+        while matches!(completion, Ok(Completion::Yielded)) {
+            suspensions += 1;
+            self.log.note("suspended");
+            if cancel_at == Some(suspensions) || suspensions > SUSPENSIONS {
+                invocation.cancel();
+                completion = Err(Error::new(StatusCode::Cancelled, "given up"));
+                break;
+            }
+            completion = invocation.resume(&mut buffer);
+        }
+        function.context().give_invocation(invocation);
+        let _ = completion?;
+        buffer.drain(function.results())
+    }
+
+    fn arguments(&self, call: &Call) -> Result<Vec<Value>> {
+        let mut values: Vec<Value> = Vec::with_capacity(call.arguments.len());
+        for argument in &call.arguments {
+            let value = match argument {
+                Argument::I32(value) => Value::I32(*value),
+                Argument::I64(value) => Value::I64(*value),
+                Argument::F32(bits) => Value::F32(f32::from_bits(*bits)),
+                Argument::F64(bits) => Value::F64(f64::from_bits(*bits)),
+                Argument::Null => Value::Ref(Ref::Null),
+                Argument::Buffer(bytes) => Value::Ref(Buffer::copy_of(bytes)?.into()),
+                Argument::Numbers(numbers) => {
+                    let list = List::new(ValueType::I32, 0, None)?;
+                    numbers.iter().try_for_each(|&number| list.push(Value::I32(number)))?;
+                    Value::Ref(list.into())
+                }
+                Argument::Anything(probe) => {
+                    let list = List::new(ValueType::Any, 0, None)?;
+                    list.push(Value::Ref(Probe::new(*probe, &self.live).into()))?;
+                    list.push(Value::F64(f64::from(*probe) / 3.0))?;
+                    list.push(Value::None)?;
+                    list.push(Value::Ref(Buffer::copy_of(&probe.to_le_bytes())?.into()))?;
+                    Value::Ref(list.into())
+                }
+                Argument::Probe(id) => Value::Ref(Probe::new(*id, &self.live).into()),
+                Argument::Same => values
+                    .iter()
+                    .rev()
+                    .find(|value| matches!(value, Value::Ref(_)))
+                    .cloned()
+                    .unwrap_or(Value::Ref(Ref::Null)),
+            };
+            values.push(value);
+        }
+        Ok(values)
+    }
+}
+
+/// How many references to an object there are, but for the one that is given.
+fn holders(reference: &Ref) -> usize {
+    match reference {
+        Ref::Null => 0,
+        Ref::Buffer(buffer) => Arc::strong_count(buffer) - 1,
+        Ref::List(list) => Arc::strong_count(list) - 1,
+        Ref::Object(object) => Arc::strong_count(object) - 1,
+    }
+}
+
+/// The first difference between two runs, with some lines before it.
+pub fn difference(interpreted: &Outcome, translated: &Outcome) -> Option<String> {
+    let (left, right) = (&interpreted.lines, &translated.lines);
+    if left == right {
+        return None;
+    }
+    let at = left.iter().zip(right).position(|(a, b)| a != b).unwrap_or(left.len().min(right.len()));
+    let mut text = String::new();
+    for line in &left[at.saturating_sub(6)..at] {
+        text += &format!("    {line}\n");
+    }
+    let line = |lines: &[String]| lines.get(at).cloned().unwrap_or_else(|| "(nothing)".to_owned());
+    text += &format!("  interpreted {}\n  translated  {}\n", line(left), line(right));
+    Some(text)
+}

@@ -1,0 +1,94 @@
+//! What a run did, as text.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use incarnate_runtime::vm::{Ref, Value};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+use super::native::Probe;
+
+/// Lines in the order in which they were noted; clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    /// Appends a line.
+    pub fn note(&self, line: &str) {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(line.to_owned());
+    }
+
+    /// Takes all lines.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    }
+}
+
+/// A reference by what it holds; lists as deep as `depth`, since they may hold themselves.
+pub fn describe(reference: &Ref, depth: usize) -> String {
+    match reference {
+        Ref::Null => "null".to_owned(),
+        Ref::Buffer(buffer) => {
+            let bytes: String = buffer.to_vec().iter().take(64).map(|byte| format!("{byte:02x}")).collect();
+            format!("{buffer:?} {bytes}")
+        }
+        Ref::List(list) if depth == 0 => format!("{list:?}"),
+        Ref::List(list) => {
+            let items = (0..list.len().min(16) as u32).map(|index| match list.get(index) {
+                Ok(value) => describe_value(&value, depth - 1),
+                Err(error) => error.to_string(),
+            });
+            format!("{list:?} {:?}", items.collect::<Vec<_>>())
+        }
+        other => match other.get::<Probe>() {
+            Ok(probe) => format!("probe {}", probe.id()),
+            Err(_) => format!("{other:?}"),
+        },
+    }
+}
+
+/// A value, floats by their bits.
+pub fn describe_value(value: &Value, depth: usize) -> String {
+    match value {
+        Value::F32(v) => format!("f32:{:08x}", v.to_bits()),
+        Value::F64(v) => format!("f64:{:016x}", v.to_bits()),
+        Value::Ref(reference) => describe(reference, depth),
+        other => format!("{other:?}"),
+    }
+}
+
+/// Notes the events of programs: traces, prints, breaks.
+pub struct Events(pub Log);
+
+impl Subscriber for Events {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("vm.")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        struct Fields(Vec<String>);
+        impl Visit for Fields {
+            fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+                self.0.push(format!("{}={value:?}", field.name()));
+            }
+        }
+        let mut fields = Fields(Vec::new());
+        event.record(&mut fields);
+        fields.0.sort();
+        self.0.note(&format!("{} {} {}", event.metadata().level(), event.metadata().target(), fields.0.join(" ")));
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}

@@ -1,0 +1,201 @@
+//! Declarations: what a model says that its functions take and return, in the attribute `iree.abi.declaration`, such as
+//! `sync func @f(%input0: tensor<?x4xf32>, %input1: i32) -> (%output0: tensor<4xf32>)`.
+//!
+//! They are text for people, which the compiler writes in one form; nothing depends on them for safety.
+
+use alloc::vec::Vec;
+
+/// Attribute of a function: its declaration.
+pub const DECLARATION: &str = "iree.abi.declaration";
+/// Attribute of a function: how it synchronises with its caller.
+pub const INVOCATION_MODEL: &str = "iree.abi.model";
+/// Value of [`INVOCATION_MODEL`]: the last two arguments are a fence to wait for and one to signal.
+pub const COARSE_FENCES: &str = "coarse-fences";
+/// Attribute of an argument in a declaration: the result of this index is stored in the memory that is passed.
+const OUTPUT: &str = "iree.abi.output";
+
+/// What a function takes and returns, in the words of its model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Declaration<'a> {
+    /// The arguments, without fences.
+    pub arguments: Vec<DeclaredValue<'a>>,
+    /// The results.
+    pub results: Vec<DeclaredValue<'a>>,
+}
+
+/// An argument or a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclaredValue<'a> {
+    /// The name, without `%`; empty where it has none. The compiler calls those that the model does not name `input0`,
+    /// `output0` and so on.
+    pub name: &'a str,
+    /// The type as it is written, such as `tensor<4xf32>`, `index` or `!hal.buffer`.
+    pub ty: &'a str,
+    /// The type, if it is a tensor's.
+    pub tensor: Option<DeclaredTensor<'a>>,
+    /// For an argument: the index of the result that is stored in the memory that is passed here.
+    pub output: Option<usize>,
+}
+
+/// The type of a tensor, as far as it is known when compiling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeclaredTensor<'a> {
+    /// The dimensions, outermost first; those that a call decides are unknown.
+    pub shape: Vec<Option<u64>>,
+    /// The type of the elements as it is written, such as `f32` or `complex<f32>`.
+    pub element: &'a str,
+}
+
+impl<'a> Declaration<'a> {
+    /// Reads a declaration; None for text of another form.
+    #[must_use]
+    pub fn parse(text: &'a str) -> Option<Declaration<'a>> {
+        let (_, rest) = text.split_once("func @")?;
+        let (arguments, rest) = side(rest)?;
+        Some(Declaration { arguments, results: side(rest).map(|(results, _)| results).unwrap_or_default() })
+    }
+}
+
+impl<'a> DeclaredTensor<'a> {
+    /// Reads `?x4xf32`, which may be followed by an encoding behind a comma.
+    fn parse(text: &'a str) -> Option<DeclaredTensor<'a>> {
+        let text = text.split(',').next()?.trim();
+        let (dims, element) = split_tensor_type(text);
+        let dims = dims.into_iter().flat_map(|dims| dims.split('x'));
+        let shape: Option<Vec<Option<u64>>> =
+            dims.map(|dim| if dim == "?" { Some(None) } else { dim.parse().ok().map(Some) }).collect();
+        Some(DeclaredTensor { shape: shape?, element })
+    }
+}
+
+/// Divides the text of a tensor's type into the dimensions, if there are any, and the element type: `2x2` and `f32`.
+#[must_use]
+pub fn split_tensor_type(text: &str) -> (Option<&str>, &str) {
+    // The name of a complex type has an x of its own.
+    match text.find("complex<") {
+        Some(at) => {
+            let (dims, element) = text.split_at(at);
+            (dims.strip_suffix('x'), element)
+        }
+        None => text.rsplit_once('x').map_or((None, text), |(dims, element)| (Some(dims), element)),
+    }
+}
+
+/// Reads what stands within the next parentheses, and gives what follows them.
+fn side(text: &str) -> Option<(Vec<DeclaredValue<'_>>, &str)> {
+    let (_, text) = text.split_once('(')?;
+    let mut values = Vec::new();
+    let (mut depth, mut start, mut previous) = (0usize, 0, ' ');
+    for (index, c) in text.char_indices() {
+        match c {
+            '(' | '<' | '[' | '{' => depth += 1,
+            ',' if depth == 0 => {
+                values.push(value(&text[start..index]));
+                start = index + 1;
+            }
+            ')' if depth == 0 => {
+                if !text[start..index].trim().is_empty() {
+                    values.push(value(&text[start..index]));
+                }
+                return Some((values, &text[index + 1..]));
+            }
+            // The head of an arrow closes nothing.
+            '>' if previous == '-' => {}
+            ')' | '>' | ']' | '}' => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        previous = c;
+    }
+    None
+}
+
+/// Reads `%name: tensor<4xf32> {attributes}`.
+fn value(text: &str) -> DeclaredValue<'_> {
+    let (name, rest) = match text.trim().strip_prefix('%').and_then(|text| text.split_once(':')) {
+        Some((name, rest)) => (name.trim(), rest.trim()),
+        None => ("", text.trim()),
+    };
+    let (ty, attributes) = rest.split_once(" {").unwrap_or((rest, ""));
+    let output = attributes.split_once(OUTPUT).and_then(|(_, rest)| {
+        let digits = rest.trim_start().strip_prefix('=')?.trim_start();
+        digits.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    });
+    // An encoding within the type may have braces, too.
+    DeclaredValue { name, ty: ty.trim(), tensor: tensor(rest), output }
+}
+
+/// Reads `tensor<4xf32>` and ignores what follows.
+fn tensor(text: &str) -> Option<DeclaredTensor<'_>> {
+    let ty = text.strip_prefix("tensor<")?;
+    let mut depth = 1usize;
+    for (index, c) in ty.char_indices() {
+        match c {
+            '<' => depth += 1,
+            '>' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return DeclaredTensor::parse(&ty[..index]);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloc::string::String;
+    use alloc::{format, vec};
+
+    fn texts(values: &[DeclaredValue<'_>]) -> Vec<String> {
+        let text = |value: &DeclaredValue<'_>| match &value.tensor {
+            None => format!("{}:{}", value.name, value.ty),
+            Some(tensor) => {
+                let dims = tensor.shape.iter().map(|dim| dim.map_or("?x".into(), |dim| format!("{dim}x")));
+                format!("{}:{}{}", value.name, dims.collect::<String>(), tensor.element)
+            }
+        };
+        values.iter().map(text).collect()
+    }
+
+    #[test]
+    fn values_are_found_where_they_stand() {
+        for (declaration, arguments, results) in [
+            (
+                "sync func @normalise(%input0: tensor<?x4xf32>, %n: index) -> (%output0: tensor<i32>, %output1: index)",
+                &["input0:?x4xf32", "n:index"][..],
+                &["output0:i32", "output1:index"][..],
+            ),
+            ("async func @f(%x: tensor<2xcomplex<f32>> {iree.abi.consume = unit}) -> ()", &["x:2xcomplex<f32>"], &[]),
+            ("sync func @nothing() -> ()", &[], &[]),
+            (
+                "sync func @f(%a: tensor<4x?xbf16, #encoding<a, b>>, %b: (i32) -> i32) -> (tensor<4xi1>)",
+                &["a:4x?xbf16", "b:(i32) -> i32"],
+                &[":4xi1"],
+            ),
+        ] {
+            let parsed = Declaration::parse(declaration).unwrap();
+            assert_eq!((texts(&parsed.arguments), texts(&parsed.results)), (strings(arguments), strings(results)));
+        }
+        for declaration in ["nonsense", "sync func @f(%a: tensor<4xf32", "sync func @f(%a: >)", ""] {
+            assert_eq!(Declaration::parse(declaration), None, "{declaration}");
+        }
+        // A name of the text `i32x4` that is no shape is no tensor.
+        let parsed = Declaration::parse("sync func @f(%a: tensor<ax4>)").unwrap();
+        assert_eq!(parsed.arguments[0].tensor, None);
+    }
+
+    fn strings(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).into()).collect()
+    }
+
+    #[test]
+    fn storage_of_results_is_found() {
+        let text =
+            "sync func @f(%a: tensor<4xf32>, %o: !hal.buffer {iree.abi.output = 1 : index}) -> (%r: tensor<4xf32>)";
+        let parsed = Declaration::parse(text).unwrap();
+        assert_eq!(parsed.arguments.iter().map(|value| value.output).collect::<Vec<_>>(), vec![None, Some(1)]);
+        assert_eq!(parsed.arguments[1].ty, "!hal.buffer");
+    }
+}

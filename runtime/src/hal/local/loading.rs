@@ -1,0 +1,90 @@
+//! How an executable finds its loader, whoever asks: a device, or a program that loads its own.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::super::executable::Executable;
+use super::{ExecutableLoader, ExecutableParameters};
+use crate::{Error, Result};
+
+/// The first loader that can load executables of `format` on this host.
+#[must_use]
+pub fn find_loader<'a>(
+    loaders: &'a [Arc<dyn ExecutableLoader>],
+    format: &str,
+) -> Option<&'a Arc<dyn ExecutableLoader>> {
+    loaders.iter().find(|loader| loader.supports(format))
+}
+
+/// Loads an executable of the given format with the first loader that supports it.
+///
+/// # Errors
+/// NOT_FOUND where no loader does, and what the loader reports.
+pub fn load_executable(
+    loaders: &[Arc<dyn ExecutableLoader>],
+    format: &str,
+    data: &[u8],
+    constants: &[u32],
+) -> Result<Arc<Executable>> {
+    let Some(loader) = find_loader(loaders, format) else {
+        let names: Vec<&str> = loaders.iter().map(|loader| loader.name()).collect();
+        return Err(Error::not_found(format!(
+            "no loader for executables of format '{format}'; loaders: {}",
+            if names.is_empty() { "none".into() } else { names.join(", ") }
+        )));
+    };
+    let aligned = AlignedBytes::new(data);
+    let parameters = ExecutableParameters { format, data: aligned.bytes(), constants };
+    let code = loader
+        .load(&parameters)
+        .map_err(|error| error.context(format!("loading an executable of format '{format}'")))?;
+    Ok(Arc::new(Executable::new(code)))
+}
+
+/// Bytes at an address that is a multiple of 16, copied only where they are not.
+enum AlignedBytes<'a> {
+    InPlace(&'a [u8]),
+    Copied { storage: Box<[u8]>, start: usize, length: usize },
+}
+
+impl<'a> AlignedBytes<'a> {
+    const ALIGNMENT: usize = 16;
+
+    fn new(bytes: &'a [u8]) -> AlignedBytes<'a> {
+        if bytes.as_ptr().align_offset(Self::ALIGNMENT) == 0 {
+            return AlignedBytes::InPlace(bytes);
+        }
+        let mut storage = alloc::vec![0; bytes.len() + Self::ALIGNMENT].into_boxed_slice();
+        let start = storage.as_ptr().align_offset(Self::ALIGNMENT);
+        if let Some(target) = storage.get_mut(start..start + bytes.len()) {
+            target.copy_from_slice(bytes);
+        }
+        AlignedBytes::Copied { storage, start, length: bytes.len() }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            AlignedBytes::InPlace(bytes) => bytes,
+            AlignedBytes::Copied { storage, start, length } => {
+                storage.get(*start..*start + *length).unwrap_or_default()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executable_data_is_aligned_before_it_is_loaded() {
+        let bytes: Vec<u8> = (0..64).collect();
+        for start in 0..16 {
+            let aligned = AlignedBytes::new(&bytes[start..start + 40]);
+            assert_eq!(aligned.bytes(), &bytes[start..start + 40]);
+            assert_eq!(aligned.bytes().as_ptr().align_offset(16), 0);
+        }
+    }
+}

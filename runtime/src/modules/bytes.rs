@@ -1,0 +1,53 @@
+//! What programs pass as bytes: texts, constants, files.
+
+use alloc::string::String;
+#[cfg(feature = "std")]
+use alloc::vec::Vec;
+
+use crate::vm::Buffer;
+#[cfg(feature = "std")]
+use crate::{Error, Result};
+
+#[cfg(feature = "std")]
+/// Lends the bytes of a range of a program's byte buffer: in place where they cannot change, else a copy.
+pub(super) fn with_bytes<T>(
+    buffer: &Buffer,
+    offset: u64,
+    length: u64,
+    use_bytes: impl FnOnce(&[u8]) -> Result<T>,
+) -> Result<T> {
+    let end = offset.checked_add(length).filter(|end| *end <= buffer.length());
+    let (Some(_), Ok(start), Ok(count)) = (end, usize::try_from(offset), usize::try_from(length)) else {
+        return Err(Error::out_of_range(alloc::format!(
+            "range of {length} bytes at offset {offset} leaves the source of {} bytes",
+            buffer.length()
+        )));
+    };
+    match buffer.as_bytes().and_then(|bytes| bytes.get(start..)?.get(..count)) {
+        Some(bytes) => use_bytes(bytes),
+        None => {
+            let mut bytes = alloc::vec![0; count];
+            buffer.read(offset, &mut bytes)?;
+            use_bytes(&bytes)
+        }
+    }
+}
+
+/// The text of a message that a program passes along, for errors.
+#[cold]
+pub(super) fn message_text(message: &Buffer) -> String {
+    String::from_utf8_lossy(&message.to_vec()).into_owned()
+}
+
+/// The specialization constants of an executable: 32-bit words, little-endian.
+#[cfg(feature = "std")]
+pub(super) fn constant_words(constants: Option<&Buffer>) -> Result<Vec<u32>> {
+    let Some(constants) = constants else { return Ok(Vec::new()) };
+    with_bytes(constants, 0, constants.length(), |bytes| match bytes.as_chunks::<4>() {
+        (words, []) => Ok(words.iter().map(|word| u32::from_le_bytes(*word)).collect()),
+        (_, _) => Err(Error::invalid_argument(alloc::format!(
+            "specialization constants of {} bytes are not 32-bit words",
+            bytes.len()
+        ))),
+    })
+}

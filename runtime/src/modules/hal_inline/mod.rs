@@ -1,0 +1,61 @@
+//! The `hal_inline` module: buffers and buffer views of programs that run on the calling thread, without a device.
+//!
+//! Modules compiled with `--iree-execution-model=inline-static` or `inline-dynamic` import it. Their buffers are memory of
+//! the host, which the program reaches through the `!vm.buffer` that is a buffer's storage. The module works without
+//! `std`.
+
+mod functions;
+pub mod v0_0;
+
+use alloc::sync::Arc;
+
+use super::TraceSink;
+use crate::Result;
+use crate::hal::Allocator;
+use crate::vm::{ModuleState, NativeModule, Signal};
+
+/// The name that programs import the module by.
+pub const NAME: &str = "hal_inline";
+
+/// What the module gives to the programs that import it.
+#[derive(Clone, Debug, Default)]
+pub struct HalInlineOptions {
+    /// Where buffers are allocated.
+    pub allocator: Arc<Allocator>,
+    /// Where buffer views go that a program traces.
+    pub trace_sink: TraceSink,
+}
+
+/// The module's state within a context.
+#[derive(Clone, Debug)]
+pub struct HalInlineState {
+    options: Arc<HalInlineOptions>,
+}
+
+impl ModuleState for HalInlineState {}
+
+impl HalInlineState {
+    fn fork(&self) -> Result<HalInlineState> {
+        Ok(self.clone())
+    }
+
+    fn notify(&self, signal: Signal) -> Result<()> {
+        if matches!(signal, Signal::Suspend | Signal::LowMemory) {
+            self.options.allocator.trim();
+        }
+        Ok(())
+    }
+}
+
+/// The module in its newest version.
+#[must_use]
+pub fn module(options: HalInlineOptions) -> NativeModule<HalInlineState> {
+    let options = Arc::new(options);
+    let make_state = move || Ok(HalInlineState { options: Arc::clone(&options) });
+    NativeModule::new(NAME, v0_0::VERSION, make_state, v0_0::functions())
+        .with_fork(HalInlineState::fork)
+        .with_notify(HalInlineState::notify)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! The module's functions.
+
+use alloc::sync::Arc;
+
+use super::HalLoaderState;
+use crate::Result;
+use crate::hal::Executable;
+use crate::hal::local::{dispatch_inline, find_loader, load_executable};
+use crate::modules::bytes::{constant_words, with_bytes};
+use crate::vm::{Buffer as VmBuffer, Caller, Span};
+
+#[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
+impl HalLoaderState {
+    pub fn executable_query_support(&self, _: &mut Caller<'_>, format: &VmBuffer) -> Result<i32> {
+        Ok(i32::from(find_loader(&self.options.loaders, &format.to_text()?).is_some()))
+    }
+
+    pub fn executable_load(
+        &self,
+        _: &mut Caller<'_>,
+        format: Arc<VmBuffer>,
+        data: Arc<VmBuffer>,
+        constants: Option<Arc<VmBuffer>>,
+    ) -> Result<Arc<Executable>> {
+        let (format, constants) = (format.to_text()?, constant_words(constants.as_deref())?);
+        let loaders = &self.options.loaders;
+        with_bytes(&data, 0, data.length(), |data| load_executable(loaders, &format, data, &constants))
+    }
+
+    pub fn executable_lookup_function(
+        &self,
+        _: &mut Caller<'_>,
+        executable: &Executable,
+        name: Arc<VmBuffer>,
+    ) -> Result<u64> {
+        Ok(executable.lookup(&name.to_text()?)? as u64)
+    }
+
+    pub fn executable_dispatch(
+        &self,
+        _: &mut Caller<'_>,
+        executable: &Executable,
+        function: u64,
+        x: u32,
+        y: u32,
+        z: u32,
+        constants: Span<u32>,
+        bindings: Span<(Arc<VmBuffer>, u64, u64)>,
+    ) -> Result<()> {
+        let function = executable.check(function, constants.len(), bindings.len())?;
+        dispatch_inline(executable, function, [x, y, z], &constants, &bindings)
+    }
+}

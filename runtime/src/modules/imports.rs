@@ -1,0 +1,216 @@
+//! Which imports translated code calls directly: the functions of the native modules, as tables.
+//!
+//! A version of a native module is one macro of rows: the import's name, the method of the module's state that it is (and
+//! the one that goes on with it, where it may yield), and its calling convention. The module makes its function table of
+//! these rows, and the translator asks [`find`] whether an import is one of them; so the tables are there without `std`,
+//! too, where the modules are not.
+
+use crate::bytecode::CallingConvention;
+
+/// The functions of the `hal` module in version 0.7, which compilers import since 3.12: calls a macro with all rows.
+macro_rules! for_each_hal_0_7 {
+    ($callback:ident) => {
+        $callback! {
+            ("allocator.allocate", allocator_allocate, "0rIiiI_r")
+            ("allocator.import", allocator_import, "0riIiirII_r")
+            ("allocator.select", allocator_select, "0iiICrID_rI")
+            ("buffer.allocation.discard", buffer_allocation_discard, "0r_i")
+            ("buffer.allocation.is_terminal", buffer_allocation_is_terminal, "0r_i")
+            ("buffer.allocation.preserve", buffer_allocation_preserve, "0r_v")
+            ("buffer.assert", buffer_assert, "0rrrIii_v")
+            ("buffer.length", buffer_length, "0r_I")
+            ("buffer.load", buffer_load, "0rIi_i")
+            ("buffer.store", buffer_store, "0irIi_v")
+            ("buffer.subspan", buffer_subspan, "0rII_r")
+            ("buffer_view.assert", buffer_view_assert, "0rriiCID_v")
+            ("buffer_view.buffer", buffer_view_buffer, "0r_r")
+            ("buffer_view.create", buffer_view_create, "0rIIiiCID_r")
+            ("buffer_view.dim", buffer_view_dim, "0ri_I")
+            ("buffer_view.element_type", buffer_view_element_type, "0r_i")
+            ("buffer_view.encoding_type", buffer_view_encoding_type, "0r_i")
+            ("buffer_view.rank", buffer_view_rank, "0r_i")
+            ("buffer_view.trace", buffer_view_trace, "0rCrD_v")
+            ("channel.create", channel_create, "0rIIrrii_r")
+            ("channel.rank_and_count", channel_rank_and_count, "0r_ii")
+            ("channel.split", channel_split, "0riiI_r")
+            ("command_buffer.advise_buffer", command_buffer_advise_buffer, "0rrIIIi_v")
+            ("command_buffer.begin_debug_group", command_buffer_begin_debug_group, "0rr_v")
+            ("command_buffer.collective", command_buffer_collective, "0rriiiirrIIIII_v")
+            ("command_buffer.copy_buffer", command_buffer_copy_buffer, "0riirIrIII_v")
+            ("command_buffer.create", command_buffer_create, "0riiIi_r")
+            ("command_buffer.dispatch", command_buffer_dispatch, "0rrIiiiICiDCiirIID_v")
+            ("command_buffer.dispatch.indirect", command_buffer_dispatch_indirect, "0rrIirIICiDCiirIID_v")
+            ("command_buffer.end_debug_group", command_buffer_end_debug_group, "0r_v")
+            ("command_buffer.execution_barrier", command_buffer_execution_barrier, "0riiI_v")
+            ("command_buffer.fill_buffer", command_buffer_fill_buffer, "0rrIIiIiI_v")
+            ("command_buffer.finalize", command_buffer_finalize, "0r_v")
+            ("command_buffer.update_buffer", command_buffer_update_buffer, "0rrIrIIiI_v")
+            ("device.allocator", device_allocator, "0r_r")
+            ("device.query.i64", device_query, "0rrr_iI")
+            ("device.queue.alloca", queue_alloca, "0rIrrIiiII_r")
+            ("device.queue.barrier", queue_barrier, "0rIrrI_v")
+            ("device.queue.copy", queue_copy, "0rIrrrIrIII_v")
+            ("device.queue.dealloca", queue_dealloca, "0rIrrrI_v")
+            ("device.queue.execute", queue_execute, "0rIrrrI_v")
+            ("device.queue.execute.indirect", queue_execute_indirect, "0rIrrrICrIID_v")
+            ("device.queue.fill", queue_fill, "0rIrrrIIIiI_v")
+            ("device.queue.flush", queue_flush, "0rI_v")
+            ("device.queue.read", queue_read, "0rIrrrIrIII_v")
+            ("device.queue.update", queue_update, "0rIrrrIrIII_v")
+            ("device.queue.write", queue_write, "0rIrrrIrIII_v")
+            ("devices.count", devices_count, "0v_i")
+            ("devices.get", devices_get, "0i_r")
+            ("ex.file.from_memory", file_from_memory, "0rIirIIi_r")
+            ("executable.create", executable_create, "0rIrrr_r")
+            ("executable.lookup.function", executable_lookup_function, "0rr_I")
+            ("fence.await", fence_await resume fence_await_resume, "0iICrD_i")
+            ("fence.create", fence_create, "0rI_r")
+            ("fence.fail", fence_fail, "0ri_v")
+            ("fence.join", fence_join, "0ICrD_r")
+            ("fence.query", fence_query, "0r_i")
+            ("fence.signal", fence_signal, "0r_v")
+        }
+    };
+}
+#[cfg(feature = "std")]
+pub(crate) use for_each_hal_0_7;
+
+/// The functions of the `hal_inline` module in version 0.0: calls a macro with all rows.
+macro_rules! for_each_hal_inline_0_0 {
+    ($callback:ident) => {
+        $callback! {
+            ("buffer.allocate", buffer_allocate, "0iI_rr")
+            ("buffer.allocate.initialized", buffer_allocate_initialized, "0irII_rr")
+            ("buffer.length", buffer_length, "0r_I")
+            ("buffer.storage", buffer_storage, "0r_r")
+            ("buffer.subspan", buffer_subspan, "0rII_r")
+            ("buffer.wrap", buffer_wrap, "0rII_r")
+            ("buffer_view.assert", buffer_view_assert, "0rriiCID_v")
+            ("buffer_view.buffer", buffer_view_buffer, "0r_r")
+            ("buffer_view.create", buffer_view_create, "0rIIiiCID_r")
+            ("buffer_view.dim", buffer_view_dim, "0ri_I")
+            ("buffer_view.element_type", buffer_view_element_type, "0r_i")
+            ("buffer_view.encoding_type", buffer_view_encoding_type, "0r_i")
+            ("buffer_view.rank", buffer_view_rank, "0r_i")
+            ("buffer_view.trace", buffer_view_trace, "0rCrD_v")
+            ("device.query.i64", device_query, "0rr_iI")
+        }
+    };
+}
+pub(crate) use for_each_hal_inline_0_0;
+
+/// The functions of the `hal_loader` module in version 0.1: calls a macro with all rows.
+macro_rules! for_each_hal_loader_0_1 {
+    ($callback:ident) => {
+        $callback! {
+            ("executable.dispatch", executable_dispatch, "0rIiiiCiDCrIID_v")
+            ("executable.load", executable_load, "0rrr_r")
+            ("executable.lookup.function", executable_lookup_function, "0rr_I")
+            ("executable.query_support", executable_query_support, "0r_i")
+        }
+    };
+}
+#[cfg(feature = "std")]
+pub(crate) use for_each_hal_loader_0_1;
+
+/// A function of a native module that translated code calls directly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirectImport {
+    /// The module, such as `hal`: the method of [`support::State`](crate::support::State) that gives it.
+    pub module: &'static str,
+    /// The name of its state's type in [`support`](crate::support), such as `HalState`.
+    pub state: &'static str,
+    /// The function's name, without the module's.
+    pub name: &'static str,
+    /// The state's method.
+    pub method: &'static str,
+    /// The state's method that goes on with one that yielded. None: it does not yield.
+    pub resume: Option<&'static str>,
+    /// Calling convention.
+    pub convention: &'static str,
+}
+
+macro_rules! optional {
+    () => {
+        None
+    };
+    ($name:ident) => {
+        Some(stringify!($name))
+    };
+}
+
+/// Makes a macro that makes rows of the functions of one module.
+macro_rules! rows {
+    ($rows:ident, $module:literal, $state:literal, $_:tt) => {
+        macro_rules! $rows {
+                    ($_(($_ name:literal, $_ method:ident $_(resume $_ resume:ident)?, $_ convention:literal))*) => {
+                        &[$_(DirectImport {
+                            module: $module,
+                            state: $state,
+                            name: $_ name,
+                            method: stringify!($_ method),
+                            resume: optional!($_($_ resume)?),
+                            convention: $_ convention,
+                        }),*]
+                    };
+                }
+    };
+}
+rows!(hal_rows, "hal", "HalState", $);
+rows!(hal_inline_rows, "hal_inline", "HalInlineState", $);
+rows!(hal_loader_rows, "hal_loader", "HalLoaderState", $);
+
+/// The rows of each module, in order of their names.
+const MODULES: &[(&str, &[DirectImport])] = &[
+    ("hal", for_each_hal_0_7!(hal_rows)),
+    ("hal_inline", for_each_hal_inline_0_0!(hal_inline_rows)),
+    ("hal_loader", for_each_hal_loader_0_1!(hal_loader_rows)),
+];
+
+/// The function that an import of the given name (with the module's) and calling convention is; None where it is called as
+/// any function of another module is.
+#[must_use]
+pub fn find(name: &str, convention: &str) -> Option<&'static DirectImport> {
+    let (module, function) = name.split_once('.')?;
+    let rows = MODULES.iter().find(|row| row.0 == module)?.1;
+    let row = &rows[rows.binary_search_by_key(&function, |row| row.name).ok()?];
+    let same = CallingConvention::parse(convention).ok()? == CallingConvention::parse(row.convention).ok()?;
+    same.then_some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn imports_are_found_by_name_and_convention() {
+        let row = find("hal.buffer.length", "0r_I");
+        assert_eq!(row.map(|row| (row.state, row.method, row.resume)), Some(("HalState", "buffer_length", None)));
+        assert_eq!(find("hal.buffer.length", "0r_i"), None);
+        assert_eq!(find("hal.buffer.size", "0r_I"), None);
+        assert_eq!(find("lah.buffer.length", "0r_I"), None);
+        assert_eq!(find("hal.fence.await", "0iICrD_i").and_then(|row| row.resume), Some("fence_await_resume"));
+        assert!(MODULES.iter().all(|module| module.1.is_sorted_by_key(|row| row.name)));
+    }
+
+    #[test]
+    #[cfg(feature = "std")]
+    fn conventions_are_those_of_the_methods() {
+        use crate::modules::{hal, hal_inline, hal_loader};
+        use crate::vm::{Linkage, Module};
+        let modules: [&dyn Module; 3] = [
+            &hal::module(hal::HalOptions::default()),
+            &hal_inline::module(hal_inline::HalInlineOptions::default()),
+            &hal_loader::module(hal_loader::HalLoaderOptions::default()),
+        ];
+        assert_eq!(modules.len(), MODULES.len());
+        for (module, (name, rows)) in modules.into_iter().zip(MODULES) {
+            assert_eq!(module.name(), *name);
+            for (ordinal, row) in (0..).zip(*rows) {
+                let info = module.function(Linkage::Export, ordinal).map(|info| (info.name, info.calling_convention));
+                assert_eq!(info, Some((row.name, row.convention)), "{name}");
+            }
+            assert_eq!(module.signature().export_count, rows.len(), "{name}");
+        }
+    }
+}

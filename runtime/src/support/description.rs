@@ -1,0 +1,105 @@
+//! What a translated module is made of, as statics.
+
+use alloc::borrow::Cow;
+
+use super::constants::Constants;
+use super::state::State;
+use crate::bytecode::Dependency;
+use crate::vm::{CallBuffer, Completion, Stack};
+use crate::{Place, Result};
+
+/// A translated module: its tables and its code.
+#[derive(Debug)]
+pub struct Description {
+    /// Name, by which other modules import from it.
+    pub name: &'static str,
+    /// Version.
+    pub version: u32,
+    /// Attributes of the module: keys and values.
+    pub attributes: &'static [(&'static str, &'static str)],
+    /// Modules that it imports from.
+    pub dependencies: &'static [Dependency<'static>],
+    /// Imported functions, by ordinal.
+    pub imports: &'static [ImportedFunction],
+    /// Exported functions, by ordinal.
+    pub exports: &'static [Export],
+    /// Internal functions, by ordinal.
+    pub functions: &'static [Function],
+    /// Texts of source locations, which the functions' tables index.
+    pub sources: &'static [&'static str],
+    /// Bytes of primitive globals.
+    pub global_bytes: u32,
+    /// Number of reference globals.
+    pub global_refs: u32,
+    /// What the constants lie in.
+    pub constants: Constants,
+    /// The constants, by ordinal: offset and length in bytes; (0, 0) for those that no function names.
+    pub rodata: &'static [(usize, usize)],
+    /// Calls an export, given by its ordinal.
+    pub call: fn(&State, u32, &mut Stack, &mut CallBuffer) -> Result<Completion>,
+    /// Goes on with an export that yielded.
+    pub resume: fn(&State, u32, &mut Stack, &mut CallBuffer) -> Result<Completion>,
+}
+
+/// A function that a translated module imports.
+#[derive(Clone, Copy, Debug)]
+pub struct ImportedFunction {
+    /// Name, with the module's before a dot.
+    pub name: &'static str,
+    /// Calling convention.
+    pub convention: &'static str,
+    /// The module links without it.
+    pub optional: bool,
+    /// It is called as a method of the native module's state, so that no other module can take that one's place.
+    pub direct: bool,
+}
+
+/// A function that a translated module exports.
+#[derive(Clone, Copy, Debug)]
+pub struct Export {
+    /// Name.
+    pub name: &'static str,
+    /// Ordinal among the internal functions.
+    pub function: u32,
+}
+
+/// A function of a translated module.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// The name of its first export, or else that of the debug database, or empty.
+    pub name: &'static str,
+    /// Calling convention, or empty.
+    pub convention: &'static str,
+    /// Attributes: keys and values.
+    pub attributes: &'static [(&'static str, &'static str)],
+    /// Where instructions come from: offsets within the bytecode, rising, and indices of [`Description::sources`]. One
+    /// holds as far as the next.
+    pub locations: &'static [(u32, u32)],
+}
+
+impl Description {
+    /// The name of an internal function for messages.
+    pub(super) fn function_name(&self, function: u32) -> Cow<'static, str> {
+        match self.functions.get(function as usize).map(|function| function.name) {
+            None | Some("") => Cow::Owned(alloc::format!("fn{function}")),
+            Some(name) => Cow::Borrowed(name),
+        }
+    }
+
+    /// Where an instruction comes from, given by its offset within the function's bytecode.
+    pub(super) fn source_location(&self, function: u32, offset: u32) -> Option<&'static str> {
+        let locations = self.functions.get(function as usize)?.locations;
+        let nearest = locations.partition_point(|location| location.0 <= offset).checked_sub(1)?;
+        self.sources.get(locations.get(nearest)?.1 as usize).copied()
+    }
+
+    /// The place of an instruction, for errors.
+    pub(super) fn place(&self, function: u32, offset: u32) -> Place {
+        Place {
+            module: Some(self.name.into()),
+            function: Some(self.function_name(function).into_owned()),
+            offset: Some(offset.into()),
+            source: self.source_location(function, offset).map(Into::into),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The state of a translated module in a context.
+
+use alloc::sync::Arc;
+
+use super::call::Import;
+use super::description::Description;
+#[cfg(feature = "std")]
+use crate::modules::hal::HalState;
+use crate::modules::hal_inline::HalInlineState;
+#[cfg(feature = "std")]
+use crate::modules::hal_loader::HalLoaderState;
+use crate::vm::{BoundFunction, ModuleState, Native, Ref, ValueType, check_ref, state};
+use crate::{Error, Result};
+
+/// What a module without constants has where one is asked for.
+static NULL: Ref = Ref::Null;
+
+/// Globals, constants, imports.
+#[derive(Debug)]
+pub struct State {
+    pub(super) description: &'static Description,
+    /// What interpreted modules have, too.
+    pub(super) core: state::State,
+    rodata: Arc<[Ref]>,
+    natives: Natives,
+}
+
+impl ModuleState for State {}
+
+/// The native modules that translated code calls directly: the field, the type of the module's state, its name.
+macro_rules! natives {
+    ($($(#[$attribute:meta])* $module:ident: $state:ty = $name:literal;)*) => {
+        #[derive(Debug, Default)]
+        struct Natives {
+            $($(#[$attribute])* $module: Option<Arc<$state>>,)*
+        }
+
+        impl Natives {
+            /// Remembers the state of the module that an import is bound to.
+            fn bind(&mut self, target: &BoundFunction) -> Result<()> {
+                match target.module.name() {
+                    $($(#[$attribute])*
+                    $name => {
+                        self.$module = Some(own_state(target)?);
+                        Ok(())
+                    })*
+                    _ => Err(not_ours(target)),
+                }
+            }
+        }
+
+        impl State {
+            $($(#[$attribute])*
+            #[doc = concat!("The native module `", $name, "`.")]
+            #[inline(always)]
+            #[must_use]
+            pub fn $module(&self) -> Native<'_, $state> {
+                Native { module: $name, state: self.natives.$module.as_ref() }
+            })*
+        }
+    };
+}
+natives! {
+    #[cfg(feature = "std")]
+    hal: HalState = "hal";
+    hal_inline: HalInlineState = "hal_inline";
+    #[cfg(feature = "std")]
+    hal_loader: HalLoaderState = "hal_loader";
+}
+
+/// The state of a native module of this crate.
+fn own_state<S: ModuleState>(target: &BoundFunction) -> Result<Arc<S>> {
+    let state: Arc<dyn core::any::Any + Send + Sync> = target.state.clone();
+    state.downcast().map_err(|_| not_ours(target))
+}
+
+#[cold]
+fn not_ours(target: &BoundFunction) -> Error {
+    Error::incompatible(alloc::format!(
+        "the translated module calls @{} directly, and the module of that name is not this runtime's own",
+        target.module.name()
+    ))
+}
+
+impl State {
+    pub(super) fn new(description: &'static Description, rodata: Arc<[Ref]>) -> State {
+        let core =
+            state::State::new(description.global_bytes, description.global_refs, description.imports.len() as u32);
+        State { description, core, rodata, natives: Natives::default() }
+    }
+
+    /// The same globals, with imports that are not resolved.
+    pub(super) fn fork(&self) -> State {
+        State {
+            description: self.description,
+            core: self.core.fork(),
+            rodata: self.rodata.clone(),
+            natives: Natives::default(),
+        }
+    }
+
+    pub(super) fn resolve(&mut self, import: u32, target: BoundFunction) -> Result<()> {
+        if self.description.imports.get(import as usize).is_some_and(|import| import.direct) {
+            self.natives.bind(&target)?;
+        }
+        self.core.resolve(import, target)
+    }
+
+    /// The import of the given ordinal.
+    #[inline(always)]
+    #[must_use]
+    pub fn import(&self, ordinal: u32) -> Import<'_> {
+        Import { state: self, ordinal }
+    }
+
+    /// The constant of the given ordinal, a read-only buffer.
+    #[inline(always)]
+    #[must_use]
+    pub fn rodata(&self, ordinal: u32) -> &Ref {
+        self.rodata.get(ordinal as usize).unwrap_or(&NULL)
+    }
+
+    /// The reference global of the given ordinal, if it is null or of the type.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE where there is no such global; INVALID_ARGUMENT for another type.
+    #[inline]
+    pub fn load_ref(&self, global: u32, expected: ValueType) -> Result<Ref> {
+        let slot = self.core.reference(global)?.lock();
+        check_ref(&slot, expected)?;
+        Ok(slot.clone())
+    }
+
+    /// The same, and leaves null.
+    ///
+    /// # Errors
+    /// As above.
+    #[inline]
+    pub fn take_ref(&self, global: u32, expected: ValueType) -> Result<Ref> {
+        let mut slot = self.core.reference(global)?.lock();
+        check_ref(&slot, expected)?;
+        Ok(core::mem::take(&mut *slot))
+    }
+
+    /// Stores a reference, which is null or of the type.
+    ///
+    /// # Errors
+    /// As above.
+    #[inline]
+    pub fn store_ref(&self, global: u32, expected: ValueType, value: Ref) -> Result<()> {
+        let slot = self.core.reference(global)?;
+        check_ref(&value, expected)?;
+        let replaced = core::mem::replace(&mut *slot.lock(), value);
+        // What is dropped may be long, and may lead back here.
+        drop(replaced);
+        Ok(())
+    }
+}
+
+macro_rules! globals {
+    ($($load:ident, $store:ident: $type:ty, $raw_load:ident, $raw_store:ident, $bits:ident => $from:expr, $value:ident => $to:expr;)*) => {
+        impl State {
+            $(/// The primitive global at an offset in bytes.
+            ///
+            /// # Errors
+            /// OUT_OF_RANGE; INVALID_ARGUMENT for an offset that is no multiple of 4.
+            #[inline]
+            pub fn $load(&self, offset: u32) -> Result<$type> {
+                let $bits = self.core.$raw_load(offset)?;
+                Ok($from)
+            }
+
+            /// Stores the primitive global at an offset in bytes.
+            ///
+            /// # Errors
+            /// As above.
+            #[inline]
+            pub fn $store(&self, offset: u32, $value: $type) -> Result<()> {
+                self.core.$raw_store(offset, $to)
+            })*
+        }
+    };
+}
+globals! {
+    load_i32, store_i32: i32, load32, store32, bits => bits as i32, value => value as u32;
+    load_i64, store_i64: i64, load64, store64, bits => bits as i64, value => value as u64;
+    load_f32, store_f32: f32, load32, store32, bits => f32::from_bits(bits), value => value.to_bits();
+    load_f64, store_f64: f64, load64, store64, bits => f64::from_bits(bits), value => value.to_bits();
+}

@@ -1,0 +1,53 @@
+//! Failures that the interpreter and translated code report alike.
+
+use crate::{Error, Result, StatusCode};
+
+/// Callers that an error names at most, of one activation of a module: a runaway recursion has thousands of them, and the
+/// innermost ones tell what happens.
+pub(crate) const CALLER_PLACES: usize = 16;
+
+/// What `fail` does: a status of zero is no failure.
+#[inline]
+pub(crate) fn fail(status: i32, message: &str) -> Result<()> {
+    match StatusCode::from_raw(status as u32) {
+        Some(status) => Err(failed(status, message)),
+        None => Ok(()),
+    }
+}
+
+#[cold]
+fn failed(status: StatusCode, message: &str) -> Error {
+    Error::new(status, alloc::string::String::from(message))
+}
+
+/// A function ends with a `fail` whose status is zero.
+#[cold]
+pub(crate) fn fell_through() -> Error {
+    Error::internal("a failure with a status of 0 ends the function")
+}
+
+#[cold]
+pub(crate) fn unexpected_yield() -> Error {
+    Error::failed_precondition("an import yielded that was not called by a yieldable call")
+}
+
+#[cold]
+pub(crate) fn not_a_primitive() -> Error {
+    Error::invalid_argument("the list's element is a reference")
+}
+
+/// An import that is optional, is not there, and is called.
+#[cold]
+pub(crate) fn unresolved(import: &str) -> Error {
+    Error::not_found(alloc::format!("optional import `{import}` was not resolved and cannot be called"))
+}
+
+#[cold]
+pub(crate) fn too_deep(call_depth: usize) -> Error {
+    Error::resource_exhausted(alloc::format!("more than {call_depth} nested calls"))
+}
+
+#[cold]
+pub(crate) fn stack_exhausted(stack_bytes: usize) -> Error {
+    Error::resource_exhausted(alloc::format!("the registers of all open calls need more than {stack_bytes} bytes"))
+}

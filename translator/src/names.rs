@@ -1,0 +1,228 @@
+//! Names of a module as Rust: identifiers, and text in comments and literals.
+//!
+//! Names in a module are whatever its maker wrote; none of them is trusted. Identifiers are ASCII, in the case that Rust's
+//! lints ask for, distinct, no keywords, and bounded in length. Text only stands in doc comments, of one line each, and in
+//! literals that escape it.
+
+use std::collections::HashSet;
+
+use incarnate_runtime::bytecode::VerifiedModule;
+use proc_macro2::{Ident, Span};
+
+use crate::function::FunctionName;
+
+/// Characters of an identifier before what makes it distinct.
+const IDENTIFIER_LENGTH: usize = 64;
+/// Characters of a name in a comment.
+const TEXT_LENGTH: usize = 400;
+
+/// Words that are no identifiers in some edition, or that are reserved.
+const KEYWORDS: &[&str] = &[
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn", "else",
+    "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod",
+    "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static", "struct", "super", "trait", "true",
+    "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield", "Self",
+];
+
+/// Names that stand in the bodies of functions, which a function must not shadow or be shadowed by.
+const LOCALS: &[&str] = &["state", "stack", "resumed", "drop", "main", "functions"];
+
+/// How the words of an identifier are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Case {
+    /// `like_this`: functions, variables, fields, modules.
+    Snake,
+    /// `LikeThis`: types.
+    Camel,
+}
+
+/// The identifiers of one namespace, each of which is given once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scope {
+    taken: HashSet<String>,
+}
+
+impl Scope {
+    /// A namespace in which some identifiers are taken.
+    pub(crate) fn with<'a>(taken: impl IntoIterator<Item = &'a str>) -> Scope {
+        Scope { taken: taken.into_iter().map(str::to_owned).collect() }
+    }
+
+    /// An identifier like `name`, which no other one of the namespace equals; `fallback` where nothing is left of the name.
+    pub(crate) fn claim(&mut self, name: &str, case: Case, fallback: &str) -> Ident {
+        let base = identifier(name, case, fallback);
+        let mut text = base.clone();
+        let mut count = 2;
+        while !self.taken.insert(text.clone()) {
+            let joint = match case {
+                Case::Snake if base.ends_with('_') => "",
+                Case::Snake => "_",
+                // What ends in a digit would read as another number.
+                Case::Camel if base.ends_with(|last: char| last.is_ascii_digit()) => "N",
+                Case::Camel => "",
+            };
+            text = format!("{base}{joint}{count}");
+            count += 1;
+        }
+        Ident::new(&text, Span::call_site())
+    }
+}
+
+/// What Rust may call something of this name: an identifier that is no keyword, of ASCII letters, digits and single
+/// underscores, beginning with a letter.
+pub(crate) fn identifier(name: &str, case: Case, fallback: &str) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let (mut open, mut lower, mut length) = (false, false, 0);
+    for c in name.chars() {
+        if !c.is_ascii_alphanumeric() {
+            open = false;
+            continue;
+        }
+        if length >= IDENTIFIER_LENGTH {
+            break;
+        }
+        length += 1;
+        // `fooBar` is two words, `FOO` one.
+        let begins = !open || c.is_ascii_uppercase() && lower;
+        lower = c.is_ascii_lowercase() || c.is_ascii_digit();
+        open = true;
+        match words.last_mut() {
+            Some(word) if !begins => word.push(c.to_ascii_lowercase()),
+            _ => words.push(c.to_ascii_lowercase().to_string()),
+        }
+    }
+    if words.first().is_none_or(|word| word.starts_with(|first: char| first.is_ascii_digit())) {
+        words.insert(0, fallback.to_ascii_lowercase());
+    }
+    let text = match case {
+        Case::Snake => words.join("_"),
+        Case::Camel => words.iter().map(|word| capitalised(word)).collect(),
+    };
+    if KEYWORDS.contains(&text.as_str()) { format!("{text}_") } else { text }
+}
+
+fn capitalised(word: &str) -> String {
+    let mut chars = word.chars();
+    chars.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(chars).collect()
+}
+
+/// Whether the emission may give a variable this name: letters and then digits, such as `v7`.
+fn like_a_variable(name: &str) -> bool {
+    let letters = name.trim_end_matches(|last: char| last.is_ascii_digit());
+    letters.len() < name.len() && letters.bytes().all(|letter| letter.is_ascii_lowercase())
+}
+
+/// Text on one line of a comment or of a message: characters that could end the comment, turn the direction of writing or
+/// hide are written as their codes, and very long text is cut.
+pub(crate) fn line(text: &str) -> String {
+    let mut out = String::new();
+    for (count, c) in text.chars().enumerate() {
+        if count == TEXT_LENGTH {
+            out.push_str("...");
+            break;
+        }
+        if c.is_control() || !(c.is_ascii() || c.is_alphanumeric()) {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    // In a block comment these would end it or begin another; a line comment of a comment is read by people.
+    out.replace("*/", "* /").replace("/*", "/ *")
+}
+
+/// Text of code in a doc comment: as [`line()`], in backticks.
+pub(crate) fn code(text: &str) -> String {
+    format!("`{}`", line(text).replace('`', "'"))
+}
+
+/// What the functions of a module are called, by ordinal, and what their comments say.
+pub(crate) fn functions(module: &VerifiedModule) -> Vec<FunctionName> {
+    let mut scope = Scope::with(LOCALS.iter().copied());
+    let mut exports = vec![Vec::new(); module.function_count() as usize];
+    for export in module.exports() {
+        if let Some(names) = exports.get_mut(export.function as usize) {
+            names.push(export.local_name);
+        }
+    }
+    let names = exports.iter().zip(0..).map(|(exports, ordinal)| {
+        let name = module.function_name(ordinal);
+        let base = identifier(&name, Case::Snake, "function");
+        let base = if like_a_variable(&base) { format!("function_{base}") } else { base };
+        let mut docs = vec![code(&format!("@{name}"))];
+        let others = exports.iter().filter(|export| **export != name).map(|export| code(&format!("@{export}")));
+        let others: Vec<String> = others.collect();
+        if !others.is_empty() {
+            docs.push(String::new());
+            docs.push(format!("Also exported as {}.", others.join(", ")));
+        }
+        FunctionName { ident: scope.claim(&base, Case::Snake, "function"), docs }
+    });
+    names.collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_identifiers() {
+        for (name, snake, camel) in [
+            ("simple_mul", "simple_mul", "SimpleMul"),
+            ("fooBar", "foo_bar", "FooBar"),
+            ("FOO", "foo", "Foo"),
+            ("$async", "async_", "Async"),
+            ("self", "self_", "Self_"),
+            ("gen", "gen_", "Gen"),
+            ("_", "x", "X"),
+            ("", "x", "X"),
+            ("9lives", "x_9lives", "X9lives"),
+            ("a__b--c", "a_b_c", "ABC"),
+            ("\"; panic!(); \"", "panic", "Panic"),
+            ("*/ fn main() {} /*", "fn_main", "FnMain"),
+            ("line\nbreak", "line_break", "LineBreak"),
+            ("straße", "stra_e", "StraE"),
+            ("\u{202e}evil", "evil", "Evil"),
+            ("日本", "x", "X"),
+        ] {
+            assert_eq!(identifier(name, Case::Snake, "x"), snake, "{name:?}");
+            assert_eq!(identifier(name, Case::Camel, "x"), camel, "{name:?}");
+        }
+        assert!(identifier(&"long".repeat(1000), Case::Snake, "x").len() <= IDENTIFIER_LENGTH);
+    }
+
+    #[test]
+    fn identifiers_of_a_scope_are_distinct() {
+        let mut scope = Scope::with(["load"]);
+        let mut claim = |name| scope.claim(name, Case::Snake, "x").to_string();
+        let names = ["a.b", "a_b", "a-b", "load", "a_b_2", "", "x", "type", "type_", "a b"].map(&mut claim);
+        assert_eq!(names, ["a_b", "a_b_2", "a_b_3", "load_2", "a_b_2_2", "x", "x_2", "type_", "type_2", "a_b_4"]);
+        let mut scope = Scope::default();
+        let types = ["a1", "A1", "a12", "b", "B"].map(|name| scope.claim(name, Case::Camel, "x").to_string());
+        assert_eq!(types, ["A1", "A1N2", "A12", "B", "B2"]);
+    }
+
+    #[test]
+    fn text_stays_on_its_line() {
+        for (text, wanted) in [
+            ("tensor<4xf32>", "tensor<4xf32>"),
+            ("a\nb\r\0", "a\\u{a}b\\u{d}\\u{0}"),
+            ("*/ /* //", "* / / * //"),
+            ("\u{202e}x\u{200b}", "\\u{202e}x\\u{200b}"),
+            ("é", "é"),
+            ("\u{2028}", "\\u{2028}"),
+        ] {
+            assert_eq!(line(text), wanted);
+        }
+        assert_eq!(line(&"x".repeat(1000)).len(), TEXT_LENGTH + 3);
+        assert_eq!(code("a`b"), "`a'b`");
+        // What is replaced makes nothing that would have to be replaced.
+        assert!(!line("*/*/*/*").contains("*/") && !line("/*/*/").contains("/*"));
+    }
+
+    #[test]
+    fn variables_are_no_functions() {
+        assert!(like_a_variable("v7") && like_a_variable("input0") && !like_a_variable("v") && !like_a_variable("a_1"));
+    }
+}
