@@ -46,6 +46,9 @@ pub mod cli;
 #[cfg(feature = "cli")]
 mod tooling;
 
+#[cfg(feature = "macros")]
+#[doc(hidden)]
+pub use incarnate_macros::include_module as __include_module;
 pub use incarnate_runtime as runtime;
 pub use incarnate_runtime::bytecode::VerifiedModule;
 pub use incarnate_runtime::hal::{Device, ElementType};
@@ -54,3 +57,31 @@ pub use incarnate_runtime::session::{
 };
 pub use incarnate_runtime::vm::{Limits, Module, Value};
 pub use incarnate_runtime::{Error, Place, Result, ResultExt, StatusCode};
+
+/// Translates a module file to Rust, as a Rust module: `include_module!("models/digits.vmfb")` makes the module `digits`,
+/// `include_module!(name = "models/digits.vmfb")` one of another name. Attributes and a visibility may stand before the name;
+/// without either it is `pub`.
+///
+/// The path is relative to the package's folder. The program is built again when the file changes.
+///
+/// The module has a struct `Module`, with a method for each function that the file exports, and a function `module`, which
+/// gives the [`Module`](crate::Module) for [`SessionBuilder::module`].
+///
+/// ```
+/// incarnate::include_module!(simple_mul = "tests/models/simple_mul/llvm-cpu.vmfb");
+///
+/// # fn main() -> incarnate::Result<()> {
+/// let device = incarnate::Device::create("local-sync")?;
+/// let module = simple_mul::Module::load(&device)?;
+/// let product = module.simple_mul(&[1.0, 2.0, 3.0, 4.0], &[2.0; 4])?;
+/// assert_eq!(product.to_vec()?, [2.0, 4.0, 6.0, 8.0]);
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "macros")]
+#[macro_export]
+macro_rules! include_module {
+    ($($invocation:tt)*) => {
+        $crate::__include_module! { $crate; $($invocation)* }
+    };
+}

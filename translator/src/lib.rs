@@ -1,7 +1,54 @@
 //! Translates verified modules to Rust source: every function of a module becomes a Rust function.
+//!
+//! [`generate`] is pure: a module goes in, [`Output`] comes out, as tokens or as the text of files. The faces of it are
+//! [`Config`] for build scripts, the macro `include_module!` and the command `incarnate translate`.
+//!
+//! ```no_run
+//! // build.rs
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     incarnate_translator::Config::new().compile("models/digits.vmfb")?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The program includes what that writes:
+//!
+//! ```ignore
+//! mod digits {
+//!     include!(concat!(env!("OUT_DIR"), "/digits.rs"));
+//! }
+//! ```
 #![forbid(unsafe_code)]
 
-#[allow(dead_code, reason = "the rooms that use it come next")]
+mod api;
+#[cfg(feature = "files")]
+mod config;
+#[cfg(feature = "files")]
+mod files;
 mod function;
-#[allow(dead_code, reason = "what uses it is made")]
+mod module;
 mod names;
+mod options;
+mod output;
+
+use incarnate_runtime::Result;
+use incarnate_runtime::bytecode::VerifiedModule;
+
+#[cfg(feature = "files")]
+pub use config::{Config, Written};
+#[cfg(feature = "files")]
+pub use files::File;
+pub use names::module_identifier;
+pub use options::{Constants, Options};
+pub use output::Output;
+
+/// The version of `support` that generated code is for.
+const SUPPORT_VERSION: u32 = 1;
+
+/// Translates a module.
+///
+/// # Errors
+/// INVALID_ARGUMENT for options that are no Rust; INTERNAL where the module is not what its verification proves.
+pub fn generate(module: &VerifiedModule, options: &Options) -> Result<Output> {
+    output::generate(module, options)
+}

@@ -24,8 +24,15 @@ const KEYWORDS: &[&str] = &[
     "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield", "Self",
 ];
 
-/// Names that stand in the bodies of functions, which a function must not shadow or be shadowed by.
-const LOCALS: &[&str] = &["state", "stack", "resumed", "drop", "main", "functions"];
+/// Names that the bodies of functions and the tables around them use: their own, and functions of `support`.
+const USED: &[&str] = &[
+    "state", "stack", "buffer", "export", "other", "resumed", "drop", "main", "call", "resume", "translated", "semantics",
+    "arguments", "breakpoint", "check_ref", "checked_ref", "expect_version", "fail", "fell_through", "guarded", "high", "low",
+    "no_export", "pair", "print", "results", "step", "switch", "trace",
+];
+
+/// What the names of functions of `support` begin with that are operations.
+const USED_PREFIXES: &[&str] = &["buffer_", "cmp_", "list_", "functions_"];
 
 /// How the words of an identifier are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,15 +108,22 @@ pub(crate) fn identifier(name: &str, case: Case, fallback: &str) -> String {
     if KEYWORDS.contains(&text.as_str()) { format!("{text}_") } else { text }
 }
 
+/// The Rust module for a module file of a name, such as `digits` for `digits.vmfb`.
+#[must_use]
+pub fn module_identifier(file: &std::path::Path) -> String {
+    identifier(&file.file_stem().unwrap_or_default().to_string_lossy(), Case::Snake, "module")
+}
+
 fn capitalised(word: &str) -> String {
     let mut chars = word.chars();
     chars.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(chars).collect()
 }
 
-/// Whether the emission may give a variable this name: letters and then digits, such as `v7`.
-fn like_a_variable(name: &str) -> bool {
+/// Whether generated code uses the name: for variables, which are letters and then digits, such as `v7`, or by itself.
+fn is_used(name: &str) -> bool {
     let letters = name.trim_end_matches(|last: char| last.is_ascii_digit());
-    letters.len() < name.len() && letters.bytes().all(|letter| letter.is_ascii_lowercase())
+    let variable = letters.len() < name.len() && letters.bytes().all(|letter| letter.is_ascii_lowercase());
+    variable || USED.contains(&name) || USED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
 /// Text on one line of a comment or of a message: characters that could end the comment, turn the direction of writing or
@@ -138,7 +152,7 @@ pub(crate) fn code(text: &str) -> String {
 
 /// What the functions of a module are called, by ordinal, and what their comments say.
 pub(crate) fn functions(module: &VerifiedModule) -> Vec<FunctionName> {
-    let mut scope = Scope::with(LOCALS.iter().copied());
+    let mut scope = Scope::default();
     let mut exports = vec![Vec::new(); module.function_count() as usize];
     for export in module.exports() {
         if let Some(names) = exports.get_mut(export.function as usize) {
@@ -148,7 +162,7 @@ pub(crate) fn functions(module: &VerifiedModule) -> Vec<FunctionName> {
     let names = exports.iter().zip(0..).map(|(exports, ordinal)| {
         let name = module.function_name(ordinal);
         let base = identifier(&name, Case::Snake, "function");
-        let base = if like_a_variable(&base) { format!("function_{base}") } else { base };
+        let base = if is_used(&base) { format!("function_{base}") } else { base };
         let mut docs = vec![code(&format!("@{name}"))];
         let others = exports.iter().filter(|export| **export != name).map(|export| code(&format!("@{export}")));
         let others: Vec<String> = others.collect();
@@ -222,7 +236,23 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_no_functions() {
-        assert!(like_a_variable("v7") && like_a_variable("input0") && !like_a_variable("v") && !like_a_variable("a_1"));
+    fn functions_are_called_nothing_that_their_code_uses() {
+        assert!(is_used("v7") && is_used("input0") && is_used("step") && !is_used("v") && !is_used("a_1"));
+        // `support` is in scope as a whole.
+        let sources = [
+            include_str!("../../runtime/src/support/call.rs"),
+            include_str!("../../runtime/src/support/mod.rs"),
+            include_str!("../../runtime/src/support/operations.rs"),
+            include_str!("../../runtime/src/support/recursion.rs"),
+        ];
+        let mut count = 0;
+        for line in sources.iter().flat_map(|source| source.lines()) {
+            let function = line.strip_prefix("pub fn ").or_else(|| line.strip_prefix("pub const fn "));
+            let Some(function) = function else { continue };
+            let name = function.split(['(', '<']).next().unwrap();
+            assert!(is_used(name), "{name}");
+            count += 1;
+        }
+        assert!(count > 10);
     }
 }

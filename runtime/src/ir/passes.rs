@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use super::function::{Block, BlockData, Definition, Function, Inst, Type, Value};
 use super::graph::Graph;
-use super::op::{Op, Operand, Terminator, UseMut};
+use super::op::{Callee, Edge, Op, Operand, Terminator, UseMut};
 use crate::bytecode::isa::Opcode;
 
 /// Computes an instruction whose meaning is a function of `vm::semantics`, on the bits of its operands; None where it does
@@ -377,6 +377,41 @@ impl Function {
         for (value, definition) in defined {
             self.redefine(value, definition);
         }
+    }
+
+    /// Makes calls that may suspend the function terminators, and those that do not plain operations: what `suspends` says of
+    /// their callees, told whether the instruction is a yieldable call. One that is none may call a function of the same
+    /// module that yields, too.
+    ///
+    /// Takes [`ownership`](super::ownership) away, which must be found anew.
+    pub fn place_suspensions(&mut self, suspends: impl Fn(Callee, bool) -> bool) {
+        super::ownership::forget(self);
+        let mut index = 0;
+        while index < self.blocks.len() {
+            let next = self.blocks.len() as u32;
+            let block = &mut self.blocks[index];
+            let is_suspension = |inst: &Inst| matches!(&inst.op, Op::Call(call) if suspends(call.callee, false));
+            if let Some(position) = block.instructions.iter().position(is_suspension) {
+                let rest = block.instructions.split_off(position + 1);
+                if let Some(Inst { op: Op::Call(call), results, offset }) = block.instructions.pop() {
+                    let results = results.into_iter().collect();
+                    let suspension = Terminator::CallYieldable { call, results, resume: Edge::new(Block(next)) };
+                    let terminator = core::mem::replace(&mut block.terminator, suspension);
+                    let old = core::mem::replace(&mut block.offset, offset);
+                    self.blocks.push(BlockData { parameters: Vec::new(), instructions: rest, terminator, offset: old });
+                }
+            } else if matches!(&block.terminator, Terminator::CallYieldable { call, .. } if !suspends(call.callee, true))
+                && let Terminator::CallYieldable { call, results, resume } =
+                    core::mem::replace(&mut block.terminator, Terminator::Return(Vec::new()))
+            {
+                let results = results.into_iter().collect();
+                block.instructions.push(Inst { op: Op::Call(call), results, offset: block.offset });
+                block.terminator = Terminator::Branch(resume);
+            }
+            index += 1;
+        }
+        self.remove_unreachable();
+        (0..self.blocks.len()).for_each(|index| self.name_definitions(index));
     }
 
     /// Joins blocks with the only block that goes on with them, and lets branches to blocks that only go on elsewhere go

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::tensor::{Element, Tensor};
+use super::element::Element;
+use super::tensor::Tensor;
 use crate::hal::BufferView;
 use crate::vm::{CallValues, Ref, Value};
 use crate::{Error, Result};
@@ -83,6 +84,15 @@ impl ToValue for Arc<BufferView> {
 impl FromValue for Value {
     fn from_value(value: Value) -> Result<Value> {
         Ok(value)
+    }
+}
+
+impl FromValue for Ref {
+    fn from_value(value: Value) -> Result<Ref> {
+        match value {
+            Value::Ref(reference) => Ok(reference),
+            other => Err(wrong_type("reference", &other)),
+        }
     }
 }
 

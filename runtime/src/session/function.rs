@@ -20,7 +20,7 @@ pub struct Function {
 }
 
 impl Function {
-    pub(super) fn new(function: vm::Function) -> Result<Function> {
+    pub(crate) fn new(function: vm::Function) -> Result<Function> {
         let fences = function.attribute(INVOCATION_MODEL) == Some(COARSE_FENCES);
         let refs = |item: &ConventionItem| *item == ConventionItem::Ref;
         let last_two = function.arguments().iter().rev().take(2).filter(|item| refs(item)).count();

@@ -4,46 +4,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use bytemuck::Pod;
-
 use super::builder::Session;
-use crate::hal::{BufferParameters, BufferView, ElementType, EncodingType};
+use super::element::Element;
+use crate::hal::{BufferParameters, BufferView, EncodingType};
 use crate::{Error, Result};
-
-/// A type that tensors hold.
-pub trait Element: Pod + fmt::Debug {
-    /// The element type of views that are made of it.
-    const TYPE: ElementType;
-
-    /// True for the element types of views that can be read as it: its own, and for integers those that differ in sign
-    /// alone.
-    #[must_use]
-    fn accepts(found: ElementType) -> bool {
-        found == Self::TYPE
-            || found.bit_count() == Self::TYPE.bit_count()
-                && (found.is_integer() && Self::TYPE.is_integer() || found.is_opaque())
-    }
-}
-
-macro_rules! elements {
-    ($($type:ty => $constant:ident;)*) => {
-        $(impl Element for $type {
-            const TYPE: ElementType = ElementType::$constant;
-        })*
-    };
-}
-elements! {
-    i8 => INT_8;
-    i16 => INT_16;
-    i32 => INT_32;
-    i64 => INT_64;
-    u8 => UINT_8;
-    u16 => UINT_16;
-    u32 => UINT_32;
-    u64 => UINT_64;
-    f32 => FLOAT_32;
-    f64 => FLOAT_64;
-}
 
 /// An array of elements in row-major order, in a device's memory. Clones share the memory.
 pub struct Tensor<T> {
@@ -152,6 +116,12 @@ impl<T: Element> Tensor<T> {
             )));
         }
         self.view.buffer().write(0, bytemuck::cast_slice(elements))
+    }
+}
+
+impl<T> Tensor<T> {
+    pub(super) fn shared_view(&self) -> Arc<BufferView> {
+        self.view.clone()
     }
 }
 

@@ -50,6 +50,8 @@
 mod call;
 mod constants;
 mod description;
+#[cfg(feature = "std")]
+mod instance;
 mod module;
 mod operations;
 mod place;
@@ -61,13 +63,20 @@ pub use alloc::sync::Arc;
 
 pub use crate::bytecode::{Contents, Dependency};
 #[cfg(feature = "std")]
+pub use crate::hal::{BufferView, Device};
+#[cfg(feature = "std")]
 pub use crate::modules::hal::HalState;
+#[cfg(feature = "std")]
 pub use crate::modules::hal_inline::HalInlineState;
 #[cfg(feature = "std")]
 pub use crate::modules::hal_loader::HalLoaderState;
+#[cfg(feature = "std")]
+pub use crate::session::{
+    BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, Input, Session, SessionBuilder, Tensor,
+};
 pub use crate::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, List, Module, Native, NoElements, Ref, RefType, Stack, Step, Traced,
-    ValueType, semantics,
+    Value, ValueType, semantics,
 };
 pub use crate::{Error, Result, StatusCode};
 
@@ -75,6 +84,8 @@ pub use crate::include_constants;
 pub use call::{Elements, Import, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction};
+#[cfg(feature = "std")]
+pub use instance::{Instance, next_result};
 pub use module::TranslatedModule;
 pub use operations::*;
 pub use place::{At, Here};

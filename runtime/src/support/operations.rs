@@ -71,6 +71,20 @@ pub fn switch<T: Copy, const N: usize>(index: i32, default: T, values: [T; N]) -
     values.get(index as u32 as usize).copied().unwrap_or(default)
 }
 
+/// One of two references, the first where the condition is not zero.
+#[inline]
+#[must_use]
+pub fn select_ref(condition: i32, first: Ref, second: Ref) -> Ref {
+    if condition != 0 { first } else { second }
+}
+
+/// One of several references by an unsigned index, or the default beyond them.
+#[inline]
+#[must_use]
+pub fn switch_ref<const N: usize>(index: i32, default: Ref, values: [Ref; N]) -> Ref {
+    values.into_iter().nth(index as u32 as usize).unwrap_or(default)
+}
+
 /// What `vm.fail` does: nothing where the status is zero.
 ///
 /// # Errors

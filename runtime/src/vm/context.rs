@@ -93,6 +93,12 @@ impl Context {
         pairs.into_iter().try_for_each(|(module, state)| module.notify(&**state, signal))
     }
 
+    /// The state of a module, by its index in the program.
+    #[must_use]
+    pub fn state(&self, module: usize) -> Option<&Arc<dyn ModuleState>> {
+        self.states.get(module)
+    }
+
     fn bound(&self, module: usize, export: u32) -> BoundFunction {
         BoundFunction { module: self.program.modules()[module].clone(), state: self.states[module].clone(), export }
     }

@@ -9,6 +9,8 @@ use core::task::{Context as TaskContext, Poll};
 use super::call::CallBuffer;
 use super::context::Function;
 use super::module::{BoundFunction, Completion};
+#[cfg(feature = "std")]
+use super::native::Step;
 use super::stack::{Limits, Stack};
 use super::value::Value;
 use crate::{Error, Result};
@@ -91,6 +93,39 @@ impl Invocation {
             completion = self.resume(buffer)?;
         }
         Ok(())
+    }
+
+    /// Runs a call of translated code to its end, by what begins it and what goes on with it; where it is suspended, waits for
+    /// what it waits for.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION where a call is suspended; what the call fails with.
+    #[inline]
+    #[cfg(feature = "std")]
+    pub(crate) fn run<R>(
+        &mut self,
+        begin: impl FnOnce(&mut Stack) -> Result<Step<R>>,
+        resume: impl Fn(&mut Stack) -> Result<Step<R>>,
+    ) -> Result<R> {
+        if self.suspended.is_some() {
+            return Err(Error::failed_precondition("an invocation has one call at a time, and one is suspended"));
+        }
+        let mut step = begin(&mut self.stack);
+        loop {
+            match step {
+                Ok(Step::Done(results)) => {
+                    self.stack.refuel();
+                    return Ok(results);
+                }
+                Ok(Step::Yielded) => {
+                    if let Some(wait) = self.stack.take_wait() {
+                        wait.block(None);
+                    }
+                    step = resume(&mut self.stack);
+                }
+                Err(error) => return Err(self.failed(error)),
+            }
+        }
     }
 
     /// An empty call buffer, reused where one was given back.

@@ -1,22 +1,46 @@
 //! One function of a module as Rust: its body, its outlined parts, what it needs to be called.
 //!
 //! [`Analysis`] holds what is known of all functions before any is emitted; [`emit`] makes the items of one. The items stand
-//! in a module (`mod functions { use super::*; .. }`, or several of them) whose parent has in scope everything of
-//! `support::prelude`, the static `MODULE`, the items of [`Analysis::type_items`], and the items of the other such modules.
+//! in a module (`mod functions { use super::*; .. }`, or several of them, with [`attributes`]) whose parent has in scope
+//! [`prelude`], the static `MODULE`, the items of [`Analysis::type_items`], and the items of the other such modules.
+//!
+//! The way of a function: `facts` makes its IR, `tree` its structured form with instructions in place, `outline` cuts what is
+//! too long, `scope` finds where names are declared, `body` writes control flow, `operations` and `calls` what is within.
+
+mod body;
+mod calls;
+mod facts;
+mod imports;
+mod operations;
+mod outline;
+mod scope;
+mod suspend;
+mod tree;
+mod types;
+mod values;
+
+use std::collections::HashSet;
 
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::{Function, Type};
-use proc_macro2::{Ident, TokenStream};
+use incarnate_runtime::ir::{Function, Op, Type};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
+
+use imports::Imports;
+use types::Types;
 
 /// What the functions of a module are called in Rust, by ordinal.
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionName {
-    /// The Rust function. Names that begin with it and go on with two underscores are the emission's own.
+    /// The Rust function: snake case, none of [`RESERVED`].
     pub(crate) ident: Ident,
     /// The lines of its doc comment.
     pub(crate) docs: Vec<String>,
 }
+
+/// Identifiers that bodies use and that no function may have.
+pub(crate) const RESERVED: &[&str] = &["state", "stack", "resumed", "saved", "step", "results", "drop"];
 
 /// What is known of a function without its body.
 #[derive(Clone, Debug)]
@@ -37,6 +61,8 @@ pub(crate) struct FunctionFacts {
     pub(crate) needs_state: bool,
     /// It takes `stack: &mut Stack`.
     pub(crate) needs_stack: bool,
+    /// It bounds the depth of calls.
+    is_guarded: bool,
 }
 
 impl FunctionFacts {
@@ -55,6 +81,10 @@ pub(crate) struct Analysis<'m> {
     pub(crate) functions: Vec<FunctionFacts>,
     /// The IR, by ordinal.
     bodies: Vec<Function>,
+    imports: Imports<'m>,
+    types: Types,
+    /// The names of functions.
+    taken: HashSet<String>,
 }
 
 impl<'m> Analysis<'m> {
@@ -68,12 +98,27 @@ impl<'m> Analysis<'m> {
 
     /// Constants of the types that functions check references against; they stand beside the functions, once.
     pub(crate) fn type_items(&self) -> TokenStream {
-        TokenStream::new()
+        self.types.items()
+    }
+
+    /// Whether an import is called directly, as a method of a native module's state.
+    pub(crate) fn is_direct(&self, import: u32) -> bool {
+        self.imports.direct(import).is_some()
     }
 
     /// Ordinals of the read-only segments that functions use, ascending.
     pub(crate) fn used_rodata(&self) -> Vec<u32> {
-        Vec::new()
+        let blocks = self.bodies.iter().flat_map(|body| &body.blocks);
+        let mut used: Vec<u32> = blocks
+            .flat_map(|block| &block.instructions)
+            .filter_map(|inst| match inst.op {
+                Op::Rodata { rodata } => Some(rodata),
+                _ => None,
+            })
+            .collect();
+        used.sort_unstable();
+        used.dedup();
+        used
     }
 }
 
@@ -88,10 +133,41 @@ pub(crate) struct Emitted {
 /// Emits a function.
 ///
 /// # Errors
-/// INTERNAL where the module is not what its verification proves.
+/// OUT_OF_RANGE where there is no such function; INTERNAL where the module is not what its verification proves.
 pub(crate) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     body::emit(analysis, ordinal)
 }
 
-mod body;
-mod facts;
+/// What the parent of the functions' modules imports; `runtime` is the path of `incarnate_runtime`.
+pub(crate) fn prelude(runtime: &TokenStream) -> TokenStream {
+    quote! {
+        #[allow(unused_imports, reason = "not every module needs all of them")]
+        use #runtime::support::{self, At, Here, Ref, Result, Stack, State, Step, ValueType, semantics};
+    }
+}
+
+/// The attributes of a module of functions: lints that the bytecode's author cannot heed.
+pub(crate) fn attributes() -> TokenStream {
+    quote! {
+        #[allow(
+            clippy::too_many_arguments,
+            clippy::type_complexity,
+            clippy::approx_constant,
+            clippy::needless_late_init,
+            clippy::if_same_then_else,
+            reason = "signatures, constants and branches are those of the bytecode"
+        )]
+    }
+}
+
+/// A name like `base` that none of the taken ones equals.
+fn fresh(taken: &HashSet<String>, base: &str) -> Ident {
+    let mut name = String::from(base);
+    while taken.contains(&name) {
+        name.push('_');
+    }
+    Ident::new(&name, Span::call_site())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,126 @@
+//! The macro behind `incarnate::include_module!`, which documents it.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use incarnate_runtime::bytecode::{Contents, VerifiedModule};
+use incarnate_translator::{Constants, Options, module_identifier};
+use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
+use quote::{quote, quote_spanned};
+
+/// Translates a module file: `CRATE; [attributes] [visibility] [name =] "path"`, where `CRATE` is the path of the crate
+/// `incarnate`.
+#[proc_macro]
+pub fn include_module(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    let result = Invocation::parse(input.into()).and_then(|invocation| invocation.expand());
+    result.unwrap_or_else(Failure::into_tokens).into()
+}
+
+/// What is wrong, and the part of the invocation that it is about.
+struct Failure {
+    span: Span,
+    message: String,
+}
+
+impl Failure {
+    fn new(span: Span, message: impl Into<String>) -> Failure {
+        Failure { span, message: message.into() }
+    }
+
+    fn into_tokens(self) -> TokenStream {
+        let message = self.message;
+        quote_spanned!(self.span=> ::core::compile_error! { #message })
+    }
+}
+
+/// What the macro was given.
+struct Invocation {
+    crate_path: TokenStream,
+    /// Attributes and visibility of the Rust module.
+    prefix: TokenStream,
+    name: Option<Ident>,
+    literal: Literal,
+    path: String,
+}
+
+impl Invocation {
+    fn parse(input: TokenStream) -> Result<Invocation, Failure> {
+        let wrong = |span| Failure::new(span, "expected `\"FILE\"` or `NAME = \"FILE\"`, such as `digits = \"digits.vmfb\"`");
+        let mut tokens = input.into_iter();
+        let crate_path = tokens.by_ref().take_while(|token| !is_punctuation(token, ';')).collect();
+        let mut rest: Vec<TokenTree> = tokens.collect();
+        if rest.last().is_some_and(|last| is_punctuation(last, ',')) {
+            rest.pop();
+        }
+        let end = rest.last().map_or_else(Span::call_site, TokenTree::span);
+        let Some(TokenTree::Literal(literal)) = rest.pop() else { return Err(wrong(end)) };
+        let path = string(&literal).ok_or_else(|| Failure::new(literal.span(), "the path of a module file is a string"))?;
+        let name = match rest.pop() {
+            None => None,
+            Some(equals) if is_punctuation(&equals, '=') => match rest.pop() {
+                Some(TokenTree::Ident(name)) => Some(name),
+                other => return Err(wrong(other.map_or(equals.span(), |other| other.span()))),
+            },
+            Some(other) => return Err(wrong(other.span())),
+        };
+        Ok(Invocation { crate_path, prefix: rest.into_iter().collect(), name, literal, path })
+    }
+
+    fn expand(self) -> Result<TokenStream, Failure> {
+        let path = PathBuf::from(&self.path);
+        let file = match std::env::var_os("CARGO_MANIFEST_DIR") {
+            Some(root) => Path::new(&root).join(&path),
+            None => path.clone(),
+        };
+        let failed = |error: &dyn std::fmt::Display| {
+            Failure::new(self.literal.span(), format!("translating '{}': {error}", file.display()))
+        };
+        let text = file.to_str().ok_or_else(|| failed(&"the path is not Unicode"))?.to_owned();
+        let bytes = std::fs::read(&file).map_err(|error| failed(&error))?;
+        let module = VerifiedModule::load(Arc::new(Contents::from_vec(bytes))).map_err(|error| failed(&error))?;
+        let options = Options {
+            crate_path: self.crate_path.clone(),
+            constants: Constants::ModuleFile(text.clone()),
+            ..Options::default()
+        };
+        let output = incarnate_translator::generate(&module, &options).map_err(|error| failed(&error))?;
+        let name = self.name.unwrap_or_else(|| Ident::new(&module_identifier(&path), Span::call_site()));
+        let doc = format!("Translated from `{}`.", path.display().to_string().replace('`', "'"));
+        let (prefix, items) = (self.prefix, output.tokens());
+        let visibility = prefix.is_empty().then(|| quote!(pub));
+        Ok(quote! {
+            #[doc = #doc]
+            #prefix #visibility mod #name {
+                // So that the program is built again when the file changes.
+                const _: &[u8] = include_bytes!(#text);
+                #items
+            }
+        })
+    }
+}
+
+fn is_punctuation(token: &TokenTree, wanted: char) -> bool {
+    matches!(token, TokenTree::Punct(punctuation) if punctuation.as_char() == wanted)
+}
+
+/// The value of a string literal.
+fn string(literal: &Literal) -> Option<String> {
+    let text = literal.to_string();
+    if let Some(raw) = text.strip_prefix('r') {
+        let hashes = raw.len() - raw.trim_start_matches('#').len();
+        let inner = raw.get(hashes..raw.len().checked_sub(hashes)?)?;
+        return inner.strip_prefix('"')?.strip_suffix('"').map(str::to_owned);
+    }
+    let inner = text.strip_prefix('"')?.strip_suffix('"')?;
+    let mut value = String::new();
+    let mut chars = inner.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            // Of escapes, paths need those of backslashes and quotes.
+            '\\' => value.push(chars.next().filter(|next| matches!(next, '\\' | '"' | '\''))?),
+            _ => value.push(c),
+        }
+    }
+    Some(value)
+}

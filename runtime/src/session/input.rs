@@ -1,0 +1,195 @@
+//! Arguments of typed functions: tensors, or elements that become tensors.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::element::Element;
+use super::tensor::Tensor;
+use crate::hal::{Allocator, BufferParameters, BufferView, EncodingType};
+use crate::{Error, Result};
+
+/// Dimensions of up to this rank need no allocation.
+type Shape = SmallVec<[u64; 6]>;
+
+/// A tensor that a function is called with: one on the device already, or elements of the host's.
+///
+/// It is made of references to tensors, slices, vectors, arrays, arrays of arrays, and (for tensors without dimensions)
+/// numbers. Slices and vectors take the shape that the function declares; where that leaves more than one dimension open,
+/// [`Input::new`] says it.
+#[derive(Clone, Debug)]
+pub struct Input<'a, T> {
+    source: Source<'a, T>,
+}
+
+#[derive(Clone, Debug)]
+enum Source<'a, T> {
+    /// On the device.
+    View(Arc<BufferView>),
+    /// Elements in row-major order, with their shape where it is known.
+    Host(&'a [T], Option<Shape>),
+}
+
+impl<'a, T: Element> Input<'a, T> {
+    /// Elements in row-major order, and their shape.
+    #[must_use]
+    pub fn new(shape: &[u64], elements: &'a [T]) -> Input<'a, T> {
+        Input { source: Source::Host(elements, Some(Shape::from_slice(shape))) }
+    }
+
+    /// The tensor on a device, of a shape that fits the declared one.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT where it does not fit; RESOURCE_EXHAUSTED where memory is short.
+    pub(crate) fn into_view(self, allocator: &Arc<Allocator>, declared: &[Option<u64>]) -> Result<Arc<BufferView>> {
+        let (elements, shape) = match self.source {
+            Source::View(view) => {
+                check(view.shape(), declared)?;
+                return Ok(view);
+            }
+            Source::Host(elements, Some(shape)) => {
+                check(&shape, declared)?;
+                (elements, shape)
+            }
+            Source::Host(elements, None) => (elements, shape_of(elements.len() as u64, declared)?),
+        };
+        if count(shape.iter().copied()) != Some(elements.len() as u64) {
+            let (count, shape) = (elements.len(), shape.as_slice());
+            return Err(Error::invalid_argument(format!("a tensor of shape {shape:?} does not have {count} elements")));
+        }
+        let buffer = allocator.allocate(BufferParameters::DEVICE, size_of_val(elements) as u64)?;
+        buffer.write(0, bytemuck::cast_slice(elements))?;
+        Ok(Arc::new(BufferView::new(buffer, &shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?))
+    }
+}
+
+fn count(mut dims: impl Iterator<Item = u64>) -> Option<u64> {
+    dims.try_fold(1u64, u64::checked_mul)
+}
+
+fn check(shape: &[u64], declared: &[Option<u64>]) -> Result<()> {
+    let same = shape.len() == declared.len()
+        && shape.iter().zip(declared).all(|(dim, declared)| declared.is_none_or(|declared| declared == *dim));
+    if same { Ok(()) } else { Err(other_shape(shape, declared)) }
+}
+
+#[cold]
+fn other_shape(shape: &[u64], declared: &[Option<u64>]) -> Error {
+    Error::invalid_argument(format!("a tensor of shape {} is taken, one of {shape:?} is given", shape_text(declared)))
+}
+
+/// A declared shape as text, such as `[?, 4]`.
+pub(crate) fn shape_text(declared: &[Option<u64>]) -> String {
+    let dims: Vec<String> = declared.iter().map(|dim| dim.map_or("?".to_owned(), |dim| dim.to_string())).collect();
+    format!("[{}]", dims.join(", "))
+}
+
+/// The shape of a number of elements, of which at most one dimension is open.
+fn shape_of(elements: u64, declared: &[Option<u64>]) -> Result<Shape> {
+    let open = declared.iter().filter(|dim| dim.is_none()).count();
+    let fixed = count(declared.iter().copied().flatten());
+    let rest = match (open, fixed) {
+        (0, _) => Some(0),
+        (1, Some(fixed)) if fixed > 0 && elements.is_multiple_of(fixed) => Some(elements / fixed),
+        _ => None,
+    };
+    let rest = rest.ok_or_else(|| {
+        let shape = shape_text(declared);
+        Error::invalid_argument(match open {
+            1 => format!("{elements} elements do not make a tensor of shape {shape}"),
+            _ => format!(
+                "{elements} elements make tensors of shape {shape} in several ways: say which with `Input::new`"
+            ),
+        })
+    })?;
+    Ok(declared.iter().map(|dim| dim.unwrap_or(rest)).collect())
+}
+
+impl<'a, T> From<&'a [T]> for Input<'a, T> {
+    fn from(elements: &'a [T]) -> Input<'a, T> {
+        Input { source: Source::Host(elements, None) }
+    }
+}
+
+impl<'a, T> From<&'a Vec<T>> for Input<'a, T> {
+    fn from(elements: &'a Vec<T>) -> Input<'a, T> {
+        Input { source: Source::Host(elements, None) }
+    }
+}
+
+impl<'a, T, const N: usize> From<&'a [T; N]> for Input<'a, T> {
+    fn from(elements: &'a [T; N]) -> Input<'a, T> {
+        Input { source: Source::Host(elements, None) }
+    }
+}
+
+impl<'a, T, const M: usize, const N: usize> From<&'a [[T; N]; M]> for Input<'a, T> {
+    fn from(elements: &'a [[T; N]; M]) -> Input<'a, T> {
+        let shape = Shape::from_slice(&[M as u64, N as u64]);
+        Input { source: Source::Host(elements.as_flattened(), Some(shape)) }
+    }
+}
+
+impl<'a, T, const L: usize, const M: usize, const N: usize> From<&'a [[[T; N]; M]; L]> for Input<'a, T> {
+    fn from(elements: &'a [[[T; N]; M]; L]) -> Input<'a, T> {
+        let shape = Shape::from_slice(&[L as u64, M as u64, N as u64]);
+        Input { source: Source::Host(elements.as_flattened().as_flattened(), Some(shape)) }
+    }
+}
+
+/// A tensor without dimensions.
+impl<'a, T: Element> From<&'a T> for Input<'a, T> {
+    fn from(element: &'a T) -> Input<'a, T> {
+        Input { source: Source::Host(std::slice::from_ref(element), Some(Shape::new())) }
+    }
+}
+
+impl<T> From<&Tensor<T>> for Input<'_, T> {
+    fn from(tensor: &Tensor<T>) -> Self {
+        Input { source: Source::View(tensor.shared_view()) }
+    }
+}
+
+impl<T> From<Tensor<T>> for Input<'_, T> {
+    fn from(tensor: Tensor<T>) -> Self {
+        Input { source: Source::View(tensor.shared_view()) }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn shape<'a>(input: impl Into<Input<'a, f32>>, declared: &[Option<u64>]) -> Result<Vec<u64>, String> {
+        let view = input.into().into_view(&Arc::new(Allocator::new()), declared);
+        view.map(|view| view.shape().to_vec()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn elements_take_the_declared_shape() {
+        assert_eq!(shape(&[1.0; 4], &[Some(4)]), Ok(vec![4]));
+        assert_eq!(shape(&vec![1.0; 8], &[Some(2), Some(4)]), Ok(vec![2, 4]));
+        assert_eq!(shape([1.0; 8].as_slice(), &[None, Some(4)]), Ok(vec![2, 4]));
+        assert_eq!(shape(&[[1.0; 4]; 3], &[None, None]), Ok(vec![3, 4]));
+        assert_eq!(shape(&[[[1.0; 2]; 3]; 4], &[None, Some(3), None]), Ok(vec![4, 3, 2]));
+        assert_eq!(shape(&1.0, &[]), Ok(vec![]));
+        assert_eq!(shape(Input::new(&[2, 3], &[0.0; 6]), &[None, None]), Ok(vec![2, 3]));
+        assert_eq!(shape(&Vec::new(), &[None, Some(4)]), Ok(vec![0, 4]));
+    }
+
+    #[test]
+    fn other_numbers_of_elements_are_refused() {
+        for (result, message) in [
+            (shape(&[1.0; 3], &[Some(4)]), "does not have 3 elements"),
+            (shape(&[1.0; 3], &[None, Some(2)]), "do not make a tensor of shape [?, 2]"),
+            (shape(&[1.0; 3], &[None, Some(0)]), "do not make"),
+            (shape(&[1.0; 4], &[None, None]), "in several ways"),
+            (shape(&[[1.0; 4]; 3], &[Some(4), Some(3)]), "of shape [4, 3] is taken, one of [3, 4] is given"),
+            (shape(Input::new(&[2, 2], &[0.0; 6]), &[None, None]), "does not have 6 elements"),
+            (shape(&1.0, &[Some(1)]), "of shape [1] is taken, one of [] is given"),
+        ] {
+            assert!(result.clone().unwrap_err().contains(message), "{result:?}");
+        }
+    }
+}

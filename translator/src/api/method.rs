@@ -1,0 +1,272 @@
+//! The method of an exported function, and the struct of its results.
+
+use incarnate_runtime::bytecode::ConventionItem;
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{format_ident, quote};
+
+use super::signature::{Kind, Signature, Value};
+use crate::function::{Analysis, FunctionFacts};
+use crate::names::code;
+use crate::options::Options;
+
+/// The struct of the results, where there is one.
+pub(super) fn results_struct(signature: &Signature<'_>, options: &Options) -> Option<TokenStream> {
+    let name = signature.results_type.as_ref()?;
+    let text = name.to_string();
+    let attributes = super::attributes(options, &text);
+    let doc = format!("Results of {}.", code(&format!("@{}", signature.name)));
+    let fields = signature.results.iter().map(|value| {
+        let (ident, ty) = (&value.ident, result_type(&value.kind));
+        let doc = value.declared.map_or_else(|| "A result.".to_owned(), code);
+        quote!(#[doc = #doc] pub #ident: #ty)
+    });
+    Some(quote! {
+        #[doc = #doc]
+        #[derive(Clone, Debug)]
+        #[allow(dead_code)]
+        #(#attributes)*
+        pub struct #name {
+            #(#fields,)*
+        }
+    })
+}
+
+/// The method of an exported function.
+pub(super) fn method(signature: &Signature<'_>, analysis: &Analysis<'_>) -> TokenStream {
+    let Some(facts) = analysis.functions.get(signature.function as usize) else { return TokenStream::new() };
+    let docs = docs(signature);
+    let (method, parameters) = (&signature.method, signature.parameters.iter().map(parameter));
+    let results = results_type(signature);
+    let body = if signature.fences { asynchronous(signature) } else { synchronous(signature, facts) };
+    let asynchronous = signature.fences.then(|| quote!(async));
+    // Where no stack is needed there is little to call.
+    let inline = (!signature.fences && !facts.needs_stack).then(|| quote!(#[inline]));
+    quote! {
+        #(#[doc = #docs])*
+        #inline
+        pub #asynchronous fn #method(&self, #(#parameters),*) -> Result<#results> {
+            #body
+        }
+    }
+}
+
+fn docs(signature: &Signature<'_>) -> Vec<String> {
+    let first = match signature.declaration {
+        Some(declaration) => code(declaration),
+        None => code(&format!("@{}", signature.name)),
+    };
+    let mut docs = vec![first, String::new()];
+    let stored = signature.parameters.iter().filter(|value| matches!(value.kind, Kind::Storage(_)));
+    for value in stored {
+        docs.push(format!("A result is stored in the memory of `{}`.", value.ident));
+        docs.push(String::new());
+    }
+    docs.push("# Errors".to_owned());
+    let tensors = signature.parameters.iter().any(|value| matches!(value.kind, Kind::Tensor(..)));
+    docs.push(match tensors {
+        true => "INVALID_ARGUMENT for a tensor of another shape; what the function fails with.".to_owned(),
+        false => "What the function fails with.".to_owned(),
+    });
+    docs
+}
+
+/// The type of a primitive.
+fn number(item: ConventionItem) -> TokenStream {
+    match item {
+        ConventionItem::I32 => quote!(i32),
+        ConventionItem::I64 => quote!(i64),
+        ConventionItem::F32 => quote!(f32),
+        ConventionItem::F64 => quote!(f64),
+        // Signatures have none of the others as numbers.
+        ConventionItem::Ref | ConventionItem::SpanStart | ConventionItem::SpanEnd => quote!(Ref),
+    }
+}
+
+fn parameter(value: &Value<'_>) -> TokenStream {
+    let ident = &value.ident;
+    let ty = match &value.kind {
+        Kind::Number(item) => number(*item),
+        Kind::Bool => quote!(bool),
+        Kind::Tensor(element, _) => {
+            let element = &element.rust;
+            quote!(impl Into<Input<'_, #element>>)
+        }
+        Kind::Storage(element) => {
+            let element = &element.rust;
+            quote!(&Tensor<#element>)
+        }
+        Kind::View => quote!(&Arc<BufferView>),
+        Kind::Reference => quote!(Ref),
+    };
+    quote!(#ident: #ty)
+}
+
+fn result_type(kind: &Kind) -> TokenStream {
+    match kind {
+        Kind::Number(item) => number(*item),
+        Kind::Bool => quote!(bool),
+        Kind::Tensor(element, _) | Kind::Storage(element) => {
+            let element = &element.rust;
+            quote!(Tensor<#element>)
+        }
+        Kind::View => quote!(Arc<BufferView>),
+        Kind::Reference => quote!(Ref),
+    }
+}
+
+fn results_type(signature: &Signature<'_>) -> TokenStream {
+    if let Some(name) = &signature.results_type {
+        return quote!(#name);
+    }
+    let types: Vec<TokenStream> = signature.results.iter().map(|value| result_type(&value.kind)).collect();
+    match types.as_slice() {
+        [only] => only.clone(),
+        types => quote!((#(#types),*)),
+    }
+}
+
+fn dims(shape: &[Option<u64>]) -> TokenStream {
+    let dims = shape.iter().map(|dim| match dim {
+        Some(dim) => {
+            let dim = Literal::u64_unsuffixed(*dim);
+            quote!(Some(#dim))
+        }
+        None => quote!(None),
+    });
+    quote!(&[#(#dims),*])
+}
+
+/// Makes the VM's values of the arguments: variables of the same names.
+fn arguments<'a>(signature: &'a Signature<'_>) -> impl Iterator<Item = TokenStream> + 'a {
+    let export = Literal::u32_unsuffixed(signature.export);
+    signature.parameters.iter().filter_map(move |value| {
+        let ident = &value.ident;
+        let name = ident.to_string();
+        Some(match &value.kind {
+            Kind::Number(_) | Kind::Reference => return None,
+            Kind::Bool => quote!(let #ident = i32::from(#ident);),
+            Kind::Tensor(_, shape) => {
+                let dims = dims(shape);
+                quote!(let #ident = instance.finish(#export, instance.input(#name, #ident, #dims))?;)
+            }
+            Kind::Storage(_) => quote!(let #ident = Ref::from(#ident.view().buffer().clone());),
+            Kind::View => quote!(let #ident = Ref::from(#ident.clone());),
+        })
+    })
+}
+
+/// Makes the results of the VM's values, which variables of the results' names hold.
+fn results(signature: &Signature<'_>) -> TokenStream {
+    let export = Literal::u32_unsuffixed(signature.export);
+    let values = signature.results.iter().map(|value| {
+        let ident = &value.ident;
+        let name = ident.to_string();
+        match &value.kind {
+            Kind::Number(_) | Kind::Reference => quote!(#ident),
+            Kind::Bool => quote!(#ident & 1 != 0),
+            Kind::Tensor(_, shape) => {
+                let dims = dims(shape);
+                quote!(instance.finish(#export, instance.output(#name, #ident, #dims))?)
+            }
+            Kind::Storage(_) | Kind::View => quote!(instance.finish(#export, instance.output_view(#name, #ident))?),
+        }
+    });
+    let values: Vec<TokenStream> = values.collect();
+    match (&signature.results_type, values.as_slice()) {
+        (Some(name), values) => {
+            let fields = signature.results.iter().map(|value| &value.ident);
+            quote!(#name { #(#fields: #values),* })
+        }
+        (None, [only]) => only.clone(),
+        (None, values) => quote!((#(#values),*)),
+    }
+}
+
+/// A call of the translated function itself.
+fn synchronous(signature: &Signature<'_>, facts: &FunctionFacts) -> TokenStream {
+    let export = Literal::u32_unsuffixed(signature.export);
+    let values: Vec<&Ident> = signature.parameters.iter().map(|value| &value.ident).collect();
+    let outputs: Vec<&Ident> = signature.results.iter().map(|value| &value.ident).collect();
+    let pattern = match outputs.as_slice() {
+        [only] => quote!(#only),
+        outputs => quote!((#(#outputs),*)),
+    };
+    let function = &facts.ident;
+    let state = facts.needs_state.then(|| quote!(state,));
+    let stack = facts.needs_stack.then(|| quote!(stack,));
+    let unused = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
+    let (state_name, stack_name) = (unused("state", facts.needs_state), unused("stack", facts.needs_stack));
+    let call = quote!(translated::#function(#state #stack #(#values),*));
+    let result = match (facts.needs_stack, &facts.resume) {
+        (false, _) => {
+            let state = facts.needs_state.then(|| quote!(let state = instance.state();));
+            let call = quote!(instance.finish(#export, #call));
+            quote!({ #state #call })
+        }
+        (true, None) => quote!(instance.call(#export, |#state_name, #stack_name| #call)),
+        (true, Some(resume)) => quote! {
+            instance.call_yieldable(
+                #export,
+                |#state_name, #stack_name| #call,
+                |state, stack| translated::#resume(state, stack),
+            )
+        },
+    };
+    let (arguments, results) = (arguments(signature), results(signature));
+    // A result that is passed on as it is needs no name.
+    let passed = match signature.results.as_slice() {
+        [] => true,
+        results => {
+            signature.results_type.is_none() && results.iter().all(|value| matches!(value.kind, Kind::Number(_) | Kind::Reference))
+        }
+    };
+    match passed {
+        true => quote! {
+            let instance = &self.instance;
+            #(#arguments)*
+            #result
+        },
+        false => quote! {
+            let instance = &self.instance;
+            #(#arguments)*
+            let #pattern = #result?;
+            Ok(#results)
+        },
+    }
+}
+
+/// A call with fences.
+fn asynchronous(signature: &Signature<'_>) -> TokenStream {
+    let export = Literal::u32_unsuffixed(signature.export);
+    let values = signature.parameters.iter().map(|value| {
+        let ident = &value.ident;
+        match &value.kind {
+            Kind::Number(ConventionItem::I64) => quote!(Value::I64(#ident)),
+            Kind::Number(ConventionItem::F32) => quote!(Value::F32(#ident)),
+            Kind::Number(ConventionItem::F64) => quote!(Value::F64(#ident)),
+            Kind::Number(_) | Kind::Bool => quote!(Value::I32(#ident)),
+            Kind::Tensor(..) | Kind::Storage(_) | Kind::View | Kind::Reference => quote!(Value::Ref(#ident)),
+        }
+    });
+    let outputs = signature.results.iter().map(|value| {
+        let ident = &value.ident;
+        let ty = match &value.kind {
+            Kind::Number(item) => number(*item),
+            Kind::Bool => quote!(i32),
+            Kind::Tensor(..) | Kind::Storage(_) | Kind::View | Kind::Reference => quote!(Ref),
+        };
+        quote!(let #ident: #ty = next_result(&mut results)?;)
+    });
+    let (arguments, made) = (arguments(signature), results(signature));
+    let (results, mutable) = match signature.results.is_empty() {
+        true => (format_ident!("_results"), None),
+        false => (format_ident!("results"), Some(quote!(mut))),
+    };
+    quote! {
+        let instance = &self.instance;
+        #(#arguments)*
+        let #mutable #results = instance.call_async(#export, vec![#(#values),*]).await?;
+        #(#outputs)*
+        Ok(#made)
+    }
+}

@@ -1,0 +1,155 @@
+//! What the method of an exported function takes and returns, from its declaration and its calling convention.
+//!
+//! The calling convention is what is true; a declaration that does not agree with it is shown and not used.
+
+use incarnate_runtime::bytecode::{
+    COARSE_FENCES, ConventionItem, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, INVOCATION_MODEL, VerifiedModule,
+};
+use proc_macro2::Ident;
+
+use super::element::{Element, element};
+use crate::names::{Case, Scope};
+
+/// An exported function as a method.
+#[derive(Debug)]
+pub(super) struct Signature<'m> {
+    /// Ordinal among the exports.
+    pub(super) export: u32,
+    /// Ordinal of the function.
+    pub(super) function: u32,
+    /// The name that it is exported by.
+    pub(super) name: &'m str,
+    /// The method.
+    pub(super) method: Ident,
+    pub(super) declaration: Option<&'m str>,
+    /// It takes a fence to wait for and one to signal, which the method provides.
+    pub(super) fences: bool,
+    pub(super) parameters: Vec<Value<'m>>,
+    pub(super) results: Vec<Value<'m>>,
+    /// The struct of the results, where the declaration names them.
+    pub(super) results_type: Option<Ident>,
+}
+
+/// An argument or a result.
+#[derive(Debug)]
+pub(super) struct Value<'m> {
+    /// The name in Rust.
+    pub(super) ident: Ident,
+    pub(super) kind: Kind,
+    /// The type in the model's words, where it is declared.
+    pub(super) declared: Option<&'m str>,
+}
+
+/// How a value of the VM is one of Rust.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    /// A primitive as it is.
+    Number(ConventionItem),
+    /// A truth value, which is an `i32` of the VM.
+    Bool,
+    /// A tensor of elements that Rust has a type for.
+    Tensor(Element, Vec<Option<u64>>),
+    /// The memory that a result is stored in, given as a tensor of the result's elements.
+    Storage(Element),
+    /// A tensor of other elements, by its view.
+    View,
+    /// Any reference.
+    Reference,
+}
+
+impl<'m> Signature<'m> {
+    /// The signatures of the functions that a module exports for callers: those whose names begin with `__` or contain `$`
+    /// serve the runtime, and spans have no form here.
+    pub(super) fn all(module: &'m VerifiedModule, methods: &mut Scope, types: &mut Scope) -> Vec<Signature<'m>> {
+        let exports = module.exports().zip(0..);
+        let public = exports.filter(|(export, _)| !export.local_name.starts_with("__") && !export.local_name.contains('$'));
+        public
+            .filter_map(|(export, ordinal)| {
+                Signature::new(module, export.local_name, ordinal, export.function, methods, types)
+            })
+            .collect()
+    }
+
+    fn new(
+        module: &'m VerifiedModule,
+        name: &'m str,
+        export: u32,
+        function: u32,
+        methods: &mut Scope,
+        types: &mut Scope,
+    ) -> Option<Signature<'m>> {
+        let convention = module.function(function)?.convention;
+        if convention.is_variadic() {
+            return None;
+        }
+        let attribute = |key| module.function_attributes(function).find(|row| row.0 == key).map(|row| row.1);
+        let mut arguments: Vec<ConventionItem> = convention.arguments().collect();
+        let results: Vec<ConventionItem> = convention.results().collect();
+        let fences = attribute(INVOCATION_MODEL) == Some(COARSE_FENCES) && arguments.ends_with(&[ConventionItem::Ref; 2]);
+        if fences {
+            arguments.truncate(arguments.len() - 2);
+        }
+        let declaration = attribute(DECLARATION);
+        let parsed = declaration.and_then(Declaration::parse).filter(|parsed| {
+            parsed.arguments.len() == arguments.len()
+                && parsed.results.len() == results.len()
+                && agree(&parsed.arguments, &arguments)
+                && agree(&parsed.results, &results)
+        });
+        let method = methods.claim(name, Case::Snake, "function");
+        let mut fields = Scope::default();
+        // What methods have in scope.
+        let mut variables = Scope::with(["self", "instance", "state", "stack", "results", "error"]);
+        let (declared_arguments, declared_results) = match &parsed {
+            Some(parsed) => (parsed.arguments.as_slice(), parsed.results.as_slice()),
+            None => (&[][..], &[][..]),
+        };
+        let stored = |output: usize| element(declared_results.get(output)?.tensor.as_ref()?.element);
+        let parameters = arguments.iter().enumerate().map(|(index, item)| {
+            let value = declared_arguments.get(index);
+            let storage = value.and_then(|value| value.output).filter(|_| *item == ConventionItem::Ref);
+            let kind = storage.and_then(stored).map_or_else(|| kind(*item, value), Kind::Storage);
+            Value::new(value, kind, &mut variables, &format!("input{index}"))
+        });
+        let parameters = parameters.collect();
+        let results = results.iter().enumerate().map(|(index, item)| {
+            let value = declared_results.get(index);
+            Value::new(value, kind(*item, value), &mut fields, &format!("output{index}"))
+        });
+        let results: Vec<Value<'m>> = results.collect();
+        let default = |(index, value): (usize, &DeclaredValue<'_>)| {
+            value.name.is_empty() || value.name == format!("output{index}")
+        };
+        let named = results.len() > 1 && !declared_results.iter().enumerate().all(default);
+        let results_type = named.then(|| types.claim(&format!("{name}_results"), Case::Camel, "Function"));
+        Some(Signature { export, function, name, method, declaration, fences, parameters, results, results_type })
+    }
+}
+
+impl<'m> Value<'m> {
+    fn new(declared: Option<&DeclaredValue<'m>>, kind: Kind, scope: &mut Scope, fallback: &str) -> Value<'m> {
+        let name = declared.map_or("", |value| value.name);
+        let name = if name.is_empty() { fallback } else { name };
+        Value { ident: scope.claim(name, Case::Snake, fallback), kind, declared: declared.map(|value| value.ty) }
+    }
+}
+
+/// Whether declared values can be what a calling convention says.
+fn agree(declared: &[DeclaredValue<'_>], items: &[ConventionItem]) -> bool {
+    declared.iter().zip(items).all(|(value, item)| {
+        let reference = value.tensor.is_some() || value.ty.starts_with('!');
+        reference == (*item == ConventionItem::Ref)
+    })
+}
+
+fn kind(item: ConventionItem, declared: Option<&DeclaredValue<'_>>) -> Kind {
+    match (item, declared) {
+        (ConventionItem::I32, Some(value)) if value.ty == "i1" => Kind::Bool,
+        (ConventionItem::I32 | ConventionItem::I64 | ConventionItem::F32 | ConventionItem::F64, _) => Kind::Number(item),
+        (_, Some(DeclaredValue { tensor: Some(DeclaredTensor { shape, element: text }), .. })) => match element(text) {
+            Some(element) => Kind::Tensor(element, shape.clone()),
+            None => Kind::View,
+        },
+        _ => Kind::Reference,
+    }
+}

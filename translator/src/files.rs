@@ -1,0 +1,125 @@
+//! A translated module as the text of files, each of bounded size.
+
+use std::path::PathBuf;
+
+use incarnate_runtime::{Error, Result, ResultExt};
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+
+use crate::output::{Output, allowed};
+
+/// Bytes of text of functions that a file holds, about.
+const FILE_SIZE: usize = 100 << 10;
+/// Spaces of a level of indentation.
+const INDENTATION: &str = "    ";
+
+/// A file to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Where it goes, relative to the folder of the main one.
+    pub path: PathBuf,
+    /// What it holds.
+    pub contents: Vec<u8>,
+}
+
+impl Output {
+    /// The files of the Rust module `stem`: `stem.rs`, with `stem.constants.bin` where there are constants, and with
+    /// `stem.parts/functions_0.rs` and so on where the functions are many. The first file is the one that is used, as
+    /// `mod stem;` or by `include!`; it takes in the others from where they are relative to it.
+    ///
+    /// # Errors
+    /// INTERNAL where what was generated is not Rust.
+    pub fn files(&self, stem: &str) -> Result<Vec<File>> {
+        let mut files = Vec::new();
+        let mut functions = Vec::with_capacity(self.functions.len());
+        for items in &self.functions {
+            functions.push(items.iter().map(format).collect::<Result<Vec<_>>>()?.join("\n"));
+        }
+        let mut text = format!("// {}\n\n", self.header);
+        for item in &self.interface {
+            text.push_str(&format(item)?);
+            text.push('\n');
+        }
+        let mut inner = Vec::new();
+        for item in &self.tables {
+            inner.push(format(item)?);
+        }
+        if self.included {
+            let path = format!("{stem}.constants.bin");
+            let doc = "The constants of the module, at the offsets that `MODULE` says.";
+            inner.insert(2, format(&quote!(#[doc = #doc] static CONSTANTS: &[u8] = include_constants!(#path);))?);
+            files.push(File { path: path.into(), contents: self.constants().to_vec() });
+        }
+        let size: usize = functions.iter().map(String::len).sum();
+        if size <= FILE_SIZE {
+            inner.append(&mut functions);
+        } else {
+            for (index, part) in parts(functions).into_iter().enumerate() {
+                let name = format_ident!("functions_{index}");
+                let path = format!("{stem}.parts/{name}.rs");
+                inner.push(format(&quote! {
+                    mod #name {
+                        use super::*;
+                        include!(#path);
+                    }
+                })?);
+                inner.push(format(&quote!(use #name::*;))?);
+                let contents = format!("// {}\n\n{part}", self.header).into_bytes();
+                files.push(File { path: path.into(), contents });
+            }
+        }
+        text.push_str(&nested(&inner)?);
+        files.insert(0, File { path: format!("{stem}.rs").into(), contents: text.into_bytes() });
+        Ok(files)
+    }
+}
+
+/// The private module of the items.
+fn nested(items: &[String]) -> Result<String> {
+    let empty = format(&{
+        let allowed = allowed();
+        quote!(#allowed mod translated {})
+    })?;
+    let open = empty.trim_end().strip_suffix('}').ok_or_else(|| Error::internal("a module ends in a brace"))?;
+    let mut text = open.to_owned();
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            text.push('\n');
+        } else {
+            text.push('\n');
+        }
+        // Nothing in generated code goes over a line's end but what may be indented: literals escape it.
+        for line in item.lines() {
+            if !line.is_empty() {
+                text.push_str(INDENTATION);
+                text.push_str(line);
+            }
+            text.push('\n');
+        }
+    }
+    text.push_str("}\n");
+    Ok(text)
+}
+
+/// Functions in pieces for files.
+fn parts(functions: Vec<String>) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    for function in functions {
+        match parts.last_mut() {
+            Some(part) if part.len() + function.len() <= FILE_SIZE => {
+                part.push('\n');
+                part.push_str(&function);
+            }
+            _ => parts.push(function),
+        }
+    }
+    parts
+}
+
+/// An item as text, as rustfmt would write it or nearly so.
+fn format(item: &TokenStream) -> Result<String> {
+    let file = syn::parse2(item.clone())
+        .map_err(|error| Error::internal(format!("generated code is not Rust: {error}")))
+        .context(|| "formatting generated code")?;
+    Ok(prettyplease::unparse(&file))
+}

@@ -1,0 +1,270 @@
+//! Calls: of functions of the module, of native functions that are known, and of any other import.
+
+use incarnate_runtime::bytecode::ConventionItem;
+use incarnate_runtime::bytecode::isa::SEGMENT_NOT_VARIADIC;
+use incarnate_runtime::ir::{Call, Callee, Inst, Operand, Type, Value};
+use incarnate_runtime::modules::imports::DirectImport;
+use incarnate_runtime::{Error, Result};
+use proc_macro2::{Literal, TokenStream};
+use quote::{format_ident, quote};
+
+use super::body::Emitter;
+use super::values::types_of;
+
+/// Values that a tuple passes; more of them are tuples of tuples.
+const TUPLE: usize = 16;
+
+/// How a call is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// It does not yield.
+    Plain,
+    /// It may yield; it gives a step.
+    Yieldable,
+}
+
+/// An argument of an import.
+enum Argument<'f> {
+    Value(&'f Operand),
+    /// The elements of a span, each of one or more arguments.
+    Span(Vec<Vec<Argument<'f>>>),
+}
+
+/// How the references of a call are passed.
+struct Passing<'f> {
+    /// Those that are moved otherwise are lent, and dropped behind the call: what is passed elsewhere in the same call, or in
+    /// a span with others that are lent, whose elements must be alike.
+    lent: Vec<&'f Operand>,
+}
+
+impl Emitter<'_, '_> {
+    /// A call that does not yield, as a statement.
+    pub(super) fn call(&self, call: &Call, inst: &Inst) -> Result<TokenStream> {
+        let (expression, drops) = self.invocation(call, inst.offset, Form::Plain)?;
+        let bound = self.bind(&inst.results, expression);
+        Ok(quote!(#bound #drops))
+    }
+
+    /// A call as an expression, and what is dropped behind it.
+    pub(super) fn invocation(&self, call: &Call, offset: u32, form: Form) -> Result<(TokenStream, TokenStream)> {
+        let (expression, drops) = match call.callee {
+            Callee::Internal(ordinal) => (self.internal(ordinal, call)?, TokenStream::new()),
+            Callee::Import(ordinal) => self.import(ordinal, call, form)?,
+        };
+        Ok((self.fallible(expression, offset), drops))
+    }
+
+    fn internal(&self, ordinal: u32, call: &Call) -> Result<TokenStream> {
+        let facts = self.analysis.functions.get(ordinal as usize).ok_or_else(|| Error::internal("no such function"))?;
+        let name = &facts.ident;
+        let state = facts.needs_state.then(|| quote!(state,));
+        let stack = facts.needs_stack.then(|| quote!(stack,));
+        let arguments = call.operands.iter().map(|operand| self.take(operand));
+        Ok(quote!(#name(#state #stack #(#arguments),*)))
+    }
+
+    fn import(&self, ordinal: u32, call: &Call, form: Form) -> Result<(TokenStream, TokenStream)> {
+        let convention = self.convention(ordinal)?;
+        let mut segments = call.segments.iter().flat_map(|segments| segments.iter().copied());
+        let mut operands = call.operands.iter();
+        let tree = arguments(&convention, &mut segments, &mut operands, true)?;
+        let passing = self.passing(call, &tree);
+        let direct = self.analysis.imports.direct(ordinal);
+        let values: Vec<TokenStream> =
+            tree.iter().map(|argument| self.argument(argument, &passing, direct.is_some())).collect();
+        let expression = match direct {
+            Some(direct) => {
+                let (native, name, method) = self.native(direct);
+                let call = quote!(state.#native().call(#name, #method, stack, (#(#values,)*)));
+                match (form, direct.resume) {
+                    (Form::Plain, Some(_)) => quote!(#call.and_then(Step::done)),
+                    _ => call,
+                }
+            }
+            None => {
+                let (import, results) = (Literal::u32_unsuffixed(ordinal), self.result_types(ordinal)?);
+                let method = match form {
+                    Form::Plain => format_ident!("call"),
+                    Form::Yieldable => format_ident!("call_yieldable"),
+                };
+                let values = tuple(&values);
+                quote!(state.import(#import).#method::<#results>(stack, #values))
+            }
+        };
+        let drops = passing.lent.iter().map(|operand| self.drop(operand.value)).collect();
+        Ok((expression, drops))
+    }
+
+    /// Goes on with a callee that yielded.
+    pub(super) fn resumption(&self, callee: Callee, offset: u32) -> Result<TokenStream> {
+        let expression = match callee {
+            Callee::Internal(ordinal) => {
+                let resume = self.analysis.functions.get(ordinal as usize).and_then(|facts| facts.resume.as_ref());
+                let resume = resume.ok_or_else(|| Error::internal("a function that does not yield is resumed"))?;
+                quote!(#resume(state, stack))
+            }
+            Callee::Import(ordinal) => match self.analysis.imports.direct(ordinal) {
+                Some(direct) => {
+                    let (native, name, _) = self.native(direct);
+                    let state = format_ident!("{}", direct.state);
+                    let method = direct.resume.map(|resume| format_ident!("{}", resume));
+                    quote!(state.#native().resume(#name, support::#state::#method, stack))
+                }
+                None => {
+                    let (import, results) = (Literal::u32_unsuffixed(ordinal), self.result_types(ordinal)?);
+                    quote!(state.import(#import).resume::<#results>(stack))
+                }
+            },
+        };
+        Ok(self.fallible(expression, offset))
+    }
+
+    fn native(&self, direct: &DirectImport) -> (proc_macro2::Ident, &'static str, TokenStream) {
+        let (state, method) = (format_ident!("{}", direct.state), format_ident!("{}", direct.method));
+        (format_ident!("{}", direct.module), direct.name, quote!(support::#state::#method))
+    }
+
+    fn convention(&self, import: u32) -> Result<Vec<ConventionItem>> {
+        let import = self.analysis.module.import(import).ok_or_else(|| Error::internal("no such import"))?;
+        Ok(import.calling_convention.arguments().collect())
+    }
+
+    /// The type of an import's results where it is called by the packed interface.
+    fn result_types(&self, import: u32) -> Result<TokenStream> {
+        let import = self.analysis.module.import(import).ok_or_else(|| Error::internal("no such import"))?;
+        let types: Vec<Type> = import.calling_convention.results().filter_map(Type::of_item).collect();
+        let groups: Vec<TokenStream> = types.chunks(TUPLE).map(tuple_type).collect();
+        Ok(if types.len() > TUPLE { quote!((#(#groups,)*)) } else { types_of(&types) })
+    }
+
+    /// Whether an import's results are more than a tuple passes.
+    pub(super) fn groups_results(&self, callee: Callee, count: usize) -> bool {
+        count > TUPLE && matches!(callee, Callee::Import(_))
+    }
+
+    /// Finds which references are lent though they are moved.
+    fn passing<'f>(&self, call: &'f Call, tree: &[Argument<'f>]) -> Passing<'f> {
+        let is_owned = |operand: &Operand| {
+            operand.moved && self.body.function.ty(operand.value) == Type::Ref && !self.is_lent(operand.value)
+        };
+        let shared = |value: Value| call.operands.iter().any(|other| other.value == value && !other.moved);
+        let mut lent: Vec<&'f Operand> =
+            call.operands.iter().filter(|operand| is_owned(operand) && shared(operand.value)).collect();
+        for argument in tree {
+            if let Argument::Span(_) = argument {
+                let mut all = Vec::new();
+                leaves(argument, &mut all);
+                let references = || all.iter().filter(|operand| self.body.function.ty(operand.value) == Type::Ref);
+                if references().any(|operand| !is_owned(operand)) {
+                    lent.extend(references().filter(|operand| is_owned(operand)));
+                }
+            }
+        }
+        let mut found: Vec<&Operand> = Vec::new();
+        for operand in lent {
+            if !found.iter().any(|other| other.value == operand.value) {
+                found.push(operand);
+            }
+        }
+        Passing { lent: found }
+    }
+
+    fn argument(&self, argument: &Argument<'_>, passing: &Passing<'_>, is_direct: bool) -> TokenStream {
+        match argument {
+            Argument::Value(operand) => self.passed(operand, passing),
+            Argument::Span(elements) if elements.is_empty() => quote!(support::NoElements),
+            Argument::Span(elements) => {
+                let nested = elements.iter().flatten().any(|argument| matches!(argument, Argument::Span(_)));
+                let values: Vec<TokenStream> = elements
+                    .iter()
+                    .map(|element| {
+                        let values: Vec<TokenStream> =
+                            element.iter().map(|argument| self.argument(argument, passing, is_direct)).collect();
+                        match &values[..] {
+                            [one] => one.clone(),
+                            _ => tuple(&values),
+                        }
+                    })
+                    .collect();
+                if nested && !is_direct {
+                    let (count, values) = (Literal::usize_unsuffixed(elements.len()), tuple(&values));
+                    return quote!(support::Elements(#count, #values));
+                }
+                quote!([#(#values),*])
+            }
+        }
+    }
+
+    fn passed(&self, operand: &Operand, passing: &Passing<'_>) -> TokenStream {
+        if self.body.function.ty(operand.value) != Type::Ref {
+            return self.typed(operand.value);
+        }
+        let is_lent = !operand.moved || passing.lent.iter().any(|other| other.value == operand.value);
+        if is_lent || self.is_lent(operand.value) || self.body.function.constant_bits(operand.value).is_some() {
+            return self.read(operand.value);
+        }
+        self.take(operand)
+    }
+}
+
+/// The values of a tuple; tuples of tuples if there are many.
+fn tuple(values: &[TokenStream]) -> TokenStream {
+    if values.len() <= TUPLE {
+        return quote!((#(#values,)*));
+    }
+    let size = values.len().div_ceil(TUPLE).max(TUPLE);
+    let groups: Vec<TokenStream> = values.chunks(size).map(tuple).collect();
+    quote!((#(#groups,)*))
+}
+
+fn tuple_type(types: &[Type]) -> TokenStream {
+    let types = types.iter().map(|ty| super::values::type_of(*ty));
+    quote!((#(#types,)*))
+}
+
+/// The pattern of results that come in groups.
+pub(super) fn grouped(names: &[TokenStream]) -> TokenStream {
+    let groups = names.chunks(TUPLE).map(|names| quote!((#(#names,)*)));
+    quote!((#(#groups,)*))
+}
+
+/// The values within an argument.
+fn leaves<'f>(argument: &Argument<'f>, into: &mut Vec<&'f Operand>) {
+    match argument {
+        Argument::Value(operand) => into.push(operand),
+        Argument::Span(elements) => elements.iter().flatten().for_each(|argument| leaves(argument, into)),
+    }
+}
+
+/// Groups operands by the items of a calling convention: every item at the top has a segment, and every span within others.
+fn arguments<'f>(
+    items: &[ConventionItem],
+    segments: &mut dyn Iterator<Item = u16>,
+    operands: &mut dyn Iterator<Item = &'f Operand>,
+    top_level: bool,
+) -> Result<Vec<Argument<'f>>> {
+    let missing = || Error::internal("a call passes fewer values than its calling convention names");
+    let mut found = Vec::new();
+    let mut index = 0;
+    while let Some(item) = items.get(index) {
+        index += 1;
+        let is_span = *item == ConventionItem::SpanStart;
+        let segment = if top_level || is_span { segments.next() } else { None };
+        if !is_span {
+            found.push(Argument::Value(operands.next().ok_or_else(missing)?));
+            continue;
+        }
+        let mut depth = 1;
+        let length = items[index..].iter().position(|item| {
+            depth += i32::from(*item == ConventionItem::SpanStart) - i32::from(*item == ConventionItem::SpanEnd);
+            depth == 0
+        });
+        let end = index + length.ok_or_else(missing)?;
+        let count = segment.filter(|count| *count != SEGMENT_NOT_VARIADIC).ok_or_else(missing)?;
+        let elements =
+            (0..count).map(|_| arguments(&items[index..end], segments, operands, false)).collect::<Result<Vec<_>>>()?;
+        found.push(Argument::Span(elements));
+        index = end + 1;
+    }
+    Ok(found)
+}

@@ -1,0 +1,346 @@
+//! Operations as expressions and statements.
+
+use incarnate_runtime::bytecode::isa::Opcode;
+use incarnate_runtime::ir::{Block, Global, Inst, Op, Operand, Type, Value, semantics};
+use incarnate_runtime::{Error, Result};
+use proc_macro2::{Literal, TokenStream};
+use quote::{format_ident, quote};
+
+use super::body::Emitter;
+use super::values::{hexadecimal, literal, type_of};
+
+impl Emitter<'_, '_> {
+    /// A number, as it stands where its type is known.
+    pub(super) fn number(&self, value: Value) -> TokenStream {
+        match self.body.function.constant_bits(value) {
+            Some(bits) => literal(self.body.function.ty(value), bits, false),
+            None => self.name(value),
+        }
+    }
+
+    /// A number, as it stands where only it tells its type.
+    pub(super) fn typed(&self, value: Value) -> TokenStream {
+        match self.body.function.constant_bits(value) {
+            Some(bits) => literal(self.body.function.ty(value), bits, true),
+            None => self.name(value),
+        }
+    }
+
+    /// A value that is looked at.
+    pub(super) fn read(&self, value: Value) -> TokenStream {
+        match (self.body.function.ty(value), self.body.function.constant_bits(value)) {
+            (Type::Ref, Some(_)) => quote!(&Ref::Null),
+            (Type::Ref, None) => {
+                let name = self.name(value);
+                if self.is_lent(value) { name } else { quote!(&#name) }
+            }
+            _ => self.number(value),
+        }
+    }
+
+    /// A value that is taken over.
+    pub(super) fn take(&self, operand: &Operand) -> TokenStream {
+        let value = operand.value;
+        if self.body.function.ty(value) != Type::Ref {
+            return self.number(value);
+        }
+        if self.body.function.constant_bits(value).is_some() {
+            return quote!(Ref::Null);
+        }
+        let name = self.name(value);
+        match operand.moved && !self.is_lent(value) {
+            true => self.moved(value),
+            false => quote!(#name.clone()),
+        }
+    }
+
+    /// A reference that is moved.
+    pub(super) fn moved(&self, value: Value) -> TokenStream {
+        let name = self.name(value);
+        if self.is_taken_from(value) { quote!(::core::mem::take(&mut #name)) } else { name }
+    }
+
+    /// A call that may fail, at its place.
+    pub(super) fn fallible(&self, call: TokenStream, offset: u32) -> TokenStream {
+        self.places.set(true);
+        let offset = hexadecimal(offset.into());
+        quote!(#call.at(HERE, #offset)?)
+    }
+
+    /// An instruction as a statement; nothing where it does nothing.
+    pub(super) fn instruction(&self, block: Block, position: u32) -> Result<TokenStream> {
+        let inst = self.body.inst(block, position);
+        match &inst.op {
+            Op::Drop { value } => return Ok(self.drop(*value)),
+            Op::Call(call) => return self.call(call, inst),
+            Op::Trace { print, name, operands } => return Ok(self.trace(*print, name, operands)),
+            _ => {}
+        }
+        let unused = inst.results.iter().all(|value| self.is_unused(*value));
+        if unused && inst.op.is_pure() {
+            return Ok(TokenStream::new());
+        }
+        let expression = self.expression(inst)?;
+        Ok(self.bind(&inst.results, expression))
+    }
+
+    /// Drops a reference.
+    pub(super) fn drop(&self, value: Value) -> TokenStream {
+        if self.is_lent(value) {
+            return TokenStream::new();
+        }
+        let name = self.name(value);
+        if self.is_taken_from(value) { quote!(#name = Ref::Null;) } else { quote!(drop(#name);) }
+    }
+
+    fn trace(&self, print: bool, name: &[u8], operands: &[Value]) -> TokenStream {
+        let function = if print { format_ident!("print") } else { format_ident!("trace") };
+        let name = String::from_utf8_lossy(name);
+        let operands = operands.iter().map(|value| {
+            let read = self.read(*value);
+            match self.body.function.ty(*value) {
+                Type::Ref => quote!(support::Traced::Ref(#read)),
+                _ => quote!(support::Traced::Word(#read)),
+            }
+        });
+        quote!(support::#function(&MODULE, #name, [#(#operands),*]);)
+    }
+
+    /// The condition that a pure instruction makes.
+    pub(super) fn test(&self, inst: &Inst, negated: bool) -> Result<TokenStream> {
+        Ok(match &inst.op {
+            Op::IsNonNull { operand } => {
+                let name = self.read_place(*operand);
+                if negated { quote!(#name.is_null()) } else { quote!(!#name.is_null()) }
+            }
+            Op::CompareRef { negated: inverse, left, right } => {
+                let (left, right) = (self.read_place(*left), self.read(*right));
+                if negated ^ inverse { quote!(!#left.same(#right)) } else { quote!(#left.same(#right)) }
+            }
+            _ => {
+                let expression = self.expression(inst)?;
+                if negated { quote!(#expression == 0) } else { quote!(#expression != 0) }
+            }
+        })
+    }
+
+    /// A reference, as what a method is called on.
+    fn read_place(&self, value: Value) -> TokenStream {
+        match self.body.function.constant_bits(value) {
+            Some(_) => quote!(Ref::Null),
+            None => self.name(value),
+        }
+    }
+
+    /// What an instruction with at most one result makes.
+    fn expression(&self, inst: &Inst) -> Result<TokenStream> {
+        let at = |call: TokenStream| self.fallible(call, inst.offset);
+        let read = |value: &Value| self.read(*value);
+        Ok(match &inst.op {
+            Op::Eval { opcode, operands } => {
+                let meaning = semantics(*opcode).ok_or_else(|| Error::internal("an instruction without a meaning"))?;
+                let function = format_ident!("{}", meaning.function);
+                let operands = operands.iter().map(read);
+                let call = quote!(semantics::#function(#(#operands),*));
+                if meaning.fails { at(call) } else { call }
+            }
+            Op::Bitcast { operand } => self.bitcast(*operand, inst)?,
+            Op::Low { operand } => {
+                let operand = read(operand);
+                quote!(support::low(#operand))
+            }
+            Op::High { operand } => {
+                let operand = read(operand);
+                quote!(support::high(#operand))
+            }
+            Op::Pair { low, high } => {
+                let (low, high) = (read(low), read(high));
+                quote!(support::pair(#low, #high))
+            }
+            Op::Switch { index, default, values } => {
+                let (index, default) = (read(index), read(default));
+                let ty = inst.results.first().map(|value| type_of(self.body.function.ty(*value)));
+                let (values, count) = (values.iter().map(read), Literal::usize_unsuffixed(values.len()));
+                quote!(support::switch::<#ty, #count>(#index, #default, [#(#values),*]))
+            }
+            Op::GlobalLoad { .. } | Op::GlobalStore { .. } | Op::GlobalLoadRef { .. } | Op::GlobalStoreRef { .. } => {
+                at(self.global(inst)?)
+            }
+            Op::Rodata { rodata } => {
+                let ordinal = Literal::u32_unsuffixed(*rodata);
+                match inst.results.first().is_some_and(|value| self.body.is_constant(*value)) {
+                    true => quote!(state.rodata(#ordinal)),
+                    false => quote!(state.rodata(#ordinal).clone()),
+                }
+            }
+            Op::CheckRef { type_def, value } => {
+                let (value, ty) = (read(value), self.analysis.types.of(*type_def));
+                at(quote!(support::check_ref(#value, #ty)))
+            }
+            Op::SelectRef { condition, type_def, true_value, false_value } => {
+                let (condition, ty) = (read(condition), self.analysis.types.of(*type_def));
+                let (first, second) = (self.take(true_value), self.take(false_value));
+                at(quote!(support::checked_ref(support::select_ref(#condition, #first, #second), #ty)))
+            }
+            Op::SwitchRef { index, type_def, default, values } => {
+                let (index, default) = (read(index), self.take(default));
+                let values = values.iter().map(|operand| self.take(operand));
+                let chosen = quote!(support::switch_ref(#index, #default, [#(#values),*]));
+                match type_def {
+                    Some(type_def) => {
+                        let ty = self.analysis.types.of(*type_def);
+                        at(quote!(support::checked_ref(#chosen, #ty)))
+                    }
+                    None => chosen,
+                }
+            }
+            Op::CompareRef { negated, left, right } => {
+                let (left, right) = (read(left), read(right));
+                let function = if *negated { format_ident!("cmp_ne_ref") } else { format_ident!("cmp_eq_ref") };
+                quote!(support::#function(#left, #right))
+            }
+            Op::IsNonNull { operand } => {
+                let operand = read(operand);
+                quote!(support::cmp_nz_ref(#operand))
+            }
+            Op::ImportResolved { import } => {
+                let import = Literal::u32_unsuffixed(*import);
+                quote!(state.import(#import).is_resolved())
+            }
+            _ => at(self.memory(inst)?),
+        })
+    }
+
+    fn bitcast(&self, operand: Value, inst: &Inst) -> Result<TokenStream> {
+        let value = self.typed(operand);
+        let to = inst.results.first().map(|value| self.body.function.ty(*value));
+        Ok(match (self.body.function.ty(operand), to) {
+            (Type::i32, Some(Type::f32)) => quote!(f32::from_bits(#value as u32)),
+            (Type::i64, Some(Type::f64)) => quote!(f64::from_bits(#value as u64)),
+            (Type::f32, Some(Type::i32)) => quote!(#value.to_bits() as i32),
+            (Type::f64, Some(Type::i64)) => quote!(#value.to_bits() as i64),
+            _ => return Err(Error::internal("bits read as a type of another width")),
+        })
+    }
+
+    fn global(&self, inst: &Inst) -> Result<TokenStream> {
+        let place = |global: &Global| match global {
+            Global::Direct(place) => {
+                let place = Literal::u32_unsuffixed(*place);
+                quote!(#place)
+            }
+            Global::Indirect(value) => {
+                let value = self.typed(*value);
+                quote!(#value as u32)
+            }
+        };
+        Ok(match &inst.op {
+            Op::GlobalLoad { global } => {
+                let ty = inst.results.first().map_or(Type::i32, |value| self.body.function.ty(*value));
+                let (place, function) = (place(global), format_ident!("load_{}", ty.to_string()));
+                quote!(state.#function(#place))
+            }
+            Op::GlobalStore { global, value } => {
+                let (place, ty) = (place(global), self.body.function.ty(*value));
+                let (value, function) = (self.read(*value), format_ident!("store_{}", ty.to_string()));
+                quote!(state.#function(#place, #value))
+            }
+            Op::GlobalLoadRef { global, type_def, take } => {
+                let (place, ty) = (place(global), self.analysis.types.of(*type_def));
+                let function = if *take { format_ident!("take_ref") } else { format_ident!("load_ref") };
+                quote!(state.#function(#place, #ty))
+            }
+            Op::GlobalStoreRef { global, type_def, value } => {
+                let (place, ty) = (place(global), self.analysis.types.of(*type_def));
+                let value = self.take(value);
+                quote!(state.store_ref(#place, #ty, #value))
+            }
+            _ => return Err(Error::internal("not a global")),
+        })
+    }
+
+    /// Operations on lists and buffers, which can all fail.
+    fn memory(&self, inst: &Inst) -> Result<TokenStream> {
+        let read = |value: &Value| self.read(*value);
+        Ok(match &inst.op {
+            Op::ListAlloc { element_type, capacity } => {
+                let (ty, capacity) = (self.analysis.types.of_elements(*element_type), read(capacity));
+                quote!(support::list_alloc(stack, #ty, #capacity))
+            }
+            Op::ListReserve { list, capacity } => {
+                let (list, capacity) = (read(list), read(capacity));
+                quote!(support::list_reserve(#list, #capacity))
+            }
+            Op::ListSize { list } => {
+                let list = read(list);
+                quote!(support::list_size(#list))
+            }
+            Op::ListResize { list, size } => {
+                let (list, size) = (read(list), read(size));
+                quote!(support::list_resize(#list, #size))
+            }
+            Op::ListGet { list, index } => {
+                let ty = inst.results.first().map_or(Type::i32, |value| self.body.function.ty(*value));
+                let (list, index, function) = (read(list), read(index), format_ident!("list_get_{}", ty.to_string()));
+                quote!(support::#function(#list, #index))
+            }
+            Op::ListSet { list, index, value } => {
+                let function = format_ident!("list_set_{}", self.body.function.ty(*value).to_string());
+                let (list, index, value) = (read(list), read(index), read(value));
+                quote!(support::#function(#list, #index, #value))
+            }
+            Op::ListGetRef { list, index, type_def, take } => {
+                let (list, index, ty) = (read(list), read(index), self.analysis.types.of(*type_def));
+                quote!(support::list_get_ref(#list, #index, #ty, #take))
+            }
+            Op::ListSetRef { list, index, value } => {
+                let (list, index, value) = (read(list), read(index), self.take(value));
+                quote!(support::list_set_ref(#list, #index, #value))
+            }
+            Op::BufferLoad { opcode, buffer, offset } => {
+                let (function, buffer, offset) = (named(*opcode), read(buffer), read(offset));
+                quote!(support::#function(#buffer, #offset))
+            }
+            Op::BufferStore { opcode, buffer, offset, value } => {
+                let (function, buffer, offset, value) = (named(*opcode), read(buffer), read(offset), read(value));
+                quote!(support::#function(#buffer, #offset, #value))
+            }
+            Op::BufferFill { opcode, buffer, offset, length, value } => {
+                let (function, buffer, offset) = (named(*opcode), read(buffer), read(offset));
+                let (length, value) = (read(length), read(value));
+                quote!(support::#function(#buffer, #offset, #length, #value))
+            }
+            Op::BufferAlloc { length, alignment } => {
+                let (length, alignment) = (read(length), read(alignment));
+                quote!(support::buffer_alloc(stack, #length, #alignment))
+            }
+            Op::BufferClone { buffer, offset, length, alignment } => {
+                let (buffer, offset) = (read(buffer), read(offset));
+                let (length, alignment) = (read(length), read(alignment));
+                quote!(support::buffer_clone(stack, #buffer, #offset, #length, #alignment))
+            }
+            Op::BufferLength { buffer } => {
+                let buffer = read(buffer);
+                quote!(support::buffer_length(#buffer))
+            }
+            Op::BufferCopy { source: a, source_offset: b, target: c, target_offset: d, length: e } => {
+                let operands = [a, b, c, d, e].into_iter().map(read);
+                quote!(support::buffer_copy(#(#operands),*))
+            }
+            Op::BufferCompare { left: a, left_offset: b, right: c, right_offset: d, length: e } => {
+                let operands = [a, b, c, d, e].into_iter().map(read);
+                quote!(support::buffer_compare(#(#operands),*))
+            }
+            Op::BufferHash { buffer, offset, length } => {
+                let (buffer, offset, length) = (read(buffer), read(offset), read(length));
+                quote!(support::buffer_hash(#buffer, #offset, #length))
+            }
+            op => return Err(Error::internal(format!("{op:?} is no operation on memory"))),
+        })
+    }
+}
+
+/// The function that is named as an instruction is, with `_` for `.`.
+fn named(opcode: Opcode) -> proc_macro2::Ident {
+    format_ident!("{}", opcode.info().mnemonic.replace('.', "_"))
+}

@@ -1,0 +1,276 @@
+//! Cutting bodies that are too long into functions of bounded size.
+//!
+//! What is cut out are statements that follow each other, are entered at their beginning and left at their end alone. Inner
+//! sequences are cut first, so that what is left of each is short; a sequence that is still too long is cut again.
+
+use std::collections::{HashMap, HashSet};
+
+use incarnate_runtime::ir::{Callee, Label, Op, Terminator, Type, Value};
+
+use super::tree::{Access, Body, Node, Part, Sequence};
+
+/// What a function may weigh, about an instruction each.
+const LIMIT: u32 = 240;
+/// What a part is to weigh at least.
+const PART: u32 = 100;
+
+/// Tells what operations need of the calling function.
+pub(super) trait Needs {
+    /// Whether an operation takes the state, and whether it takes the stack.
+    fn needs(&self, op: &Op) -> (bool, bool);
+}
+
+/// Cuts a body; gives the number of parts.
+pub(super) fn outline(body: &Body<'_>, needs: &dyn Needs, sequence: &mut Sequence) -> u32 {
+    let mut cutter = Cutter { body, needs, totals: HashMap::new(), parts: 0 };
+    if cutter.weight_of(sequence) <= LIMIT {
+        return 0;
+    }
+    let mut totals = HashMap::new();
+    accesses(body, sequence, &mut totals);
+    cutter.totals = totals;
+    cutter.sequence(sequence);
+    cutter.parts
+}
+
+/// How often a value is defined, and used.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    defined: u32,
+    used: u32,
+    moved: bool,
+}
+
+impl Count {
+    fn add(&mut self, other: &Count) {
+        self.defined += other.defined;
+        self.used += other.used;
+        self.moved |= other.moved;
+    }
+}
+
+type Counts = HashMap<Value, Count>;
+
+/// Statements that may become a part.
+#[derive(Default)]
+struct Run {
+    body: Sequence,
+    weight: u32,
+    counts: Counts,
+}
+
+/// Counts the accesses of a sequence. What parts do counts as a part's.
+fn accesses(body: &Body<'_>, sequence: &[Node], counts: &mut Counts) {
+    for node in sequence {
+        count(body, node, counts);
+    }
+}
+
+fn count(body: &Body<'_>, node: &Node, counts: &mut Counts) {
+    body.visit(node, &mut |value, access| {
+        if body.home(value).is_none() {
+            return;
+        }
+        let count = counts.entry(value).or_default();
+        match access {
+            Access::Define => count.defined += 1,
+            Access::Read => count.used += 1,
+            Access::Move => {
+                count.used += 1;
+                count.moved = true;
+            }
+        }
+    });
+    node.children().into_iter().for_each(|child| accesses(body, child, counts));
+}
+
+struct Cutter<'a, 'f> {
+    body: &'a Body<'f>,
+    needs: &'a dyn Needs,
+    /// The accesses of the whole body.
+    totals: Counts,
+    parts: u32,
+}
+
+impl Cutter<'_, '_> {
+    fn weight_of(&self, sequence: &[Node]) -> u32 {
+        sequence.iter().map(|node| self.weight(node)).sum()
+    }
+
+    fn weight(&self, node: &Node) -> u32 {
+        let inner: u32 = node.children().into_iter().map(|child| self.weight_of(child)).sum();
+        let own = match node {
+            Node::Inst(block, position) => {
+                let inst = self.body.inst(*block, *position);
+                let mut operands = inst.results.len() as u32;
+                inst.op.visit(|_| operands += 1);
+                let is_call = matches!(inst.op, Op::Call(_));
+                1 + u32::from(is_call) + operands / 6
+            }
+            Node::Edge(edge) => {
+                self.body.edge(*edge).map_or(0, |edge| (edge.arguments.len() + edge.drops.len()) as u32 / 3)
+            }
+            Node::Part(part) => 2 + (part.inputs.len() + part.outputs.len()) as u32 / 6,
+            Node::Call(index) | Node::Resume(index) | Node::Yield(index) => {
+                4 + self.body.suspensions[*index as usize].saved.len() as u32 / 3
+            }
+            _ => 1,
+        };
+        own + inner
+    }
+
+    fn sequence(&mut self, sequence: &mut Sequence) {
+        for node in sequence.iter_mut() {
+            node.children_mut().into_iter().for_each(|child| self.sequence(child));
+        }
+        let mut weight = self.weight_of(sequence);
+        while weight > LIMIT {
+            self.cut(sequence);
+            let less = self.weight_of(sequence);
+            if less >= weight {
+                break;
+            }
+            weight = less;
+        }
+    }
+
+    /// Makes parts of all statements of a sequence that can be in one.
+    fn cut(&mut self, sequence: &mut Sequence) {
+        let mut nodes = core::mem::take(sequence).into_iter().peekable();
+        let mut run = Run::default();
+        while let Some(node) = nodes.next() {
+            // What gives a loop's parameters their first values stays with the loop.
+            let mut unit = vec![node];
+            while matches!(unit.last(), Some(Node::Edge(_)))
+                && matches!(
+                    nodes.peek(),
+                    Some(Node::Edge(_) | Node::Loop { .. } | Node::While { .. } | Node::Block { .. })
+                )
+            {
+                unit.extend(nodes.next());
+            }
+            let mut counts = HashMap::new();
+            accesses(self.body, &unit, &mut counts);
+            if !is_closed(&unit) || !self.is_free(&counts, &HashMap::new()) {
+                self.part(&mut run, sequence);
+                sequence.append(&mut unit);
+                continue;
+            }
+            if !self.is_free(&counts, &run.counts) {
+                self.part(&mut run, sequence);
+            }
+            run.weight += self.weight_of(&unit);
+            run.body.append(&mut unit);
+            counts.iter().for_each(|(value, count)| run.counts.entry(*value).or_default().add(count));
+            if run.weight >= PART {
+                self.part(&mut run, sequence);
+            }
+        }
+        self.part(&mut run, sequence);
+    }
+
+    /// Whether statements behind others assign nothing that is assigned elsewhere, too, and read in them or the others: they
+    /// would have to know what it was before.
+    fn is_free(&self, unit: &Counts, before: &Counts) -> bool {
+        unit.iter().all(|(value, count)| {
+            let mut all = before.get(value).copied().unwrap_or_default();
+            all.add(count);
+            let elsewhere = self.totals.get(value).is_some_and(|total| total.defined > all.defined);
+            all.defined == 0 || all.used == 0 || !elsewhere
+        })
+    }
+
+    /// Makes a part of a run of statements, if that is worth it.
+    fn part(&mut self, run: &mut Run, into: &mut Sequence) {
+        let Run { mut body, weight, counts } = core::mem::take(run);
+        let mut values: Vec<Value> = counts.keys().copied().collect();
+        values.sort_unstable();
+        let total = |value: &Value| self.totals.get(value).copied().unwrap_or_default();
+        let moves = |value: &Value| counts[value].moved && self.body.function.ty(*value) == Type::Ref;
+        let is_input = |value: &&Value| counts[*value].defined == 0;
+        let is_output = |value: &&Value| counts[*value].defined != 0 && total(value).used > counts[*value].used;
+        let inputs: Vec<(Value, bool)> = values.iter().filter(is_input).map(|value| (*value, moves(value))).collect();
+        let outputs: Vec<Value> = values.iter().filter(is_output).copied().collect();
+        let cost = 2 + (inputs.len() + outputs.len()) as u32 / 6;
+        if weight < 2 * cost + 8 || body.len() < 2 {
+            into.append(&mut body);
+            return;
+        }
+        let (mut needs_state, mut needs_stack) = (false, false);
+        self.needs_of(&body, &mut needs_state, &mut needs_stack);
+        // From here on the part is what accesses the values.
+        for (value, count) in &counts {
+            let total = self.totals.entry(*value).or_default();
+            total.used -= count.used;
+            total.defined -= count.defined;
+        }
+        inputs.iter().for_each(|(value, _)| self.totals.entry(*value).or_default().used += 1);
+        outputs.iter().for_each(|value| self.totals.entry(*value).or_default().defined += 1);
+        self.parts += 1;
+        let part = Part { number: self.parts, body, inputs, outputs, needs_state, needs_stack };
+        into.push(Node::Part(Box::new(part)));
+    }
+
+    fn needs_of(&self, sequence: &[Node], state: &mut bool, stack: &mut bool) {
+        for node in sequence {
+            match node {
+                Node::Inst(block, position) => {
+                    let needs = self.needs.needs(&self.body.inst(*block, *position).op);
+                    *state |= needs.0;
+                    *stack |= needs.1;
+                }
+                Node::Part(part) => {
+                    *state |= part.needs_state;
+                    *stack |= part.needs_stack;
+                }
+                _ => node.children().into_iter().for_each(|child| self.needs_of(child, state, stack)),
+            }
+        }
+    }
+}
+
+/// Whether statements are left at their end alone.
+fn is_closed(sequence: &[Node]) -> bool {
+    fn walk(sequence: &[Node], own: &mut HashSet<Label>) -> bool {
+        sequence.iter().all(|node| match node {
+            Node::Break(label) | Node::Continue(label) => own.contains(label),
+            Node::Block { label, body } | Node::Loop { label, body, .. } | Node::While { label, body, .. } => {
+                own.insert(*label);
+                walk(body, own)
+            }
+            Node::Return(_)
+            | Node::Fail(_)
+            | Node::Select { .. }
+            | Node::Dispatch { .. }
+            | Node::Enter { .. }
+            | Node::Yield(_)
+            | Node::Call(_)
+            | Node::Resume(_) => false,
+            Node::If { .. } | Node::Match { .. } => node.children().into_iter().all(|child| walk(child, own)),
+            Node::Inst(..) | Node::Edge(_) | Node::Breakpoint(_) | Node::Part(_) => true,
+        })
+    }
+    walk(sequence, &mut HashSet::new())
+}
+
+/// Whether an operation calls a function of the same module.
+pub(super) fn internal_callee(op: &Op) -> Option<u32> {
+    match op {
+        Op::Call(call) => match call.callee {
+            Callee::Internal(ordinal) => Some(ordinal),
+            Callee::Import(_) => None,
+        },
+        _ => None,
+    }
+}
+
+/// The internal function that a yieldable call calls.
+pub(super) fn internal_yieldable(terminator: &Terminator) -> Option<u32> {
+    match terminator {
+        Terminator::CallYieldable { call, .. } => match call.callee {
+            Callee::Internal(ordinal) => Some(ordinal),
+            Callee::Import(_) => None,
+        },
+        _ => None,
+    }
+}

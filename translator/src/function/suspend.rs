@@ -1,0 +1,50 @@
+//! Where a function is suspended, and what it saves there.
+
+use incarnate_runtime::ir::{Block, Definition, Function, Liveness, Terminator, Value};
+
+/// A place where a function may be suspended.
+#[derive(Clone, Debug)]
+pub(super) struct Suspension {
+    /// The block whose terminator it is.
+    pub(super) block: Block,
+    /// It is a call; else a `yield`.
+    pub(super) is_call: bool,
+    /// Where it goes on.
+    pub(super) resume: Block,
+    /// What is used when it goes on, ascending: behind a call its results are not there yet, nor what its edge passes; a
+    /// `yield` has passed everything.
+    pub(super) saved: Vec<Value>,
+    /// The results of the call.
+    pub(super) results: Vec<Value>,
+}
+
+/// The suspensions of a function, in the order of its blocks.
+pub(super) fn suspensions(function: &Function) -> Vec<Suspension> {
+    let suspends =
+        |terminator: &Terminator| matches!(terminator, Terminator::Yield(_) | Terminator::CallYieldable { .. });
+    if !function.blocks.iter().any(|block| suspends(&block.terminator)) {
+        return Vec::new();
+    }
+    let liveness = Liveness::new(function);
+    let mut found = Vec::new();
+    for (block, data) in function.iter() {
+        let (edge, results, is_call) = match &data.terminator {
+            Terminator::Yield(edge) => (edge, Vec::new(), false),
+            Terminator::CallYieldable { resume, results, .. } => (resume, results.to_vec(), true),
+            _ => continue,
+        };
+        let mut saved: Vec<Value> = liveness.entering(edge.target).to_vec();
+        if is_call {
+            saved.extend(edge.arguments.iter().map(|operand| operand.value));
+            saved.extend_from_slice(&edge.drops);
+        } else {
+            saved.extend_from_slice(&function.block(edge.target).parameters);
+        }
+        let is_constant = |value: Value| matches!(function.definition(value), Definition::Constant(_));
+        saved.retain(|value| !results.contains(value) && !is_constant(*value));
+        saved.sort_unstable();
+        saved.dedup();
+        found.push(Suspension { block, is_call, resume: edge.target, saved, results });
+    }
+    found
+}

@@ -1,0 +1,490 @@
+//! A body as a tree of statements: structured control flow with the instructions in place.
+//!
+//! Unlike [`Structure`], whose nodes are blocks, statements here are single instructions and passed arguments, so that
+//! pieces of a body can be cut out ([`outline`](super::outline)), and names be declared where they are needed
+//! ([`scope`](super::scope)).
+
+use incarnate_runtime::ir::{
+    Block, BlockData, Definition, Edge, Function, Graph, Inst, Label, Op, Operand, Statement, Structure, Terminator,
+    Use, Value,
+};
+
+use super::suspend::Suspension;
+
+/// Statements in order.
+pub(super) type Sequence = Vec<Node>;
+
+/// An edge: its block, and which of the terminator's edges it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct EdgeRef(pub(super) Block, pub(super) u32);
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    /// An instruction of a block, by position.
+    Inst(Block, u32),
+    /// Passes the arguments of an edge and drops what it drops.
+    Edge(EdgeRef),
+    /// The branch of a block on a condition.
+    If { condition: Condition, then: Sequence, otherwise: Sequence },
+    /// The branch of a block on an index: its cases, then the default.
+    Match { block: Block, arms: Vec<Sequence> },
+    /// What can be left by a label.
+    Block { label: Label, body: Sequence },
+    /// What is repeated; `header` is the first block in it.
+    Loop { label: Label, header: Block, body: Sequence },
+    /// What is repeated as long as the condition holds that the first block in it ends with.
+    While { condition: Condition, label: Label, header: Block, body: Sequence },
+    /// Leaves a block or a loop.
+    Break(Label),
+    /// Goes on with the next turn of a loop.
+    Continue(Label),
+    /// The `return` of a block.
+    Return(Block),
+    /// The `fail` of a block, after which it goes on where the status is zero and there is a next block.
+    Fail(Block),
+    /// The `break` of a block.
+    Breakpoint(Block),
+    /// Sets a selector.
+    Select { selector: u32, arm: u32 },
+    /// Goes on as a selector says.
+    Dispatch { selector: u32, arms: Vec<Sequence> },
+    /// Begins, or goes on where the function was suspended: an arm for the beginning and one for each suspension.
+    Enter { arms: Vec<Sequence> },
+    /// Suspends the call at the `yield` of a block.
+    Yield(u32),
+    /// Calls what may suspend the call, at a suspension.
+    Call(u32),
+    /// Goes on with what was called at a suspension.
+    Resume(u32),
+    /// Statements that are a function of their own.
+    Part(Box<Part>),
+}
+
+/// The condition that a block branches on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Condition {
+    pub(super) block: Block,
+    /// The instruction that makes it, the block's last one, where nothing else uses its result.
+    pub(super) fused: Option<u32>,
+    /// It holds where the value is zero.
+    pub(super) negated: bool,
+}
+
+/// Statements that were cut out.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    /// Makes its name.
+    pub(super) number: u32,
+    pub(super) body: Sequence,
+    /// Values that it takes: numbers by value, references lent or, where the flag is set, moved.
+    pub(super) inputs: Vec<(Value, bool)>,
+    /// Values that it defines and that are used behind it.
+    pub(super) outputs: Vec<Value>,
+    pub(super) needs_state: bool,
+    pub(super) needs_stack: bool,
+}
+
+/// What a statement does with a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Looks at it, copies it, or shares it.
+    Read,
+    /// Moves or drops the reference.
+    Move,
+    /// Defines it, or gives a parameter its value.
+    Define,
+}
+
+/// A function whose body is a tree.
+#[derive(Debug)]
+pub(super) struct Body<'f> {
+    pub(super) function: &'f Function,
+    /// Where the function is suspended; none where it does not yield.
+    pub(super) suspensions: Vec<Suspension>,
+    /// Some values are assigned on ways that the compiler cannot follow, so that they are variables with a first value.
+    pub(super) has_selectors: bool,
+    pub(super) selector_count: u32,
+    /// Number of operands that are each value.
+    uses: Vec<u32>,
+    /// Values that are read-only segments and need not be shared.
+    constants: Vec<bool>,
+}
+
+impl<'f> Body<'f> {
+    /// The tree of a function.
+    pub(super) fn new(function: &'f Function, suspensions: Vec<Suspension>) -> (Body<'f>, Sequence) {
+        let structure = match suspensions.is_empty() {
+            true => Structure::of(function),
+            false => Structure::new(&resumable_graph(function, &suspensions)),
+        };
+        let has_selectors = structure.selector_count() != 0 || !suspensions.is_empty();
+        let selector_count = structure.selector_count();
+        let (uses, constants) = (count_uses(function), constants(function, has_selectors));
+        let body = Body { function, suspensions, has_selectors, selector_count, uses, constants };
+        let mut sequence = Vec::new();
+        body.sequence(structure.body(), &mut sequence);
+        (body, sequence)
+    }
+
+    /// A block.
+    pub(super) fn block(&self, block: Block) -> &'f BlockData {
+        self.function.block(block)
+    }
+
+    /// An instruction.
+    pub(super) fn inst(&self, block: Block, position: u32) -> &'f Inst {
+        &self.function.block(block).instructions[position as usize]
+    }
+
+    /// An edge.
+    pub(super) fn edge(&self, edge: EdgeRef) -> Option<&'f Edge> {
+        let (mut count, mut found) = (0, None);
+        self.block(edge.0).terminator.visit_edges(|candidate| {
+            if count == edge.1 {
+                found = Some(candidate);
+            }
+            count += 1;
+        });
+        found
+    }
+
+    /// What an edge passes that is not there already: the parameters that something uses, and their arguments.
+    pub(super) fn passed(&self, edge: &'f Edge) -> impl Iterator<Item = (Value, &'f Operand)> {
+        let parameters = &self.block(edge.target).parameters;
+        parameters.iter().copied().zip(&edge.arguments).filter(|(parameter, operand)| *parameter != operand.value)
+    }
+
+    fn sequence(&self, statements: &[Statement], into: &mut Sequence) {
+        for statement in statements {
+            match statement {
+                Statement::Run(node) if (*node as usize) < self.function.blocks.len() => {
+                    let count = self.block(Block(*node)).instructions.len() as u32;
+                    into.extend((0..count).map(|position| Node::Inst(Block(*node), position)));
+                }
+                Statement::Run(_) => {}
+                Statement::Branch { node, arms } => self.branch(*node, arms, into),
+                Statement::Block { label, body } => {
+                    let mut inner = Vec::new();
+                    self.sequence(body, &mut inner);
+                    into.push(Node::Block { label: *label, body: inner });
+                }
+                Statement::Loop { label, body } => {
+                    let mut inner = Vec::new();
+                    self.sequence(body, &mut inner);
+                    push_loop(*label, first(body), inner, into);
+                }
+                Statement::Select { selector, arm } => into.push(Node::Select { selector: *selector, arm: *arm }),
+                Statement::Dispatch { selector, arms } => {
+                    let arms = arms.iter().map(|arm| self.arm(None, arm)).collect();
+                    into.push(Node::Dispatch { selector: *selector, arms });
+                }
+                Statement::Break(label) => into.push(Node::Break(*label)),
+                Statement::Continue(label) => into.push(Node::Continue(*label)),
+            }
+        }
+    }
+
+    /// The statements of an arm, behind those of its edge.
+    fn arm(&self, edge: Option<EdgeRef>, statements: &[Statement]) -> Sequence {
+        let mut arm: Sequence = Vec::new();
+        self.pass(edge, &mut arm);
+        self.sequence(statements, &mut arm);
+        arm
+    }
+
+    fn pass(&self, edge: Option<EdgeRef>, into: &mut Sequence) {
+        let Some(at) = edge else { return };
+        if let Some(edge) = self.edge(at)
+            && (self.passed(edge).next().is_some() || !edge.drops.is_empty())
+        {
+            into.push(Node::Edge(at));
+        }
+    }
+
+    fn branch(&self, node: u32, arms: &[Vec<Statement>], into: &mut Sequence) {
+        let blocks = self.function.blocks.len() as u32;
+        if node == blocks {
+            into.push(Node::Enter { arms: arms.iter().map(|arm| self.arm(None, arm)).collect() });
+            return;
+        }
+        let block = match node.checked_sub(blocks + 1) {
+            None => Block(node),
+            Some(stub) => {
+                let block = self.suspensions[stub as usize].block;
+                if self.suspensions[stub as usize].is_call {
+                    into.push(Node::Resume(stub));
+                    self.pass(Some(EdgeRef(block, 0)), into);
+                }
+                arms.iter().for_each(|arm| self.sequence(arm, into));
+                return;
+            }
+        };
+        let mut all: Vec<Sequence> =
+            arms.iter().enumerate().map(|(index, arm)| self.arm(Some(EdgeRef(block, index as u32)), arm)).collect();
+        let suspension =
+            || self.suspensions.iter().position(|suspension| suspension.block == block).unwrap_or(0) as u32;
+        match &self.block(block).terminator {
+            Terminator::Branch(_) => {}
+            Terminator::CondBranch { .. } => {
+                let otherwise = all.pop().unwrap_or_default();
+                let then = all.pop().unwrap_or_default();
+                let fused = self.fused(block).filter(
+                    |position| matches!(into.last(), Some(Node::Inst(at, last)) if *at == block && last == position),
+                );
+                if fused.is_some() {
+                    into.pop();
+                }
+                let condition = Condition { block, fused, negated: false };
+                // What does not go on stands first, and the rest behind it.
+                let (condition, then, otherwise) = match !leaves(&then) && (leaves(&otherwise) || then.is_empty()) {
+                    true => (condition.negate(), otherwise, then),
+                    false => (condition, then, otherwise),
+                };
+                if leaves(&then) {
+                    into.push(Node::If { condition, then, otherwise: Vec::new() });
+                    into.extend(otherwise);
+                } else {
+                    into.push(Node::If { condition, then, otherwise });
+                }
+                return;
+            }
+            Terminator::BranchTable { .. } => {
+                into.push(Node::Match { block, arms: all });
+                return;
+            }
+            Terminator::Return(_) => into.push(Node::Return(block)),
+            Terminator::Fail { .. } => into.push(Node::Fail(block)),
+            Terminator::Break(_) | Terminator::CondBreak { .. } => into.push(Node::Breakpoint(block)),
+            Terminator::Yield(_) => {
+                self.pass(Some(EdgeRef(block, 0)), into);
+                into.push(Node::Yield(suspension()));
+                return;
+            }
+            Terminator::CallYieldable { .. } => into.push(Node::Call(suspension())),
+        }
+        all.into_iter().for_each(|mut arm| into.append(&mut arm));
+    }
+
+    /// The instruction that makes the condition of a block, if it is the last one and pure, and nothing else uses its result.
+    fn fused(&self, block: Block) -> Option<u32> {
+        let data = self.block(block);
+        let Terminator::CondBranch { condition, .. } = &data.terminator else { return None };
+        let last = data.instructions.last()?;
+        let is_test =
+            matches!(last.op, Op::Eval { .. } | Op::IsNonNull { .. } | Op::CompareRef { .. }) && last.op.is_pure();
+        let fits = is_test && last.results[..] == [*condition] && self.uses[condition.index()] == 1;
+        fits.then(|| data.instructions.len() as u32 - 1)
+    }
+
+    /// Calls a function with each value that a statement itself defines, reads or moves; not those of statements within.
+    pub(super) fn visit(&self, node: &Node, f: &mut dyn FnMut(Value, Access)) {
+        let f = &mut |value, access| match access {
+            Access::Move if self.is_constant(value) => f(value, Access::Read),
+            _ => f(value, access),
+        };
+        match node {
+            Node::Inst(block, position) => {
+                let inst = self.inst(*block, *position);
+                let is_drop = matches!(inst.op, Op::Drop { .. });
+                inst.op.visit(|operand| match operand {
+                    Use::Read(value) => f(*value, if is_drop { Access::Move } else { Access::Read }),
+                    Use::Take(operand) => take(operand, f),
+                });
+                inst.results.iter().for_each(|value| f(*value, Access::Define));
+            }
+            Node::Edge(at) => {
+                let Some(edge) = self.edge(*at) else { return };
+                self.passed(edge).for_each(|(_, operand)| take(operand, f));
+                edge.drops.iter().for_each(|value| f(*value, Access::Move));
+                self.passed(edge).for_each(|(parameter, _)| f(parameter, Access::Define));
+            }
+            Node::If { condition, .. } | Node::While { condition, .. } => match condition.fused {
+                Some(position) => {
+                    self.inst(condition.block, position).op.visit(|operand| f(operand.value(), Access::Read))
+                }
+                None => self.terminator(condition.block, f),
+            },
+            Node::Match { block, .. } | Node::Return(block) | Node::Fail(block) => self.terminator(*block, f),
+            Node::Breakpoint(block) => self.terminator(*block, f),
+            Node::Call(index) => {
+                let suspension = &self.suspensions[*index as usize];
+                self.terminator(suspension.block, f);
+                suspension.saved.iter().for_each(|value| f(*value, Access::Read));
+                suspension.results.iter().for_each(|value| f(*value, Access::Define));
+            }
+            Node::Resume(index) => {
+                let suspension = &self.suspensions[*index as usize];
+                suspension.saved.iter().for_each(|value| f(*value, Access::Read));
+                suspension.results.iter().for_each(|value| f(*value, Access::Define));
+            }
+            Node::Yield(index) => {
+                self.suspensions[*index as usize].saved.iter().for_each(|value| f(*value, Access::Move));
+            }
+            Node::Enter { .. } => {
+                for suspension in &self.suspensions {
+                    suspension.saved.iter().for_each(|value| f(*value, Access::Define));
+                }
+            }
+            Node::Part(part) => {
+                for (value, moved) in &part.inputs {
+                    f(*value, if *moved { Access::Move } else { Access::Read });
+                }
+                part.outputs.iter().for_each(|value| f(*value, Access::Define));
+            }
+            Node::Block { .. } | Node::Loop { .. } | Node::Break(_) | Node::Continue(_) => {}
+            Node::Select { .. } | Node::Dispatch { .. } => {}
+        }
+    }
+
+    fn terminator(&self, block: Block, f: &mut dyn FnMut(Value, Access)) {
+        self.block(block).terminator.visit(|operand| match operand {
+            Use::Read(value) => f(*value, Access::Read),
+            Use::Take(operand) => take(operand, f),
+        });
+    }
+
+    /// Whether a value is a read-only segment that is looked at where it is: what would move it shares it instead. Variables
+    /// that are taken from are references of their own.
+    pub(super) fn is_constant(&self, value: Value) -> bool {
+        self.constants[value.index()]
+    }
+
+    /// The block that defines a value.
+    pub(super) fn home(&self, value: Value) -> Option<Block> {
+        match self.function.definition(value) {
+            Definition::Constant(_) => None,
+            Definition::Parameter(block, _) | Definition::Result(block) => Some(block),
+        }
+    }
+}
+
+fn take(operand: &Operand, f: &mut dyn FnMut(Value, Access)) {
+    f(operand.value, if operand.moved { Access::Move } else { Access::Read });
+}
+
+impl Node {
+    /// The sequences within a statement.
+    pub(super) fn children(&self) -> Vec<&Sequence> {
+        match self {
+            Node::If { then, otherwise, .. } => vec![then, otherwise],
+            Node::Match { arms, .. } | Node::Dispatch { arms, .. } | Node::Enter { arms } => arms.iter().collect(),
+            Node::Block { body, .. } | Node::Loop { body, .. } | Node::While { body, .. } => vec![body],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The sequences within a statement, to be changed.
+    pub(super) fn children_mut(&mut self) -> Vec<&mut Sequence> {
+        match self {
+            Node::If { then, otherwise, .. } => vec![then, otherwise],
+            Node::Match { arms, .. } | Node::Dispatch { arms, .. } | Node::Enter { arms } => arms.iter_mut().collect(),
+            Node::Block { body, .. } | Node::Loop { body, .. } | Node::While { body, .. } => vec![body],
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Condition {
+    /// The opposite.
+    fn negate(self) -> Condition {
+        Condition { negated: !self.negated, ..self }
+    }
+}
+
+/// Whether a sequence surely does not come to its end.
+fn leaves(sequence: &Sequence) -> bool {
+    matches!(sequence.last(), Some(Node::Break(_) | Node::Continue(_) | Node::Return(_) | Node::Yield(_)))
+}
+
+/// Number of operands that are each value.
+fn count_uses(function: &Function) -> Vec<u32> {
+    let mut uses = vec![0; function.value_count()];
+    for (_, data) in function.iter() {
+        let mut count = |value: Value| uses[value.index()] += 1;
+        data.instructions.iter().for_each(|inst| inst.op.visit(|operand| count(operand.value())));
+        data.terminator.visit(|operand| count(operand.value()));
+        data.terminator.visit_edges(|edge| {
+            edge.arguments.iter().for_each(|operand| count(operand.value));
+            edge.drops.iter().for_each(|value| count(*value));
+        });
+    }
+    uses
+}
+
+/// The read-only segments among the values; none where values are variables.
+fn constants(function: &Function, has_selectors: bool) -> Vec<bool> {
+    let mut constants = vec![false; function.value_count()];
+    for inst in function.blocks.iter().filter(|_| !has_selectors).flat_map(|block| &block.instructions) {
+        if matches!(inst.op, Op::Rodata { .. }) {
+            inst.results.iter().for_each(|value| constants[value.index()] = true);
+        }
+    }
+    constants
+}
+
+/// A loop; where its first statement leaves it or goes on, and nothing else leaves it, a `while`.
+fn push_loop(label: Label, header: Block, mut body: Sequence, into: &mut Sequence) {
+    let leaves =
+        |arm: &Sequence| matches!(arm[..], [Node::Break(to)] | [Node::Edge(_), Node::Break(to)] if to == label);
+    let Some(Node::If { condition, then, otherwise }) = body.first() else {
+        into.push(Node::Loop { label, header, body });
+        return;
+    };
+    let (condition, leaving) = match (leaves(then), leaves(otherwise)) {
+        (true, false) => (condition.negate(), then),
+        (false, true) => (*condition, otherwise),
+        _ => {
+            into.push(Node::Loop { label, header, body });
+            return;
+        }
+    };
+    let passes = leaving.len() > 1;
+    if passes && breaks(&body, label) > 1 {
+        into.push(Node::Loop { label, header, body });
+        return;
+    }
+    let mut rest = body.split_off(1);
+    let Some(Node::If { then, otherwise, .. }) = body.pop() else { return };
+    let (mut leaving, mut inner) = if leaves(&then) { (then, otherwise) } else { (otherwise, then) };
+    inner.append(&mut rest);
+    into.push(Node::While { condition, label, header, body: inner });
+    leaving.pop();
+    into.append(&mut leaving);
+}
+
+/// How often a label is left within a sequence.
+pub(super) fn breaks(sequence: &Sequence, label: Label) -> usize {
+    let of = |node: &Node| match node {
+        Node::Break(to) => usize::from(*to == label),
+        node => node.children().into_iter().map(|child| breaks(child, label)).sum(),
+    };
+    sequence.iter().map(of).sum()
+}
+
+/// The block that a sequence begins with.
+fn first(statements: &[Statement]) -> Block {
+    match statements.first() {
+        Some(Statement::Run(node)) => Block(*node),
+        Some(Statement::Block { body, .. } | Statement::Loop { body, .. }) => first(body),
+        _ => Block(u32::MAX),
+    }
+}
+
+/// The graph of a function that can be resumed: behind its blocks a node for the entry, which leads to the function's own and
+/// to a node for each suspension, which leads where that goes on.
+fn resumable_graph(function: &Function, suspensions: &[Suspension]) -> Graph {
+    let blocks = function.blocks.len() as u32;
+    let mut successors: Vec<Vec<u32>> = function
+        .blocks
+        .iter()
+        .map(|block| match &block.terminator {
+            Terminator::Yield(_) => Vec::new(),
+            terminator => terminator.successors().iter().map(|successor| successor.0).collect(),
+        })
+        .collect();
+    let stubs = (0..suspensions.len() as u32).map(|index| blocks + 1 + index);
+    successors.push(core::iter::once(0).chain(stubs).collect());
+    successors.extend(suspensions.iter().map(|suspension| vec![suspension.resume.0]));
+    Graph::new(blocks, successors)
+}

@@ -1,0 +1,107 @@
+//! The types that functions check references against, as constants.
+
+use std::collections::HashSet;
+
+use incarnate_runtime::bytecode::{TypeId, TypeKind, VerifiedModule};
+use incarnate_runtime::ir::{Function, Op};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote;
+
+/// The types of a module.
+#[derive(Clone, Debug)]
+pub(super) struct Types {
+    expressions: Vec<TokenStream>,
+    elements: Vec<TokenStream>,
+    constants: Vec<TokenStream>,
+}
+
+impl Types {
+    /// The types, with constants for those that functions use.
+    pub(super) fn new(module: &VerifiedModule, bodies: &[Function]) -> Types {
+        let used = used(bodies);
+        let mut taken = HashSet::new();
+        let mut types = Types { expressions: Vec::new(), elements: Vec::new(), constants: Vec::new() };
+        let mut known: Vec<(&str, Ident)> = Vec::new();
+        for (index, definition) in module.types().iter().enumerate() {
+            let expression = match definition.kind() {
+                TypeKind::I8 => quote!(ValueType::I8),
+                TypeKind::I16 => quote!(ValueType::I16),
+                TypeKind::I32 => quote!(ValueType::I32),
+                TypeKind::I64 => quote!(ValueType::I64),
+                TypeKind::F32 => quote!(ValueType::F32),
+                TypeKind::F64 => quote!(ValueType::F64),
+                TypeKind::Opaque | TypeKind::AnyRef => quote!(ValueType::AnyRef),
+                TypeKind::Any => quote!(ValueType::Any),
+                TypeKind::List(_) => quote!(ValueType::Ref(support::List::TYPE)),
+                TypeKind::Ref("vm.buffer") => quote!(ValueType::Ref(support::Buffer::TYPE)),
+                TypeKind::Ref(_) if !used.contains(&(index as u32)) => TokenStream::new(),
+                TypeKind::Ref(name) => {
+                    let ident = known.iter().find(|row| row.0 == name).map(|row| row.1.clone());
+                    let ident = ident.unwrap_or_else(|| {
+                        let ident = constant(name, &mut taken);
+                        types.constants.push(quote! {
+                            const #ident: ValueType = ValueType::Ref(support::RefType::new(#name));
+                        });
+                        known.push((name, ident.clone()));
+                        ident
+                    });
+                    quote!(#ident)
+                }
+            };
+            // As the elements of a list, opaque means any value.
+            let is_opaque = matches!(definition.kind(), TypeKind::Opaque);
+            types.elements.push(if is_opaque { quote!(ValueType::Any) } else { expression.clone() });
+            types.expressions.push(expression);
+        }
+        types
+    }
+
+    /// What references are checked against.
+    pub(super) fn of(&self, id: TypeId) -> &TokenStream {
+        &self.expressions[id.0 as usize]
+    }
+
+    /// What a list is made of.
+    pub(super) fn of_elements(&self, id: TypeId) -> &TokenStream {
+        &self.elements[id.0 as usize]
+    }
+
+    /// The constants.
+    pub(super) fn items(&self) -> TokenStream {
+        self.constants.iter().cloned().collect()
+    }
+}
+
+/// The types that functions name.
+fn used(bodies: &[Function]) -> HashSet<u32> {
+    let mut used = HashSet::new();
+    for inst in bodies.iter().flat_map(|body| &body.blocks).flat_map(|block| &block.instructions) {
+        match &inst.op {
+            Op::GlobalLoadRef { type_def, .. }
+            | Op::GlobalStoreRef { type_def, .. }
+            | Op::CheckRef { type_def, .. }
+            | Op::SelectRef { type_def, .. }
+            | Op::SwitchRef { type_def: Some(type_def), .. }
+            | Op::ListAlloc { element_type: type_def, .. }
+            | Op::ListGetRef { type_def, .. } => drop(used.insert(type_def.0)),
+            _ => {}
+        }
+    }
+    used
+}
+
+/// A constant for a type of the given name.
+fn constant(name: &str, taken: &mut HashSet<String>) -> Ident {
+    let mut text = String::from("TYPE");
+    for word in name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+        text.push('_');
+        text.extend(word.chars().take(40).map(|c| c.to_ascii_uppercase()));
+    }
+    let base = text.clone();
+    let mut count = 2;
+    while !taken.insert(text.clone()) {
+        text = format!("{base}_{count}");
+        count += 1;
+    }
+    Ident::new(&text, Span::call_site())
+}

@@ -1,0 +1,153 @@
+//! What values are called, and literals.
+
+use std::collections::HashSet;
+
+use incarnate_runtime::bytecode::VerifiedModule;
+use incarnate_runtime::ir::{Callee, Definition, Function, Op, Terminator, Type, Value};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
+use quote::quote;
+
+/// The names of a function's values: what they come from, and a number that makes them distinct.
+pub(super) fn names(module: &VerifiedModule, function: &Function, taken: &HashSet<String>) -> Vec<Ident> {
+    let mut stems: Vec<String> = vec![String::from("v"); function.value_count()];
+    for (_, data) in function.iter() {
+        for inst in &data.instructions {
+            if let Some(stem) = stem(module, &inst.op) {
+                inst.results.iter().for_each(|value| stems[value.index()] = format!("{stem}_"));
+            }
+        }
+        if let Terminator::CallYieldable { call, results, .. } = &data.terminator
+            && let Some(stem) = callee_stem(module, call.callee)
+        {
+            results.iter().for_each(|value| stems[value.index()] = format!("{stem}_"));
+        }
+    }
+    let name = |index: usize| {
+        let value = Value(index as u32);
+        let mut name = match function.arguments().iter().position(|argument| *argument == value) {
+            Some(position) => format!("input{position}"),
+            None => format!("{}{index}", stems[index]),
+        };
+        while taken.contains(&name) {
+            name.push('_');
+        }
+        Ident::new(&name, Span::call_site())
+    };
+    (0..function.value_count()).map(name).collect()
+}
+
+/// What the result of an operation is, in a word.
+fn stem(module: &VerifiedModule, op: &Op) -> Option<String> {
+    let stem = match op {
+        Op::Call(call) => return callee_stem(module, call.callee),
+        Op::GlobalLoad { .. } | Op::GlobalLoadRef { .. } => "global",
+        Op::Rodata { .. } => "constant",
+        Op::ListAlloc { .. } => "list",
+        Op::ListSize { .. } => "size",
+        Op::ListGet { .. } | Op::ListGetRef { .. } => "element",
+        Op::BufferAlloc { .. } | Op::BufferClone { .. } => "buffer",
+        Op::BufferLength { .. } => "length",
+        Op::BufferHash { .. } => "hash",
+        _ => return None,
+    };
+    Some(stem.into())
+}
+
+/// The last word of an import's name that says what it makes.
+fn callee_stem(module: &VerifiedModule, callee: Callee) -> Option<String> {
+    let Callee::Import(ordinal) = callee else { return None };
+    let import = module.import(ordinal)?;
+    let mut words = import.full_name.split(['.', '_']).rev();
+    let word = words.find(|word| !matches!(*word, "create" | "get" | "join" | "i64" | "i32" | "lookup"))?;
+    let word = match word {
+        "allocate" | "alloca" | "import" => "buffer",
+        "devices" => "device",
+        word => word,
+    };
+    let plain = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase()) && word.len() <= 16;
+    plain.then(|| word.into())
+}
+
+/// A type of values in Rust.
+pub(super) fn type_of(ty: Type) -> TokenStream {
+    match ty {
+        Type::i32 => quote!(i32),
+        Type::i64 => quote!(i64),
+        Type::f32 => quote!(f32),
+        Type::f64 => quote!(f64),
+        Type::Ref => quote!(Ref),
+    }
+}
+
+/// What functions return of several types: the one, or a tuple.
+pub(super) fn types_of(types: &[Type]) -> TokenStream {
+    let all = types.iter().map(|ty| type_of(*ty));
+    match types {
+        [one] => type_of(*one),
+        _ => quote!((#(#all),*)),
+    }
+}
+
+/// The bits of a constant.
+pub(super) fn constant(function: &Function, value: Value) -> Option<u64> {
+    match function.definition(value) {
+        Definition::Constant(bits) => Some(bits),
+        _ => None,
+    }
+}
+
+/// A constant as a literal, with its type's suffix if nothing around tells the type.
+pub(super) fn literal(ty: Type, bits: u64, suffixed: bool) -> TokenStream {
+    match ty {
+        Type::i32 => integer(i64::from(bits as u32 as i32), if suffixed { "i32" } else { "" }),
+        Type::i64 => integer(bits as i64, if suffixed { "i64" } else { "" }),
+        Type::f32 => {
+            let value = f32::from_bits(bits as u32);
+            float(
+                value.is_finite(),
+                value.is_sign_negative(),
+                format!("{:?}", value.abs()),
+                if suffixed { "f32" } else { "" },
+            )
+            .unwrap_or_else(|| {
+                let bits = hexadecimal(bits & 0xFFFF_FFFF);
+                quote!(f32::from_bits(#bits))
+            })
+        }
+        Type::f64 => {
+            let value = f64::from_bits(bits);
+            float(
+                value.is_finite(),
+                value.is_sign_negative(),
+                format!("{:?}", value.abs()),
+                if suffixed { "f64" } else { "" },
+            )
+            .unwrap_or_else(|| {
+                let bits = hexadecimal(bits);
+                quote!(f64::from_bits(#bits))
+            })
+        }
+        Type::Ref => quote!(Ref::Null),
+    }
+}
+
+fn integer(value: i64, suffix: &str) -> TokenStream {
+    let digits = parsed(&format!("{}{suffix}", value.unsigned_abs()));
+    if value < 0 { quote!(-#digits) } else { quote!(#digits) }
+}
+
+fn float(is_finite: bool, negative: bool, digits: String, suffix: &str) -> Option<TokenStream> {
+    let digits = parsed(&format!("{digits}{suffix}"));
+    is_finite.then(|| if negative { quote!(-#digits) } else { quote!(#digits) })
+}
+
+/// A number in hexadecimal, as offsets and bits are read.
+pub(super) fn hexadecimal(value: u64) -> Literal {
+    parsed(&format!("{value:#x}"))
+}
+
+/// A literal of its text.
+fn parsed(text: &str) -> Literal {
+    // Digits are always a literal; the text would stand in the code otherwise.
+    text.parse().unwrap_or_else(|_| Literal::string(text))
+}

@@ -1,0 +1,272 @@
+//! What stands around a module's functions: the tables that describe it, and the shells that calls from outside go through.
+
+use std::collections::BTreeMap;
+
+use incarnate_runtime::Result;
+use incarnate_runtime::bytecode::VerifiedModule;
+use incarnate_runtime::ir::Type;
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{format_ident, quote};
+
+use crate::function::{Analysis, FunctionFacts};
+use crate::options::Constants;
+
+/// Most values of a tuple that calls take and give.
+const TUPLE_LIMIT: usize = 16;
+/// Alignment in bytes of constants.
+const ALIGNMENT: usize = incarnate_runtime::bytecode::SEGMENT_ALIGNMENT;
+
+/// The constants that functions use, in one piece.
+#[derive(Debug, Default)]
+pub(crate) struct ConstantTable {
+    /// Offset and length of each, by ordinal.
+    ranges: Vec<(usize, usize)>,
+    /// The piece; nothing where they stay in the module's file.
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl ConstantTable {
+    pub(crate) fn new(module: &VerifiedModule, used: &[u32], constants: &Constants) -> ConstantTable {
+        let mut table = ConstantTable { ranges: vec![(0, 0); module.rodata_count() as usize], bytes: Vec::new() };
+        for &ordinal in used {
+            let Some(slot) = table.ranges.get_mut(ordinal as usize) else { continue };
+            if matches!(constants, Constants::ModuleFile(_)) {
+                *slot = module.rodata(ordinal).map_or((0, 0), |(_, range)| (range.start, range.len()));
+            } else if let Some(bytes) = module.rodata_bytes(ordinal) {
+                table.bytes.resize(table.bytes.len().next_multiple_of(ALIGNMENT), 0);
+                *slot = (table.bytes.len(), bytes.len());
+                table.bytes.extend_from_slice(bytes);
+            }
+        }
+        table
+    }
+
+    fn ranges(&self) -> TokenStream {
+        let rows = self.ranges.iter().map(|&(offset, length)| {
+            let (offset, length) = (Literal::usize_unsuffixed(offset), Literal::usize_unsuffixed(length));
+            quote!((#offset, #length))
+        });
+        quote!(&[#(#rows),*])
+    }
+}
+
+/// The static `MODULE`, and the functions `call` and `resume` that it names. `constants` is the expression for what the
+/// constants lie in.
+pub(crate) fn items(analysis: &Analysis<'_>, table: &ConstantTable, constants: &TokenStream) -> Result<Vec<TokenStream>> {
+    let module = analysis.module;
+    let mut sources = Sources::default();
+    let functions: Vec<TokenStream> =
+        (0..module.function_count()).map(|ordinal| function_row(module, ordinal, &mut sources)).collect();
+    let sources = sources.texts.iter();
+    let attributes = pairs(module.attributes());
+    let dependencies = module.dependencies().map(|dependency| {
+        let (name, version, optional) = (dependency.name, dependency.minimum_version, dependency.optional);
+        let version = Literal::u32_unsuffixed(version);
+        quote!(Dependency { name: #name, minimum_version: #version, optional: #optional })
+    });
+    let imports = module.imports().map(|import| {
+        let (name, convention, optional) = (import.full_name, import.calling_convention_text, import.optional);
+        let direct = incarnate_runtime::modules::imports::find(name, convention).is_some();
+        quote!(ImportedFunction { name: #name, convention: #convention, optional: #optional, direct: #direct })
+    });
+    let exports = module.exports().map(|export| {
+        let (name, function) = (export.local_name, Literal::u32_unsuffixed(export.function));
+        quote!(Export { name: #name, function: #function })
+    });
+    let (name, version) = (module.name(), Literal::u32_unsuffixed(module.version()));
+    let global_bytes = Literal::u32_unsuffixed(module.global_bytes());
+    let global_refs = Literal::u32_unsuffixed(module.global_ref_count());
+    let ranges = table.ranges();
+    Ok(vec![
+        quote! {
+            pub(super) static MODULE: Description = Description {
+                name: #name,
+                version: #version,
+                attributes: #attributes,
+                dependencies: &[#(#dependencies),*],
+                imports: &[#(#imports),*],
+                exports: &[#(#exports),*],
+                functions: &[#(#functions),*],
+                sources: &[#(#sources),*],
+                global_bytes: #global_bytes,
+                global_refs: #global_refs,
+                constants: #constants,
+                rodata: #ranges,
+                call,
+                resume,
+            };
+        },
+        shell("call", "Calls an export by its ordinal.", analysis, call_arm),
+        shell("resume", "Goes on with an export that yielded.", analysis, resume_arm),
+    ])
+}
+
+/// Source locations, each once.
+#[derive(Default)]
+struct Sources {
+    texts: Vec<String>,
+    indices: BTreeMap<String, u32>,
+}
+
+impl Sources {
+    fn index(&mut self, text: String) -> u32 {
+        *self.indices.entry(text).or_insert_with_key(|text| {
+            self.texts.push(text.clone());
+            self.texts.len() as u32 - 1
+        })
+    }
+}
+
+fn pairs<'a>(rows: impl Iterator<Item = (&'a str, &'a str)>) -> TokenStream {
+    let rows = rows.map(|(key, value)| quote!((#key, #value)));
+    quote!(&[#(#rows),*])
+}
+
+fn function_row(module: &VerifiedModule, ordinal: u32, sources: &mut Sources) -> TokenStream {
+    let export = module.exports().find(|export| export.function == ordinal).map(|export| export.local_name);
+    let name = export.or_else(|| module.function_debug_name(ordinal)).unwrap_or_default();
+    let convention = module.function(ordinal).and_then(|view| view.calling_convention).unwrap_or_default();
+    let attributes = pairs(module.function_attributes(ordinal));
+    let mut locations: Vec<(u32, u32)> = Vec::new();
+    if module.debug_database().is_some() {
+        for instruction in module.instructions(ordinal) {
+            let offset = instruction.offset;
+            let Some(text) = module.source_location(ordinal, offset) else { continue };
+            let index = sources.index(text);
+            if locations.last().is_none_or(|last| last.1 != index) {
+                locations.push((offset, index));
+            }
+        }
+    }
+    let locations = locations.into_iter().map(|(offset, index)| {
+        let (offset, index) = (Literal::u32_unsuffixed(offset), Literal::u32_unsuffixed(index));
+        quote!((#offset, #index))
+    });
+    quote!(Function { name: #name, convention: #convention, attributes: #attributes, locations: &[#(#locations),*] })
+}
+
+/// A function that matches an export's ordinal.
+fn shell(
+    name: &str,
+    doc: &str,
+    analysis: &Analysis<'_>,
+    arm: fn(&FunctionFacts) -> Option<(TokenStream, Uses)>,
+) -> TokenStream {
+    let mut uses = Uses::default();
+    let mut arms = Vec::new();
+    for (export, ordinal) in analysis.module.exports().zip(0u32..) {
+        let Some(facts) = analysis.functions.get(export.function as usize) else { continue };
+        let Some((body, used)) = arm(facts) else { continue };
+        uses = Uses { state: uses.state | used.state, stack: uses.stack | used.stack, buffer: uses.buffer | used.buffer };
+        let ordinal = Literal::u32_unsuffixed(ordinal);
+        arms.push(quote!(#ordinal => #body));
+    }
+    let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
+    let name = format_ident!("{name}");
+    let (state, stack) = (parameter("state", uses.state), parameter("stack", uses.stack));
+    let buffer = parameter("buffer", uses.buffer);
+    let body = match arms.is_empty() {
+        true => quote!(Err(no_export(&MODULE, export))),
+        false => quote!(match export { #(#arms)* other => Err(no_export(&MODULE, other)), }),
+    };
+    quote! {
+        #[doc = #doc]
+        fn #name(#state: &State, export: u32, #stack: &mut Stack, #buffer: &mut CallBuffer) -> Result<Completion> {
+            #body
+        }
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Uses {
+    state: bool,
+    stack: bool,
+    buffer: bool,
+}
+
+fn call_arm(facts: &FunctionFacts) -> Option<(TokenStream, Uses)> {
+    let values: Vec<Ident> = (0..facts.arguments.len()).map(|index| format_ident!("input{index}")).collect();
+    let take = (!values.is_empty()).then(|| {
+        let (pattern, ty) = (nested(&values), nested_types(&facts.arguments));
+        quote!(let #pattern: #ty = arguments(buffer)?;)
+    });
+    let call = call(facts, &values);
+    let give = match (facts.yields(), facts.results.len()) {
+        (true, count) if count <= TUPLE_LIMIT => quote!(Ok(step(buffer, #call?))),
+        (false, count) if count <= TUPLE_LIMIT => quote!(Ok(results(buffer, #call?))),
+        (yields, count) => {
+            let outputs: Vec<Ident> = (0..count).map(|index| format_ident!("output{index}")).collect();
+            let nested = nested(&outputs);
+            match yields {
+                true => quote! {
+                    match #call? {
+                        Step::Done((#(#outputs),*)) => Ok(results(buffer, #nested)),
+                        Step::Yielded => Ok(Completion::Yielded),
+                    }
+                },
+                false => quote! {
+                    let (#(#outputs),*) = #call?;
+                    Ok(results(buffer, #nested))
+                },
+            }
+        }
+    };
+    let uses = Uses { state: facts.needs_state, stack: facts.needs_stack, buffer: true };
+    Some((quote!({ #take #give }), uses))
+}
+
+fn resume_arm(facts: &FunctionFacts) -> Option<(TokenStream, Uses)> {
+    let resume = facts.resume.as_ref()?;
+    let count = facts.results.len();
+    let body = match count <= TUPLE_LIMIT {
+        true => quote!(Ok(step(buffer, #resume(state, stack)?)),),
+        false => {
+            let outputs: Vec<Ident> = (0..count).map(|index| format_ident!("output{index}")).collect();
+            let nested = nested(&outputs);
+            quote! {
+                match #resume(state, stack)? {
+                    Step::Done((#(#outputs),*)) => Ok(results(buffer, #nested)),
+                    Step::Yielded => Ok(Completion::Yielded),
+                }
+            }
+        }
+    };
+    Some((body, Uses { state: true, stack: true, buffer: true }))
+}
+
+/// The call of a function with values that are there.
+pub(crate) fn call(facts: &FunctionFacts, values: &[Ident]) -> TokenStream {
+    let state = facts.needs_state.then(|| quote!(state,));
+    let stack = facts.needs_stack.then(|| quote!(stack,));
+    let function = &facts.ident;
+    quote!(#function(#state #stack #(#values),*))
+}
+
+/// Values as a tuple, or as a tuple of tuples where there are more than calls take.
+fn nested(values: &[Ident]) -> TokenStream {
+    if values.len() <= TUPLE_LIMIT {
+        return quote!((#(#values,)*));
+    }
+    let parts = values.chunks(values.len().div_ceil(TUPLE_LIMIT).max(TUPLE_LIMIT)).map(nested);
+    quote!((#(#parts,)*))
+}
+
+fn nested_types(types: &[Type]) -> TokenStream {
+    if types.len() <= TUPLE_LIMIT {
+        let types = types.iter().map(|ty| type_of(*ty));
+        return quote!((#(#types,)*));
+    }
+    let parts = types.chunks(types.len().div_ceil(TUPLE_LIMIT).max(TUPLE_LIMIT)).map(nested_types);
+    quote!((#(#parts,)*))
+}
+
+/// What holds a value of the VM.
+pub(crate) fn type_of(ty: Type) -> TokenStream {
+    match ty {
+        Type::i32 => quote!(i32),
+        Type::i64 => quote!(i64),
+        Type::f32 => quote!(f32),
+        Type::f64 => quote!(f64),
+        Type::Ref => quote!(Ref),
+    }
+}
