@@ -365,6 +365,7 @@ impl Emitter<'_, '_> {
             }
             Node::Call(index) => self.suspending(*index, false)?,
             Node::Resume(index) => self.suspending(*index, true)?,
+            Node::Nest(index) => self.nest(*index)?,
             Node::Part(part) => self.call_part(part),
         })
     }
@@ -686,7 +687,11 @@ fn needs_label(sequence: &Sequence, label: Label, is_nested: bool) -> bool {
 }
 
 fn lifetime(label: Label) -> TokenStream {
-    let mut label = Ident::new(&format!("l{}", label.0), proc_macro2::Span::call_site()).to_token_stream();
-    label = TokenTree::Punct(Punct::new('\'', Spacing::Joint)).to_token_stream().into_iter().chain(label).collect();
-    label
+    named_lifetime(&format!("l{}", label.0))
+}
+
+/// A label of its name, without the quotation mark.
+pub(super) fn named_lifetime(name: &str) -> TokenStream {
+    let name = Ident::new(name, proc_macro2::Span::call_site()).to_token_stream();
+    TokenTree::Punct(Punct::new('\'', Spacing::Joint)).to_token_stream().into_iter().chain(name).collect()
 }

@@ -91,6 +91,12 @@ impl Affine {
         number(self.terms.iter()).filter(|_| self.is_invariant())
     }
 
+    /// What it is in the first turn of all loops, if that is a number.
+    #[must_use]
+    pub fn as_constant_base(&self) -> Option<i64> {
+        number(self.base())
+    }
+
     /// The number by which each turn of a loop changes it, if that is a number.
     #[must_use]
     pub fn constant_stride(&self, of: usize) -> Option<i64> {
