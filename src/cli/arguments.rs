@@ -29,6 +29,8 @@ pub(super) enum Command {
     Check(CheckArguments),
     /// Print what a module holds.
     Dump(DumpArguments),
+    /// Write the Rust source of a module, and the files that it takes in.
+    Translate(TranslateArguments),
 }
 
 impl Command {
@@ -38,6 +40,7 @@ impl Command {
             Command::Bench(_) => "bench",
             Command::Check(_) => "check",
             Command::Dump(_) => "dump",
+            Command::Translate(_) => "translate",
         }
     }
 }
@@ -251,6 +254,22 @@ pub(super) struct DumpArguments {
     /// Disassemble only this function, by its name or its ordinal.
     #[arg(long, value_name = "NAME")]
     pub(super) function: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TranslateArguments {
+    /// The module file.
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// The Rust file; files that it takes in go beside it, under names that begin with its own.
+    #[arg(short, long, value_name = "OUT.rs")]
+    pub(super) output: PathBuf,
+    /// Path of the crate `incarnate` in the program, where it is another one than `::incarnate`.
+    #[arg(long, value_name = "PATH")]
+    pub(super) crate_path: Option<String>,
+    /// Leave the module's constants out of the program, which maps this file instead; it is written beside OUT.rs.
+    #[arg(long, value_name = "FILE")]
+    pub(super) load_constants_from: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -7,6 +7,7 @@ mod console;
 mod dump;
 mod program;
 mod run;
+mod translate;
 mod yieldable_test;
 
 use std::ffi::OsString;
@@ -45,6 +46,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Bench(of) => bench::bench(&of.arguments, &files(&of.module), out),
         Command::Check(arguments) => check::check_files(arguments, out),
         Command::Dump(arguments) => dump::dump(arguments, out),
+        Command::Translate(arguments) => translate::translate(arguments, out),
     })
 }
 

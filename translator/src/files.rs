@@ -47,7 +47,7 @@ impl Output {
         if self.included {
             let path = format!("{stem}.constants.bin");
             let doc = "The constants of the module, at the offsets that `MODULE` says.";
-            inner.insert(2, format(&quote!(#[doc = #doc] static CONSTANTS: &[u8] = include_constants!(#path);))?);
+            inner.insert(2, format(&quote!(#[doc = #doc] static CONSTANTS: &[u8] = support::include_constants!(#path);))?);
             files.push(File { path: path.into(), contents: self.constants().to_vec() });
         }
         let size: usize = functions.iter().map(String::len).sum();

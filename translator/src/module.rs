@@ -62,16 +62,16 @@ pub(crate) fn items(analysis: &Analysis<'_>, table: &ConstantTable, constants: &
     let dependencies = module.dependencies().map(|dependency| {
         let (name, version, optional) = (dependency.name, dependency.minimum_version, dependency.optional);
         let version = Literal::u32_unsuffixed(version);
-        quote!(Dependency { name: #name, minimum_version: #version, optional: #optional })
+        quote!(support::Dependency { name: #name, minimum_version: #version, optional: #optional })
     });
-    let imports = module.imports().map(|import| {
+    let imports = module.imports().zip(0u32..).map(|(import, ordinal)| {
         let (name, convention, optional) = (import.full_name, import.calling_convention_text, import.optional);
-        let direct = incarnate_runtime::modules::imports::find(name, convention).is_some();
-        quote!(ImportedFunction { name: #name, convention: #convention, optional: #optional, direct: #direct })
+        let direct = analysis.is_direct(ordinal);
+        quote!(support::ImportedFunction { name: #name, convention: #convention, optional: #optional, direct: #direct })
     });
     let exports = module.exports().map(|export| {
         let (name, function) = (export.local_name, Literal::u32_unsuffixed(export.function));
-        quote!(Export { name: #name, function: #function })
+        quote!(support::Export { name: #name, function: #function })
     });
     let (name, version) = (module.name(), Literal::u32_unsuffixed(module.version()));
     let global_bytes = Literal::u32_unsuffixed(module.global_bytes());
@@ -79,7 +79,7 @@ pub(crate) fn items(analysis: &Analysis<'_>, table: &ConstantTable, constants: &
     let ranges = table.ranges();
     Ok(vec![
         quote! {
-            pub(super) static MODULE: Description = Description {
+            pub static MODULE: support::Description = support::Description {
                 name: #name,
                 version: #version,
                 attributes: #attributes,
@@ -142,7 +142,7 @@ fn function_row(module: &VerifiedModule, ordinal: u32, sources: &mut Sources) ->
         let (offset, index) = (Literal::u32_unsuffixed(offset), Literal::u32_unsuffixed(index));
         quote!((#offset, #index))
     });
-    quote!(Function { name: #name, convention: #convention, attributes: #attributes, locations: &[#(#locations),*] })
+    quote!(support::Function { name: #name, convention: #convention, attributes: #attributes, locations: &[#(#locations),*] })
 }
 
 /// A function that matches an export's ordinal.
@@ -166,12 +166,12 @@ fn shell(
     let (state, stack) = (parameter("state", uses.state), parameter("stack", uses.stack));
     let buffer = parameter("buffer", uses.buffer);
     let body = match arms.is_empty() {
-        true => quote!(Err(no_export(&MODULE, export))),
-        false => quote!(match export { #(#arms)* other => Err(no_export(&MODULE, other)), }),
+        true => quote!(Err(support::no_export(&MODULE, export))),
+        false => quote!(match export { #(#arms)* other => Err(support::no_export(&MODULE, other)), }),
     };
     quote! {
         #[doc = #doc]
-        fn #name(#state: &State, export: u32, #stack: &mut Stack, #buffer: &mut CallBuffer) -> Result<Completion> {
+        fn #name(#state: &State, export: u32, #stack: &mut Stack, #buffer: &mut support::CallBuffer) -> Result<support::Completion> {
             #body
         }
     }
@@ -188,25 +188,25 @@ fn call_arm(facts: &FunctionFacts) -> Option<(TokenStream, Uses)> {
     let values: Vec<Ident> = (0..facts.arguments.len()).map(|index| format_ident!("input{index}")).collect();
     let take = (!values.is_empty()).then(|| {
         let (pattern, ty) = (nested(&values), nested_types(&facts.arguments));
-        quote!(let #pattern: #ty = arguments(buffer)?;)
+        quote!(let #pattern: #ty = support::arguments(buffer)?;)
     });
     let call = call(facts, &values);
     let give = match (facts.yields(), facts.results.len()) {
-        (true, count) if count <= TUPLE_LIMIT => quote!(Ok(step(buffer, #call?))),
-        (false, count) if count <= TUPLE_LIMIT => quote!(Ok(results(buffer, #call?))),
+        (true, count) if count <= TUPLE_LIMIT => quote!(Ok(support::step(buffer, #call?))),
+        (false, count) if count <= TUPLE_LIMIT => quote!(Ok(support::results(buffer, #call?))),
         (yields, count) => {
             let outputs: Vec<Ident> = (0..count).map(|index| format_ident!("output{index}")).collect();
             let nested = nested(&outputs);
             match yields {
                 true => quote! {
                     match #call? {
-                        Step::Done((#(#outputs),*)) => Ok(results(buffer, #nested)),
-                        Step::Yielded => Ok(Completion::Yielded),
+                        Step::Done((#(#outputs),*)) => Ok(support::results(buffer, #nested)),
+                        Step::Yielded => Ok(support::Completion::Yielded),
                     }
                 },
                 false => quote! {
                     let (#(#outputs),*) = #call?;
-                    Ok(results(buffer, #nested))
+                    Ok(support::results(buffer, #nested))
                 },
             }
         }
@@ -219,14 +219,14 @@ fn resume_arm(facts: &FunctionFacts) -> Option<(TokenStream, Uses)> {
     let resume = facts.resume.as_ref()?;
     let count = facts.results.len();
     let body = match count <= TUPLE_LIMIT {
-        true => quote!(Ok(step(buffer, #resume(state, stack)?)),),
+        true => quote!(Ok(support::step(buffer, #resume(state, stack)?)),),
         false => {
             let outputs: Vec<Ident> = (0..count).map(|index| format_ident!("output{index}")).collect();
             let nested = nested(&outputs);
             quote! {
                 match #resume(state, stack)? {
-                    Step::Done((#(#outputs),*)) => Ok(results(buffer, #nested)),
-                    Step::Yielded => Ok(Completion::Yielded),
+                    Step::Done((#(#outputs),*)) => Ok(support::results(buffer, #nested)),
+                    Step::Yielded => Ok(support::Completion::Yielded),
                 }
             }
         }

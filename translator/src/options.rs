@@ -1,8 +1,5 @@
 //! How a module is translated.
 
-use std::str::FromStr;
-
-use incarnate_runtime::{Error, Result};
 use proc_macro2::TokenStream;
 
 /// How a module is translated. [`Options::default`] is right for programs that depend on the crate `incarnate`.
@@ -39,6 +36,8 @@ impl Default for Options {
 /// # Errors
 /// INVALID_ARGUMENT where it is none.
 #[cfg(feature = "files")]
-pub(crate) fn rust(what: &str, text: &str) -> Result<TokenStream> {
-    TokenStream::from_str(text).map_err(|error| Error::invalid_argument(format!("{what} `{text}` is not Rust: {error}")))
+pub(crate) fn rust(what: &str, text: &str) -> incarnate_runtime::Result<TokenStream> {
+    text.parse().map_err(|error| {
+        incarnate_runtime::Error::invalid_argument(format!("{what} `{text}` is not Rust: {error}"))
+    })
 }

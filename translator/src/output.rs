@@ -3,16 +3,13 @@
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::VerifiedModule;
 use proc_macro2::TokenStream;
-use quote::{format_ident, quote};
+use quote::quote;
 
 use crate::function::{self, Analysis};
 use crate::module::{self, ConstantTable};
 use crate::names::{self, code};
 use crate::options::{Constants, Options};
 use crate::{SUPPORT_VERSION, api};
-
-/// Lints that code as modules have it would raise: what nobody calls, calls with many arguments, results of many values.
-const LINTS: &[&str] = &["dead_code", "unused_imports", "clippy::all"];
 
 /// A translated module.
 #[derive(Debug)]
@@ -37,18 +34,16 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let path = &options.crate_path;
     let constants = match &options.constants {
         _ if table.bytes.is_empty() && !matches!(options.constants, Constants::ModuleFile(_)) => {
-            quote!(Constants::Static(&[]))
+            quote!(support::Constants::Static(&[]))
         }
-        Constants::Included => quote!(Constants::Static(CONSTANTS)),
-        Constants::ModuleFile(file) => quote!(Constants::Static(include_constants!(#file))),
-        Constants::Loaded(file) => quote!(Constants::File(#file)),
+        Constants::Included => quote!(support::Constants::Static(CONSTANTS)),
+        Constants::ModuleFile(file) => quote!(support::Constants::Static(support::include_constants!(#file))),
+        Constants::Loaded(file) => quote!(support::Constants::File(#file)),
     };
     let version = proc_macro2::Literal::u32_unsuffixed(SUPPORT_VERSION);
     let mut tables = vec![
-        quote!(
-            use #path::runtime::support::*;
-        ),
-        quote!(const _: () = expect_version(#version);),
+        function::prelude(&quote!(#path::runtime)),
+        quote!(const _: () = support::expect_version(#version);),
     ];
     tables.extend(module::items(&analysis, &table, &constants)?);
     let types = analysis.type_items();
@@ -71,13 +66,10 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     })
 }
 
-/// Attributes that allow what generated code does.
+/// Attributes that allow what generated code does: nobody calls all of it, and the rest is the bytecode's.
 pub(crate) fn allowed() -> TokenStream {
-    let lints = LINTS.iter().map(|lint| {
-        let path = lint.split("::").map(|part| format_ident!("{part}"));
-        quote!(#(#path)::*)
-    });
-    quote!(#[allow(#(#lints),*)])
+    let functions = function::attributes();
+    quote!(#[allow(dead_code, unused_imports)] #functions)
 }
 
 impl Output {

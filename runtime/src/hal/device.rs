@@ -76,6 +76,14 @@ impl Device {
         Device { id: id.into(), allocator, loaders: options.loaders, backend, inline }
     }
 
+    /// Makes the device of an address, such as `local-sync`, with default options; an empty one is the default device.
+    ///
+    /// # Errors
+    /// NOT_FOUND where no driver has the name, or the driver no such device; INVALID_ARGUMENT for unknown parameters.
+    pub fn create(uri: &str) -> Result<Arc<Device>> {
+        super::driver::DriverRegistry::default().create_device(uri, DeviceOptions::default())
+    }
+
     /// The name that programs match patterns such as `local*` against.
     #[must_use]
     pub fn id(&self) -> &str {

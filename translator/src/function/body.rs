@@ -130,13 +130,13 @@ impl<'a, 'm> Unit<'a, 'm> {
                 #(#[doc = #docs])*
                 #lints
                 #recursive
-                pub(super) fn #name(#state #stack #(#parameters),*) -> Result<#results> { #body }
+                pub fn #name(#state #stack #(#parameters),*) -> Result<#results> { #body }
             });
             // The bytecode yields where nothing gets to.
             items.extend(facts.resume.as_ref().map(|resume| {
                 quote! {
                     enum #saved {}
-                    pub(super) fn #resume(_state: &State, stack: &mut Stack) -> Result<#results> {
+                    pub fn #resume(_state: &State, stack: &mut Stack) -> Result<#results> {
                         match *stack.take_suspended::<#saved>()? {}
                     }
                 }
@@ -160,13 +160,13 @@ impl<'a, 'm> Unit<'a, 'm> {
         let run_doc = format!(" The body of [`{name}`], from its beginning or from where it was suspended.");
         items.push(quote! {
             #(#[doc = #docs])*
-            pub(super) fn #name(state: &State, stack: &mut Stack, #(#plain),*) -> Result<#results> {
+            pub fn #name(state: &State, stack: &mut Stack, #(#plain),*) -> Result<#results> {
                 #run(state, stack, None, #(#passed),*)
             }
         });
         items.push(quote! {
             #[doc = #doc]
-            pub(super) fn #resume(state: &State, stack: &mut Stack) -> Result<#results> {
+            pub fn #resume(state: &State, stack: &mut Stack) -> Result<#results> {
                 let resumed = stack.take_suspended()?;
                 #run(state, stack, Some(resumed), #(#zeros),*)
             }

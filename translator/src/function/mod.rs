@@ -126,7 +126,7 @@ impl<'m> Analysis<'m> {
 /// A function's items.
 #[derive(Clone, Debug)]
 pub(crate) struct Emitted {
-    /// The function, visible in the module around (`pub(super)`), its outlined parts, and what it saves when it yields.
+    /// The function, `pub` in a module that is not, its outlined parts, and what it saves when it yields.
     /// Each is bounded in size; all stand in the same module.
     pub(crate) items: Vec<TokenStream>,
 }
