@@ -1,13 +1,17 @@
-//! The interpreter alone, on tests/models/vm: one benchmark for each function there. `benches/peer/run --vm` measures
-//! the peer on the same calls.
+//! The virtual machine alone, on tests/models/vm: each function as plain Rust (`reference`), interpreted, and translated.
+//! `benches/peer/run --vm` measures the peer on the same calls.
 #![allow(missing_docs, reason = "criterion's macros make items without documentation")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot begin has no caller to tell")]
 
+#[path = "support/reference.rs"]
+mod reference;
 mod support;
 
+use std::hint::black_box;
 use std::sync::Arc;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main};
 use incarnate_runtime::vm::{
     BytecodeModule, CallBuffer, Caller, Context, Limits, Module, ModuleState, NativeModule, Program,
 };
@@ -25,40 +29,62 @@ impl Importee {
     }
 }
 
-fn context() -> Arc<Context> {
+/// A module beside the one that it imports from.
+fn context(module: Arc<dyn Module>) -> Arc<Context> {
     let functions = native_functions! { "add_1" => Importee::add_1 };
     let importee = NativeModule::new("native_import_module", 0, || Ok(Importee), functions);
-    let verified = support::verify(&support::read(&support::models().join("vm/vm.vmfb")));
-    let modules: Vec<Arc<dyn Module>> = vec![Arc::new(importee), BytecodeModule::new(verified).unwrap()];
-    Context::new(Program::link(modules).unwrap(), Limits::default()).unwrap()
+    Context::new(Program::link(vec![Arc::new(importee), module]).unwrap(), Limits::default()).unwrap()
 }
 
-/// Functions and what they are called with. The calls make 20 calls each, the loops run as often as told.
-const CALLS: [(&str, Option<i32>); 6] = [
+/// Functions and what they are called with. The calls make 20 calls each, the loops run as often as told; `collatz` takes
+/// 59542 steps for the numbers up to 1000.
+const CALLS: [(&str, Option<i32>); 9] = [
     ("empty", None),
     ("call_internal", Some(100)),
     ("call_imported", Some(100)),
     ("loop_sum", Some(100_000)),
     ("buffer_reduce", Some(100_000)),
     ("buffer_reduce_unrolled", Some(100_000)),
+    ("multiply_add_modulo", Some(100_000)),
+    ("collatz", Some(1000)),
+    ("fused_multiply_add", Some(100_000)),
 ];
 
+/// Measures one function of a linked module, and sees that it computes what plain Rust computes.
+fn measure(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    mode: &str,
+    context: &Arc<Context>,
+    name: &str,
+    argument: Option<i32>,
+) {
+    let function = context.function(name).unwrap();
+    let mut invocation = context.take_invocation();
+    let mut buffer = CallBuffer::new();
+    let mut call = || {
+        buffer.clear();
+        if let Some(argument) = argument {
+            buffer.push_word(u64::from(black_box(argument) as u32));
+        }
+        invocation.call(function.bound(), &mut buffer)?;
+        Ok(if argument.is_some() { buffer.words()[0] as i32 } else { 0 })
+    };
+    let expected = reference::function(name).map(|function| function(argument.unwrap_or_default()));
+    assert_eq!(call().ok(), expected, "{name} {mode}");
+    group.bench_function(BenchmarkId::new(name, mode), |bencher| bencher.iter(|| -> Result<i32> { call() }));
+}
+
 fn vm(criterion: &mut Criterion) {
-    let context = context();
+    let file = support::verify(&support::read(&support::models().join("vm/vm.vmfb")));
+    let interpreted = context(BytecodeModule::new(file).unwrap());
     let mut group = criterion.benchmark_group("vm");
     for (name, argument) in CALLS {
-        let function = context.function(name).unwrap();
-        let mut invocation = context.take_invocation();
-        let mut buffer = CallBuffer::new();
-        group.bench_function(name, |bencher| {
-            bencher.iter(|| {
-                buffer.clear();
-                if let Some(argument) = argument {
-                    buffer.push_word(u64::from(argument as u32));
-                }
-                invocation.call(function.bound(), &mut buffer)
-            });
+        let plain = reference::function(name).unwrap();
+        let argument_or_none = argument.unwrap_or_default();
+        group.bench_function(BenchmarkId::new(name, "reference"), |bencher| {
+            bencher.iter(|| plain(black_box(argument_or_none)));
         });
+        measure(&mut group, "interpreted", &interpreted, name, argument);
     }
     group.finish();
 }

@@ -46,7 +46,8 @@ struct Invocation {
 
 impl Invocation {
     fn parse(input: TokenStream) -> Result<Invocation, Failure> {
-        let wrong = |span| Failure::new(span, "expected `\"FILE\"` or `NAME = \"FILE\"`, such as `digits = \"digits.vmfb\"`");
+        let wrong =
+            |span| Failure::new(span, "expected `\"FILE\"` or `NAME = \"FILE\"`, such as `digits = \"digits.vmfb\"`");
         let mut tokens = input.into_iter();
         let crate_path = tokens.by_ref().take_while(|token| !is_punctuation(token, ';')).collect();
         let mut rest: Vec<TokenTree> = tokens.collect();
@@ -55,7 +56,8 @@ impl Invocation {
         }
         let end = rest.last().map_or_else(Span::call_site, TokenTree::span);
         let Some(TokenTree::Literal(literal)) = rest.pop() else { return Err(wrong(end)) };
-        let path = string(&literal).ok_or_else(|| Failure::new(literal.span(), "the path of a module file is a string"))?;
+        let path =
+            string(&literal).ok_or_else(|| Failure::new(literal.span(), "the path of a module file is a string"))?;
         let name = match rest.pop() {
             None => None,
             Some(equals) if is_punctuation(&equals, '=') => match rest.pop() {

@@ -46,8 +46,11 @@ impl Output {
         }
         if self.included {
             let path = format!("{stem}.constants.bin");
-            let doc = "The constants of the module, at the offsets that `MODULE` says.";
-            inner.insert(2, format(&quote!(#[doc = #doc] static CONSTANTS: &[u8] = support::include_constants!(#path);))?);
+            let doc = " The constants of the module, at the offsets that `MODULE` says.";
+            inner.insert(
+                2,
+                format(&quote!(#[doc = #doc] static CONSTANTS: &[u8] = support::include_constants!(#path);))?,
+            );
             files.push(File { path: path.into(), contents: self.constants().to_vec() });
         }
         let size: usize = functions.iter().map(String::len).sum();
@@ -81,11 +84,10 @@ fn nested(items: &[String]) -> Result<String> {
         quote!(#allowed mod translated {})
     })?;
     let open = empty.trim_end().strip_suffix('}').ok_or_else(|| Error::internal("a module ends in a brace"))?;
-    let mut text = open.to_owned();
+    let mut text = open.trim_end().to_owned();
+    text.push('\n');
     for (index, item) in items.iter().enumerate() {
         if index > 0 {
-            text.push('\n');
-        } else {
             text.push('\n');
         }
         // Nothing in generated code goes over a line's end but what may be indented: literals escape it.
@@ -121,5 +123,21 @@ fn format(item: &TokenStream) -> Result<String> {
     let file = syn::parse2(item.clone())
         .map_err(|error| Error::internal(format!("generated code is not Rust: {error}")))
         .context(|| "formatting generated code")?;
-    Ok(prettyplease::unparse(&file))
+    let text = prettyplease::unparse(&file);
+    Ok(if text.contains("\nimpl ") { spaced(&text) } else { text })
+}
+
+/// Puts empty lines between the methods of an implementation.
+fn spaced(text: &str) -> String {
+    let end = format!("{INDENTATION}}}");
+    let mut spaced = String::new();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        spaced.push_str(line);
+        spaced.push('\n');
+        if line == end && lines.peek().is_some_and(|next| *next != "}") {
+            spaced.push('\n');
+        }
+    }
+    spaced
 }

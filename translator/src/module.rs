@@ -52,7 +52,11 @@ impl ConstantTable {
 
 /// The static `MODULE`, and the functions `call` and `resume` that it names. `constants` is the expression for what the
 /// constants lie in.
-pub(crate) fn items(analysis: &Analysis<'_>, table: &ConstantTable, constants: &TokenStream) -> Result<Vec<TokenStream>> {
+pub(crate) fn items(
+    analysis: &Analysis<'_>,
+    table: &ConstantTable,
+    constants: &TokenStream,
+) -> Result<Vec<TokenStream>> {
     let module = analysis.module;
     let mut sources = Sources::default();
     let functions: Vec<TokenStream> =
@@ -157,7 +161,8 @@ fn shell(
     for (export, ordinal) in analysis.module.exports().zip(0u32..) {
         let Some(facts) = analysis.functions.get(export.function as usize) else { continue };
         let Some((body, used)) = arm(facts) else { continue };
-        uses = Uses { state: uses.state | used.state, stack: uses.stack | used.stack, buffer: uses.buffer | used.buffer };
+        uses =
+            Uses { state: uses.state | used.state, stack: uses.stack | used.stack, buffer: uses.buffer | used.buffer };
         let ordinal = Literal::u32_unsuffixed(ordinal);
         arms.push(quote!(#ordinal => #body));
     }
@@ -169,6 +174,7 @@ fn shell(
         true => quote!(Err(support::no_export(&MODULE, export))),
         false => quote!(match export { #(#arms)* other => Err(support::no_export(&MODULE, other)), }),
     };
+    let doc = format!(" {doc}");
     quote! {
         #[doc = #doc]
         fn #name(#state: &State, export: u32, #stack: &mut Stack, #buffer: &mut support::CallBuffer) -> Result<support::Completion> {

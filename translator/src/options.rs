@@ -37,7 +37,6 @@ impl Default for Options {
 /// INVALID_ARGUMENT where it is none.
 #[cfg(feature = "files")]
 pub(crate) fn rust(what: &str, text: &str) -> incarnate_runtime::Result<TokenStream> {
-    text.parse().map_err(|error| {
-        incarnate_runtime::Error::invalid_argument(format!("{what} `{text}` is not Rust: {error}"))
-    })
+    text.parse()
+        .map_err(|error| incarnate_runtime::Error::invalid_argument(format!("{what} `{text}` is not Rust: {error}")))
 }

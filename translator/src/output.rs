@@ -41,10 +41,8 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
         Constants::Loaded(file) => quote!(support::Constants::File(#file)),
     };
     let version = proc_macro2::Literal::u32_unsuffixed(SUPPORT_VERSION);
-    let mut tables = vec![
-        function::prelude(&quote!(#path::runtime)),
-        quote!(const _: () = support::expect_version(#version);),
-    ];
+    let mut tables =
+        vec![function::prelude(&quote!(#path::runtime)), quote!(const _: () = support::expect_version(#version);)];
     tables.extend(module::items(&analysis, &table, &constants)?);
     let types = analysis.type_items();
     if !types.is_empty() {

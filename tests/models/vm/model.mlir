@@ -1,6 +1,7 @@
-// What the interpreter is measured with: an empty call, calls inside the module and across modules, a loop of
-// arithmetic, and sums over a buffer with one and with eight loads a turn. `native_import_module.add_1` is the measuring
-// program's own function, or that of ../native_import_module.
+// What the virtual machine is measured with: an empty call, calls inside the module and across modules, loops of
+// arithmetic with and without branches that depend on data, sums over a buffer with one and with eight loads a turn, and a
+// buffer that is rewritten in place. `native_import_module.add_1` is the measuring program's own function, or that of
+// ../native_import_module.
 vm.module @vm_benchmark {
   vm.import private @native_import_module.add_1(%x : i32) -> i32
 
@@ -144,6 +145,90 @@ vm.module @vm_benchmark {
     %more = vm.cmp.lt.i64.s %i8, %count_w : i64
     vm.cond_br %more, ^loop(%i8, %s7 : i64, i32), ^done(%s7 : i32)
   ^done(%result: i32):
+    vm.return %result : i32
+  }
+
+  // A chain of `count` multiplications, additions and remainders, each of which waits for the one before.
+  vm.export @multiply_add_modulo
+  vm.func @multiply_add_modulo(%count: i32) -> i32 {
+    %zero = vm.const.i32.zero
+    %one = vm.const.i32 1
+    %factor = vm.const.i32 1103
+    %modulus = vm.const.i32 65521
+    vm.br ^loop(%zero, %one : i32, i32)
+  ^loop(%i: i32, %x: i32):
+    %product = vm.mul.i32 %x, %factor : i32
+    %sum = vm.add.i32 %product, %i : i32
+    %rest = vm.rem.i32.u %sum, %modulus : i32
+    %next = vm.add.i32 %i, %one : i32
+    %more = vm.cmp.lt.i32.s %next, %count : i32
+    vm.cond_br %more, ^loop(%next, %rest : i32, i32), ^done(%rest : i32)
+  ^done(%result: i32):
+    vm.return %result : i32
+  }
+
+  // Sums the steps that the numbers from 1 to `count` take to reach 1 by halving, or by 3n + 1 where odd.
+  vm.export @collatz
+  vm.func @collatz(%count: i32) -> i32 {
+    %zero = vm.const.i32.zero
+    %one = vm.const.i32 1
+    %one_w = vm.const.i64 1
+    %three_w = vm.const.i64 3
+    vm.br ^numbers(%one, %zero : i32, i32)
+  ^numbers(%number: i32, %total: i32):
+    %start = vm.ext.i32.i64.u %number : i32 -> i64
+    vm.br ^steps(%start, %total : i64, i32)
+  ^steps(%n: i64, %steps: i32):
+    %is_one = vm.cmp.eq.i64 %n, %one_w : i64
+    vm.cond_br %is_one, ^reached(%steps : i32), ^step(%n, %steps : i64, i32)
+  ^step(%m: i64, %taken: i32):
+    %more_steps = vm.add.i32 %taken, %one : i32
+    %low = vm.and.i64 %m, %one_w : i64
+    %odd = vm.cmp.nz.i64 %low : i64
+    vm.cond_br %odd, ^triple(%m, %more_steps : i64, i32), ^halve(%m, %more_steps : i64, i32)
+  ^triple(%a: i64, %sa: i32):
+    %tripled = vm.mul.i64 %a, %three_w : i64
+    %grown = vm.add.i64 %tripled, %one_w : i64
+    vm.br ^steps(%grown, %sa : i64, i32)
+  ^halve(%b: i64, %sb: i32):
+    %half = vm.shr.i64.u %b, %one : i64
+    vm.br ^steps(%half, %sb : i64, i32)
+  ^reached(%sum: i32):
+    %next = vm.add.i32 %number, %one : i32
+    %more = vm.cmp.lte.i32.s %next, %count : i32
+    vm.cond_br %more, ^numbers(%next, %sum : i32, i32), ^done(%sum : i32)
+  ^done(%result: i32):
+    vm.return %result : i32
+  }
+
+  // Fills a buffer of `count` numbers with ones, rewrites each as 2 x + 0.5, and gives four times the last one.
+  vm.export @fused_multiply_add
+  vm.func @fused_multiply_add(%count: i32) -> i32 {
+    %zero_w = vm.const.i64.zero
+    %one_w = vm.const.i64 1
+    %width = vm.const.i64 4
+    %alignment = vm.const.i32 16
+    %one_bits = vm.const.i32 1065353216
+    %two = vm.const.f32 2.0
+    %a_half = vm.const.f32 0.5
+    %four = vm.const.f32 4.0
+    %count_w = vm.ext.i32.i64.u %count : i32 -> i64
+    %bytes = vm.mul.i64 %count_w, %width : i64
+    %buffer = vm.buffer.alloc %bytes, %alignment : !vm.buffer
+    vm.buffer.fill.i32 %buffer, %zero_w, %count_w, %one_bits : i32 -> !vm.buffer
+    vm.br ^loop(%zero_w : i64)
+  ^loop(%i: i64):
+    %x = vm.buffer.load.f32 %buffer[%i] : !vm.buffer -> f32
+    %y = vm.fma.f32 %x, %two, %a_half : f32
+    vm.buffer.store.f32 %y, %buffer[%i] : f32 -> !vm.buffer
+    %next = vm.add.i64 %i, %one_w : i64
+    %more = vm.cmp.lt.i64.s %next, %count_w : i64
+    vm.cond_br %more, ^loop(%next : i64), ^done
+  ^done:
+    %last = vm.sub.i64 %count_w, %one_w : i64
+    %end = vm.buffer.load.f32 %buffer[%last] : !vm.buffer -> f32
+    %scaled = vm.mul.f32 %end, %four : f32
+    %result = vm.cast.f32.si32 %scaled : f32 -> i32
     vm.return %result : i32
   }
 }

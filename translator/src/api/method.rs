@@ -14,10 +14,11 @@ pub(super) fn results_struct(signature: &Signature<'_>, options: &Options) -> Op
     let name = signature.results_type.as_ref()?;
     let text = name.to_string();
     let attributes = super::attributes(options, &text);
-    let doc = format!("Results of {}.", code(&format!("@{}", signature.name)));
+    let doc = super::doc(&format!("Results of {}.", code(&format!("@{}", signature.name))));
     let fields = signature.results.iter().map(|value| {
         let (ident, ty) = (&value.ident, result_type(&value.kind));
         let doc = value.declared.map_or_else(|| "A result.".to_owned(), code);
+        let doc = super::doc(&doc);
         quote!(#[doc = #doc] pub #ident: #ty)
     });
     Some(quote! {
@@ -41,10 +42,12 @@ pub(super) fn method(signature: &Signature<'_>, analysis: &Analysis<'_>) -> Toke
     let asynchronous = signature.fences.then(|| quote!(async));
     // Where no stack is needed there is little to call.
     let inline = (!signature.fences && !facts.needs_stack).then(|| quote!(#[inline]));
+    let tensors = signature.parameters.iter().any(|value| matches!(value.kind, Kind::Tensor(..)));
+    let generics = tensors.then(|| quote!(<'a>));
     quote! {
         #(#[doc = #docs])*
         #inline
-        pub #asynchronous fn #method(&self, #(#parameters),*) -> Result<#results> {
+        pub #asynchronous fn #method #generics(&self, #(#parameters),*) -> Result<#results> {
             #body
         }
     }
@@ -67,7 +70,7 @@ fn docs(signature: &Signature<'_>) -> Vec<String> {
         true => "INVALID_ARGUMENT for a tensor of another shape; what the function fails with.".to_owned(),
         false => "What the function fails with.".to_owned(),
     });
-    docs
+    docs.iter().map(|text| super::doc(text)).collect()
 }
 
 /// The type of a primitive.
@@ -89,7 +92,7 @@ fn parameter(value: &Value<'_>) -> TokenStream {
         Kind::Bool => quote!(bool),
         Kind::Tensor(element, _) => {
             let element = &element.rust;
-            quote!(impl Into<Input<'_, #element>>)
+            quote!(impl Into<Input<'a, #element>>)
         }
         Kind::Storage(element) => {
             let element = &element.rust;
@@ -155,20 +158,31 @@ fn arguments<'a>(signature: &'a Signature<'_>) -> impl Iterator<Item = TokenStre
     })
 }
 
+/// What makes a tensor or a view of a result, or fails.
+fn made(value: &Value<'_>, export: &Literal) -> TokenStream {
+    let ident = &value.ident;
+    let name = ident.to_string();
+    match &value.kind {
+        Kind::Tensor(_, shape) => {
+            let dims = dims(shape);
+            quote!(instance.finish(#export, instance.output(#name, #ident, #dims)))
+        }
+        _ => quote!(instance.finish(#export, instance.output_view(#name, #ident))),
+    }
+}
+
 /// Makes the results of the VM's values, which variables of the results' names hold.
 fn results(signature: &Signature<'_>) -> TokenStream {
     let export = Literal::u32_unsuffixed(signature.export);
     let values = signature.results.iter().map(|value| {
         let ident = &value.ident;
-        let name = ident.to_string();
         match &value.kind {
             Kind::Number(_) | Kind::Reference => quote!(#ident),
             Kind::Bool => quote!(#ident & 1 != 0),
-            Kind::Tensor(_, shape) => {
-                let dims = dims(shape);
-                quote!(instance.finish(#export, instance.output(#name, #ident, #dims))?)
+            Kind::Tensor(..) | Kind::Storage(_) | Kind::View => {
+                let made = made(value, &export);
+                quote!(#made?)
             }
-            Kind::Storage(_) | Kind::View => quote!(instance.finish(#export, instance.output_view(#name, #ident))?),
         }
     });
     let values: Vec<TokenStream> = values.collect();
@@ -217,21 +231,23 @@ fn synchronous(signature: &Signature<'_>, facts: &FunctionFacts) -> TokenStream 
     let passed = match signature.results.as_slice() {
         [] => true,
         results => {
-            signature.results_type.is_none() && results.iter().all(|value| matches!(value.kind, Kind::Number(_) | Kind::Reference))
+            signature.results_type.is_none()
+                && results.iter().all(|value| matches!(value.kind, Kind::Number(_) | Kind::Reference))
         }
     };
-    match passed {
-        true => quote! {
-            let instance = &self.instance;
-            #(#arguments)*
-            #result
-        },
-        false => quote! {
-            let instance = &self.instance;
-            #(#arguments)*
-            let #pattern = #result?;
-            Ok(#results)
-        },
+    let rest = match (passed, signature.results.as_slice()) {
+        (true, _) => result,
+        // What makes the only result can fail, and gives it or the failure.
+        (false, [only]) if matches!(only.kind, Kind::Tensor(..) | Kind::View) => {
+            let made = made(only, &export);
+            quote!(let #pattern = #result?; #made)
+        }
+        (false, _) => quote!(let #pattern = #result?; Ok(#results)),
+    };
+    quote! {
+        let instance = &self.instance;
+        #(#arguments)*
+        #rest
     }
 }
 

@@ -5,9 +5,11 @@ mod element;
 mod method;
 mod signature;
 
+use std::collections::HashSet;
+
 use incarnate_runtime::bytecode::VerifiedModule;
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{TokenStream, TokenTree};
+use quote::{format_ident, quote};
 
 use crate::function::Analysis;
 use crate::names::{Scope, code};
@@ -17,35 +19,54 @@ use signature::Signature;
 
 /// Methods of `Module` that every module has.
 const METHODS: &[&str] = &["load", "load_with", "session", "instance"];
-/// Types that stand beside the structs of results.
-const TYPES: &[&str] = &[
-    "Arc", "BF16", "BufferView", "Device", "F8E4M3FN", "F8E4M3FNUZ", "F8E5M2", "F8E5M2FNUZ", "F8E8M0FNU", "F16", "I1", "Input",
-    "Instance", "Module", "Option", "Ref", "Result", "Session", "SessionBuilder", "Some", "None", "Ok", "Err", "Tensor",
-    "TranslatedModule", "Value", "Vec", "Into", "Self",
+/// What methods may need of `support`; their names are no others' in the module.
+const SUPPORT: &[&str] = &[
+    "Arc",
+    "BF16",
+    "BufferView",
+    "Device",
+    "F16",
+    "F8E4M3FN",
+    "F8E4M3FNUZ",
+    "F8E5M2",
+    "F8E5M2FNUZ",
+    "F8E8M0FNU",
+    "I1",
+    "Input",
+    "Instance",
+    "Ref",
+    "Result",
+    "Session",
+    "SessionBuilder",
+    "Tensor",
+    "TranslatedModule",
+    "Value",
+    "next_result",
 ];
+/// Further names of types and of what stands beside them.
+const TYPES: &[&str] = &["Module", "Option", "Some", "None", "Ok", "Err", "Vec", "Into", "Self"];
+
+/// Text as a doc comment is written.
+fn doc(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" {text}") }
+}
 
 /// The items.
 pub(crate) fn items(analysis: &Analysis<'_>, options: &Options) -> Vec<TokenStream> {
     let mut methods = Scope::with(METHODS.iter().copied());
-    let mut types = Scope::with(TYPES.iter().copied());
+    let mut types = Scope::with(TYPES.iter().chain(SUPPORT).copied());
     let signatures = Signature::all(analysis.module, &mut methods, &mut types);
     let path = &options.crate_path;
-    let mut items = vec![quote! {
-        #[allow(unused_imports)]
-        use #path::runtime::support::{
-            Arc, BF16, BufferView, Device, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, Input, Instance, Ref,
-            Result, Session, SessionBuilder, Tensor, TranslatedModule, Value, next_result,
-        };
-    }];
+    let mut items = Vec::new();
     items.push(module_struct(analysis.module, options));
     for signature in &signatures {
         items.extend(results_struct(signature, options));
     }
     items.push(implementation(analysis, &signatures));
-    let doc = format!(
+    let doc = doc(&format!(
         "The module {}, to be part of a session: see `SessionBuilder::module`.",
         code(&format!("@{}", analysis.module.name()))
-    );
+    ));
     items.push(quote! {
         #[doc = #doc]
         #[allow(dead_code)]
@@ -54,7 +75,21 @@ pub(crate) fn items(analysis: &Analysis<'_>, options: &Options) -> Vec<TokenStre
             TranslatedModule::new(&translated::MODULE)
         }
     });
+    let mut used = HashSet::new();
+    items.iter().for_each(|item: &TokenStream| identifiers(item.clone(), &mut used));
+    let imports = SUPPORT.iter().filter(|name| used.contains(**name)).map(|name| format_ident!("{name}"));
+    items.insert(0, quote!(use #path::runtime::support::{#(#imports),*};));
     items
+}
+
+fn identifiers(tokens: TokenStream, found: &mut HashSet<String>) {
+    for token in tokens {
+        match token {
+            TokenTree::Ident(ident) => drop(found.insert(ident.to_string())),
+            TokenTree::Group(group) => identifiers(group.stream(), found),
+            TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+        }
+    }
 }
 
 /// The attributes that the user wants of a type.
@@ -64,7 +99,8 @@ fn attributes<'a>(options: &'a Options, name: &'a str) -> impl Iterator<Item = &
 }
 
 fn module_struct(module: &VerifiedModule, options: &Options) -> TokenStream {
-    let doc = format!("The module {} with its state. Clones share everything.", code(&format!("@{}", module.name())));
+    let doc =
+        doc(&format!("The module {} with its state. Clones share everything.", code(&format!("@{}", module.name()))));
     let attributes = attributes(options, "Module");
     quote! {
         #[doc = #doc]
@@ -79,8 +115,17 @@ fn module_struct(module: &VerifiedModule, options: &Options) -> TokenStream {
 fn implementation(analysis: &Analysis<'_>, signatures: &[Signature<'_>]) -> TokenStream {
     let methods = signatures.iter().map(|signature| method(signature, analysis));
     quote! {
-        // Names of methods are the module's, and nobody calls all of them.
-        #[allow(dead_code, clippy::all)]
+        #[allow(
+            dead_code,
+            clippy::inherent_to_string,
+            clippy::len_without_is_empty,
+            clippy::new_ret_no_self,
+            clippy::should_implement_trait,
+            clippy::too_many_arguments,
+            clippy::type_complexity,
+            clippy::wrong_self_convention,
+            reason = "names and signatures are the module's, and nobody calls all of them"
+        )]
         impl Module {
             /// Makes the module's state on a device and runs its initialisers.
             ///

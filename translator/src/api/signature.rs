@@ -3,7 +3,8 @@
 //! The calling convention is what is true; a declaration that does not agree with it is shown and not used.
 
 use incarnate_runtime::bytecode::{
-    COARSE_FENCES, ConventionItem, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, INVOCATION_MODEL, VerifiedModule,
+    COARSE_FENCES, ConventionItem, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, INVOCATION_MODEL,
+    VerifiedModule,
 };
 use proc_macro2::Ident;
 
@@ -62,7 +63,8 @@ impl<'m> Signature<'m> {
     /// serve the runtime, and spans have no form here.
     pub(super) fn all(module: &'m VerifiedModule, methods: &mut Scope, types: &mut Scope) -> Vec<Signature<'m>> {
         let exports = module.exports().zip(0..);
-        let public = exports.filter(|(export, _)| !export.local_name.starts_with("__") && !export.local_name.contains('$'));
+        let public =
+            exports.filter(|(export, _)| !export.local_name.starts_with("__") && !export.local_name.contains('$'));
         public
             .filter_map(|(export, ordinal)| {
                 Signature::new(module, export.local_name, ordinal, export.function, methods, types)
@@ -85,7 +87,8 @@ impl<'m> Signature<'m> {
         let attribute = |key| module.function_attributes(function).find(|row| row.0 == key).map(|row| row.1);
         let mut arguments: Vec<ConventionItem> = convention.arguments().collect();
         let results: Vec<ConventionItem> = convention.results().collect();
-        let fences = attribute(INVOCATION_MODEL) == Some(COARSE_FENCES) && arguments.ends_with(&[ConventionItem::Ref; 2]);
+        let fences =
+            attribute(INVOCATION_MODEL) == Some(COARSE_FENCES) && arguments.ends_with(&[ConventionItem::Ref; 2]);
         if fences {
             arguments.truncate(arguments.len() - 2);
         }
@@ -145,7 +148,9 @@ fn agree(declared: &[DeclaredValue<'_>], items: &[ConventionItem]) -> bool {
 fn kind(item: ConventionItem, declared: Option<&DeclaredValue<'_>>) -> Kind {
     match (item, declared) {
         (ConventionItem::I32, Some(value)) if value.ty == "i1" => Kind::Bool,
-        (ConventionItem::I32 | ConventionItem::I64 | ConventionItem::F32 | ConventionItem::F64, _) => Kind::Number(item),
+        (ConventionItem::I32 | ConventionItem::I64 | ConventionItem::F32 | ConventionItem::F64, _) => {
+            Kind::Number(item)
+        }
         (_, Some(DeclaredValue { tensor: Some(DeclaredTensor { shape, element: text }), .. })) => match element(text) {
             Some(element) => Kind::Tensor(element, shape.clone()),
             None => Kind::View,

@@ -8,7 +8,7 @@ use crate::hal::{
     Allocator, Buffer, BufferBinding, BufferParameters, BufferUsage, CommandBuffer, Device, Fence, Fences, File,
     MemoryAccess, MemoryType,
 };
-use crate::vm::{Argument, Buffer as VmBuffer, CallReader, Caller, Span};
+use crate::vm::{Argument, Buffer as VmBuffer, CallReader, Caller, Pass, Span};
 use crate::{Error, Result};
 
 type OptionalFence = Option<Arc<Fence>>;
@@ -26,6 +26,14 @@ impl Argument for BufferBinding {
     #[inline]
     fn read(reader: &mut CallReader<'_>) -> Result<BufferBinding> {
         Ok(BufferBinding { buffer: Argument::read(reader)?, offset: reader.word()?, length: reader.word()? })
+    }
+}
+
+impl<B: Pass<Option<Arc<Buffer>>>, O: Pass<u64>, L: Pass<u64>> Pass<BufferBinding> for (B, O, L) {
+    #[inline(always)]
+    fn pass(self) -> Result<BufferBinding> {
+        let (buffer, offset, length) = self;
+        Ok(BufferBinding { buffer: buffer.pass()?, offset: offset.pass()?, length: length.pass()? })
     }
 }
 

@@ -1,0 +1,115 @@
+//! What a call costs beside the work of the function: through the virtual machine's own interface (`vm`), through a session
+//! (`session`) and through the typed methods of a translated module (`typed`), of an empty function, of one with scalars,
+//! and of one with tensors that has the smallest kernel.
+#![allow(missing_docs, reason = "criterion's macros make items without documentation")]
+#![allow(clippy::unwrap_used, reason = "a benchmark that cannot begin has no caller to tell")]
+
+mod support;
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main};
+use incarnate::{Session, Tensor};
+use incarnate_runtime::vm::{BytecodeModule, CallBuffer, Module, Value};
+
+fn interpreted(file: &str) -> Arc<dyn Module> {
+    BytecodeModule::new(support::verify(&support::read(&support::models().join(file)))).unwrap()
+}
+
+/// The modules of the three calls, of one mode.
+struct Modules {
+    mode: &'static str,
+    empty: Arc<dyn Module>,
+    scalar: Arc<dyn Module>,
+    tensor: Arc<dyn Module>,
+}
+
+fn without_device(modules: impl IntoIterator<Item = Arc<dyn Module>>) -> Session {
+    modules.into_iter().fold(Session::builder(), |builder, module| builder.module(module)).build().unwrap()
+}
+
+fn empty(group: &mut BenchmarkGroup<'_, WallTime>, modules: &Modules) {
+    let session = without_device([modules.scalar.clone(), modules.empty.clone()]);
+    let function = session.function("vm_benchmark.empty").unwrap();
+    group.bench_function(BenchmarkId::new("empty", format!("session-{}", modules.mode)), |bencher| {
+        bencher.iter(|| function.call::<()>(()));
+    });
+    let mut invocation = session.context().take_invocation();
+    let mut buffer = CallBuffer::new();
+    let bound = function.vm_function().bound();
+    group.bench_function(BenchmarkId::new("empty", format!("vm-{}", modules.mode)), |bencher| {
+        bencher.iter(|| {
+            buffer.clear();
+            invocation.call(bound, &mut buffer)
+        });
+    });
+}
+
+fn scalar(group: &mut BenchmarkGroup<'_, WallTime>, modules: &Modules) {
+    let session = without_device([modules.scalar.clone()]);
+    let function = session.function("native_import_module.add_1").unwrap();
+    assert_eq!(function.call::<i32>((41i32,)).unwrap(), 42);
+    group.bench_function(BenchmarkId::new("scalar", format!("session-{}", modules.mode)), |bencher| {
+        bencher.iter(|| function.call::<i32>((black_box(41i32),)));
+    });
+    let mut invocation = session.context().take_invocation();
+    let mut buffer = CallBuffer::new();
+    let bound = function.vm_function().bound();
+    group.bench_function(BenchmarkId::new("scalar", format!("vm-{}", modules.mode)), |bencher| {
+        bencher.iter(|| {
+            buffer.clear();
+            buffer.push_word(black_box(41));
+            invocation.call(bound, &mut buffer).map(|()| buffer.words()[0])
+        });
+    });
+}
+
+fn tensor(group: &mut BenchmarkGroup<'_, WallTime>, modules: &Modules) {
+    let session = Session::builder().device("local-sync").module(modules.tensor.clone()).build().unwrap();
+    let function = session.function("simple_mul").unwrap();
+    let inputs = [[1.0f32, 2.0, 3.0, 4.0], [2.0; 4]];
+    let on_device = inputs.map(|input| Tensor::new(&session, &[4], &input).unwrap());
+    let product: Tensor<f32> = function.call((&on_device[0], &on_device[1])).unwrap();
+    assert_eq!(product.to_vec().unwrap(), [2.0, 4.0, 6.0, 8.0]);
+    group.bench_function(BenchmarkId::new("tensor", format!("session-{}", modules.mode)), |bencher| {
+        bencher.iter(|| function.call::<Tensor<f32>>((&on_device[0], &on_device[1])));
+    });
+    group.bench_function(BenchmarkId::new("tensor", format!("session-with-copies-{}", modules.mode)), |bencher| {
+        bencher.iter(|| {
+            let [a, b] = inputs.map(|input| Tensor::new(&session, &[4], &black_box(input)).unwrap());
+            function.call::<Tensor<f32>>((&a, &b)).and_then(|product| product.to_vec())
+        });
+    });
+    let mut invocation = session.context().take_invocation();
+    let mut buffer = CallBuffer::new();
+    let bound = function.vm_function().bound();
+    let views = on_device.map(|tensor| tensor.view().clone());
+    group.bench_function(BenchmarkId::new("tensor", format!("vm-{}", modules.mode)), |bencher| {
+        bencher.iter(|| {
+            buffer.clear();
+            views.iter().for_each(|view| buffer.push(Value::Ref(view.clone().into())));
+            invocation.call(bound, &mut buffer)
+        });
+    });
+}
+
+fn invoke(criterion: &mut Criterion) {
+    let modes = [Modules {
+        mode: "interpreted",
+        empty: interpreted("vm/vm.vmfb"),
+        scalar: interpreted("native_import_module/vm.vmfb"),
+        tensor: interpreted("simple_mul/llvm-cpu.vmfb"),
+    }];
+    let mut group = criterion.benchmark_group("invoke");
+    for modules in &modes {
+        empty(&mut group, modules);
+        scalar(&mut group, modules);
+        tensor(&mut group, modules);
+    }
+    group.finish();
+}
+
+criterion_group!(benches, invoke);
+criterion_main!(benches);

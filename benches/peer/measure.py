@@ -1,0 +1,121 @@
+"""The programs that are measured, on either side, and how the time of a call is read from each."""
+
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MODELS = ROOT / "tests" / "models"
+INCARNATE = ROOT / "target" / "release" / "incarnate"
+# Benchmarks are built for the host's processor, as `incarnate build` builds, and as the peer's programs should be.
+TARGET = ROOT / "target" / "peer"
+NATIVE = ["--config", 'build.rustflags=["-Ctarget-cpu=native"]', "--target-dir", TARGET]
+NANOSECONDS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+
+
+def peer_tool(name: str) -> str:
+    """The peer's native program, from $PEER_BIN or PATH; the entry points that pip installs only start it (slowly)."""
+    folder = os.environ.get("PEER_BIN")
+    found = shutil.which(name, path=folder) if folder else shutil.which(name)
+    if not found:
+        sys.exit(f"{name} is neither in $PEER_BIN nor on PATH; see {Path(__file__).parent / 'README.md'}")
+    with open(found, "rb") as file:
+        is_script = file.read(2) == b"#!"
+    if is_script:
+        environment = Path(found).parent.parent
+        for native in environment.glob(f"lib/python*/site-packages/iree/_runtime_libs/{name}"):
+            return str(native)
+    return found
+
+
+def output_of(command: list, folder: Path = ROOT) -> str:
+    """Standard output of a command that must succeed."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}\n{done.stderr.strip()[-2000:]}")
+    return done.stdout
+
+
+def alternate(sides: dict, repetitions: int) -> dict:
+    """Measures all sides in turn, each time in another order; the samples of each side in nanoseconds."""
+    samples = {side: [] for side in sides}
+    order = list(sides.items())
+    for turn in range(repetitions):
+        for side, measure in order if turn % 2 else reversed(order):
+            samples[side].append(measure())
+        order = order[1:] + order[:1]
+    return samples
+
+
+def google_benchmark(command: list, folder: Path) -> float:
+    """A call's nanoseconds out of Google Benchmark's JSON, which iree-benchmark-module and `incarnate bench` print."""
+    row = json.loads(output_of(command, folder))["benchmarks"][0]
+    return row["real_time"] * NANOSECONDS[row["time_unit"]]
+
+
+def whole_process(command: list, folder: Path) -> float:
+    """Nanoseconds from starting a program to its end."""
+    devnull = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
+    arguments = [str(part) for part in command]
+    here = os.getcwd()
+    os.chdir(folder)
+    # posix_spawn instead of subprocess, whose own millisecond would hide the difference.
+    start = time.perf_counter_ns()
+    child = os.posix_spawn(arguments[0], arguments, os.environ, file_actions=devnull)
+    status = os.waitpid(child, 0)[1]
+    elapsed = time.perf_counter_ns() - start
+    os.chdir(here)
+    if status != 0:
+        raise RuntimeError(f"{' '.join(arguments)}: status {os.waitstatus_to_exitcode(status)}")
+    return elapsed
+
+
+def criterion(executable: str, identifier: str, seconds: float) -> float:
+    """Runs one criterion benchmark and returns its median in nanoseconds."""
+    home = TARGET / "criterion-of-peer-runs"
+    flags = ["--bench", "--noplot", "--warm-up-time", "0.1", "--measurement-time", str(seconds), "--sample-size", "10"]
+    environment = {**os.environ, "CRITERION_HOME": str(home)}
+    command = [executable, *flags, "--exact", identifier]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr[-2000:])
+    return json.loads((home / identifier / "new" / "estimates.json").read_text())["median"]["point_estimate"]
+
+
+def bench_executable(name: str) -> str:
+    """Builds a benchmark of the root package for the host's processor and returns where it lies."""
+    text = output_of(["cargo", "bench", "--quiet", *NATIVE, "--bench", name, "--no-run", "--message-format=json"])
+    for line in text.splitlines():
+        message = json.loads(line)
+        if message.get("executable") and message["target"]["name"] == name:
+            return message["executable"]
+    raise RuntimeError(f"cargo built no benchmark {name}")
+
+
+def translated_program(module: Path) -> Path:
+    """The program that `incarnate build` makes of a module, which is built if it is older than the two."""
+    program = TARGET / "programs" / f"{module.parent.name}-{module.stem}"
+    newest = max(module.stat().st_mtime, INCARNATE.stat().st_mtime)
+    if not program.exists() or program.stat().st_mtime < newest:
+        program.parent.mkdir(parents=True, exist_ok=True)
+        output_of([INCARNATE, "build", module, "-o", program])
+    return program
+
+
+def peer_vm(variable: str, *arguments) -> float:
+    """What a program of the peer's virtual machine, named by an environment variable, says a call takes."""
+    return json.loads(output_of([os.environ[variable], *map(str, arguments)]))["ns"]
+
+
+def least(samples: list) -> float:
+    """What counts of several measurements: the least, as whatever else the machine does only adds time."""
+    return min(samples)
+
+
+def geometric_mean(values: list) -> float:
+    return statistics.geometric_mean(values)
