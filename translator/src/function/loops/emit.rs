@@ -19,6 +19,8 @@ struct Writer<'a, 'e, 'm> {
     needed: Needed,
     /// Whether something names the turn of each loop.
     turns: RefCell<Vec<bool>>,
+    /// Whether something names the number of turns of each loop.
+    counts: RefCell<Vec<bool>>,
 }
 
 impl Emitter<'_, '_> {
@@ -30,6 +32,7 @@ impl Emitter<'_, '_> {
             nest,
             needed: Needed::of(self.body.function, nest),
             turns: RefCell::new(vec![false; nest.loops.len()]),
+            counts: RefCell::new(vec![false; nest.loops.len()]),
         };
         writer.nest(index)
     }
@@ -40,13 +43,6 @@ impl Writer<'_, '_, '_> {
         let label = named_lifetime(&format!("nest{index}"));
         let leave = quote!(else { break #label; });
         let mut tokens = TokenStream::new();
-        for (block, position) in &self.nest.hoisted {
-            tokens.extend(self.instruction(*block, *position)?);
-        }
-        for (at, counted) in self.nest.loops.iter().enumerate() {
-            let (count, turns) = (count(at), self.count(counted));
-            tokens.extend(quote!(let Some(#count) = #turns #leave;));
-        }
         for condition in &self.nest.conditions {
             let (base, loops) = self.extent(&condition.form);
             let (least, greatest) = (integer(condition.least), integer(condition.greatest));
@@ -67,11 +63,27 @@ impl Writer<'_, '_, '_> {
         tokens.extend(self.turns(0)?);
         let root = &self.nest.loops[0];
         for induction in &root.inductions {
-            let (name, turns) = (self.emitter.name(induction.parameter), count(0));
+            let (name, turns) = (self.emitter.name(induction.parameter), self.named_count(0));
             let end = self.induction(induction, &turns);
             tokens.extend(quote!(#name = #end;));
         }
-        Ok(quote!(#label: { #tokens }))
+        let mut first = TokenStream::new();
+        for (block, position) in &self.nest.hoisted {
+            first.extend(self.instruction(*block, *position)?);
+        }
+        for (at, counted) in self.nest.loops.iter().enumerate() {
+            let turns = self.count(counted);
+            // Loops that do nothing end all the same, or else the bytecode's do not.
+            let name = if self.counts.borrow()[at] { count(at) } else { format_ident!("_count{}", at) };
+            first.extend(quote!(let Some(#name) = #turns #leave;));
+        }
+        Ok(quote!(#label: { #first #tokens }))
+    }
+
+    /// The number of turns of a loop, where it is used.
+    fn named_count(&self, at: usize) -> Ident {
+        self.counts.borrow_mut()[at] = true;
+        count(at)
     }
 
     /// How many turns a loop makes, as an option.
@@ -82,12 +94,12 @@ impl Writer<'_, '_, '_> {
             (Type::i64, true, Some(_)) => quote!(#form),
             (Type::i64, true, None) => form,
             (Type::i64, false, Some(number)) => unsigned(number as u64),
-            (Type::i64, false, None) => quote!((#form) as u64),
+            (Type::i64, false, None) => quote!(#form as u64),
             (_, true, Some(number)) => integer(i64::from(number as i32)),
             (_, false, Some(number)) => unsigned(u64::from(number as u32)),
             // The value itself where the form is one, which is no wider.
             (_, signed, None) => {
-                let narrow = self.narrow(of).unwrap_or_else(|| quote!((#form) as i32));
+                let narrow = self.narrow(of).unwrap_or_else(|| quote!(#form as i32));
                 if signed { narrow } else { quote!(#narrow as u32) }
             }
         };
@@ -113,7 +125,7 @@ impl Writer<'_, '_, '_> {
     /// The first element of a form, and for each loop that changes it the number of turns and the stride.
     fn extent(&self, form: &Affine) -> (TokenStream, TokenStream) {
         let loops = form.turns().into_iter().map(|turn| {
-            let (count, stride) = (count(turn), self.form(form.stride(turn)));
+            let (count, stride) = (self.named_count(turn), self.form(form.stride(turn)));
             quote!((#count, #stride))
         });
         let loops = quote!([#(#loops),*]);
@@ -169,7 +181,7 @@ impl Writer<'_, '_, '_> {
             let (name, value) = (self.emitter.name(induction.parameter), self.induction(induction, &turn));
             first.extend(quote!(let #name = #value;));
         }
-        let (turn, count) = (turn(at), count(at));
+        let (turn, count) = (turn(at), self.named_count(at));
         let turn = if self.turns.borrow()[at] { quote!(#turn) } else { quote!(_) };
         let turns = quote!(for #turn in 0..#count { #first #body });
         if at == 0 {
@@ -179,7 +191,8 @@ impl Writer<'_, '_, '_> {
         let mut behind = TokenStream::new();
         for carried in counted.carried.iter().filter(|carried| self.needed.has(carried.parameter)) {
             let name = self.emitter.name(carried.parameter);
-            let (ty, initial) = (type_of(self.emitter.body.function.ty(carried.parameter)), self.emitter.number(carried.initial));
+            let (ty, initial) =
+                (type_of(self.emitter.body.function.ty(carried.parameter)), self.emitter.number(carried.initial));
             let mutable = (carried.next != carried.parameter).then(|| quote!(mut));
             before.extend(quote!(let #mutable #name: #ty = #initial;));
             let escaping = counted.escaping(carried);
@@ -197,7 +210,8 @@ impl Writer<'_, '_, '_> {
         let is_outside = |at: usize| !self.nest.path(at).contains(&from);
         self.nest.loops.iter().enumerate().any(|(at, counted)| {
             let inner = counted.carried.iter().any(|carried| {
-                (carried.initial == value && counted.parent.is_some_and(is_outside)) || (carried.next == value && is_outside(at))
+                (carried.initial == value && counted.parent.is_some_and(is_outside))
+                    || (carried.next == value && is_outside(at))
             });
             let instructions = counted.items.iter().any(|item| match item {
                 Item::Instruction(block, position) if is_outside(at) => {
@@ -254,7 +268,7 @@ impl Writer<'_, '_, '_> {
         let is_narrow = self.emitter.body.function.ty(induction.parameter) == Type::i32;
         let ty = if is_narrow { quote!(i32) } else { quote!(i64) };
         let way = match induction.step.as_constant() {
-            Some(1) => quote!(#turn as #ty),
+            Some(1) => quote!((#turn as #ty)),
             Some(step) if !is_narrow => {
                 let step = integer(step);
                 quote!((#turn as i64).wrapping_mul(#step))
@@ -262,28 +276,21 @@ impl Writer<'_, '_, '_> {
             _ => {
                 let step = self.form(induction.step.base());
                 let way = quote!((#turn as i64).wrapping_mul(#step));
-                if is_narrow { quote!((#way as i32)) } else { way }
+                if is_narrow { quote!(#way as i32) } else { way }
             }
         };
-        let is_root = induction.initial.is_none();
-        let first = match (is_root, induction.form.as_constant_base()) {
-            (true, Some(0)) => return way,
-            (true, Some(first)) if is_narrow => {
-                let first = Literal::i32_suffixed(first as i32);
-                quote!(#first)
-            }
-            (true, Some(first)) => {
-                let first = Literal::i64_suffixed(first);
-                quote!(#first)
-            }
-            _ => match induction.initial {
-                Some(initial) if self.emitter.body.function.constant_bits(initial) == Some(0) => return way,
-                Some(initial) => self.emitter.typed(initial),
-                None => self.emitter.name(induction.parameter),
-            },
+        let first = match (induction.initial, induction.form.as_constant_base()) {
+            (None, Some(first)) => Some(first).filter(|first| *first != 0).map(integer),
+            (None, None) => Some(self.emitter.name(induction.parameter)),
+            (Some(initial), _) if self.emitter.body.function.constant_bits(initial) == Some(0) => None,
+            (Some(initial), _) => Some(self.emitter.number(initial)),
         };
-        // A literal's minus sign would be taken behind the method.
-        quote!((#first).wrapping_add(#way))
+        match (first, induction.step.as_constant()) {
+            (Some(first), step) if is_narrow && step != Some(1) => quote!((#way).wrapping_add(#first)),
+            (Some(first), _) => quote!(#way.wrapping_add(#first)),
+            (None, Some(1)) => quote!(#turn as #ty),
+            (None, _) => way,
+        }
     }
 
     /// Whether an access is made; loads that nothing uses are not.
@@ -322,7 +329,7 @@ impl Writer<'_, '_, '_> {
                 let value = match (view.element, self.emitter.body.function.constant_bits(stored)) {
                     (Element::u8 | Element::i8 | Element::u16 | Element::i16, _) => {
                         let (value, ty) = (self.emitter.typed(stored), element(view.element));
-                        quote!((#value) as #ty)
+                        quote!(#value as #ty)
                     }
                     _ => self.emitter.number(stored),
                 };

@@ -24,7 +24,9 @@ impl Needed {
         let mut needed = Needed::default();
         let mut pending: Vec<Value> = nest.accesses.iter().filter_map(|access| access.stored).collect();
         pending.extend(nest.loops[0].carried.iter().map(|carried| carried.next));
-        for form in nest.views.iter().map(|view| &view.index).chain(nest.conditions.iter().map(|condition| &condition.form)) {
+        for form in
+            nest.views.iter().map(|view| &view.index).chain(nest.conditions.iter().map(|condition| &condition.form))
+        {
             pending.extend(super::factors(form));
         }
         pending.extend(nest.views.iter().map(|view| view.buffer));
