@@ -65,11 +65,14 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
     #[inline(always)]
     fn element(&self, turn: [usize; D]) -> *mut T {
         let mut offset = 0i64;
-        for ((turn, count), stride) in turn.into_iter().zip(self.counts).zip(self.strides) {
-            if turn >= count {
+        // By index: iterators over arrays of more than four stay loops.
+        let mut at = 0;
+        while at < D {
+            if turn[at] >= self.counts[at] {
                 no_such_turn();
             }
-            offset = offset.wrapping_add(stride.wrapping_mul(turn as i64));
+            offset = offset.wrapping_add(self.strides[at].wrapping_mul(turn[at] as i64));
+            at += 1;
         }
         // SAFETY: `new` checked that this offset, for every turn below the counts, leads to an element within the buffer.
         unsafe { self.origin.as_ptr().offset(offset as isize) }
