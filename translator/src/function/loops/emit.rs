@@ -8,7 +8,7 @@ use incarnate_runtime::{Error, Result};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
-use super::super::body::{Emitter, named_lifetime};
+use super::super::body::{Emitter, lifetime_named};
 use super::super::values::type_of;
 use super::needed::Needed;
 
@@ -40,7 +40,7 @@ impl Emitter<'_, '_> {
 
 impl Writer<'_, '_, '_> {
     fn nest(&self, index: u32) -> Result<TokenStream> {
-        let label = named_lifetime(&format!("nest{index}"));
+        let label = lifetime_named(&format!("nest{index}"));
         let leave = quote!(else { break #label; });
         let mut tokens = TokenStream::new();
         for condition in &self.nest.conditions {
