@@ -125,6 +125,7 @@ impl Machine<'_> {
         true
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what all levels share, and the level")]
     fn turns(
         &mut self,
         entry: &Frame,

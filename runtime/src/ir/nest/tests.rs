@@ -86,7 +86,7 @@ fn matrix_products_are_nests_of_three() {
     assert!(nest.accesses.iter().all(|access| access.within == 2));
     assert_eq!(nest.loops[0].test.bound.as_constant(), Some(16));
     assert_eq!(text(&nest.loops[1].test.bound), format!("1 v{columns}"));
-    assert!(nest.loops[1].items.iter().any(|item| *item == Item::Loop(2)));
+    assert!(nest.loops[1].items.contains(&Item::Loop(2)));
     assert_eq!(nest.path(2), [0, 1, 2]);
 }
 
