@@ -2,11 +2,11 @@
 
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use incarnate_runtime::hal::format::{TensorType, format_tensor};
-use incarnate_runtime::hal::{
-    Buffer, BufferParameters, BufferView, DeviceOptions, DriverRegistry, ElementType, EncodingType, Fence,
-};
+use incarnate_runtime::hal::local::task::TaskOptions;
+use incarnate_runtime::hal::{Buffer, BufferParameters, BufferView, DeviceOptions, ElementType, EncodingType, Fence};
 use incarnate_runtime::modules::hal::TraceSink;
 use incarnate_runtime::session::{self, Session, SessionBuilder};
 use incarnate_runtime::vm::{self, CallBuffer, Invocation, Limits, Ref, TypedRefObject, Value};
@@ -183,19 +183,19 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     if let Some(file) = arguments.parameters.first() {
         return Err(Error::unimplemented(format!("--parameters={file}: this build reads no parameters")));
     }
-    let mut builder = Session::builder().trace_sink(TraceSink::new(print_trace));
+    let task = TaskOptions {
+        worker_count: arguments.task_topology_group_count.map(|count| count as usize),
+        spin: arguments.task_worker_spin_us.map(|spin| Duration::from_micros(spin.into())),
+        pinned: arguments.task_pin_workers,
+        ..TaskOptions::default()
+    };
+    let mut options = DeviceOptions { task, ..DeviceOptions::default() };
     if arguments.untrusted {
-        let mut options = DeviceOptions { memory_limit: UNTRUSTED_DEVICE_MEMORY, ..DeviceOptions::default() };
+        options.memory_limit = UNTRUSTED_DEVICE_MEMORY;
         options.loaders.retain(|loader| loader.supports(PORTABLE_FORMAT));
-        let registry = DriverRegistry::default();
-        let default = [String::new()];
-        let uris = if arguments.device.is_empty() { &default[..] } else { &arguments.device };
-        for uri in uris {
-            builder = builder.shared_device(registry.create_device(uri, options.clone())?);
-        }
-    } else {
-        builder = arguments.device.iter().fold(builder, SessionBuilder::device);
     }
+    let builder = Session::builder().trace_sink(TraceSink::new(print_trace)).device_options(options);
+    let builder = arguments.device.iter().fold(builder, SessionBuilder::device);
     let limits = if arguments.untrusted { Limits::portable() } else { Limits::default() };
     Ok(builder.limits(Limits { fuel: (arguments.fuel > 0).then_some(arguments.fuel), ..limits }))
 }

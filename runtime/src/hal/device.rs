@@ -13,6 +13,7 @@ use super::commands::BufferBinding;
 use super::executable::Executable;
 use super::fence::Fence;
 use super::file::File;
+use super::local::task::TaskOptions;
 use super::local::{ExecutableLoader, find_loader, load_executable};
 use super::memory::BufferParameters;
 use super::queue::{self, Backend, Completion, Operation};
@@ -25,12 +26,14 @@ pub struct DeviceOptions {
     pub loaders: Vec<Arc<dyn ExecutableLoader>>,
     /// The most bytes of device memory that may be allocated at once.
     pub memory_limit: u64,
+    /// How a local-task device works.
+    pub task: TaskOptions,
 }
 
 impl Default for DeviceOptions {
     /// Every loader of this build, and no limit.
     fn default() -> DeviceOptions {
-        DeviceOptions { loaders: super::local::default_loaders(), memory_limit: u64::MAX }
+        DeviceOptions { loaders: super::local::default_loaders(), memory_limit: u64::MAX, task: TaskOptions::default() }
     }
 }
 
@@ -38,7 +41,8 @@ impl Default for DeviceOptions {
 ///
 /// Operations of its queue take a wait fence, which is reached where it is missing, and a fence to signal. An operation
 /// runs as soon as its wait fence is reached and fails its signal fence if it fails; an error that is known when the
-/// call returns is returned as well. Operations that wait for nothing run in the order of the calls.
+/// call returns is returned as well. Operations that wait for nothing start in the order of the calls; where that matters,
+/// fences order them.
 pub struct Device {
     id: String,
     allocator: Arc<Allocator>,
@@ -138,7 +142,7 @@ impl Device {
         categories: CommandCategory,
         binding_capacity: u32,
     ) -> CommandBuffer {
-        CommandBuffer::new(modes, categories, binding_capacity, self.inline)
+        CommandBuffer::new(modes, categories, binding_capacity, self.inline, self.backend.plans())
     }
 
     fn submit(&self, fences: Fences<'_>, operation: Operation) -> Result<()> {
@@ -278,6 +282,13 @@ impl Device {
     /// Returns cached memory to the system.
     pub fn trim(&self) {
         self.allocator.trim();
+    }
+}
+
+impl Drop for Device {
+    /// Waits for operations that run. Those that wait for a fence run when it is reached.
+    fn drop(&mut self) {
+        self.backend.drain();
     }
 }
 

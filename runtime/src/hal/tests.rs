@@ -103,7 +103,8 @@ impl<const N: usize> AsRef<[u8]> for Aligned<N> {
 }
 
 fn device() -> Arc<Device> {
-    let options = DeviceOptions { loaders: vec![Arc::new(TestLoader)], memory_limit: u64::MAX };
+    let options =
+        DeviceOptions { loaders: vec![Arc::new(TestLoader)], memory_limit: u64::MAX, ..DeviceOptions::default() };
     DriverRegistry::default().create_device("local-sync://default", options).unwrap()
 }
 

@@ -27,6 +27,7 @@ pub struct Session {
 #[must_use]
 pub struct SessionBuilder {
     devices: Vec<DeviceChoice>,
+    device_options: DeviceOptions,
     modules: Vec<ModuleChoice>,
     offered: Vec<Arc<dyn Module>>,
     limits: Option<Limits>,
@@ -51,6 +52,12 @@ impl SessionBuilder {
     /// device get the default one of this build.
     pub fn device(mut self, uri: impl Into<String>) -> SessionBuilder {
         self.devices.push(DeviceChoice::Uri(uri.into()));
+        self
+    }
+
+    /// Says how devices are made that are given by their addresses, and the default one.
+    pub fn device_options(mut self, options: DeviceOptions) -> SessionBuilder {
+        self.device_options = options;
         self
     }
 
@@ -109,6 +116,7 @@ impl SessionBuilder {
     pub fn build(self) -> Result<Session> {
         let mut natives = Natives {
             choices: self.devices,
+            device_options: self.device_options,
             offered: self.offered,
             trace_sink: self.trace_sink,
             devices: None,
@@ -150,6 +158,7 @@ impl ModuleChoice {
 /// The native modules that others may import from, made when one does.
 struct Natives {
     choices: Vec<DeviceChoice>,
+    device_options: DeviceOptions,
     offered: Vec<Arc<dyn Module>>,
     trace_sink: TraceSink,
     /// The devices, once a module needed them.
@@ -213,7 +222,7 @@ impl Natives {
             self.choices.push(DeviceChoice::Uri(String::new()));
         }
         let make = |choice: DeviceChoice| match choice {
-            DeviceChoice::Uri(uri) => registry.create_device(&uri, DeviceOptions::default()),
+            DeviceChoice::Uri(uri) => registry.create_device(&uri, self.device_options.clone()),
             DeviceChoice::Made(device) => Ok(device),
         };
         let devices = std::mem::take(&mut self.choices).into_iter().map(make).collect::<Result<Vec<_>>>()?;

@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
+pub(in crate::hal) mod cost;
 mod driver;
 mod executable;
 pub(super) mod execution;
@@ -13,6 +14,7 @@ pub mod library;
 pub mod loaders;
 mod loading;
 mod sync;
+pub mod task;
 
 pub use super::storage::BindingPointer;
 pub(super) use driver::default_drivers;
