@@ -15,6 +15,10 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+mod elements;
+
+pub use elements::{Element, Grid, GridMut};
+
 use super::budget::{Charge, MemoryBudget};
 use super::reference::RefType;
 use crate::bytecode::Contents;
