@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::bytecode::{Contents, VerifiedModule};
-use crate::hal::local::default_loaders;
 use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry};
 use crate::modules::{TraceSink, hal, hal_inline, hal_loader};
 use crate::vm::{self, BytecodeModule, Context, Limits, Linkage, Module, Program};
@@ -185,7 +184,7 @@ impl Natives {
             hal_loader::NAME => {
                 let loaders = match self.chosen_device()? {
                     Some(device) => device.loaders().to_vec(),
-                    None => default_loaders(),
+                    None => self.device_options.loaders.clone(),
                 };
                 Some(Arc::new(hal_loader::module(hal_loader::HalLoaderOptions { loaders })))
             }
@@ -207,7 +206,10 @@ impl Natives {
             return Ok(allocator.clone());
         }
         let device = self.chosen_device()?;
-        let allocator = device.map_or_else(|| Arc::new(Allocator::new()), |device| device.allocator().clone());
+        let allocator = match device {
+            Some(device) => device.allocator().clone(),
+            None => Arc::new(Allocator::with_limit(self.device_options.memory_limit)),
+        };
         self.allocator = Some(allocator.clone());
         Ok(allocator)
     }
