@@ -76,7 +76,7 @@ impl Invocation {
             None => path.clone(),
         };
         let failed = |error: &dyn std::fmt::Display| {
-            Failure::new(self.literal.span(), format!("translating '{}': {error}", file.display()))
+            Failure::new(self.literal.span(), format!("translating '{}': {error}", path.display()))
         };
         let text = file.to_str().ok_or_else(|| failed(&"the path is not Unicode"))?.to_owned();
         let bytes = std::fs::read(&file).map_err(|error| failed(&error))?;

@@ -1,0 +1,3 @@
+incarnate::include_module!(manifest = "Cargo.toml");
+
+fn main() {}
