@@ -1,3 +1,0 @@
-incarnate::include_module!(manifest = "Cargo.toml");
-
-fn main() {}
