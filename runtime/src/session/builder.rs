@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::bytecode::{Contents, VerifiedModule};
-use crate::hal::local::default_loaders;
 use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry};
 use crate::modules::{TraceSink, hal, hal_inline, hal_loader};
 use crate::vm::{self, BytecodeModule, Context, Limits, Linkage, Module, Program};
@@ -27,6 +26,7 @@ pub struct Session {
 #[must_use]
 pub struct SessionBuilder {
     devices: Vec<DeviceChoice>,
+    device_options: DeviceOptions,
     modules: Vec<ModuleChoice>,
     offered: Vec<Arc<dyn Module>>,
     limits: Option<Limits>,
@@ -51,6 +51,12 @@ impl SessionBuilder {
     /// device get the default one of this build.
     pub fn device(mut self, uri: impl Into<String>) -> SessionBuilder {
         self.devices.push(DeviceChoice::Uri(uri.into()));
+        self
+    }
+
+    /// Says how devices are made that are given by their addresses, and the default one.
+    pub fn device_options(mut self, options: DeviceOptions) -> SessionBuilder {
+        self.device_options = options;
         self
     }
 
@@ -109,6 +115,7 @@ impl SessionBuilder {
     pub fn build(self) -> Result<Session> {
         let mut natives = Natives {
             choices: self.devices,
+            device_options: self.device_options,
             offered: self.offered,
             trace_sink: self.trace_sink,
             devices: None,
@@ -150,6 +157,7 @@ impl ModuleChoice {
 /// The native modules that others may import from, made when one does.
 struct Natives {
     choices: Vec<DeviceChoice>,
+    device_options: DeviceOptions,
     offered: Vec<Arc<dyn Module>>,
     trace_sink: TraceSink,
     /// The devices, once a module needed them.
@@ -176,7 +184,7 @@ impl Natives {
             hal_loader::NAME => {
                 let loaders = match self.chosen_device()? {
                     Some(device) => device.loaders().to_vec(),
-                    None => default_loaders(),
+                    None => self.device_options.loaders.clone(),
                 };
                 Some(Arc::new(hal_loader::module(hal_loader::HalLoaderOptions { loaders })))
             }
@@ -198,7 +206,10 @@ impl Natives {
             return Ok(allocator.clone());
         }
         let device = self.chosen_device()?;
-        let allocator = device.map_or_else(|| Arc::new(Allocator::new()), |device| device.allocator().clone());
+        let allocator = match device {
+            Some(device) => device.allocator().clone(),
+            None => Arc::new(Allocator::with_limit(self.device_options.memory_limit)),
+        };
         self.allocator = Some(allocator.clone());
         Ok(allocator)
     }
@@ -213,7 +224,7 @@ impl Natives {
             self.choices.push(DeviceChoice::Uri(String::new()));
         }
         let make = |choice: DeviceChoice| match choice {
-            DeviceChoice::Uri(uri) => registry.create_device(&uri, DeviceOptions::default()),
+            DeviceChoice::Uri(uri) => registry.create_device(&uri, self.device_options.clone()),
             DeviceChoice::Made(device) => Ok(device),
         };
         let devices = std::mem::take(&mut self.choices).into_iter().map(make).collect::<Result<Vec<_>>>()?;
