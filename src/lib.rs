@@ -41,9 +41,9 @@
 //!
 //! The feature `cli`, on by default, adds the command line; programs that only run models turn it off.
 
-#[cfg(feature = "cli")]
+#[cfg(feature = "program")]
 pub mod cli;
-#[cfg(feature = "cli")]
+#[cfg(feature = "program")]
 mod tooling;
 
 #[cfg(feature = "macros")]

@@ -8,7 +8,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::bench::{MinTime, TimeUnit};
 
-/// Runs, measures, checks and inspects models that the IREE compiler made (.vmfb).
+/// Runs, measures, checks, inspects and translates models that the IREE compiler made (.vmfb).
+#[cfg(feature = "cli")]
 #[derive(Debug, Parser)]
 #[command(name = "incarnate", version, max_term_width = 120)]
 pub(super) struct CommandLine {
@@ -19,20 +20,24 @@ pub(super) struct CommandLine {
     pub(super) log: Option<LevelFilter>,
 }
 
+#[cfg(feature = "cli")]
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Call a function and print, write or check its results.
     Run(OfFiles<RunArguments>),
     /// Measure how long calls of a function take.
-    Bench(OfFiles<BenchArguments>),
+    Bench(BenchFiles),
     /// Run every exported function without arguments as a test; those named fail_* must fail.
     Check(CheckArguments),
     /// Print what a module holds.
     Dump(DumpArguments),
     /// Write the Rust source of a module, and the files that it takes in.
     Translate(TranslateArguments),
+    /// Build a native program of translated modules, which takes run, bench and check.
+    Build(BuildArguments),
 }
 
+#[cfg(feature = "cli")]
 impl Command {
     pub(super) fn name(&self) -> &'static str {
         match self {
@@ -41,6 +46,7 @@ impl Command {
             Command::Check(_) => "check",
             Command::Dump(_) => "dump",
             Command::Translate(_) => "translate",
+            Command::Build(_) => "build",
         }
     }
 }
@@ -77,6 +83,7 @@ impl ProgramCommand {
 }
 
 /// A command on module files.
+#[cfg(feature = "cli")]
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct OfFiles<A: Args> {
@@ -85,6 +92,32 @@ pub(super) struct OfFiles<A: Args> {
     pub(super) module: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) arguments: A,
+}
+
+/// `bench` on module files.
+#[cfg(feature = "cli")]
+#[derive(Debug, Args)]
+pub(super) struct BenchFiles {
+    #[command(flatten)]
+    pub(super) of: OfFiles<BenchArguments>,
+    /// Measure the module translated, too, and print both in one table.
+    #[arg(long)]
+    pub(super) compare: bool,
+    #[command(flatten)]
+    pub(super) project: ProjectArguments,
+}
+
+/// How programs are built.
+#[cfg(feature = "cli")]
+#[derive(Debug, Args)]
+pub(super) struct ProjectArguments {
+    /// The processor that programs are built for, by its name in `rustc --print target-cpus`; that of this host by default.
+    #[arg(long, value_name = "NAME", default_value = "host", help_heading = "Programs")]
+    pub(super) target_cpu: String,
+    /// A workspace of Incarnate, whose sources programs are built with, as INCARNATE_SOURCE; by default that which this command
+    /// was built from, or the registry.
+    #[arg(long, value_name = "FOLDER", help_heading = "Programs")]
+    pub(super) incarnate_source: Option<PathBuf>,
 }
 
 /// Some seconds of a host program that does nothing but branch.
@@ -227,8 +260,12 @@ pub(super) struct BenchArguments {
 pub(super) enum ReportFormat {
     Console,
     Json,
+    /// A line for each function: its name, a tab, the median in seconds.
+    #[value(hide = true)]
+    Rows,
 }
 
+#[cfg(feature = "cli")]
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct CheckArguments {
@@ -242,6 +279,7 @@ pub(super) struct CheckArguments {
     pub(super) program: ProgramArguments,
 }
 
+#[cfg(feature = "cli")]
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct DumpArguments {
@@ -256,6 +294,20 @@ pub(super) struct DumpArguments {
     pub(super) function: Option<String>,
 }
 
+#[cfg(feature = "cli")]
+#[derive(Debug, Args)]
+pub(super) struct BuildArguments {
+    /// Module files; those that others import from come first, the one that the program runs last.
+    #[arg(value_name = "FILE", required = true)]
+    pub(super) files: Vec<PathBuf>,
+    /// The program.
+    #[arg(short, long, value_name = "EXE")]
+    pub(super) output: PathBuf,
+    #[command(flatten)]
+    pub(super) project: ProjectArguments,
+}
+
+#[cfg(feature = "cli")]
 #[derive(Debug, Args)]
 pub(super) struct TranslateArguments {
     /// The module file.
@@ -272,6 +324,7 @@ pub(super) struct TranslateArguments {
     pub(super) load_constants_from: Option<String>,
 }
 
+#[cfg(feature = "cli")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum DumpOutput {
     Metadata,
@@ -279,7 +332,7 @@ pub(super) enum DumpOutput {
     All,
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
@@ -336,7 +389,7 @@ mod tests {
             "--time_unit=us",
         ]);
         let Command::Bench(bench) = line.unwrap().command else { unreachable!("bench") };
-        let bench = bench.arguments;
+        let bench = bench.of.arguments;
         assert_eq!((bench.benchmark_repetitions, bench.benchmark_format), (3, ReportFormat::Json));
         assert!(bench.benchmark_report_aggregates_only);
     }
@@ -351,6 +404,9 @@ mod tests {
             &["check"],
             &["dump"],
             &["dump", "a", "--output=json"],
+            &["translate", "a"],
+            &["build", "a"],
+            &["build", "-o", "a"],
             &["fly"],
             &[],
         ] {

@@ -1,14 +1,19 @@
 //! `incarnate check`: every exported function without arguments is a test.
 
 use std::io::Write;
+#[cfg(feature = "cli")]
 use std::path::PathBuf;
 
 use incarnate_runtime::{Result, ResultExt};
 
-use super::arguments::{CheckArguments, ProgramArguments};
+use super::Verdict;
+#[cfg(feature = "cli")]
+use super::arguments::CheckArguments;
+use super::arguments::ProgramArguments;
 use super::console::Console;
+#[cfg(feature = "cli")]
+use super::files;
 use super::program::{AddModules, Function, Program};
-use super::{Verdict, files};
 
 /// Beginning of the names of functions that must fail.
 const MUST_FAIL: &str = "fail_";
@@ -54,6 +59,7 @@ impl Report<'_> {
     }
 }
 
+#[cfg(feature = "cli")]
 pub(super) fn check_files(arguments: &CheckArguments, out: &mut Console) -> Result<Verdict> {
     let programs: Vec<Vec<PathBuf>> = if arguments.files.is_empty() {
         vec![arguments.module.clone()]

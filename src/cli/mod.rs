@@ -2,16 +2,21 @@
 
 mod arguments;
 mod bench;
+#[cfg(feature = "cli")]
+mod build;
 mod check;
 mod console;
+#[cfg(feature = "cli")]
 mod dump;
 mod program;
 mod run;
+#[cfg(feature = "cli")]
 mod translate;
 mod yieldable_test;
 
 use std::ffi::OsString;
 use std::io::Write;
+#[cfg(feature = "cli")]
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -20,7 +25,9 @@ use incarnate_runtime::Result;
 use incarnate_runtime::session::SessionBuilder;
 use tracing_subscriber::filter::LevelFilter;
 
-use arguments::{Command, CommandLine, ProgramCommand, ProgramLine};
+#[cfg(feature = "cli")]
+use arguments::{Command, CommandLine};
+use arguments::{ProgramCommand, ProgramLine};
 use console::Console;
 
 /// Whether a command found what it was asked to make sure of.
@@ -35,18 +42,22 @@ enum Verdict {
 /// Runs the command line: the program's name, then its arguments.
 ///
 /// Exits with 0 if everything succeeded, with 1 and a line on standard error if not, with 2 if the arguments are wrong.
+#[cfg(feature = "cli")]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let line = match CommandLine::try_parse_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let line = match CommandLine::try_parse_from(&arguments) {
         Ok(line) => line,
         Err(error) => return usage(&error),
     };
     let name = format!("incarnate {}", line.command.name());
     finish(&name, line.log, |out| match &line.command {
         Command::Run(of) => run::run(&of.arguments, &files(&of.module), out),
-        Command::Bench(of) => bench::bench(&of.arguments, &files(&of.module), out),
+        Command::Bench(bench) if bench.compare => bench::compare(bench, &arguments, out),
+        Command::Bench(bench) => bench::bench(&bench.of.arguments, &files(&bench.of.module), out),
         Command::Check(arguments) => check::check_files(arguments, out),
         Command::Dump(arguments) => dump::dump(arguments, out),
         Command::Translate(arguments) => translate::translate(arguments, out),
+        Command::Build(arguments) => build::build(arguments, out),
     })
 }
 
@@ -69,6 +80,7 @@ pub fn program_main(
 }
 
 /// Adds module files to a session.
+#[cfg(feature = "cli")]
 fn files(files: &[PathBuf]) -> impl Fn(SessionBuilder) -> SessionBuilder {
     |builder| files.iter().fold(builder, SessionBuilder::module_file)
 }

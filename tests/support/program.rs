@@ -22,8 +22,22 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Loads modules, the model last, onto a device of a URI.
+    /// Loads modules, the model last, onto a device of a URI; all are interpreted.
+    #[allow(dead_code, reason = "not all packages interpret")]
     pub(crate) fn load<'a>(files: impl Iterator<Item = &'a Path>, device_uri: &str) -> Result<Instance> {
+        let interpreted = |file: &Path| -> Result<Arc<dyn Module>> {
+            let contents = Arc::new(Contents::map(file)?);
+            Ok(BytecodeModule::new(BytecodeFile::parse(Archive::new(contents)?)?.verify()?)?)
+        };
+        Instance::load_with(files, device_uri, &interpreted)
+    }
+
+    /// Loads modules in a way.
+    pub(crate) fn load_with<'a>(
+        files: impl Iterator<Item = &'a Path>,
+        device_uri: &str,
+        load: &dyn Fn(&Path) -> Result<Arc<dyn Module>>,
+    ) -> Result<Instance> {
         let device = DriverRegistry::default().create_device(device_uri, DeviceOptions::default())?;
         let options = hal::HalOptions { devices: vec![device.clone()], ..hal::HalOptions::default() };
         let inline = hal_inline::HalInlineOptions { allocator: device.allocator().clone(), ..Default::default() };
@@ -34,8 +48,7 @@ impl Instance {
             Arc::new(hal_loader::module(loader)),
         ];
         for file in files {
-            let contents = Arc::new(Contents::map(file)?);
-            modules.push(BytecodeModule::new(BytecodeFile::parse(Archive::new(contents)?)?.verify()?)?);
+            modules.push(load(file)?);
         }
         let context = Context::new(Program::link(modules)?, Limits::default())?;
         Ok(Instance { context, device })

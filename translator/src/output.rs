@@ -15,6 +15,7 @@ use crate::{SUPPORT_VERSION, api};
 #[derive(Debug)]
 pub struct Output {
     /// What the file says of itself, without the slashes.
+    #[cfg_attr(not(feature = "files"), allow(dead_code, reason = "tokens have no comments"))]
     pub(crate) header: String,
     /// Items that users see.
     pub(crate) interface: Vec<TokenStream>,
@@ -23,6 +24,7 @@ pub struct Output {
     /// The functions, and what belongs to each.
     pub(crate) functions: Vec<Vec<TokenStream>>,
     /// The static that holds the constants, for those that are part of the program from a file beside its source.
+    #[cfg_attr(not(feature = "files"), allow(dead_code, reason = "files alone have files beside them"))]
     pub(crate) included: bool,
     constants: Vec<u8>,
 }

@@ -1,1 +1,279 @@
-//! Translates many programs into one crate and compiles it.
+//! Translates many programs into one crate, compiles it, and runs it.
+//!
+//! The crate's `main` calls [`compare`], which makes the programs once more from their seeds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use incarnate_runtime::bytecode::assemble;
+use incarnate_runtime::vm::Module;
+
+use crate::deep;
+use crate::generator::Program;
+use crate::harness;
+use crate::translate::{Source, translate};
+
+/// A translated module.
+pub type Make = fn() -> Arc<dyn Module>;
+
+/// What a batch came to.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Programs that were compiled and compared.
+    pub compared: usize,
+    /// Calls of them that returned, interpreted.
+    pub returned: usize,
+    /// Calls of them that failed, interpreted.
+    pub failed: usize,
+    /// Programs that do not end, and were left out.
+    pub exhausted: usize,
+    /// What is wrong with others, by seed.
+    pub wrong: BTreeMap<u64, String>,
+}
+
+/// Compares the translated programs of some seeds with the interpreter; called by the batch's `main`.
+///
+/// A line that begins with `begin` says which program is run, one with `same` that there was no difference, one with
+/// `different` that there is one, which the indented lines behind it describe.
+pub fn compare(programs: &[(u64, Make)], peer: Make) {
+    std::panic::set_hook(Box::new(|_| {}));
+    let skipped: BTreeSet<u64> = std::env::args().skip(1).filter_map(|seed| seed.parse().ok()).collect();
+    let mut out = io::stdout().lock();
+    for (seed, make) in programs.iter().filter(|(seed, _)| !skipped.contains(seed)) {
+        let _ = writeln!(out, "begin {seed}");
+        let _ = out.flush();
+        let _ = match compare_one(*seed, *make, peer) {
+            Ok((returned, failed)) => writeln!(out, "same {seed} {returned} {failed}"),
+            Err(text) => writeln!(out, "different {seed}\n{text}"),
+        };
+    }
+}
+
+/// Compares one program; gives the numbers of calls that returned and failed, or the difference.
+fn compare_one(seed: u64, make: Make, peer: Make) -> Result<(usize, usize), String> {
+    let program = Program::new(seed, false);
+    let interpreted = |module: &[u8]| harness::interpreted(module).map_err(|error| format!("    {error}\n"));
+    let peer_module = harness::peer().map_err(|error| format!("    {error}\n"))?;
+    let expected = harness::run(interpreted(&program.module)?, interpreted(&peer_module)?, &program, true);
+    let check = |name: &str, module: Arc<dyn Module>, peer: Arc<dyn Module>| {
+        let run = AssertUnwindSafe(|| harness::run(module, peer, &program, false));
+        let found = catch_unwind(run).map_err(|payload| {
+            let text = payload.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| payload.downcast_ref::<&str>().map(|&text| text.to_owned()));
+            format!("    {name} panics: {}\n", text.unwrap_or_default())
+        })?;
+        harness::difference(&expected, &found).map_or(Ok(()), |text| Err(format!("    ({name})\n{text}")))
+    };
+    check("translated, with a translated peer", make(), peer())?;
+    match seed % 4 {
+        0 => check("translated, with an interpreted peer", make(), interpreted(&peer_module)?)?,
+        1 => check("interpreted, with a translated peer", interpreted(&program.module)?, peer())?,
+        _ => {}
+    }
+    Ok((expected.returned, expected.failed))
+}
+
+/// Where batches are made, and what is compiled for them.
+#[derive(Clone, Debug)]
+pub struct Workshop {
+    /// The folder of the crate that is made.
+    pub folder: PathBuf,
+    /// Optimisation level of the translated code.
+    pub opt_level: u32,
+}
+
+impl Workshop {
+    /// Makes, compiles and runs the programs of some seeds.
+    ///
+    /// # Errors
+    /// What keeps the crate from being made or run at all.
+    pub fn batch(&self, seeds: impl Iterator<Item = u64>) -> io::Result<Report> {
+        let mut report = Report::default();
+        let mut programs = BTreeMap::new();
+        for seed in seeds {
+            match prepare(seed) {
+                Ok(Some(source)) => drop(programs.insert(seed, source)),
+                Ok(None) => report.exhausted += 1,
+                Err(error) => drop(report.wrong.insert(seed, error)),
+            }
+        }
+        let peer = harness::peer().map_err(|error| error.to_string());
+        let peer = peer.and_then(|peer| translate("peer", &peer)).map_err(io::Error::other)?;
+        while !programs.is_empty() {
+            self.write(&programs, &peer)?;
+            let Err(errors) = self.compile()? else { break };
+            let broken: BTreeMap<u64, String> = errors_by_seed(&errors);
+            if broken.is_empty() {
+                return Err(io::Error::other(format!("the batch does not compile:\n{errors}")));
+            }
+            for (seed, error) in broken {
+                programs.remove(&seed);
+                report.wrong.insert(seed, error);
+            }
+        }
+        if !programs.is_empty() {
+            self.run(&mut report)?;
+        }
+        Ok(report)
+    }
+
+    /// Writes the crate.
+    fn write(&self, programs: &BTreeMap<u64, Source>, peer: &Source) -> io::Result<()> {
+        let sources = self.begin()?;
+        let mut main = String::from("#![forbid(unsafe_code)]\nmod peer;\n");
+        let mut table = String::new();
+        peer.write(&sources)?;
+        for (seed, source) in programs {
+            source.write(&sources)?;
+            let _ = writeln!(main, "mod p{seed};");
+            let _ = writeln!(table, "    ({seed}, || p{seed}::module()),");
+        }
+        let _ = write!(
+            main,
+            "\nfn main() {{\n    incarnate_differential::batch::compare(PROGRAMS, || peer::module());\n}}\n\n\
+            static PROGRAMS: &[(u64, incarnate_differential::batch::Make)] = &[\n{table}];\n"
+        );
+        std::fs::write(sources.join("main.rs"), main)
+    }
+
+    /// Translates, compiles and runs the programs of [`deep`].
+    ///
+    /// # Errors
+    /// What keeps the crate from being made or run; what the compiler says.
+    pub fn deep(&self) -> io::Result<bool> {
+        let sources = self.begin()?;
+        let mut main = String::from("#![forbid(unsafe_code)]\n");
+        let mut table = String::new();
+        for (name, text, _) in deep::programs() {
+            let module = assemble(&text).map_err(io::Error::other)?;
+            translate(name, &module).map_err(io::Error::other)?.write(&sources)?;
+            let _ = writeln!(main, "mod {name};");
+            let _ = write!(table, "(\"{name}\", || {name}::module()), ");
+        }
+        let _ = writeln!(main, "\nfn main() {{\n    incarnate_differential::deep::check(&[{table}]);\n}}");
+        std::fs::write(sources.join("main.rs"), main)?;
+        self.compile()?.map_err(io::Error::other)?;
+        Ok(Command::new(self.program()).status()?.success())
+    }
+
+    fn program(&self) -> PathBuf {
+        self.folder.join("target/debug/batch")
+    }
+
+    /// Makes the crate but for its sources, whose folder it gives.
+    fn begin(&self) -> io::Result<PathBuf> {
+        let sources = self.folder.join("src");
+        let _ = std::fs::remove_dir_all(&sources);
+        std::fs::create_dir_all(&sources)?;
+        let here = env!("CARGO_MANIFEST_DIR");
+        std::fs::write(
+            self.folder.join("Cargo.toml"),
+            format!(
+                "[package]\nname = \"batch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
+                incarnate-differential = {{ path = \"{here}\" }}\n\
+                incarnate = {{ path = \"{here}/../..\", default-features = false }}\n\
+                [profile.dev]\nopt-level = 0\ndebug = false\nincremental = false\ncodegen-units = 64\n\
+                [profile.dev.package.batch]\nopt-level = {}\n",
+                self.opt_level
+            ),
+        )?;
+        let lock = Path::new(here).join("Cargo.lock");
+        if !self.folder.join("Cargo.lock").exists() && lock.exists() {
+            std::fs::copy(lock, self.folder.join("Cargo.lock"))?;
+        }
+        Ok(sources)
+    }
+
+    fn cargo(&self, command: &str) -> Command {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.current_dir(&self.folder).arg(command).arg("--quiet").arg("--offline");
+        cargo.env("CARGO_TARGET_DIR", self.folder.join("target"));
+        cargo
+    }
+
+    /// Compiles the crate; the compiler's messages where that fails.
+    fn compile(&self) -> io::Result<Result<(), String>> {
+        let output = self.cargo("build").env("RUSTFLAGS", "-Awarnings").output()?;
+        match output.status.success() {
+            true => Ok(Ok(())),
+            false => Ok(Err(String::from_utf8_lossy(&output.stderr).into_owned())),
+        }
+    }
+
+    /// Runs the crate's program as often as it takes, as a program that crashes ends the process.
+    fn run(&self, report: &mut Report) -> io::Result<()> {
+        let mut done: BTreeSet<u64> = BTreeSet::new();
+        loop {
+            let output = Command::new(self.program())
+                .args(done.iter().map(u64::to_string))
+                .env("RUST_BACKTRACE", "0")
+                .output()?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            let mut running = None;
+            for line in text.lines() {
+                let mut words = line.split(' ');
+                let mut number = || words.next().and_then(|word| word.parse::<u64>().ok());
+                if let Some(rest) = line.strip_prefix("begin ") {
+                    running = rest.parse().ok();
+                    done.extend(running);
+                } else if line.starts_with("same ") {
+                    let (_, _, returned, failed) = (number(), number(), number(), number());
+                    report.compared += 1;
+                    report.returned += returned.unwrap_or(0) as usize;
+                    report.failed += failed.unwrap_or(0) as usize;
+                    running = None;
+                } else if let Some(seed) = line.strip_prefix("different ").and_then(|rest| rest.parse().ok()) {
+                    report.wrong.insert(seed, String::new());
+                    report.compared += 1;
+                    running = None;
+                } else if let Some(seed) = done.last().copied()
+                    && let Some(difference) = report.wrong.get_mut(&seed)
+                {
+                    let _ = writeln!(difference, "{line}");
+                }
+            }
+            if output.status.success() {
+                return Ok(());
+            }
+            let Some(seed) = running else {
+                return Err(io::Error::other(format!("the batch's program fails: {}", output.status)));
+            };
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            report.wrong.insert(seed, format!("    crashes: {} {stderr}\n", output.status));
+        }
+    }
+}
+
+/// The translated source of a seed's program; None where it does not end.
+fn prepare(seed: u64) -> Result<Option<Source>, String> {
+    let program = Program::new(seed, false);
+    let interpreted = |module: &[u8]| harness::interpreted(module).map_err(|error| format!("    {error}\n"));
+    let peer = harness::peer().map_err(|error| error.to_string())?;
+    if harness::run(interpreted(&program.module)?, interpreted(&peer)?, &program, true).exhausted {
+        return Ok(None);
+    }
+    let name = format!("p{seed}");
+    match catch_unwind(|| translate(&name, &program.module)) {
+        Ok(result) => result.map(Some),
+        Err(_) => Err("    the translator panics\n".to_owned()),
+    }
+}
+
+/// The compiler's errors, by the program in whose file they are.
+fn errors_by_seed(errors: &str) -> BTreeMap<u64, String> {
+    let mut by_seed: BTreeMap<u64, String> = BTreeMap::new();
+    for error in errors.split("\n\n") {
+        let seed = error.split("--> src/p").nth(1).and_then(|rest| rest.split(['.', '/']).next()?.parse().ok());
+        if let Some(seed) = seed
+            && error.contains("error")
+        {
+            by_seed.entry(seed).or_insert_with(|| format!("    does not compile:\n{error}\n"));
+        }
+    }
+    by_seed
+}

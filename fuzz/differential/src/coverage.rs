@@ -27,7 +27,8 @@ pub fn measure(seeds: impl Iterator<Item = u64>) -> BTreeMap<&'static str, Count
         for mnemonic in program.blocks.values().flatten() {
             counts.entry(mnemonic).or_default().written += 1;
         }
-        let (Ok(module), Ok(peer)) = (harness::interpreted(&program.text), harness::interpreted(harness::PEER)) else {
+        let peer = harness::peer().and_then(|peer| harness::interpreted(&peer));
+        let (Ok(module), Ok(peer)) = (harness::interpreted(&program.module), peer) else {
             continue;
         };
         for line in harness::run(module, peer, &program, true).lines {

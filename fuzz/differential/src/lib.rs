@@ -6,6 +6,8 @@
 
 pub mod batch;
 pub mod coverage;
+pub mod deep;
 pub mod generator;
 pub mod harness;
 pub mod random;
+pub mod translate;

@@ -1,5 +1,7 @@
 //! `incarnate bench`: measures how long calls of functions take.
 
+#[cfg(feature = "cli")]
+mod compare;
 mod machine;
 mod measure;
 mod report;
@@ -22,7 +24,11 @@ use measure::{Settings, measure};
 use report::Measurement;
 pub(super) use report::TimeUnit;
 
-pub(super) fn bench(arguments: &BenchArguments, add_modules: AddModules<'_>, out: &mut Console) -> Result<Verdict> {
+#[cfg(feature = "cli")]
+pub(super) use compare::compare;
+
+/// Measures the functions that are asked for, and compares their results with what is expected.
+fn measurements(arguments: &BenchArguments, add_modules: AddModules<'_>) -> Result<(Vec<Measurement>, Verdict)> {
     let call = &arguments.call;
     let program = Program::load(&call.program, add_modules)?;
     let functions = match &call.function {
@@ -39,7 +45,6 @@ pub(super) fn bench(arguments: &BenchArguments, add_modules: AddModules<'_>, out
         repetitions: arguments.benchmark_repetitions,
         batch: arguments.batch_size,
     };
-    let machine = Machine::detect();
     let mut measurements = Vec::new();
     let mut verdict = Verdict::Success;
     for (function, inputs) in functions {
@@ -49,6 +54,12 @@ pub(super) fn bench(arguments: &BenchArguments, add_modules: AddModules<'_>, out
             verdict = outcome;
         }
     }
+    Ok((measurements, verdict))
+}
+
+pub(super) fn bench(arguments: &BenchArguments, add_modules: AddModules<'_>, out: &mut Console) -> Result<Verdict> {
+    let (measurements, verdict) = measurements(arguments, add_modules)?;
+    let machine = Machine::detect();
     let report = |format| match format {
         ReportFormat::Console => {
             report::console(&measurements, arguments.time_unit, arguments.benchmark_report_aggregates_only)
@@ -56,6 +67,7 @@ pub(super) fn bench(arguments: &BenchArguments, add_modules: AddModules<'_>, out
         ReportFormat::Json => {
             report::json(&measurements, arguments.time_unit, arguments.benchmark_report_aggregates_only, &machine)
         }
+        ReportFormat::Rows => report::rows_of_medians(&measurements),
     };
     if arguments.benchmark_format == ReportFormat::Console {
         // Where standard error has no reader the table still has one.

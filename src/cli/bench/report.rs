@@ -24,6 +24,12 @@ impl TimeUnit {
         }
     }
 
+    /// Seconds as text.
+    #[cfg(feature = "cli")]
+    pub(super) fn text(self, seconds: f64) -> String {
+        format!("{:.3} {}", self.of_seconds(seconds), self.name())
+    }
+
     fn of_seconds(self, seconds: f64) -> f64 {
         match self {
             TimeUnit::Ns => seconds * 1e9,
@@ -44,6 +50,11 @@ pub(super) struct Measurement {
 }
 
 impl Measurement {
+    /// Median of the wall-clock time of an iteration, in seconds.
+    pub(super) fn median(&self) -> f64 {
+        Statistic::Median.of(&self.samples.iter().map(|sample| sample.real).collect::<Vec<f64>>())
+    }
+
     /// The name that the peer's tool reports: wall-clock time decides, and processors' time is that of all threads.
     fn name(&self) -> String {
         format!("BM_{}/process_time/real_time", self.function)
@@ -113,6 +124,25 @@ fn rows(measurements: &[Measurement], aggregates_only: bool) -> Vec<Row> {
         }));
     }
     rows
+}
+
+/// The report for [`parse_rows`].
+pub(super) fn rows_of_medians(measurements: &[Measurement]) -> String {
+    measurements.iter().map(|measurement| format!("{}\t{:e}\n", measurement.function, measurement.median())).collect()
+}
+
+/// Names of functions and medians in seconds.
+///
+/// # Errors
+/// DATA_LOSS where the text is something else.
+#[cfg(feature = "cli")]
+pub(super) fn parse_rows(text: &str) -> incarnate_runtime::Result<Vec<(String, f64)>> {
+    let row = |line: &str| {
+        let (name, median) = line.rsplit_once('\t')?;
+        Some((name.to_owned(), median.parse().ok()?))
+    };
+    let wrong = |line: &str| incarnate_runtime::Error::data_loss(format!("'{line}' is no measurement"));
+    text.lines().map(|line| row(line).ok_or_else(|| wrong(line))).collect()
 }
 
 /// The report for people: a table.

@@ -144,7 +144,7 @@ impl<'a, 'm> Unit<'a, 'm> {
             return Ok(());
         }
         items.push(self.suspended());
-        let run = super::fresh(&self.analysis.taken, &format!("{name}_run"));
+        let run = super::fresh(&self.analysis.taken, &format!("{}_run", super::stem(name)));
         let resume =
             facts.resume.as_ref().ok_or_else(|| Error::internal("a function that yields has no resumption"))?;
         let passed = function.arguments().iter().map(|value| {
@@ -229,31 +229,40 @@ impl<'a, 'm> Unit<'a, 'm> {
             let is_lent = function.ty(*value) == Type::Ref && !moved;
             if is_lent { quote!(#name: &Ref) } else { quote!(#name: #ty) }
         });
-        let types: Vec<Type> = part.outputs.iter().map(|value| function.ty(*value)).collect();
-        let outputs = part.outputs.iter().map(|value| {
-            let name = &self.names[value.index()];
-            if self.body.is_constant(*value) { quote!(#name.clone()) } else { quote!(#name) }
+        // Constants are borrowed from the state.
+        let borrows = part.outputs.iter().any(|value| self.body.is_constant(*value));
+        let lifetime = borrows.then(|| lifetime_named("s"));
+        let types = part.outputs.iter().map(|value| {
+            let ty = type_of(function.ty(*value));
+            if self.body.is_constant(*value) { quote!(&#lifetime #ty) } else { ty }
         });
-        let value = match types.len() {
-            1 => quote!(#(#outputs)*),
-            _ => quote!((#(#outputs),*)),
-        };
+        let results = one_or_tuple(types.collect());
+        let outputs = part.outputs.iter().map(|value| self.names[value.index()].to_token_stream());
+        let value = one_or_tuple(outputs.collect());
         let name = part_name(self.analysis, self.facts, part);
-        let state = part.needs_state.then(|| quote!(state: &State,));
+        let state = part.needs_state.then(|| quote!(state: &#lifetime State,));
         let stack = part.needs_stack.then(|| quote!(stack: &mut Stack,));
-        let results = types_of(&types);
+        let generics = lifetime.map(|lifetime| quote!(<#lifetime>));
         let doc = format!(" Part of [`{}`].", self.facts.ident);
         items.push(quote! {
             #[doc = #doc]
             #[inline(never)]
-            fn #name(#state #stack #(#parameters),*) -> Result<#results> { #here #statements Ok(#value) }
+            fn #name #generics(#state #stack #(#parameters),*) -> Result<#results> { #here #statements Ok(#value) }
         });
         Ok(())
     }
 }
 
+/// A value, or a tuple of none or several; the same for types.
+fn one_or_tuple(items: Vec<TokenStream>) -> TokenStream {
+    match &items[..] {
+        [one] => one.clone(),
+        many => quote!((#(#many),*)),
+    }
+}
+
 fn part_name(analysis: &Analysis<'_>, facts: &FunctionFacts, part: &Part) -> Ident {
-    super::fresh(&analysis.taken, &format!("{}_part_{}", facts.ident, part.number))
+    super::fresh(&analysis.taken, &format!("{}_part_{}", super::stem(&facts.ident), part.number))
 }
 
 impl Emitter<'_, '_> {
@@ -311,7 +320,9 @@ impl Emitter<'_, '_> {
                 let Binding::Declared { mutable } = self.scopes.binding(*value) else { continue };
                 let mutable = mutable.then(|| quote!(mut));
                 let (name, ty) = (self.name(*value), type_of(self.body.function.ty(*value)));
-                tokens.extend(quote!(let #mutable #name: #ty;));
+                // Constants are looked at where they are.
+                let borrow = self.body.is_constant(*value).then(|| quote!(&));
+                tokens.extend(quote!(let #mutable #name: #borrow #ty;));
             }
             tokens.extend(self.node(node, tail && position + 1 == sequence.len())?);
         }
@@ -424,7 +435,7 @@ impl Emitter<'_, '_> {
             if self.is_unused(parameter) {
                 continue;
             }
-            let (name, value) = (self.name(parameter), self.take(operand));
+            let (name, value) = (self.name(parameter), self.take(&operand));
             match self.scopes.binding(parameter) {
                 Binding::Let { place, mutable } if place == Place::Edge(at) => {
                     let ty = type_of(self.body.function.ty(parameter));
@@ -686,7 +697,10 @@ fn needs_label(sequence: &Sequence, label: Label, is_nested: bool) -> bool {
 }
 
 fn lifetime(label: Label) -> TokenStream {
-    let mut label = Ident::new(&format!("l{}", label.0), proc_macro2::Span::call_site()).to_token_stream();
-    label = TokenTree::Punct(Punct::new('\'', Spacing::Joint)).to_token_stream().into_iter().chain(label).collect();
-    label
+    lifetime_named(&format!("l{}", label.0))
+}
+
+fn lifetime_named(name: &str) -> TokenStream {
+    let name = Ident::new(name, proc_macro2::Span::call_site()).to_token_stream();
+    TokenTree::Punct(Punct::new('\'', Spacing::Joint)).to_token_stream().into_iter().chain(name).collect()
 }

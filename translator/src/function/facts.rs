@@ -42,7 +42,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Resu
         .zip(&bodies)
         .zip(yields.iter().zip(guarded))
         .map(|((name, body), (yields, is_guarded))| FunctionFacts {
-            resume: yields.then(|| super::fresh(&taken, &format!("{}_resume", name.ident))),
+            resume: yields.then(|| super::fresh(&taken, &format!("{}_resume", super::stem(&name.ident)))),
             ident: name.ident,
             docs: name.docs,
             arguments: body.arguments().iter().map(|value| body.ty(*value)).collect(),
@@ -85,7 +85,7 @@ fn internal_callees(body: &Function) -> Vec<u32> {
 }
 
 /// Which functions may yield: those that do, or call an import that may, and those that call such a function.
-fn yields(bodies: &[Function], imports: &Imports<'_>) -> Vec<bool> {
+fn yields(bodies: &[Function], imports: &Imports) -> Vec<bool> {
     let mut callers: Vec<Vec<u32>> = vec![Vec::new(); bodies.len()];
     let mut yields = vec![false; bodies.len()];
     let mut found = Vec::new();

@@ -5,15 +5,14 @@ use incarnate_runtime::modules::imports::{DirectImport, find};
 
 /// The imports of a module, by ordinal.
 #[derive(Clone, Debug)]
-pub(super) struct Imports<'m> {
-    module: &'m VerifiedModule,
+pub(super) struct Imports {
     direct: Vec<Option<&'static DirectImport>>,
 }
 
-impl<'m> Imports<'m> {
-    pub(super) fn new(module: &'m VerifiedModule) -> Imports<'m> {
+impl Imports {
+    pub(super) fn new(module: &VerifiedModule) -> Imports {
         let direct = module.imports().map(|import| find(import.full_name, import.calling_convention_text)).collect();
-        Imports { module, direct }
+        Imports { direct }
     }
 
     /// The native function that an import is, if it is called directly.
@@ -24,10 +23,5 @@ impl<'m> Imports<'m> {
     /// Whether a yieldable call of an import may yield.
     pub(super) fn may_yield(&self, import: u32) -> bool {
         self.direct(import).is_none_or(|direct| direct.resume.is_some())
-    }
-
-    /// The module whose imports they are.
-    pub(super) fn module(&self) -> &'m VerifiedModule {
-        self.module
     }
 }

@@ -81,7 +81,7 @@ pub(crate) struct Analysis<'m> {
     pub(crate) functions: Vec<FunctionFacts>,
     /// The IR, by ordinal.
     bodies: Vec<Function>,
-    imports: Imports<'m>,
+    imports: Imports,
     types: Types,
     /// The names of functions.
     taken: HashSet<String>,
@@ -158,6 +158,11 @@ pub(crate) fn attributes() -> TokenStream {
             reason = "signatures, constants and branches are those of the bytecode"
         )]
     }
+}
+
+/// What names of a function's further items begin with; names that are made of keywords end in an underscore.
+fn stem(ident: &Ident) -> String {
+    ident.to_string().trim_end_matches('_').into()
 }
 
 /// A name like `base` that none of the taken ones equals.

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use incarnate_runtime::ir::{Callee, Label, Op, Terminator, Type, Value};
+use incarnate_runtime::ir::{Label, Op, Type, Value};
 
 use super::tree::{Access, Body, Node, Part, Sequence};
 
@@ -186,7 +186,8 @@ impl Cutter<'_, '_> {
         let mut values: Vec<Value> = counts.keys().copied().collect();
         values.sort_unstable();
         let total = |value: &Value| self.totals.get(value).copied().unwrap_or_default();
-        let moves = |value: &Value| counts[value].moved && self.body.function.ty(*value) == Type::Ref;
+        let is_owned = |value: Value| self.body.function.ty(value) == Type::Ref && !self.body.is_constant(value);
+        let moves = |value: &Value| counts[value].moved && is_owned(*value);
         let is_input = |value: &&Value| counts[*value].defined == 0;
         let is_output = |value: &&Value| counts[*value].defined != 0 && total(value).used > counts[*value].used;
         let inputs: Vec<(Value, bool)> = values.iter().filter(is_input).map(|value| (*value, moves(value))).collect();
@@ -251,26 +252,4 @@ fn is_closed(sequence: &[Node]) -> bool {
         })
     }
     walk(sequence, &mut HashSet::new())
-}
-
-/// Whether an operation calls a function of the same module.
-pub(super) fn internal_callee(op: &Op) -> Option<u32> {
-    match op {
-        Op::Call(call) => match call.callee {
-            Callee::Internal(ordinal) => Some(ordinal),
-            Callee::Import(_) => None,
-        },
-        _ => None,
-    }
-}
-
-/// The internal function that a yieldable call calls.
-pub(super) fn internal_yieldable(terminator: &Terminator) -> Option<u32> {
-    match terminator {
-        Terminator::CallYieldable { call, .. } => match call.callee {
-            Callee::Internal(ordinal) => Some(ordinal),
-            Callee::Import(_) => None,
-        },
-        _ => None,
-    }
 }

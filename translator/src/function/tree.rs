@@ -149,10 +149,15 @@ impl<'f> Body<'f> {
         found
     }
 
-    /// What an edge passes that is not there already: the parameters that something uses, and their arguments.
-    pub(super) fn passed(&self, edge: &'f Edge) -> impl Iterator<Item = (Value, &'f Operand)> {
+    /// What an edge passes that is not there already: the parameters that something uses, and their arguments. One that
+    /// stays where it is moves nowhere else.
+    pub(super) fn passed(&self, edge: &'f Edge) -> impl Iterator<Item = (Value, Operand)> {
         let parameters = &self.block(edge.target).parameters;
-        parameters.iter().copied().zip(&edge.arguments).filter(|(parameter, operand)| *parameter != operand.value)
+        let passed = || parameters.iter().copied().zip(&edge.arguments);
+        let stays = move |value| passed().any(|(parameter, operand)| parameter == value && operand.value == value);
+        passed().filter(|(parameter, operand)| *parameter != operand.value).map(move |(parameter, operand)| {
+            (parameter, Operand { moved: operand.moved && !stays(operand.value), ..*operand })
+        })
     }
 
     fn sequence(&self, statements: &[Statement], into: &mut Sequence) {
@@ -295,7 +300,7 @@ impl<'f> Body<'f> {
             }
             Node::Edge(at) => {
                 let Some(edge) = self.edge(*at) else { return };
-                self.passed(edge).for_each(|(_, operand)| take(operand, f));
+                self.passed(edge).for_each(|(_, operand)| take(&operand, f));
                 edge.drops.iter().for_each(|value| f(*value, Access::Move));
                 self.passed(edge).for_each(|(parameter, _)| f(parameter, Access::Define));
             }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::{Callee, Definition, Function, Op, Terminator, Type, Value};
+use incarnate_runtime::ir::{Callee, Function, Op, Terminator, Type, Value};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote;
 
@@ -85,14 +85,6 @@ pub(super) fn types_of(types: &[Type]) -> TokenStream {
     match types {
         [one] => type_of(*one),
         _ => quote!((#(#all),*)),
-    }
-}
-
-/// The bits of a constant.
-pub(super) fn constant(function: &Function, value: Value) -> Option<u64> {
-    match function.definition(value) {
-        Definition::Constant(bits) => Some(bits),
-        _ => None,
     }
 }
 

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::OnceLock;
 
+use incarnate_runtime::bytecode::{assemble, disassemble};
 use incarnate_runtime::vm::Linkage;
 
-use crate::harness::native;
 use crate::harness::outcome::Log;
+use crate::harness::{native, verified};
 use crate::random::Random;
 use function::FunctionBuilder;
 
@@ -59,6 +60,8 @@ pub struct Program {
     pub seed: u64,
     /// Assembly text.
     pub text: String,
+    /// The module file.
+    pub module: Vec<u8>,
     /// Calls, in order.
     pub calls: Vec<Call>,
     /// The context is forked after the calls.
@@ -191,7 +194,31 @@ impl Program {
         }
         text += &observer();
         let calls = calls(&shape, &text, &mut random);
-        Program { seed, text, calls, forks: random.one_in(6), blocks }
+        let forks = random.one_in(6);
+        // A text that is refused shows when the module is loaded.
+        let module = assemble(&text).unwrap_or_default();
+        let mut program = Program { seed, text, module, calls, forks, blocks };
+        if seed % 8 == 7 && !marks {
+            program.mutate(&mut random);
+        }
+        program
+    }
+
+    /// Changes some bits such that the module is still valid: instructions get operands that no assembler gives them.
+    fn mutate(&mut self, random: &mut Random) {
+        let Some(end) = functions_end(&self.module) else { return };
+        for _ in 0..40 {
+            let mut module = self.module.clone();
+            for _ in 0..1 + random.below(2) {
+                module[random.below(end)] ^= 1 << random.below(8);
+            }
+            if verified(&module).is_ok_and(|module| module.name() == "m") {
+                self.module = module;
+            }
+        }
+        if let Ok(module) = verified(&self.module) {
+            self.text = disassemble(&module);
+        }
     }
 }
 
@@ -255,6 +282,12 @@ impl Shape {
         let risk = *random.pick(&[usize::MAX, 150, 40, 12]);
         Shape { functions, imports, initialized: !random.one_in(6), risk, marks }
     }
+}
+
+/// Where a module file's tables and functions end, and its constants begin.
+fn functions_end(module: &[u8]) -> Option<usize> {
+    let length = u32::from_le_bytes(*module.first_chunk()?) as usize;
+    Some((4 + length).min(module.len())).filter(|end| *end > 0)
 }
 
 /// A symbol, in quotes where it needs them.

@@ -17,22 +17,24 @@ use crate::generator::{self, Argument, Call};
 use native::Probe;
 use outcome::{Events, Log, describe, describe_value};
 
-/// Text of the module that programs import from besides the native one.
-pub const PEER: &str = include_str!("peer.vmasm");
-
 /// Branches and calls after which an interpreted call is given up, and with it the program.
 const FUEL: u64 = 100_000;
 /// Suspensions after which a call is given up.
 const SUSPENSIONS: usize = 1000;
 
-/// Makes a module of assembly text.
-pub fn verified(text: &str) -> Result<Arc<VerifiedModule>> {
-    VerifiedModule::load(Arc::new(Contents::from_vec(assemble(text)?)))
+/// The module of a file's bytes.
+pub fn verified(module: &[u8]) -> Result<Arc<VerifiedModule>> {
+    VerifiedModule::load(Arc::new(Contents::copy_from(module)))
 }
 
-/// The module of a text, interpreted.
-pub fn interpreted(text: &str) -> Result<Arc<dyn Module>> {
-    Ok(BytecodeModule::new(verified(text)?)?)
+/// The module of a file's bytes, interpreted.
+pub fn interpreted(module: &[u8]) -> Result<Arc<dyn Module>> {
+    Ok(BytecodeModule::new(verified(module)?)?)
+}
+
+/// The file of the module that programs import from besides the native one.
+pub fn peer() -> Result<Vec<u8>> {
+    assemble(include_str!("peer.vmasm"))
 }
 
 /// What a run came to.
@@ -40,7 +42,8 @@ pub fn interpreted(text: &str) -> Result<Arc<dyn Module>> {
 pub struct Outcome {
     /// Everything that can be seen of the run.
     pub lines: Vec<String>,
-    /// A call used up its fuel, which translated code does not count: the program cannot be compared.
+    /// A call used up its fuel or its stack, which translated code does not count the same way: the program cannot be
+    /// compared.
     pub exhausted: bool,
     /// Calls that returned, and calls that failed.
     pub returned: usize,
@@ -78,9 +81,11 @@ struct Run {
 
 impl Run {
     fn error(&mut self, what: &str, error: &Error) {
-        self.log.note(&format!("{what}: {error}"));
+        self.log.note(&format!("{what}: {}", without_use(&error.to_string())));
         self.outcome.failed += 1;
-        self.outcome.exhausted |= error.code() == StatusCode::ResourceExhausted && error.message().contains("fuel");
+        let limits = ["fuel", "nested calls", "registers of all open calls"];
+        let at_limit = limits.iter().any(|limit| error.message().contains(limit));
+        self.outcome.exhausted |= error.code() == StatusCode::ResourceExhausted && at_limit;
     }
 
     fn calls(&mut self, context: &Arc<Context>, program: &generator::Program, memory: &MemoryBudget) {
@@ -186,6 +191,17 @@ impl Run {
     }
 }
 
+/// An error's text without how much memory is in use, as references that a function still has are dropped earlier where it
+/// is translated.
+fn without_use(text: &str) -> String {
+    match text.split_once(" bytes asked for, ") {
+        Some((before, rest)) => {
+            format!("{before} bytes asked for, {}", rest.trim_start_matches(|c: char| c.is_ascii_digit()))
+        }
+        None => text.to_owned(),
+    }
+}
+
 /// How many references to an object there are, but for the one that is given.
 fn holders(reference: &Ref) -> usize {
     match reference {
@@ -210,4 +226,59 @@ pub fn difference(interpreted: &Outcome, translated: &Outcome) -> Option<String>
     let line = |lines: &[String]| lines.get(at).cloned().unwrap_or_else(|| "(nothing)".to_owned());
     text += &format!("  interpreted {}\n  translated  {}\n", line(left), line(right));
     Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interpret(program: &generator::Program) -> Outcome {
+        run(interpreted(&program.module).unwrap(), interpreted(&peer().unwrap()).unwrap(), program, true)
+    }
+
+    /// Programs are made of their seed alone, and what is written down of a run holds nothing that differs between runs.
+    #[test]
+    fn runs_repeat() {
+        let (mut returned, mut failed, mut suspended) = (0, 0, 0);
+        for seed in 0..300 {
+            let program = generator::Program::new(seed, false);
+            assert_eq!(program.text, generator::Program::new(seed, false).text);
+            let outcome = interpret(&program);
+            assert_eq!(difference(&outcome, &interpret(&program)), None, "seed {seed}");
+            returned += outcome.returned;
+            failed += outcome.failed;
+            suspended += outcome.lines.iter().filter(|line| *line == "suspended").count();
+        }
+        assert!(returned > 500 && failed > 50 && suspended > 50, "{returned} {failed} {suspended}");
+    }
+
+    /// What a program does shows: in nearly all programs, one instruction that means something else makes a difference.
+    #[test]
+    fn changes_are_seen() {
+        let (mut changed, mut seen) = (0, 0);
+        for seed in (0..350).filter(|seed| seed % 8 != 7) {
+            let mut program = generator::Program::new(seed, false);
+            let before = interpret(&program);
+            for (from, to) in [("vm.const.i32 3\n", "vm.const.i32 2\n"), ("vm.add.i64", "vm.sub.i64"), ("%R", "%r")] {
+                let text = std::mem::take(&mut program.text);
+                // Not in the function that returns the globals.
+                let (functions, rest) = text.split_at(text.find("vm.export @observe").unwrap());
+                let altered = functions.replace(from, to) + rest;
+                if altered != text && !before.exhausted {
+                    program.module = assemble(&altered).unwrap();
+                    changed += 1;
+                    seen += usize::from(difference(&before, &interpret(&program)).is_some());
+                }
+                program.text = text;
+            }
+        }
+        assert!(changed > 300 && seen * 3 > changed, "{seen} of {changed}");
+    }
+
+    #[test]
+    fn all_instructions_run() {
+        let counts = crate::coverage::measure(0..600);
+        let never: Vec<_> = counts.iter().filter(|(_, count)| count.run == 0).collect();
+        assert!(never.is_empty(), "{never:?}");
+    }
 }

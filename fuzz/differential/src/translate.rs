@@ -1,0 +1,40 @@
+//! The translator, as batches use it.
+
+use std::io;
+use std::path::Path;
+
+use incarnate_translator::{File, Options, generate};
+
+use crate::harness::verified;
+
+/// The files of a translated module.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Paths are below the folder of sources.
+    pub files: Vec<File>,
+}
+
+impl Source {
+    /// Writes the files.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        for file in &self.files {
+            let path = folder.join(&file.path);
+            path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            std::fs::write(path, &file.contents)?;
+        }
+        Ok(())
+    }
+}
+
+/// Translates a module, given as its file's bytes, to `NAME.rs` and what belongs to it.
+///
+/// # Errors
+/// What the verifier or the translator says.
+pub fn translate(name: &str, module: &[u8]) -> Result<Source, String> {
+    let generated = verified(module).and_then(|module| generate(&module, &Options::default())?.files(name));
+    let files = generated.map_err(|error| format!("    is not translated: {error}\n"))?;
+    Ok(Source { files })
+}

@@ -1,0 +1,51 @@
+//! `incarnate build`: a native program of translated modules.
+
+mod project;
+mod sources;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use incarnate_runtime::{Error, Result, ResultExt};
+
+use super::Verdict;
+use super::arguments::{BuildArguments, ProjectArguments};
+use super::console::Console;
+use project::Project;
+use sources::Sources;
+
+pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Verdict> {
+    let length = program(&arguments.files, &arguments.output, &arguments.project)?;
+    writeln!(out, "{} ({length} bytes)", arguments.output.display()).context(|| "writing to standard output")?;
+    Ok(Verdict::Success)
+}
+
+/// Builds the program of some modules, the main one last, and gives its length in bytes.
+///
+/// # Errors
+/// What is wrong with a module, what cargo or the compiler lacks, what writing gives.
+pub(super) fn program(modules: &[PathBuf], target: &Path, arguments: &ProjectArguments) -> Result<u64> {
+    if target.is_dir() {
+        return Err(Error::invalid_argument(format!("'{}' is a folder: name the program's file", target.display())));
+    }
+    let sources = Sources::find(arguments.incarnate_source.as_deref())?;
+    let project = Project::open(&sources, &arguments.target_cpu)?;
+    let built = project.build(modules)?;
+    copy(&built, target).context(|| format!("writing '{}'", target.display()))
+}
+
+/// Copies a program so that it is there as a whole or not at all, even over one that runs.
+fn copy(from: &Path, to: &Path) -> Result<u64> {
+    let name = to.file_name().ok_or_else(|| Error::invalid_argument("it names no file"))?;
+    let mut temporary_name = std::ffi::OsString::from(".");
+    temporary_name.push(name);
+    temporary_name.push(format!(".{}", std::process::id()));
+    let temporary = to.with_file_name(temporary_name);
+    let copied = fs::copy(from, &temporary).and_then(|length| fs::rename(&temporary, to).map(|()| length));
+    if copied.is_err() {
+        // Where it was not made there is nothing to remove.
+        let _ = fs::remove_file(&temporary);
+    }
+    Ok(copied?)
+}

@@ -1,0 +1,103 @@
+//! Every case of every model of tests/models, translated: it gives what is expected, and the very bits, and the very errors,
+//! that the interpreter gives.
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
+
+#[path = "../../support/mod.rs"]
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use incarnate::{Module, Result};
+use incarnate_runtime::bytecode::{Archive, Contents, Module as BytecodeFile};
+use incarnate_runtime::vm::BytecodeModule;
+use incarnate_translated_tests::MODULES;
+use support::cases::{self, Case};
+use support::compare;
+use support::program::Instance;
+
+/// How the modules of a program run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Interpreted,
+    Translated,
+    /// The model is translated, and what it imports is interpreted.
+    Mixed,
+    /// The other way round.
+    MixedOtherwise,
+}
+
+fn load(file: &Path, is_translated: bool) -> Result<Arc<dyn Module>> {
+    if !is_translated {
+        let contents = Arc::new(Contents::map(file)?);
+        return Ok(BytecodeModule::new(BytecodeFile::parse(Archive::new(contents)?)?.verify()?)?);
+    }
+    let file = file.canonicalize().expect("a module file");
+    let root = cases::root().canonicalize().expect("tests/models");
+    let key = file.strip_prefix(root).expect("a file of tests/models").display().to_string();
+    let row = MODULES.iter().find(|row| row.0 == key).unwrap_or_else(|| panic!("{key} is not translated"));
+    Ok((row.1)())
+}
+
+fn instance(case: &Case, model: &Path, mode: Mode) -> Result<Instance> {
+    let files = case.modules.iter().map(AsRef::as_ref).chain([model]);
+    Instance::load_with(files, "local-sync", &|file| {
+        let is_model = file == model;
+        load(
+            file,
+            matches!((mode, is_model), (Mode::Translated, _) | (Mode::Mixed, true) | (Mode::MixedOtherwise, false)),
+        )
+    })
+}
+
+/// What a case gives: for each call its outputs, or its error with all places.
+fn outcomes(case: &Case, model: &Path, mode: Mode) -> Vec<String> {
+    let instance = match instance(case, model, mode) {
+        Ok(instance) => instance,
+        Err(error) => return vec![format!("loading: {error}")],
+    };
+    let mut outcomes = Vec::new();
+    for call in &case.calls {
+        outcomes.push(match instance.call(&call.function, &call.inputs) {
+            Ok(outputs) => match (compare::mismatch(call, &outputs), &call.fails) {
+                (None, None) => format!("{outputs:?}"),
+                (fault, fails) => format!("WRONG: {fault:?}, {fails:?}"),
+            },
+            // How deep calls may nest is bounded by other memory: the host's stack.
+            Err(error) if call.fails.as_deref() == Some("RESOURCE_EXHAUSTED") => {
+                format!("{} {:?}", error.code().name(), error.places())
+            }
+            Err(error) if call.fails.as_deref() == Some(error.code().name()) => error.to_string(),
+            Err(error) => format!("WRONG: {error}"),
+        });
+    }
+    outcomes
+}
+
+#[test]
+fn every_case_is_as_interpreted() {
+    let (mut compared, mut faults) = (0, Vec::new());
+    for model in cases::models() {
+        for (variant, case) in model.variants.iter().flat_map(|v| model.cases.iter().map(move |case| (v, case))) {
+            let expected = outcomes(case, variant, Mode::Interpreted);
+            for mode in [Mode::Translated, Mode::Mixed, Mode::MixedOtherwise] {
+                let found = outcomes(case, variant, mode);
+                let is_wrong =
+                    found.iter().any(|outcome| outcome.starts_with("WRONG") || outcome.starts_with("loading"));
+                if found != expected || is_wrong {
+                    let file = variant.display();
+                    faults.push(format!("{file} [{}] {mode:?}: {found:?}, not {expected:?}", case.name));
+                }
+                compared += 1;
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} of {compared} cases:\n{}", faults.len(), faults.join("\n"));
+    assert!(compared >= 300, "only {compared} cases were found");
+}
+
+#[test]
+fn every_module_is_translated() {
+    let names: Vec<&str> = MODULES.iter().map(|row| row.0).collect();
+    assert!(names.contains(&"simple_mul/llvm-cpu.vmfb") && names.len() >= 25, "{names:?}");
+}
