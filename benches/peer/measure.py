@@ -1,5 +1,6 @@
 """The programs that are measured, on either side, and how the time of a call is read from each."""
 
+import functools
 import json
 import os
 import shutil
@@ -95,9 +96,12 @@ def criterion(executable: str, identifier: str, seconds: float) -> float:
     return min(time / iterations for time, iterations in zip(sample["times"], sample["iters"]))
 
 
-def bench_executable(name: str) -> str:
-    """Builds a benchmark of the root package for the host's processor and returns where it lies."""
-    text = output_of(["cargo", "bench", "--quiet", *NATIVE, "--bench", name, "--no-run", "--message-format=json"])
+@functools.cache
+def bench_executable(name: str, package: str) -> str:
+    """Builds a benchmark for the host's processor and returns where it lies."""
+    text = output_of(
+        ["cargo", "bench", "--quiet", *NATIVE, "-p", package, "--bench", name, "--no-run", "--message-format=json"]
+    )
     for line in text.splitlines():
         message = json.loads(line)
         if message.get("executable") and message["target"]["name"] == name:
@@ -105,13 +109,14 @@ def bench_executable(name: str) -> str:
     raise RuntimeError(f"cargo built no benchmark {name}")
 
 
-def translated_program(module: Path) -> Path:
-    """The program that `incarnate build` makes of a module, which is built if it is older than the two."""
-    program = TARGET / "programs" / f"{module.parent.name}-{module.stem}"
-    newest = max(module.stat().st_mtime, INCARNATE.stat().st_mtime)
+def translated_program(modules: list[Path]) -> Path:
+    """The program that `incarnate build` makes of modules, which is built if it is older than they and it."""
+    main = modules[-1]
+    program = TARGET / "programs" / f"{main.parent.name}-{main.stem}"
+    newest = max(path.stat().st_mtime for path in [*modules, INCARNATE])
     if not program.exists() or program.stat().st_mtime < newest:
         program.parent.mkdir(parents=True, exist_ok=True)
-        output_of([INCARNATE, "build", module, "-o", program])
+        output_of([INCARNATE, "build", *modules, "-o", program])
     return program
 
 
