@@ -97,10 +97,12 @@ def criterion(executable: str, identifier: str, seconds: float) -> float:
 
 
 @functools.cache
-def bench_executable(name: str, package: str) -> str:
+def bench_executable(name: str) -> str:
     """Builds a benchmark for the host's processor and returns where it lies."""
+    # Both packages are named for each of them: what they share is then built once, with the same features.
+    packages = ["-p", "incarnate", "-p", "incarnate-translated-tests"]
     text = output_of(
-        ["cargo", "bench", "--quiet", *NATIVE, "-p", package, "--bench", name, "--no-run", "--message-format=json"]
+        ["cargo", "bench", "--quiet", *NATIVE, *packages, "--bench", name, "--no-run", "--message-format=json"]
     )
     for line in text.splitlines():
         message = json.loads(line)
