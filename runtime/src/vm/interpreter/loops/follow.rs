@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use super::super::code::{Inst, Operation};
 use super::{
-    CountedLoop, Counter, Fixed, MAX_INSTRUCTIONS, Product, Reduction, Relation, Stream, Sum, Test, Work, is_product,
-    reduction_type,
+    Affine, CountedLoop, Counter, Fixed, MAX_INSTRUCTIONS, ONE, Product, Reduction, Relation, Stream, Sum, Test, Work,
+    is_product, reduction_type,
 };
 
 /// A register, and whether it is a pair.
@@ -29,12 +29,8 @@ enum Known {
         step: Fixed,
         times: u32,
     },
-    /// A multiple of what the register held when the turn began, and something more.
-    Scaled {
-        register: u16,
-        scale: Fixed,
-        offset: Option<Fixed>,
-    },
+    /// The affine value of this number.
+    Affine(usize),
     /// The element that was loaded after so many others.
     Element(usize),
     /// The product of two elements, added to a third one or to what the register held when the turn began.
@@ -80,6 +76,7 @@ struct Follower {
     /// Registers whose value at the start of the turn was read, with their width.
     initial: Vec<Register>,
     elements: Vec<Element>,
+    affine: Vec<Affine>,
     /// What combines the elements.
     operation: Option<Operation>,
     /// The last store wrote this product to the element that is its sum.
@@ -152,9 +149,20 @@ fn target(inst: &Inst) -> Option<Option<Register>> {
         Operation::Move64 => (inst.b, true),
         Operation::ConstI32 | Operation::ConstI32Zero => (inst.c, false),
         Operation::ConstI64 | Operation::ConstI64Zero => (inst.c, true),
-        operation if relation(operation).is_some() => (inst.c, false),
+        operation if relation(operation).is_some() || extended(operation).is_some() => (inst.c, false),
         operation => (inst.c, combined(operation).or_else(|| loaded(operation))?),
     }))
+}
+
+/// The load whose results an extension leaves as they are; None for other operations.
+fn extended(operation: Operation) -> Option<Operation> {
+    Some(match operation {
+        Operation::ExtI8I32S => Operation::BufferLoadI8S,
+        Operation::ExtI8I32U => Operation::BufferLoadI8U,
+        Operation::ExtI16I32S => Operation::BufferLoadI16S,
+        Operation::ExtI16I32U => Operation::BufferLoadI16U,
+        _ => return None,
+    })
 }
 
 /// Whether a load's result is wide; None for other operations.
@@ -227,13 +235,20 @@ impl Follower {
             Operation::ConstI64 => Known::Constant(inst.imm),
             Operation::ConstI32Zero | Operation::ConstI64Zero => Known::Constant(0),
             operation if loaded(operation).is_some() => self.load(inst)?,
+            operation if extended(operation).is_some() => match self.read(inst.a, false)? {
+                element @ Known::Element(index) if Some(self.elements.get(index)?.load) == extended(operation) => {
+                    element
+                }
+                _ => return None,
+            },
             operation => {
                 let (left, right) = (self.read(inst.a, wide)?, self.read(inst.b, wide)?);
                 match operation {
-                    Operation::MulI64 => self.scaled(left, right, None)?,
+                    Operation::MulI64 => self.product_of(left, right)?,
                     Operation::FmaI64 => {
-                        let offset = self.read(inst.c, wide)?;
-                        self.scaled(left, right, Some(self.fixed(offset)?))?
+                        let product = self.product_of(left, right)?;
+                        let more = self.read(inst.c, wide)?;
+                        self.sum_of(product, more)?
                     }
                     Operation::FmaI32 | Operation::FmaF32 => {
                         let sum = self.read(inst.c, wide)?;
@@ -260,20 +275,57 @@ impl Follower {
     fn store(&mut self, inst: &Inst) -> Option<()> {
         let (index, value) = (self.read(inst.b, true)?, self.read(inst.c, false)?);
         let Known::Product { sum: Ok(sum), .. } = value else { return None };
-        let target = Element { load: Operation::BufferLoadI32, buffer: inst.a, index };
-        if self.elements.get(sum) != Some(&target) || self.stored.replace(value).is_some() {
-            return None;
-        }
-        Some(())
+        let target = *self.elements.get(sum)?;
+        let same = target.load == Operation::BufferLoadI32
+            && target.buffer == inst.a
+            && self.affine(target.index)? == self.affine(index)?;
+        (same && self.stored.replace(value).is_none()).then_some(())
     }
 
-    fn scaled(&self, left: Known, right: Known, offset: Option<Fixed>) -> Option<Known> {
-        match (left, self.fixed(left), right, self.fixed(right)) {
-            (Known::Initial(register), None, _, Some(scale)) | (_, Some(scale), Known::Initial(register), None) => {
-                Some(Known::Scaled { register, scale, offset })
-            }
-            _ => None,
+    /// The value as an affine one.
+    fn affine(&self, value: Known) -> Option<Affine> {
+        if let Some(fixed) = self.fixed(value) {
+            return Some(Affine { scaled: None, terms: alloc::vec![[fixed, ONE]] });
         }
+        Some(match value {
+            Known::Initial(register) => Affine { scaled: Some((register, [ONE, ONE])), terms: Vec::new() },
+            Known::Stepped { register, step, times } => Affine {
+                scaled: Some((register, [ONE, ONE])),
+                terms: alloc::vec![[step, Fixed::Constant(times.into())]],
+            },
+            Known::Affine(index) => self.affine.get(index)?.clone(),
+            _ => return None,
+        })
+    }
+
+    fn new_affine(&mut self, value: Affine) -> Known {
+        self.affine.push(value);
+        Known::Affine(self.affine.len() - 1)
+    }
+
+    /// The product of two 64-bit values, of which at least one is fixed.
+    fn product_of(&mut self, left: Known, right: Known) -> Option<Known> {
+        let (value, factor) = match (self.fixed(left), self.fixed(right)) {
+            (_, Some(factor)) => (left, factor),
+            (Some(factor), None) => (right, factor),
+            (None, None) => return None,
+        };
+        let mut value = self.affine(value)?;
+        for term in value.terms.iter_mut().chain(value.scaled.as_mut().map(|scaled| &mut scaled.1)) {
+            *term.iter_mut().find(|place| **place == ONE)? = factor;
+        }
+        Some(self.new_affine(value))
+    }
+
+    /// The sum of two 64-bit values, of which at most one is no fixed one.
+    fn sum_of(&mut self, left: Known, right: Known) -> Option<Known> {
+        let (mut sum, more) = (self.affine(left)?, self.affine(right)?);
+        if sum.scaled.is_some() && more.scaled.is_some() {
+            return None;
+        }
+        sum.scaled = sum.scaled.or(more.scaled);
+        sum.terms.extend(more.terms);
+        Some(self.new_affine(sum))
     }
 
     fn binary(&mut self, operation: Operation, left: Known, right: Known) -> Option<Known> {
@@ -288,18 +340,18 @@ impl Follower {
         if !matches!(operation, Operation::AddI32 | Operation::AddI64) {
             return None;
         }
-        let (counter, step) = match self.fixed(right) {
-            Some(step) => (left, step),
-            None => (right, self.fixed(left)?),
+        let (counter, step) = match (self.fixed(left), self.fixed(right)) {
+            (None, Some(step)) => (left, step),
+            (Some(step), None) => (right, step),
+            _ if operation == Operation::AddI64 => return self.sum_of(left, right),
+            _ => return None,
         };
         match counter {
             Known::Initial(register) => Some(Known::Stepped { register, step, times: 1 }),
             Known::Stepped { register, step: before, times } if before == step => {
                 Some(Known::Stepped { register, step, times: times + 1 })
             }
-            Known::Scaled { register, scale, offset: None } => {
-                Some(Known::Scaled { register, scale, offset: Some(step) })
-            }
+            _ if operation == Operation::AddI64 => self.sum_of(left, right),
             _ => None,
         }
     }
@@ -397,17 +449,13 @@ impl Follower {
 
     /// Where the element is found, by the first counter.
     fn stream(&self, element: &Element, first: &Counter) -> Option<Stream> {
-        let buffer = element.buffer;
-        if let Some(offset) = self.fixed(element.index) {
-            return Some(Stream { buffer, scale: None, offset: Some((offset, 1)) });
-        }
-        let (register, scale, offset) = match element.index {
-            Known::Initial(register) => (register, Fixed::Constant(1), None),
-            Known::Stepped { register, step, times } => (register, Fixed::Constant(1), Some((step, times))),
-            Known::Scaled { register, scale, offset } => (register, scale, offset.map(|offset| (offset, 1))),
-            _ => return None,
+        let Affine { scaled, terms } = self.affine(element.index)?;
+        let scale = match scaled {
+            None => None,
+            Some((register, scale)) if first.wide && register == first.register => Some(scale),
+            Some(_) => return None,
         };
-        (first.wide && register == first.register).then_some(Stream { buffer, scale: Some(scale), offset })
+        Some(Stream { buffer: element.buffer, scale, terms: terms.into() })
     }
 }
 
