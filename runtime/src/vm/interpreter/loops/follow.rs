@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::super::code::{Inst, Operation};
+use super::map::{self, Map};
 use super::{
     Affine, CountedLoop, Counter, Fixed, MAX_INSTRUCTIONS, ONE, Product, Reduction, Relation, Stream, Sum, Test, Work,
     is_product, reduction_type,
@@ -44,6 +45,8 @@ enum Known {
         register: u16,
         count: usize,
     },
+    /// A value of the lane of this number.
+    Lane(usize),
     /// The result of the comparison, which nothing may read.
     Result,
 }
@@ -81,20 +84,28 @@ struct Follower {
     operation: Option<Operation>,
     /// The last store wrote this product to the element that is its sum.
     stored: Option<Known>,
+    /// Where the loop is one of lanes.
+    lanes: Option<Lanes>,
 }
 
 /// Makes a loop of a block that branches to itself: `body` ends with the fused comparison, of which `expected` leads to the
 /// next turn, by way of the `copies`. None where the block does more than can be run here.
 pub(in super::super) fn recognize(body: &[Inst], copies: &[Inst], expected: bool) -> Option<CountedLoop> {
-    let (last, body) = body.split_last()?;
     if body.len() + copies.len() > MAX_INSTRUCTIONS {
         return None;
     }
+    follow(body, copies, expected, None).or_else(|| follow(body, copies, expected, Some(Lanes::default())))
+}
+
+/// The same in one of two ways: the work is that of lanes where there are some.
+fn follow(body: &[Inst], copies: &[Inst], expected: bool, lanes: Option<Lanes>) -> Option<CountedLoop> {
+    let (last, body) = body.split_last()?;
     let (relation, wide, negated) = relation(last.operation)?;
-    let mut follower = Follower::default();
+    let mut follower = Follower { lanes, ..Follower::default() };
     for (index, inst) in body.iter().chain([last]).chain(copies).enumerate() {
         let only_copied = index > body.len();
-        for register in target(inst)?.into_iter().flat_map(halves) {
+        let written = if follower.lanes.is_some() { lane_target(inst)? } else { target(inst)? };
+        for register in written.into_iter().flat_map(halves) {
             if only_copied && !follower.targets.contains(&register) {
                 follower.only_copied.push(register);
             }
@@ -121,6 +132,37 @@ pub(in super::super) fn recognize(body: &[Inst], copies: &[Inst], expected: bool
     let work = follower.work(accumulator, counters.first()?)?;
     // The comparison is a branch; where the way back copies, it ends with another one.
     Some(CountedLoop { counters, test, work, fuel: if copies.is_empty() { 1 } else { 2 } })
+}
+
+/// What a turn does with lanes.
+#[derive(Default)]
+struct Lanes {
+    count: usize,
+    shared: Vec<(Fixed, usize)>,
+    loads: Vec<(Element, usize)>,
+    steps: Vec<map::Step>,
+    stores: Vec<(Element, usize)>,
+}
+
+impl Lanes {
+    fn add(&mut self) -> usize {
+        self.count += 1;
+        self.count - 1
+    }
+}
+
+/// As [`target`], for a loop of lanes.
+fn lane_target(inst: &Inst) -> Option<Option<Register>> {
+    if map::is_store(inst.operation) {
+        return Some(None);
+    }
+    if map::element_size(inst.operation).is_some() {
+        return Some(Some((inst.c, false)));
+    }
+    match map::step_registers(inst) {
+        Some((_, _, target)) => Some(Some((target, false))),
+        None => target(inst),
+    }
 }
 
 /// What a fused comparison compares: the relation, whether it is one of 64 bits, and whether it is negated.
@@ -228,6 +270,10 @@ impl Follower {
     }
 
     fn step(&mut self, inst: &Inst) -> Option<()> {
+        if self.lanes.is_some() && (map::element_size(inst.operation).is_some() || map::step_registers(inst).is_some())
+        {
+            return self.lane_step(inst);
+        }
         let Some((register, wide)) = target(inst)? else { return self.store(inst) };
         let value = match inst.operation {
             Operation::Move32 | Operation::Move64 => self.read(inst.a, wide)?,
@@ -260,6 +306,64 @@ impl Follower {
         };
         self.write(register, wide, value);
         Some(())
+    }
+
+    fn lane_step(&mut self, inst: &Inst) -> Option<()> {
+        if let Some((operands, count, target)) = map::step_registers(inst) {
+            let mut lanes = [0; 3];
+            for (lane, register) in lanes.iter_mut().zip(operands).take(count) {
+                let value = self.read(register, false)?;
+                *lane = self.lane(value)?;
+            }
+            let step = map::Step { operation: inst.operation, operands: lanes, target: self.lanes.as_mut()?.add() };
+            self.lanes.as_mut()?.steps.push(step);
+            self.write(target, false, Known::Lane(step.target));
+            return Some(());
+        }
+        let element = Element { load: inst.operation, buffer: inst.a, index: self.read(inst.b, true)? };
+        if map::is_store(inst.operation) {
+            let value = self.read(inst.c, false)?;
+            let lane = self.lane(value)?;
+            self.lanes.as_mut()?.stores.push((element, lane));
+            return Some(());
+        }
+        let lanes = self.lanes.as_mut()?;
+        // What a turn stores, it must not load.
+        if !lanes.stores.is_empty() {
+            return None;
+        }
+        let lane = lanes.add();
+        lanes.loads.push((element, lane));
+        self.write(inst.c, false, Known::Lane(lane));
+        Some(())
+    }
+
+    /// The lane of a 32-bit value.
+    fn lane(&mut self, value: Known) -> Option<usize> {
+        if let Known::Lane(lane) = value {
+            return Some(lane);
+        }
+        let value = self.fixed(value)?;
+        let lanes = self.lanes.as_mut()?;
+        let lane = lanes.add();
+        lanes.shared.push((value, lane));
+        Some(lane)
+    }
+
+    fn map(&self, lanes: &Lanes, first: &Counter) -> Option<Work> {
+        if lanes.stores.is_empty() {
+            return None;
+        }
+        let access = |(element, lane): &(Element, usize)| {
+            Some(map::Access { operation: element.load, stream: self.stream(element, first)?, lane: *lane })
+        };
+        Some(Work::Map(Map {
+            lanes: lanes.count,
+            shared: lanes.shared.as_slice().into(),
+            loads: lanes.loads.iter().map(access).collect::<Option<_>>()?,
+            steps: lanes.steps.as_slice().into(),
+            stores: lanes.stores.iter().map(access).collect::<Option<_>>()?,
+        }))
     }
 
     fn load(&mut self, inst: &Inst) -> Option<Known> {
@@ -409,6 +513,9 @@ impl Follower {
 
     /// What a turn does with the elements that it loads; all of them, so that none is left unchecked.
     fn work(self, accumulator: Option<Register>, first: &Counter) -> Option<Work> {
+        if let Some(lanes) = &self.lanes {
+            return self.map(lanes, first).filter(|_| accumulator.is_none());
+        }
         if let Some(stored) = self.stored {
             return self.multiplication(stored, accumulator, first);
         }

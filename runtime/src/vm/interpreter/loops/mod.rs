@@ -3,13 +3,15 @@
 //! A value that a loop carries from turn to turn otherwise goes through the frame's memory once for each instruction that
 //! touches it, and that is what small loops wait for. A block that branches to itself is run here instead, turn by turn,
 //! if it does nothing but step its counters and one of these: combine elements of a buffer into a register (sums, least
-//! and greatest ones), or add the product of two elements to a register or to an element (the loops of contractions).
+//! and greatest ones), add the product of two elements to a register or to an element (the loops of contractions), or
+//! compute elements from elements ([`map`]).
 //!
 //! Only whole turns are run, and never the last one: before a turn that would leave the loop, fail or run out of fuel,
 //! the carried values are put back and the ordinary code goes on with that turn. So whatever else the block writes is
 //! written by the ordinary code, and errors are its own. Elements are read through the buffer's checked accesses.
 
 mod follow;
+mod map;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -123,6 +125,7 @@ enum Work {
     None,
     Reduce(Reduction),
     Multiply(Product),
+    Map(map::Map),
 }
 
 /// A loop that [`CountedLoop::run`] can run.
@@ -220,6 +223,7 @@ fn reduction_type(operation: Operation, load: Operation) -> Option<(bool, bool)>
 }
 
 /// The counters while a loop runs. Narrow values lie in the upper half, where they wrap and compare as they should.
+#[derive(Clone, Copy)]
 struct Progress {
     value: u64,
     step: u64,
@@ -257,6 +261,7 @@ impl CountedLoop {
                 self.reduce(reduction, registers, buffer, &mut progress)?;
             }
             Work::Multiply(product) => self.multiply(product, registers, references, &mut progress)?,
+            Work::Map(map) => self.map(map, registers, references, &mut progress)?,
         }
         for counter in &self.counters {
             let step = fixed(registers, counter.step, counter.wide)?;
