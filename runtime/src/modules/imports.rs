@@ -227,6 +227,10 @@ const MODULES: &[(&str, &[DirectImport])] = &[
     ("vmvx", for_each_vmvx_0_0!(vmvx_rows)),
 ];
 
+/// The native modules that sessions provide: their names, and the constants of
+/// [`support::natives`](crate::support::natives) that are them.
+pub const PROVIDED: &[(&str, &str)] = &[("hal", "HAL"), ("hal_inline", "HAL_INLINE"), ("hal_loader", "HAL_LOADER")];
+
 /// The function that an import of the given name (with the module's) and calling convention is; None where it is called as
 /// any function of another module is.
 #[must_use]
