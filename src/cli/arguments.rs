@@ -8,6 +8,9 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::bench::{MinTime, TimeUnit};
 
+/// The most workers of a local-task device.
+const MAXIMUM_WORKERS: i64 = incarnate_runtime::hal::local::task::MAXIMUM_WORKERS as i64;
+
 /// Runs, measures, checks, inspects and translates models that the IREE compiler made (.vmfb).
 #[cfg(feature = "cli")]
 #[derive(Debug, Parser)]
@@ -130,6 +133,15 @@ pub(super) struct ProgramArguments {
     /// A device to run on, such as local-sync or local-task; the first one given is the default device.
     #[arg(long, value_name = "URI")]
     pub(super) device: Vec<String>,
+    /// Threads that local-task works with, the calling one among them; without it, one for each physical core.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAXIMUM_WORKERS))]
+    pub(super) task_topology_group_count: Option<u32>,
+    /// Microseconds for which a thread of local-task looks for more work before it sleeps.
+    #[arg(long, value_name = "N")]
+    pub(super) task_worker_spin_us: Option<u32>,
+    /// Bind each worker of local-task to a core.
+    #[arg(long)]
+    pub(super) task_pin_workers: bool,
     /// A file of parameters (.irpa, .safetensors, .gguf), with the scope that the model reads it under.
     #[arg(long, value_name = "[SCOPE=]FILE")]
     pub(super) parameters: Vec<String>,

@@ -14,6 +14,7 @@ use super::commands::{
 };
 use super::executable::Executable;
 use super::local::MAXIMUM_BINDINGS;
+use super::local::task::Plan;
 use super::memory::{BufferUsage, WHOLE_BUFFER};
 use crate::{Error, Result, ref_object};
 
@@ -107,6 +108,9 @@ pub struct CommandBuffer {
     inline: Option<InlineExecution>,
     recording: Mutex<Recording>,
     recorded: OnceLock<Commands>,
+    /// The device wants a graph of commands that are executed often.
+    planned: bool,
+    plan: Plan,
 }
 
 ref_object!(CommandBuffer, "hal.command_buffer");
@@ -125,6 +129,7 @@ impl CommandBuffer {
         categories: CommandCategory,
         binding_capacity: u32,
         inline: Option<InlineExecution>,
+        planned: bool,
     ) -> CommandBuffer {
         let may_inline = modes.contains(CommandBufferMode::ONE_SHOT | CommandBufferMode::ALLOW_INLINE_EXECUTION)
             && binding_capacity == 0;
@@ -135,6 +140,8 @@ impl CommandBuffer {
             inline: inline.filter(|_| may_inline),
             recording: Mutex::default(),
             recorded: OnceLock::new(),
+            planned,
+            plan: Plan::default(),
         }
     }
 
@@ -154,6 +161,11 @@ impl CommandBuffer {
     #[inline]
     pub(crate) fn commands(&self) -> Result<&Commands> {
         self.recorded.get().ok_or_else(|| Error::failed_precondition("command buffer is not finalized"))
+    }
+
+    /// What is remembered from one execution to the next.
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     fn record(
@@ -206,6 +218,9 @@ impl CommandBuffer {
         }
         let mut commands = core::mem::take(&mut recording.commands);
         commands.list.shrink_to_fit();
+        if self.planned && !self.modes.contains(CommandBufferMode::ONE_SHOT) {
+            self.plan.prepare(&commands);
+        }
         // The lock is held, so nobody else has set it meanwhile.
         let _ = self.recorded.set(commands);
         Ok(())

@@ -13,9 +13,11 @@ use super::commands::BufferBinding;
 use super::executable::Executable;
 use super::fence::Fence;
 use super::file::File;
+use super::local::task::TaskOptions;
 use super::local::{ExecutableLoader, find_loader, load_executable};
 use super::memory::BufferParameters;
 use super::queue::{self, Backend, Completion, Operation};
+use crate::bytecode::Contents;
 use crate::{Error, Result, ref_object};
 
 /// What a device is made of, apart from how it runs things.
@@ -25,12 +27,14 @@ pub struct DeviceOptions {
     pub loaders: Vec<Arc<dyn ExecutableLoader>>,
     /// The most bytes of device memory that may be allocated at once.
     pub memory_limit: u64,
+    /// How a local-task device works.
+    pub task: TaskOptions,
 }
 
 impl Default for DeviceOptions {
     /// Every loader of this build, and no limit.
     fn default() -> DeviceOptions {
-        DeviceOptions { loaders: super::local::default_loaders(), memory_limit: u64::MAX }
+        DeviceOptions { loaders: super::local::default_loaders(), memory_limit: u64::MAX, task: TaskOptions::default() }
     }
 }
 
@@ -38,7 +42,8 @@ impl Default for DeviceOptions {
 ///
 /// Operations of its queue take a wait fence, which is reached where it is missing, and a fence to signal. An operation
 /// runs as soon as its wait fence is reached and fails its signal fence if it fails; an error that is known when the
-/// call returns is returned as well. Operations that wait for nothing run in the order of the calls.
+/// call returns is returned as well. Operations that wait for nothing start in the order of the calls; where that matters,
+/// fences order them.
 pub struct Device {
     id: String,
     allocator: Arc<Allocator>,
@@ -121,12 +126,18 @@ impl Device {
         &self.loaders
     }
 
-    /// Loads an executable of the given format.
+    /// Loads an executable of the given format. `contents` is the file that `data` is a part of, if it is.
     ///
     /// # Errors
     /// NOT_FOUND where no loader knows the format, and what the loader reports.
-    pub fn create_executable(&self, format: &str, data: &[u8], constants: &[u32]) -> Result<Arc<Executable>> {
-        load_executable(&self.loaders, format, data, constants)
+    pub fn create_executable(
+        &self,
+        format: &str,
+        data: &[u8],
+        contents: Option<&Arc<Contents>>,
+        constants: &[u32],
+    ) -> Result<Arc<Executable>> {
+        load_executable(&self.loaders, format, data, contents, constants)
             .map_err(|error| error.context(format!("on device '{}'", self.id)))
     }
 
@@ -138,7 +149,7 @@ impl Device {
         categories: CommandCategory,
         binding_capacity: u32,
     ) -> CommandBuffer {
-        CommandBuffer::new(modes, categories, binding_capacity, self.inline)
+        CommandBuffer::new(modes, categories, binding_capacity, self.inline, self.backend.plans())
     }
 
     fn submit(&self, fences: Fences<'_>, operation: Operation) -> Result<()> {
@@ -278,6 +289,13 @@ impl Device {
     /// Returns cached memory to the system.
     pub fn trim(&self) {
         self.allocator.trim();
+    }
+}
+
+impl Drop for Device {
+    /// Waits for operations that run. Those that wait for a fence run when it is reached.
+    fn drop(&mut self) {
+        self.backend.drain();
     }
 }
 

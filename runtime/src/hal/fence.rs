@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::semaphore::Semaphore;
+use super::semaphore::{Helper, Semaphore};
 use super::wait::{self, Deadline, Reached};
 use crate::{Error, Result, ref_object};
 
@@ -114,6 +114,18 @@ impl Fence {
         Ok(reached)
     }
 
+    /// Says who can bring the fence about.
+    pub(super) fn set_helper(&self, helper: Arc<dyn Helper>) {
+        for (semaphore, payload) in self.timepoints() {
+            semaphore.set_helper(payload, Arc::clone(&helper));
+        }
+    }
+
+    /// Who can bring about a timepoint that is not reached yet.
+    pub(super) fn helper(&self) -> Option<Arc<dyn Helper>> {
+        self.timepoints().find_map(|(semaphore, payload)| semaphore.helper(payload))
+    }
+
     /// Signals every timepoint.
     ///
     /// # Errors
@@ -136,6 +148,8 @@ impl Fence {
     /// ABORTED where the fence is given up, and what it fails with.
     pub fn wait_unless_abandoned(self: &Arc<Fence>) -> Result<()> {
         let abandoned = matches!(self.timepoints, Timepoints::Own(_)) && Arc::strong_count(self) == 1;
+        // What the last other holder did before it let go, such as signalling, is seen from here on.
+        core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
         if abandoned && !self.query()? {
             return Err(Error::aborted("the fence was given up by all who could signal it"));
         }

@@ -19,7 +19,7 @@ use super::command_buffer::CommandBuffer;
 use super::commands::BufferBinding;
 use super::fence::Fence;
 use super::file::File;
-use super::semaphore::Waiter;
+use super::semaphore::{Helper, Waiter};
 use super::wait::Countdown;
 use crate::{Error, Result};
 
@@ -108,6 +108,14 @@ pub(super) trait Backend: Send + Sync + fmt::Debug {
 
     /// How many workers run the workgroups of a dispatch.
     fn concurrency(&self) -> usize;
+
+    /// True where command buffers that are executed often should be planned when they are finalized.
+    fn plans(&self) -> bool {
+        false
+    }
+
+    /// Waits until nothing is under way.
+    fn drain(&self) {}
 }
 
 /// What is owed to those who wait for an operation. Dropping it unfinished fails them.
@@ -119,6 +127,13 @@ pub(super) struct Completion {
 impl Completion {
     pub(super) fn new(signal: Option<Arc<Fence>>) -> Completion {
         Completion { signal }
+    }
+
+    /// Lets a thread that will wait for the operation help with it.
+    pub(super) fn set_helper(&self, helper: Arc<dyn Helper>) {
+        if let Some(signal) = &self.signal {
+            signal.set_helper(helper);
+        }
     }
 
     /// Signals, or fails, the signal fence, and gives the result back.
@@ -217,6 +232,10 @@ impl Pending {
 
 #[cold]
 fn defer(backend: &Arc<dyn Backend>, wait: &Fence, operation: Operation, completion: Completion) {
+    if let Some(helper) = wait.helper() {
+        // Who waits for this helps with what it waits for.
+        completion.set_helper(helper);
+    }
     let work = Work { backend: Arc::clone(backend), operation, completion };
     let pending =
         Arc::new(Pending { countdown: Countdown::new(wait.timepoints().count()), work: Mutex::new(Some(work)) });

@@ -23,13 +23,19 @@ pub(super) trait Waiter: Send + Sync {
     fn notify(self: Arc<Self>, result: Result<()>);
 }
 
+/// Whoever a thread can work for that waits for a semaphore.
+pub(super) trait Helper: Send + Sync {
+    /// Works on what will signal the semaphore, until it is done or there is nothing to do for this thread.
+    fn help(&self);
+}
+
 /// A timeline semaphore (`!hal.semaphore`): a payload that only grows, and that work waits for and advances.
 ///
 /// Failure is sticky: once failed, every query and wait gives the first failure. A semaphore that is dropped fails its
 /// waiters, because nobody can signal it any more. While nobody waits, a signal is one atomic exchange.
 pub struct Semaphore {
     payload: AtomicU64,
-    /// Number of waiters in `state`. A waiter counts itself before it looks at the payload, and a signal looks here after
+    /// Number of waiters and helpers in `state`. A waiter counts itself before it looks at the payload, and a signal looks here after
     /// it has changed the payload, so that one of the two sees the other.
     waiting: AtomicUsize,
     state: Mutex<State>,
@@ -40,7 +46,15 @@ ref_object!(Semaphore, "hal.semaphore");
 #[derive(Default)]
 struct State {
     waiters: Vec<(u64, Arc<dyn Waiter>)>,
+    /// Who is about to signal which payload: the last to be known.
+    helper: Option<(u64, Arc<dyn Helper>)>,
     failure: Option<Error>,
+}
+
+impl State {
+    fn waiting(&self) -> usize {
+        self.waiters.len() + usize::from(self.helper.is_some())
+    }
 }
 
 impl Semaphore {
@@ -103,12 +117,15 @@ impl Semaphore {
 
     #[cold]
     fn notify_reached(&self, payload: u64) {
+        let helper;
         let reached: Vec<Arc<dyn Waiter>> = {
             let mut state = self.lock();
             let reached = state.waiters.extract_if(.., |(target, _)| *target <= payload).map(|row| row.1).collect();
-            self.waiting.store(state.waiters.len(), Ordering::SeqCst);
+            helper = state.helper.take_if(|(target, _)| *target <= payload);
+            self.waiting.store(state.waiting(), Ordering::SeqCst);
             reached
         };
+        drop(helper);
         for waiter in reached {
             waiter.notify(Ok(()));
         }
@@ -116,7 +133,7 @@ impl Semaphore {
 
     /// Fails the semaphore and everything that waits for it. The first failure stays.
     pub fn fail(&self, error: Error) {
-        let waiters = {
+        let (waiters, helper) = {
             let mut state = self.lock();
             if state.failure.is_some() {
                 return;
@@ -124,8 +141,9 @@ impl Semaphore {
             state.failure = Some(error.clone());
             self.payload.store(FAILED, Ordering::SeqCst);
             self.waiting.store(0, Ordering::SeqCst);
-            core::mem::take(&mut state.waiters)
+            (core::mem::take(&mut state.waiters), state.helper.take())
         };
+        drop(helper);
         for (_, waiter) in waiters {
             waiter.notify(Err(error.clone()));
         }
@@ -142,24 +160,46 @@ impl Semaphore {
     /// Registers a waiter unless the payload is reached or the semaphore has failed already.
     pub(super) fn register(&self, payload: u64, waiter: &Arc<dyn Waiter>) -> Poll<Result<()>> {
         let mut state = self.lock();
-        self.waiting.store(state.waiters.len() + 1, Ordering::SeqCst);
+        self.waiting.store(state.waiting() + 1, Ordering::SeqCst);
         let present = self.payload.load(Ordering::SeqCst);
         if present != FAILED && present < payload {
             state.waiters.push((payload, Arc::clone(waiter)));
             return Poll::Pending;
         }
-        self.waiting.store(state.waiters.len(), Ordering::SeqCst);
+        self.waiting.store(state.waiting(), Ordering::SeqCst);
         match &state.failure {
             Some(failure) if present == FAILED => Poll::Ready(Err(failure.clone())),
             _ => Poll::Ready(Ok(())),
         }
     }
 
+    /// Says who is about to signal a payload.
+    pub(super) fn set_helper(&self, payload: u64, helper: Arc<dyn Helper>) {
+        let former = {
+            let mut state = self.lock();
+            if state.failure.is_some() || self.payload.load(Ordering::SeqCst) >= payload {
+                return;
+            }
+            let former = state.helper.replace((payload, helper));
+            self.waiting.store(state.waiting(), Ordering::SeqCst);
+            former
+        };
+        drop(former);
+    }
+
+    /// Who is about to signal a payload that is not reached, if that is known.
+    pub(super) fn helper(&self, payload: u64) -> Option<Arc<dyn Helper>> {
+        if self.waiting.load(Ordering::Acquire) == 0 || self.payload.load(Ordering::Acquire) >= payload {
+            return None;
+        }
+        self.lock().helper.as_ref().map(|(_, helper)| Arc::clone(helper))
+    }
+
     /// Forgets a waiter that has stopped waiting.
     pub(super) fn unregister(&self, waiter: &Arc<dyn Waiter>) {
         let mut state = self.lock();
         state.waiters.retain(|(_, other)| !Arc::ptr_eq(other, waiter));
-        self.waiting.store(state.waiters.len(), Ordering::SeqCst);
+        self.waiting.store(state.waiting(), Ordering::SeqCst);
     }
 }
 

@@ -132,15 +132,28 @@ pub(super) fn wait_all<'a>(
     timepoints: impl Iterator<Item = (&'a Semaphore, u64)> + Clone,
     deadline: Deadline,
 ) -> Result<()> {
-    let mut pending = 0;
-    for (semaphore, payload) in timepoints.clone() {
-        if semaphore.query()? < payload {
-            pending += 1;
+    let mut helped = None;
+    loop {
+        let mut helper = None;
+        let mut pending = false;
+        for (semaphore, payload) in timepoints.clone() {
+            if semaphore.query()? < payload {
+                pending = true;
+                helper = helper.or_else(|| semaphore.helper(payload));
+            }
         }
-    }
-    match pending {
-        0 => Ok(()),
-        _ => block(timepoints, None, deadline),
+        if !pending {
+            return Ok(());
+        }
+        // A thread that works along may come back late, so it does only if it has all the time.
+        let helper = helper.filter(|_| deadline == Deadline::NEVER);
+        let address = helper.as_ref().map(|helper| Arc::as_ptr(helper).addr());
+        match helper {
+            // Having come back from the same one, there is nothing to do for this thread.
+            Some(helper) if address != helped => helper.help(),
+            _ => return block(timepoints, None, deadline),
+        }
+        helped = address;
     }
 }
 

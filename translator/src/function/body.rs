@@ -376,6 +376,7 @@ impl Emitter<'_, '_> {
             }
             Node::Call(index) => self.suspending(*index, false)?,
             Node::Resume(index) => self.suspending(*index, true)?,
+            Node::Nest(index) => self.nest(*index)?,
             Node::Part(part) => self.call_part(part),
         })
     }
@@ -700,7 +701,8 @@ fn lifetime(label: Label) -> TokenStream {
     lifetime_named(&format!("l{}", label.0))
 }
 
-fn lifetime_named(name: &str) -> TokenStream {
+/// A label of its name, without the quotation mark.
+pub(super) fn lifetime_named(name: &str) -> TokenStream {
     let name = Ident::new(name, proc_macro2::Span::call_site()).to_token_stream();
     TokenTree::Punct(Punct::new('\'', Spacing::Joint)).to_token_stream().into_iter().chain(name).collect()
 }

@@ -10,11 +10,12 @@ use super::super::device::{Device, DeviceOptions};
 use super::super::driver::{DeviceInfo, DeviceUri, Driver};
 use super::execution;
 use super::sync::SyncBackend;
+use super::task::TaskBackend;
 use crate::{Error, Result};
 
 /// Every local driver, the default first. The one list of them.
 pub(in crate::hal) fn default_drivers() -> Vec<Box<dyn Driver>> {
-    vec![Box::new(SyncDriver)]
+    vec![Box::new(SyncDriver), Box::new(TaskDriver)]
 }
 
 /// Makes `local-sync` devices.
@@ -31,12 +32,37 @@ impl Driver for SyncDriver {
     }
 
     fn create_device(&self, uri: &DeviceUri<'_>, options: DeviceOptions) -> Result<Arc<Device>> {
-        if !matches!(uri.path, "" | "default" | "0") {
-            return Err(Error::not_found(format!("{} has no device '{}'; it has 'default'", self.name(), uri.path)));
-        }
+        check_path(self.name(), uri)?;
         if let Some((key, _)) = uri.parameters.first() {
             return Err(Error::invalid_argument(format!("{} has no parameter '{key}'", self.name())));
         }
         Ok(Arc::new(Device::new(self.name(), options, Arc::new(SyncBackend), Some(execution::execute))))
+    }
+}
+
+/// Makes `local-task` devices. Parameters of their addresses are those of [`TaskOptions`](super::task::TaskOptions).
+#[derive(Debug)]
+struct TaskDriver;
+
+impl Driver for TaskDriver {
+    fn name(&self) -> &'static str {
+        "local-task"
+    }
+
+    fn devices(&self) -> Vec<DeviceInfo> {
+        vec![DeviceInfo { path: "default".into(), name: "the cores of the host".into() }]
+    }
+
+    fn create_device(&self, uri: &DeviceUri<'_>, options: DeviceOptions) -> Result<Arc<Device>> {
+        check_path(self.name(), uri)?;
+        let backend = TaskBackend::new(&options.task.clone().with_parameters(uri)?)?;
+        Ok(Arc::new(Device::new(self.name(), options, Arc::new(backend), None)))
+    }
+}
+
+fn check_path(driver: &str, uri: &DeviceUri<'_>) -> Result<()> {
+    match uri.path {
+        "" | "default" | "0" => Ok(()),
+        other => Err(Error::not_found(format!("{driver} has no device '{other}'; it has 'default'"))),
     }
 }

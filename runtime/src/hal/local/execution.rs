@@ -5,12 +5,16 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::Cell;
+use core::ops::Range;
+use std::time::Instant;
 
 use super::super::buffer::resolve_range;
 use super::super::commands::{BufferBinding, Command, Commands, Dispatch, WorkgroupCount};
 use super::super::executable::Executable;
 use super::super::memory::MemoryAccess;
 use super::super::pool::MINIMUM_ALIGNMENT;
+use super::cost::picoseconds;
+use super::task::current_worker;
 use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
 use crate::{Error, Result, vm};
 
@@ -137,8 +141,21 @@ thread_local! {
     static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 
-/// Runs all commands in order; `table` holds what is bound to their slots.
-pub(in crate::hal) fn execute(commands: &Commands, table: &[BufferBinding]) -> Result<()> {
+impl Scratch {
+    /// Takes the thread's scratch memory, so that an execution inside of an execution makes its own.
+    pub(in crate::hal) fn take() -> Box<Scratch> {
+        SCRATCH.try_with(Cell::take).ok().flatten().unwrap_or_default()
+    }
+
+    /// Keeps the memory for the thread's next execution.
+    pub(in crate::hal) fn give_back(self: Box<Scratch>) {
+        // Where the thread is ending there is nothing to keep it for.
+        let _ = SCRATCH.try_with(|slot| slot.set(Some(self)));
+    }
+}
+
+/// Checks that a table has all slots that commands use.
+pub(in crate::hal) fn check_table(commands: &Commands, table: &[BufferBinding]) -> Result<()> {
     if table.len() < commands.slot_count as usize {
         return Err(Error::invalid_argument(format!(
             "binding table of {} slots for commands that use {}",
@@ -146,13 +163,38 @@ pub(in crate::hal) fn execute(commands: &Commands, table: &[BufferBinding]) -> R
             commands.slot_count
         )));
     }
-    // Taken out, so that an execution inside of an execution makes its own.
-    let mut scratch = SCRATCH.try_with(Cell::take).ok().flatten().unwrap_or_default();
+    Ok(())
+}
+
+/// Runs all commands in order; `table` holds what is bound to their slots.
+pub(in crate::hal) fn execute(commands: &Commands, table: &[BufferBinding]) -> Result<()> {
+    check_table(commands, table)?;
+    let mut scratch = Scratch::take();
     let result = commands.list.iter().enumerate().try_for_each(|(index, command)| {
         execute_command(commands, command, table, &mut scratch).map_err(|error| describe(error, index, command))
     });
-    // Where the thread is ending there is nothing to keep it for.
-    let _ = SCRATCH.try_with(|slot| slot.set(Some(scratch)));
+    scratch.give_back();
+    result
+}
+
+/// As [`execute`], and measures what each dispatch costs.
+pub(in crate::hal) fn execute_measured(commands: &Commands, table: &[BufferBinding]) -> Result<()> {
+    check_table(commands, table)?;
+    let mut scratch = Scratch::take();
+    let mut before = Instant::now();
+    let result = commands.list.iter().enumerate().try_for_each(|(index, command)| {
+        execute_command(commands, command, table, &mut scratch).map_err(|error| describe(error, index, command))?;
+        if let Command::Dispatch(dispatch) = command {
+            let (_, workgroups) = workgroup_count(commands, dispatch, table)?;
+            let after = Instant::now();
+            if let (Some(cost), 1..) = (dispatch.executable.cost(dispatch.function), workgroups) {
+                cost.learn(picoseconds(after - before) / workgroups);
+            }
+            before = after;
+        }
+        Ok(())
+    });
+    scratch.give_back();
     result
 }
 
@@ -212,6 +254,19 @@ fn execute_dispatch(
     table: &[BufferBinding],
     scratch: &mut Scratch,
 ) -> Result<()> {
+    execute_blocks(commands, dispatch, table, scratch, 1, &mut core::iter::once(0..u64::MAX))
+}
+
+/// Runs blocks of a dispatch's workgroups, as much of them as there is. `threads` may be at it at once.
+#[inline]
+pub(in crate::hal) fn execute_blocks(
+    commands: &Commands,
+    dispatch: &Dispatch,
+    table: &[BufferBinding],
+    scratch: &mut Scratch,
+    threads: u8,
+    blocks: &mut impl Iterator<Item = Range<u64>>,
+) -> Result<()> {
     let (count, total) = workgroup_count(commands, dispatch, table)?;
     if total == 0 {
         return Ok(());
@@ -228,10 +283,14 @@ fn execute_dispatch(
         binding_pointers: &scratch.bindings.pointers,
         binding_lengths: &scratch.bindings.lengths,
         read_only_bindings: scratch.bindings.read_only,
-        max_concurrency: 1,
+        max_concurrency: threads,
     };
+    let processor_id = if threads > 1 { current_worker() } else { 0 };
     let local_memory = scratch.local_memory.reserve(info.local_memory_size)?;
-    code.dispatch(dispatch.function, &arguments, 0..total, &mut Worker { processor_id: 0, local_memory })
+    let mut worker = Worker { processor_id, local_memory };
+    blocks.try_for_each(|block| {
+        code.dispatch(dispatch.function, &arguments, block.start..block.end.min(total), &mut worker)
+    })
 }
 
 /// Runs all workgroups of one function over ranges of a program's byte buffers, in order, on the calling thread.

@@ -1,0 +1,58 @@
+//! Who lends the threads that local-task works with.
+
+use alloc::sync::Arc;
+use core::fmt;
+
+/// Work that any number of threads can take part in.
+pub trait Work: Send + Sync {
+    /// Works along until there is nothing left to do for this thread, and some time after that in case there is more.
+    /// `woken` says that this is the answer to a request of [`Executor::wake`], and not of the thread's own accord.
+    fn participate(&self, woken: bool);
+
+    /// True where a thread that participates would find something to do.
+    fn has_work(&self) -> bool;
+}
+
+/// Lends threads to a device.
+pub trait Executor: Send + Sync + fmt::Debug {
+    /// How many threads may work at once, the calling thread being one of them; at least 1.
+    fn concurrency(&self) -> usize;
+
+    /// Has up to `count` (at least 1) more threads call [`Work::participate`], and says how many it will be. Where none of
+    /// them is free it may be 0, if those that are not look for work again before they rest.
+    fn wake(&self, work: &Arc<dyn Work>, count: usize) -> usize;
+
+    /// The device is gone, and with it the work; threads that the executor owns end.
+    fn shut_down(&self) {}
+}
+
+/// Threads of a [`rayon_core::ThreadPool`].
+#[cfg(feature = "rayon")]
+#[derive(Debug)]
+pub struct RayonExecutor {
+    pool: Arc<rayon_core::ThreadPool>,
+}
+
+#[cfg(feature = "rayon")]
+impl RayonExecutor {
+    /// Lends the threads of a pool, which stays the program's for other work.
+    #[must_use]
+    pub fn new(pool: Arc<rayon_core::ThreadPool>) -> RayonExecutor {
+        RayonExecutor { pool }
+    }
+}
+
+#[cfg(feature = "rayon")]
+impl Executor for RayonExecutor {
+    fn concurrency(&self) -> usize {
+        self.pool.current_num_threads().max(1)
+    }
+
+    fn wake(&self, work: &Arc<dyn Work>, count: usize) -> usize {
+        for _ in 0..count {
+            let work = Arc::clone(work);
+            self.pool.spawn(move || work.participate(true));
+        }
+        count
+    }
+}

@@ -1,0 +1,144 @@
+//! `local-task`: executions are spread over the cores.
+//!
+//! An execution of a command buffer that is too small to gain by that runs on the thread that submits it, as on
+//! `local-sync`. Any other becomes a [`run::Run`]: its [`graph::Graph`] says which commands are ready, whose workgroups are
+//! handed out in blocks from one counter each ([`claims::Claims`]). Threads are those of an [`Executor`], and those that wait
+//! for the execution's fence, which work along. Nothing is locked while work is handed out: [`tracker::Tracker`] counts.
+//!
+//! What commands cost is measured while they run and decides how they are divided and whether a sleeping thread is
+//! woken ([`plan`]). A thread without work looks for some for a short time and then sleeps ([`idle::IdleSet`]).
+
+use alloc::sync::Arc;
+use core::time::Duration;
+use std::time::Instant;
+
+mod claims;
+mod executor;
+mod graph;
+mod idle;
+mod options;
+mod plan;
+mod run;
+mod scheduler;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod topology;
+mod tracker;
+mod workers;
+
+#[cfg(feature = "rayon")]
+pub use executor::RayonExecutor;
+pub use executor::{Executor, Work};
+pub use options::{MAXIMUM_WORKERS, TaskOptions};
+pub(in crate::hal) use plan::Plan;
+
+use super::super::command_buffer::CommandBuffer;
+use super::super::commands::BufferBinding;
+use super::super::queue::{Backend, Completion, Operation};
+use super::cost::picoseconds;
+use super::execution;
+use crate::Result;
+use plan::Choice;
+use scheduler::Scheduler;
+use workers::WorkerPool;
+pub(super) use workers::current_worker;
+
+/// The longest that work which gains nothing by more threads keeps those from going on who submit it.
+const LONGEST_INLINE: Duration = Duration::from_micros(100);
+
+/// The backend of `local-task` devices.
+#[derive(Debug)]
+pub(in crate::hal) struct TaskBackend {
+    scheduler: Arc<Scheduler>,
+}
+
+impl TaskBackend {
+    /// A backend with threads of its own, or of the options' executor.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for a number of workers that cannot be.
+    pub(in crate::hal) fn new(options: &TaskOptions) -> Result<TaskBackend> {
+        let executor: Arc<dyn Executor> = match &options.executor {
+            Some(executor) => Arc::clone(executor),
+            None => Arc::new(WorkerPool::new(options.workers()?, options.pinned)),
+        };
+        let spin = options.spin_time(executor.concurrency());
+        Ok(TaskBackend { scheduler: Scheduler::new(executor, spin) })
+    }
+
+    fn execute_inline(&self, command_buffer: &CommandBuffer, bindings: &[BufferBinding], measured: bool) -> Result<()> {
+        let commands = command_buffer.commands()?;
+        if !measured {
+            return execution::execute(commands, bindings);
+        }
+        let start = Instant::now();
+        execution::execute_measured(commands, bindings)?;
+        command_buffer.plan().learn(picoseconds(start.elapsed()));
+        Ok(())
+    }
+}
+
+impl Backend for TaskBackend {
+    fn run(&self, operation: Operation, completion: Completion) -> Result<()> {
+        let result = match &operation {
+            Operation::Execute { command_buffer, bindings } => {
+                return self.execute(command_buffer, bindings, completion);
+            }
+            other => other.transfer(),
+        };
+        // What the operation held is free before anybody is told that it is done.
+        drop(operation);
+        completion.finish(result)
+    }
+
+    fn execute(
+        &self,
+        command_buffer: &Arc<CommandBuffer>,
+        bindings: &[BufferBinding],
+        completion: Completion,
+    ) -> Result<()> {
+        let scheduler = &self.scheduler;
+        let commands = match command_buffer.commands() {
+            Ok(commands) => commands,
+            Err(error) => return completion.finish(Err(error)),
+        };
+        let plan = command_buffer.plan();
+        let least_gain = scheduler.least_gain();
+        let measured = match plan.choose(commands, scheduler.concurrency(), least_gain, picoseconds(LONGEST_INLINE)) {
+            Choice::Inline { measured } => measured,
+            Choice::Spread { hands } => {
+                if let Err(error) = execution::check_table(commands, bindings) {
+                    return completion.finish(Err(error));
+                }
+                let graph = plan.graph(commands, bindings);
+                match scheduler.submit(command_buffer, graph, bindings, completion, hands) {
+                    Ok(()) => return Ok(()),
+                    Err(completion) => {
+                        return completion.finish(self.execute_inline(command_buffer, bindings, false));
+                    }
+                }
+            }
+        };
+        completion.finish(self.execute_inline(command_buffer, bindings, measured))
+    }
+
+    fn concurrency(&self) -> usize {
+        self.scheduler.concurrency()
+    }
+
+    fn plans(&self) -> bool {
+        true
+    }
+
+    fn drain(&self) {
+        self.scheduler.drain();
+    }
+}
+
+impl Drop for TaskBackend {
+    fn drop(&mut self) {
+        self.scheduler.drain();
+        self.scheduler.shut_down();
+    }
+}

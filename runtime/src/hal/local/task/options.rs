@@ -1,0 +1,75 @@
+//! How many threads a local-task device works with, and how they behave.
+
+use alloc::format;
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use super::executor::Executor;
+use super::topology;
+use crate::hal::driver::DeviceUri;
+use crate::{Error, Result};
+
+/// The most workers of a device.
+pub const MAXIMUM_WORKERS: usize = 1024;
+
+/// How a local-task device works.
+#[derive(Clone, Debug, Default)]
+pub struct TaskOptions {
+    /// Threads that work at once, the calling thread being one of them; `None` for one for each physical core.
+    pub worker_count: Option<usize>,
+    /// Binds each worker to a core of its own; where the system does not allow it, workers are not bound.
+    pub pinned: bool,
+    /// How long a thread looks for more work before it sleeps; `None` for the default, which is zero where there are more
+    /// workers than cores.
+    pub spin: Option<Duration>,
+    /// Lends threads in place of the device's own; the options above then do not count, except for `spin`.
+    pub executor: Option<Arc<dyn Executor>>,
+}
+
+/// How long a thread looks for more work where nothing else is asked for: several times as long as a wake-up takes.
+const DEFAULT_SPIN: Duration = Duration::from_micros(40);
+
+impl TaskOptions {
+    /// Takes the parameters of a device's address into account: `workers=N`, `spin_us=N`, `pin=0|1`.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for other parameters and values.
+    pub(in crate::hal) fn with_parameters(mut self, uri: &DeviceUri<'_>) -> Result<TaskOptions> {
+        for (key, value) in &uri.parameters {
+            let number = || {
+                value.parse::<u32>().map_err(|_| {
+                    Error::invalid_argument(format!("parameter '{key}' of local-task is '{value}', which is no number"))
+                })
+            };
+            match *key {
+                "workers" => self.worker_count = Some(number()? as usize),
+                "spin_us" => self.spin = Some(Duration::from_micros(number()?.into())),
+                "pin" => self.pinned = number()? != 0,
+                _ => {
+                    let why = format!("local-task has no parameter '{key}'; it has workers, spin_us and pin");
+                    return Err(Error::invalid_argument(why));
+                }
+            }
+        }
+        Ok(self)
+    }
+
+    /// The number of workers.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for zero and for more than [`MAXIMUM_WORKERS`].
+    pub(super) fn workers(&self) -> Result<usize> {
+        match self.worker_count {
+            None => Ok(topology::physical_cores().min(MAXIMUM_WORKERS)),
+            Some(count) if (1..=MAXIMUM_WORKERS).contains(&count) => Ok(count),
+            Some(count) => Err(Error::invalid_argument(format!(
+                "local-task with {count} workers; there can be 1 to {MAXIMUM_WORKERS}"
+            ))),
+        }
+    }
+
+    /// How long threads look for more work, where `workers` work.
+    pub(super) fn spin_time(&self, workers: usize) -> Duration {
+        self.spin.unwrap_or(if workers > topology::logical_cores() { Duration::ZERO } else { DEFAULT_SPIN })
+    }
+}

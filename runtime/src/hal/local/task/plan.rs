@@ -1,0 +1,208 @@
+//! What a command buffer remembers from one execution to the next: its graph, and what it was measured to cost.
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::OnceLock;
+
+use super::super::super::commands::{BindingSource, BufferBinding, Command, Commands, WorkgroupCount};
+use super::super::super::memory::MemoryAccess;
+use super::super::cost::Cost;
+use super::graph::Graph;
+
+/// A command buffer's plan.
+#[derive(Debug, Default)]
+pub(in crate::hal) struct Plan {
+    minimal: OnceLock<Arc<Graph>>,
+    in_waves: OnceLock<Arc<Graph>>,
+    /// Of all commands, one after the other, as measured.
+    work: Cost,
+    /// By how much several threads shorten that, in picoseconds, as estimated.
+    gain: AtomicU64,
+    executions: AtomicU32,
+}
+
+/// Every so many executions of a command buffer that runs on the calling thread are measured.
+const MEASURED_EVERY: u32 = 16;
+/// What a workgroup is taken to cost before any has run, in picoseconds. Much, so that the first ones are spread and
+/// measured.
+const UNKNOWN_WORKGROUP: u64 = 20_000_000;
+/// What transfers cost for each byte, in picoseconds.
+const TRANSFERRED_BYTE: u64 = 100;
+/// Blocks of fewer picoseconds than this are not worth being claimed.
+const LEAST_BLOCK: u64 = 1_000_000;
+/// Blocks that each thread finds in a dispatch that is large enough: the more, the more even the threads' ends.
+const BLOCKS_FOR_EACH_THREAD: u64 = 32;
+/// Dispatches below so many picoseconds are left to one thread.
+const LEAST_SHARED: u64 = 2 * LEAST_BLOCK;
+/// Commands whose buffers are compared pair by pair when they are bound.
+const MOST_COMPARED: usize = 64;
+
+/// What a command is expected to cost, and how it is divided.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Estimate {
+    /// Of the whole command, in picoseconds.
+    pub(super) work: u64,
+    /// Workgroups that are claimed at once; at least 1.
+    pub(super) block: u64,
+    /// Number of blocks.
+    pub(super) blocks: u64,
+    /// Nothing like it has been measured.
+    pub(super) unknown: bool,
+}
+
+impl Estimate {
+    /// Of a command that one thread runs.
+    fn whole(work: u64, workgroups: u64) -> Estimate {
+        Estimate { work, block: workgroups.max(1), blocks: workgroups.min(1), unknown: false }
+    }
+
+    /// Of a dispatch of `workgroups`, by `threads`.
+    pub(super) fn of_dispatch(workgroup: Option<u64>, workgroups: u64, sequential: bool, threads: usize) -> Estimate {
+        let work = workgroup.unwrap_or(UNKNOWN_WORKGROUP).saturating_mul(workgroups);
+        let unknown = workgroup.is_none();
+        if sequential || workgroups < 2 || threads < 2 || work < LEAST_SHARED {
+            return Estimate { unknown, ..Estimate::whole(work, workgroups) };
+        }
+        let most = (threads as u64).saturating_mul(BLOCKS_FOR_EACH_THREAD);
+        let blocks = (work / LEAST_BLOCK).min(most).min(workgroups).max(1);
+        let block = workgroups.div_ceil(blocks);
+        Estimate { work, block, blocks: workgroups.div_ceil(block), unknown }
+    }
+}
+
+/// What a command is expected to cost. Counts that are read when it runs are taken for one workgroup.
+fn estimate(commands: &Commands, command: &Command, threads: usize) -> Estimate {
+    let bytes = |binding: u32| commands.bindings.get(binding as usize).map_or(0, |binding| binding.length);
+    match command {
+        Command::Dispatch(dispatch) => {
+            let workgroups = match dispatch.workgroup_count {
+                WorkgroupCount::Direct(count) => count.iter().fold(1u64, |all, n| all.saturating_mul(u64::from(*n))),
+                WorkgroupCount::Indirect(_) => 1,
+            };
+            let sequential =
+                dispatch.executable.code().functions().get(dispatch.function).is_some_and(|f| f.sequential);
+            let workgroup = dispatch.executable.cost(dispatch.function).and_then(Cost::get);
+            Estimate::of_dispatch(workgroup, workgroups, sequential, threads)
+        }
+        Command::Fill { target, .. } | Command::Update { target, .. } | Command::Copy { target, .. } => {
+            // The rest of a buffer of unknown length is taken for little.
+            let bytes = Some(bytes(*target)).filter(|bytes| *bytes < 1 << 48).unwrap_or(0);
+            Estimate::whole(bytes.saturating_mul(TRANSFERRED_BYTE), 1)
+        }
+        Command::Barrier | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => Estimate::default(),
+    }
+}
+
+/// How an execution is best run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// By the thread that submits it.
+    Inline {
+        /// It is to be told to [`Plan::learn`].
+        measured: bool,
+    },
+    /// By all threads.
+    Spread {
+        /// As many threads as gain by it, with the calling one.
+        hands: usize,
+    },
+}
+
+impl Plan {
+    /// Makes the graph, for commands that will be executed often.
+    pub(in crate::hal) fn prepare(&self, commands: &Commands) {
+        self.minimal.get_or_init(|| Arc::new(Graph::minimal(commands)));
+    }
+
+    /// The graph that holds for what is bound.
+    pub(super) fn graph(&self, commands: &Commands, table: &[BufferBinding]) -> &Arc<Graph> {
+        let minimal = self.minimal.get_or_init(|| Arc::new(Graph::minimal(commands)));
+        if !minimal.needs_disjoint_slots() || disjoint(commands, table) {
+            return minimal;
+        }
+        self.in_waves.get_or_init(|| Arc::new(Graph::in_waves(commands)))
+    }
+
+    /// Decides how to run an execution: by several threads if that gains more than `least_gain` picoseconds, or if it takes
+    /// longer than `longest_inline`, or any time.
+    pub(super) fn choose(&self, commands: &Commands, threads: usize, least_gain: u64, longest_inline: u64) -> Choice {
+        let execution = self.executions.load(Ordering::Relaxed);
+        // A count that is lost to another thread does no harm.
+        self.executions.store(execution.wrapping_add(1), Ordering::Relaxed);
+        let measured = execution.is_multiple_of(MEASURED_EVERY);
+        let work = match self.work.get() {
+            Some(work) if !measured => work,
+            known => {
+                let mut sum = 0u64;
+                let mut gain = 0u64;
+                for command in &commands.list {
+                    let Estimate { work, blocks, unknown, .. } = estimate(commands, command, threads);
+                    if unknown {
+                        // It may take any time. The first execution tells.
+                        return Choice::Spread { hands: threads };
+                    }
+                    sum = sum.saturating_add(work);
+                    let share = work / blocks.min(threads as u64).max(1);
+                    gain = gain.saturating_add(work - share);
+                }
+                if self.minimal.get().is_some_and(|graph| graph.concurrent()) && threads > 1 {
+                    gain = gain.max(sum / 2);
+                }
+                // Estimates are of single kernels; what the whole was measured to take is the better scale.
+                let work = known.unwrap_or(sum);
+                let gain = (u128::from(gain) * u128::from(work) / u128::from(sum.max(1))) as u64;
+                self.gain.store(gain, Ordering::Relaxed);
+                work
+            }
+        };
+        let gain = self.gain.load(Ordering::Relaxed);
+        if gain <= least_gain && work <= longest_inline {
+            return Choice::Inline { measured };
+        }
+        let hands = if least_gain == 0 { threads as u64 } else { (1 + gain / least_gain).min(threads as u64) };
+        Choice::Spread { hands: hands as usize }
+    }
+
+    /// Takes into account what all commands of an execution cost.
+    pub(super) fn learn(&self, picoseconds: u64) {
+        self.work.learn(picoseconds);
+    }
+}
+
+/// True where no memory is bound to two slots, or to a slot and a command, unless it is only read.
+fn disjoint(commands: &Commands, table: &[BufferBinding]) -> bool {
+    let mut ranges = smallvec::SmallVec::<[(usize, usize, bool); 16]>::new();
+    let mut fits = true;
+    let mut add = |start: usize, length: usize, writable: bool| {
+        if ranges.len() >= MOST_COMPARED {
+            return false;
+        }
+        let end = start.saturating_add(length);
+        let free = ranges.iter().all(|(other, other_end, other_writable)| {
+            end <= *other || *other_end <= start || !(writable || *other_writable)
+        });
+        ranges.push((start, end, writable));
+        free
+    };
+    for bound in table {
+        let Some(buffer) = &bound.buffer else { continue };
+        // A range that leaves its buffer is an error that is found when a command uses it.
+        let Ok((offset, length)) = buffer.range(bound.offset, bound.length) else { continue };
+        fits &= add(buffer.address().0.addr() + offset, length, buffer.access().contains(MemoryAccess::WRITE));
+    }
+    let slots: smallvec::SmallVec<[(usize, usize, bool); 16]> = ranges.clone();
+    // Commands on the same buffers are compared when the graph is made; these here with slots alone.
+    let directs = commands.bindings.iter().filter_map(|binding| match binding.source {
+        BindingSource::Direct(index) => commands.buffers.get(index as usize).map(|buffer| (binding, buffer)),
+        BindingSource::Slot(_) => None,
+    });
+    for (binding, buffer) in directs.filter(|_| !slots.is_empty()) {
+        let start = buffer.address().0.addr().saturating_add(binding.offset as usize);
+        let end = start.saturating_add(binding.length as usize);
+        let writable = buffer.access().contains(MemoryAccess::WRITE);
+        fits &= slots.iter().all(|(other, other_end, other_writable)| {
+            end <= *other || *other_end <= start || !(writable || *other_writable)
+        });
+    }
+    fits
+}

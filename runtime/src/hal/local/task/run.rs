@@ -1,0 +1,378 @@
+//! One execution of a command buffer by several threads.
+
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::time::{Duration, Instant};
+
+use smallvec::SmallVec;
+
+use super::super::super::command_buffer::CommandBuffer;
+use super::super::super::commands::{BufferBinding, Command, Commands, Dispatch};
+use super::super::super::queue::Completion;
+use super::super::super::semaphore::Helper;
+use super::super::cost::{Cost, picoseconds};
+use super::super::execution::{self, Scratch};
+use super::claims::{Claims, MAXIMUM_WORKGROUPS};
+use super::graph::Graph;
+use super::plan::Estimate;
+use super::scheduler::Scheduler;
+use super::tracker::{Block, Tracker};
+use crate::{Error, Result};
+
+/// The state of an execution. It is set while nobody else holds it, and kept for the next one afterwards.
+#[derive(Debug)]
+pub(super) struct Run {
+    scheduler: Weak<Scheduler>,
+    graph: Arc<Graph>,
+    /// Number of the place that the scheduler keeps it in.
+    place: u32,
+    tracker: Tracker,
+    /// Held for reading by whoever looks at a node that is not counted as done; so it is free when the last has been, and
+    /// what was bound is given up before anybody learns of the end.
+    resources: RwLock<Resources>,
+    outcome: Mutex<Outcome>,
+    failed: AtomicBool,
+    finished: AtomicBool,
+    /// Threads that work on it.
+    participants: AtomicU32,
+    /// Time that threads spent in commands, in picoseconds.
+    work: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Resources {
+    command_buffer: Option<Arc<CommandBuffer>>,
+    /// What is bound to the slots.
+    table: Vec<BufferBinding>,
+}
+
+#[derive(Debug, Default)]
+struct Outcome {
+    completion: Option<Completion>,
+    failure: Option<Error>,
+}
+
+/// Who takes part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// A thread of the executor, which has other executions to look after too.
+    Worker,
+    /// A thread that waits for the end of this one.
+    Waiter,
+}
+
+/// How often a thread that finds nothing looks at the clock.
+const LOOKS_FOR_EACH_GLANCE_AT_THE_CLOCK: u32 = 32;
+
+impl Run {
+    /// A run for executions of a scheduler.
+    pub(super) fn new(scheduler: Weak<Scheduler>) -> Run {
+        Run {
+            scheduler,
+            graph: Arc::default(),
+            place: 0,
+            tracker: Tracker::default(),
+            resources: RwLock::default(),
+            outcome: Mutex::default(),
+            failed: AtomicBool::new(false),
+            finished: AtomicBool::new(true),
+            participants: AtomicU32::new(0),
+            work: AtomicU64::new(0),
+        }
+    }
+
+    /// Sets an execution up.
+    pub(super) fn set(
+        &mut self,
+        command_buffer: &Arc<CommandBuffer>,
+        graph: &Arc<Graph>,
+        table: &[BufferBinding],
+        completion: Completion,
+        place: u32,
+    ) {
+        self.tracker.reset(graph);
+        self.graph = Arc::clone(graph);
+        self.place = place;
+        let resources = self.resources.get_mut().unwrap_or_else(PoisonError::into_inner);
+        resources.command_buffer = Some(Arc::clone(command_buffer));
+        resources.table.extend_from_slice(table);
+        let outcome = self.outcome.get_mut().unwrap_or_else(PoisonError::into_inner);
+        *outcome = Outcome { completion: Some(completion), failure: None };
+        *self.failed.get_mut() = false;
+        *self.finished.get_mut() = false;
+        *self.work.get_mut() = 0;
+    }
+
+    /// Lets those who will wait for the execution work along.
+    pub(super) fn offer_help(self: &Arc<Run>) {
+        let outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(completion) = &outcome.completion {
+            completion.set_helper(Arc::clone(self) as Arc<dyn Helper>);
+        }
+    }
+
+    /// Makes what waits for nothing ready.
+    pub(super) fn begin(&self, scheduler: &Scheduler) {
+        let mut empty = SmallVec::<[u32; 8]>::new();
+        for root in self.graph.roots() {
+            match self.open(scheduler, *root) {
+                Some(_) => self.tracker.publish(*root),
+                None => empty.push(*root),
+            }
+        }
+        if self.graph.len() == 0 {
+            self.finish(scheduler);
+        } else {
+            self.complete(scheduler, empty, false);
+        }
+    }
+
+    /// True once everything is done and its fence signalled or about to be.
+    pub(super) fn is_finished(&self) -> bool {
+        self.finished.load(Ordering::Acquire)
+    }
+
+    /// True where a thread would find something to do, and none is at it or more are welcome.
+    pub(super) fn wants_help(&self, crowded: bool) -> bool {
+        (!crowded || self.participants.load(Ordering::Acquire) == 0) && self.tracker.claimable()
+    }
+
+    /// Works along: a waiter until the end, or until there has been nothing to do for some time, a worker until there is
+    /// nothing to do here.
+    pub(super) fn participate(&self, scheduler: &Scheduler, role: Role) {
+        self.participants.fetch_add(1, Ordering::AcqRel);
+        let mut scratch = Scratch::take();
+        let mut block = self.tracker.claim();
+        let mut idle: Option<Idle> = None;
+        loop {
+            if let Some(claimed) = block.take() {
+                idle = None;
+                block = self.work_on(scheduler, claimed, &mut scratch);
+                if block.is_none() && role == Role::Worker && scheduler.crowded() {
+                    break;
+                }
+            } else if self.is_finished()
+                || role == Role::Worker && scheduler.has_other_work(self)
+                || idle.get_or_insert_with(Idle::new).is_over(scheduler.spin_time())
+            {
+                break;
+            }
+            if block.is_none() {
+                block = self.tracker.claim();
+            }
+        }
+        scratch.give_back();
+        self.participants.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn resources(&self) -> RwLockReadGuard<'_, Resources> {
+        self.resources.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the blocks of a node that has become ready; `None` where there is nothing to do in it.
+    fn open(&self, scheduler: &Scheduler, node: u32) -> Option<Estimate> {
+        let command_index = self.graph.command(node)? as usize;
+        let resources = self.resources();
+        let commands = resources.command_buffer.as_ref()?.commands().ok()?;
+        let command = commands.list.get(command_index)?;
+        let (total, estimate) = match command {
+            Command::Dispatch(dispatch) => match workgroups(commands, dispatch, &resources.table) {
+                Ok(0) => return None,
+                Ok(total) => {
+                    let info = dispatch.executable.code().functions().get(dispatch.function);
+                    let sequential = info.is_some_and(|info| info.sequential);
+                    let cost = dispatch.executable.cost(dispatch.function).and_then(Cost::get);
+                    (total, Estimate::of_dispatch(cost, total, sequential, scheduler.concurrency()))
+                }
+                Err(error) => {
+                    self.fail(execution::describe(error, command_index, command));
+                    return None;
+                }
+            },
+            _ => (1, Estimate { block: 1, blocks: 1, ..Estimate::default() }),
+        };
+        self.tracker.claims(node)?.open(total, estimate.block);
+        Some(estimate)
+    }
+
+    /// Runs a block and as many more of its node as there are, and counts them. Gives a block of another node that this thread
+    /// is to go on with.
+    fn work_on(&self, scheduler: &Scheduler, block: Block, scratch: &mut Scratch) -> Option<Block> {
+        let Block { node, workgroups } = block;
+        let claims = self.tracker.claims(node)?;
+        let mut done = 0;
+        let start = Instant::now();
+        {
+            let resources = self.resources();
+            let mut blocks = core::iter::once(workgroups)
+                .chain(core::iter::from_fn(|| claims.claim()))
+                .inspect(|block| done += block.end - block.start);
+            if !self.failed.load(Ordering::Relaxed) {
+                self.execute(scheduler, &resources, node, claims, &mut blocks, scratch);
+            }
+            // After a failure what is left is counted and not run.
+            blocks.for_each(drop);
+            let elapsed = picoseconds(start.elapsed());
+            self.work.fetch_add(elapsed, Ordering::Relaxed);
+            if let Some(cost) = self.cost(&resources, node)
+                && !self.failed.load(Ordering::Relaxed)
+            {
+                cost.learn(elapsed / done.max(1));
+            }
+        }
+        if !claims.finish(done) {
+            return None;
+        }
+        self.complete(scheduler, SmallVec::from_elem(node, 1), true)
+    }
+
+    /// What is known of the cost of a node that is a dispatch.
+    fn cost<'a>(&self, resources: &'a Resources, node: u32) -> Option<&'a Cost> {
+        let commands = resources.command_buffer.as_ref()?.commands().ok()?;
+        let Command::Dispatch(dispatch) = commands.list.get(self.graph.command(node)? as usize)? else { return None };
+        dispatch.executable.cost(dispatch.function)
+    }
+
+    /// Runs blocks of a node until there are no more or something fails.
+    fn execute(
+        &self,
+        scheduler: &Scheduler,
+        resources: &Resources,
+        node: u32,
+        claims: &Claims,
+        blocks: &mut dyn Iterator<Item = Range<u64>>,
+        scratch: &mut Scratch,
+    ) {
+        let commands = resources.command_buffer.as_ref().and_then(|buffer| buffer.commands().ok());
+        let command_index = self.graph.command(node).unwrap_or(u32::MAX) as usize;
+        let Some((commands, command)) = commands.and_then(|all| Some((all, all.list.get(command_index)?))) else {
+            return self.fail(Error::internal("command buffer of an execution is gone"));
+        };
+        let result = match command {
+            Command::Dispatch(dispatch) => {
+                // What is not known may be worth anything.
+                let cost = dispatch.executable.cost(dispatch.function).and_then(Cost::get);
+                let workgroup = cost.unwrap_or(u64::MAX);
+                let mut until_failure = blocks.take_while(|_| {
+                    let left = claims.left();
+                    if left > 0 {
+                        scheduler.call_for_help(workgroup.saturating_mul(left), left);
+                    }
+                    !self.failed.load(Ordering::Relaxed)
+                });
+                let threads = u8::try_from(scheduler.concurrency()).unwrap_or(u8::MAX);
+                execution::execute_blocks(commands, dispatch, &resources.table, scratch, threads, &mut until_failure)
+            }
+            transfer => {
+                // It is one block.
+                blocks.for_each(drop);
+                execution::execute_transfer(commands, transfer, &resources.table)
+            }
+        };
+        if let Err(error) = result {
+            self.fail(execution::describe(error, command_index, command));
+        }
+    }
+
+    /// Counts nodes as done and makes ready what waited for them. The last of the execution ends it. Gives a block of a
+    /// node that has become ready, if one is `wanted`; all others are published.
+    fn complete(&self, scheduler: &Scheduler, mut done: SmallVec<[u32; 8]>, wanted: bool) -> Option<Block> {
+        let mut mine: Option<Block> = None;
+        while let Some(node) = done.pop() {
+            for successor in self.graph.successors(node) {
+                if !self.tracker.release(*successor) {
+                    continue;
+                }
+                let Some(estimate) = self.open(scheduler, *successor) else {
+                    done.push(*successor);
+                    continue;
+                };
+                if wanted && mine.is_none() {
+                    // Claimed before others can see it, so there is a block.
+                    let workgroups = self.tracker.claims(*successor).and_then(Claims::claim);
+                    mine = workgroups.map(|workgroups| Block { node: *successor, workgroups });
+                    if estimate.blocks < 2 {
+                        continue;
+                    }
+                }
+                self.tracker.publish(*successor);
+                scheduler.call_for_help(estimate.work, estimate.blocks);
+            }
+            if self.tracker.finish_node() {
+                self.finish(scheduler);
+            }
+        }
+        mine
+    }
+
+    /// Keeps the first failure.
+    fn fail(&self, error: Error) {
+        let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        outcome.failure.get_or_insert(error);
+        self.failed.store(true, Ordering::Release);
+    }
+
+    /// Ends the execution: called once, when every node is done.
+    fn finish(&self, scheduler: &Scheduler) {
+        let (completion, failure) = {
+            let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
+            (outcome.completion.take(), outcome.failure.take())
+        };
+        {
+            let mut resources = self.resources.write().unwrap_or_else(PoisonError::into_inner);
+            // The table keeps its memory for the next execution.
+            resources.table.clear();
+            if let (Some(command_buffer), None) = (resources.command_buffer.take(), &failure) {
+                command_buffer.plan().learn(self.work.load(Ordering::Relaxed));
+            }
+        }
+        self.finished.store(true, Ordering::Release);
+        scheduler.end(self.place, || {
+            if let Some(completion) = completion {
+                // Whoever waits learns of a failure through the fence.
+                let _ = completion.finish(failure.map_or(Ok(()), Err));
+            }
+        });
+    }
+}
+
+impl Helper for Run {
+    fn help(&self) {
+        if let Some(scheduler) = self.scheduler.upgrade() {
+            scheduler.assist(|| self.participate(&scheduler, Role::Waiter));
+        }
+    }
+}
+
+fn workgroups(commands: &Commands, dispatch: &Dispatch, table: &[BufferBinding]) -> Result<u64> {
+    let (_, total) = execution::workgroup_count(commands, dispatch, table)?;
+    if total > MAXIMUM_WORKGROUPS {
+        return Err(Error::out_of_range(alloc::format!("dispatch of {total} workgroups")));
+    }
+    Ok(total)
+}
+
+/// A thread that looks for work.
+pub(super) struct Idle {
+    since: Instant,
+    looks: u32,
+}
+
+impl Idle {
+    pub(super) fn new() -> Idle {
+        Idle { since: Instant::now(), looks: 0 }
+    }
+
+    /// Waits a moment; true where that has gone on for long enough.
+    pub(super) fn is_over(&mut self, limit: Duration) -> bool {
+        if limit.is_zero() {
+            return true;
+        }
+        core::hint::spin_loop();
+        self.looks += 1;
+        self.looks.is_multiple_of(LOOKS_FOR_EACH_GLANCE_AT_THE_CLOCK) && self.since.elapsed() >= limit
+    }
+}

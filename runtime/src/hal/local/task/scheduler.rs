@@ -1,0 +1,326 @@
+//! Which executions are under way, and which threads work on them.
+
+use alloc::boxed::Box;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::fmt;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::super::super::command_buffer::CommandBuffer;
+use super::super::super::commands::BufferBinding;
+use super::super::super::queue::Completion;
+use super::super::cost::{Cost, picoseconds};
+use super::executor::{Executor, Work};
+use super::graph::Graph;
+use super::run::{Idle, Role, Run};
+
+/// Executions that can be under way at once; more are run by those who submit them.
+const PLACES: usize = 64;
+/// Runs that are kept for reuse.
+const KEPT_RUNS: usize = PLACES;
+/// Bounds of what a wake-up is believed to take, in picoseconds, and what it is taken for before the first.
+const WAKE_UP: (u64, u64, u64) = (2_000_000, 100_000_000, 20_000_000);
+/// How much work, as a multiple of a wake-up's time, makes a wake-up worth while.
+const WORTH_WAKING: u64 = 2;
+/// The least time that work must save, in picoseconds, where a thread is awake already.
+const LEAST_GAIN_OF_AWAKE: u64 = 3_000_000;
+
+/// Shares the executions of a device among threads.
+pub(super) struct Scheduler {
+    places: Box<[Mutex<Option<Arc<Run>>>]>,
+    /// Bits of places that are taken.
+    reserved: AtomicU64,
+    /// Bits of places that hold a run that is not over.
+    occupied: AtomicU64,
+    /// Runs for reuse. A thread that is about to leave one may still hold it.
+    kept: Mutex<Vec<Arc<Run>>>,
+    /// This one, for the threads that are called.
+    this: Weak<Scheduler>,
+    /// Threads of the executor that are in [`Work::participate`].
+    workers: AtomicUsize,
+    /// Threads that wait for an execution and work along.
+    waiters: AtomicUsize,
+    /// Threads that have been woken and have not arrived.
+    coming: AtomicUsize,
+    /// When the last wake-up was, in picoseconds since `epoch`.
+    last_wake_up: AtomicU64,
+    wake_up: Cost,
+    epoch: Instant,
+    executor: Arc<dyn Executor>,
+    concurrency: usize,
+    spin: Duration,
+    under_way: AtomicUsize,
+    drained: (Mutex<()>, Condvar),
+}
+
+thread_local! {
+    /// Executions that this thread is just ending.
+    static ENDING: Cell<usize> = const { Cell::new(0) };
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change under a lock is complete before anything can panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scheduler")
+            .field("executor", &self.executor)
+            .field("under_way", &self.under_way.load(Ordering::Relaxed))
+            .finish_non_exhaustive()
+    }
+}
+
+impl Scheduler {
+    pub(super) fn new(executor: Arc<dyn Executor>, spin: Duration) -> Arc<Scheduler> {
+        Arc::new_cyclic(|this| Scheduler {
+            this: this.clone(),
+            places: (0..PLACES).map(|_| Mutex::new(None)).collect(),
+            reserved: AtomicU64::new(0),
+            occupied: AtomicU64::new(0),
+            kept: Mutex::default(),
+            workers: AtomicUsize::new(0),
+            waiters: AtomicUsize::new(0),
+            coming: AtomicUsize::new(0),
+            last_wake_up: AtomicU64::new(0),
+            wake_up: Cost::default(),
+            epoch: Instant::now(),
+            concurrency: executor.concurrency().max(1),
+            executor,
+            spin,
+            under_way: AtomicUsize::new(0),
+            drained: (Mutex::default(), Condvar::new()),
+        })
+    }
+
+    pub(super) fn concurrency(&self) -> usize {
+        self.concurrency
+    }
+
+    pub(super) fn spin_time(&self) -> Duration {
+        self.spin
+    }
+
+    /// The least time that work must save, in picoseconds, to be spread over threads.
+    pub(super) fn least_gain(&self) -> u64 {
+        match self.workers.load(Ordering::Relaxed) {
+            0 => WORTH_WAKING * self.wake_up_time(),
+            // One that looks for work need not be woken.
+            _ => LEAST_GAIN_OF_AWAKE,
+        }
+    }
+
+    /// What it takes until a thread that is called works, in picoseconds.
+    fn wake_up_time(&self) -> u64 {
+        self.wake_up.get().unwrap_or(WAKE_UP.2).clamp(WAKE_UP.0, WAKE_UP.1)
+    }
+
+    /// True where more threads work than should.
+    pub(super) fn crowded(&self) -> bool {
+        self.workers.load(Ordering::Relaxed) + self.waiters.load(Ordering::Relaxed) > self.concurrency
+    }
+
+    /// Starts an execution that `hands` threads can make use of, the calling one among them; gives the completion back where
+    /// too many are under way.
+    pub(super) fn submit(
+        &self,
+        command_buffer: &Arc<CommandBuffer>,
+        graph: &Arc<Graph>,
+        table: &[BufferBinding],
+        completion: Completion,
+        hands: usize,
+    ) -> core::result::Result<(), Completion> {
+        let Some(place) = self.reserve() else { return Err(completion) };
+        let mut run = self.take_run();
+        match Arc::get_mut(&mut run) {
+            Some(run) => run.set(command_buffer, graph, table, completion, place),
+            None => {
+                self.reserved.fetch_and(!(1 << place), Ordering::AcqRel);
+                return Err(completion);
+            }
+        }
+        self.under_way.fetch_add(1, Ordering::AcqRel);
+        run.offer_help();
+        if let Some(slot) = self.places.get(place as usize) {
+            *lock(slot) = Some(Arc::clone(&run));
+        }
+        self.occupied.fetch_or(1 << place, Ordering::AcqRel);
+        run.begin(self);
+        if run.is_finished() {
+            return Ok(());
+        }
+        // A read that is ordered with the change by a worker that leaves, which looks for work after it: one of the two
+        // sees the other.
+        let workers = self.workers.fetch_add(0, Ordering::AcqRel);
+        let present = workers + self.coming.load(Ordering::Relaxed);
+        // This thread is expected to wait for the execution, and to work along.
+        let others = self.concurrency.saturating_sub(1 + present + self.waiters.load(Ordering::Relaxed));
+        let wanted = hands.saturating_sub(1 + present).min(others);
+        self.wake(if workers == 0 { wanted.max(1) } else { wanted });
+        Ok(())
+    }
+
+    /// A run that nobody else holds.
+    fn take_run(&self) -> Arc<Run> {
+        let mut kept = lock(&self.kept);
+        let free = kept.iter_mut().rposition(|run| Arc::get_mut(run).is_some());
+        free.map_or_else(|| Arc::new(Run::new(self.this.clone())), |index| kept.swap_remove(index))
+    }
+
+    fn reserve(&self) -> Option<u32> {
+        let mut reserved = self.reserved.load(Ordering::Relaxed);
+        loop {
+            let place = reserved.trailing_ones();
+            if place as usize >= PLACES {
+                return None;
+            }
+            let with = reserved | 1 << place;
+            match self.reserved.compare_exchange_weak(reserved, with, Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Some(place),
+                Err(other) => reserved = other,
+            }
+        }
+    }
+
+    /// Takes an execution that is over out of its place and has it `signal`.
+    pub(super) fn end(&self, place: u32, signal: impl FnOnce()) {
+        self.occupied.fetch_and(!(1 << place), Ordering::AcqRel);
+        let run = self.places.get(place as usize).and_then(|slot| lock(slot).take());
+        self.reserved.fetch_and(!(1 << place), Ordering::AcqRel);
+        if let Some(run) = run {
+            let mut kept = lock(&self.kept);
+            if kept.len() < KEPT_RUNS {
+                kept.push(run);
+            }
+        }
+        ENDING.set(ENDING.get() + 1);
+        signal();
+        ENDING.set(ENDING.get().saturating_sub(1));
+        if self.under_way.fetch_sub(1, Ordering::AcqRel) == 1 {
+            drop(lock(&self.drained.0));
+            self.drained.1.notify_all();
+        }
+    }
+
+    /// Waits until no execution is under way; but not where this thread is just ending one, as it would wait for itself.
+    pub(super) fn drain(&self) {
+        if ENDING.get() > 0 {
+            return;
+        }
+        let mut guard = lock(&self.drained.0);
+        while self.under_way.load(Ordering::Acquire) > 0 {
+            guard = self.drained.1.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Ends the executor's threads.
+    pub(super) fn shut_down(&self) {
+        self.executor.shut_down();
+        lock(&self.kept).clear();
+    }
+
+    /// Wakes threads.
+    fn wake(&self, count: usize) {
+        if count == 0 {
+            return;
+        }
+        self.last_wake_up.store(picoseconds(self.epoch.elapsed()), Ordering::Relaxed);
+        self.coming.fetch_add(count, Ordering::Relaxed);
+        // Whoever calls holds a share.
+        let Some(this) = self.this.upgrade() else { return };
+        let work: Arc<dyn Work> = this;
+        let woken = self.executor.wake(&work, count).min(count);
+        self.coming.fetch_sub(count - woken, Ordering::Relaxed);
+    }
+
+    /// Wakes threads for `work` picoseconds that can be divided into `blocks`, beyond what the present ones have begun; as
+    /// many as it is worth.
+    pub(super) fn call_for_help(&self, work: u64, blocks: u64) {
+        if self.concurrency == 1 {
+            return;
+        }
+        let present = self.workers.load(Ordering::Relaxed)
+            + self.waiters.load(Ordering::Relaxed)
+            + self.coming.load(Ordering::Relaxed);
+        if present >= self.concurrency {
+            return;
+        }
+        let worth = (work / (WORTH_WAKING * self.wake_up_time())).saturating_sub(present as u64);
+        let free = (self.concurrency - present) as u64;
+        // At most the number of workers.
+        self.wake(worth.min(blocks).min(free) as usize);
+    }
+
+    /// A run that is under way and wanted.
+    fn find(&self, wanted: impl Fn(&Run) -> bool) -> Option<Arc<Run>> {
+        let mut occupied = self.occupied.load(Ordering::Acquire);
+        while occupied != 0 {
+            let place = occupied.trailing_zeros();
+            occupied &= occupied - 1;
+            let Some(slot) = self.places.get(place as usize) else { continue };
+            if let Some(run) = lock(slot).as_ref().filter(|run| wanted(run)) {
+                return Some(Arc::clone(run));
+            }
+        }
+        None
+    }
+
+    /// True where a worker would find something in another run.
+    pub(super) fn has_other_work(&self, own: &Run) -> bool {
+        let occupied = self.occupied.load(Ordering::Acquire);
+        if occupied.count_ones() < 2 {
+            return false;
+        }
+        let crowded = self.crowded();
+        self.find(|run| !core::ptr::eq(run, own) && run.wants_help(crowded)).is_some()
+    }
+
+    /// Has a thread that waits for an execution work along.
+    pub(super) fn assist(&self, work: impl FnOnce()) {
+        self.waiters.fetch_add(1, Ordering::AcqRel);
+        work();
+        self.waiters.fetch_sub(1, Ordering::AcqRel);
+        // Workers may have left because of this thread.
+        if self.has_work() && self.workers.load(Ordering::Relaxed) + self.coming.load(Ordering::Relaxed) == 0 {
+            self.wake(1);
+        }
+    }
+
+    fn arrived(&self) {
+        let now = picoseconds(self.epoch.elapsed());
+        self.wake_up.learn(now.saturating_sub(self.last_wake_up.load(Ordering::Relaxed)).min(WAKE_UP.1));
+        // Never below zero: each thread that comes was counted before it was woken.
+        self.coming.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Work for Scheduler {
+    fn participate(&self, woken: bool) {
+        self.workers.fetch_add(1, Ordering::AcqRel);
+        if woken {
+            self.arrived();
+        }
+        let mut idle: Option<Idle> = None;
+        loop {
+            let crowded = self.crowded();
+            if let Some(run) = self.find(|run| run.wants_help(crowded)) {
+                run.participate(self, Role::Worker);
+                idle = None;
+            } else if crowded || idle.get_or_insert_with(Idle::new).is_over(self.spin) {
+                break;
+            }
+        }
+        self.workers.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn has_work(&self) -> bool {
+        // With this thread.
+        let working = self.workers.load(Ordering::Relaxed) + self.waiters.load(Ordering::Relaxed) + 1;
+        let crowded = working > self.concurrency;
+        self.find(|run| run.wants_help(crowded)).is_some()
+    }
+}

@@ -1,0 +1,402 @@
+//! The device as a whole, with kernels written here that meet, sleep, fail and count.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::sync::{Condvar, Mutex};
+use std::time::Instant;
+
+use super::{Executor, TaskOptions, Work};
+use crate::hal::local::{
+    DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, LocalExecutable, Worker,
+};
+use crate::hal::*;
+use crate::{Error, Result, StatusCode};
+
+/// How long tests wait for what must happen; only a failure takes as long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What kernels share: counts of workgroups by dispatch, and a place to meet.
+#[derive(Debug, Default)]
+struct Kernels {
+    functions: Vec<FunctionInfo>,
+    counts: [AtomicU64; 32],
+    faults: AtomicUsize,
+    present: Mutex<u32>,
+    came: Condvar,
+}
+
+const COUNT: u64 = 0;
+const SLEEP: u64 = 1;
+const FAIL: u64 = 2;
+const MEET: u64 = 3;
+
+impl LocalExecutable for Kernels {
+    fn functions(&self) -> &[FunctionInfo] {
+        &self.functions
+    }
+
+    fn dispatch(
+        &self,
+        function: usize,
+        arguments: &DispatchArguments<'_>,
+        workgroups: Range<u64>,
+        _: &mut Worker<'_>,
+    ) -> Result<()> {
+        let count = workgroups.end - workgroups.start;
+        match (function as u64, arguments.constants) {
+            // Counts the workgroups of a dispatch, and notes where another one has not counted all of its own.
+            (COUNT, [own, before, expected]) => {
+                let complete = self.counts[*before as usize].load(Ordering::Relaxed) == u64::from(*expected);
+                if own != before && !complete {
+                    self.faults.fetch_add(1, Ordering::Relaxed);
+                }
+                self.counts[*own as usize].fetch_add(count, Ordering::Relaxed);
+            }
+            (SLEEP, [milliseconds]) => std::thread::sleep(Duration::from_millis(u64::from(*milliseconds) * count)),
+            (FAIL, [code]) => return Err(Error::data_loss(alloc::format!("kernel fails with {code}"))),
+            // Waits until as many workgroups are here at the same time.
+            (MEET, [wanted]) => {
+                let mut present = self.present.lock().unwrap();
+                *present += 1;
+                self.came.notify_all();
+                let (guard, timeout) =
+                    self.came.wait_timeout_while(present, PATIENCE, |present| *present < *wanted).unwrap();
+                if timeout.timed_out() {
+                    return Err(Error::deadline_exceeded("nobody came"));
+                }
+                drop(guard);
+                // What is quick is not spread.
+                std::thread::sleep(Duration::from_millis(3));
+            }
+            other => panic!("{other:?}"),
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct Loader(Arc<Kernels>);
+
+impl ExecutableLoader for Loader {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn supports(&self, format: &str) -> bool {
+        format == "test"
+    }
+
+    fn load(&self, _: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
+        Ok(self.0.clone())
+    }
+}
+
+/// A device and what to dispatch on it.
+struct Bench {
+    device: Arc<Device>,
+    executable: Arc<Executable>,
+    kernels: Arc<Kernels>,
+}
+
+impl Bench {
+    fn new(task: TaskOptions) -> Bench {
+        let function = |constant_count, binding_count| FunctionInfo {
+            constant_count,
+            binding_count,
+            name: "kernel".into(),
+            ..FunctionInfo::default()
+        };
+        let functions = vec![function(3, 1), function(1, 1), function(1, 1), function(1, 1)];
+        let kernels = Arc::new(Kernels { functions, ..Kernels::default() });
+        let loaders: Vec<Arc<dyn ExecutableLoader>> = vec![Arc::new(Loader(kernels.clone()))];
+        let options = DeviceOptions { loaders, task, ..DeviceOptions::default() };
+        let device = DriverRegistry::default().create_device("local-task", options).unwrap();
+        let executable = device.create_executable("test", &[], &[]).unwrap();
+        Bench { device, executable, kernels }
+    }
+
+    fn with_workers(count: usize) -> Bench {
+        Bench::new(TaskOptions { worker_count: Some(count), ..TaskOptions::default() })
+    }
+
+    fn commands(&self, capacity: u32) -> Arc<CommandBuffer> {
+        Arc::new(self.device.create_command_buffer(CommandBufferMode::empty(), CommandCategory::all(), capacity))
+    }
+
+    fn dispatch(&self, commands: &CommandBuffer, function: u64, workgroups: u32, constants: &[u32], on: &[BufferRef]) {
+        let count = Workgroups::Count([workgroups, 1, 1]);
+        let bindings = on.iter().cloned();
+        let flags = DispatchFlags::empty();
+        commands.dispatch(self.executable.clone(), function, count, constants, bindings, flags).unwrap();
+    }
+
+    /// Commands that are one dispatch.
+    fn single(&self, function: u64, workgroups: u32, constants: &[u32]) -> Arc<CommandBuffer> {
+        let commands = self.commands(0);
+        let scratch = direct(&self.buffer());
+        self.dispatch(&commands, function, workgroups, constants, &[scratch]);
+        commands.finalize().unwrap();
+        commands
+    }
+
+    fn buffer(&self) -> Arc<Buffer> {
+        self.device.allocator().allocate(BufferParameters::DEVICE, 64).unwrap()
+    }
+
+    fn start(&self, commands: &Arc<CommandBuffer>, wait: Option<&Fence>) -> Arc<Fence> {
+        let done = Arc::new(Fence::new());
+        // An error that is known already is the fence's as well.
+        let _ = self.device.queue_execute(Fences { wait, signal: Some(done.clone()) }, commands, &[]);
+        done
+    }
+}
+
+fn barrier(commands: &CommandBuffer) {
+    commands.execution_barrier(ExecutionStage::DISPATCH, ExecutionStage::DISPATCH).unwrap();
+}
+
+fn direct(buffer: &Arc<Buffer>) -> BufferRef {
+    BufferRef { buffer: Some(buffer.clone()), slot: 0, offset: 0, length: WHOLE_BUFFER }
+}
+
+fn slot(slot: u32) -> BufferRef {
+    BufferRef { buffer: None, slot, offset: 0, length: 16 }
+}
+
+/// Dispatches of several sizes, each of which finds the one before complete.
+fn chain(bench: &Bench, sizes: &[u32]) -> Arc<CommandBuffer> {
+    let commands = bench.commands(0);
+    let shared = bench.buffer();
+    let mut before = None;
+    for (index, size) in (0u32..).zip(sizes) {
+        let (of, count) = before.unwrap_or((index, 0));
+        // What they touch is what orders them.
+        bench.dispatch(&commands, COUNT, *size, &[index, of, count], &[direct(&shared)]);
+        barrier(&commands);
+        before = Some((index, *size));
+    }
+    commands.finalize().unwrap();
+    commands
+}
+
+#[test]
+fn every_workgroup_runs_once_and_after_what_it_waits_for() {
+    for workers in [1, 2, 4, 16] {
+        let bench = Bench::with_workers(workers);
+        let sizes = [1u32, 3, 1000, 0, 17, 64, 1, 5];
+        let commands = chain(&bench, &sizes);
+        for _ in 0..50 {
+            bench.kernels.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+            bench.start(&commands, None).wait(Deadline::NEVER).unwrap();
+            for (size, count) in sizes.iter().zip(&bench.kernels.counts) {
+                assert_eq!(count.load(Ordering::Relaxed), u64::from(*size), "{workers} workers");
+            }
+        }
+        assert_eq!(bench.kernels.faults.load(Ordering::Relaxed), 0);
+    }
+}
+
+#[test]
+fn execution_returns_before_the_work_is_done() {
+    for workers in [1, 2] {
+        let bench = Bench::with_workers(workers);
+        let commands = bench.single(SLEEP, 1, &[200]);
+        // What it costs is not known before the first time.
+        bench.start(&commands, None).wait(Deadline::NEVER).unwrap();
+        let start = Instant::now();
+        let done = bench.start(&commands, None);
+        assert!(start.elapsed() < Duration::from_millis(150), "{:?}", start.elapsed());
+        assert!(!done.query().unwrap());
+        let error = done.wait(Deadline::after(Duration::from_millis(10))).unwrap_err();
+        assert_eq!(error.code(), StatusCode::DeadlineExceeded);
+        assert!(start.elapsed() < Duration::from_millis(190), "{:?}", start.elapsed());
+        // With a limit this thread does not work along, so that somebody else must.
+        done.wait(Deadline::after(PATIENCE)).unwrap();
+        assert!(start.elapsed() >= Duration::from_millis(200));
+    }
+}
+
+#[test]
+fn executions_overlap() {
+    let bench = Bench::with_workers(4);
+    // Two workgroups of each wait for those of the other.
+    let commands = bench.single(MEET, 2, &[4]);
+    let fences = [bench.start(&commands, None), bench.start(&commands, None)];
+    Fence::wait_all(fences.iter().map(|fence| &**fence), Deadline::after(PATIENCE)).unwrap();
+}
+
+#[test]
+fn independent_dispatches_overlap_and_others_do_not() {
+    let bench = Bench::with_workers(2);
+    let (a, b) = (bench.buffer(), bench.buffer());
+    let commands = bench.commands(2);
+    bench.dispatch(&commands, MEET, 1, &[2], &[direct(&a)]);
+    barrier(&commands);
+    bench.dispatch(&commands, MEET, 1, &[2], &[direct(&b)]);
+    commands.finalize().unwrap();
+    bench.start(&commands, None).wait(Deadline::NEVER).unwrap();
+    let slots = bench.commands(2);
+    bench.dispatch(&slots, MEET, 1, &[2], &[slot(0)]);
+    barrier(&slots);
+    bench.dispatch(&slots, MEET, 1, &[2], &[slot(1)]);
+    slots.finalize().unwrap();
+    let run = |offsets: [u64; 2]| {
+        *bench.kernels.present.lock().unwrap() = 0;
+        let table = offsets.map(|offset| BufferBinding { buffer: Some(a.clone()), offset, length: 16 });
+        let done = Arc::new(Fence::new());
+        bench.device.queue_execute(Fences { wait: None, signal: Some(done.clone()) }, &slots, &table).unwrap();
+        done
+    };
+    run([0, 16]).wait(Deadline::NEVER).unwrap();
+    // The slots overlap, so the second waits for the first, which waits for the second to come: this one does.
+    let done = run([0, 8]);
+    assert!(done.wait(Deadline::after(Duration::from_millis(30))).is_err());
+    *bench.kernels.present.lock().unwrap() += 1;
+    bench.kernels.came.notify_all();
+    done.wait(Deadline::NEVER).unwrap();
+}
+
+#[test]
+fn a_failure_is_that_of_its_own_fence() {
+    for workers in [1, 4] {
+        let bench = Bench::with_workers(workers);
+        let good = bench.single(SLEEP, 1, &[3]);
+        let bad = bench.single(FAIL, 100, &[7]);
+        for _ in 0..10 {
+            let before = bench.start(&good, None);
+            let failing = Arc::new(Fence::new());
+            // It may be known already when this returns.
+            let _ = bench.device.queue_execute(Fences { wait: None, signal: Some(failing.clone()) }, &bad, &[]);
+            let after = bench.start(&good, None);
+            let chained = bench.start(&good, Some(&failing));
+            for fence in [&failing, &chained] {
+                let error = fence.wait(Deadline::NEVER).unwrap_err();
+                assert_eq!(error.code(), StatusCode::DataLoss);
+                assert!(error.to_string().contains("kernel fails with 7"), "{error}");
+                assert!(error.to_string().contains("dispatch of function 2 'kernel'"), "{error}");
+            }
+            before.wait(Deadline::NEVER).unwrap();
+            after.wait(Deadline::NEVER).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_timeline_orders_executions() {
+    let bench = Bench::with_workers(3);
+    let commands = bench.single(COUNT, 50, &[0, 0, 0]);
+    let sleep = bench.single(SLEEP, 2, &[1]);
+    let mut last = bench.start(&sleep, None);
+    for _ in 0..40 {
+        last = bench.start(&commands, Some(&last));
+        last = bench.start(&sleep, Some(&last));
+    }
+    last.wait(Deadline::NEVER).unwrap();
+    assert_eq!(bench.kernels.counts[0].load(Ordering::Relaxed), 40 * 50);
+}
+
+#[test]
+fn dropping_a_device_waits() {
+    for workers in [1, 2] {
+        let bench = Bench::with_workers(workers);
+        let sleep = bench.single(SLEEP, 1, &[50]);
+        let fences: Vec<Arc<Fence>> = (0..3).map(|_| bench.start(&sleep, None)).collect();
+        let Bench { device, .. } = bench;
+        drop(device);
+        for fence in fences {
+            assert!(fence.query().unwrap());
+        }
+    }
+}
+
+#[test]
+fn callers_share_a_device() {
+    for workers in [1, 2, 4] {
+        let bench = Bench::with_workers(workers);
+        // Executions at the same time count together, so that they cannot tell what is complete.
+        let commands = chain(&bench, &[7, 300, 1]);
+        let small = bench.single(COUNT, 1, &[9, 9, 0]);
+        std::thread::scope(|scope| {
+            for caller in 0..8 {
+                let (bench, commands, small) = (&bench, &commands, &small);
+                scope.spawn(move || {
+                    for round in 0..100 {
+                        let fences = [bench.start(commands, None), bench.start(small, None)];
+                        if (caller + round) % 3 == 0 {
+                            let limit = Deadline::after(PATIENCE);
+                            Fence::wait_all(fences.iter().map(|fence| &**fence), limit).unwrap();
+                        } else {
+                            fences.iter().for_each(|fence| fence.wait(Deadline::NEVER).unwrap());
+                        }
+                    }
+                });
+            }
+        });
+        let counts = [0, 1, 2, 9].map(|index| bench.kernels.counts[index].load(Ordering::Relaxed));
+        assert_eq!(counts, [800 * 7, 800 * 300, 800, 800]);
+    }
+}
+
+/// Lends a thread for each request.
+#[derive(Debug, Default)]
+struct Lender {
+    requests: AtomicUsize,
+}
+
+impl Executor for Lender {
+    fn concurrency(&self) -> usize {
+        3
+    }
+
+    fn wake(&self, work: &Arc<dyn Work>, count: usize) -> usize {
+        self.requests.fetch_add(count, Ordering::Relaxed);
+        for _ in 0..count {
+            let work = work.clone();
+            std::thread::spawn(move || work.participate(true));
+        }
+        count
+    }
+}
+
+#[test]
+fn a_program_lends_its_own_threads() {
+    let lender = Arc::new(Lender::default());
+    let bench = Bench::new(TaskOptions { executor: Some(lender.clone()), ..TaskOptions::default() });
+    assert_eq!(bench.device.concurrency(), 3);
+    let commands = bench.single(MEET, 3, &[3]);
+    bench.start(&commands, None).wait(Deadline::after(PATIENCE)).unwrap();
+    assert!(lender.requests.load(Ordering::Relaxed) >= 2);
+}
+
+#[cfg(feature = "rayon")]
+#[test]
+fn a_rayon_pool_is_lent() {
+    let pool = Arc::new(rayon_core::ThreadPoolBuilder::new().num_threads(3).build().unwrap());
+    let executor: Arc<dyn Executor> = Arc::new(super::RayonExecutor::new(pool));
+    let bench = Bench::new(TaskOptions { executor: Some(executor), ..TaskOptions::default() });
+    let commands = bench.single(MEET, 3, &[3]);
+    for _ in 0..10 {
+        *bench.kernels.present.lock().unwrap() = 0;
+        bench.start(&commands, None).wait(Deadline::after(PATIENCE)).unwrap();
+    }
+}
+
+#[test]
+fn addresses_have_parameters() {
+    let registry = DriverRegistry::default();
+    let device = registry.create_device("local-task://default?workers=3&spin_us=0&pin=1", DeviceOptions::default());
+    assert_eq!(device.unwrap().concurrency(), 3);
+    for uri in ["local-task?workers=0", "local-task?workers=x", "local-task?workers=5000", "local-task?colour=1"] {
+        let error = registry.create_device(uri, DeviceOptions::default()).unwrap_err();
+        assert_eq!(error.code(), StatusCode::InvalidArgument, "{uri}");
+    }
+    assert_eq!(
+        registry.create_device("local-task://7", DeviceOptions::default()).unwrap_err().code(),
+        StatusCode::NotFound
+    );
+}
