@@ -101,7 +101,7 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
     }
 }
 
-impl<'a, T: Element, const D: usize> GridMut<'a, T, D> {
+impl<T: Element, const D: usize> GridMut<'_, T, D> {
     /// The element of a turn.
     ///
     /// # Panics
@@ -123,11 +123,27 @@ impl<'a, T: Element, const D: usize> GridMut<'a, T, D> {
         unsafe { self.0.element(turn).write(value) }
     }
 
-    /// The same, to be read only.
+    /// Whether no byte of one is a byte of the other.
     #[inline]
     #[must_use]
-    pub fn as_grid(&self) -> &Grid<'a, T, D> {
-        &self.0
+    pub fn is_apart<U: Element, const E: usize>(&self, other: &Grid<'_, U, E>) -> bool {
+        self.0.is_apart(other)
+    }
+
+    /// Whether all turns take different elements. Some grids of which that is true are not seen to be such.
+    #[inline]
+    #[must_use]
+    pub fn is_distinct(&self) -> bool {
+        // Each loop must go further in a turn than the loops with smaller strides do in all of theirs. A stride of a loop with
+        // several turns is less than the buffer is long, and so are all ways together.
+        let Grid { counts, strides, .. } = &self.0;
+        let way = |at: usize| strides[at].unsigned_abs().wrapping_mul(counts[at] as u64 - 1);
+        counts.contains(&0)
+            || (0..D).filter(|at| counts[*at] > 1).all(|at| {
+                let smaller =
+                    |other: &usize| *other != at && strides[*other].unsigned_abs() <= strides[at].unsigned_abs();
+                strides[at].unsigned_abs() > (0..D).filter(smaller).map(way).sum::<u64>()
+            })
     }
 }
 
@@ -257,6 +273,30 @@ mod tests {
             part.grid::<f32, 1>(0, [(2, 1)]).is_none()
         });
         assert_eq!(unaligned.count(), 3);
+    }
+
+    #[test]
+    fn turns_take_different_elements_where_strides_leave_room() {
+        let reference = numbers(64);
+        for (loops, distinct) in [
+            ([(4, 16), (16, 1), (1, 0)], true),
+            ([(4, 16), (17, 1), (1, 0)], false),
+            ([(4, -3), (3, 1), (2, 20)], true),
+            ([(4, 3), (3, -1), (2, 11)], false),
+            ([(4, 3), (2, 0), (1, 0)], false),
+            ([(2, 1), (2, 1), (1, 0)], false),
+            ([(2, 1), (2, -1), (1, 0)], false),
+            ([(0, 1), (2, 0), (1, 5)], true),
+        ] {
+            let grid = reference.grid_mut::<i32, 3>(20, loops);
+            let grid = grid.or_else(|| reference.grid_mut::<i32, 3>(0, loops)).unwrap();
+            assert_eq!(grid.is_distinct(), distinct, "{loops:?}");
+            let mut seen = alloc::collections::BTreeSet::new();
+            let [a, b, c] = loops;
+            let turns = (0..a.0).flat_map(|i| (0..b.0).flat_map(move |j| (0..c.0).map(move |k| (i, j, k))));
+            let all = turns.map(|(i, j, k)| i as i64 * a.1 + j as i64 * b.1 + k as i64 * c.1);
+            assert_eq!(all.map(|at| seen.insert(at)).all(|new| new), distinct, "{loops:?}");
+        }
     }
 
     #[test]
