@@ -8,13 +8,16 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::{Access, Item, Needed, Nest};
+use super::{Access, Counted, Item, Needed, Nest, Relation};
 use crate::ir::function::Function;
 
-/// Elements held at once where all accesses go from one to the next, or stay.
-const WIDE: usize = 32;
+/// Elements held at once where all accesses go from one to the next, or stay: as many as compilers unroll and keep in
+/// registers of 128 bits. Of more they make a loop over memory.
+const WIDE: usize = 16;
 /// Where some access goes in larger strides, as each touches another cache line.
 const NARROW: usize = 8;
+/// The least that is worth it.
+const LEAST: usize = 4;
 
 /// How to run a nest that stores elements of one view again and again: for each turn of the `outer` loops, and each strip of
 /// turns of the loop `lanes`, the elements of the strip are loaded, all turns of the `reductions` are made for the strip, and the
@@ -104,9 +107,22 @@ impl Tiling {
         // The last of the best: loops further inside go over what lies closer together.
         let candidates = chosen.iter().copied().filter(|turn| stored.constant_stride(*turn) == Some(1));
         let lanes = candidates.rev().min_by_key(|turn| strides(*turn)).ok_or(Hindrance::Strides)?;
-        let width = if strides(lanes) == 0 { WIDE } else { NARROW };
+        let mut width = if strides(lanes) == 0 { WIDE } else { NARROW };
+        while width > LEAST && nest.loops[lanes].constant_turns().is_some_and(|turns| turns < width as u64) {
+            width /= 2;
+        }
         let outer = chosen.into_iter().filter(|turn| *turn != lanes).collect();
         Ok(Tiling { store: store.view, outer, lanes, width, reductions, apart, innermost })
+    }
+}
+
+impl Counted {
+    /// The number of turns, where the test says it: a number less than another.
+    fn constant_turns(&self) -> Option<u64> {
+        let (first, bound) = (self.test.first.as_constant()?, self.test.bound.as_constant()?);
+        let counts = self.test.relation == Relation::Less && self.test.signed && self.test.step > 0;
+        let distance = bound.checked_sub(first).filter(|_| counts)?;
+        Some((distance.max(0) as u64).div_ceil(self.test.step as u64))
     }
 }
 

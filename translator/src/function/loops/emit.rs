@@ -134,7 +134,7 @@ impl Writer<'_, '_, '_> {
     }
 
     /// The first element of a form, and for each loop that changes it the number of turns and the stride.
-    fn extent(&self, form: &Affine) -> (TokenStream, TokenStream) {
+    pub(super) fn extent(&self, form: &Affine) -> (TokenStream, TokenStream) {
         let loops = form.turns().into_iter().map(|turn| {
             let (count, stride) = (self.named_count(turn), self.form(form.stride(turn)));
             quote!((#count, #stride))

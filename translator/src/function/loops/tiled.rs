@@ -1,7 +1,7 @@
 //! Nests that reduce, with what they reduce in registers.
 
 use incarnate_runtime::Result;
-use incarnate_runtime::ir::nest::{Item, Tiling};
+use incarnate_runtime::ir::nest::{Element, Item, Tiling};
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 
@@ -11,7 +11,8 @@ impl Writer<'_, '_, '_> {
     /// Under which conditions a tiling comes to the same as the nest.
     pub(super) fn tiling_holds(&self, tiling: &Tiling) -> TokenStream {
         let store = grid(tiling.store);
-        let mut conditions = vec![quote!(#store.is_distinct())];
+        let (_, loops) = self.extent(&self.nest.views[tiling.store].index);
+        let mut conditions = vec![quote!(support::is_distinct(#loops))];
         conditions.extend(tiling.apart.iter().map(|view| {
             let other = grid(*view);
             quote!(#store.is_apart(&#other))
@@ -39,6 +40,8 @@ impl Writer<'_, '_, '_> {
         let strip = self.reduced(tiling, quote!(*sum))?;
         let single = self.reduced(tiling, quote!(sum))?;
         let (ty, width) = (element(view.element), Literal::usize_unsuffixed(tiling.width));
+        let is_float = matches!(view.element, Element::f32 | Element::f64);
+        let zero = if is_float { quote!(0.0) } else { quote!(0) };
         let strip = self.reductions(
             tiling,
             quote! {
@@ -52,10 +55,13 @@ impl Writer<'_, '_, '_> {
         let mut tokens = quote! {
             let mut first = 0;
             while first + #width <= #lane_count {
-                let mut sums: [#ty; #width] = ::core::array::from_fn(|lane| #store.get(#in_strip));
+                let mut sums: [#ty; #width] = [#zero; #width];
+                for (lane, sum) in sums.iter_mut().enumerate() {
+                    *sum = #store.get(#in_strip);
+                }
                 #strip
-                for (lane, sum) in sums.into_iter().enumerate() {
-                    #store.set(#in_strip, sum);
+                for (lane, sum) in sums.iter().enumerate() {
+                    #store.set(#in_strip, *sum);
                 }
                 first += #width;
             }
