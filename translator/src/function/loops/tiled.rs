@@ -42,15 +42,16 @@ impl Writer<'_, '_, '_> {
         let (ty, width) = (element(view.element), Literal::usize_unsuffixed(tiling.width));
         let is_float = matches!(view.element, Element::f32 | Element::f64);
         let zero = if is_float { quote!(0.0) } else { quote!(0) };
-        let strip = self.reductions(
-            tiling,
-            quote! {
+        let strip = match self.turns.borrow()[tiling.lanes] {
+            true => quote! {
                 for (lane, sum) in sums.iter_mut().enumerate() {
                     let #lanes = first + lane;
                     #strip
                 }
             },
-        );
+            false => quote!(for sum in &mut sums { #strip }),
+        };
+        let strip = self.reductions(tiling, strip);
         let single = self.reductions(tiling, single);
         let mut tokens = quote! {
             let mut first = 0;
