@@ -69,14 +69,16 @@ pub use crate::bytecode::{Contents, Dependency};
 #[cfg(feature = "std")]
 pub use crate::hal::{BufferView, Device};
 #[cfg(feature = "std")]
-pub use crate::modules::hal::HalState;
+pub use crate::modules::check::CheckState;
 #[cfg(feature = "std")]
+pub use crate::modules::hal::HalState;
 pub use crate::modules::hal_inline::HalInlineState;
 #[cfg(feature = "std")]
 pub use crate::modules::hal_loader::HalLoaderState;
+pub use crate::modules::vmvx::VmvxState;
 #[cfg(feature = "std")]
 pub use crate::session::{
-    BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, Input, Session, SessionBuilder, Tensor,
+    BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, Input, Session, SessionBuilder, Tensor, natives,
 };
 pub use crate::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, List, Module, Native, NoElements, Ref, RefType, Stack, Step, Traced,
