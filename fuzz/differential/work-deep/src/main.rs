@@ -1,12 +1,17 @@
 #![forbid(unsafe_code)]
-mod runaway;
-mod two_in_turns;
-mod suspending;
-mod large_frames;
-mod chain_of_1000;
-mod chain_of_3000;
-mod deep_enough;
+mod peer;
+mod p1028;
+mod p1298;
+mod p101047;
+mod p101996;
 
 fn main() {
-    incarnate_differential::deep::check(&[("runaway", || runaway::module()), ("two_in_turns", || two_in_turns::module()), ("suspending", || suspending::module()), ("large_frames", || large_frames::module()), ("chain_of_1000", || chain_of_1000::module()), ("chain_of_3000", || chain_of_3000::module()), ("deep_enough", || deep_enough::module()), ]);
+    incarnate_differential::batch::compare(PROGRAMS, || peer::module());
 }
+
+static PROGRAMS: &[(u64, incarnate_differential::batch::Make)] = &[
+    (1028, || p1028::module()),
+    (1298, || p1298::module()),
+    (101047, || p101047::module()),
+    (101996, || p101996::module()),
+];
