@@ -161,6 +161,49 @@ impl Workshop {
         Ok(Command::new(self.program()).status()?.success())
     }
 
+    /// Translates the programs of some seeds, and module files, and tells whether the compiler and clippy have nothing to say
+    /// about them, by their defaults, in both editions that programs are written in.
+    ///
+    /// # Errors
+    /// What keeps the crate from being made; what the two say.
+    pub fn lint(&self, seeds: impl Iterator<Item = u64>, models: &[PathBuf]) -> io::Result<usize> {
+        let mut sources = Vec::new();
+        for seed in seeds {
+            let name = format!("p{seed}");
+            let source = translate(&name, &Program::new(seed, false).module).map_err(io::Error::other)?;
+            sources.push((name, source));
+        }
+        for (index, model) in models.iter().enumerate() {
+            let name = format!("model_{index}");
+            let source = translate(&name, &std::fs::read(model)?);
+            sources.push((name, source.map_err(|error| io::Error::other(format!("{}: {error}", model.display())))?));
+        }
+        for edition in ["2021", "2024"] {
+            let folder = self.begin()?;
+            let manifest = self.folder.join("Cargo.toml");
+            let text = std::fs::read_to_string(&manifest)?;
+            let text = text.replace("edition = \"2024\"", &format!("edition = \"{edition}\""));
+            std::fs::write(manifest, text)?;
+            // A program that uses little of what it includes, as programs do.
+            let mut main = String::from("#![forbid(unsafe_code)]\n");
+            let mut uses = String::new();
+            for (name, source) in &sources {
+                source.write(&folder)?;
+                let _ = writeln!(main, "mod {name};");
+                let _ = writeln!(uses, "    println!(\"{{:?}}\", {name}::module());");
+            }
+            let _ = writeln!(main, "\nfn main() {{\n{uses}}}");
+            std::fs::write(folder.join("main.rs"), main)?;
+            let mut clippy = self.cargo("clippy");
+            let output = clippy.args(["--", "-Dwarnings"]).output()?;
+            if !output.status.success() {
+                let text = String::from_utf8_lossy(&output.stderr);
+                return Err(io::Error::other(format!("in edition {edition}:\n{text}")));
+            }
+        }
+        Ok(sources.len())
+    }
+
     fn program(&self) -> PathBuf {
         self.folder.join("target/debug/batch")
     }

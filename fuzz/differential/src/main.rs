@@ -3,6 +3,7 @@
 //! ```text
 //! incarnate-differential run FIRST COUNT [--batch=400] [--opt-level=0] [--folder=work]
 //! incarnate-differential some SEED...       the same of some seeds
+//! incarnate-differential lint FIRST COUNT [MODULE.vmfb]...   clippy has nothing to say about what is translated
 //! incarnate-differential deep               programs that call as deep as they can
 //! incarnate-differential show SEED          prints a program
 //! incarnate-differential translate SEED     prints its translation
@@ -46,6 +47,16 @@ fn main() -> ExitCode {
             let seeds: Vec<u64> = arguments[1..].iter().filter_map(|text| text.parse().ok()).collect();
             return report(workshop.batch(seeds.into_iter()));
         }
+        (Some("lint"), Some(first), Some(count)) => {
+            let models: Vec<_> = arguments[3..].iter().filter(|text| !text.starts_with("--")).map(Into::into).collect();
+            match workshop.lint(first..first + count, &models) {
+                Ok(count) => println!("{count} translated modules, no warnings"),
+                Err(error) => {
+                    eprintln!("{error}");
+                    return ExitCode::FAILURE;
+                }
+            }
+        }
         (Some("deep"), ..) => match workshop.deep() {
             Ok(true) => {}
             Ok(false) => return ExitCode::FAILURE,
@@ -56,7 +67,7 @@ fn main() -> ExitCode {
         },
         _ => {
             eprintln!(
-                "usage: incarnate-differential run FIRST COUNT | some SEED... | deep | show SEED | translate SEED | interpret SEED | coverage FIRST COUNT"
+                "usage: incarnate-differential run FIRST COUNT | some SEED... | lint FIRST COUNT [FILE]... | deep | show SEED | translate SEED | interpret SEED | coverage FIRST COUNT"
             );
             return ExitCode::from(2);
         }

@@ -211,18 +211,17 @@ fn synchronous(signature: &Signature<'_>, facts: &FunctionFacts) -> TokenStream 
     let unused = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
     let (state_name, stack_name) = (unused("state", facts.needs_state), unused("stack", facts.needs_stack));
     let call = quote!(translated::#function(#state #stack #(#values),*));
+    // A function that takes the two and nothing else needs no closure.
+    let begin = match facts.needs_state && facts.needs_stack && values.is_empty() {
+        true => quote!(translated::#function),
+        false => quote!(|#state_name, #stack_name| #call),
+    };
     let result = match (facts.needs_stack, &facts.resume) {
         (false, _) => {
             quote!(instance.finish(#export, #call))
         }
-        (true, None) => quote!(instance.call(#export, |#state_name, #stack_name| #call)),
-        (true, Some(resume)) => quote! {
-            instance.call_yieldable(
-                #export,
-                |#state_name, #stack_name| #call,
-                |state, stack| translated::#resume(state, stack),
-            )
-        },
+        (true, None) => quote!(instance.call(#export, #begin)),
+        (true, Some(resume)) => quote!(instance.call_yieldable(#export, #begin, translated::#resume)),
     };
     let (arguments, results) = (arguments(signature), results(signature));
     // A result that is passed on as it is needs no name.
@@ -274,6 +273,11 @@ fn asynchronous(signature: &Signature<'_>) -> TokenStream {
         quote!(let #ident: #ty = next_result(&mut results)?;)
     });
     let (arguments, made) = (arguments(signature), results(signature));
+    // What makes the only result can fail, and gives it or the failure.
+    let end = match signature.results.as_slice() {
+        [only] if matches!(only.kind, Kind::Tensor(..) | Kind::View) => self::made(only, &export),
+        _ => quote!(Ok(#made)),
+    };
     let (results, mutable) = match signature.results.is_empty() {
         true => (format_ident!("_results"), None),
         false => (format_ident!("results"), Some(quote!(mut))),
@@ -283,6 +287,6 @@ fn asynchronous(signature: &Signature<'_>) -> TokenStream {
         #(#arguments)*
         let #mutable #results = instance.call_async(#export, vec![#(#values),*]).await?;
         #(#outputs)*
-        Ok(#made)
+        #end
     }
 }

@@ -372,7 +372,7 @@ impl Emitter<'_, '_> {
             Node::Enter { arms } => self.enter(arms, tail)?,
             Node::Yield(index) => {
                 let suspend = self.suspend(*index);
-                quote!(#suspend return Ok(Step::Yielded);)
+                if tail { quote!(#suspend Ok(Step::Yielded)) } else { quote!(#suspend return Ok(Step::Yielded);) }
             }
             Node::Call(index) => self.suspending(*index, false)?,
             Node::Resume(index) => self.suspending(*index, true)?,
@@ -499,7 +499,7 @@ impl Emitter<'_, '_> {
             let (condition, inner) = (self.condition(condition, false)?, self.condition(inner, false)?);
             let body = self.sequence(then, tail)?;
             self.sequences.set(self.sequences.get() + 2);
-            return Ok(quote!(if #condition && #inner { #body }));
+            return Ok(if body.is_empty() { body } else { quote!(if #condition && #inner { #body }) });
         }
         let body = self.sequence(then, tail)?;
         let number = self.sequences.get();
@@ -531,6 +531,7 @@ impl Emitter<'_, '_> {
         let Some((last, cases)) = bodies.split_last() else { return Ok(TokenStream::new()) };
         Ok(match cases {
             [] => quote!(#last),
+            [one] if one.is_empty() && last.is_empty() => TokenStream::new(),
             [one] if last.is_empty() => quote!(if #index == 0 { #one }),
             [one] => quote!(if #index == 0 { #one } else { #last }),
             _ => {

@@ -151,11 +151,14 @@ pub(crate) fn prelude(runtime: &TokenStream) -> TokenStream {
 pub(crate) fn attributes() -> TokenStream {
     quote! {
         #[allow(
+            unused_mut,
             clippy::too_many_arguments,
             clippy::type_complexity,
             clippy::approx_constant,
             clippy::needless_late_init,
             clippy::if_same_then_else,
+            clippy::collapsible_if,
+            clippy::while_immutable_condition,
             reason = "signatures, constants and branches are those of the bytecode"
         )]
     }

@@ -130,7 +130,7 @@ impl State {
 
     fn take(&self, _: Call<'_, '_>, probe: Option<Arc<Probe>>, other: i64) -> Result<i64> {
         self.note("take", format_args!("{:?}, {other}", probe.as_ref().map(|probe| probe.id)));
-        Ok(other + i64::from(probe.is_some()))
+        Ok(other.wrapping_add(i64::from(probe.is_some())))
     }
 
     fn bytes(&self, _: Call<'_, '_>, buffer: &Buffer, value: i32) -> Result<i64> {

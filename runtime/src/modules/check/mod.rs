@@ -150,7 +150,7 @@ fn unsupported(element: ElementType) -> Error {
 
 /// Bytes of an element; at least one, as elements of less are compared with their neighbours.
 fn element_bytes(element: ElementType) -> usize {
-    usize::from(element.bit_count()).div_ceil(8).max(1)
+    element.bit_count().div_ceil(8).max(1)
 }
 
 /// The bytes of a view, carried to the host.

@@ -1,0 +1,114 @@
+//! Modules with changed bytes: they are refused with the file and the reason, or they become Rust; nothing panics, and what
+//! fails leaves no files behind.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use incarnate_runtime::bytecode::{Contents, VerifiedModule};
+use incarnate_translator::{Config, Options, generate};
+
+/// Mutations of each module; the environment variable `MUTATIONS` makes it more.
+const MUTATIONS: usize = 25;
+/// Bytes of a module behind which nothing is changed: in large ones the rest is constants, which nothing reads.
+const CHANGED: usize = 32 << 10;
+
+/// Numbers that look random, always the same.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % end.max(1)
+    }
+}
+
+fn models() -> Vec<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/models");
+    let folders = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files =
+        folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flatten().map(|entry| entry.unwrap().path());
+    let mut found: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|end| end == "vmfb")).collect();
+    found.sort();
+    assert!(found.len() > 10);
+    found
+}
+
+/// Changes bits, bytes or words of a file, or cuts it off.
+fn mutated(bytes: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let end = bytes.len().min(CHANGED);
+    for _ in 0..=random.below(3) {
+        let at = random.below(end.min(bytes.len()));
+        match random.below(8) {
+            0..=4 => bytes[at] ^= 1 << random.below(8),
+            5 => bytes[at] = random.below(256) as u8,
+            6 => {
+                let word = [0, 1, u32::MAX, 1 << 31, 0xFFFF][random.below(5)].to_le_bytes();
+                bytes.iter_mut().skip(at).zip(word).for_each(|(byte, new)| *byte = new);
+            }
+            _ if random.below(10) == 0 => bytes.truncate(at),
+            _ => bytes[at] = 0,
+        }
+        if bytes.is_empty() {
+            return bytes;
+        }
+    }
+    bytes
+}
+
+#[test]
+fn changed_modules_are_refused_or_translated() {
+    let count = std::env::var("MUTATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(MUTATIONS);
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let (mut refused, mut translated) = (0, 0);
+    for path in models() {
+        let bytes = std::fs::read(&path).unwrap();
+        for index in 0..count {
+            let changed = mutated(&bytes, &mut random);
+            let Ok(module) = VerifiedModule::load(Arc::new(Contents::from_vec(changed))) else {
+                refused += 1;
+                continue;
+            };
+            let files = generate(&module, &Options::default()).and_then(|output| output.files("changed"));
+            let files = files.unwrap_or_else(|error| panic!("mutation {index} of {}: {error}", path.display()));
+            assert!(!files.is_empty());
+            translated += 1;
+        }
+    }
+    assert!(refused > count && translated > count, "{refused} refused, {translated} translated");
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(folder).map_or(Vec::new(), |entries| entries.map(|entry| entry.unwrap().path()).collect())
+}
+
+#[test]
+fn files_that_are_refused_leave_nothing_behind() {
+    let folder = std::env::temp_dir().join(format!("incarnate-hostile-{}", std::process::id()));
+    let out = folder.join("out");
+    std::fs::create_dir_all(&out).unwrap();
+    let good = std::fs::read(&models()[0]).unwrap();
+    let cut = good[..good.len() / 3].to_vec();
+    for (name, bytes) in [("empty", Vec::new()), ("text", b"not a module".to_vec()), ("cut", cut)] {
+        let file = folder.join(format!("{name}.vmfb"));
+        std::fs::write(&file, bytes).unwrap();
+        let error = Config::new().out_dir(&out).compile(&file).unwrap_err().to_string();
+        assert!(error.contains(&format!("{name}.vmfb")), "{error}");
+        assert_eq!(entries(&out), Vec::<PathBuf>::new(), "{name}");
+    }
+    let error = Config::new().out_dir(&out).compile(folder.join("none.vmfb")).unwrap_err().to_string();
+    assert!(error.contains("none.vmfb") && error.contains("NOT_FOUND"), "{error}");
+    // What an earlier translation wrote stays as it is.
+    let file = folder.join("model.vmfb");
+    std::fs::write(&file, &good).unwrap();
+    let written = Config::new().out_dir(&out).compile(&file).unwrap();
+    let before = std::fs::read(&written.source).unwrap();
+    std::fs::write(&file, &good[..good.len() / 2]).unwrap();
+    assert!(Config::new().out_dir(&out).compile(&file).is_err());
+    assert_eq!(std::fs::read(&written.source).unwrap(), before);
+    assert_eq!(entries(&out).len(), written.files.len());
+    std::fs::remove_dir_all(&folder).unwrap();
+}
