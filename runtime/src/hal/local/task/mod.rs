@@ -74,7 +74,7 @@ impl TaskBackend {
         }
         let start = Instant::now();
         execution::execute_measured(commands, bindings)?;
-        command_buffer.plan().learn(picoseconds(start.elapsed()));
+        command_buffer.plan().learn_inline(picoseconds(start.elapsed()));
         Ok(())
     }
 }
