@@ -16,6 +16,8 @@ mod claims;
 mod executor;
 mod graph;
 mod idle;
+#[cfg(all(test, loom))]
+mod model;
 mod options;
 mod plan;
 mod run;

@@ -28,7 +28,7 @@ pub(in crate::hal) struct Plan {
 /// Executions that cost more picoseconds than this are spread without comparing.
 const LONGEST_COMPARED: u64 = 2_000_000_000;
 /// Every so many executions that are run the way that was faster, the other way is tried.
-const TRIED_EVERY: u32 = 32;
+const TRIED_EVERY: u32 = 64;
 
 /// Every so many executions of a command buffer that runs on the calling thread are measured.
 const MEASURED_EVERY: u32 = 16;
@@ -176,7 +176,8 @@ impl Plan {
                 (inline, spread) => inline.is_none() && spread.is_some(),
             };
             if faster_inline != trial {
-                return Choice::Inline { measured: true };
+                let measured = measured || self.inline_time.get().is_none() || trial;
+                return Choice::Inline { measured };
             }
         }
         let hands = if least_gain == 0 { threads as u64 } else { (1 + gain / least_gain).min(threads as u64) };

@@ -41,6 +41,8 @@ pub(super) struct Run {
     participants: AtomicU32,
     /// Time that threads spent in commands, in picoseconds.
     work: AtomicU64,
+    /// The longest that a block is expected to take, in picoseconds.
+    longest_block: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -68,7 +70,9 @@ pub(super) enum Role {
 /// How often a thread that finds nothing looks at the clock.
 const LOOKS_FOR_EACH_GLANCE_AT_THE_CLOCK: u32 = 4;
 /// How often a thread that finds nothing looks before it offers its core to others, some microseconds.
-const LOOKS_BEFORE_YIELDING: u32 = 100;
+const LOOKS_BEFORE_YIELDING: u32 = 400;
+/// The longest that a thread waits within an execution for others to finish their blocks.
+const LONGEST_SPIN: Duration = Duration::from_millis(1);
 
 impl Run {
     /// A run for executions of a scheduler.
@@ -85,6 +89,7 @@ impl Run {
             finished: AtomicBool::new(true),
             participants: AtomicU32::new(0),
             work: AtomicU64::new(0),
+            longest_block: AtomicU64::new(0),
         }
     }
 
@@ -109,6 +114,7 @@ impl Run {
         *self.failed.get_mut() = false;
         *self.finished.get_mut() = false;
         *self.work.get_mut() = 0;
+        *self.longest_block.get_mut() = 0;
     }
 
     /// Lets those who will wait for the execution work along.
@@ -161,7 +167,7 @@ impl Run {
                 }
             } else if self.is_finished()
                 || role == Role::Worker && scheduler.has_other_work(self)
-                || idle.get_or_insert_with(Idle::new).is_over(scheduler.spin_time())
+                || idle.get_or_insert_with(Idle::new).is_over(self.patience(scheduler))
             {
                 break;
             }
@@ -171,6 +177,17 @@ impl Run {
         }
         scratch.give_back();
         self.participants.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// How long a thread waits for others that have the last blocks of what comes next: as long as these take, for it would
+    /// be missed right after. No time where threads never look for work.
+    fn patience(&self, scheduler: &Scheduler) -> Duration {
+        let spin = scheduler.spin_time();
+        if spin.is_zero() {
+            return spin;
+        }
+        let block = Duration::from_nanos(self.longest_block.load(Ordering::Relaxed) / 1000);
+        (spin + 2 * block).min(LONGEST_SPIN.max(spin))
     }
 
     fn resources(&self) -> RwLockReadGuard<'_, Resources> {
@@ -199,6 +216,7 @@ impl Run {
             },
             _ => (1, Estimate { block: 1, blocks: 1, ..Estimate::default() }),
         };
+        self.longest_block.fetch_max(estimate.work / estimate.blocks.max(1), Ordering::Relaxed);
         self.tracker.claims(node)?.open(total, estimate.block);
         Some(estimate)
     }
