@@ -180,7 +180,7 @@ impl Plan {
                 return Choice::Inline { measured };
             }
         }
-        let hands = if least_gain == 0 { threads as u64 } else { (1 + gain / least_gain).min(threads as u64) };
+        let hands = gain.checked_div(least_gain).map_or(u64::MAX, |more| more.saturating_add(1)).min(threads as u64);
         Choice::Spread { hands: hands as usize }
     }
 
