@@ -335,3 +335,82 @@ fn programs_with_modules_in_them_take_the_same_flags() {
     assert_eq!(main(SAME, &["bench", "--input=3", "--benchmark_min_time=3x"]), code(0));
     assert_eq!(main(SAME, &["run", "--module=a.vmfb"]), code(2));
 }
+
+#[test]
+fn translate_writes_the_source_and_what_it_takes_in() {
+    let scratch = Scratch::new("translate");
+    let target = scratch.path("mul.rs");
+    let outcome = incarnate(&["translate", "simple_mul/llvm-cpu.vmfb", "-o", &target]);
+    assert_eq!((outcome.code, outcome.error.as_str()), (Some(0), ""));
+    let constants = scratch.path("mul.constants.bin");
+    assert!(outcome.out.contains(&target) && outcome.out.contains(&constants), "{}", outcome.out);
+    let source = fs::read_to_string(&target).expect("the source");
+    assert!(source.contains("pub fn simple_mul") && source.contains("include_constants!(\"mul.constants.bin\")"));
+    assert!(fs::read(&constants).expect("the constants").len() > 64);
+    // What is as it should be is not written again.
+    let written = |path: &str| fs::metadata(path).and_then(|metadata| metadata.modified()).expect("a time");
+    let before = written(&target);
+    assert_eq!(incarnate(&["translate", "simple_mul/llvm-cpu.vmfb", "-o", &target]).code, Some(0));
+    assert_eq!(written(&target), before);
+}
+
+#[test]
+fn translation_of_what_is_no_module_writes_nothing() {
+    let scratch = Scratch::new("translate-failures");
+    let module = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models/scalars/llvm-cpu.vmfb"));
+    let mut module = module.expect("a model");
+    let cut = scratch.path("cut.vmfb");
+    fs::write(&cut, &module[..module.len() / 2]).expect("a file");
+    // An instruction that there is not, somewhere within the functions.
+    let position = module.windows(4).rposition(|bytes| bytes == [0x79, 0x79, 0x79, 0x79]);
+    let position = position.unwrap_or(module.len() / 3);
+    module[position..position + 64].fill(0xFF);
+    let broken = scratch.path("broken.vmfb");
+    fs::write(&broken, &module).expect("a file");
+    let nothing = scratch.path("nothing.vmfb");
+    let target = scratch.path("out.rs");
+    for file in [&cut, &broken, &nothing] {
+        let outcome = incarnate(&["translate", file, "-o", &target]);
+        assert_eq!(outcome.code, Some(1), "{file}: {}", outcome.out);
+        let why = &outcome.error;
+        assert!(why.lines().count() == 1 && why.contains(file.as_str()), "{why}");
+    }
+    let left: Vec<_> =
+        fs::read_dir(&scratch.0).expect("a folder").map(|entry| entry.expect("an entry").file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    let outcome = incarnate(&["translate", "simple_mul/llvm-cpu.vmfb", "-o", &scratch.path("out.txt")]);
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.error.contains("name one that ends in .rs"), "{}", outcome.error);
+}
+
+#[test]
+fn build_says_what_it_lacks() {
+    let scratch = Scratch::new("build-failures");
+    let target = scratch.path("program");
+    let build = |variables: &[(&str, &str)], more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
+        command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models"));
+        command.args(["build", "scalars/llvm-cpu.vmfb", "-o", &target]).args(more);
+        command.env("XDG_CACHE_HOME", &scratch.0).envs(variables.iter().copied());
+        let output = command.output().expect("the command line starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, error) = build(&[("CARGO", "/no/such/cargo")], &[]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("cannot run '/no/such/cargo'") && error.contains("rustup.rs"), "{error}");
+    let (code, error) = build(&[], &["--incarnate-source=/no/such/folder"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("'/no/such/folder' is no workspace of incarnate"), "{error}");
+    let (code, error) = build(&[], &["--target-cpu=no cpu"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("'no cpu' is the name of no processor"), "{error}");
+    let cut = scratch.path("cut.vmfb");
+    fs::write(&cut, b"no module").expect("a file");
+    let (code, error) = build(&[], &[&cut]);
+    assert_eq!(code, Some(1));
+    assert!(error.lines().count() == 1 && error.contains(&cut), "{error}");
+    let (code, error) = build(&[("CARGO", "false")], &[]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("cargo could not build"), "{error}");
+    assert!(!Path::new(&target).exists());
+}

@@ -76,7 +76,7 @@ impl Invocation {
             None => path.clone(),
         };
         let failed = |error: &dyn std::fmt::Display| {
-            Failure::new(self.literal.span(), format!("translating '{}': {error}", file.display()))
+            Failure::new(self.literal.span(), format!("translating '{}': {error}", path.display()))
         };
         let text = file.to_str().ok_or_else(|| failed(&"the path is not Unicode"))?.to_owned();
         let bytes = std::fs::read(&file).map_err(|error| failed(&error))?;
@@ -125,4 +125,47 @@ fn string(literal: &Literal) -> Option<String> {
         }
     }
     Some(value)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn expand(text: &str) -> Result<String, String> {
+        let tokens = text.parse::<TokenStream>().unwrap();
+        let expanded = Invocation::parse(tokens).and_then(Invocation::expand);
+        expanded.map(|tokens| tokens.to_string()).map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn modules_have_the_name_and_the_visibility_that_are_asked_for() {
+        let path = "../tests/models/scalars/llvm-cpu.vmfb";
+        let start = |text: &str| {
+            let tokens = expand(text).unwrap();
+            tokens.split_once('{').unwrap().0.split_once(']').unwrap().1.trim().to_owned()
+        };
+        assert_eq!(start(&format!("::incarnate; {path:?}")), "pub mod llvm_cpu");
+        assert_eq!(start(&format!("::incarnate; numbers = {path:?},")), "pub mod numbers");
+        assert_eq!(start(&format!("::incarnate; pub(crate) numbers = r#\"{path}\"#")), "pub (crate) mod numbers");
+        let tokens = expand(&format!("::a::b; numbers = {path:?}")).unwrap();
+        assert!(tokens.contains(":: a :: b :: runtime :: support") && !tokens.contains("incarnate ::"));
+    }
+
+    #[test]
+    fn what_is_no_module_is_refused() {
+        let error = expand("::incarnate; \"Cargo.toml\"").unwrap_err();
+        assert!(error.starts_with("translating 'Cargo.toml': INVALID_ARGUMENT; FlatBuffer of"), "{error}");
+        assert_eq!(expand("::incarnate; \"a\\nb\"").unwrap_err(), "the path of a module file is a string");
+    }
+
+    #[test]
+    fn strings_are_read() {
+        let value = |text: &str| string(&text.parse::<Literal>().unwrap());
+        assert_eq!(value(r#""a/b.vmfb""#).as_deref(), Some("a/b.vmfb"));
+        assert_eq!(value(r#""a\\b""#).as_deref(), Some("a\\b"));
+        assert_eq!(value("r\"a\\b\"").as_deref(), Some("a\\b"));
+        assert_eq!(value("r##\"a\"b\"##").as_deref(), Some("a\"b"));
+        assert_eq!((value("5"), value("b\"a\""), value("\"\\n\"")), (None, None, None));
+    }
 }

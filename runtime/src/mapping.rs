@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "a mapping is only as immutable as the file behind it")]
 
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 
 use crate::{Result, ResultExt};
@@ -10,6 +11,20 @@ use crate::{Result, ResultExt};
 #[derive(Debug)]
 pub struct MappedFile {
     map: memmap2::Mmap,
+    file: File,
+}
+
+/// A part of a file that is mapped once more, to be written to: what is written stays here, page by page.
+#[derive(Debug)]
+pub(crate) struct PrivateMapping {
+    map: memmap2::MmapMut,
+}
+
+impl PrivateMapping {
+    /// The address of the first byte and how many there are; valid as long as the mapping lives.
+    pub(crate) fn as_mut_ptr(&mut self) -> (*mut u8, usize) {
+        (self.map.as_mut_ptr(), self.map.len())
+    }
 }
 
 impl MappedFile {
@@ -22,7 +37,17 @@ impl MappedFile {
         // SAFETY: the mapping is private and read-only. That nobody changes the file meanwhile cannot be checked on any
         // system; it is this function's documented demand, and that of every program that maps its input.
         let map = unsafe { memmap2::Mmap::map(&file) }.context(|| format!("mapping {}", path.display()))?;
-        Ok(MappedFile { map })
+        Ok(MappedFile { map, file })
+    }
+
+    /// Maps a range of the file once more, copied where it is written to. Its address within a page is the same as here. Fails
+    /// as mapping fails; the range is that of bytes of the file.
+    pub(crate) fn private(&self, range: Range<usize>) -> Result<PrivateMapping> {
+        let mut options = memmap2::MmapOptions::new();
+        options.offset(range.start as u64).len(range.len());
+        // SAFETY: the mapping is private. That nobody changes the file meanwhile is what `open` demands.
+        let map = unsafe { options.map_copy(&self.file) }.context(|| format!("mapping {} bytes", range.len()))?;
+        Ok(PrivateMapping { map })
     }
 
     /// The file's bytes; the address stays the same while the mapping lives, and is that of a page.
@@ -43,6 +68,9 @@ mod tests {
         let path = std::env::temp_dir().join(format!("incarnate-mapping-{}", std::process::id()));
         std::fs::write(&path, b"contents").unwrap();
         assert_eq!(MappedFile::open(&path).unwrap().as_bytes(), b"contents");
+        let file = MappedFile::open(&path).unwrap();
+        let (start, length) = file.private(3..8).unwrap().as_mut_ptr();
+        assert_eq!((start.addr() % 4096, length), (3, 5));
         std::fs::remove_file(&path).unwrap();
         let error = MappedFile::open(&path).unwrap_err();
         assert_eq!(error.code(), StatusCode::NotFound);

@@ -53,7 +53,12 @@ mod run {
     use super::*;
 
     fn load_with(loader: &EmbeddedElfLoader, data: &[u8], constants: &[u32]) -> Result<Arc<dyn LocalExecutable>> {
-        loader.load(&ExecutableParameters { format: &format!("embedded-elf-{}", host().name), data, constants })
+        loader.load(&ExecutableParameters {
+            format: &format!("embedded-elf-{}", host().name),
+            data,
+            contents: None,
+            constants,
+        })
     }
 
     fn host() -> &'static Machine {
@@ -282,7 +287,7 @@ mod run {
             assert!(!loader.supports(&format), "{format}");
             // Foreign bytes under the host's name; the foreign format.
             assert_eq!(load_with(&loader, data, &[]).unwrap_err().code(), StatusCode::Incompatible);
-            let parameters = ExecutableParameters { format: &format, data, constants: &[] };
+            let parameters = ExecutableParameters { format: &format, data, contents: None, constants: &[] };
             assert_eq!(loader.load(&parameters).unwrap_err().code(), StatusCode::Incompatible);
         }
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use incarnate_runtime::hal::format::{TensorType, format_tensor};
+use incarnate_runtime::hal::local::loaders::VmvxLoader;
 use incarnate_runtime::hal::local::task::TaskOptions;
 use incarnate_runtime::hal::{Buffer, BufferParameters, BufferView, DeviceOptions, ElementType, EncodingType, Fence};
-use incarnate_runtime::modules::hal::TraceSink;
+use incarnate_runtime::modules::{TraceSink, check};
 use incarnate_runtime::session::{self, Session, SessionBuilder};
 use incarnate_runtime::vm::{self, CallBuffer, Invocation, Limits, Ref, TypedRefObject, Value};
 use incarnate_runtime::{Error, Result, ResultExt, StatusCode};
@@ -16,8 +17,6 @@ use super::arguments::ProgramArguments;
 use crate::tooling::spec::Slot;
 use crate::tooling::{HostTensor, HostValue, Primitive, declaration};
 
-/// Format of executables that are bytecode, which is verified before it runs.
-const PORTABLE_FORMAT: &str = "vmvx-bytecode-fb";
 /// Bytes of device memory for modules that anyone may have made.
 const UNTRUSTED_DEVICE_MEMORY: u64 = 1 << 30;
 
@@ -86,7 +85,8 @@ impl Program {
     /// # Errors
     /// As [`Program::load`].
     pub(super) fn load_tests(arguments: &ProgramArguments, add_modules: AddModules<'_>) -> Result<Program> {
-        Program::build(add_modules(builder(arguments)?).offer(Arc::new(super::yieldable_test::module())))
+        let builder = builder(arguments)?.offer(Arc::new(check::module()));
+        Program::build(add_modules(builder.offer(Arc::new(super::yieldable_test::module()))))
     }
 
     /// Name of the main module.
@@ -188,6 +188,8 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     if let Some(file) = arguments.parameters.first() {
         return Err(Error::unimplemented(format!("--parameters={file}: this build reads no parameters")));
     }
+    let limits = if arguments.untrusted { Limits::portable() } else { Limits::default() };
+    let limits = Limits { fuel: (arguments.fuel > 0).then_some(arguments.fuel), ..limits };
     let task = TaskOptions {
         worker_count: arguments.task_topology_group_count.map(|count| count as usize),
         spin: arguments.task_worker_spin_us.map(|spin| Duration::from_micros(spin.into())),
@@ -197,12 +199,11 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     let mut options = DeviceOptions { task, ..DeviceOptions::default() };
     if arguments.untrusted {
         options.memory_limit = UNTRUSTED_DEVICE_MEMORY;
-        options.loaders.retain(|loader| loader.supports(PORTABLE_FORMAT));
+        options.loaders = vec![Arc::new(VmvxLoader::new(limits.clone()))];
     }
     let builder = Session::builder().trace_sink(TraceSink::new(print_trace)).device_options(options);
     let builder = arguments.device.iter().fold(builder, SessionBuilder::device);
-    let limits = if arguments.untrusted { Limits::portable() } else { Limits::default() };
-    Ok(builder.limits(Limits { fuel: (arguments.fuel > 0).then_some(arguments.fuel), ..limits }))
+    Ok(builder.limits(limits))
 }
 
 /// Prints buffer views that a program traces, as the peer does.

@@ -10,6 +10,7 @@ fn main() {
     let out_dir = PathBuf::from(std::env::var("OUT_DIR").unwrap());
     let models = manifest.join("../models").canonicalize().unwrap();
     println!("cargo::rerun-if-changed={}", models.display());
+    hostile(&manifest, &out_dir);
     let mut list = String::new();
     let mut table = String::new();
     for path in modules(&models) {
@@ -31,6 +32,19 @@ fn main() {
         ),
     )
     .unwrap();
+}
+
+/// Translates the module whose names are no identifiers, with the options that no other module is translated with.
+fn hostile(manifest: &Path, out_dir: &Path) {
+    let source = manifest.join("hostile.vmasm");
+    println!("cargo::rerun-if-changed={}", source.display());
+    let module = out_dir.join("hostile.vmfb");
+    fs::write(&module, incarnate_runtime::bytecode::assemble(&fs::read_to_string(source).unwrap()).unwrap()).unwrap();
+    let config = incarnate_translator::Config::new()
+        .crate_path("crate::renamed::incarnate")
+        .derive("NamedResults", "PartialEq, Eq")
+        .type_attribute(".", "#[non_exhaustive]");
+    config.module_name("hostile").compile(&module).unwrap();
 }
 
 /// The module files of all models.

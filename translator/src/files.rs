@@ -66,7 +66,7 @@ impl Output {
                         include!(#path);
                     }
                 })?);
-                inner.push(format(&quote!(use #name::*;))?);
+                inner.push(format(&quote!(pub use #name::*;))?);
                 let contents = format!("// {}\n\n{part}", self.header).into_bytes();
                 files.push(File { path: path.into(), contents });
             }

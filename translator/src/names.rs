@@ -51,6 +51,19 @@ impl Scope {
         Scope { taken: taken.into_iter().map(str::to_owned).collect() }
     }
 
+    /// An identifier for each name, in their order; names that are identifiers already come first where several are alike.
+    pub(crate) fn claim_all(&mut self, names: &[&str], case: Case, fallback: &str) -> Vec<Ident> {
+        let is_one = |name: &str| identifier(name, case, fallback) == name;
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        order.sort_by_key(|index| !names.get(*index).is_some_and(|name| is_one(name)));
+        let mut claimed: Vec<(usize, Ident)> = Vec::with_capacity(names.len());
+        for index in order {
+            claimed.push((index, self.claim(names.get(index).copied().unwrap_or_default(), case, fallback)));
+        }
+        claimed.sort_by_key(|row| row.0);
+        claimed.into_iter().map(|row| row.1).collect()
+    }
+
     /// An identifier like `name`, which no other one of the namespace equals; `fallback` where nothing is left of the name.
     pub(crate) fn claim(&mut self, name: &str, case: Case, fallback: &str) -> Ident {
         let base = identifier(name, case, fallback);
@@ -155,10 +168,15 @@ pub(crate) fn functions(module: &VerifiedModule) -> Vec<FunctionName> {
             names.push(export.local_name);
         }
     }
-    let names = exports.iter().zip(0..).map(|(exports, ordinal)| {
+    let bases = (0..module.function_count()).map(|ordinal| {
         let name = module.function_name(ordinal);
         let base = identifier(&name, Case::Snake, "function");
-        let base = if is_used(&base) { format!("function_{base}") } else { base };
+        if is_used(&base) { format!("function_{base}") } else { name }
+    });
+    let bases: Vec<String> = bases.collect();
+    let idents = scope.claim_all(&bases.iter().map(String::as_str).collect::<Vec<_>>(), Case::Snake, "function");
+    let names = exports.iter().zip(idents).zip(0..).map(|((exports, ident), ordinal)| {
+        let name = module.function_name(ordinal);
         let mut docs = vec![code(&format!("@{name}"))];
         let others = exports.iter().filter(|export| **export != name).map(|export| code(&format!("@{export}")));
         let others: Vec<String> = others.collect();
@@ -166,7 +184,7 @@ pub(crate) fn functions(module: &VerifiedModule) -> Vec<FunctionName> {
             docs.push(String::new());
             docs.push(format!("Also exported as {}.", others.join(", ")));
         }
-        FunctionName { ident: scope.claim(&base, Case::Snake, "function"), docs }
+        FunctionName { ident, docs }
     });
     names.collect()
 }
@@ -208,6 +226,8 @@ mod tests {
         let mut claim = |name| scope.claim(name, Case::Snake, "x").to_string();
         let names = ["a.b", "a_b", "a-b", "load", "a_b_2", "", "x", "type", "type_", "a b"].map(&mut claim);
         assert_eq!(names, ["a_b", "a_b_2", "a_b_3", "load_2", "a_b_2_2", "x", "x_2", "type_", "type_2", "a_b_4"]);
+        let idents = Scope::default().claim_all(&["fooBar", "foo-bar", "foo_bar"], Case::Snake, "x");
+        assert_eq!(idents.iter().map(ToString::to_string).collect::<Vec<_>>(), ["foo_bar_2", "foo_bar_3", "foo_bar"]);
         let mut scope = Scope::default();
         let types = ["a1", "A1", "a12", "b", "B"].map(|name| scope.claim(name, Case::Camel, "x").to_string());
         assert_eq!(types, ["A1", "A1N2", "A12", "B", "B2"]);

@@ -69,7 +69,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
 /// Attributes that allow what generated code does: nobody calls all of it, and the rest is the bytecode's.
 pub(crate) fn allowed() -> TokenStream {
     let functions = function::attributes();
-    quote!(#[allow(dead_code, unused_imports)] #functions)
+    quote!(#[allow(dead_code, unreachable_pub, unused_imports)] #functions)
 }
 
 impl Output {

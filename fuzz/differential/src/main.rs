@@ -22,7 +22,8 @@ fn main() -> ExitCode {
     let option = |name: &str| arguments.iter().find_map(|text| text.strip_prefix(name)?.strip_prefix('='));
     let size = option("--batch").and_then(|text| text.parse().ok()).unwrap_or(400u64).max(1);
     let workshop = Workshop {
-        folder: option("--folder").unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/work")).into(),
+        folder: std::path::absolute(option("--folder").unwrap_or(concat!(env!("CARGO_MANIFEST_DIR"), "/work")))
+            .unwrap_or_default(),
         opt_level: option("--opt-level").and_then(|text| text.parse().ok()).unwrap_or(0),
     };
     match (arguments.first().map(String::as_str), number(1), number(2)) {

@@ -8,6 +8,8 @@ use super::memory::{BufferParameters, BufferUsage, MemoryType};
 pub use super::pool::AllocatorStatistics;
 use super::pool::{MINIMUM_ALIGNMENT, Pool};
 use super::storage::Storage;
+#[cfg(feature = "std")]
+use crate::bytecode::Contents;
 use crate::{Error, Result, ref_object, vm};
 
 /// Allocates buffers (`!hal.allocator`). Memory of dropped buffers is kept and reused; see [`Allocator::trim`].
@@ -23,6 +25,9 @@ const HOST_USAGE: BufferUsage = BufferUsage::TRANSFER
     .union(BufferUsage::MAPPING_SCOPED)
     .union(BufferUsage::MAPPING_PERSISTENT)
     .union(BufferUsage::MAPPING_ACCESS_RANDOM);
+
+/// Constants of up to this many bytes that are not in a mapped file are copied when they are imported.
+pub const COPIED_CONSTANTS: usize = 64 << 10;
 
 impl Default for Allocator {
     fn default() -> Allocator {
@@ -64,8 +69,12 @@ impl Allocator {
         self.wrap_aligned(Storage::from_owner(owner), parameters)
     }
 
-    /// Makes a buffer of a range of a program's byte buffer, in place: read-only where that one is, or where the
-    /// parameters say that the contents never change.
+    /// Makes a buffer of a range of a program's byte buffer, in place: read-only where the parameters say that the contents
+    /// never change.
+    ///
+    /// Constants of a module are not, whatever is said: compiler 3.13 makes programs that sort or scatter within a constant.
+    /// In a file that is mapped they are mapped once more, to be copied page by page where they are written; of what is in
+    /// memory at most [`COPIED_CONSTANTS`] bytes are copied, and more are used in place and refuse to be written.
     ///
     /// # Errors
     /// OUT_OF_RANGE where the range leaves the source or is not aligned to [`MINIMUM_ALIGNMENT`] bytes;
@@ -83,7 +92,31 @@ impl Allocator {
         if !source.is_mutable() && !immutable {
             return Err(Error::permission_denied("a read-only source can be imported for constant uses only"));
         }
+        if let Some(storage) = self.copied_on_write(source, offset, length)? {
+            return self.wrap_aligned(storage, parameters);
+        }
         self.wrap_aligned(Storage::from_vm_buffer(source, offset, length, !immutable)?, parameters)
+    }
+
+    /// A range of a module's constants as memory of its own; `None` for what is no constant, or is used in place.
+    fn copied_on_write(&self, source: &Arc<vm::Buffer>, offset: usize, length: usize) -> Result<Option<Storage>> {
+        let (Some(contents), Some(bytes)) = (source.contents(), source.as_bytes()) else { return Ok(None) };
+        let Some(bytes) = bytes.get(offset..).and_then(|bytes| bytes.get(..length)).filter(|_| length > 0) else {
+            return Ok(None);
+        };
+        #[cfg(feature = "std")]
+        if let Contents::Mapped(file) = &**contents {
+            let start = bytes.as_ptr().addr() - file.as_bytes().as_ptr().addr();
+            // Without another mapping the constant is used in place.
+            return Ok(file.private(start..start + length).ok().map(Storage::from_private_mapping));
+        }
+        let _ = contents;
+        if length > COPIED_CONSTANTS {
+            return Ok(None);
+        }
+        let storage = self.pool.allocate(length as u64)?;
+        storage.write(0, bytes)?;
+        Ok(Some(storage))
     }
 
     /// As [`Allocator::import`] where the alignment allows it, else a buffer of a copy.

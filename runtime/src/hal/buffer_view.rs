@@ -51,6 +51,12 @@ impl BufferView {
         &self.buffer
     }
 
+    /// The bytes of the buffer, where this view alone holds it and it is a whole allocation: nobody else can reach them.
+    #[must_use]
+    pub fn exclusive_bytes(&mut self) -> Option<&mut [u8]> {
+        self.buffer.exclusive_bytes()
+    }
+
     /// Dimensions in elements, outermost first.
     #[inline]
     #[must_use]

@@ -17,6 +17,7 @@ use super::local::task::TaskOptions;
 use super::local::{ExecutableLoader, find_loader, load_executable};
 use super::memory::BufferParameters;
 use super::queue::{self, Backend, Completion, Operation};
+use crate::bytecode::Contents;
 use crate::{Error, Result, ref_object};
 
 /// What a device is made of, apart from how it runs things.
@@ -125,12 +126,18 @@ impl Device {
         &self.loaders
     }
 
-    /// Loads an executable of the given format.
+    /// Loads an executable of the given format. `contents` is the file that `data` is a part of, if it is.
     ///
     /// # Errors
     /// NOT_FOUND where no loader knows the format, and what the loader reports.
-    pub fn create_executable(&self, format: &str, data: &[u8], constants: &[u32]) -> Result<Arc<Executable>> {
-        load_executable(&self.loaders, format, data, constants)
+    pub fn create_executable(
+        &self,
+        format: &str,
+        data: &[u8],
+        contents: Option<&Arc<Contents>>,
+        constants: &[u32],
+    ) -> Result<Arc<Executable>> {
+        load_executable(&self.loaders, format, data, contents, constants)
             .map_err(|error| error.context(format!("on device '{}'", self.id)))
     }
 

@@ -40,7 +40,7 @@ mod tests;
 #[cfg(feature = "std")]
 mod wait;
 
-pub use allocator::{Allocator, AllocatorStatistics};
+pub use allocator::{Allocator, AllocatorStatistics, COPIED_CONSTANTS};
 pub use buffer::Buffer;
 pub use buffer_view::BufferView;
 #[cfg(feature = "std")]

@@ -25,6 +25,8 @@ use core::ptr::NonNull;
 use super::buffer::Buffer;
 use super::memory::MemoryAccess;
 use super::pool::Pool;
+#[cfg(feature = "std")]
+use crate::mapping::PrivateMapping;
 use crate::{Error, Result, vm};
 
 /// A region of memory that a dispatch works on. The dispatch's caller keeps it alive and mapped while workgroups run.
@@ -234,6 +236,14 @@ impl Storage {
         // storage lives, and a slice that a shared borrow of it gave stays valid for as long as one is possible.
         let (pointer, length) = (NonNull::from(bytes).cast(), bytes.len());
         Storage { pointer, length, writable: false, backing: Backing::Owner(owner) }
+    }
+
+    /// Takes over a private mapping of a part of a file: the storage may be written, and the file does not change.
+    #[cfg(feature = "std")]
+    pub(super) fn from_private_mapping(mut mapping: PrivateMapping) -> Storage {
+        let (pointer, length) = mapping.as_mut_ptr();
+        let pointer = NonNull::new(pointer).unwrap_or(NonNull::<Aligned>::dangling().cast());
+        Storage { pointer, length, writable: true, backing: Backing::Owner(Arc::new(mapping)) }
     }
 
     /// Shares a range of a program's byte buffer, which is kept. It may be written where the source may, and `writable`

@@ -10,7 +10,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::local::{DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, LocalExecutable, Worker};
 use super::*;
-use crate::{Error, Result, StatusCode};
+use crate::bytecode::Contents;
+use crate::{Error, Result, StatusCode, vm};
 
 /// Functions on 32-bit integers, an element to a workgroup: 0 adds two bindings into a third, 1 multiplies binding 0 by
 /// constant 0 through local memory, 2 fails, 3 counts workgroups.
@@ -109,7 +110,7 @@ fn device() -> Arc<Device> {
 }
 
 fn executable(device: &Device) -> Arc<Executable> {
-    device.create_executable("test-format", &[], &[]).unwrap()
+    device.create_executable("test-format", &[], None, &[]).unwrap()
 }
 
 fn buffer(device: &Device, values: &[i32]) -> Arc<Buffer> {
@@ -256,7 +257,7 @@ fn recording_checks_what_it_is_given() {
 #[test]
 fn workgroup_counts_come_from_buffers_and_zero_is_nothing() {
     let device = device();
-    let options = ExecutableParameters { format: "", data: &[], constants: &[] };
+    let options = ExecutableParameters { format: "", data: &[], contents: None, constants: &[] };
     let code = TestLoader.load(&options).unwrap();
     let executable = Arc::new(Executable::new(Arc::clone(&code)));
     let counts = buffer(&device, &[0, 3, 2, 1]);
@@ -464,7 +465,7 @@ fn devices_are_made_by_address_and_answer_queries() {
     assert_eq!(device.query("hal.executable.format", "other"), Some(0));
     assert_eq!(device.query("hal.dispatch", "concurrency"), Some(1));
     assert_eq!(device.query("hal.dispatch", "colour"), None);
-    let error = device.create_executable("other", &[], &[]).unwrap_err();
+    let error = device.create_executable("other", &[], None, &[]).unwrap_err();
     assert_eq!(error.code(), StatusCode::NotFound);
     assert!(executable(&device).lookup("nothing").is_err());
 }
@@ -497,4 +498,29 @@ fn steady_state_calls_take_no_memory_from_the_system() {
     }
     std::eprintln!("{} ns a call", start.elapsed().as_nanos() / rounds);
     assert_eq!(device.allocator().statistics().system_allocations, before);
+}
+
+/// Compilers make programs that write to their own constants; those of another session stay as they were.
+#[test]
+fn constants_that_are_written_are_copies() {
+    let bytes: Vec<u8> = (0..200).map(|index| index as u8).collect();
+    let path = std::env::temp_dir().join(format!("incarnate-constants-{}", std::process::id()));
+    std::fs::write(&path, &bytes).unwrap();
+    let parameters = BufferParameters {
+        memory_type: MemoryType::DEVICE_LOCAL,
+        usage: BufferUsage::DISPATCH_STORAGE | BufferUsage::SHARING_IMMUTABLE,
+    };
+    for contents in [Contents::map(&path).unwrap(), Contents::from_vec(bytes.clone())] {
+        let source = vm::Buffer::of_contents(Arc::new(contents), 64..200).unwrap();
+        let import = || Allocator::new().import_vm_buffer(&source, 0, WHOLE_BUFFER, parameters).unwrap();
+        let (first, second) = (import(), import());
+        first.write(3, &[0xAA; 4]).unwrap();
+        assert_eq!(first.to_vec().unwrap()[..8], [64, 65, 66, 0xAA, 0xAA, 0xAA, 0xAA, 71]);
+        assert_eq!(second.to_vec().unwrap(), bytes[64..]);
+        assert_eq!(source.to_vec(), bytes[64..]);
+        // Kernels rely on the alignment.
+        assert_eq!(first.address().0.align_offset(MINIMUM_ALIGNMENT), 0);
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    std::fs::remove_file(&path).unwrap();
 }

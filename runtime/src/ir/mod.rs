@@ -18,6 +18,7 @@ mod display;
 mod function;
 mod graph;
 mod liveness;
+pub mod nest;
 mod op;
 mod ownership;
 mod passes;

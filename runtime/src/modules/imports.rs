@@ -113,6 +113,62 @@ macro_rules! for_each_hal_loader_0_1 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_loader_0_1;
 
+/// The functions of the `vmvx` module in version 0.0: calls a macro with all rows.
+macro_rules! for_each_vmvx_0_0 {
+    ($callback:ident) => {
+        $callback! {
+            ("abs.2d.f32", abs_2d_f32, "0rIIIrIIIII_v")
+            ("add.2d.f32", add_2d_f32, "0rIIIrIIIrIIIII_v")
+            ("add.2d.i32", add_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("and.2d.i32", and_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("ceil.2d.f32", ceil_2d_f32, "0rIIIrIIIII_v")
+            ("copy.2d.x16", copy_2d_x16, "0rIIIrIIIII_v")
+            ("copy.2d.x32", copy_2d_x32, "0rIIIrIIIII_v")
+            ("copy.2d.x64", copy_2d_x64, "0rIIIrIIIII_v")
+            ("copy.2d.x8", copy_2d_x8, "0rIIIrIIIII_v")
+            ("ctlz.2d.i32", ctlz_2d_i32, "0rIIIrIIIII_v")
+            ("div.2d.f32", div_2d_f32, "0rIIIrIIIrIIIII_v")
+            ("divs.2d.i32", divs_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("divu.2d.i32", divu_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("exp.2d.f32", exp_2d_f32, "0rIIIrIIIII_v")
+            ("fill.2d.x32", fill_2d_x32, "0irIIII_v")
+            ("floor.2d.f32", floor_2d_f32, "0rIIIrIIIII_v")
+            ("log.2d.f32", log_2d_f32, "0rIIIrIIIII_v")
+            ("mmt4d", mmt4d, "0rIIrIIrIIIIIiiii_v")
+            ("mul.2d.f32", mul_2d_f32, "0rIIIrIIIrIIIII_v")
+            ("mul.2d.i32", mul_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("neg.2d.f32", neg_2d_f32, "0rIIIrIIIII_v")
+            ("or.2d.i32", or_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("pack", pack, "0rIIIrIIIIIIIIIIi_v")
+            ("query_tile_sizes.2d", query_tile_sizes_2d, "0IIi_II")
+            ("rsqrt.2d.f32", rsqrt_2d_f32, "0rIIIrIIIII_v")
+            ("shl.2d.i32", shl_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("shrs.2d.i32", shrs_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("shru.2d.i32", shru_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("sub.2d.f32", sub_2d_f32, "0rIIIrIIIrIIIII_v")
+            ("sub.2d.i32", sub_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("unpack", unpack, "0rIIIrIIIIIIIIIi_v")
+            ("xor.2d.i32", xor_2d_i32, "0rIIIrIIIrIIIII_v")
+        }
+    };
+}
+pub(crate) use for_each_vmvx_0_0;
+
+/// The functions of the `check` module in version 0.0: calls a macro with all rows.
+macro_rules! for_each_check_0_0 {
+    ($callback:ident) => {
+        $callback! {
+            ("expect_all_true", expect_all_true, "0rr_v")
+            ("expect_almost_eq", expect_almost_eq, "0rrrff_v")
+            ("expect_eq", expect_eq, "0rrr_v")
+            ("expect_false", expect_false, "0i_v")
+            ("expect_true", expect_true, "0i_v")
+        }
+    };
+}
+#[cfg(feature = "std")]
+pub(crate) use for_each_check_0_0;
+
 /// A function of a native module that translated code calls directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectImport {
@@ -156,16 +212,24 @@ macro_rules! rows {
                 }
     };
 }
+rows!(check_rows, "check", "CheckState", $);
 rows!(hal_rows, "hal", "HalState", $);
 rows!(hal_inline_rows, "hal_inline", "HalInlineState", $);
 rows!(hal_loader_rows, "hal_loader", "HalLoaderState", $);
+rows!(vmvx_rows, "vmvx", "VmvxState", $);
 
 /// The rows of each module, in order of their names.
 const MODULES: &[(&str, &[DirectImport])] = &[
+    ("check", for_each_check_0_0!(check_rows)),
     ("hal", for_each_hal_0_7!(hal_rows)),
     ("hal_inline", for_each_hal_inline_0_0!(hal_inline_rows)),
     ("hal_loader", for_each_hal_loader_0_1!(hal_loader_rows)),
+    ("vmvx", for_each_vmvx_0_0!(vmvx_rows)),
 ];
+
+/// The native modules that sessions provide: their names, and the constants of
+/// [`support::natives`](crate::support::natives) that are them.
+pub const PROVIDED: &[(&str, &str)] = &[("hal", "HAL"), ("hal_inline", "HAL_INLINE"), ("hal_loader", "HAL_LOADER")];
 
 /// The function that an import of the given name (with the module's) and calling convention is; None where it is called as
 /// any function of another module is.
@@ -196,12 +260,14 @@ mod tests {
     #[test]
     #[cfg(feature = "std")]
     fn conventions_are_those_of_the_methods() {
-        use crate::modules::{hal, hal_inline, hal_loader};
+        use crate::modules::{check, hal, hal_inline, hal_loader, vmvx};
         use crate::vm::{Linkage, Module};
-        let modules: [&dyn Module; 3] = [
+        let modules: [&dyn Module; 5] = [
+            &check::module(),
             &hal::module(hal::HalOptions::default()),
             &hal_inline::module(hal_inline::HalInlineOptions::default()),
             &hal_loader::module(hal_loader::HalLoaderOptions::default()),
+            &vmvx::module(),
         ];
         assert_eq!(modules.len(), MODULES.len());
         for (module, (name, rows)) in modules.into_iter().zip(MODULES) {

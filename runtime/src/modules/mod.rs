@@ -2,11 +2,14 @@
 
 mod bytes;
 #[cfg(feature = "std")]
+pub mod check;
+#[cfg(feature = "std")]
 pub mod hal;
 pub mod hal_inline;
 #[cfg(feature = "std")]
 pub mod hal_loader;
 pub mod imports;
 mod trace;
+pub mod vmvx;
 
 pub use trace::TraceSink;

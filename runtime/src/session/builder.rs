@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::bytecode::{Contents, VerifiedModule};
-use crate::hal::local::default_loaders;
 use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry};
 use crate::modules::{TraceSink, hal, hal_inline, hal_loader};
 use crate::vm::{self, BytecodeModule, Context, Limits, Linkage, Module, Program};
@@ -23,15 +22,22 @@ pub struct Session {
 }
 
 /// Collects what a [`Session`] is made of.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[must_use]
 pub struct SessionBuilder {
     devices: Vec<DeviceChoice>,
     device_options: DeviceOptions,
     modules: Vec<ModuleChoice>,
+    natives: &'static [Native],
     offered: Vec<Arc<dyn Module>>,
     limits: Option<Limits>,
     trace_sink: TraceSink,
+}
+
+impl Default for SessionBuilder {
+    fn default() -> SessionBuilder {
+        SessionBuilder::with_natives(natives::ALL)
+    }
 }
 
 #[derive(Debug)]
@@ -40,14 +46,79 @@ enum DeviceChoice {
     Made(Arc<Device>),
 }
 
+/// Makes a module of a file's bytes. Interpretation is reached by these pointers alone, so that programs that add no files have
+/// no interpreter in them.
+type Load = fn(Contents) -> Result<Arc<dyn Module>>;
+
 #[derive(Debug)]
 enum ModuleChoice {
-    File(PathBuf),
-    Contents(Contents),
+    File(PathBuf, Load),
+    Contents(Contents, Load),
     Made(Arc<dyn Module>),
 }
 
+fn interpreted(contents: Contents) -> Result<Arc<dyn Module>> {
+    let module: Arc<dyn Module> = VerifiedModule::load(Arc::new(contents)).and_then(BytecodeModule::new)?;
+    Ok(module)
+}
+
+/// A native module that sessions provide to those that import from it.
+#[derive(Clone, Copy, Debug)]
+pub struct Native {
+    name: &'static str,
+    make: fn(&mut Natives) -> Result<Arc<dyn Module>>,
+}
+
+/// The native modules that sessions provide; their names are those of [`PROVIDED`](crate::modules::imports::PROVIDED).
+pub mod natives {
+    use super::{Arc, Native, hal, hal_inline, hal_loader};
+
+    /// `hal`.
+    pub const HAL: Native = Native {
+        name: hal::NAME,
+        make: |session| {
+            let (devices, trace_sink) = (session.devices()?, session.trace_sink.clone());
+            Ok(Arc::new(hal::module(hal::HalOptions { devices, trace_sink })))
+        },
+    };
+    /// `hal_inline`.
+    pub const HAL_INLINE: Native = Native {
+        name: hal_inline::NAME,
+        make: |session| {
+            let (allocator, trace_sink) = (session.allocator()?, session.trace_sink.clone());
+            Ok(Arc::new(hal_inline::module(hal_inline::HalInlineOptions { allocator, trace_sink })))
+        },
+    };
+    /// `hal_loader`.
+    pub const HAL_LOADER: Native = Native {
+        name: hal_loader::NAME,
+        make: |session| {
+            let loaders = match session.chosen_device()? {
+                Some(device) => device.loaders().to_vec(),
+                None => session.device_options.loaders.clone(),
+            };
+            Ok(Arc::new(hal_loader::module(hal_loader::HalLoaderOptions { loaders })))
+        },
+    };
+    /// All of them.
+    pub const ALL: &[Native] = &[HAL, HAL_INLINE, HAL_LOADER];
+}
+
 impl SessionBuilder {
+    /// A builder without modules and devices, for programs that import from these native modules at most and from those that
+    /// are offered. What is not named here is not linked into the program.
+    pub fn with_natives(natives: &'static [Native]) -> SessionBuilder {
+        SessionBuilder {
+            devices: Vec::new(),
+            device_options: DeviceOptions::default(),
+            modules: Vec::new(),
+            natives,
+            offered: Vec::new(),
+            limits: None,
+            trace_sink: TraceSink::default(),
+        }
+    }
+
     /// Adds a device by its address, such as `local-sync`; the first one is the default. Without any, programs that need a
     /// device get the default one of this build.
     pub fn device(mut self, uri: impl Into<String>) -> SessionBuilder {
@@ -69,19 +140,19 @@ impl SessionBuilder {
 
     /// Adds a module file, which is mapped: it must not change while the session lives.
     pub fn module_file(mut self, path: impl Into<PathBuf>) -> SessionBuilder {
-        self.modules.push(ModuleChoice::File(path.into()));
+        self.modules.push(ModuleChoice::File(path.into(), interpreted));
         self
     }
 
     /// Adds a module file's bytes.
     pub fn module_bytes(mut self, bytes: Vec<u8>) -> SessionBuilder {
-        self.modules.push(ModuleChoice::Contents(Contents::from_vec(bytes)));
+        self.modules.push(ModuleChoice::Contents(Contents::from_vec(bytes), interpreted));
         self
     }
 
     /// Adds a module file that is part of the program, as `include_bytes!` makes it.
     pub fn module_static(mut self, bytes: &'static [u8]) -> SessionBuilder {
-        self.modules.push(ModuleChoice::Contents(Contents::Static(bytes)));
+        self.modules.push(ModuleChoice::Contents(Contents::Static(bytes), interpreted));
         self
     }
 
@@ -115,6 +186,7 @@ impl SessionBuilder {
     /// What is wrong with a file, a module or device that is missing, and what an initialiser fails with.
     pub fn build(self) -> Result<Session> {
         let mut natives = Natives {
+            known: self.natives,
             choices: self.devices,
             device_options: self.device_options,
             offered: self.offered,
@@ -142,21 +214,20 @@ impl SessionBuilder {
 
 impl ModuleChoice {
     fn load(self) -> Result<Arc<dyn Module>> {
-        let (contents, path) = match self {
-            ModuleChoice::Made(module) => return Ok(module),
-            ModuleChoice::Contents(contents) => (contents, None),
-            ModuleChoice::File(path) => (Contents::map(&path)?, Some(path)),
-        };
-        let module = VerifiedModule::load(Arc::new(contents)).and_then(BytecodeModule::new);
-        Ok(match path {
-            Some(path) => module.context(|| format!("loading '{}'", path.display()))?,
-            None => module.context(|| "loading a module")?,
-        })
+        match self {
+            ModuleChoice::Made(module) => Ok(module),
+            ModuleChoice::Contents(contents, load) => load(contents).context(|| "loading a module"),
+            ModuleChoice::File(path, load) => {
+                load(Contents::map(&path)?).context(|| format!("loading '{}'", path.display()))
+            }
+        }
     }
 }
 
 /// The native modules that others may import from, made when one does.
+#[derive(Debug)]
 struct Natives {
+    known: &'static [Native],
     choices: Vec<DeviceChoice>,
     device_options: DeviceOptions,
     offered: Vec<Arc<dyn Module>>,
@@ -173,24 +244,8 @@ impl Natives {
         if let Some(module) = self.offered.iter().find(|module| module.name() == name) {
             return Ok(Some(module.clone()));
         }
-        Ok(match name {
-            hal::NAME => {
-                let (devices, trace_sink) = (self.devices()?, self.trace_sink.clone());
-                Some(Arc::new(hal::module(hal::HalOptions { devices, trace_sink })))
-            }
-            hal_inline::NAME => {
-                let (allocator, trace_sink) = (self.allocator()?, self.trace_sink.clone());
-                Some(Arc::new(hal_inline::module(hal_inline::HalInlineOptions { allocator, trace_sink })))
-            }
-            hal_loader::NAME => {
-                let loaders = match self.chosen_device()? {
-                    Some(device) => device.loaders().to_vec(),
-                    None => default_loaders(),
-                };
-                Some(Arc::new(hal_loader::module(hal_loader::HalLoaderOptions { loaders })))
-            }
-            _ => None,
-        })
+        let Some(native) = self.known.iter().find(|native| native.name == name) else { return Ok(None) };
+        (native.make)(self).map(Some)
     }
 
     /// The first device that was asked for, if any was: programs that run inline use its memory and its loaders.
@@ -207,7 +262,10 @@ impl Natives {
             return Ok(allocator.clone());
         }
         let device = self.chosen_device()?;
-        let allocator = device.map_or_else(|| Arc::new(Allocator::new()), |device| device.allocator().clone());
+        let allocator = match device {
+            Some(device) => device.allocator().clone(),
+            None => Arc::new(Allocator::with_limit(self.device_options.memory_limit)),
+        };
         self.allocator = Some(allocator.clone());
         Ok(allocator)
     }
@@ -313,5 +371,17 @@ impl Session {
     pub fn fork(&self) -> Result<Session> {
         let context = self.context.fork()?;
         Ok(Session { context, devices: self.devices.clone(), allocator: self.allocator.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_provided_modules_are_listed() {
+        let names: Vec<&str> = natives::ALL.iter().map(|native| native.name).collect();
+        let listed: Vec<&str> = crate::modules::imports::PROVIDED.iter().map(|row| row.0).collect();
+        assert_eq!(names, listed);
     }
 }

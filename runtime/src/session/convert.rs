@@ -4,14 +4,87 @@ use std::sync::Arc;
 
 use super::element::Element;
 use super::tensor::Tensor;
+use crate::bytecode::ConventionItem;
 use crate::hal::BufferView;
-use crate::vm::{CallValues, Ref, Value};
+use crate::vm::{CallBuffer, CallValues, Ref, Value};
 use crate::{Error, Result};
 
 /// A value that a function can be called with.
 pub trait ToValue {
     /// The VM's value.
     fn to_value(&self) -> Value;
+
+    /// Appends it to the arguments of a call.
+    #[inline]
+    fn pack(&self, packer: &mut Packer<'_>) {
+        packer.push(self.to_value());
+    }
+}
+
+/// Puts arguments into a call, checked against the calling convention.
+#[derive(Debug)]
+pub struct Packer<'a> {
+    buffer: &'a mut CallBuffer,
+    items: core::slice::Iter<'a, ConventionItem>,
+    index: usize,
+    /// What was wrong first.
+    error: Option<Error>,
+}
+
+impl<'a> Packer<'a> {
+    pub(super) fn new(buffer: &'a mut CallBuffer, items: &'a [ConventionItem]) -> Packer<'a> {
+        Packer { buffer, items: items.iter(), index: 0, error: None }
+    }
+
+    /// Appends the bits of a primitive.
+    #[inline]
+    fn word(&mut self, item: ConventionItem, word: u64, value: impl FnOnce() -> Value) {
+        match self.items.next() {
+            Some(wanted) if *wanted == item => self.buffer.push_word(word),
+            wanted => self.refuse(&value(), wanted),
+        }
+        self.index += 1;
+    }
+
+    /// Appends a value.
+    pub fn push(&mut self, value: Value) {
+        match (&value, self.items.next()) {
+            (Value::I32(_), Some(ConventionItem::I32))
+            | (Value::I64(_), Some(ConventionItem::I64))
+            | (Value::F32(_), Some(ConventionItem::F32))
+            | (Value::F64(_), Some(ConventionItem::F64))
+            | (Value::Ref(_), Some(ConventionItem::Ref)) => self.buffer.push(value),
+            (value, wanted) => self.refuse(value, wanted),
+        }
+        self.index += 1;
+    }
+
+    #[cold]
+    fn refuse(&mut self, value: &Value, wanted: Option<&ConventionItem>) {
+        let index = self.index;
+        self.error.get_or_insert_with(|| {
+            Error::invalid_argument(match wanted {
+                Some(wanted) => format!("argument {index} is {value:?}, not of type {wanted:?}"),
+                None => format!("{index} arguments are taken, more are given"),
+            })
+        });
+    }
+
+    /// # Errors
+    /// INVALID_ARGUMENT where an argument did not fit, or one is missing.
+    #[inline]
+    pub(super) fn finish(self) -> Result<()> {
+        match self.error {
+            Some(error) => Err(error),
+            None if self.items.len() == 0 => Ok(()),
+            None => Err(too_few(self.index + self.items.len(), self.index)),
+        }
+    }
+}
+
+#[cold]
+fn too_few(wanted: usize, given: usize) -> Error {
+    Error::invalid_argument(format!("{wanted} arguments are taken, {given} are given"))
 }
 
 /// A value that a function can return.
@@ -21,14 +94,29 @@ pub trait FromValue: Sized {
     /// # Errors
     /// INVALID_ARGUMENT where it is of another type.
     fn from_value(value: Value) -> Result<Self>;
+
+    /// Takes the next of the values that a call left.
+    ///
+    /// # Errors
+    /// As above.
+    #[inline]
+    fn from_next(values: &mut CallValues<'_>) -> Result<Self> {
+        // Values are counted before they are taken.
+        Self::from_value(values.next().unwrap_or(Ok(Value::None))?)
+    }
 }
 
 macro_rules! scalars {
-    ($($type:ty => $variant:ident;)*) => {
+    ($($type:ty => $variant:ident, $word:ident => $from:expr, $number:ident => $bits:expr;)*) => {
         $(impl ToValue for $type {
             #[inline]
             fn to_value(&self) -> Value {
                 Value::$variant(*self)
+            }
+            #[inline]
+            fn pack(&self, packer: &mut Packer<'_>) {
+                let $number = *self;
+                packer.word(ConventionItem::$variant, $bits, || Value::$variant($number));
             }
         }
         impl FromValue for $type {
@@ -38,14 +126,22 @@ macro_rules! scalars {
                     other => Err(wrong_type(stringify!($type), &other)),
                 }
             }
+            #[inline]
+            fn from_next(values: &mut CallValues<'_>) -> Result<$type> {
+                let $word = match values.next_word(ConventionItem::$variant) {
+                    Some(word) => word?,
+                    None => return Self::from_value(values.next().unwrap_or(Ok(Value::None))?),
+                };
+                Ok($from)
+            }
         })*
     };
 }
 scalars! {
-    i32 => I32;
-    i64 => I64;
-    f32 => F32;
-    f64 => F64;
+    i32 => I32, word => word as i32, number => u64::from(number as u32);
+    i64 => I64, word => word as i64, number => number as u64;
+    f32 => F32, word => f32::from_bits(word as u32), number => u64::from(number.to_bits());
+    f64 => F64, word => f64::from_bits(word), number => number.to_bits();
 }
 
 #[cold]
@@ -57,6 +153,10 @@ impl<T: ToValue + ?Sized> ToValue for &T {
     #[inline]
     fn to_value(&self) -> Value {
         (**self).to_value()
+    }
+    #[inline]
+    fn pack(&self, packer: &mut Packer<'_>) {
+        (**self).pack(packer);
     }
 }
 
@@ -114,33 +214,44 @@ impl<T: Element> FromValue for Tensor<T> {
 /// What a function is called with: a tuple, an array or a slice of values, or one value alone in a tuple.
 pub trait Arguments {
     /// Hands each value on, in order.
-    fn for_each(&self, push: &mut dyn FnMut(Value));
+    fn for_each(&self, push: &mut impl FnMut(Value));
+    /// Appends each value to the arguments of a call, in order.
+    #[inline]
+    fn pack(&self, packer: &mut Packer<'_>) {
+        self.for_each(&mut |value| packer.push(value));
+    }
     /// Number of values.
     fn count(&self) -> usize;
 }
 
 impl<T: ToValue> Arguments for [T] {
-    fn for_each(&self, push: &mut dyn FnMut(Value)) {
+    #[inline]
+    fn for_each(&self, push: &mut impl FnMut(Value)) {
         self.iter().for_each(|value| push(value.to_value()));
     }
+    #[inline]
     fn count(&self) -> usize {
         self.len()
     }
 }
 
 impl<T: ToValue> Arguments for &[T] {
-    fn for_each(&self, push: &mut dyn FnMut(Value)) {
+    #[inline]
+    fn for_each(&self, push: &mut impl FnMut(Value)) {
         (**self).for_each(push);
     }
+    #[inline]
     fn count(&self) -> usize {
         self.len()
     }
 }
 
 impl<T: ToValue, const N: usize> Arguments for [T; N] {
-    fn for_each(&self, push: &mut dyn FnMut(Value)) {
+    #[inline]
+    fn for_each(&self, push: &mut impl FnMut(Value)) {
         self.as_slice().for_each(push);
     }
+    #[inline]
     fn count(&self) -> usize {
         N
     }
@@ -161,16 +272,17 @@ impl<T: FromValue> FromResults for Vec<T> {
     }
 }
 
+#[inline]
 fn check_count(wanted: usize, values: &CallValues<'_>) -> Result<()> {
     match values.len() {
         found if found == wanted => Ok(()),
-        found => Err(Error::invalid_argument(format!("the function returns {found} values, not {wanted}"))),
+        found => Err(wrong_count(wanted, found)),
     }
 }
 
-/// The next of values that were counted.
-fn next<T: FromValue>(values: &mut CallValues<'_>) -> Result<T> {
-    T::from_value(values.next().unwrap_or(Ok(Value::None))?)
+#[cold]
+fn wrong_count(wanted: usize, found: usize) -> Error {
+    Error::invalid_argument(format!("the function returns {found} values, not {wanted}"))
 }
 
 macro_rules! single_results {
@@ -179,7 +291,7 @@ macro_rules! single_results {
             #[inline]
             fn from_results(values: &mut CallValues<'_>) -> Result<$type> {
                 check_count(1, values)?;
-                next(values)
+                FromValue::from_next(values)
             }
         })*
     };
@@ -197,19 +309,28 @@ single_results! {
 macro_rules! tuples {
     ($($count:literal: $($name:ident)*;)*) => {
         $(impl<$($name: ToValue),*> Arguments for ($($name,)*) {
+            #[inline]
             #[allow(non_snake_case, reason = "values named by their types")]
-            fn for_each(&self, _push: &mut dyn FnMut(Value)) {
+            fn for_each(&self, _push: &mut impl FnMut(Value)) {
                 let ($($name,)*) = self;
                 $(_push($name.to_value());)*
             }
+            #[inline]
+            #[allow(non_snake_case, reason = "values named by their types")]
+            fn pack(&self, _packer: &mut Packer<'_>) {
+                let ($($name,)*) = self;
+                $($name.pack(_packer);)*
+            }
+            #[inline]
             fn count(&self) -> usize {
                 $count
             }
         }
         impl<$($name: FromValue),*> FromResults for ($($name,)*) {
+            #[inline]
             fn from_results(values: &mut CallValues<'_>) -> Result<Self> {
                 check_count($count, values)?;
-                Ok(($(next::<$name>(values)?,)*))
+                Ok(($($name::from_next(values)?,)*))
             }
         })*
     };

@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn elements_have_the_sizes_of_their_types() {
         fn check<T: Element>() {
-            assert_eq!(T::TYPE.bit_count() as usize, size_of::<T>() * 8, "{}", T::TYPE);
+            assert_eq!(T::TYPE.bit_count(), size_of::<T>() * 8, "{}", T::TYPE);
             assert!(T::accepts(T::TYPE));
         }
         check::<I1>();

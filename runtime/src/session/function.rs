@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use super::convert::{Arguments, FromResults};
+use super::convert::{Arguments, FromResults, Packer};
 use crate::bytecode::{COARSE_FENCES, ConventionItem, DECLARATION, INVOCATION_MODEL};
 use crate::hal::{Fence, Reached};
 use crate::vm::{self, CallBuffer, CallFuture, CallValues, Ref, Value};
@@ -69,16 +69,17 @@ impl Function {
     /// # Errors
     /// INVALID_ARGUMENT for other arguments or results than the function has; what the function fails with. The session
     /// stays usable.
+    #[inline]
     pub fn call<R: FromResults>(&self, arguments: impl Arguments) -> Result<R> {
-        let mut invocation = self.function.context().take_invocation();
-        let mut buffer = invocation.take_buffer();
-        let result = self.pack(&arguments, &mut buffer).and_then(|done| {
+        let results = self.function.context().with_invocation(|invocation| {
+            let mut buffer = invocation.take_buffer();
+            let done = self.pack(&arguments, &mut buffer)?;
             invocation.call(self.function.bound(), &mut buffer)?;
-            done.map_or(Ok(()), |done| done.wait_unless_abandoned())
+            done.map_or(Ok(()), |done| done.wait_unless_abandoned())?;
+            let results = R::from_results(&mut buffer.values(self.function.results()));
+            invocation.give_buffer(buffer);
+            results
         });
-        let results = result.and_then(|()| R::from_results(&mut buffer.values(self.function.results())));
-        invocation.give_buffer(buffer);
-        self.function.context().give_invocation(invocation);
         results.context(|| self.described())
     }
 
@@ -100,32 +101,11 @@ impl Function {
         Ok(FunctionFuture { call, results: None, reached, convert: R::from_results, items: self.results().into() })
     }
 
+    #[inline]
     fn pack(&self, arguments: &impl Arguments, buffer: &mut CallBuffer) -> Result<Option<Arc<Fence>>> {
-        let given = arguments.count();
-        let wanted = self.arguments();
-        if given != wanted.len() {
-            return Err(Error::invalid_argument(format!("{} arguments are taken, {given} are given", wanted.len())));
-        }
-        let mut index = 0;
-        let mut wrong = None;
-        arguments.for_each(&mut |value| {
-            let fits = matches!(
-                (&value, wanted.get(index)),
-                (Value::I32(_), Some(ConventionItem::I32))
-                    | (Value::I64(_), Some(ConventionItem::I64))
-                    | (Value::F32(_), Some(ConventionItem::F32))
-                    | (Value::F64(_), Some(ConventionItem::F64))
-                    | (Value::Ref(_), Some(ConventionItem::Ref))
-            );
-            if !fits && wrong.is_none() {
-                wrong = Some(format!("argument {index} is {value:?}, not of type {:?}", wanted.get(index)));
-            }
-            index += 1;
-            buffer.push(value);
-        });
-        if let Some(message) = wrong {
-            return Err(Error::invalid_argument(message));
-        }
+        let mut packer = Packer::new(buffer, self.arguments());
+        arguments.pack(&mut packer);
+        packer.finish()?;
         Ok(self.fences.then(|| {
             let done = Arc::new(Fence::new());
             // Nothing to wait for, and a fence that is reached when the results are there.

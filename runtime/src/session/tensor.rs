@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::builder::Session;
 use super::element::Element;
-use crate::hal::{BufferParameters, BufferView, EncodingType};
+use crate::hal::{Allocator, BufferParameters, BufferView, Device, EncodingType};
 use crate::{Error, Result};
 
 /// An array of elements in row-major order, in a device's memory. Clones share the memory.
@@ -22,6 +22,18 @@ impl<T: Element> Tensor<T> {
     /// # Errors
     /// INVALID_ARGUMENT where the shape asks for another number of elements; RESOURCE_EXHAUSTED where memory is short.
     pub fn new(session: &Session, shape: &[u64], elements: &[T]) -> Result<Tensor<T>> {
+        Tensor::allocated(session.allocator(), shape, elements)
+    }
+
+    /// The same in the memory of a device, which sessions may share.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn on_device(device: &Device, shape: &[u64], elements: &[T]) -> Result<Tensor<T>> {
+        Tensor::allocated(device.allocator(), shape, elements)
+    }
+
+    pub(super) fn allocated(allocator: &Arc<Allocator>, shape: &[u64], elements: &[T]) -> Result<Tensor<T>> {
         let count = shape.iter().try_fold(1u64, |count, dimension| count.checked_mul(*dimension));
         if count != Some(elements.len() as u64) {
             return Err(Error::invalid_argument(format!(
@@ -29,7 +41,7 @@ impl<T: Element> Tensor<T> {
                 elements.len()
             )));
         }
-        let buffer = session.allocator().allocate(BufferParameters::DEVICE, size_of_val(elements) as u64)?;
+        let buffer = allocator.allocate(BufferParameters::DEVICE, size_of_val(elements) as u64)?;
         buffer.write(0, bytemuck::cast_slice(elements))?;
         let view = BufferView::new(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?;
         Ok(Tensor { view: Arc::new(view), element: PhantomData })
@@ -103,6 +115,57 @@ impl<T: Element> Tensor<T> {
         Ok(elements)
     }
 
+    /// The elements where they lie, if nobody else holds the memory: neither another tensor, nor the program, nor an operation
+    /// that still runs. Results of functions are held so by their caller alone, unless the program keeps them; None also
+    /// where a tensor is a part of an allocation. [`Tensor::to_vec`] copies in any case.
+    #[must_use]
+    pub fn as_slice(&mut self) -> Option<&[T]> {
+        self.as_mut_slice().map(|elements| &*elements)
+    }
+
+    /// As [`Tensor::as_slice`], to be changed: an argument that is written in place is not copied.
+    #[must_use]
+    pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
+        let length = self.len();
+        let bytes = Arc::get_mut(&mut self.view)?.exclusive_bytes()?;
+        // The buffer may be longer than the view.
+        let bytes = bytes.get_mut(..length.checked_mul(size_of::<T>())?)?;
+        // No bytes have any address.
+        if bytes.is_empty() { Some(&mut []) } else { bytemuck::try_cast_slice_mut(bytes).ok() }
+    }
+
+    /// The elements as an `ndarray` view, where [`Tensor::as_slice`] gives them.
+    #[cfg(feature = "ndarray")]
+    #[must_use]
+    pub fn as_array(&mut self) -> Option<ndarray::ArrayViewD<'_, T>> {
+        let shape = self.dimensions()?;
+        ndarray::ArrayViewD::from_shape(shape, self.as_slice()?).ok()
+    }
+
+    /// The elements as an `ndarray` view to be changed, where [`Tensor::as_mut_slice`] gives them.
+    #[cfg(feature = "ndarray")]
+    #[must_use]
+    pub fn as_array_mut(&mut self) -> Option<ndarray::ArrayViewMutD<'_, T>> {
+        let shape = self.dimensions()?;
+        ndarray::ArrayViewMutD::from_shape(shape, self.as_mut_slice()?).ok()
+    }
+
+    /// A copy of the elements as an array of `ndarray`.
+    ///
+    /// # Errors
+    /// Those of [`Tensor::to_vec`]; OUT_OF_RANGE where the host cannot address so large an array.
+    #[cfg(feature = "ndarray")]
+    pub fn to_array(&self) -> Result<ndarray::ArrayD<T>> {
+        let too_large = || Error::out_of_range(format!("an array of shape {:?}", self.shape()));
+        let shape = self.dimensions().ok_or_else(too_large)?;
+        ndarray::ArrayD::from_shape_vec(shape, self.to_vec()?).map_err(|_| too_large())
+    }
+
+    #[cfg(feature = "ndarray")]
+    fn dimensions(&self) -> Option<Vec<usize>> {
+        self.shape().iter().map(|dimension| usize::try_from(*dimension).ok()).collect()
+    }
+
     /// Replaces the elements. Tensors that share the memory, and the program where it kept it, see the new ones.
     ///
     /// # Errors
@@ -134,5 +197,49 @@ impl<T> Clone for Tensor<T> {
 impl<T: Element> fmt::Debug for Tensor<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tensor<{}>{:?}", T::TYPE, self.shape())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::hal::ElementType;
+
+    #[test]
+    fn elements_are_lent_to_the_only_holder() {
+        let device = Device::create("local-sync").unwrap();
+        let mut tensor = Tensor::on_device(&device, &[2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+        tensor.as_mut_slice().unwrap()[3] = 5.0;
+        assert_eq!(tensor.as_slice().unwrap(), [1.0, 2.0, 3.0, 5.0]);
+        let other = tensor.clone();
+        assert!(tensor.as_slice().is_none());
+        drop(other);
+        // A share of the buffer is one of the memory, too.
+        let buffer = tensor.view().buffer().clone();
+        assert!(tensor.as_slice().is_none());
+        drop(buffer);
+        assert!(tensor.as_slice().is_some());
+        assert!(Tensor::on_device(&device, &[3], &[1.0f32]).is_err());
+        assert_eq!(Tensor::<i64>::on_device(&device, &[0], &[]).unwrap().as_slice(), Some(&[][..]));
+    }
+
+    #[test]
+    fn parts_of_a_buffer_are_read_as_far_as_the_view_goes() {
+        let buffer = Allocator::new().allocate(BufferParameters::DEVICE, 64).unwrap();
+        buffer.fill(0, 64, 7, 4).unwrap();
+        let view = BufferView::new(buffer, &[3], ElementType::INT_32, EncodingType::DENSE_ROW_MAJOR).unwrap();
+        let mut tensor = Tensor::<i32>::from_view(Arc::new(view)).unwrap();
+        assert_eq!(tensor.as_slice().unwrap(), [7, 7, 7]);
+    }
+
+    #[cfg(feature = "ndarray")]
+    #[test]
+    fn arrays_have_the_shape_of_the_tensor() {
+        let device = Device::create("local-sync").unwrap();
+        let mut tensor = Tensor::on_device(&device, &[2, 3], &[1i32, 2, 3, 4, 5, 6]).unwrap();
+        tensor.as_array_mut().unwrap()[[1, 0]] = 9;
+        assert_eq!(tensor.as_array().unwrap().shape(), [2, 3]);
+        assert_eq!(tensor.to_array().unwrap()[[1, 0]], 9);
     }
 }

@@ -81,9 +81,9 @@ impl Instance {
     /// What the call fails with; the instance stays usable.
     #[inline]
     pub fn call<R>(&self, export: u32, body: impl FnOnce(&State, &mut Stack) -> Result<R>) -> Result<R> {
-        let mut invocation = self.context().take_invocation();
-        let result = invocation.run(|stack| body(&self.state, stack).map(Step::Done), |_| Ok(Step::Yielded));
-        self.context().give_invocation(invocation);
+        let result = self.context().with_invocation(|invocation| {
+            invocation.run(|stack| body(&self.state, stack).map(Step::Done), |_| Ok(Step::Yielded))
+        });
         self.finish(export, result)
     }
 
@@ -98,9 +98,9 @@ impl Instance {
         body: impl FnOnce(&State, &mut Stack) -> Result<Step<R>>,
         resume: impl Fn(&State, &mut Stack) -> Result<Step<R>>,
     ) -> Result<R> {
-        let mut invocation = self.context().take_invocation();
-        let result = invocation.run(|stack| body(&self.state, stack), |stack| resume(&self.state, stack));
-        self.context().give_invocation(invocation);
+        let result = self.context().with_invocation(|invocation| {
+            invocation.run(|stack| body(&self.state, stack), |stack| resume(&self.state, stack))
+        });
         self.finish(export, result)
     }
 

@@ -28,6 +28,9 @@
 //! references as `&Ref`, numbers as the VM has them, and types as [`ValueType`]; those that use up memory take the stack.
 //! Globals, constants and imports belong to [`State`]: [`State::load_i32`], [`State::store_ref`], [`State::rodata`].
 //!
+//! Counted loops over buffers are checked before their first turn: [`turns`] counts, [`Ref::grid`] and [`Ref::grid_mut`] lend
+//! the elements, [`is_within`] tells that indices do not wrap.
+//!
 //! # Errors
 //!
 //! Whatever can fail is followed by [`.at(HERE, offset)?`](At::at), with `const HERE: Here = Here::new(&MODULE, ordinal);`:
@@ -65,19 +68,22 @@ pub use crate::bytecode::{Contents, Dependency};
 #[cfg(feature = "std")]
 pub use crate::hal::{BufferView, Device};
 #[cfg(feature = "std")]
-pub use crate::modules::hal::HalState;
+pub use crate::modules::check::CheckState;
 #[cfg(feature = "std")]
+pub use crate::modules::hal::HalState;
 pub use crate::modules::hal_inline::HalInlineState;
 #[cfg(feature = "std")]
 pub use crate::modules::hal_loader::HalLoaderState;
+pub use crate::modules::vmvx::VmvxState;
 #[cfg(feature = "std")]
 pub use crate::session::{
-    BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, Input, Session, SessionBuilder, Tensor,
+    BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, Input, Session, SessionBuilder, Tensor, natives,
 };
 pub use crate::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, List, Module, Native, NoElements, Ref, RefType, Stack, Step, Traced,
     Value, ValueType, semantics,
 };
+pub use crate::vm::{Relation, is_within, turns};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::include_constants;

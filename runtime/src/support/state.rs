@@ -5,10 +5,13 @@ use alloc::sync::Arc;
 use super::call::Import;
 use super::description::Description;
 #[cfg(feature = "std")]
+use crate::modules::check::CheckState;
+#[cfg(feature = "std")]
 use crate::modules::hal::HalState;
 use crate::modules::hal_inline::HalInlineState;
 #[cfg(feature = "std")]
 use crate::modules::hal_loader::HalLoaderState;
+use crate::modules::vmvx::VmvxState;
 use crate::vm::{BoundFunction, ModuleState, Native, Ref, ValueType, check_ref, state};
 use crate::{Error, Result};
 
@@ -62,10 +65,13 @@ macro_rules! natives {
 }
 natives! {
     #[cfg(feature = "std")]
+    check: CheckState = "check";
+    #[cfg(feature = "std")]
     hal: HalState = "hal";
     hal_inline: HalInlineState = "hal_inline";
     #[cfg(feature = "std")]
     hal_loader: HalLoaderState = "hal_loader";
+    vmvx: VmvxState = "vmvx";
 }
 
 /// The state of a native module of this crate.

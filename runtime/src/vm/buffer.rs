@@ -15,6 +15,10 @@ use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
+mod elements;
+
+pub use elements::{Element, Grid, GridMut};
+
 use super::budget::{Charge, MemoryBudget};
 use super::reference::RefType;
 use crate::bytecode::Contents;
@@ -41,6 +45,8 @@ enum Storage {
     Contents(Arc<Contents>),
     /// Something else, kept alive as long as the buffer.
     Foreign(#[expect(dead_code, reason = "keeps the bytes alive")] Arc<dyn Send + Sync>),
+    /// Whoever lent them, see [`Buffer::lent`].
+    Lent,
 }
 
 // SAFETY: the bytes stay at their address until the storage is dropped; access to them is discussed in the module's
@@ -107,6 +113,10 @@ scalars! {
     i16 as u16, AtomicU16;
     u32 as u32, AtomicU32;
     u64 as u64, AtomicU64;
+    i32 as u32, AtomicU32;
+    i64 as u64, AtomicU64;
+    f32 as u32, AtomicU32;
+    f64 as u64, AtomicU64;
 }
 
 impl Buffer {
@@ -172,6 +182,20 @@ impl Buffer {
         owner: Arc<dyn Send + Sync>,
     ) -> Arc<Buffer> {
         Arc::new(Buffer { data, length, mutable, storage: Storage::Foreign(owner) })
+    }
+
+    /// A buffer over memory that is lent for a while, such as a kernel's binding. Where the memory is null, so must the length
+    /// be.
+    ///
+    /// # Safety
+    /// As long as anybody may access the buffer, `data` must be valid for reads of `length` bytes, and for writes where
+    /// `mutable` is set, and nobody may hold a Rust reference to the memory, unless it is shared and `mutable` is not set.
+    /// Whoever lends the memory to a program takes it back by making sure that the program has no share of the buffer
+    /// ([`Arc::get_mut`]) or never runs again.
+    #[must_use]
+    pub unsafe fn lent(data: *mut u8, length: usize, mutable: bool) -> Buffer {
+        let data = NonNull::new(data).unwrap_or(NonNull::<u128>::dangling().cast());
+        Buffer { data, length, mutable, storage: Storage::Lent }
     }
 
     /// Length in bytes.
@@ -298,6 +322,32 @@ impl Buffer {
             // SAFETY: the range was checked in the line above the loop; the write has no alignment.
             unsafe { start.add(index).write_unaligned(value) };
         }
+        Ok(())
+    }
+
+    /// Copies scalars out, as many as the target has, from the given index on, in elements.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE.
+    #[inline]
+    pub fn load_slice<T: Scalar>(&self, element: u64, target: &mut [T]) -> Result<()> {
+        let source = self.address(element, target.len() as u64, size_of::<T>() as u64)?;
+        let bytes = size_of_val(target);
+        // SAFETY: the range was checked; the caller's slice is exclusive and so overlaps no buffer; all bit patterns are
+        // values of a scalar.
+        unsafe { core::ptr::copy_nonoverlapping(source, target.as_mut_ptr().cast(), bytes) };
+        Ok(())
+    }
+
+    /// Copies scalars in, from the given index on, in elements.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE, PERMISSION_DENIED where the buffer is read-only.
+    #[inline]
+    pub fn store_slice<T: Scalar>(&self, element: u64, source: &[T]) -> Result<()> {
+        let target = self.address_mut(element, source.len() as u64, size_of::<T>() as u64)?;
+        // SAFETY: the range was checked; a shared slice of a read-only buffer cannot overlap a mutable one.
+        unsafe { core::ptr::copy(source.as_ptr().cast(), target, size_of_val(source)) };
         Ok(())
     }
 

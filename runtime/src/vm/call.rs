@@ -87,6 +87,7 @@ impl CallBuffer {
     }
 
     /// Appends a value.
+    #[inline]
     pub fn push(&mut self, value: Value) {
         match value {
             Value::None => self.push_word(0),
@@ -141,6 +142,19 @@ impl CallBuffer {
 pub struct CallValues<'a> {
     reader: CallReader<'a>,
     items: core::slice::Iter<'a, ConventionItem>,
+}
+
+impl CallValues<'_> {
+    /// The bits of the next value, if it is a primitive of the given type; INTERNAL where the buffer has fewer values than
+    /// items.
+    #[inline]
+    pub fn next_word(&mut self, wanted: ConventionItem) -> Option<Result<u64>> {
+        if self.items.as_slice().first() != Some(&wanted) {
+            return None;
+        }
+        self.items.next();
+        Some(self.reader.word())
+    }
 }
 
 impl Iterator for CallValues<'_> {

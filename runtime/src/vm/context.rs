@@ -26,7 +26,9 @@ pub struct Context {
     program: Arc<Program>,
     states: Vec<Arc<dyn ModuleState>>,
     limits: Limits,
-    /// Storage of invocations that nobody uses now.
+    /// Storage of the invocation that is alone: taken in place, it costs one lock.
+    invocation: Lock<Invocation>,
+    /// Storage of further invocations that nobody uses now.
     #[allow(clippy::vec_box, reason = "a pointer is moved in and out, not the storage itself")]
     invocations: Lock<Vec<Box<Invocation>>>,
 }
@@ -37,7 +39,8 @@ impl Context {
     /// # Errors
     /// What a module's state needs and cannot have, and what an initialiser fails with.
     pub fn new(program: Arc<Program>, limits: Limits) -> Result<Arc<Context>> {
-        let mut context = Context { program, states: Vec::new(), limits, invocations: Lock::default() };
+        let invocation = Lock::new(Invocation::new(limits.clone()));
+        let mut context = Context { program, states: Vec::new(), limits, invocation, invocations: Lock::default() };
         for index in 0..context.program.modules().len() {
             let module = context.program.modules()[index].clone();
             let mut state = module.allocate_state(&context.limits)?;
@@ -57,7 +60,8 @@ impl Context {
     /// UNIMPLEMENTED where a module's state cannot be copied.
     pub fn fork(&self) -> Result<Arc<Context>> {
         let (program, limits) = (self.program.clone(), self.limits.clone());
-        let mut child = Context { program, states: Vec::new(), limits, invocations: Lock::default() };
+        let invocation = Lock::new(Invocation::new(limits.clone()));
+        let mut child = Context { program, states: Vec::new(), limits, invocation, invocations: Lock::default() };
         for (index, module) in self.program.modules().iter().enumerate() {
             let mut state = module.fork_state(&*self.states[index])?;
             for link in self.program.links(index) {
@@ -106,10 +110,7 @@ impl Context {
     fn call_if_exported(&self, module: usize, name: &str) -> Result<()> {
         let Some(export) = self.program.modules()[module].lookup(Linkage::Export, name) else { return Ok(()) };
         let mut buffer = CallBuffer::new();
-        let mut invocation = self.take_invocation();
-        let result = invocation.call(&self.bound(module, export), &mut buffer);
-        self.give_invocation(invocation);
-        result
+        self.with_invocation(|invocation| invocation.call(&self.bound(module, export), &mut buffer))
     }
 
     /// Finds an exported function: `function`, or `module.function`.
@@ -132,6 +133,20 @@ impl Context {
         let convention = info.convention()?;
         let (arguments, results) = (convention.arguments().collect(), convention.results().collect());
         Ok(Function { context: self.clone(), bound: self.bound(module, export), arguments, results })
+    }
+
+    /// Lends storage for an invocation that ends with the closure: in place where no other one uses it.
+    #[inline]
+    pub fn with_invocation<R>(&self, body: impl FnOnce(&mut Invocation) -> R) -> R {
+        match self.invocation.try_lock() {
+            Some(mut invocation) => body(&mut invocation),
+            None => {
+                let mut invocation = self.take_invocation();
+                let result = body(&mut invocation);
+                self.give_invocation(invocation);
+                result
+            }
+        }
     }
 
     /// Storage for an invocation, reused where one was given back.
@@ -258,10 +273,7 @@ impl Function {
     pub fn call(&self, arguments: &[Value]) -> Result<Vec<Value>> {
         let mut buffer = CallBuffer::new();
         self.pack(arguments.iter().cloned(), &mut buffer)?;
-        let mut invocation = self.context.take_invocation();
-        let result = invocation.call(&self.bound, &mut buffer);
-        self.context.give_invocation(invocation);
-        result?;
+        self.context.with_invocation(|invocation| invocation.call(&self.bound, &mut buffer))?;
         buffer.drain(&self.results)
     }
 

@@ -22,10 +22,11 @@ mod stack;
 pub(crate) mod state;
 mod sync;
 pub(crate) mod trace;
+mod turns;
 mod value;
 
 pub use budget::MemoryBudget;
-pub use buffer::{Buffer, Scalar};
+pub use buffer::{Buffer, Element, Grid, GridMut, Scalar};
 pub use call::{CallBuffer, CallReader, CallValues};
 pub use context::{Context, Function};
 pub use direct::{DirectMethod, Lend, Native, NoElements, Pass};
@@ -40,6 +41,7 @@ pub use reference::{Ref, RefObject, RefType, TypedRefObject};
 pub use stack::{Limits, Stack, WaitSource};
 pub(crate) use sync::{Lock, Once};
 pub use trace::Traced;
+pub use turns::{Counter, Relation, is_within, turns};
 pub use value::{Value, ValueType};
 
 /// What the macros of this crate name.

@@ -26,6 +26,17 @@ impl<T> Lock<T> {
     }
 }
 
+impl<T> Lock<T> {
+    /// The value, unless somebody has it, or panicked while having it.
+    #[inline]
+    pub(crate) fn try_lock(&self) -> Option<InnerGuard<'_, T>> {
+        #[cfg(feature = "std")]
+        return self.0.try_lock().ok();
+        #[cfg(not(feature = "std"))]
+        return self.0.try_lock();
+    }
+}
+
 /// A value that is made once, when it is first needed.
 #[derive(Debug)]
 pub(crate) struct Once<T>(OnceInner<T>);

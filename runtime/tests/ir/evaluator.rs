@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use incarnate_runtime::bytecode::isa::{Opcode, SEGMENT_NOT_VARIADIC};
 use incarnate_runtime::bytecode::{ConventionItem, Dependency, TypeId, TypeKind, VerifiedModule};
+use incarnate_runtime::ir::nest::Nests;
 use incarnate_runtime::ir::{
     Block, Call, Callee, Edge, Function, Global, Inst, Op, Operand, Terminator, Type, Value, ownership,
 };
@@ -24,14 +25,17 @@ pub enum Level {
     Simplified,
     /// With arithmetic on constants done, too.
     Folded,
+    /// And the nests of loops run apart.
+    Nests,
 }
 
-pub const LEVELS: [Level; 3] = [Level::Raw, Level::Simplified, Level::Folded];
+pub const LEVELS: [Level; 4] = [Level::Raw, Level::Simplified, Level::Folded, Level::Nests];
 
 #[derive(Debug)]
 pub struct IrModule {
     verified: Arc<VerifiedModule>,
     functions: Vec<Function>,
+    nests: Vec<Nests>,
     exports: Vec<(String, u32)>,
 }
 
@@ -43,7 +47,7 @@ impl IrModule {
             match level {
                 Level::Raw => {}
                 Level::Simplified => function.simplify(None),
-                Level::Folded => function.simplify(Some(semantics::fold)),
+                Level::Folded | Level::Nests => function.simplify(Some(semantics::fold)),
             }
             ownership(&mut function);
             function.validate().unwrap_or_else(|error| panic!("{level:?} {error}\n{function}"));
@@ -52,9 +56,11 @@ impl IrModule {
             }
             function
         };
-        let functions = (0..verified.function_count()).map(make).collect();
+        let functions: Vec<Function> = (0..verified.function_count()).map(make).collect();
+        let nests =
+            functions.iter().map(|f| if level == Level::Nests { Nests::of(f) } else { Nests::default() }).collect();
         let exports = verified.exports().map(|export| (export.local_name.to_owned(), export.function)).collect();
-        IrModule { verified, functions, exports }
+        IrModule { verified, functions, nests, exports }
     }
 
     fn type_of(&self, id: TypeId) -> ValueType {
@@ -89,7 +95,7 @@ impl IrModule {
 }
 
 #[derive(Debug)]
-struct State {
+pub struct State {
     words: Mutex<Vec<u32>>,
     refs: Mutex<Vec<Ref>>,
     imports: Vec<Option<BoundFunction>>,
@@ -112,7 +118,7 @@ impl State {
 
 /// What a value is at run time.
 #[derive(Clone, Debug)]
-enum Slot {
+pub enum Slot {
     Empty,
     Word(u64),
     Ref(Ref),
@@ -120,11 +126,11 @@ enum Slot {
 
 /// A function that runs: which, where, with what.
 #[derive(Debug)]
-struct Frame {
-    function: usize,
-    block: Block,
-    next: usize,
-    slots: Vec<Slot>,
+pub struct Frame {
+    pub function: usize,
+    pub block: Block,
+    pub next: usize,
+    pub slots: Vec<Slot>,
 }
 
 /// A call that yielded; `import`: the last frame's call of an import did.
@@ -135,7 +141,7 @@ struct Suspended {
 }
 
 impl Frame {
-    fn word(&self, f: &Function, value: Value) -> u64 {
+    pub fn word(&self, f: &Function, value: Value) -> u64 {
         match (f.constant_bits(value), &self.slots[value.index()]) {
             (Some(bits), _) => bits,
             (None, Slot::Word(word)) => *word,
@@ -157,7 +163,7 @@ impl Frame {
         self.word(f, value)
     }
 
-    fn reference(&self, f: &Function, value: Value) -> Ref {
+    pub fn reference(&self, f: &Function, value: Value) -> Ref {
         match (f.constant_bits(value), &self.slots[value.index()]) {
             (Some(_), _) => Ref::Null,
             (None, Slot::Ref(reference)) => reference.clone(),
@@ -222,11 +228,11 @@ impl Frame {
 }
 
 /// A call of the module that runs.
-struct Machine<'a> {
-    module: &'a IrModule,
-    state: &'a State,
+pub struct Machine<'a> {
+    pub module: &'a IrModule,
+    pub state: &'a State,
     stack: &'a mut Stack,
-    frames: Vec<Frame>,
+    pub frames: Vec<Frame>,
 }
 
 /// What running came to.
@@ -257,8 +263,12 @@ impl Machine<'_> {
 
     fn run(&mut self) -> Result<Outcome> {
         loop {
-            let frame = self.frames.last_mut().unwrap();
+            let frame = self.frames.last().unwrap();
             let f = &self.module.functions[frame.function];
+            if let Some(nest) = self.module.nests[frame.function].at(frame.block).filter(|_| frame.next == 0) {
+                self.run_apart(f, nest);
+            }
+            let frame = self.frames.last_mut().unwrap();
             let data = f.block(frame.block);
             frame.next += 1;
             if let Some(inst) = data.instructions.get(frame.next - 1) {
@@ -395,7 +405,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    fn evaluate(
+    pub fn evaluate(
         &mut self,
         module: &IrModule,
         state: &State,

@@ -3,6 +3,8 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub, reason = "tests")]
 
 mod evaluator;
+mod loops;
+mod nests;
 mod random;
 
 use std::sync::Arc;

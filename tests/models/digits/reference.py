@@ -11,7 +11,7 @@ import numpy as np
 
 import fixture
 
-VARIANTS = [fixture.LLVM_CPU]
+VARIANTS = [fixture.LLVM_CPU, fixture.VMVX]
 
 
 @functools.cache

@@ -4,7 +4,7 @@ import numpy as np
 
 import fixture
 
-VARIANTS = [fixture.LLVM_CPU, fixture.ASYNC_EXTERNAL]
+VARIANTS = [fixture.LLVM_CPU, fixture.ASYNC_EXTERNAL, fixture.VMVX, fixture.VMVX_MICROKERNELS]
 
 
 def weights():

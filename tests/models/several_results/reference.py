@@ -4,7 +4,7 @@ import numpy as np
 
 import fixture
 
-VARIANTS = [fixture.LLVM_CPU]
+VARIANTS = [fixture.LLVM_CPU, fixture.VMVX, fixture.INLINE_STATIC]
 
 
 def cases():

@@ -4,7 +4,7 @@ import numpy as np
 
 import fixture
 
-VARIANTS = [fixture.LLVM_CPU, fixture.ASYNC_EXTERNAL, fixture.FLATBUFFER]
+VARIANTS = [fixture.LLVM_CPU, fixture.ASYNC_EXTERNAL, fixture.FLATBUFFER, fixture.VMVX, fixture.INLINE_STATIC, fixture.INLINE_DYNAMIC, fixture.INLINE_DYNAMIC_LLVM_CPU]
 
 
 def cases():

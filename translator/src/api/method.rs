@@ -24,7 +24,7 @@ pub(super) fn results_struct(signature: &Signature<'_>, options: &Options) -> Op
     Some(quote! {
         #[doc = #doc]
         #[derive(Clone, Debug)]
-        #[allow(dead_code)]
+        #[allow(dead_code, unreachable_pub)]
         #(#attributes)*
         pub struct #name {
             #(#fields,)*
@@ -213,9 +213,7 @@ fn synchronous(signature: &Signature<'_>, facts: &FunctionFacts) -> TokenStream 
     let call = quote!(translated::#function(#state #stack #(#values),*));
     let result = match (facts.needs_stack, &facts.resume) {
         (false, _) => {
-            let state = facts.needs_state.then(|| quote!(let state = instance.state();));
-            let call = quote!(instance.finish(#export, #call));
-            quote!({ #state #call })
+            quote!(instance.finish(#export, #call))
         }
         (true, None) => quote!(instance.call(#export, |#state_name, #stack_name| #call)),
         (true, Some(resume)) => quote! {
@@ -235,6 +233,7 @@ fn synchronous(signature: &Signature<'_>, facts: &FunctionFacts) -> TokenStream 
                 && results.iter().all(|value| matches!(value.kind, Kind::Number(_) | Kind::Reference))
         }
     };
+    let direct = (!facts.needs_stack && facts.needs_state).then(|| quote!(let state = instance.state();));
     let rest = match (passed, signature.results.as_slice()) {
         (true, _) => result,
         // What makes the only result can fail, and gives it or the failure.
@@ -247,6 +246,7 @@ fn synchronous(signature: &Signature<'_>, facts: &FunctionFacts) -> TokenStream 
     quote! {
         let instance = &self.instance;
         #(#arguments)*
+        #direct
         #rest
     }
 }

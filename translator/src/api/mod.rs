@@ -8,7 +8,8 @@ mod signature;
 use std::collections::HashSet;
 
 use incarnate_runtime::bytecode::VerifiedModule;
-use proc_macro2::{TokenStream, TokenTree};
+use incarnate_runtime::modules::imports::PROVIDED;
+use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 
 use crate::function::Analysis;
@@ -41,6 +42,7 @@ const SUPPORT: &[&str] = &[
     "Tensor",
     "TranslatedModule",
     "Value",
+    "natives",
     "next_result",
 ];
 /// Further names of types and of what stands beside them.
@@ -69,7 +71,7 @@ pub(crate) fn items(analysis: &Analysis<'_>, options: &Options) -> Vec<TokenStre
     ));
     items.push(quote! {
         #[doc = #doc]
-        #[allow(dead_code)]
+        #[allow(dead_code, unreachable_pub)]
         #[must_use]
         pub fn module() -> Arc<TranslatedModule> {
             TranslatedModule::new(&translated::MODULE)
@@ -105,6 +107,7 @@ fn module_struct(module: &VerifiedModule, options: &Options) -> TokenStream {
     quote! {
         #[doc = #doc]
         #[derive(Clone, Debug)]
+        #[allow(unreachable_pub)]
         #(#attributes)*
         pub struct Module {
             instance: Instance,
@@ -112,11 +115,22 @@ fn module_struct(module: &VerifiedModule, options: &Options) -> TokenStream {
     }
 }
 
+/// The native modules that a module imports from; programs need no others.
+fn natives(module: &VerifiedModule) -> Vec<Ident> {
+    let declared = module.dependencies().map(|dependency| dependency.name);
+    let imported = module.imports().filter_map(|import| import.full_name.split_once('.')).map(|(module, _)| module);
+    let needed: HashSet<&str> = declared.chain(imported).collect();
+    let provided = PROVIDED.iter().filter(|row| needed.contains(row.0));
+    provided.map(|row| format_ident!("{}", row.1)).collect()
+}
+
 fn implementation(analysis: &Analysis<'_>, signatures: &[Signature<'_>]) -> TokenStream {
     let methods = signatures.iter().map(|signature| method(signature, analysis));
+    let natives = natives(analysis.module);
     quote! {
         #[allow(
             dead_code,
+            unreachable_pub,
             clippy::inherent_to_string,
             clippy::len_without_is_empty,
             clippy::new_ret_no_self,
@@ -132,7 +146,8 @@ fn implementation(analysis: &Analysis<'_>, signatures: &[Signature<'_>]) -> Toke
             /// # Errors
             /// What the module needs and cannot have, and what an initialiser fails with.
             pub fn load(device: &Arc<Device>) -> Result<Module> {
-                Module::load_with(Session::builder().shared_device(device.clone()))
+                let builder = SessionBuilder::with_natives(&[#(natives::#natives),*]);
+                Module::load_with(builder.shared_device(device.clone()))
             }
 
             /// Makes the module part of a session, as the last one, with what else the builder has: modules that it imports

@@ -3,7 +3,7 @@
 //! The calling convention is what is true; a declaration that does not agree with it is shown and not used.
 
 use incarnate_runtime::bytecode::{
-    COARSE_FENCES, ConventionItem, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, INVOCATION_MODEL,
+    COARSE_FENCES, ConventionItem, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, Export, INVOCATION_MODEL,
     VerifiedModule,
 };
 use proc_macro2::Ident;
@@ -65,25 +65,25 @@ impl<'m> Signature<'m> {
         let exports = module.exports().zip(0..);
         let public =
             exports.filter(|(export, _)| !export.local_name.starts_with("__") && !export.local_name.contains('$'));
-        public
-            .filter_map(|(export, ordinal)| {
-                Signature::new(module, export.local_name, ordinal, export.function, methods, types)
-            })
-            .collect()
+        let callable = public.filter(|(export, _)| {
+            module.function(export.function).is_some_and(|function| !function.convention.is_variadic())
+        });
+        let rows: Vec<(Export<'m>, u32)> = callable.collect();
+        let names: Vec<&str> = rows.iter().map(|(export, _)| export.local_name).collect();
+        let idents = methods.claim_all(&names, Case::Snake, "function");
+        let rows = rows.into_iter().zip(idents);
+        rows.filter_map(|((export, ordinal), method)| Signature::new(module, export, ordinal, method, types)).collect()
     }
 
     fn new(
         module: &'m VerifiedModule,
-        name: &'m str,
+        row: Export<'m>,
         export: u32,
-        function: u32,
-        methods: &mut Scope,
+        method: Ident,
         types: &mut Scope,
     ) -> Option<Signature<'m>> {
+        let (name, function) = (row.local_name, row.function);
         let convention = module.function(function)?.convention;
-        if convention.is_variadic() {
-            return None;
-        }
         let attribute = |key| module.function_attributes(function).find(|row| row.0 == key).map(|row| row.1);
         let mut arguments: Vec<ConventionItem> = convention.arguments().collect();
         let results: Vec<ConventionItem> = convention.results().collect();
@@ -99,7 +99,6 @@ impl<'m> Signature<'m> {
                 && agree(&parsed.arguments, &arguments)
                 && agree(&parsed.results, &results)
         });
-        let method = methods.claim(name, Case::Snake, "function");
         let mut fields = Scope::default();
         // What methods have in scope.
         let mut variables = Scope::with(["self", "instance", "state", "stack", "results", "error"]);

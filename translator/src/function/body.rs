@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use incarnate_runtime::ir::{Block, Graph, Label, Loops, Terminator, Type, Value};
+use incarnate_runtime::ir::{Block, Edge, Graph, Label, Loops, Operand, Terminator, Type, Value};
 use incarnate_runtime::{Error, Result};
 use proc_macro2::{Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
@@ -376,6 +376,7 @@ impl Emitter<'_, '_> {
             }
             Node::Call(index) => self.suspending(*index, false)?,
             Node::Resume(index) => self.suspending(*index, true)?,
+            Node::Nest(index) => self.nest(*index)?,
             Node::Part(part) => self.call_part(part),
         })
     }
@@ -431,10 +432,7 @@ impl Emitter<'_, '_> {
         let (mut assigned, mut sources, mut targets) = (Vec::new(), Vec::new(), Vec::new());
         let mut in_turn = true;
         let mut lets = TokenStream::new();
-        for (parameter, operand) in self.body.passed(edge) {
-            if self.is_unused(parameter) {
-                continue;
-            }
+        for (parameter, operand) in self.in_order(edge, at) {
             let (name, value) = (self.name(parameter), self.take(&operand));
             match self.scopes.binding(parameter) {
                 Binding::Let { place, mutable } if place == Place::Edge(at) => {
@@ -458,6 +456,25 @@ impl Emitter<'_, '_> {
             false => quote!((#(#targets),*) = (#(#sources),*);),
         });
         Ok(tokens)
+    }
+
+    /// What an edge passes to names that something uses: first those that are declared by it, then those that are assigned,
+    /// and a reference to several of them is moved to the last.
+    fn in_order(&self, edge: &Edge, at: EdgeRef) -> Vec<(Value, Operand)> {
+        let is_let = |parameter| matches!(self.scopes.binding(parameter), Binding::Let { place, .. } if place == Place::Edge(at));
+        let used = self.body.passed(edge).filter(|(parameter, _)| !self.is_unused(*parameter));
+        let (mut all, assigned): (Vec<_>, Vec<_>) = used.partition(|(parameter, _)| is_let(*parameter));
+        all.extend(assigned);
+        for index in 0..all.len() {
+            let value = all[index].1.value;
+            if all[index].1.moved
+                && let Some(last) = all.iter().rposition(|(_, operand)| operand.value == value)
+            {
+                all[index].1.moved = false;
+                all[last].1.moved = true;
+            }
+        }
+        all
     }
 
     fn condition(&self, condition: &Condition, negate: bool) -> Result<TokenStream> {
@@ -700,7 +717,8 @@ fn lifetime(label: Label) -> TokenStream {
     lifetime_named(&format!("l{}", label.0))
 }
 
-fn lifetime_named(name: &str) -> TokenStream {
+/// A label of its name, without the quotation mark.
+pub(super) fn lifetime_named(name: &str) -> TokenStream {
     let name = Ident::new(name, proc_macro2::Span::call_site()).to_token_stream();
     TokenTree::Punct(Punct::new('\'', Spacing::Joint)).to_token_stream().into_iter().chain(name).collect()
 }

@@ -11,6 +11,7 @@ mod body;
 mod calls;
 mod facts;
 mod imports;
+mod loops;
 mod operations;
 mod outline;
 mod scope;

@@ -133,7 +133,7 @@ impl Emitter<'_, '_> {
     }
 
     /// What an instruction with at most one result makes.
-    fn expression(&self, inst: &Inst) -> Result<TokenStream> {
+    pub(super) fn expression(&self, inst: &Inst) -> Result<TokenStream> {
         let at = |call: TokenStream| self.fallible(call, inst.offset);
         let read = |value: &Value| self.read(*value);
         Ok(match &inst.op {

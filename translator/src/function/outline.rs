@@ -110,6 +110,10 @@ impl Cutter<'_, '_> {
             Node::Edge(edge) => {
                 self.body.edge(*edge).map_or(0, |edge| (edge.arguments.len() + edge.drops.len()) as u32 / 3)
             }
+            Node::Nest(index) => {
+                let nest = &self.body.nests.found[*index as usize];
+                (nest.views.len() + nest.loops.iter().map(|counted| counted.items.len()).sum::<usize>()) as u32
+            }
             Node::Part(part) => 2 + (part.inputs.len() + part.outputs.len()) as u32 / 6,
             Node::Call(index) | Node::Resume(index) | Node::Yield(index) => {
                 4 + self.body.suspensions[*index as usize].saved.len() as u32 / 3
@@ -141,10 +145,10 @@ impl Cutter<'_, '_> {
         while let Some(node) = nodes.next() {
             // What gives a loop's parameters their first values stays with the loop.
             let mut unit = vec![node];
-            while matches!(unit.last(), Some(Node::Edge(_)))
+            while matches!(unit.last(), Some(Node::Edge(_) | Node::Nest(_)))
                 && matches!(
                     nodes.peek(),
-                    Some(Node::Edge(_) | Node::Loop { .. } | Node::While { .. } | Node::Block { .. })
+                    Some(Node::Edge(_) | Node::Nest(_) | Node::Loop { .. } | Node::While { .. } | Node::Block { .. })
                 )
             {
                 unit.extend(nodes.next());
@@ -248,7 +252,7 @@ fn is_closed(sequence: &[Node]) -> bool {
             | Node::Call(_)
             | Node::Resume(_) => false,
             Node::If { .. } | Node::Match { .. } => node.children().into_iter().all(|child| walk(child, own)),
-            Node::Inst(..) | Node::Edge(_) | Node::Breakpoint(_) | Node::Part(_) => true,
+            Node::Inst(..) | Node::Edge(_) | Node::Nest(_) | Node::Breakpoint(_) | Node::Part(_) => true,
         })
     }
     walk(sequence, &mut HashSet::new())

@@ -4,11 +4,13 @@
 //! pieces of a body can be cut out ([`outline`](super::outline)), and names be declared where they are needed
 //! ([`scope`](super::scope)).
 
+use incarnate_runtime::ir::nest::Nests;
 use incarnate_runtime::ir::{
     Block, BlockData, Definition, Edge, Function, Graph, Inst, Label, Op, Operand, Statement, Structure, Terminator,
     Use, Value,
 };
 
+use super::loops;
 use super::suspend::Suspension;
 
 /// Statements in order.
@@ -57,6 +59,8 @@ pub(super) enum Node {
     Call(u32),
     /// Goes on with what was called at a suspension.
     Resume(u32),
+    /// Turns of the loop behind it, by the nest that it is: an index into [`Body::nests`].
+    Nest(u32),
     /// Statements that are a function of their own.
     Part(Box<Part>),
 }
@@ -105,6 +109,8 @@ pub(super) struct Body<'f> {
     /// Some values are assigned on ways that the compiler cannot follow, so that they are variables with a first value.
     pub(super) has_selectors: bool,
     pub(super) selector_count: u32,
+    /// Loops whose accesses can be checked before.
+    pub(super) nests: Nests,
     /// Number of operands that are each value.
     uses: Vec<u32>,
     /// Values that are read-only segments and need not be shared.
@@ -121,9 +127,11 @@ impl<'f> Body<'f> {
         let has_selectors = structure.selector_count() != 0 || !suspensions.is_empty();
         let selector_count = structure.selector_count();
         let (uses, constants) = (count_uses(function), constants(function, has_selectors));
-        let body = Body { function, suspensions, has_selectors, selector_count, uses, constants };
+        let nests = Nests::of(function);
+        let body = Body { function, suspensions, has_selectors, selector_count, nests, uses, constants };
         let mut sequence = Vec::new();
         body.sequence(structure.body(), &mut sequence);
+        loops::insert(&body, &mut sequence);
         (body, sequence)
     }
 
@@ -330,6 +338,11 @@ impl<'f> Body<'f> {
                 for suspension in &self.suspensions {
                     suspension.saved.iter().for_each(|value| f(*value, Access::Define));
                 }
+            }
+            Node::Nest(index) => {
+                let (read, assigned) = loops::accesses(self, &self.nests.found[*index as usize]);
+                read.into_iter().for_each(|value| f(value, Access::Read));
+                assigned.into_iter().for_each(|value| f(value, Access::Define));
             }
             Node::Part(part) => {
                 for (value, moved) in &part.inputs {

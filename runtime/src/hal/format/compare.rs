@@ -108,22 +108,36 @@ fn nearly_equal(equality: Equality, element: ElementType, expected: &[u8], actua
         ElementType::FLOAT_64 => f64,
         _ => return false,
     };
-    match (number(element, expected), number(element, actual)) {
-        (Some(expected), Some(actual)) => {
-            expected == actual
-                || expected.is_nan() && actual.is_nan()
-                || expected.is_finite() && (actual - expected).abs() <= absolute + relative * expected.abs()
-        }
+    match (float_value(element, expected), float_value(element, actual)) {
+        (Some(expected), Some(actual)) => floats_nearly_equal(actual, expected, absolute, relative),
         _ => false,
     }
 }
 
-fn number(element: ElementType, bytes: &[u8]) -> Option<f64> {
-    Some(match NarrowFloat::of(element) {
-        Some(format) => f64::from(format.to_f32(u16::from_le_bytes(bytes.try_into().ok()?))),
-        None if element == ElementType::FLOAT_32 => f64::from(f32::from_le_bytes(bytes.try_into().ok()?)),
-        None => f64::from_le_bytes(bytes.try_into().ok()?),
-    })
+/// The value of a float of a type, little-endian; `None` where the type is no float or the bytes are not as long as it is.
+#[must_use]
+pub fn float_value(element: ElementType, bytes: &[u8]) -> Option<f64> {
+    match NarrowFloat::of(element) {
+        Some(format) => {
+            let code = match bytes {
+                [byte] => u16::from(*byte),
+                [low, high] => u16::from_le_bytes([*low, *high]),
+                _ => return None,
+            };
+            Some(f64::from(format.to_f32(code)))
+        }
+        None if element == ElementType::FLOAT_32 => Some(f64::from(f32::from_le_bytes(bytes.try_into().ok()?))),
+        None if element == ElementType::FLOAT_64 => Some(f64::from_le_bytes(bytes.try_into().ok()?)),
+        None => None,
+    }
+}
+
+/// True where two floats are equal, both not numbers, or differ by at most `absolute + relative * |expected|`.
+#[must_use]
+pub fn floats_nearly_equal(actual: f64, expected: f64, absolute: f64, relative: f64) -> bool {
+    actual == expected
+        || actual.is_nan() && expected.is_nan()
+        || expected.is_finite() && (actual - expected).abs() <= absolute + relative * expected.abs()
 }
 
 #[cfg(test)]

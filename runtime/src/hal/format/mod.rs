@@ -8,7 +8,7 @@ mod element;
 mod number;
 mod tensor;
 
-pub use compare::{Equality, Mismatch, compare_elements, element_types_match};
+pub use compare::{Equality, Mismatch, compare_elements, element_types_match, float_value, floats_nearly_equal};
 pub use element::{format_element, parse_element};
 pub use tensor::{TensorType, format_elements, format_tensor, parse_elements};
 

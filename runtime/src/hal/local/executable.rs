@@ -1,10 +1,12 @@
 //! What local devices and executable loaders agree on: how loaded code is named, found and run.
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::fmt;
 
 use super::super::storage::BindingPointer;
 use crate::Result;
+use crate::bytecode::Contents;
 
 /// Facts about one function (dispatch entry point) of an executable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,6 +86,8 @@ pub struct ExecutableParameters<'a> {
     pub format: &'a str,
     /// The executable's bytes; their address is stable while the load runs and the alignment at least 16.
     pub data: &'a [u8],
+    /// The immutable file that `data` is a part of, where it is one: loaders may keep it instead of a copy.
+    pub contents: Option<&'a Arc<Contents>>,
     /// Specialization constants.
     pub constants: &'a [u32],
 }
@@ -102,5 +106,5 @@ pub trait ExecutableLoader: Send + Sync + fmt::Debug {
     /// # Errors
     /// INVALID_ARGUMENT for malformed data, INCOMPATIBLE for another architecture or library version, NOT_FOUND for an
     /// import that is missing.
-    fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<alloc::sync::Arc<dyn LocalExecutable>>;
+    fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>>;
 }

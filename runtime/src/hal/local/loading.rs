@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use super::super::executable::Executable;
 use super::{ExecutableLoader, ExecutableParameters};
+use crate::bytecode::Contents;
 use crate::{Error, Result};
 
 /// The first loader that can load executables of `format` on this host.
@@ -18,7 +19,8 @@ pub fn find_loader<'a>(
     loaders.iter().find(|loader| loader.supports(format))
 }
 
-/// Loads an executable of the given format with the first loader that supports it.
+/// Loads an executable of the given format with the first loader that supports it. `contents` is the file that `data` is a
+/// part of, if it is.
 ///
 /// # Errors
 /// NOT_FOUND where no loader does, and what the loader reports.
@@ -26,6 +28,7 @@ pub fn load_executable(
     loaders: &[Arc<dyn ExecutableLoader>],
     format: &str,
     data: &[u8],
+    contents: Option<&Arc<Contents>>,
     constants: &[u32],
 ) -> Result<Arc<Executable>> {
     let Some(loader) = find_loader(loaders, format) else {
@@ -36,7 +39,8 @@ pub fn load_executable(
         )));
     };
     let aligned = AlignedBytes::new(data);
-    let parameters = ExecutableParameters { format, data: aligned.bytes(), constants };
+    let contents = contents.filter(|_| matches!(aligned, AlignedBytes::InPlace(_)));
+    let parameters = ExecutableParameters { format, data: aligned.bytes(), contents, constants };
     let code = loader
         .load(&parameters)
         .map_err(|error| error.context(format!("loading an executable of format '{format}'")))?;

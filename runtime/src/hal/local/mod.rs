@@ -8,6 +8,7 @@ pub(in crate::hal) mod cost;
 mod driver;
 mod executable;
 pub(super) mod execution;
+mod grid;
 #[allow(unsafe_code, reason = "calls kernels through the executable library ABI; see the module's documentation")]
 pub mod library;
 #[allow(unsafe_code, reason = "maps machine code into memory and runs its initialisers")]
@@ -28,5 +29,5 @@ pub use loading::{find_loader, load_executable};
 /// Every loader of this build, in the order in which they are asked. The one list of them.
 #[must_use]
 pub fn default_loaders() -> Vec<Arc<dyn ExecutableLoader>> {
-    vec![Arc::new(loaders::EmbeddedElfLoader::default())]
+    vec![Arc::new(loaders::EmbeddedElfLoader::default()), Arc::new(loaders::VmvxLoader::default())]
 }

@@ -20,7 +20,8 @@ impl HalState {
     ) -> Result<Arc<Executable>> {
         let constants = constant_words(constants.as_deref())?;
         let format = format.to_text()?;
-        with_bytes(&data, 0, data.length(), |data| device.create_executable(&format, data, &constants))
+        let contents = data.contents();
+        with_bytes(&data, 0, data.length(), |data| device.create_executable(&format, data, contents, &constants))
     }
 
     pub fn executable_lookup_function(

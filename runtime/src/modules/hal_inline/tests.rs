@@ -81,9 +81,11 @@ fn initial_contents_are_checked_and_copied() {
 #[test]
 fn read_only_memory_stays_so() {
     let context = context();
-    let contents = Arc::new(crate::bytecode::Contents::from_vec(alloc::vec![7; 64]));
-    let source = crate::vm::Buffer::of_contents(contents, 0..64).unwrap();
-    let arguments = [Value::Ref(Ref::from(source.clone())), Value::I64(0), Value::I64(64)];
+    // More than is copied.
+    let length = crate::hal::COPIED_CONSTANTS + 64;
+    let contents = Arc::new(crate::bytecode::Contents::from_vec(alloc::vec![7; length]));
+    let source = crate::vm::Buffer::of_contents(contents, 0..length).unwrap();
+    let arguments = [Value::Ref(Ref::from(source.clone())), Value::I64(0), Value::I64(length as i64)];
     let wrapped = call(&context, "buffer.wrap", &arguments).unwrap();
     assert!(reference(&wrapped[0]).to::<Buffer>().unwrap().write(0, &[1]).is_err());
     let storage = reference(&call(&context, "buffer.storage", &wrapped).unwrap()[0]);

@@ -256,7 +256,11 @@ impl Module for BytecodeModule {
         let mut machine = Machine { module: self, state, stack, buffer, bottom, code, pc: 0 };
         match machine.enter(code) {
             Ok(()) => self.drive(machine),
-            Err(error) => Err(self.unwind(machine, error)),
+            Err(error) => {
+                // It is the caller who is wrong.
+                machine.stack.frames.release(bottom);
+                Err(error)
+            }
         }
     }
 

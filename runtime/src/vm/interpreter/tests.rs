@@ -38,7 +38,7 @@ fn both(text: &str, arguments: &[i32]) -> (String, usize) {
     let plain = BytecodeModule::with_optimization(verified, false).unwrap();
     assert_eq!(plain.code(0).unwrap().loops.len(), 0);
     let mut last = String::new();
-    for fuel in [1, 2, 3, 4, 5, 7, 10, 33, 200] {
+    for fuel in [1, 2, 3, 4, 5, 7, 10, 33, 200, 5000] {
         last = outcome(plain.clone(), arguments, fuel);
         assert_eq!(outcome(optimized.clone(), arguments, fuel), last, "fuel {fuel}\n{text}");
     }
@@ -399,4 +399,90 @@ fn contractions_over_any_registers_and_buffers_are_those_of_the_plain_code() {
         ended += usize::from(loops == 1 && outcome.starts_with('['));
     }
     assert!(apart > 300 && ended > 150, "{apart} loops were run apart, {ended} of them to their end");
+}
+
+/// A function that fills a buffer of 300 elements with what looks random, runs a loop over it, and gives a number that all
+/// elements go into. The loop's index is `%i10:11`, its limit `%i12:13`; `%i14:15` is one, `%i1` the second argument.
+fn over_elements(body: &str) -> String {
+    format!(
+        "vm.module @m\nvm.type i32\nvm.type !vm.buffer\n\
+        vm.export @f\nvm.func @f(%i0: i32, %i1: i32) -> (i32) {{\n\
+        ^bb0:\n  %i2:3 = vm.const.i64 1200\n  %i4 = vm.const.i32 16\n  %r0 = vm.buffer.alloc %i2:3, %i4\n  \
+        %i5 = vm.const.i32 12345\n  %i6 = vm.const.i32 1103515245\n  %i8:9 = vm.const.i64 300\n  \
+        %i10:11 = vm.const.i64.zero\n  %i12:13 = vm.ext.i32.i64.s %i0\n  %i14:15 = vm.const.i64 1\n  \
+        %i40:41 = vm.ext.i32.i64.s %i1\n  %i42:43 = vm.const.i64 3\n  %i44 = vm.const.i32 7\n  vm.br ^bb1()\n\
+        ^bb1:\n  %i5 = vm.mul.i32 %i5, %i6\n  %i5 = vm.add.i32 %i5, %i4\n  vm.buffer.store.i32 %i5, %r0, %i10:11\n  \
+        %i10:11 = vm.add.i64 %i10:11, %i14:15\n  %i16 = vm.cmp.lt.i64.s %i10:11, %i8:9\n  \
+        vm.cond_br %i16, ^bb1(), ^bb2()\n\
+        ^bb2:\n  %i10:11 = vm.const.i64.zero\n  vm.br ^bb3()\n\
+        ^bb3:\n{body}  %i10:11 = vm.add.i64 %i10:11, %i14:15\n  %i16 = vm.cmp.lt.i64.s %i10:11, %i12:13\n  \
+        vm.cond_br %i16, ^bb3(), ^bb4()\n\
+        ^bb4:\n  %i10:11 = vm.const.i64.zero\n  %i5 = vm.const.i32.zero\n  vm.br ^bb5()\n\
+        ^bb5:\n  %i17 = vm.buffer.load.i32 %r0, %i10:11\n  %i18 = vm.xor.i32 %i17, %i44\n  %i5 = vm.fma.i32 %i5, %i44, %i18\n  \
+        %i10:11 = vm.add.i64 %i10:11, %i14:15\n  %i16 = vm.cmp.lt.i64.s %i10:11, %i8:9\n  \
+        vm.cond_br %i16, ^bb5(), ^bb6()\n\
+        ^bb6:\n  vm.return %i5\n}}\n"
+    )
+}
+
+/// Loops of elements are the same as turn by turn: with strides, in place, where what is stored is loaded in a later turn,
+/// where an element is out of range, and at all numbers of turns around a block.
+#[test]
+fn elements_are_computed_in_blocks() {
+    let index =
+        |register: &str, factor: &str, offset: &str| format!("  {register} = vm.fma.i64 %i10:11, {factor}, {offset}\n");
+    let bodies = [
+        // In place, of integers and floats.
+        "  %i20 = vm.buffer.load.i32 %r0, %i10:11\n  %i21 = vm.mul.i32 %i20, %i44\n  %i21 = vm.xor.i32 %i21, %i1\n  \
+         vm.buffer.store.i32 %i21, %r0, %i10:11\n"
+            .to_string(),
+        "  %i20 = vm.buffer.load.f32 %r0, %i10:11\n  %i21 = vm.mul.f32 %i20, %i20\n  %i22 = vm.cmp.lt.f32.o %i21, %i20\n  \
+         %i21 = vm.select.f32 %i22 ? %i20 : %i21\n  vm.buffer.store.f32 %i21, %r0, %i10:11\n"
+            .to_string(),
+        // From one place to another, which may be the one that a later turn loads, and may be out of range.
+        index("%i30:31", "%i14:15", "%i40:41")
+            + "  %i20 = vm.buffer.load.i32 %r0, %i10:11\n  %i20 = vm.add.i32 %i20, %i44\n  \
+               vm.buffer.store.i32 %i20, %r0, %i30:31\n",
+        index("%i30:31", "%i42:43", "%i40:41")
+            + "  %i20 = vm.buffer.load.i8.s %r0, %i30:31\n  %i21 = vm.buffer.load.i16.u %r0, %i10:11\n  \
+               %i20 = vm.sub.i32 %i20, %i21\n  vm.buffer.store.i16 %i20, %r0, %i30:31\n",
+        // Every turn stores to the same element, and to another one.
+        "  %i20 = vm.buffer.load.i32 %r0, %i10:11\n  vm.buffer.store.i32 %i20, %r0, %i40:41\n".to_string(),
+        index("%i30:31", "%i14:15", "%i40:41")
+            + "  %i20 = vm.buffer.load.i32 %r0, %i10:11\n  %i21 = vm.ctlz.i32 %i20\n  \
+               vm.buffer.store.i32 %i21, %r0, %i30:31\n  vm.buffer.store.i32 %i20, %r0, %i10:11\n",
+    ];
+    for body in &bodies {
+        for (turns, argument) in [1, 7, 8, 9, 63, 64, 65, 129, 200]
+            .into_iter()
+            .flat_map(|turns| [0, 1, 2, 64, 100, 150, 299, -1].map(move |argument| (turns, argument)))
+        {
+            let (outcome, loops) = both(&over_elements(body), &[turns, argument]);
+            assert!(loops >= 1, "{body}");
+            assert!(outcome.contains("I32(") || outcome.contains("OUT_OF_RANGE"), "{outcome}\n{body}");
+        }
+    }
+}
+
+/// Contractions whose indices are sums of several values, and those of bytes that are widened after they are loaded.
+#[test]
+fn contractions_of_convolutions_and_bytes_are_run_apart() {
+    for body in [
+        "  %i30:31 = vm.add.i64 %i10:11, %i40:41\n  %i30:31 = vm.add.i64 %i30:31, %i42:43\n  \
+         %i20 = vm.buffer.load.f32 %r0, %i30:31\n  %i30:31 = vm.fma.i64 %i10:11, %i42:43, %i14:15\n  \
+         %i30:31 = vm.add.i64 %i30:31, %i40:41\n  %i21 = vm.buffer.load.f32 %r0, %i30:31\n  \
+         %i22 = vm.buffer.load.f32 %r0, %i40:41\n  %i22 = vm.fma.f32 %i20, %i21, %i22\n  \
+         vm.buffer.store.f32 %i22, %r0, %i40:41\n",
+        "  %i30:31 = vm.add.i64 %i40:41, %i10:11\n  %i30:31 = vm.mul.i64 %i30:31, %i42:43\n  \
+         %i20 = vm.buffer.load.i8.s %r0, %i30:31\n  %i21 = vm.buffer.load.i8.s %r0, %i10:11\n  \
+         %i22 = vm.buffer.load.i32 %r0, %i40:41\n  %i20 = vm.ext.i8.i32.s %i20\n  %i21 = vm.ext.i8.i32.s %i21\n  \
+         %i22 = vm.fma.i32 %i20, %i21, %i22\n  vm.buffer.store.i32 %i22, %r0, %i40:41\n",
+    ] {
+        for (turns, argument) in
+            [1, 3, 60, 120].into_iter().flat_map(|turns| [0, 5, 299].map(move |argument| (turns, argument)))
+        {
+            let (outcome, loops) = both(&over_elements(body), &[turns, argument]);
+            assert!(loops >= 1 && (outcome.contains("I32(") || outcome.contains("OUT_OF_RANGE")), "{outcome}\n{body}");
+        }
+    }
 }

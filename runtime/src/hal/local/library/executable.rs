@@ -19,6 +19,7 @@ use super::abi::{
 use super::float_state::FlushDenormals;
 use super::imports::{ImportProvider, ResolvedImports, call_import};
 use super::processor_data;
+use crate::hal::local::grid::Cursor;
 use crate::hal::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
 use crate::{Error, Result};
 
@@ -205,7 +206,7 @@ impl LocalExecutable for LibraryExecutable {
         {
             return Err(self.operands_differ(function, arguments, worker));
         }
-        let Some(mut cursor) = Cursor::new(count_x, count_y, count_z, workgroups)? else {
+        let Some(mut cursor) = Cursor::new(arguments.workgroup_count, workgroups)? else {
             return Ok(());
         };
         let dispatch = DispatchState {
@@ -226,7 +227,7 @@ impl LocalExecutable for LibraryExecutable {
         let mut state = WorkgroupState {
             workgroup_id_x: cursor.x,
             workgroup_id_y: cursor.y,
-            workgroup_id_z: cursor.z,
+            workgroup_id_z: cursor.z as u16,
             reserved: 0,
             processor_id: worker.processor_id,
             local_memory: worker.local_memory.as_mut_ptr().cast(),
@@ -246,72 +247,10 @@ impl LocalExecutable for LibraryExecutable {
             }
             state.workgroup_id_x = cursor.x;
             state.workgroup_id_y = cursor.y;
-            state.workgroup_id_z = cursor.z;
+            state.workgroup_id_z = cursor.z as u16;
         };
         drop(mode);
         if code == 0 { Ok(()) } else { Err(self.kernel_failed(function, code, &state)) }
-    }
-}
-
-/// Position in the grid of workgroups, x fastest, then y, then z.
-struct Cursor {
-    x: u32,
-    y: u32,
-    z: u16,
-    count_x: u32,
-    count_y: u32,
-    /// Workgroups left, with the current one; at least 1.
-    remaining: u64,
-}
-
-impl Cursor {
-    /// The first of the workgroups whose linear ids lie in `range`, or `None` for an empty range.
-    ///
-    /// # Errors
-    /// OUT_OF_RANGE where the range ends beyond the grid.
-    #[inline]
-    fn new(count_x: u32, count_y: u32, count_z: u16, range: Range<u64>) -> Result<Option<Cursor>> {
-        let plane = u64::from(count_x) * u64::from(count_y);
-        if range.end > plane.saturating_mul(u64::from(count_z)) {
-            return Err(Cursor::beyond_grid(count_x, count_y, count_z, &range));
-        }
-        let remaining = range.end.saturating_sub(range.start);
-        if remaining == 0 {
-            return Ok(None);
-        }
-        let mut cursor = Cursor { x: 0, y: 0, z: 0, count_x, count_y, remaining };
-        if range.start != 0 {
-            // The range is not empty and ends inside of the grid, so no count is zero and every quotient fits.
-            let (z, in_plane) = (range.start / plane, range.start % plane);
-            cursor.x = (in_plane % u64::from(count_x)) as u32;
-            cursor.y = (in_plane / u64::from(count_x)) as u32;
-            cursor.z = z as u16;
-        }
-        Ok(Some(cursor))
-    }
-
-    /// Moves to the next workgroup; false where there is none.
-    #[inline]
-    fn advance(&mut self) -> bool {
-        self.remaining -= 1;
-        if self.remaining == 0 {
-            return false;
-        }
-        self.x += 1;
-        if self.x == self.count_x {
-            self.x = 0;
-            self.y += 1;
-            if self.y == self.count_y {
-                self.y = 0;
-                self.z += 1;
-            }
-        }
-        true
-    }
-
-    #[cold]
-    fn beyond_grid(count_x: u32, count_y: u32, count_z: u16, range: &Range<u64>) -> Error {
-        Error::out_of_range(format!("workgroups {range:?} of a grid of {count_x}x{count_y}x{count_z}"))
     }
 }
 

@@ -1,10 +1,13 @@
 //! Loaders of executables, shared by all local devices and both execution modes.
 //!
-//! Each loader implements [`ExecutableLoader`](super::ExecutableLoader): it brings code of one kind of format into memory,
-//! finds the library's query function and hands it to [`LibraryExecutable`](super::library::LibraryExecutable), which does
-//! everything that the formats have in common.
+//! Each loader implements [`ExecutableLoader`](super::ExecutableLoader). One of machine code brings it into memory, finds the
+//! library's query function and hands it to [`LibraryExecutable`](super::library::LibraryExecutable), which does everything
+//! that those formats have in common. The one of bytecode verifies a module and makes a [`VmvxExecutable`] of it, as
+//! whoever has translated such a module does.
 
 pub mod elf;
 mod embedded_elf;
+mod vmvx;
 
 pub use embedded_elf::EmbeddedElfLoader;
+pub use vmvx::{VmvxExecutable, VmvxLoader};

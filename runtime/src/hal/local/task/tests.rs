@@ -116,7 +116,7 @@ impl Bench {
         let loaders: Vec<Arc<dyn ExecutableLoader>> = vec![Arc::new(Loader(kernels.clone()))];
         let options = DeviceOptions { loaders, task, ..DeviceOptions::default() };
         let device = DriverRegistry::default().create_device("local-task", options).unwrap();
-        let executable = device.create_executable("test", &[], &[]).unwrap();
+        let executable = device.create_executable("test", &[], None, &[]).unwrap();
         Bench { device, executable, kernels }
     }
 

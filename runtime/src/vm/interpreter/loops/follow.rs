@@ -4,9 +4,10 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::super::code::{Inst, Operation};
+use super::map::{self, Map};
 use super::{
-    CountedLoop, Counter, Fixed, MAX_INSTRUCTIONS, Product, Reduction, Relation, Stream, Sum, Test, Work, is_product,
-    reduction_type,
+    Affine, CountedLoop, Counter, Fixed, MAX_INSTRUCTIONS, ONE, Product, Reduction, Relation, Stream, Sum, Test, Work,
+    is_product, reduction_type,
 };
 
 /// A register, and whether it is a pair.
@@ -29,12 +30,8 @@ enum Known {
         step: Fixed,
         times: u32,
     },
-    /// A multiple of what the register held when the turn began, and something more.
-    Scaled {
-        register: u16,
-        scale: Fixed,
-        offset: Option<Fixed>,
-    },
+    /// The affine value of this number.
+    Affine(usize),
     /// The element that was loaded after so many others.
     Element(usize),
     /// The product of two elements, added to a third one or to what the register held when the turn began.
@@ -48,6 +45,8 @@ enum Known {
         register: u16,
         count: usize,
     },
+    /// A value of the lane of this number.
+    Lane(usize),
     /// The result of the comparison, which nothing may read.
     Result,
 }
@@ -80,24 +79,33 @@ struct Follower {
     /// Registers whose value at the start of the turn was read, with their width.
     initial: Vec<Register>,
     elements: Vec<Element>,
+    affine: Vec<Affine>,
     /// What combines the elements.
     operation: Option<Operation>,
     /// The last store wrote this product to the element that is its sum.
     stored: Option<Known>,
+    /// Where the loop is one of lanes.
+    lanes: Option<Lanes>,
 }
 
 /// Makes a loop of a block that branches to itself: `body` ends with the fused comparison, of which `expected` leads to the
 /// next turn, by way of the `copies`. None where the block does more than can be run here.
 pub(in super::super) fn recognize(body: &[Inst], copies: &[Inst], expected: bool) -> Option<CountedLoop> {
-    let (last, body) = body.split_last()?;
     if body.len() + copies.len() > MAX_INSTRUCTIONS {
         return None;
     }
+    follow(body, copies, expected, None).or_else(|| follow(body, copies, expected, Some(Lanes::default())))
+}
+
+/// The same in one of two ways: the work is that of lanes where there are some.
+fn follow(body: &[Inst], copies: &[Inst], expected: bool, lanes: Option<Lanes>) -> Option<CountedLoop> {
+    let (last, body) = body.split_last()?;
     let (relation, wide, negated) = relation(last.operation)?;
-    let mut follower = Follower::default();
+    let mut follower = Follower { lanes, ..Follower::default() };
     for (index, inst) in body.iter().chain([last]).chain(copies).enumerate() {
         let only_copied = index > body.len();
-        for register in target(inst)?.into_iter().flat_map(halves) {
+        let written = if follower.lanes.is_some() { lane_target(inst)? } else { target(inst)? };
+        for register in written.into_iter().flat_map(halves) {
             if only_copied && !follower.targets.contains(&register) {
                 follower.only_copied.push(register);
             }
@@ -126,6 +134,37 @@ pub(in super::super) fn recognize(body: &[Inst], copies: &[Inst], expected: bool
     Some(CountedLoop { counters, test, work, fuel: if copies.is_empty() { 1 } else { 2 } })
 }
 
+/// What a turn does with lanes.
+#[derive(Default)]
+struct Lanes {
+    count: usize,
+    shared: Vec<(Fixed, usize)>,
+    loads: Vec<(Element, usize)>,
+    steps: Vec<map::Step>,
+    stores: Vec<(Element, usize)>,
+}
+
+impl Lanes {
+    fn add(&mut self) -> usize {
+        self.count += 1;
+        self.count - 1
+    }
+}
+
+/// As [`target`], for a loop of lanes.
+fn lane_target(inst: &Inst) -> Option<Option<Register>> {
+    if map::is_store(inst.operation) {
+        return Some(None);
+    }
+    if map::element_size(inst.operation).is_some() {
+        return Some(Some((inst.c, false)));
+    }
+    match map::step_registers(inst) {
+        Some((_, _, target)) => Some(Some((target, false))),
+        None => target(inst),
+    }
+}
+
 /// What a fused comparison compares: the relation, whether it is one of 64 bits, and whether it is negated.
 fn relation(operation: Operation) -> Option<(Relation, bool, bool)> {
     Some(match operation {
@@ -152,9 +191,20 @@ fn target(inst: &Inst) -> Option<Option<Register>> {
         Operation::Move64 => (inst.b, true),
         Operation::ConstI32 | Operation::ConstI32Zero => (inst.c, false),
         Operation::ConstI64 | Operation::ConstI64Zero => (inst.c, true),
-        operation if relation(operation).is_some() => (inst.c, false),
+        operation if relation(operation).is_some() || extended(operation).is_some() => (inst.c, false),
         operation => (inst.c, combined(operation).or_else(|| loaded(operation))?),
     }))
+}
+
+/// The load whose results an extension leaves as they are; None for other operations.
+fn extended(operation: Operation) -> Option<Operation> {
+    Some(match operation {
+        Operation::ExtI8I32S => Operation::BufferLoadI8S,
+        Operation::ExtI8I32U => Operation::BufferLoadI8U,
+        Operation::ExtI16I32S => Operation::BufferLoadI16S,
+        Operation::ExtI16I32U => Operation::BufferLoadI16U,
+        _ => return None,
+    })
 }
 
 /// Whether a load's result is wide; None for other operations.
@@ -220,6 +270,10 @@ impl Follower {
     }
 
     fn step(&mut self, inst: &Inst) -> Option<()> {
+        if self.lanes.is_some() && (map::element_size(inst.operation).is_some() || map::step_registers(inst).is_some())
+        {
+            return self.lane_step(inst);
+        }
         let Some((register, wide)) = target(inst)? else { return self.store(inst) };
         let value = match inst.operation {
             Operation::Move32 | Operation::Move64 => self.read(inst.a, wide)?,
@@ -227,13 +281,20 @@ impl Follower {
             Operation::ConstI64 => Known::Constant(inst.imm),
             Operation::ConstI32Zero | Operation::ConstI64Zero => Known::Constant(0),
             operation if loaded(operation).is_some() => self.load(inst)?,
+            operation if extended(operation).is_some() => match self.read(inst.a, false)? {
+                element @ Known::Element(index) if Some(self.elements.get(index)?.load) == extended(operation) => {
+                    element
+                }
+                _ => return None,
+            },
             operation => {
                 let (left, right) = (self.read(inst.a, wide)?, self.read(inst.b, wide)?);
                 match operation {
-                    Operation::MulI64 => self.scaled(left, right, None)?,
+                    Operation::MulI64 => self.product_of(left, right)?,
                     Operation::FmaI64 => {
-                        let offset = self.read(inst.c, wide)?;
-                        self.scaled(left, right, Some(self.fixed(offset)?))?
+                        let product = self.product_of(left, right)?;
+                        let more = self.read(inst.c, wide)?;
+                        self.sum_of(product, more)?
                     }
                     Operation::FmaI32 | Operation::FmaF32 => {
                         let sum = self.read(inst.c, wide)?;
@@ -245,6 +306,64 @@ impl Follower {
         };
         self.write(register, wide, value);
         Some(())
+    }
+
+    fn lane_step(&mut self, inst: &Inst) -> Option<()> {
+        if let Some((operands, count, target)) = map::step_registers(inst) {
+            let mut lanes = [0; 3];
+            for (lane, register) in lanes.iter_mut().zip(operands).take(count) {
+                let value = self.read(register, false)?;
+                *lane = self.lane(value)?;
+            }
+            let step = map::Step { operation: inst.operation, operands: lanes, target: self.lanes.as_mut()?.add() };
+            self.lanes.as_mut()?.steps.push(step);
+            self.write(target, false, Known::Lane(step.target));
+            return Some(());
+        }
+        let element = Element { load: inst.operation, buffer: inst.a, index: self.read(inst.b, true)? };
+        if map::is_store(inst.operation) {
+            let value = self.read(inst.c, false)?;
+            let lane = self.lane(value)?;
+            self.lanes.as_mut()?.stores.push((element, lane));
+            return Some(());
+        }
+        let lanes = self.lanes.as_mut()?;
+        // What a turn stores, it must not load.
+        if !lanes.stores.is_empty() {
+            return None;
+        }
+        let lane = lanes.add();
+        lanes.loads.push((element, lane));
+        self.write(inst.c, false, Known::Lane(lane));
+        Some(())
+    }
+
+    /// The lane of a 32-bit value.
+    fn lane(&mut self, value: Known) -> Option<usize> {
+        if let Known::Lane(lane) = value {
+            return Some(lane);
+        }
+        let value = self.fixed(value)?;
+        let lanes = self.lanes.as_mut()?;
+        let lane = lanes.add();
+        lanes.shared.push((value, lane));
+        Some(lane)
+    }
+
+    fn map(&self, lanes: &Lanes, first: &Counter) -> Option<Work> {
+        if lanes.stores.is_empty() {
+            return None;
+        }
+        let access = |(element, lane): &(Element, usize)| {
+            Some(map::Access { operation: element.load, stream: self.stream(element, first)?, lane: *lane })
+        };
+        Some(Work::Map(Map {
+            lanes: lanes.count,
+            shared: lanes.shared.as_slice().into(),
+            loads: lanes.loads.iter().map(access).collect::<Option<_>>()?,
+            steps: lanes.steps.as_slice().into(),
+            stores: lanes.stores.iter().map(access).collect::<Option<_>>()?,
+        }))
     }
 
     fn load(&mut self, inst: &Inst) -> Option<Known> {
@@ -260,20 +379,57 @@ impl Follower {
     fn store(&mut self, inst: &Inst) -> Option<()> {
         let (index, value) = (self.read(inst.b, true)?, self.read(inst.c, false)?);
         let Known::Product { sum: Ok(sum), .. } = value else { return None };
-        let target = Element { load: Operation::BufferLoadI32, buffer: inst.a, index };
-        if self.elements.get(sum) != Some(&target) || self.stored.replace(value).is_some() {
-            return None;
-        }
-        Some(())
+        let target = *self.elements.get(sum)?;
+        let same = target.load == Operation::BufferLoadI32
+            && target.buffer == inst.a
+            && self.affine(target.index)? == self.affine(index)?;
+        (same && self.stored.replace(value).is_none()).then_some(())
     }
 
-    fn scaled(&self, left: Known, right: Known, offset: Option<Fixed>) -> Option<Known> {
-        match (left, self.fixed(left), right, self.fixed(right)) {
-            (Known::Initial(register), None, _, Some(scale)) | (_, Some(scale), Known::Initial(register), None) => {
-                Some(Known::Scaled { register, scale, offset })
-            }
-            _ => None,
+    /// The value as an affine one.
+    fn affine(&self, value: Known) -> Option<Affine> {
+        if let Some(fixed) = self.fixed(value) {
+            return Some(Affine { scaled: None, terms: alloc::vec![[fixed, ONE]] });
         }
+        Some(match value {
+            Known::Initial(register) => Affine { scaled: Some((register, [ONE, ONE])), terms: Vec::new() },
+            Known::Stepped { register, step, times } => Affine {
+                scaled: Some((register, [ONE, ONE])),
+                terms: alloc::vec![[step, Fixed::Constant(times.into())]],
+            },
+            Known::Affine(index) => self.affine.get(index)?.clone(),
+            _ => return None,
+        })
+    }
+
+    fn new_affine(&mut self, value: Affine) -> Known {
+        self.affine.push(value);
+        Known::Affine(self.affine.len() - 1)
+    }
+
+    /// The product of two 64-bit values, of which at least one is fixed.
+    fn product_of(&mut self, left: Known, right: Known) -> Option<Known> {
+        let (value, factor) = match (self.fixed(left), self.fixed(right)) {
+            (_, Some(factor)) => (left, factor),
+            (Some(factor), None) => (right, factor),
+            (None, None) => return None,
+        };
+        let mut value = self.affine(value)?;
+        for term in value.terms.iter_mut().chain(value.scaled.as_mut().map(|scaled| &mut scaled.1)) {
+            *term.iter_mut().find(|place| **place == ONE)? = factor;
+        }
+        Some(self.new_affine(value))
+    }
+
+    /// The sum of two 64-bit values, of which at most one is no fixed one.
+    fn sum_of(&mut self, left: Known, right: Known) -> Option<Known> {
+        let (mut sum, more) = (self.affine(left)?, self.affine(right)?);
+        if sum.scaled.is_some() && more.scaled.is_some() {
+            return None;
+        }
+        sum.scaled = sum.scaled.or(more.scaled);
+        sum.terms.extend(more.terms);
+        Some(self.new_affine(sum))
     }
 
     fn binary(&mut self, operation: Operation, left: Known, right: Known) -> Option<Known> {
@@ -288,18 +444,18 @@ impl Follower {
         if !matches!(operation, Operation::AddI32 | Operation::AddI64) {
             return None;
         }
-        let (counter, step) = match self.fixed(right) {
-            Some(step) => (left, step),
-            None => (right, self.fixed(left)?),
+        let (counter, step) = match (self.fixed(left), self.fixed(right)) {
+            (None, Some(step)) => (left, step),
+            (Some(step), None) => (right, step),
+            _ if operation == Operation::AddI64 => return self.sum_of(left, right),
+            _ => return None,
         };
         match counter {
             Known::Initial(register) => Some(Known::Stepped { register, step, times: 1 }),
             Known::Stepped { register, step: before, times } if before == step => {
                 Some(Known::Stepped { register, step, times: times + 1 })
             }
-            Known::Scaled { register, scale, offset: None } => {
-                Some(Known::Scaled { register, scale, offset: Some(step) })
-            }
+            _ if operation == Operation::AddI64 => self.sum_of(left, right),
             _ => None,
         }
     }
@@ -357,6 +513,9 @@ impl Follower {
 
     /// What a turn does with the elements that it loads; all of them, so that none is left unchecked.
     fn work(self, accumulator: Option<Register>, first: &Counter) -> Option<Work> {
+        if let Some(lanes) = &self.lanes {
+            return self.map(lanes, first).filter(|_| accumulator.is_none());
+        }
         if let Some(stored) = self.stored {
             return self.multiplication(stored, accumulator, first);
         }
@@ -397,17 +556,13 @@ impl Follower {
 
     /// Where the element is found, by the first counter.
     fn stream(&self, element: &Element, first: &Counter) -> Option<Stream> {
-        let buffer = element.buffer;
-        if let Some(offset) = self.fixed(element.index) {
-            return Some(Stream { buffer, scale: None, offset: Some((offset, 1)) });
-        }
-        let (register, scale, offset) = match element.index {
-            Known::Initial(register) => (register, Fixed::Constant(1), None),
-            Known::Stepped { register, step, times } => (register, Fixed::Constant(1), Some((step, times))),
-            Known::Scaled { register, scale, offset } => (register, scale, offset.map(|offset| (offset, 1))),
-            _ => return None,
+        let Affine { scaled, terms } = self.affine(element.index)?;
+        let scale = match scaled {
+            None => None,
+            Some((register, scale)) if first.wide && register == first.register => Some(scale),
+            Some(_) => return None,
         };
-        (first.wide && register == first.register).then_some(Stream { buffer, scale: Some(scale), offset })
+        Some(Stream { buffer: element.buffer, scale, terms: terms.into() })
     }
 }
 

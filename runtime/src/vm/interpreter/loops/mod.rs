@@ -3,15 +3,18 @@
 //! A value that a loop carries from turn to turn otherwise goes through the frame's memory once for each instruction that
 //! touches it, and that is what small loops wait for. A block that branches to itself is run here instead, turn by turn,
 //! if it does nothing but step its counters and one of these: combine elements of a buffer into a register (sums, least
-//! and greatest ones), or add the product of two elements to a register or to an element (the loops of contractions).
+//! and greatest ones), add the product of two elements to a register or to an element (the loops of contractions), or
+//! compute elements from elements ([`map`]).
 //!
 //! Only whole turns are run, and never the last one: before a turn that would leave the loop, fail or run out of fuel,
 //! the carried values are put back and the ordinary code goes on with that turn. So whatever else the block writes is
 //! written by the ordinary code, and errors are its own. Elements are read through the buffer's checked accesses.
 
 mod follow;
+mod map;
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use super::super::buffer::{Buffer, Scalar};
 use super::super::reference::Ref;
@@ -74,25 +77,40 @@ struct Reduction {
     elements: Box<[u32]>,
 }
 
+/// A product of values that do not change in the loop.
+type Term = [Fixed; 2];
+
+/// The factor that changes nothing.
+const ONE: Fixed = Fixed::Constant(1);
+
+/// A value that is a multiple of a register, and more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Affine {
+    /// The register, as it was when the turn began, and its factor; none where the value does not change in the loop.
+    scaled: Option<(u16, Term)>,
+    /// What is added.
+    terms: Vec<Term>,
+}
+
 /// Where each turn finds one element of a buffer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Stream {
     buffer: u16,
     /// The factor of the first counter's value at the start of the turn, in the index; none where it does not matter.
-    scale: Option<Fixed>,
-    /// What is added, how often.
-    offset: Option<(Fixed, u32)>,
+    scale: Option<Term>,
+    /// What is added.
+    terms: Box<[Term]>,
 }
 
 /// What a turn adds a product to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Sum {
     Register(u16),
     Element(Stream),
 }
 
 /// The product of two elements that a turn adds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Product {
     operation: Operation,
     load: Operation,
@@ -107,6 +125,7 @@ enum Work {
     None,
     Reduce(Reduction),
     Multiply(Product),
+    Map(map::Map),
 }
 
 /// A loop that [`CountedLoop::run`] can run.
@@ -204,6 +223,7 @@ fn reduction_type(operation: Operation, load: Operation) -> Option<(bool, bool)>
 }
 
 /// The counters while a loop runs. Narrow values lie in the upper half, where they wrap and compare as they should.
+#[derive(Clone, Copy)]
 struct Progress {
     value: u64,
     step: u64,
@@ -241,6 +261,7 @@ impl CountedLoop {
                 self.reduce(reduction, registers, buffer, &mut progress)?;
             }
             Work::Multiply(product) => self.multiply(product, registers, references, &mut progress)?,
+            Work::Map(map) => self.map(map, registers, references, &mut progress)?,
         }
         for counter in &self.counters {
             let step = fixed(registers, counter.step, counter.wide)?;
@@ -338,9 +359,10 @@ struct Elements<'a> {
 impl<'a> Elements<'a> {
     fn new(stream: &Stream, registers: &[u32], references: &'a [Ref], progress: &Progress) -> Option<Elements<'a>> {
         let buffer = references.get(usize::from(stream.buffer))?.buffer().ok()?;
-        let scale = stream.scale.map_or(Some(0), |scale| fixed(registers, scale, true))?;
-        let (offset, times) = stream.offset.unwrap_or((Fixed::Constant(0), 0));
-        let offset = fixed(registers, offset, true)?.wrapping_mul(times.into());
+        let value =
+            |[left, right]: Term| Some(fixed(registers, left, true)?.wrapping_mul(fixed(registers, right, true)?));
+        let scale = stream.scale.map_or(Some(0), value)?;
+        let offset = stream.terms.iter().try_fold(0u64, |sum, term| Some(sum.wrapping_add(value(*term)?)))?;
         Some(Elements {
             buffer,
             index: progress.value.wrapping_mul(scale).wrapping_add(offset),

@@ -1,0 +1,6 @@
+//! What the macro says where something is wrong: the error points at the call's own words.
+
+#[test]
+fn failures_point_at_what_is_wrong() {
+    trybuild::TestCases::new().compile_fail("tests/failures/*.rs");
+}

@@ -1,0 +1,3 @@
+incarnate::include_module!(digits = "no_such_folder/digits.vmfb");
+
+fn main() {}

@@ -1,0 +1,3 @@
+incarnate::include_module!(digits);
+
+fn main() {}

@@ -1,0 +1,3 @@
+incarnate::include_module!(digits = 5);
+
+fn main() {}

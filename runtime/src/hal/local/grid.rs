@@ -1,0 +1,68 @@
+//! The grid of workgroups of a dispatch.
+
+use alloc::format;
+use core::ops::Range;
+
+use crate::{Error, Result};
+
+/// Position in the grid of workgroups, x fastest, then y, then z.
+pub(super) struct Cursor {
+    pub(super) x: u32,
+    pub(super) y: u32,
+    pub(super) z: u32,
+    count_x: u32,
+    count_y: u32,
+    /// Workgroups left, with the current one; at least 1.
+    remaining: u64,
+}
+
+impl Cursor {
+    /// The first of the workgroups whose linear ids lie in `range`, or `None` for an empty range.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE where the range ends beyond the grid.
+    #[inline]
+    pub(super) fn new([count_x, count_y, count_z]: [u32; 3], range: Range<u64>) -> Result<Option<Cursor>> {
+        let plane = u64::from(count_x) * u64::from(count_y);
+        if range.end > plane.saturating_mul(u64::from(count_z)) {
+            return Err(Cursor::beyond_grid(count_x, count_y, count_z, &range));
+        }
+        let remaining = range.end.saturating_sub(range.start);
+        if remaining == 0 {
+            return Ok(None);
+        }
+        let mut cursor = Cursor { x: 0, y: 0, z: 0, count_x, count_y, remaining };
+        if range.start != 0 {
+            // The range is not empty and ends inside of the grid, so no count is zero and every quotient fits.
+            let (z, in_plane) = (range.start / plane, range.start % plane);
+            cursor.x = (in_plane % u64::from(count_x)) as u32;
+            cursor.y = (in_plane / u64::from(count_x)) as u32;
+            cursor.z = z as u32;
+        }
+        Ok(Some(cursor))
+    }
+
+    /// Moves to the next workgroup; false where there is none.
+    #[inline]
+    pub(super) fn advance(&mut self) -> bool {
+        self.remaining -= 1;
+        if self.remaining == 0 {
+            return false;
+        }
+        self.x += 1;
+        if self.x == self.count_x {
+            self.x = 0;
+            self.y += 1;
+            if self.y == self.count_y {
+                self.y = 0;
+                self.z += 1;
+            }
+        }
+        true
+    }
+
+    #[cold]
+    fn beyond_grid(count_x: u32, count_y: u32, count_z: u32, range: &Range<u64>) -> Error {
+        Error::out_of_range(format!("workgroups {range:?} of a grid of {count_x}x{count_y}x{count_z}"))
+    }
+}

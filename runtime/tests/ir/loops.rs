@@ -1,0 +1,225 @@
+//! Random nests of loops over buffers: bounds, steps, tests and indices of many kinds, now and then what no nest has.
+
+use super::random::Random;
+
+/// Writes a program.
+struct Generator<'r> {
+    random: &'r mut Random,
+    text: String,
+    next_register: usize,
+    next_block: usize,
+    /// Registers that hold indices of 64 bits: inductions, extended ones, arguments.
+    indices: Vec<usize>,
+    numbers: Vec<usize>,
+    floats: Vec<usize>,
+}
+
+/// Registers of every program: sums over everything, which are returned.
+const SUM: usize = 40;
+const FLOAT_SUM: usize = 42;
+
+impl Generator<'_> {
+    fn line(&mut self, line: String) {
+        self.text.push_str("  ");
+        self.text.push_str(&line);
+        self.text.push('\n');
+    }
+
+    fn wide(&mut self) -> usize {
+        self.next_register += 2;
+        self.next_register - 2
+    }
+
+    fn block(&mut self) -> usize {
+        self.next_block += 1;
+        self.next_block - 1
+    }
+
+    fn constant(&mut self, number: i64) -> usize {
+        let register = self.wide();
+        self.line(format!("{} = vm.const.i64 {number}", pair(register)));
+        register
+    }
+
+    fn any(&mut self, of: &[usize]) -> usize {
+        of[self.random.next(of.len())]
+    }
+
+    /// An index, mostly affine.
+    fn index(&mut self) -> usize {
+        let indices = self.indices.clone();
+        let mut at = self.any(&indices);
+        for _ in 0..self.random.next(4) {
+            let other = self.any(&indices);
+            let result = self.wide();
+            let small = [1, 2, 3, -1, 4, 0][self.random.next(6)];
+            match self.random.next(8) {
+                0 | 1 => self.line(format!("{} = vm.add.i64 {}, {}", pair(result), pair(at), pair(other))),
+                2 => self.line(format!("{} = vm.sub.i64 {}, {}", pair(result), pair(at), pair(other))),
+                3 | 4 => {
+                    let by = self.constant(small);
+                    self.line(format!("{} = vm.mul.i64 {}, {}", pair(result), pair(at), pair(by)));
+                }
+                5 => {
+                    let by = self.constant(small);
+                    let operands = format!("{}, {}, {}", pair(at), pair(by), pair(other));
+                    self.line(format!("{} = vm.fma.i64 {operands}", pair(result)));
+                }
+                6 => {
+                    let amount = self.wide();
+                    self.line(format!("%i{amount} = vm.const.i32 {}", self.random_amount()));
+                    self.line(format!("{} = vm.shl.i64 {}, %i{amount}", pair(result), pair(at)));
+                }
+                _ => {
+                    let narrow = self.wide();
+                    let sign = ["s", "u"][self.random.next(2)];
+                    self.line(format!("%i{narrow} = vm.trunc.i64.i32 {}", pair(at)));
+                    self.line(format!("{} = vm.ext.i32.i64.{sign} %i{narrow}", pair(result)));
+                }
+            }
+            at = result;
+        }
+        at
+    }
+
+    fn random_amount(&self) -> usize {
+        [1, 0, 2, 65][self.next_register / 2 % 4]
+    }
+
+    fn statement(&mut self, depth: usize) {
+        let buffer = self.random.next(3);
+        let index = self.index();
+        match self.random.next(10) {
+            0..=3 => {
+                let kind = ["i8.u", "i8.s", "i16.u", "i16.s", "i32", "f32", "i64"][self.random.next(7)];
+                let result = self.wide();
+                let name = if kind == "i64" { pair(result) } else { format!("%i{result}") };
+                self.line(format!("{name} = vm.buffer.load.{kind} %r{buffer}, {}", pair(index)));
+                match kind {
+                    "f32" => self.floats.push(result),
+                    "i64" => self.line(format!("{} = vm.add.i64 {}, {name}", pair(SUM), pair(SUM))),
+                    _ => self.numbers.push(result),
+                }
+            }
+            4..=6 => {
+                let buffer = buffer.min(1);
+                let kind = ["i8", "i16", "i32", "f32", "i64"][self.random.next(5)];
+                let value = match kind {
+                    "f32" => format!("%i{}", self.any(&self.floats.clone())),
+                    "i64" => pair(SUM),
+                    _ => format!("%i{}", self.any(&self.numbers.clone())),
+                };
+                self.line(format!("vm.buffer.store.{kind} {value}, %r{buffer}, {}", pair(index)));
+            }
+            7 => {
+                let (a, b) = (self.any(&self.floats.clone()), self.any(&self.floats.clone()));
+                self.line(format!("%i{FLOAT_SUM} = vm.fma.f32 %i{a}, %i{b}, %i{FLOAT_SUM}"));
+            }
+            8 => {
+                let (a, b, result) = (self.any(&self.numbers.clone()), self.any(&self.numbers.clone()), self.wide());
+                let name = ["add", "mul", "xor", "sub"][self.random.next(4)];
+                self.line(format!("%i{result} = vm.{name}.i32 %i{a}, %i{b}"));
+                self.line(format!("%i{} = vm.add.i32 %i{}, %i{result}", SUM, SUM));
+                self.numbers.push(result);
+            }
+            _ if depth < 3 => self.nested(depth + 1),
+            // Rarely, what no nest has.
+            _ if self.random.next(6) == 0 => {
+                let (a, result) = (self.any(&self.numbers.clone()), self.wide());
+                self.line(format!("%i{result} = vm.div.i32.s %i{SUM}, %i{a}"));
+                self.numbers.push(result);
+            }
+            _ => {}
+        }
+    }
+
+    fn nested(&mut self, depth: usize) {
+        let (head, body, done) = (self.block(), self.block(), self.block());
+        let narrow = self.random.next(4) == 0;
+        let (at, bound, step) = (self.wide(), self.wide(), self.wide());
+        let ty = if narrow { "i32" } else { "i64" };
+        let name = |register| if narrow { format!("%i{register}") } else { pair(register) };
+        let step_number = [1, 1, 1, 2, 3, -1, -2][self.random.next(7)];
+        let (first, last) = (self.random.next(4) as i64 - 1, self.random.next(9) as i64);
+        let (first, last) = if step_number < 0 { (last, first) } else { (first, last) };
+        self.line(format!("{} = vm.const.{ty} {first}", name(at)));
+        self.line(format!("{} = vm.const.{ty} {step_number}", name(step)));
+        match self.random.next(4) {
+            0 if narrow => self.line(format!("%i{bound} = vm.trunc.i64.i32 %i2:3")),
+            0 => self.line(format!("{} = vm.add.i64 %i0:1, %i2:3", pair(bound))),
+            // Now and then a bound that other turns change.
+            1 if !narrow && self.random.next(4) == 0 => {
+                let index = self.any(&self.indices.clone());
+                self.line(format!("{} = vm.add.i64 {}, %i2:3", pair(bound), pair(index)));
+            }
+            _ => self.line(format!("{} = vm.const.{ty} {last}", name(bound))),
+        }
+        let scope = (self.indices.len(), self.numbers.len(), self.floats.len());
+        let tested_last = self.random.next(3) == 0;
+        let (condition, sign) = (self.wide(), ["s", "s", "s", "u"][self.random.next(4)]);
+        let compare = match (step_number > 0, self.random.next(6)) {
+            (_, 0) => format!("%i{condition} = vm.cmp.ne.{ty} {}, {}", name(at), name(bound)),
+            (true, _) => format!("%i{condition} = vm.cmp.lt.{ty}.{sign} {}, {}", name(at), name(bound)),
+            (false, _) => format!("%i{condition} = vm.cmp.lt.{ty}.s {}, {}", name(bound), name(at)),
+        };
+        self.text.push_str(&format!("  vm.br ^bb{head}()\n^bb{head}:\n"));
+        if !tested_last {
+            self.line(compare.clone());
+            self.text.push_str(&format!("  vm.cond_br %i{condition}, ^bb{body}(), ^bb{done}()\n^bb{body}:\n"));
+        }
+        if narrow {
+            let wide = self.wide();
+            let sign = ["s", "u"][self.random.next(2)];
+            self.line(format!("{} = vm.ext.i32.i64.{sign} %i{at}", pair(wide)));
+            self.indices.push(wide);
+            self.numbers.push(at);
+        } else {
+            self.indices.push(at);
+        }
+        for _ in 0..1 + self.random.next(5) {
+            self.statement(depth);
+        }
+        self.line(format!("{} = vm.add.{ty} {}, {}", name(at), name(at), name(step)));
+        match tested_last {
+            true => {
+                self.line(compare);
+                self.text.push_str(&format!("  vm.cond_br %i{condition}, ^bb{head}(), ^bb{done}()\n"));
+                self.text.push_str(&format!("^bb{body}:\n  vm.br ^bb{done}()\n^bb{done}:\n"));
+            }
+            false => self.text.push_str(&format!("  vm.br ^bb{head}()\n^bb{done}:\n")),
+        }
+        // What the loop made may not have been made.
+        self.indices.truncate(scope.0);
+        self.numbers.truncate(scope.1);
+        self.floats.truncate(scope.2);
+    }
+}
+
+fn pair(register: usize) -> String {
+    format!("%i{register}:{}", register + 1)
+}
+
+/// A module whose function `f` takes three buffers and two numbers, and returns two sums.
+pub fn program(random: &mut Random) -> String {
+    let mut generator = Generator {
+        random,
+        text: String::new(),
+        next_register: 50,
+        next_block: 1,
+        indices: vec![0, 2],
+        numbers: vec![SUM],
+        floats: vec![FLOAT_SUM],
+    };
+    generator.line(format!("%i{SUM} = vm.const.i32 5"));
+    generator.line(format!("%i{} = vm.const.i32.zero", SUM + 1));
+    generator.line(format!("%i{FLOAT_SUM} = vm.const.f32 0.5"));
+    for _ in 0..1 + generator.random.next(2) {
+        generator.nested(0);
+    }
+    format!(
+        "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%r0: !vm.buffer, %r1: !vm.buffer, %r2: !vm.buffer, \
+         %i0:1: i64, %i2:3: i64) -> (i64, f32) {{\n^bb0:\n{}  vm.return {}, %i{FLOAT_SUM}\n}}\n",
+        generator.text,
+        pair(SUM),
+    )
+}

@@ -1,0 +1,289 @@
+//! Nests of loops run apart from their blocks, as what is emitted of them does, and must come to the same.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use incarnate_runtime::bytecode::VerifiedModule;
+use incarnate_runtime::ir::nest::{Affine, Element, Item, Nest, Nests};
+use incarnate_runtime::ir::{Block, Function, Op, Type, Value};
+use incarnate_runtime::vm::{
+    Buffer, BytecodeModule, Context, Counter, Limits, Module, Program, Ref, Value as VmValue, turns,
+};
+
+use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
+use super::loops::program;
+use super::random::Random;
+
+/// Turns of outermost loops that ran apart.
+pub static TURNS: AtomicUsize = AtomicUsize::new(0);
+
+impl Frame {
+    /// A form in given turns, modulo 2^64.
+    fn form(&self, f: &Function, form: &Affine, turns: &[usize]) -> i64 {
+        form.terms().iter().fold(0i64, |sum, term| {
+            let factor = |value: &Value| match f.ty(*value) {
+                Type::i32 => i64::from(self.word(f, *value) as u32 as i32),
+                _ => self.word(f, *value) as i64,
+            };
+            let product = term.factors.iter().map(factor).fold(term.coefficient, i64::wrapping_mul);
+            sum.wrapping_add(product.wrapping_mul(term.turn.map_or(1, |turn| turns[turn] as i64)))
+        })
+    }
+}
+
+fn count<T: Counter>(
+    frame: &Frame,
+    f: &Function,
+    test: &incarnate_runtime::ir::nest::Test,
+    as_type: fn(i64) -> T,
+) -> Option<usize> {
+    let (first, bound) = (frame.form(f, &test.first, &[]), frame.form(f, &test.bound, &[]));
+    turns(as_type(first), test.step, test.relation, as_type(bound))
+}
+
+/// The least and greatest value of a form, exactly; None where a loop makes no turn.
+fn extent(frame: &Frame, f: &Function, form: &Affine, counts: &[usize]) -> Option<(i128, i128)> {
+    let zeros = vec![0; counts.len()];
+    let base = frame.form(f, form, &zeros);
+    let (mut least, mut greatest) = (i128::from(base), i128::from(base));
+    for turn in form.turns() {
+        let mut one = zeros.clone();
+        one[turn] = 1;
+        let stride = i128::from(frame.form(f, form, &one).wrapping_sub(base));
+        let way = stride * (counts[turn].checked_sub(1)? as i128);
+        *(if way < 0 { &mut least } else { &mut greatest }) += way;
+    }
+    Some((least, greatest))
+}
+
+impl Machine<'_> {
+    /// Runs the turns of a nest whose header comes next, if all its accesses are in range.
+    pub fn run_apart(&mut self, f: &Function, nest: &Nest) {
+        let mut frame = self.frames.pop().unwrap();
+        let before = frame.slots.clone();
+        let done = self.nest(&mut frame, f, nest);
+        let after = std::mem::replace(&mut frame.slots, before);
+        if done {
+            let root = &nest.loops[0];
+            let parameters = root.inductions.iter().map(|induction| induction.parameter);
+            for parameter in parameters.chain(root.carried.iter().map(|carried| carried.parameter)) {
+                frame.slots[parameter.index()] = after[parameter.index()].clone();
+            }
+        }
+        self.frames.push(frame);
+    }
+
+    fn nest(&mut self, frame: &mut Frame, f: &Function, nest: &Nest) -> bool {
+        for (block, position) in &nest.hoisted {
+            self.instruction(frame, f, *block, *position);
+        }
+        // Forms are in terms of what is there before the first turn.
+        let entry = Frame { slots: frame.slots.clone(), ..*frame };
+        let mut counts = Vec::new();
+        for counted in &nest.loops {
+            let count = match (counted.test.ty, counted.test.signed) {
+                (Type::i32, true) => count(&entry, f, &counted.test, |v| v as i32),
+                (Type::i32, false) => count(&entry, f, &counted.test, |v| v as u32),
+                (_, true) => count(&entry, f, &counted.test, |v| v),
+                (_, false) => count(&entry, f, &counted.test, |v| v as u64),
+            };
+            match count.and_then(|count| count.checked_add(usize::from(counted.tested_last))) {
+                Some(count) => counts.push(count),
+                None => return false,
+            }
+        }
+        if counts[0] == 0 {
+            return false;
+        }
+        for condition in &nest.conditions {
+            let extent = extent(&entry, f, &condition.form, &counts);
+            if extent
+                .is_some_and(|(least, greatest)| least < condition.least.into() || greatest > condition.greatest.into())
+            {
+                return false;
+            }
+        }
+        for view in &nest.views {
+            let Ref::Buffer(buffer) = entry.reference(f, view.buffer) else { return false };
+            let width = match view.element {
+                Element::u8 | Element::i8 => 1,
+                Element::u16 | Element::i16 => 2,
+                Element::i32 | Element::f32 => 4,
+                Element::i64 | Element::f64 => 8,
+            };
+            let length = i128::from(buffer.length() / width);
+            let extent = extent(&entry, f, &view.index, &counts);
+            if extent.is_some_and(|(least, greatest)| least < 0 || greatest >= length)
+                || (view.written && !buffer.is_mutable())
+            {
+                return false;
+            }
+        }
+        TURNS.fetch_add(counts[0], Ordering::Relaxed);
+        let mut turns = vec![0; counts.len()];
+        self.turns(&entry, frame, f, nest, 0, &counts, &mut turns);
+        true
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what all levels share, and the level")]
+    fn turns(
+        &mut self,
+        entry: &Frame,
+        frame: &mut Frame,
+        f: &Function,
+        nest: &Nest,
+        at: usize,
+        counts: &[usize],
+        turns: &mut [usize],
+    ) {
+        let counted = &nest.loops[at];
+        if at != 0 {
+            let initial: Vec<Slot> =
+                counted.carried.iter().map(|carried| Slot::Word(frame.word(f, carried.initial))).collect();
+            for (carried, slot) in counted.carried.iter().zip(initial) {
+                frame.slots[carried.parameter.index()] = slot;
+            }
+        }
+        for turn in 0..counts[at] {
+            turns[at] = turn;
+            self.inductions(entry, frame, f, nest, at, turns);
+            for item in &counted.items {
+                match item {
+                    Item::Loop(inner) => self.turns(entry, frame, f, nest, *inner, counts, turns),
+                    Item::Instruction(block, position) => {
+                        if let Some(access) = nest.access(*block, *position) {
+                            let (Op::BufferLoad { offset, .. } | Op::BufferStore { offset, .. }) =
+                                &nest.instruction(f, *block, *position).op
+                            else {
+                                panic!("not an access");
+                            };
+                            let index = entry.form(f, &nest.views[access.view].index, turns);
+                            assert_eq!(frame.word(f, *offset) as i64, index, "{nest:?}\n{f}");
+                        }
+                        self.instruction(frame, f, *block, *position);
+                    }
+                }
+            }
+            let next: Vec<Slot> = counted.carried.iter().map(|c| Slot::Word(frame.word(f, c.next))).collect();
+            for (carried, slot) in counted.carried.iter().zip(next) {
+                frame.slots[carried.parameter.index()] = slot;
+            }
+        }
+        turns[at] = counts[at];
+        self.inductions(entry, frame, f, nest, at, turns);
+        turns[at] = 0;
+        if at != 0 {
+            self.forget(frame, f, nest, at);
+        }
+    }
+
+    fn inductions(&self, entry: &Frame, frame: &mut Frame, f: &Function, nest: &Nest, at: usize, turns: &[usize]) {
+        let forms: Vec<(Value, i64)> = nest.loops[at]
+            .inductions
+            .iter()
+            .map(|induction| (induction.parameter, entry.form(f, &induction.form, turns)))
+            .collect();
+        for (parameter, value) in forms {
+            let word = if f.ty(parameter) == Type::i32 { u64::from(value as u32) } else { value as u64 };
+            frame.slots[parameter.index()] = Slot::Word(word);
+        }
+    }
+
+    /// What an inner loop made is not seen behind it, but for what it carries.
+    fn forget(&self, frame: &mut Frame, f: &Function, nest: &Nest, at: usize) {
+        let counted = &nest.loops[at];
+        let kept: Vec<(Value, Slot)> = counted
+            .carried
+            .iter()
+            .filter(|carried| f.constant_bits(counted.escaping(carried)).is_none())
+            .map(|carried| (counted.escaping(carried), frame.slots[carried.parameter.index()].clone()))
+            .collect();
+        for item in &counted.items {
+            if let Item::Instruction(block, position) = item {
+                for result in &nest.instruction(f, *block, *position).results {
+                    frame.slots[result.index()] = Slot::Empty;
+                }
+            }
+        }
+        for parameter in &f.block(counted.header).parameters {
+            frame.slots[parameter.index()] = Slot::Empty;
+        }
+        for (value, slot) in kept {
+            frame.slots[value.index()] = slot;
+        }
+    }
+
+    fn instruction(&mut self, frame: &mut Frame, f: &Function, block: Block, position: usize) {
+        let inst = &f.block(block).instructions[position];
+        let (module, state) = (self.module, self.state);
+        let slot = self.evaluate(module, state, frame, f, inst).unwrap_or_else(|error| panic!("{error}\n{f}"));
+        if let ([value], Some(slot)) = (&inst.results[..], slot) {
+            frame.slots[value.index()] = slot;
+        }
+    }
+}
+
+/// What a call with new buffers comes to: results or status, and what is in the buffers then. In round 1 two buffers are
+/// one, in round 2 the second is read-only.
+pub fn outcome(module: Arc<dyn Module>, round: i64) -> String {
+    let bytes = |seed: u8| (0..200u8).map(|at| at.wrapping_mul(37) ^ seed).collect::<Vec<u8>>();
+    let first = Buffer::copy_of(&bytes(1)).unwrap();
+    let second = match round {
+        1 => first.clone(),
+        2 => {
+            let contents = incarnate_runtime::bytecode::Contents::copy_from(&bytes(2));
+            Buffer::of_contents(Arc::new(contents), 0..200).unwrap()
+        }
+        _ => Buffer::copy_of(&bytes(2)).unwrap(),
+    };
+    let third = Buffer::copy_of(&bytes(3)).unwrap();
+    let buffers = [first, second, third];
+    let mut arguments: Vec<VmValue> = buffers.iter().map(|buffer| VmValue::Ref(Ref::Buffer(buffer.clone()))).collect();
+    arguments.extend([VmValue::I64(round * 3), VmValue::I64(4 - round)]);
+    let limits = Limits { fuel: Some(200_000), ..Limits::default() };
+    let context = Context::new(Program::link(vec![module]).unwrap(), limits).unwrap();
+    let result = match context.function("f").unwrap().call(&arguments) {
+        Ok(results) => results
+            .iter()
+            .map(|value| match value {
+                VmValue::F32(value) if value.is_nan() => "nan".to_owned(),
+                VmValue::F32(value) => format!("{:08x}", value.to_bits()),
+                value => format!("{value:?}"),
+            })
+            .collect::<Vec<_>>()
+            .join(" "),
+        Err(error) => format!("{:?}", error.code()),
+    };
+    format!("{result} {:?}", buffers.map(|buffer| buffer.to_vec()))
+}
+
+fn verified(text: &str) -> Arc<VerifiedModule> {
+    super::assembled(text)
+}
+
+#[test]
+fn random_nests_run_the_same_apart() {
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let (mut done, mut failed, mut found, mut rejected) = (0, 0, 0, 0);
+    for _ in 0..600 {
+        let text = program(&mut random);
+        let module = verified(&text);
+        let function = Function::new(&module, 0).unwrap();
+        let nests = Nests::of(&function);
+        found += nests.found.len();
+        rejected += nests.rejected.len();
+        for round in 0..4 {
+            let expected = outcome(BytecodeModule::new(module.clone()).unwrap(), round);
+            if expected.starts_with("ResourceExhausted") {
+                continue;
+            }
+            let run =
+                std::panic::AssertUnwindSafe(|| outcome(Arc::new(IrModule::new(module.clone(), Level::Nests)), round));
+            let apart = std::panic::catch_unwind(run).unwrap_or_else(|_| panic!("{text}\n{function}"));
+            assert_eq!(apart, expected, "round {round}\n{text}\n{function}\n{nests:#?}");
+            *(if expected.starts_with("OutOfRange") { &mut failed } else { &mut done }) += 1;
+        }
+    }
+    let turns = TURNS.load(Ordering::Relaxed);
+    assert!(done > 300 && failed > 300 && found > 200 && turns > 500, "{done} {failed} {found} {rejected} {turns}");
+}

@@ -1,0 +1,156 @@
+//! The typed methods of translated modules: types, shapes, results, errors, names.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use incarnate::runtime::session::{BF16, F16, I1, Input};
+use incarnate::{Device, Session, StatusCode, Tensor};
+use incarnate_translated_tests as models;
+use incarnate_translated_tests::hostile;
+
+fn device() -> Arc<Device> {
+    Device::create("local-sync").unwrap()
+}
+
+#[test]
+fn tensors_go_in_as_slices_arrays_and_tensors() {
+    let module = models::simple_mul_llvm_cpu::Module::load(&device()).unwrap();
+    let (a, b) = ([1.0f32, 2.0, 3.0, 4.0], vec![2.0f32; 4]);
+    let product = module.simple_mul(&a, &b).unwrap();
+    assert_eq!((product.shape(), product.to_vec().unwrap()), (&[4][..], vec![2.0, 4.0, 6.0, 8.0]));
+    let tensor = Tensor::new(module.session(), &[4], &a).unwrap();
+    assert_eq!(module.simple_mul(&tensor, product).unwrap().to_vec().unwrap(), [2.0, 8.0, 18.0, 32.0]);
+    for error in [module.simple_mul(&a[..3], &b), module.simple_mul(Input::new(&[2, 2], &a), &b)] {
+        let error = error.unwrap_err();
+        assert_eq!(error.code(), StatusCode::InvalidArgument);
+        let text = error.to_string();
+        assert!(text.contains("argument `input0`") && text.contains("sync func @simple_mul(%input0"), "{text}");
+    }
+}
+
+#[test]
+fn open_dimensions_are_those_of_the_call() {
+    let module = models::dynamic_llvm_cpu::Module::load(&device()).unwrap();
+    let scaled = module.scale_rows(&vec![1.0f32; 12], &[1.0, 2.0, 3.0, 4.0]).unwrap();
+    assert_eq!(scaled.shape(), [3, 4]);
+    let product = module.matmul(&[[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0]], &[[1.0], [1.0]]).unwrap();
+    assert_eq!((product.shape(), product.to_vec().unwrap()), (&[3, 1][..], vec![3.0, 7.0, 11.0]));
+    let error = module.matmul(&vec![1.0f32; 4], &[[1.0], [1.0]]).unwrap_err().to_string();
+    assert!(error.contains("in several ways"), "{error}");
+    let (_, rows): (Tensor<f32>, i64) = module.normalise(&[[1.0f32, 2.0, 3.0, 4.0]; 5]).unwrap();
+    assert_eq!(rows, 5);
+}
+
+#[test]
+fn several_results_are_a_tuple() {
+    let module = models::several_results_llvm_cpu::Module::load(&device()).unwrap();
+    let (sum, most, at, count, negated) = module.statistics(&[[1.0f32, 2.0, 3.0, 4.0, 5.0]; 6]).unwrap();
+    assert_eq!((sum.to_vec().unwrap(), sum.shape()), (vec![90.0], &[][..]));
+    assert_eq!((most.to_vec().unwrap(), at.to_vec().unwrap(), count), (vec![5.0; 6], vec![4; 6], 30));
+    assert_eq!(negated.shape(), [6, 5]);
+    module.nothing().unwrap();
+}
+
+#[test]
+fn numbers_are_numbers() {
+    let module = models::scalars_llvm_cpu::Module::load(&device()).unwrap();
+    assert_eq!(module.echo(1, 2, 3.0, 4.0, 5).unwrap(), (1, 2, 3.0, 4.0, 5));
+}
+
+#[test]
+fn elements_are_of_the_declared_type() {
+    let module = models::mixed_types_llvm_cpu::Module::load(&device()).unwrap();
+    let (half, brain) = ([F16::from_f32(1.5); 8], [BF16::from_f32(2.0); 8]);
+    let wide: Tensor<f64> = module.widen(&half, &brain).unwrap();
+    assert_eq!(wide.len(), 8);
+    let (half, brain): (Tensor<F16>, Tensor<BF16>) = module.narrow(&[1.0f32; 8]).unwrap();
+    assert_eq!((half.len(), brain.len()), (8, 8));
+    let module = models::integers_llvm_cpu::Module::load(&device()).unwrap();
+    let condition: Vec<I1> = (0..9).map(|index| I1::from(index % 2 == 0)).collect();
+    let (chosen, _): (Tensor<i16>, Tensor<I1>) = module.select(&condition, &[1; 9], &[2; 9]).unwrap();
+    assert_eq!(chosen.to_vec().unwrap(), [1, 2, 1, 2, 1, 2, 1, 2, 1]);
+}
+
+#[test]
+fn state_belongs_to_the_instance() {
+    let (one, other) = (models::accumulator_llvm_cpu::Module::load(&device()), device());
+    let (one, other) = (one.unwrap(), models::accumulator_llvm_cpu::Module::load(&other).unwrap());
+    one.accumulate(&[1.0f32; 4]).unwrap();
+    let same = one.clone();
+    same.accumulate(&[1.0f32; 4]).unwrap();
+    assert_eq!((one.count().unwrap(), other.count().unwrap()), (2, 0));
+    one.reset().unwrap();
+    assert_eq!(same.count().unwrap(), 0);
+}
+
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future on this thread.
+fn wait<F: Future>(future: F) -> F::Output {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}
+
+#[test]
+fn functions_with_fences_are_futures() {
+    let module = models::mlp_async_external::Module::load(&device()).unwrap();
+    let sync = models::mlp_llvm_cpu::Module::load(&device()).unwrap();
+    let input = vec![0.5f32; 8 * 32];
+    let output: Tensor<f32> = wait(module.mlp(&input)).unwrap();
+    assert_eq!(output.to_vec().unwrap(), sync.mlp(&input).unwrap().to_vec().unwrap());
+    let error = wait(module.mlp(&[1.0f32])).unwrap_err().to_string();
+    assert!(error.contains("async func @mlp"), "{error}");
+}
+
+#[test]
+fn errors_say_what_was_called_and_where_it_failed() {
+    let module = models::failures_vm::Module::load_with(Session::builder()).unwrap();
+    let error = module.fail(5).unwrap_err();
+    assert_eq!(error.code(), StatusCode::NotFound);
+    assert!(error.to_string().contains("as told") && error.to_string().contains("calling @fail"), "{error}");
+    let place = error.places().first().unwrap();
+    assert_eq!((place.module.as_deref(), place.function.as_deref()), (Some("failures"), Some("fail")));
+    assert_eq!(module.load_2(2).unwrap(), 3);
+    assert_eq!(module.load_2(4).unwrap_err().code(), StatusCode::OutOfRange);
+}
+
+#[test]
+fn names_are_safe_and_distinct() {
+    let module = hostile::Module::load_with(Session::builder()).unwrap();
+    assert_eq!(module.foo_bar().unwrap(), 2);
+    let numbers = [module.foo_bar_2(), module.foo_bar_3(), module.type_(), module.self_(), module.load_2()];
+    assert_eq!(numbers.map(Result::unwrap), [1, 3, 4, 5, 6]);
+    let numbers = [module.fn_main(), module.function(), module.drawkcab()];
+    assert_eq!(numbers.map(Result::unwrap), [7, 8, 9]);
+    assert_eq!((module.v0(21).unwrap(), module.state(4).unwrap(), module.call(8).unwrap()), (42, 8, 16));
+    assert_eq!(module.declared_otherwise(11).unwrap(), 11);
+    assert!(module.text(0).is_err());
+    assert!(module.text(3).unwrap_err().to_string().contains("\"; } */ \n {"));
+    // The names themselves are as they were, for those who look for them.
+    let name = "\") } */ fn main() {} /* \n\r\t";
+    assert_eq!(module.session().function(name).unwrap().call::<i32>(()).unwrap(), 7);
+    assert_eq!(module.session().context().program().modules()[0].attribute(0), Some(("key\" */", "value\n\\")));
+}
+
+#[test]
+fn named_results_are_a_struct_with_the_attributes_that_are_asked_for() {
+    let module = hostile::Module::load_with(Session::builder()).unwrap();
+    let results = module.named(7, 3).unwrap();
+    assert_eq!((results.fn_, results.fn_2, results.a_b), (7, 3, 4));
+    assert!(results == results.clone());
+}

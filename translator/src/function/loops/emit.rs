@@ -1,0 +1,396 @@
+//! Nests as Rust.
+
+use std::cell::RefCell;
+
+use incarnate_runtime::ir::nest::{Access, Affine, Carried, Counted, Element, Induction, Item, Nest, Relation, Term};
+use incarnate_runtime::ir::{Block, Type, Value};
+use incarnate_runtime::{Error, Result};
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{format_ident, quote};
+
+use super::super::body::{Emitter, lifetime_named};
+use super::super::values::type_of;
+use super::needed::Needed;
+
+/// A nest that is emitted.
+struct Writer<'a, 'e, 'm> {
+    emitter: &'a Emitter<'e, 'm>,
+    nest: &'a Nest,
+    needed: Needed,
+    /// Whether something names the turn of each loop.
+    turns: RefCell<Vec<bool>>,
+    /// Whether something names the number of turns of each loop.
+    counts: RefCell<Vec<bool>>,
+}
+
+impl Emitter<'_, '_> {
+    /// A nest: leaves its block where something may fail, or else makes all turns whose tests pass.
+    pub(in super::super) fn nest(&self, index: u32) -> Result<TokenStream> {
+        let nest = &self.body.nests.found[index as usize];
+        let writer = Writer {
+            emitter: self,
+            nest,
+            needed: Needed::of(self.body.function, nest),
+            turns: RefCell::new(vec![false; nest.loops.len()]),
+            counts: RefCell::new(vec![false; nest.loops.len()]),
+        };
+        writer.nest(index)
+    }
+}
+
+impl Writer<'_, '_, '_> {
+    fn nest(&self, index: u32) -> Result<TokenStream> {
+        let label = lifetime_named(&format!("nest{index}"));
+        let leave = quote!(else { break #label; });
+        let mut tokens = TokenStream::new();
+        for condition in &self.nest.conditions {
+            let (base, loops) = self.extent(&condition.form);
+            let (least, greatest) = (integer(condition.least), integer(condition.greatest));
+            tokens.extend(quote!(if !support::is_within(#base, #loops, #least, #greatest) { break #label; }));
+        }
+        for (at, view) in self.nest.views.iter().enumerate() {
+            let (base, loops) = self.extent(&view.index);
+            let (name, buffer) = (grid(at), self.emitter.name(view.buffer));
+            let (element, dimensions) = (element(view.element), Literal::usize_unsuffixed(view.index.turns().len()));
+            let function = if view.written { format_ident!("grid_mut") } else { format_ident!("grid") };
+            // Loads that nothing uses are checked all the same.
+            let is_used = self.nest.accesses.iter().any(|access| access.view == at && self.is_kept(access));
+            let name = if is_used { quote!(#name) } else { quote!(_) };
+            tokens.extend(quote! {
+                let Some(#name) = #buffer.#function::<#element, #dimensions>(#base, #loops) #leave;
+            });
+        }
+        tokens.extend(self.turns(0)?);
+        let root = &self.nest.loops[0];
+        for induction in &root.inductions {
+            let (name, turns) = (self.emitter.name(induction.parameter), self.named_count(0));
+            let end = self.induction(induction, &turns);
+            tokens.extend(quote!(#name = #end;));
+        }
+        let mut first = TokenStream::new();
+        for (block, position) in &self.nest.hoisted {
+            first.extend(self.instruction(*block, *position)?);
+        }
+        for (at, counted) in self.nest.loops.iter().enumerate() {
+            let turns = self.count(counted);
+            // Loops that do nothing end all the same, or else the bytecode's do not.
+            let name = if self.counts.borrow()[at] { count(at) } else { format_ident!("_count{}", at) };
+            first.extend(quote!(let Some(#name) = #turns #leave;));
+        }
+        Ok(quote!(#label: { #first #tokens }))
+    }
+
+    /// The number of turns of a loop, where it is used.
+    fn named_count(&self, at: usize) -> Ident {
+        self.counts.borrow_mut()[at] = true;
+        count(at)
+    }
+
+    /// How many turns a loop makes, as an option.
+    fn count(&self, counted: &Counted) -> TokenStream {
+        let test = &counted.test;
+        let (first, bound) = (self.form(test.first.base()), self.form(test.bound.base()));
+        let as_type = |form: TokenStream, of: &Affine| match (test.ty, test.signed, of.as_constant()) {
+            (Type::i64, true, Some(_)) => quote!(#form),
+            (Type::i64, true, None) => form,
+            (Type::i64, false, Some(number)) => unsigned(number as u64),
+            (Type::i64, false, None) => quote!(#form as u64),
+            (_, true, Some(number)) => integer(i64::from(number as i32)),
+            (_, false, Some(number)) => unsigned(u64::from(number as u32)),
+            // The value itself where the form is one, which is no wider.
+            (_, signed, None) => {
+                let narrow = self.narrow(of).unwrap_or_else(|| quote!(#form as i32));
+                if signed { narrow } else { quote!(#narrow as u32) }
+            }
+        };
+        let ty = match (test.ty, test.signed) {
+            (Type::i64, true) => quote!(i64),
+            (Type::i64, false) => quote!(u64),
+            (_, true) => quote!(i32),
+            (_, false) => quote!(u32),
+        };
+        let (first, bound) = (as_type(first, &test.first), as_type(bound, &test.bound));
+        let (step, relation) = (integer(test.step), relation(test.relation));
+        let turns = quote!(support::turns::<#ty>(#first, #step, support::Relation::#relation, #bound));
+        if counted.tested_last { quote!(#turns.and_then(|turns| turns.checked_add(1))) } else { turns }
+    }
+
+    /// The name of a form that is a value of 32 bits.
+    fn narrow(&self, form: &Affine) -> Option<TokenStream> {
+        let [Term { coefficient: 1, factors, turn: None }] = form.terms() else { return None };
+        let [value] = factors[..] else { return None };
+        (self.emitter.body.function.ty(value) == Type::i32).then(|| self.emitter.name(value))
+    }
+
+    /// The first element of a form, and for each loop that changes it the number of turns and the stride.
+    fn extent(&self, form: &Affine) -> (TokenStream, TokenStream) {
+        let loops = form.turns().into_iter().map(|turn| {
+            let (count, stride) = (self.named_count(turn), self.form(form.stride(turn)));
+            quote!((#count, #stride))
+        });
+        let loops = quote!([#(#loops),*]);
+        (self.form(form.base()), loops)
+    }
+
+    /// The sum of terms, without their turns, as an `i64`.
+    fn form<'t>(&self, terms: impl Iterator<Item = &'t Term>) -> TokenStream {
+        let product = |term: &Term| {
+            let factors = term.factors.iter().map(|value| {
+                let name = self.emitter.name(*value);
+                if self.emitter.body.function.ty(*value) == Type::i32 { quote!(i64::from(#name)) } else { name }
+            });
+            let product = factors.reduce(|product, factor| quote!(#product.wrapping_mul(#factor)));
+            let coefficient = integer(term.coefficient);
+            match product {
+                None => coefficient,
+                Some(product) if term.coefficient == 1 => product,
+                Some(product) => quote!(#product.wrapping_mul(#coefficient)),
+            }
+        };
+        // Numbers last, as methods are called on names.
+        let mut terms: Vec<&Term> = terms.collect();
+        terms.sort_by_key(|term| term.factors.is_empty());
+        let sum = terms.into_iter().map(product).reduce(|sum, term| quote!(#sum.wrapping_add(#term)));
+        sum.unwrap_or_else(|| integer(0))
+    }
+
+    /// All turns of a loop; nothing where they do nothing.
+    fn turns(&self, at: usize) -> Result<TokenStream> {
+        let counted = &self.nest.loops[at];
+        let mut body = TokenStream::new();
+        for item in &counted.items {
+            body.extend(match item {
+                Item::Instruction(block, position) => self.instruction(*block, *position)?,
+                Item::Loop(inner) => self.turns(*inner)?,
+            });
+        }
+        let carried: Vec<&Carried> = counted
+            .carried
+            .iter()
+            .filter(|carried| carried.next != carried.parameter && (at == 0 || self.needed.has(carried.parameter)))
+            .collect();
+        body.extend(self.carry(&carried));
+        if body.is_empty() {
+            return Ok(TokenStream::new());
+        }
+        let inductions = counted.inductions.iter().filter(|induction| self.is_read(induction.parameter));
+        let mut first = TokenStream::new();
+        for induction in inductions {
+            self.turns.borrow_mut()[at] = true;
+            let turn = turn(at);
+            let (name, value) = (self.emitter.name(induction.parameter), self.induction(induction, &turn));
+            first.extend(quote!(let #name = #value;));
+        }
+        let (turn, count) = (turn(at), self.named_count(at));
+        let turn = if self.turns.borrow()[at] { quote!(#turn) } else { quote!(_) };
+        let turns = quote!(for #turn in 0..#count { #first #body });
+        if at == 0 {
+            return Ok(turns);
+        }
+        let mut before = TokenStream::new();
+        let mut behind = TokenStream::new();
+        for carried in counted.carried.iter().filter(|carried| self.needed.has(carried.parameter)) {
+            let name = self.emitter.name(carried.parameter);
+            let (ty, initial) =
+                (type_of(self.emitter.body.function.ty(carried.parameter)), self.emitter.number(carried.initial));
+            let mutable = (carried.next != carried.parameter).then(|| quote!(mut));
+            before.extend(quote!(let #mutable #name: #ty = #initial;));
+            let escaping = counted.escaping(carried);
+            if escaping != carried.parameter && self.escapes(escaping, at) {
+                let escaping = self.emitter.name(escaping);
+                behind.extend(quote!(let #escaping = #name;));
+            }
+        }
+        Ok(quote!(#before #turns #behind))
+    }
+
+    /// Whether a value of a loop is used behind it.
+    fn escapes(&self, value: Value, from: usize) -> bool {
+        let function = self.emitter.body.function;
+        let is_outside = |at: usize| !self.nest.path(at).contains(&from);
+        self.nest.loops.iter().enumerate().any(|(at, counted)| {
+            let inner = counted.carried.iter().any(|carried| {
+                (carried.initial == value && counted.parent.is_some_and(is_outside))
+                    || (carried.next == value && is_outside(at))
+            });
+            let instructions = counted.items.iter().any(|item| match item {
+                Item::Instruction(block, position) if is_outside(at) => {
+                    let mut found = false;
+                    let inst = self.nest.instruction(function, *block, *position);
+                    inst.op.visit(|operand| found |= operand.value() == value);
+                    found
+                }
+                _ => false,
+            });
+            inner || instructions
+        }) && function.constant_bits(value).is_none()
+    }
+
+    /// Whether an instruction that is kept, or what a loop carries, reads a value.
+    fn is_read(&self, value: Value) -> bool {
+        let function = self.emitter.body.function;
+        let places = super::needed::instructions(self.nest);
+        let mut found = false;
+        for (block, position) in places {
+            let inst = self.nest.instruction(function, block, position);
+            match self.nest.access(block, position) {
+                Some(access) => found |= access.stored == Some(value),
+                None if inst.results.iter().any(|result| self.needed.has(*result)) => {
+                    inst.op.visit(|operand| found |= operand.value() == value);
+                }
+                None => {}
+            }
+        }
+        found
+            || self.nest.loops.iter().enumerate().any(|(at, counted)| {
+                let carried = counted.carried.iter().filter(|carried| at == 0 || self.needed.has(carried.parameter));
+                let mut initials = counted.inductions.iter().filter(|induction| self.needed.has(induction.parameter));
+                carried.into_iter().any(|carried| carried.next == value || (at != 0 && carried.initial == value))
+                    || initials.any(|induction| induction.initial == Some(value) && induction.parameter != value)
+            })
+    }
+
+    /// Gives what a loop carries its value for the next turn.
+    fn carry(&self, carried: &[&Carried]) -> TokenStream {
+        let names: Vec<TokenStream> = carried.iter().map(|carried| self.emitter.name(carried.parameter)).collect();
+        let values: Vec<TokenStream> = carried.iter().map(|carried| self.emitter.number(carried.next)).collect();
+        let is_swapped = carried.iter().enumerate().any(|(position, carried_last)| {
+            carried[..position].iter().any(|carried| carried.parameter == carried_last.next)
+        });
+        match is_swapped {
+            true => quote!((#(#names),*) = (#(#values),*);),
+            false => quote!(#(#names = #values;)*),
+        }
+    }
+
+    /// What an induction is in a turn.
+    fn induction(&self, induction: &Induction, turn: &Ident) -> TokenStream {
+        let is_narrow = self.emitter.body.function.ty(induction.parameter) == Type::i32;
+        let ty = if is_narrow { quote!(i32) } else { quote!(i64) };
+        let way = match induction.step.as_constant() {
+            Some(1) => quote!((#turn as #ty)),
+            Some(step) if !is_narrow => {
+                let step = integer(step);
+                quote!((#turn as i64).wrapping_mul(#step))
+            }
+            _ => {
+                let step = self.form(induction.step.base());
+                let way = quote!((#turn as i64).wrapping_mul(#step));
+                if is_narrow { quote!(#way as i32) } else { way }
+            }
+        };
+        let first = match (induction.initial, induction.form.as_constant_base()) {
+            (None, Some(first)) => Some(first).filter(|first| *first != 0).map(integer),
+            (None, None) => Some(self.emitter.name(induction.parameter)),
+            (Some(initial), _) if self.emitter.body.function.constant_bits(initial) == Some(0) => None,
+            (Some(initial), _) => Some(self.emitter.number(initial)),
+        };
+        match (first, induction.step.as_constant()) {
+            (Some(first), step) if is_narrow && step != Some(1) => quote!((#way).wrapping_add(#first)),
+            (Some(first), _) => quote!(#way.wrapping_add(#first)),
+            (None, Some(1)) => quote!(#turn as #ty),
+            (None, _) => way,
+        }
+    }
+
+    /// Whether an access is made; loads that nothing uses are not.
+    fn is_kept(&self, access: &Access) -> bool {
+        let inst = self.nest.instruction(self.emitter.body.function, access.block, access.position);
+        access.stored.is_some() || inst.results.iter().any(|value| self.needed.has(*value))
+    }
+
+    fn instruction(&self, block: Block, position: usize) -> Result<TokenStream> {
+        let inst = self.nest.instruction(self.emitter.body.function, block, position);
+        let Some(access) = self.nest.access(block, position) else {
+            let [result] = inst.results[..] else { return Ok(TokenStream::new()) };
+            if !self.needed.has(result) {
+                return Ok(TokenStream::new());
+            }
+            let (name, expression) = (self.emitter.name(result), self.emitter.expression(inst)?);
+            return Ok(quote!(let #name = #expression;));
+        };
+        if !self.is_kept(access) {
+            return Ok(TokenStream::new());
+        }
+        let view = &self.nest.views[access.view];
+        let turns: Vec<TokenStream> = view
+            .index
+            .turns()
+            .into_iter()
+            .map(|at| {
+                self.turns.borrow_mut()[at] = true;
+                let turn = turn(at);
+                quote!(#turn)
+            })
+            .collect();
+        let grid = grid(access.view);
+        Ok(match (access.stored, &inst.results[..]) {
+            (Some(stored), _) => {
+                let value = match (view.element, self.emitter.body.function.constant_bits(stored)) {
+                    (Element::u8 | Element::i8 | Element::u16 | Element::i16, _) => {
+                        let (value, ty) = (self.emitter.typed(stored), element(view.element));
+                        quote!(#value as #ty)
+                    }
+                    _ => self.emitter.number(stored),
+                };
+                quote!(#grid.set([#(#turns),*], #value);)
+            }
+            (None, [result]) => {
+                let name = self.emitter.name(*result);
+                let value = quote!(#grid.get([#(#turns),*]));
+                let value = match view.element {
+                    Element::u8 | Element::i8 | Element::u16 | Element::i16 => quote!(i32::from(#value)),
+                    _ => value,
+                };
+                quote!(let #name = #value;)
+            }
+            _ => return Err(Error::internal("a load with several results")),
+        })
+    }
+}
+
+fn turn(at: usize) -> Ident {
+    format_ident!("turn{}", at)
+}
+
+fn count(at: usize) -> Ident {
+    format_ident!("count{}", at)
+}
+
+fn grid(at: usize) -> Ident {
+    format_ident!("grid{}", at)
+}
+
+fn element(element: Element) -> TokenStream {
+    match element {
+        Element::u8 => quote!(u8),
+        Element::i8 => quote!(i8),
+        Element::u16 => quote!(u16),
+        Element::i16 => quote!(i16),
+        Element::i32 => quote!(i32),
+        Element::i64 => quote!(i64),
+        Element::f32 => quote!(f32),
+        Element::f64 => quote!(f64),
+    }
+}
+
+fn relation(relation: Relation) -> TokenStream {
+    match relation {
+        Relation::Less => quote!(Less),
+        Relation::LessOrEqual => quote!(LessOrEqual),
+        Relation::Greater => quote!(Greater),
+        Relation::GreaterOrEqual => quote!(GreaterOrEqual),
+        Relation::NotEqual => quote!(NotEqual),
+    }
+}
+
+/// A number whose type is known where it stands.
+fn integer(number: i64) -> TokenStream {
+    let digits = unsigned(number.unsigned_abs());
+    if number < 0 { quote!(-#digits) } else { digits }
+}
+
+fn unsigned(number: u64) -> TokenStream {
+    let digits = Literal::u64_unsuffixed(number);
+    quote!(#digits)
+}
