@@ -75,7 +75,7 @@ fn device(workers: usize, spin: Option<Duration>) -> Arc<Device> {
 /// Dispatches in a chain, each of so many workgroups of so many nanoseconds.
 fn chain(device: &Device, dispatches: usize, workgroups: u32, nanoseconds: u32) -> Arc<CommandBuffer> {
     let commands = device.create_command_buffer(CommandBufferMode::empty(), CommandCategory::all(), 0);
-    let executable = device.create_executable("busy", &[], &[]).expect("the kernel");
+    let executable = device.create_executable("busy", &[], None, &[]).expect("the kernel");
     let buffer = device.allocator().allocate(BufferParameters::DEVICE, 64).expect("a buffer");
     for _ in 0..dispatches {
         let binding = BufferRef { buffer: Some(buffer.clone()), slot: 0, offset: 0, length: WHOLE_BUFFER };

@@ -1,6 +1,7 @@
 //! Every model of tests/models on local-task, with few and many workers, again and again, from many threads at once.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
+#[allow(dead_code, reason = "other tests use the rest")]
 mod support;
 
 use std::time::{Duration, Instant};
