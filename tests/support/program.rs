@@ -23,7 +23,6 @@ pub(crate) struct Instance {
 
 impl Instance {
     /// Loads modules, the model last, onto a device of a URI; all are interpreted.
-    #[allow(dead_code, reason = "not all packages interpret")]
     pub(crate) fn load<'a>(files: impl Iterator<Item = &'a Path>, device_uri: &str) -> Result<Instance> {
         let interpreted = |file: &Path| -> Result<Arc<dyn Module>> {
             let contents = Arc::new(Contents::map(file)?);

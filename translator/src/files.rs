@@ -33,7 +33,7 @@ impl Output {
         let mut files = Vec::new();
         let mut functions = Vec::with_capacity(self.functions.len());
         for items in &self.functions {
-            functions.push(items.iter().map(format).collect::<Result<Vec<_>>>()?.join("\n"));
+            functions.extend(items.iter().map(format).collect::<Result<Vec<_>>>()?);
         }
         let mut text = format!("// {}\n\n", self.header);
         for item in &self.interface {

@@ -29,7 +29,8 @@
 //! Globals, constants and imports belong to [`State`]: [`State::load_i32`], [`State::store_ref`], [`State::rodata`].
 //!
 //! Counted loops over buffers are checked before their first turn: [`turns`] counts, [`Ref::grid`] and [`Ref::grid_mut`] lend
-//! the elements, [`is_within`] tells that indices do not wrap.
+//! the elements, [`is_within`] tells that indices
+//! do not wrap, [`is_distinct`] that turns take different elements.
 //!
 //! # Errors
 //!
@@ -83,7 +84,7 @@ pub use crate::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, List, Module, Native, NoElements, Ref, RefType, Stack, Step, Traced,
     Value, ValueType, semantics,
 };
-pub use crate::vm::{Relation, is_within, turns};
+pub use crate::vm::{Relation, is_distinct, is_within, turns};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::include_constants;

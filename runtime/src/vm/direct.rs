@@ -159,7 +159,8 @@ impl<S> Native<'_, S> {
     ///
     /// # Errors
     /// What the method fails with, which is placed in it; NOT_FOUND where the module is not there.
-    #[inline(always)]
+    // Recorders have thousands of these calls: each is a call of what all calls with such arguments share, not its code.
+    #[inline(never)]
     pub fn call<F, A, P>(self, name: &'static str, method: F, stack: &mut Stack, passed: P) -> Result<F::Value>
     where
         F: DirectMethod<S, A, P>,

@@ -65,20 +65,56 @@ pub fn turns<T: Counter>(first: T, step: i64, relation: Relation, bound: T) -> O
 #[must_use]
 pub(super) fn extent<const D: usize>(base: i64, loops: [(usize, i64); D]) -> Option<(i64, i64)> {
     let (mut least, mut greatest) = (base, base);
-    for (count, stride) in loops {
-        let way = i64::try_from(count.checked_sub(1)?).ok()?.checked_mul(stride)?;
+    // By index, here and below: iterators over arrays by value stay loops, which hide constant strides from the optimiser.
+    let mut at = 0;
+    while at < D {
+        let way = i64::try_from(loops[at].0.checked_sub(1)?).ok()?.checked_mul(loops[at].1)?;
         let end = if way < 0 { &mut least } else { &mut greatest };
         *end = end.checked_add(way)?;
+        at += 1;
     }
     Some((least, greatest))
+}
+
+/// Whether a loop makes no turn.
+#[inline(always)]
+pub(super) fn has_none<const D: usize>(loops: [(usize, i64); D]) -> bool {
+    let (mut at, mut none) = (0, false);
+    while at < D {
+        none |= loops[at].0 == 0;
+        at += 1;
+    }
+    none
 }
 
 /// Whether `base + k0 * stride0 + k1 * stride1 + ..` is from `least` to `greatest` for all turns `k` below the counts.
 #[inline(always)]
 #[must_use]
 pub fn is_within<const D: usize>(base: i64, loops: [(usize, i64); D], least: i64, greatest: i64) -> bool {
-    loops.iter().any(|(count, _)| *count == 0)
-        || extent(base, loops).is_some_and(|extent| least <= extent.0 && extent.1 <= greatest)
+    has_none(loops) || extent(base, loops).is_some_and(|extent| least <= extent.0 && extent.1 <= greatest)
+}
+
+/// Whether `k0 * stride0 + k1 * stride1 + ..` is another number for each combination of turns `k` below the counts. Some loops of
+/// which that is true are not seen to be such.
+#[inline]
+#[must_use]
+pub fn is_distinct<const D: usize>(loops: [(usize, i64); D]) -> bool {
+    // Each loop must go further in a turn than those with smaller strides do in all of theirs.
+    let (mut at, mut distinct) = (0, true);
+    while at < D {
+        let stride = loops[at].1.unsigned_abs();
+        let (mut other, mut below) = (0, 0u128);
+        while other < D {
+            let smaller = loops[other].1.unsigned_abs();
+            if other != at && smaller <= stride {
+                below = below.saturating_add(u128::from(smaller) * (loops[other].0.saturating_sub(1) as u128));
+            }
+            other += 1;
+        }
+        distinct &= loops[at].0 < 2 || u128::from(stride) > below;
+        at += 1;
+    }
+    distinct
 }
 
 #[cfg(test)]
@@ -155,5 +191,29 @@ mod tests {
             is_within(10, [(3, 4)], 10, 18) && !is_within(10, [(3, 4)], 10, 17) && !is_within(10, [(3, 4)], 11, 18)
         );
         assert!(is_within(i64::MAX, [(0, 1)], 0, 0) && !is_within(i64::MAX, [(2, 1)], 0, i64::MAX));
+    }
+
+    #[test]
+    fn combinations_are_distinct_where_strides_leave_room() {
+        for (loops, distinct) in [
+            ([(4, 16), (16, 1), (1, 0)], true),
+            ([(4, 16), (17, 1), (1, 0)], false),
+            ([(4, -3), (3, 1), (2, 20)], true),
+            ([(4, 3), (3, -1), (2, 11)], false),
+            ([(4, 3), (2, 0), (1, 0)], false),
+            ([(2, 1), (2, 1), (1, 0)], false),
+            ([(2, 1), (2, -1), (1, 0)], false),
+            ([(0, 1), (2, 3), (1, 5)], true),
+        ] {
+            assert_eq!(is_distinct(loops), distinct, "{loops:?}");
+            let mut seen = alloc::collections::BTreeSet::new();
+            let [a, b, c] = loops;
+            let turns = (0..a.0).flat_map(|i| (0..b.0).flat_map(move |j| (0..c.0).map(move |k| (i, j, k))));
+            let mut all = turns.map(|(i, j, k)| i as i64 * a.1 + j as i64 * b.1 + k as i64 * c.1);
+            assert_eq!(all.all(|at| seen.insert(at)), distinct, "{loops:?}");
+        }
+        // Overlaps that do not happen need not be seen.
+        assert!(!is_distinct([(3, 2), (2, 3)]));
+        assert!(!is_distinct([(usize::MAX, i64::MIN), (usize::MAX, i64::MIN)]));
     }
 }

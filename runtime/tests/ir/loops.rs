@@ -223,3 +223,80 @@ pub fn program(random: &mut Random) -> String {
         pair(SUM),
     )
 }
+
+/// A module like that of [`program`], with one nest that reduces: a product of two buffers is added to a third, over two to four
+/// loops in any order, with strides that mostly leave room. Buffers may overlap.
+pub fn product(random: &mut Random) -> String {
+    let depth = 2 + random.next(3);
+    let counts: Vec<i64> = (0..depth).map(|_| [0, 1, 2, 3, 3, 5, 9, 35][random.next(8)]).collect();
+    let strides = |random: &mut Random, chosen: &[bool]| {
+        let mut order: Vec<usize> = (0..depth).collect();
+        (0..depth).for_each(|at| order.swap(at, at + random.next(depth - at)));
+        let (mut strides, mut next) = (vec![0i64; depth], 1);
+        for at in order {
+            if chosen[at] {
+                strides[at] = if random.next(8) == 0 { -next } else { next };
+                next *= (counts[at] - i64::from(random.next(12) == 0)).max(1);
+            }
+        }
+        strides
+    };
+    let choose = |random: &mut Random, one_in: usize| (0..depth).map(|_| random.next(one_in) != 0).collect::<Vec<_>>();
+    let (stored, first, second) = (choose(random, 2), choose(random, 4), choose(random, 3));
+    let forms = [strides(random, &stored), strides(random, &first), strides(random, &second)];
+    let (float, same_first) = (random.next(3) != 0, random.next(6) == 0);
+    let mut text = String::from("^bb0:\n  %i4:5 = vm.const.i64.zero\n  %i6:7 = vm.const.i64 1\n");
+    let mut body = String::new();
+    for (number, form) in forms.iter().enumerate() {
+        let index = 30 + number * 2;
+        // Backwards from the end.
+        let base: i64 = form.iter().zip(&counts).map(|(stride, count)| (-stride * (count - 1)).max(0)).sum();
+        body.push_str(&format!(
+            "  {} = vm.const.i64 {}\n",
+            pair(index),
+            base + random.next(3) as i64 * random.next(2) as i64
+        ));
+        for (at, stride) in form.iter().enumerate().filter(|(_, stride)| **stride != 0) {
+            let (constant, turn) = (pair(40), pair(10 + at * 2));
+            body.push_str(&format!("  {constant} = vm.const.i64 {stride}\n"));
+            body.push_str(&format!("  {} = vm.fma.i64 {turn}, {constant}, {}\n", pair(index), pair(index)));
+        }
+    }
+    let ty = if float { "f32" } else { "i32" };
+    let (a, b) = (if same_first { 1 } else { 0 }, 2);
+    body.push_str(&format!("  %i50 = vm.buffer.load.{ty} %r{a}, {}\n", pair(32)));
+    body.push_str(&format!("  %i51 = vm.buffer.load.{ty} %r{b}, {}\n", pair(34)));
+    body.push_str(&format!("  %i52 = vm.buffer.load.{ty} %r1, {}\n", pair(30)));
+    match random.next(4) {
+        0 => body.push_str(&format!("  %i52 = vm.mul.{ty} %i50, %i51\n")),
+        1 => body.push_str(&format!(
+            "  %i53 = vm.trunc.i64.i32 {}\n  %i52 = vm.{}\n",
+            pair(10),
+            if float { "add.f32 %i52, %i50" } else { "fma.i32 %i53, %i50, %i52" }
+        )),
+        _ => body.push_str(&format!("  %i52 = vm.fma.{ty} %i50, %i51, %i52\n")),
+    }
+    body.push_str(&format!("  vm.buffer.store.{ty} %i52, %r1, {}\n", pair(30)));
+    for (at, count) in counts.iter().enumerate() {
+        text.push_str(&format!("  {} = vm.const.i64 {count}\n", pair(20 + at * 2)));
+    }
+    for at in 0..depth {
+        let (turn, head, next) = (10 + at * 2, 1 + at * 3, 2 + at * 3);
+        text.push_str(&format!("  vm.br ^bb{head}(%i4->%i{turn}, %i5->%i{})\n^bb{head}:\n", turn + 1));
+        text.push_str(&format!("  %i8 = vm.cmp.lt.i64.s {}, {}\n", pair(turn), pair(20 + at * 2)));
+        text.push_str(&format!("  vm.cond_br %i8, ^bb{next}(), ^bb{}()\n^bb{next}:\n", next + 1));
+    }
+    text.push_str(&body);
+    for at in (0..depth).rev() {
+        let turn = pair(10 + at * 2);
+        text.push_str(&format!(
+            "  {turn} = vm.add.i64 {turn}, %i6:7\n  vm.br ^bb{}()\n^bb{}:\n",
+            1 + at * 3,
+            3 + at * 3
+        ));
+    }
+    format!(
+        "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%r0: !vm.buffer, %r1: !vm.buffer, %r2: !vm.buffer, \
+         %i0:1: i64, %i2:3: i64) -> (i64, f32) {{\n{text}  %i60 = vm.const.f32 0.5\n  vm.return %i6:7, %i60\n}}\n",
+    )
+}

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 #[path = "../../support/mod.rs"]
+#[allow(dead_code, reason = "other packages use the rest")]
 mod support;
 
 use std::path::Path;

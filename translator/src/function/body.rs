@@ -135,7 +135,7 @@ impl<'a, 'm> Unit<'a, 'm> {
             // The bytecode yields where nothing gets to.
             items.extend(facts.resume.as_ref().map(|resume| {
                 quote! {
-                    enum #saved {}
+                    pub enum #saved {}
                     pub fn #resume(_state: &State, stack: &mut Stack) -> Result<#results> {
                         match *stack.take_suspended::<#saved>()? {}
                     }
@@ -175,7 +175,7 @@ impl<'a, 'm> Unit<'a, 'm> {
             #[doc = #run_doc]
             #lints
             #recursive
-            fn #run(
+            pub fn #run(
                 state: &State,
                 stack: &mut Stack,
                 resumed: Option<support::Box<#saved>>,
@@ -201,7 +201,7 @@ impl<'a, 'm> Unit<'a, 'm> {
         quote! {
             #[doc = #doc]
             #[allow(clippy::large_enum_variant, reason = "it is boxed")]
-            enum #name { #(#variants),* }
+            pub enum #name { #(#variants),* }
         }
     }
 

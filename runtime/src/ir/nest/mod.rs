@@ -11,15 +11,19 @@
 //! a test may be anywhere in the outermost loop.
 
 mod affine;
+mod needed;
 mod recover;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests;
+mod tiling;
 
 use alloc::vec::Vec;
 use core::fmt;
 
 pub use affine::{Affine, Term};
+pub use needed::Needed;
+pub use tiling::{Hindrance, Tiling};
 
 use super::function::{Block, Function, Inst, Type, Value};
 

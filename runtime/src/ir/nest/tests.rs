@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Affine, Element, Item, Nest, Nests, Obstacle, Relation, Term};
+use super::{Affine, Element, Hindrance, Item, Needed, Nest, Nests, Obstacle, Relation, Term, Tiling};
 use crate::bytecode::{Contents, VerifiedModule, assemble};
 use crate::ir::{Function, Value};
 
@@ -88,6 +88,54 @@ fn matrix_products_are_nests_of_three() {
     assert_eq!(text(&nest.loops[1].test.bound), format!("1 v{columns}"));
     assert!(nest.loops[1].items.contains(&Item::Loop(2)));
     assert_eq!(nest.path(2), [0, 1, 2]);
+    // Indices are not computed: grids take turns.
+    let function = function(body);
+    let needed = Needed::of(&function, &nest);
+    let computed = nest.instructions().filter(|(block, position)| {
+        let inst = nest.instruction(&function, *block, *position);
+        inst.results.iter().any(|value| needed.has(*value))
+    });
+    assert_eq!(computed.count(), 4);
+    let tiling = Tiling::of(&function, &nest, &needed).unwrap();
+    assert_eq!((tiling.store, tiling.lanes, tiling.innermost, tiling.width), (2, 1, 2, 16));
+    assert_eq!((&tiling.outer[..], &tiling.reductions[..], &tiling.apart[..]), (&[0][..], &[2][..], &[0, 1][..]));
+}
+
+fn hindrance(body: &str) -> Hindrance {
+    let nest = one(body);
+    let function = function(body);
+    Tiling::of(&function, &nest, &Needed::of(&function, &nest)).unwrap_err()
+}
+
+#[test]
+fn nests_that_do_not_reduce_keep_their_order() {
+    let test = "vm.cmp.lt.i64.s %i12:13, %i10:11";
+    assert_eq!(hindrance(&single(0, 1, test, STORE)), Hindrance::NoReduction);
+    let one_place = "  vm.buffer.store.i32 %i4, %r0, %i0:1\n";
+    assert_eq!(hindrance(&single(0, 1, test, one_place)), Hindrance::NoReduction);
+    assert_eq!(hindrance(&single(0, 1, test, &format!("{STORE}{one_place}"))), Hindrance::Stores);
+    let sum = "  %i20:21 = vm.buffer.load.i64 %r0, %i12:13\n  %i6:7 = vm.add.i64 %i6:7, %i20:21\n";
+    assert_eq!(hindrance(&single(0, 1, test, sum)), Hindrance::Carried);
+    // Two loops: the inner one reduces to elements that are two apart, and there is a store beside it.
+    let nested = |inner: &str, behind: &str| {
+        format!(
+            "  %i14:15 = vm.const.i64 2\n  vm.br ^bb1(%i6->%i12, %i7->%i13)\n\
+             ^bb1:\n  %i5 = {test}\n  vm.cond_br %i5, ^bb2(), ^bb3()\n\
+             ^bb2:\n  %i18:19 = vm.mul.i64 %i12:13, %i14:15\n  vm.br ^bb4(%i6->%i16, %i7->%i17)\n\
+             ^bb3:\n{RETURN}^bb4:\n  %i5 = vm.cmp.lt.i64.s %i16:17, %i10:11\n  vm.cond_br %i5, ^bb5(), ^bb6()\n\
+             ^bb5:\n{inner}  %i16:17 = vm.add.i64 %i16:17, %i8:9\n  vm.br ^bb4()\n\
+             ^bb6:\n{behind}  %i12:13 = vm.add.i64 %i12:13, %i8:9\n  vm.br ^bb1()\n"
+        )
+    };
+    let apart = "  vm.buffer.store.i32 %i4, %r0, %i18:19\n";
+    assert_eq!(hindrance(&nested(apart, "")), Hindrance::Strides);
+    assert_eq!(hindrance(&nested(STORE, apart)), Hindrance::Imperfect);
+    let tiling = {
+        let body = nested(STORE, "");
+        let (function, nest) = (function(&body), one(&body));
+        Tiling::of(&function, &nest, &Needed::of(&function, &nest)).unwrap()
+    };
+    assert_eq!((tiling.lanes, &tiling.reductions[..], tiling.apart.len()), (0, &[1][..], 0));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use core::ptr::NonNull;
 
 use super::Buffer;
 use crate::vm::Ref;
-use crate::vm::turns::extent;
+use crate::vm::turns::{extent, has_none};
 
 mod sealed {
     /// Makes sure that only this module implements [`super::Element`].
@@ -33,8 +33,8 @@ elements!(u8 i8 u16 i16 i32 i64 f32 f64);
 /// numbers of turns, which a compiler sees to hold where it stands in `for k0 in 0..count0`.
 pub struct Grid<'a, T, const D: usize> {
     origin: NonNull<T>,
-    counts: [usize; D],
-    strides: [i64; D],
+    /// Number of turns and stride of each.
+    loops: [(usize, i64); D],
     /// The addresses of all elements.
     span: Range<usize>,
     buffer: PhantomData<&'a Buffer>,
@@ -68,10 +68,10 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
         // By index: iterators over arrays of more than four stay loops.
         let mut at = 0;
         while at < D {
-            if turn[at] >= self.counts[at] {
+            if turn[at] >= self.loops[at].0 {
                 no_such_turn();
             }
-            offset = offset.wrapping_add(self.strides[at].wrapping_mul(turn[at] as i64));
+            offset = offset.wrapping_add(self.loops[at].1.wrapping_mul(turn[at] as i64));
             at += 1;
         }
         // SAFETY: `new` checked that this offset, for every turn below the counts, leads to an element within the buffer.
@@ -79,12 +79,11 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
     }
 
     /// None where an element of some turn is not within the buffer, or elements are not aligned.
-    #[inline]
+    #[inline(always)]
     fn new(buffer: &Buffer, base: i64, loops: [(usize, i64); D]) -> Option<Grid<'_, T, D>> {
         let data = buffer.data.cast::<T>();
-        let (counts, strides) = (loops.map(|(count, _)| count), loops.map(|(_, stride)| stride));
-        if counts.contains(&0) {
-            return Some(Grid { origin: data, counts, strides, span: 0..0, buffer: PhantomData });
+        if has_none(loops) {
+            return Some(Grid { origin: data, loops, span: 0..0, buffer: PhantomData });
         }
         if !data.is_aligned() {
             return None;
@@ -97,11 +96,11 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
         // SAFETY: the turn of zeros takes the element `base`, which is from `first` to `last`, hence within the buffer.
         let origin = unsafe { data.offset(base as isize) };
         let address = |element: i64| data.as_ptr().addr() + element as usize * size_of::<T>();
-        Some(Grid { origin, counts, strides, span: address(first)..address(last + 1), buffer: PhantomData })
+        Some(Grid { origin, loops, span: address(first)..address(last + 1), buffer: PhantomData })
     }
 }
 
-impl<'a, T: Element, const D: usize> GridMut<'a, T, D> {
+impl<T: Element, const D: usize> GridMut<'_, T, D> {
     /// The element of a turn.
     ///
     /// # Panics
@@ -123,11 +122,11 @@ impl<'a, T: Element, const D: usize> GridMut<'a, T, D> {
         unsafe { self.0.element(turn).write(value) }
     }
 
-    /// The same, to be read only.
+    /// Whether no byte of one is a byte of the other.
     #[inline]
     #[must_use]
-    pub fn as_grid(&self) -> &Grid<'a, T, D> {
-        &self.0
+    pub fn is_apart<U: Element, const E: usize>(&self, other: &Grid<'_, U, E>) -> bool {
+        self.0.is_apart(other)
     }
 }
 
@@ -144,7 +143,7 @@ impl Ref {
     ///
     /// None where this is no buffer, elements are not within it or not aligned in memory: then element by element must find
     /// out what fails.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn grid<T: Element, const D: usize>(&self, base: i64, loops: [(usize, i64); D]) -> Option<Grid<'_, T, D>> {
         match self {
@@ -154,7 +153,7 @@ impl Ref {
     }
 
     /// As [`Ref::grid`], for loops that write, too. None also where the buffer is read-only.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn grid_mut<T: Element, const D: usize>(
         &self,
@@ -170,7 +169,7 @@ impl Ref {
 
 impl<T, const D: usize> fmt::Debug for Grid<'_, T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Grid").field("counts", &self.counts).field("strides", &self.strides).finish_non_exhaustive()
+        f.debug_struct("Grid").field("loops", &self.loops).finish_non_exhaustive()
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::cell::RefCell;
 
-use incarnate_runtime::ir::nest::{Access, Affine, Carried, Counted, Element, Induction, Item, Nest, Relation, Term};
+use incarnate_runtime::ir::nest::{
+    Access, Affine, Carried, Counted, Element, Induction, Item, Needed, Nest, Relation, Term, Tiling,
+};
 use incarnate_runtime::ir::{Block, Type, Value};
 use incarnate_runtime::{Error, Result};
 use proc_macro2::{Ident, Literal, TokenStream};
@@ -10,17 +12,18 @@ use quote::{format_ident, quote};
 
 use super::super::body::{Emitter, lifetime_named};
 use super::super::values::type_of;
-use super::needed::Needed;
 
 /// A nest that is emitted.
-struct Writer<'a, 'e, 'm> {
-    emitter: &'a Emitter<'e, 'm>,
-    nest: &'a Nest,
+pub(super) struct Writer<'a, 'e, 'm> {
+    pub(super) emitter: &'a Emitter<'e, 'm>,
+    pub(super) nest: &'a Nest,
     needed: Needed,
     /// Whether something names the turn of each loop.
-    turns: RefCell<Vec<bool>>,
+    pub(super) turns: RefCell<Vec<bool>>,
     /// Whether something names the number of turns of each loop.
     counts: RefCell<Vec<bool>>,
+    /// The view whose element is in a variable, and that.
+    pub(super) sum: RefCell<Option<(usize, TokenStream)>>,
 }
 
 impl Emitter<'_, '_> {
@@ -33,6 +36,7 @@ impl Emitter<'_, '_> {
             needed: Needed::of(self.body.function, nest),
             turns: RefCell::new(vec![false; nest.loops.len()]),
             counts: RefCell::new(vec![false; nest.loops.len()]),
+            sum: RefCell::new(None),
         };
         writer.nest(index)
     }
@@ -60,7 +64,14 @@ impl Writer<'_, '_, '_> {
                 let Some(#name) = #buffer.#function::<#element, #dimensions>(#base, #loops) #leave;
             });
         }
-        tokens.extend(self.turns(0)?);
+        let turns = self.turns(0)?;
+        tokens.extend(match Tiling::of(self.emitter.body.function, self.nest, &self.needed) {
+            Ok(tiling) => {
+                let (condition, tiled) = (self.tiling_holds(&tiling), self.tiled(&tiling)?);
+                quote!(if #condition { #tiled } else { #turns })
+            }
+            Err(_) => turns,
+        });
         let root = &self.nest.loops[0];
         for induction in &root.inductions {
             let (name, turns) = (self.emitter.name(induction.parameter), self.named_count(0));
@@ -81,7 +92,7 @@ impl Writer<'_, '_, '_> {
     }
 
     /// The number of turns of a loop, where it is used.
-    fn named_count(&self, at: usize) -> Ident {
+    pub(super) fn named_count(&self, at: usize) -> Ident {
         self.counts.borrow_mut()[at] = true;
         count(at)
     }
@@ -123,7 +134,7 @@ impl Writer<'_, '_, '_> {
     }
 
     /// The first element of a form, and for each loop that changes it the number of turns and the stride.
-    fn extent(&self, form: &Affine) -> (TokenStream, TokenStream) {
+    pub(super) fn extent(&self, form: &Affine) -> (TokenStream, TokenStream) {
         let loops = form.turns().into_iter().map(|turn| {
             let (count, stride) = (self.named_count(turn), self.form(form.stride(turn)));
             quote!((#count, #stride))
@@ -173,14 +184,7 @@ impl Writer<'_, '_, '_> {
         if body.is_empty() {
             return Ok(TokenStream::new());
         }
-        let inductions = counted.inductions.iter().filter(|induction| self.is_read(induction.parameter));
-        let mut first = TokenStream::new();
-        for induction in inductions {
-            self.turns.borrow_mut()[at] = true;
-            let turn = turn(at);
-            let (name, value) = (self.emitter.name(induction.parameter), self.induction(induction, &turn));
-            first.extend(quote!(let #name = #value;));
-        }
+        let first = self.inductions(at);
         let (turn, count) = (turn(at), self.named_count(at));
         let turn = if self.turns.borrow()[at] { quote!(#turn) } else { quote!(_) };
         let turns = quote!(for #turn in 0..#count { #first #body });
@@ -202,6 +206,19 @@ impl Writer<'_, '_, '_> {
             }
         }
         Ok(quote!(#before #turns #behind))
+    }
+
+    /// What the inductions of a loop are in a turn, those that something reads.
+    pub(super) fn inductions(&self, at: usize) -> TokenStream {
+        let inductions = self.nest.loops[at].inductions.iter();
+        let mut tokens = TokenStream::new();
+        for induction in inductions.filter(|induction| self.is_read(induction.parameter)) {
+            self.turns.borrow_mut()[at] = true;
+            let turn = turn(at);
+            let (name, value) = (self.emitter.name(induction.parameter), self.induction(induction, &turn));
+            tokens.extend(quote!(let #name = #value;));
+        }
+        tokens
     }
 
     /// Whether a value of a loop is used behind it.
@@ -229,7 +246,7 @@ impl Writer<'_, '_, '_> {
     /// Whether an instruction that is kept, or what a loop carries, reads a value.
     fn is_read(&self, value: Value) -> bool {
         let function = self.emitter.body.function;
-        let places = super::needed::instructions(self.nest);
+        let places = self.nest.instructions();
         let mut found = false;
         for (block, position) in places {
             let inst = self.nest.instruction(function, block, position);
@@ -293,13 +310,13 @@ impl Writer<'_, '_, '_> {
         }
     }
 
-    /// Whether an access is made; loads that nothing uses are not.
+    /// Whether an access is made.
     fn is_kept(&self, access: &Access) -> bool {
-        let inst = self.nest.instruction(self.emitter.body.function, access.block, access.position);
-        access.stored.is_some() || inst.results.iter().any(|value| self.needed.has(*value))
+        self.needed.keeps(self.emitter.body.function, self.nest, access)
     }
 
-    fn instruction(&self, block: Block, position: usize) -> Result<TokenStream> {
+    /// An instruction or access, if it is needed.
+    pub(super) fn instruction(&self, block: Block, position: usize) -> Result<TokenStream> {
         let inst = self.nest.instruction(self.emitter.body.function, block, position);
         let Some(access) = self.nest.access(block, position) else {
             let [result] = inst.results[..] else { return Ok(TokenStream::new()) };
@@ -313,17 +330,16 @@ impl Writer<'_, '_, '_> {
             return Ok(TokenStream::new());
         }
         let view = &self.nest.views[access.view];
-        let turns: Vec<TokenStream> = view
-            .index
-            .turns()
-            .into_iter()
-            .map(|at| {
+        let sum = self.sum.borrow().as_ref().filter(|sum| sum.0 == access.view).map(|sum| sum.1.clone());
+        let grid = grid(access.view);
+        let place = || {
+            let turns = view.index.turns().into_iter().map(|at| {
                 self.turns.borrow_mut()[at] = true;
                 let turn = turn(at);
                 quote!(#turn)
-            })
-            .collect();
-        let grid = grid(access.view);
+            });
+            quote!([#(#turns),*])
+        };
         Ok(match (access.stored, &inst.results[..]) {
             (Some(stored), _) => {
                 let value = match (view.element, self.emitter.body.function.constant_bits(stored)) {
@@ -333,11 +349,20 @@ impl Writer<'_, '_, '_> {
                     }
                     _ => self.emitter.number(stored),
                 };
-                quote!(#grid.set([#(#turns),*], #value);)
+                match sum {
+                    Some(sum) => quote!(#sum = #value;),
+                    None => {
+                        let place = place();
+                        quote!(#grid.set(#place, #value);)
+                    }
+                }
             }
             (None, [result]) => {
                 let name = self.emitter.name(*result);
-                let value = quote!(#grid.get([#(#turns),*]));
+                let value = sum.unwrap_or_else(|| {
+                    let place = place();
+                    quote!(#grid.get(#place))
+                });
                 let value = match view.element {
                     Element::u8 | Element::i8 | Element::u16 | Element::i16 => quote!(i32::from(#value)),
                     _ => value,
@@ -349,19 +374,19 @@ impl Writer<'_, '_, '_> {
     }
 }
 
-fn turn(at: usize) -> Ident {
+pub(super) fn turn(at: usize) -> Ident {
     format_ident!("turn{}", at)
 }
 
-fn count(at: usize) -> Ident {
+pub(super) fn count(at: usize) -> Ident {
     format_ident!("count{}", at)
 }
 
-fn grid(at: usize) -> Ident {
+pub(super) fn grid(at: usize) -> Ident {
     format_ident!("grid{}", at)
 }
 
-fn element(element: Element) -> TokenStream {
+pub(super) fn element(element: Element) -> TokenStream {
     match element {
         Element::u8 => quote!(u8),
         Element::i8 => quote!(i8),

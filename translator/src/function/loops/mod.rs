@@ -5,13 +5,12 @@
 //! whose test fails; or all of them, if an access of one of them may fail: then it fails where the bytecode does.
 
 mod emit;
-mod needed;
+mod tiled;
 
 use incarnate_runtime::ir::Value;
-use incarnate_runtime::ir::nest::{Affine, Nest};
+use incarnate_runtime::ir::nest::{Needed, Nest};
 
 use super::tree::{Body, Node, Sequence};
-use needed::Needed;
 
 /// Puts nests before the loops that they are.
 pub(super) fn insert(body: &Body<'_>, sequence: &mut Sequence) {
@@ -35,13 +34,13 @@ pub(super) fn accesses(body: &Body<'_>, nest: &Nest) -> (Vec<Value>, Vec<Value>)
     let mut read = Vec::new();
     nest.views.iter().for_each(|view| {
         read.push(view.buffer);
-        read.extend(factors(&view.index));
+        read.extend(view.index.factors());
     });
-    nest.conditions.iter().for_each(|condition| read.extend(factors(&condition.form)));
+    nest.conditions.iter().for_each(|condition| read.extend(condition.form.factors()));
     for counted in &nest.loops {
-        read.extend(factors(&counted.test.first).chain(factors(&counted.test.bound)));
+        read.extend(counted.test.first.factors().chain(counted.test.bound.factors()));
         for induction in &counted.inductions {
-            read.extend(factors(&induction.step));
+            read.extend(induction.step.factors());
         }
     }
     let assigned: Vec<Value> = parameters(nest).collect();
@@ -54,10 +53,6 @@ pub(super) fn accesses(body: &Body<'_>, nest: &Nest) -> (Vec<Value>, Vec<Value>)
     (read, assigned)
 }
 
-fn factors(form: &Affine) -> impl Iterator<Item = Value> {
-    form.terms().iter().flat_map(|term| term.factors.iter().copied())
-}
-
 /// The parameters of the outermost loop.
 fn parameters(nest: &Nest) -> impl Iterator<Item = Value> {
     let root = &nest.loops[0];
@@ -68,7 +63,7 @@ fn parameters(nest: &Nest) -> impl Iterator<Item = Value> {
 /// Results of instructions of a nest, and parameters of its inner loops.
 fn made(body: &Body<'_>, nest: &Nest) -> Vec<Value> {
     let mut made = Vec::new();
-    for place in needed::instructions(nest).chain(nest.hoisted.iter().copied()) {
+    for place in nest.instructions().chain(nest.hoisted.iter().copied()) {
         made.extend(nest.instruction(body.function, place.0, place.1).results.iter().copied());
     }
     for counted in &nest.loops[1..] {

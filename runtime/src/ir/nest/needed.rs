@@ -1,43 +1,55 @@
 //! What of a nest must be computed: what is stored, and what the outermost loop carries.
 
-use std::collections::HashSet;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
-use incarnate_runtime::ir::nest::{Item, Nest};
-use incarnate_runtime::ir::{Block, Function, Value};
+use super::{Access, Affine, Item, Nest};
+use crate::ir::function::{Block, Function, Value};
 
 /// Values that what a nest does depends on; indices are not among them, as grids take turns.
-#[derive(Debug, Default)]
-pub(super) struct Needed {
-    values: HashSet<Value>,
+#[derive(Clone, Debug, Default)]
+pub struct Needed {
+    values: BTreeSet<Value>,
 }
 
-/// The instructions of a nest but for those taken out.
-pub(super) fn instructions(nest: &Nest) -> impl Iterator<Item = (Block, usize)> {
-    nest.loops.iter().flat_map(|counted| &counted.items).filter_map(|item| match item {
-        Item::Instruction(block, position) => Some((*block, *position)),
-        Item::Loop(_) => None,
-    })
+impl Nest {
+    /// The instructions of all loops, but for those taken out.
+    pub fn instructions(&self) -> impl Iterator<Item = (Block, usize)> {
+        self.loops.iter().flat_map(|counted| &counted.items).filter_map(|item| match item {
+            Item::Instruction(block, position) => Some((*block, *position)),
+            Item::Loop(_) => None,
+        })
+    }
+}
+
+impl Affine {
+    /// The values in it.
+    pub fn factors(&self) -> impl Iterator<Item = Value> {
+        self.terms().iter().flat_map(|term| term.factors.iter().copied())
+    }
 }
 
 impl Needed {
-    pub(super) fn of(function: &Function, nest: &Nest) -> Needed {
+    /// What a nest of a function needs.
+    #[must_use]
+    pub fn of(function: &Function, nest: &Nest) -> Needed {
         let mut needed = Needed::default();
         let mut pending: Vec<Value> = nest.accesses.iter().filter_map(|access| access.stored).collect();
         pending.extend(nest.loops[0].carried.iter().map(|carried| carried.next));
         for form in
             nest.views.iter().map(|view| &view.index).chain(nest.conditions.iter().map(|condition| &condition.form))
         {
-            pending.extend(super::factors(form));
+            pending.extend(form.factors());
         }
         pending.extend(nest.views.iter().map(|view| view.buffer));
         for counted in &nest.loops {
-            pending.extend(super::factors(&counted.test.first).chain(super::factors(&counted.test.bound)));
+            pending.extend(counted.test.first.factors().chain(counted.test.bound.factors()));
         }
         while let Some(value) = pending.pop() {
             if !needed.values.insert(value) {
                 continue;
             }
-            let made = instructions(nest).chain(nest.hoisted.iter().copied());
+            let made = nest.instructions().chain(nest.hoisted.iter().copied());
             for (block, position) in made {
                 let inst = nest.instruction(function, block, position);
                 if inst.results.contains(&value) && nest.access(block, position).is_none() {
@@ -52,7 +64,7 @@ impl Needed {
                     }
                 }
                 for induction in counted.inductions.iter().filter(|induction| induction.parameter == value) {
-                    pending.extend(super::factors(&induction.step).chain(induction.initial));
+                    pending.extend(induction.step.factors().chain(induction.initial));
                 }
             }
         }
@@ -60,12 +72,20 @@ impl Needed {
     }
 
     /// Whether a value is needed.
-    pub(super) fn has(&self, value: Value) -> bool {
+    #[must_use]
+    pub fn has(&self, value: Value) -> bool {
         self.values.contains(&value)
     }
 
     /// All of them, in no order.
-    pub(super) fn values(&self) -> impl Iterator<Item = Value> {
+    pub fn values(&self) -> impl Iterator<Item = Value> {
         self.values.iter().copied()
+    }
+
+    /// Whether an access must be made: loads that nothing uses need not.
+    #[must_use]
+    pub fn keeps(&self, function: &Function, nest: &Nest, access: &Access) -> bool {
+        let inst = nest.instruction(function, access.block, access.position);
+        access.stored.is_some() || inst.results.iter().any(|value| self.has(*value))
     }
 }
