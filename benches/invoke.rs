@@ -11,8 +11,12 @@ use std::sync::Arc;
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main};
-use incarnate::{Session, Tensor};
+use incarnate::{Device, Session, Tensor};
 use incarnate_runtime::vm::{BytecodeModule, CallBuffer, Module, Value};
+
+incarnate::include_module!(vm_benchmark = "tests/models/vm/vm.vmfb");
+incarnate::include_module!(native_import = "tests/models/native_import_module/vm.vmfb");
+incarnate::include_module!(simple_mul = "tests/models/simple_mul/llvm-cpu.vmfb");
 
 fn interpreted(file: &str) -> Arc<dyn Module> {
     BytecodeModule::new(support::verify(&support::read(&support::models().join(file)))).unwrap()
@@ -95,19 +99,61 @@ fn tensor(group: &mut BenchmarkGroup<'_, WallTime>, modules: &Modules) {
     });
 }
 
+/// The methods of translated modules.
+fn typed(group: &mut BenchmarkGroup<'_, WallTime>) {
+    let device = Device::create("local-sync").unwrap();
+    let builder = Session::builder().shared_device(device.clone()).module(native_import::module());
+    let module = vm_benchmark::Module::load_with(builder).unwrap();
+    group.bench_function(BenchmarkId::new("empty", "typed"), |bencher| bencher.iter(|| black_box(&module).empty()));
+    // One that calls another module, and so needs a stack.
+    group.bench_function(BenchmarkId::new("20_imported_calls", "typed"), |bencher| {
+        bencher.iter(|| black_box(&module).call_imported(black_box(41)));
+    });
+
+    let module = native_import::Module::load(&device).unwrap();
+    assert_eq!(module.add_1(41).unwrap(), 42);
+    group.bench_function(BenchmarkId::new("scalar", "typed"), |bencher| {
+        bencher.iter(|| black_box(&module).add_1(black_box(41)));
+    });
+
+    let module = simple_mul::Module::load(&device).unwrap();
+    let inputs = [[1.0f32, 2.0, 3.0, 4.0], [2.0; 4]];
+    let on_device = inputs.map(|input| Tensor::new(module.session(), &[4], &input).unwrap());
+    let product = module.simple_mul(&on_device[0], &on_device[1]).unwrap();
+    assert_eq!(product.to_vec().unwrap(), [2.0, 4.0, 6.0, 8.0]);
+    group.bench_function(BenchmarkId::new("tensor", "typed"), |bencher| {
+        bencher.iter(|| module.simple_mul(&on_device[0], &on_device[1]));
+    });
+    group.bench_function(BenchmarkId::new("tensor", "typed-with-copies"), |bencher| {
+        bencher.iter(|| {
+            let [a, b] = black_box(&inputs);
+            module.simple_mul(a, b).and_then(|product| product.to_vec())
+        });
+    });
+}
+
 fn invoke(criterion: &mut Criterion) {
-    let modes = [Modules {
-        mode: "interpreted",
-        empty: interpreted("vm/vm.vmfb"),
-        scalar: interpreted("native_import_module/vm.vmfb"),
-        tensor: interpreted("simple_mul/llvm-cpu.vmfb"),
-    }];
+    let modes = [
+        Modules {
+            mode: "interpreted",
+            empty: interpreted("vm/vm.vmfb"),
+            scalar: interpreted("native_import_module/vm.vmfb"),
+            tensor: interpreted("simple_mul/llvm-cpu.vmfb"),
+        },
+        Modules {
+            mode: "translated",
+            empty: vm_benchmark::module(),
+            scalar: native_import::module(),
+            tensor: simple_mul::module(),
+        },
+    ];
     let mut group = criterion.benchmark_group("invoke");
     for modules in &modes {
         empty(&mut group, modules);
         scalar(&mut group, modules);
         tensor(&mut group, modules);
     }
+    typed(&mut group);
     group.finish();
 }
 

@@ -1,5 +1,6 @@
-//! Warm calls: of every model of tests/models (group `models`), and what a call costs beside the model's own work
-//! (group `invoke`). Each model's heaviest case that is one call and succeeds is measured, on the default device.
+//! Warm calls of every model of tests/models, interpreted and translated. Each model's heaviest case that is one call and
+//! succeeds is measured, on the default device. The package of this benchmark is that of tests/translated, whose build
+//! script translates the models.
 #![allow(missing_docs, reason = "criterion's macros make items without documentation")]
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark that cannot begin has no caller to tell")]
 
@@ -7,10 +8,16 @@
 #[path = "../tests/support/mod.rs"]
 mod support;
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use std::path::PathBuf;
+
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use incarnate_runtime::Result;
+use incarnate_translated_tests::MODULES;
 use support::cases::{self, Call, Case};
 use support::program::Instance;
 use support::value::Value;
+
+type Loader = fn(&[PathBuf]) -> Result<Instance>;
 
 fn weight(call: &Call) -> usize {
     let values = call.inputs.iter().chain(&call.expected);
@@ -20,6 +27,22 @@ fn weight(call: &Call) -> usize {
 fn heaviest(cases: &[Case]) -> Option<&Case> {
     let single = cases.iter().filter(|case| case.calls.len() == 1 && case.calls[0].fails.is_none());
     single.max_by_key(|case| weight(&case.calls[0]))
+}
+
+/// Loads files interpreted.
+fn interpreted(files: &[PathBuf]) -> Result<Instance> {
+    Instance::load(files.iter().map(PathBuf::as_path), "")
+}
+
+/// Loads what the files are translated to.
+fn translated(files: &[PathBuf]) -> Result<Instance> {
+    let folder = cases::root().canonicalize().expect("tests/models");
+    Instance::load_with(files.iter().map(PathBuf::as_path), "", &|file| {
+        let file = file.canonicalize().expect("a model");
+        let key = file.strip_prefix(&folder).expect("a file of tests/models").display().to_string();
+        let (_, module) = MODULES.iter().find(|(name, _)| *name == key).expect("the build script translates all");
+        Ok(module())
+    })
 }
 
 fn models(criterion: &mut Criterion) {
@@ -32,25 +55,17 @@ fn models(criterion: &mut Criterion) {
                 model.folder.file_name().unwrap_or_default().display(),
                 variant.file_stem().unwrap_or_default().display()
             );
-            let files = case.modules.iter().chain([variant]).map(AsRef::as_ref);
-            let instance = Instance::load(files, "").expect("the model");
-            let mut call = instance.prepare(&case.calls[0].function, &case.calls[0].inputs).expect("arguments");
-            group.bench_function(name, |bencher| bencher.iter(|| call.invoke()));
+            let files: Vec<PathBuf> = case.modules.iter().chain([variant]).cloned().collect();
+            let modes: [(&str, Loader); 2] = [("interpreted", interpreted), ("translated", translated)];
+            for (mode, load) in modes {
+                let instance = load(&files).expect("the model");
+                let mut call = instance.prepare(&case.calls[0].function, &case.calls[0].inputs).expect("arguments");
+                group.bench_function(BenchmarkId::new(&name, mode), |bencher| bencher.iter(|| call.invoke()));
+            }
         }
     }
     group.finish();
 }
 
-fn invoke(criterion: &mut Criterion) {
-    let folder = cases::root().join("simple_mul");
-    let model = Instance::load([folder.join("llvm-cpu.vmfb").as_path()].into_iter(), "").expect("the model");
-    let inputs = [Value::parse(&folder, "4xf32=1,2,3,4"), Value::parse(&folder, "4xf32=2")];
-    let mut group = criterion.benchmark_group("invoke");
-    let mut call = model.prepare("simple_mul", &inputs).expect("arguments");
-    group.bench_function("arguments_on_device", |bencher| bencher.iter(|| call.invoke()));
-    group.bench_function("upload_call_download", |bencher| bencher.iter(|| model.call("simple_mul", &inputs)));
-    group.finish();
-}
-
-criterion_group!(benches, models, invoke);
+criterion_group!(benches, models);
 criterion_main!(benches);

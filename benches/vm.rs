@@ -17,6 +17,8 @@ use incarnate_runtime::vm::{
 };
 use incarnate_runtime::{Result, native_functions};
 
+incarnate::include_module!(vm_benchmark = "tests/models/vm/vm.vmfb");
+
 /// The state of the module that the measured one imports.
 #[derive(Debug)]
 struct Importee;
@@ -77,6 +79,7 @@ fn measure(
 fn vm(criterion: &mut Criterion) {
     let file = support::verify(&support::read(&support::models().join("vm/vm.vmfb")));
     let interpreted = context(BytecodeModule::new(file).unwrap());
+    let translated = context(vm_benchmark::module());
     let mut group = criterion.benchmark_group("vm");
     for (name, argument) in CALLS {
         let plain = reference::function(name).unwrap();
@@ -85,6 +88,7 @@ fn vm(criterion: &mut Criterion) {
             bencher.iter(|| plain(black_box(argument_or_none)));
         });
         measure(&mut group, "interpreted", &interpreted, name, argument);
+        measure(&mut group, "translated", &translated, name, argument);
     }
     group.finish();
 }

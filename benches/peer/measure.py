@@ -1,5 +1,6 @@
 """The programs that are measured, on either side, and how the time of a call is read from each."""
 
+import functools
 import json
 import os
 import shutil
@@ -15,6 +16,8 @@ INCARNATE = ROOT / "target" / "release" / "incarnate"
 # Benchmarks are built for the host's processor, as `incarnate build` builds, and as the peer's programs should be.
 TARGET = ROOT / "target" / "peer"
 NATIVE = ["--config", 'build.rustflags=["-Ctarget-cpu=native"]', "--target-dir", TARGET]
+# Length of the runs whose least time counts: short enough that some are not interrupted on a machine that others use.
+RUN_SECONDS = 0.005
 NANOSECONDS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
@@ -52,10 +55,14 @@ def alternate(sides: dict, repetitions: int) -> dict:
     return samples
 
 
-def google_benchmark(command: list, folder: Path) -> float:
-    """A call's nanoseconds out of Google Benchmark's JSON, which iree-benchmark-module and `incarnate bench` print."""
-    row = json.loads(output_of(command, folder))["benchmarks"][0]
-    return row["real_time"] * NANOSECONDS[row["time_unit"]]
+def google_benchmark(command: list, folder: Path, seconds: float) -> float:
+    """A call's nanoseconds, the least of short runs, out of Google Benchmark's JSON, which iree-benchmark-module and
+    `incarnate bench` print."""
+    repetitions = max(3, round(seconds / RUN_SECONDS))
+    flags = [f"--benchmark_min_time={RUN_SECONDS}s", f"--benchmark_repetitions={repetitions}"]
+    rows = json.loads(output_of([*command, "--benchmark_format=json", *flags], folder))["benchmarks"]
+    runs = [row for row in rows if row.get("run_type", "iteration") == "iteration"]
+    return min(row["real_time"] * NANOSECONDS[row["time_unit"]] for row in runs)
 
 
 def whole_process(command: list, folder: Path) -> float:
@@ -76,20 +83,27 @@ def whole_process(command: list, folder: Path) -> float:
 
 
 def criterion(executable: str, identifier: str, seconds: float) -> float:
-    """Runs one criterion benchmark and returns its median in nanoseconds."""
+    """Runs one criterion benchmark and returns the least time of its samples in nanoseconds."""
     home = TARGET / "criterion-of-peer-runs"
-    flags = ["--bench", "--noplot", "--warm-up-time", "0.1", "--measurement-time", str(seconds), "--sample-size", "10"]
+    samples = max(10, round(seconds * 200))
+    flags = ["--bench", "--noplot", "--warm-up-time", "0.05", "--measurement-time", seconds, "--sample-size", samples]
     environment = {**os.environ, "CRITERION_HOME": str(home)}
-    command = [executable, *flags, "--exact", identifier]
+    command = [executable, *map(str, flags), "--exact", identifier]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-2000:])
-    return json.loads((home / identifier / "new" / "estimates.json").read_text())["median"]["point_estimate"]
+    sample = json.loads((home / identifier / "new" / "sample.json").read_text())
+    return min(time / iterations for time, iterations in zip(sample["times"], sample["iters"]))
 
 
+@functools.cache
 def bench_executable(name: str) -> str:
-    """Builds a benchmark of the root package for the host's processor and returns where it lies."""
-    text = output_of(["cargo", "bench", "--quiet", *NATIVE, "--bench", name, "--no-run", "--message-format=json"])
+    """Builds a benchmark for the host's processor and returns where it lies."""
+    # Both packages are named for each of them: what they share is then built once, with the same features.
+    packages = ["-p", "incarnate", "-p", "incarnate-translated-tests"]
+    text = output_of(
+        ["cargo", "bench", "--quiet", *NATIVE, *packages, "--bench", name, "--no-run", "--message-format=json"]
+    )
     for line in text.splitlines():
         message = json.loads(line)
         if message.get("executable") and message["target"]["name"] == name:
@@ -97,13 +111,14 @@ def bench_executable(name: str) -> str:
     raise RuntimeError(f"cargo built no benchmark {name}")
 
 
-def translated_program(module: Path) -> Path:
-    """The program that `incarnate build` makes of a module, which is built if it is older than the two."""
-    program = TARGET / "programs" / f"{module.parent.name}-{module.stem}"
-    newest = max(module.stat().st_mtime, INCARNATE.stat().st_mtime)
+def translated_program(modules: list[Path]) -> Path:
+    """The program that `incarnate build` makes of modules, which is built if it is older than they and it."""
+    main = modules[-1]
+    program = TARGET / "programs" / f"{main.parent.name}-{main.stem}"
+    newest = max(path.stat().st_mtime for path in [*modules, INCARNATE])
     if not program.exists() or program.stat().st_mtime < newest:
         program.parent.mkdir(parents=True, exist_ok=True)
-        output_of([INCARNATE, "build", module, "-o", program])
+        output_of([INCARNATE, "build", *modules, "-o", program])
     return program
 
 

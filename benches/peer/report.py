@@ -85,7 +85,7 @@ def round_ratio(ratio: float, rounding) -> float:
 
 def plot_panel(heading: str, columns: list[str], rows: dict, top: int) -> tuple[str, int]:
     """One panel and its height."""
-    left, right, row_height = 220, 830, 22
+    left, right, row_height = 250, 830, 22
     ratios = {
         name: {column: times[column] / times[columns[0]] for column in columns if column in times}
         for name, times in rows.items()
