@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use incarnate_runtime::profile::{EventKind, Recording};
 
+/// From when until when an event lasted, since the recording began.
+type Interval = (Duration, Duration);
+
 /// All events of a name.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
@@ -36,7 +39,7 @@ impl Row {
 
 /// A row for each name, the longest first.
 pub(super) fn rows(recording: &Recording) -> Vec<Row> {
-    let mut spans: BTreeMap<(EventKind, &str), (Row, Vec<(Duration, Duration)>)> = BTreeMap::new();
+    let mut spans: BTreeMap<(EventKind, &str), (Row, Vec<Interval>)> = BTreeMap::new();
     for event in recording.lanes.iter().flat_map(|lane| &lane.events) {
         let (row, spans) = spans.entry((event.kind, &event.name)).or_insert_with(|| {
             let name = event.name.to_string();
@@ -61,6 +64,6 @@ pub(super) fn rows(recording: &Recording) -> Vec<Row> {
             row
         })
         .collect();
-    rows.sort_by(|a, b| b.busy.cmp(&a.busy));
+    rows.sort_by_key(|row| std::cmp::Reverse(row.busy));
     rows
 }
