@@ -25,6 +25,8 @@ pub mod ir;
 pub mod mapping;
 pub mod modules;
 #[cfg(feature = "std")]
+pub mod profile;
+#[cfg(feature = "std")]
 pub mod session;
 mod status;
 pub mod support;

@@ -172,6 +172,10 @@ pub(super) struct CallArguments {
     pub(super) expected_output: Vec<String>,
     #[command(flatten)]
     pub(super) equality: EqualityArguments,
+    /// Tell where the time goes: as a table, or into a file, which is a page with a timeline where it ends in .html and else
+    /// a trace for Perfetto or chrome://tracing.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    pub(super) profile: Option<Option<PathBuf>>,
 }
 
 /// When results count as equal.

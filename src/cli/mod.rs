@@ -8,6 +8,7 @@ mod check;
 mod console;
 #[cfg(feature = "cli")]
 mod dump;
+mod profile;
 mod program;
 mod run;
 #[cfg(feature = "cli")]

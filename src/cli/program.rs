@@ -94,6 +94,11 @@ impl Program {
         self.session.context().program().modules().last().map_or("", |module| module.name())
     }
 
+    /// Threads that the devices work with.
+    pub(super) fn concurrency(&self) -> usize {
+        self.session.devices().iter().map(|device| device.concurrency()).max().unwrap_or(1)
+    }
+
     fn build(builder: SessionBuilder) -> Result<Program> {
         Ok(Program { session: builder.build()? })
     }

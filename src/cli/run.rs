@@ -7,6 +7,7 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use super::Verdict;
 use super::arguments::{CallArguments, RunArguments};
 use super::console::Console;
+use super::profile::profiled;
 use super::program::{AddModules, Function, Program};
 use crate::tooling::HostValue;
 use crate::tooling::expected::{compare_results, report};
@@ -20,7 +21,8 @@ pub(super) fn run(arguments: &RunArguments, add_modules: AddModules<'_>, out: &m
     let mut call = program.prepare(&function, &inputs).map_err(|error| function.explain(error))?;
     // What the call itself prints or crashes with should come after this line.
     writeln!(out, "EXEC @{}", function.name).and_then(|()| out.flush()).context(|| "writing to standard output")?;
-    call.invoke().map_err(|error| function.explain(error))?;
+    let invoke = || call.invoke().map_err(|error| function.explain(error));
+    profiled(arguments.call.profile.as_ref(), program.concurrency(), out, invoke)?;
     let results = call.results()?;
     if !arguments.call.expected_output.is_empty() {
         return verify(&arguments.call, &function, &results, out);

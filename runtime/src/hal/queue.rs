@@ -21,6 +21,7 @@ use super::fence::Fence;
 use super::file::File;
 use super::semaphore::{Helper, Waiter};
 use super::wait::Countdown;
+use crate::profile::{self, EventKind, Facts};
 use crate::{Error, Result};
 
 /// What a queue does. Transfers are few: most are commands of a command buffer.
@@ -72,6 +73,28 @@ pub(super) enum Operation {
 impl Operation {
     /// Does what is not the execution of a command buffer, on the calling thread.
     pub(super) fn transfer(&self) -> Result<()> {
+        let recorded = profile::now();
+        let result = self.transfer_unrecorded();
+        if let Some(start) = recorded {
+            self.record(start);
+        }
+        result
+    }
+
+    #[cold]
+    fn record(&self, start: std::time::Instant) {
+        let (name, bytes) = match self {
+            Operation::Barrier | Operation::Release(_) | Operation::Execute { .. } => return,
+            Operation::Fill { length, .. } => ("queue fill", *length),
+            Operation::Update { source, .. } => ("queue update", source.len() as u64),
+            Operation::Copy { length, .. } => ("queue copy", *length),
+            Operation::Read { length, .. } => ("queue read", *length),
+            Operation::Write { length, .. } => ("queue write", *length),
+        };
+        profile::record(start, &Facts { bytes, ..Facts::plain(EventKind::Transfer, name) });
+    }
+
+    fn transfer_unrecorded(&self) -> Result<()> {
         match self {
             Operation::Barrier | Operation::Release(_) | Operation::Execute { .. } => Ok(()),
             Operation::Fill { target, offset, length, pattern, pattern_length } => {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::fence::Fence;
 use super::semaphore::{Semaphore, Waiter};
+use crate::profile::{self, EventKind, Facts};
 use crate::{Error, Result};
 
 /// When a wait gives up.
@@ -188,6 +189,7 @@ fn block<'a>(
             blocked.countdown.count(result);
         }
     }
+    let recorded = profile::now();
     let result = loop {
         if let Poll::Ready(result) = blocked.countdown.result() {
             break result;
@@ -203,6 +205,9 @@ fn block<'a>(
             Limit::Never | Limit::Immediate => thread::park(),
         }
     };
+    if let Some(start) = recorded {
+        profile::record(start, &Facts::plain(EventKind::Wait, "wait for a fence"));
+    }
     // What has not been reached would keep the waiter.
     for (semaphore, _) in timepoints {
         semaphore.unregister(&waiter);

@@ -39,7 +39,23 @@ impl Invocation {
         if self.suspended.is_some() {
             return Err(Error::failed_precondition("an invocation has one call at a time, and one is suspended"));
         }
+        #[cfg(feature = "std")]
+        if crate::profile::is_on() {
+            return self.begin_recorded(function, buffer);
+        }
         let result = function.module.begin_call(&function.state, function.export, &mut self.stack, buffer);
+        self.after(function, result)
+    }
+
+    /// Begins a call and records it.
+    #[cfg(feature = "std")]
+    #[cold]
+    fn begin_recorded(&mut self, function: &BoundFunction, buffer: &mut CallBuffer) -> Result<Completion> {
+        let start = std::time::Instant::now();
+        let result = function.module.begin_call(&function.state, function.export, &mut self.stack, buffer);
+        let name = function.module.function(super::Linkage::Export, function.export);
+        let name = alloc::format!("@{}", name.map_or("function", |info| info.name));
+        crate::profile::record(start, &crate::profile::Facts::plain(crate::profile::EventKind::Host, &name));
         self.after(function, result)
     }
 
@@ -53,7 +69,14 @@ impl Invocation {
             .take()
             .ok_or_else(|| Error::failed_precondition("no call of this invocation is suspended"))?;
         buffer.clear();
+        #[cfg(feature = "std")]
+        let recorded = crate::profile::now();
         let result = function.module.resume_call(&function.state, function.export, &mut self.stack, buffer);
+        #[cfg(feature = "std")]
+        if let Some(start) = recorded {
+            let name = "after a wait";
+            crate::profile::record(start, &crate::profile::Facts::plain(crate::profile::EventKind::Host, name));
+        }
         self.after(&function, result)
     }
 

@@ -14,6 +14,7 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use super::Verdict;
 use super::arguments::{BenchArguments, CallArguments, ReportFormat};
 use super::console::Console;
+use super::profile::profiled;
 use super::program::{AddModules, Function, Program};
 use super::run::{parse_inputs, verify};
 use crate::tooling::atomic_file::AtomicFile;
@@ -22,7 +23,7 @@ use machine::Machine;
 pub(super) use measure::MinTime;
 use measure::{Settings, measure};
 use report::Measurement;
-pub(super) use report::TimeUnit;
+pub(super) use report::{TimeUnit, quoted};
 
 #[cfg(feature = "cli")]
 pub(super) use compare::compare;
@@ -113,7 +114,11 @@ fn bench_function(
     settings: Settings,
 ) -> Result<(Measurement, Verdict)> {
     let mut call = program.prepare(&function, inputs).map_err(|error| function.explain(error))?;
-    let samples = measure(settings, &mut || call.invoke()).map_err(|error| function.explain(error))?;
+    // Standard output may be a report for programs.
+    let mut out = std::io::stderr();
+    let samples = profiled(arguments.call.profile.as_ref(), program.concurrency(), &mut out, || {
+        measure(settings, &mut || call.invoke()).map_err(|error| function.explain(error))
+    })?;
     let mut verdict = Verdict::Success;
     if !arguments.call.expected_output.is_empty() {
         // Standard output is the report's.

@@ -264,7 +264,7 @@ pub(super) fn number(value: f64) -> String {
 }
 
 /// A string of JSON.
-pub(super) fn quoted(text: &str) -> String {
+pub(in crate::cli) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
         match c {

@@ -16,6 +16,7 @@ use super::super::pool::MINIMUM_ALIGNMENT;
 use super::cost::picoseconds;
 use super::task::current_worker;
 use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
+use crate::profile::{self, EventKind};
 use crate::{Error, Result, vm};
 
 /// Memory that a thread reuses from one execution to the next.
@@ -170,11 +171,64 @@ pub(in crate::hal) fn check_table(commands: &Commands, table: &[BufferBinding]) 
 pub(in crate::hal) fn execute(commands: &Commands, table: &[BufferBinding]) -> Result<()> {
     check_table(commands, table)?;
     let mut scratch = Scratch::take();
+    let recording = profile::is_on();
     let result = commands.list.iter().enumerate().try_for_each(|(index, command)| {
+        if recording {
+            return execute_recorded(commands, index, command, table, &mut scratch);
+        }
         execute_command(commands, command, table, &mut scratch).map_err(|error| describe(error, index, command))
     });
     scratch.give_back();
     result
+}
+
+/// Runs a command and records it.
+#[cold]
+fn execute_recorded(
+    commands: &Commands,
+    index: usize,
+    command: &Command,
+    table: &[BufferBinding],
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let start = Instant::now();
+    execute_command(commands, command, table, scratch).map_err(|error| describe(error, index, command))?;
+    let workgroups = match command {
+        Command::Dispatch(dispatch) => workgroup_count(commands, dispatch, table)?.1,
+        _ => 1,
+    };
+    record(start, commands, command, table, workgroups, true);
+    Ok(())
+}
+
+/// Records that this thread has run workgroups of a command, if recording is on.
+#[cold]
+pub(in crate::hal) fn record(
+    start: Instant,
+    commands: &Commands,
+    command: &Command,
+    table: &[BufferBinding],
+    workgroups: u64,
+    first: bool,
+) {
+    let bytes = |binding: u32| commands.resolve(binding, table).map_or(0, |(_, _, length)| length as u64);
+    let transfer = |name, bytes| profile::Facts { bytes, ..profile::Facts::plain(EventKind::Transfer, name) };
+    let facts = match command {
+        Command::Dispatch(dispatch) => {
+            let info = dispatch.executable.code().functions().get(dispatch.function);
+            let name = info.map(|info| info.name.as_str()).filter(|name| !name.is_empty()).unwrap_or("dispatch");
+            let total = workgroup_count(commands, dispatch, table).map_or(0, |(_, total)| total);
+            let all: u64 = dispatch.bindings.clone().map(bytes).fold(0, u64::saturating_add);
+            let part = u128::from(all) * u128::from(workgroups) / u128::from(total.max(1));
+            let bytes = u64::try_from(part).unwrap_or(u64::MAX);
+            profile::Facts { kind: EventKind::Dispatch, name, workgroups, bytes, first }
+        }
+        Command::Fill { target, .. } => transfer("fill", bytes(*target)),
+        Command::Update { target, .. } => transfer("update", bytes(*target)),
+        Command::Copy { target, .. } => transfer("copy", bytes(*target)),
+        Command::Barrier | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => return,
+    };
+    profile::record(start, &facts);
 }
 
 /// As [`execute`], and measures what each dispatch costs.

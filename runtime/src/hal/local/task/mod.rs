@@ -16,6 +16,8 @@ mod claims;
 mod executor;
 mod graph;
 mod idle;
+#[cfg(all(test, loom))]
+mod model;
 mod options;
 mod plan;
 mod run;
@@ -74,7 +76,7 @@ impl TaskBackend {
         }
         let start = Instant::now();
         execution::execute_measured(commands, bindings)?;
-        command_buffer.plan().learn(picoseconds(start.elapsed()));
+        command_buffer.plan().learn_inline(picoseconds(start.elapsed()));
         Ok(())
     }
 }

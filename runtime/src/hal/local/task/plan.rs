@@ -19,7 +19,16 @@ pub(in crate::hal) struct Plan {
     /// By how much several threads shorten that, in picoseconds, as estimated.
     gain: AtomicU64,
     executions: AtomicU32,
+    /// From submission to the end, by the submitting thread alone.
+    inline_time: Cost,
+    /// The same by several threads. Where other programs keep the cores busy it can be more.
+    spread_time: Cost,
 }
+
+/// Executions that cost more picoseconds than this are spread without comparing.
+const LONGEST_COMPARED: u64 = 2_000_000_000;
+/// Every so many executions that are run the way that was faster, the other way is tried.
+const TRIED_EVERY: u32 = 64;
 
 /// Every so many executions of a command buffer that runs on the calling thread are measured.
 const MEASURED_EVERY: u32 = 16;
@@ -159,13 +168,32 @@ impl Plan {
         if gain <= least_gain && work <= longest_inline {
             return Choice::Inline { measured };
         }
-        let hands = if least_gain == 0 { threads as u64 } else { (1 + gain / least_gain).min(threads as u64) };
+        if work <= LONGEST_COMPARED && execution > 1 {
+            let trial = execution % TRIED_EVERY == TRIED_EVERY / 2;
+            let faster_inline = match (self.inline_time.get(), self.spread_time.get()) {
+                // Shared out it should take notably less, as other threads' time is spent on it.
+                (Some(inline), Some(spread)) => spread >= inline - inline / 16,
+                (inline, spread) => inline.is_none() && spread.is_some(),
+            };
+            if faster_inline != trial {
+                let measured = measured || self.inline_time.get().is_none() || trial;
+                return Choice::Inline { measured };
+            }
+        }
+        let hands = gain.checked_div(least_gain).map_or(u64::MAX, |more| more.saturating_add(1)).min(threads as u64);
         Choice::Spread { hands: hands as usize }
     }
 
-    /// Takes into account what all commands of an execution cost.
-    pub(super) fn learn(&self, picoseconds: u64) {
+    /// Takes into account how long an execution took that one thread ran.
+    pub(super) fn learn_inline(&self, picoseconds: u64) {
         self.work.learn(picoseconds);
+        self.inline_time.learn(picoseconds);
+    }
+
+    /// Takes into account what all commands of an execution cost that several threads ran, and how long it took.
+    pub(super) fn learn_spread(&self, work: u64, time: u64) {
+        self.work.learn(work);
+        self.spread_time.learn(time);
     }
 }
 

@@ -20,7 +20,7 @@ use super::graph::Graph;
 use super::plan::Estimate;
 use super::scheduler::Scheduler;
 use super::tracker::{Block, Tracker};
-use crate::{Error, Result};
+use crate::{Error, Result, profile};
 
 /// The state of an execution. It is set while nobody else holds it, and kept for the next one afterwards.
 #[derive(Debug)]
@@ -29,6 +29,7 @@ pub(super) struct Run {
     graph: Arc<Graph>,
     /// Number of the place that the scheduler keeps it in.
     place: u32,
+    submitted: Option<Instant>,
     tracker: Tracker,
     /// Held for reading by whoever looks at a node that is not counted as done; so it is free when the last has been, and
     /// what was bound is given up before anybody learns of the end.
@@ -40,6 +41,8 @@ pub(super) struct Run {
     participants: AtomicU32,
     /// Time that threads spent in commands, in picoseconds.
     work: AtomicU64,
+    /// The longest that a block is expected to take, in picoseconds.
+    longest_block: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -65,7 +68,11 @@ pub(super) enum Role {
 }
 
 /// How often a thread that finds nothing looks at the clock.
-const LOOKS_FOR_EACH_GLANCE_AT_THE_CLOCK: u32 = 32;
+const LOOKS_FOR_EACH_GLANCE_AT_THE_CLOCK: u32 = 4;
+/// How often a thread that finds nothing looks before it offers its core to others, some microseconds.
+const LOOKS_BEFORE_YIELDING: u32 = 400;
+/// The longest that a thread waits within an execution for others to finish their blocks.
+const LONGEST_SPIN: Duration = Duration::from_millis(1);
 
 impl Run {
     /// A run for executions of a scheduler.
@@ -74,6 +81,7 @@ impl Run {
             scheduler,
             graph: Arc::default(),
             place: 0,
+            submitted: None,
             tracker: Tracker::default(),
             resources: RwLock::default(),
             outcome: Mutex::default(),
@@ -81,6 +89,7 @@ impl Run {
             finished: AtomicBool::new(true),
             participants: AtomicU32::new(0),
             work: AtomicU64::new(0),
+            longest_block: AtomicU64::new(0),
         }
     }
 
@@ -96,6 +105,7 @@ impl Run {
         self.tracker.reset(graph);
         self.graph = Arc::clone(graph);
         self.place = place;
+        self.submitted = Some(Instant::now());
         let resources = self.resources.get_mut().unwrap_or_else(PoisonError::into_inner);
         resources.command_buffer = Some(Arc::clone(command_buffer));
         resources.table.extend_from_slice(table);
@@ -104,6 +114,7 @@ impl Run {
         *self.failed.get_mut() = false;
         *self.finished.get_mut() = false;
         *self.work.get_mut() = 0;
+        *self.longest_block.get_mut() = 0;
     }
 
     /// Lets those who will wait for the execution work along.
@@ -156,7 +167,7 @@ impl Run {
                 }
             } else if self.is_finished()
                 || role == Role::Worker && scheduler.has_other_work(self)
-                || idle.get_or_insert_with(Idle::new).is_over(scheduler.spin_time())
+                || idle.get_or_insert_with(Idle::new).is_over(self.patience(scheduler))
             {
                 break;
             }
@@ -166,6 +177,17 @@ impl Run {
         }
         scratch.give_back();
         self.participants.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// How long a thread waits for others that have the last blocks of what comes next: as long as these take, for it would
+    /// be missed right after. No time where threads never look for work.
+    fn patience(&self, scheduler: &Scheduler) -> Duration {
+        let spin = scheduler.spin_time();
+        if spin.is_zero() {
+            return spin;
+        }
+        let block = Duration::from_nanos(self.longest_block.load(Ordering::Relaxed) / 1000);
+        (spin + 2 * block).min(LONGEST_SPIN.max(spin))
     }
 
     fn resources(&self) -> RwLockReadGuard<'_, Resources> {
@@ -194,6 +216,7 @@ impl Run {
             },
             _ => (1, Estimate { block: 1, blocks: 1, ..Estimate::default() }),
         };
+        self.longest_block.fetch_max(estimate.work / estimate.blocks.max(1), Ordering::Relaxed);
         self.tracker.claims(node)?.open(total, estimate.block);
         Some(estimate)
     }
@@ -204,6 +227,7 @@ impl Run {
         let Block { node, workgroups } = block;
         let claims = self.tracker.claims(node)?;
         let mut done = 0;
+        let first = workgroups.start == 0;
         let start = Instant::now();
         {
             let resources = self.resources();
@@ -217,6 +241,9 @@ impl Run {
             blocks.for_each(drop);
             let elapsed = picoseconds(start.elapsed());
             self.work.fetch_add(elapsed, Ordering::Relaxed);
+            if profile::is_on() {
+                self.record(&resources, node, start, done, first);
+            }
             if let Some(cost) = self.cost(&resources, node)
                 && !self.failed.load(Ordering::Relaxed)
             {
@@ -227,6 +254,15 @@ impl Run {
             return None;
         }
         self.complete(scheduler, SmallVec::from_elem(node, 1), true)
+    }
+
+    #[cold]
+    fn record(&self, resources: &Resources, node: u32, start: Instant, workgroups: u64, first: bool) {
+        let commands = resources.command_buffer.as_ref().and_then(|buffer| buffer.commands().ok());
+        let command = self.graph.command(node).and_then(|index| commands?.list.get(index as usize));
+        if let (Some(commands), Some(command)) = (commands, command) {
+            execution::record(start, commands, command, &resources.table, workgroups, first);
+        }
     }
 
     /// What is known of the cost of a node that is a dispatch.
@@ -326,7 +362,8 @@ impl Run {
             // The table keeps its memory for the next execution.
             resources.table.clear();
             if let (Some(command_buffer), None) = (resources.command_buffer.take(), &failure) {
-                command_buffer.plan().learn(self.work.load(Ordering::Relaxed));
+                let time = self.submitted.map_or(0, |submitted| picoseconds(submitted.elapsed()));
+                command_buffer.plan().learn_spread(self.work.load(Ordering::Relaxed), time);
             }
         }
         self.finished.store(true, Ordering::Release);
@@ -371,8 +408,13 @@ impl Idle {
         if limit.is_zero() {
             return true;
         }
-        core::hint::spin_loop();
         self.looks += 1;
+        if self.looks <= LOOKS_BEFORE_YIELDING {
+            core::hint::spin_loop();
+            return false;
+        }
+        // Whoever is waited for may be waiting for this core.
+        std::thread::yield_now();
         self.looks.is_multiple_of(LOOKS_FOR_EACH_GLANCE_AT_THE_CLOCK) && self.since.elapsed() >= limit
     }
 }

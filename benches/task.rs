@@ -1,0 +1,123 @@
+//! What local-task costs beside the kernels (group `task`), against the number of workers: a dispatch of an execution that
+//! is spread over threads, a workgroup of one, and a wake-up of a sleeping worker. More workers than cores contend for
+//! them.
+#![allow(missing_docs, reason = "criterion's macros make items without documentation")]
+#![allow(clippy::expect_used, reason = "a benchmark that cannot begin has no caller to tell")]
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use incarnate_runtime::Result;
+use incarnate_runtime::hal::local::task::TaskOptions;
+use incarnate_runtime::hal::local::{
+    DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, LocalExecutable, Worker,
+};
+use incarnate_runtime::hal::{
+    BufferParameters, BufferRef, CommandBuffer, CommandBufferMode, CommandCategory, Deadline, Device, DeviceOptions,
+    DispatchFlags, DriverRegistry, ExecutionStage, Fence, Fences, WHOLE_BUFFER, Workgroups,
+};
+
+const WORKERS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// A workgroup keeps its thread busy for as many nanoseconds as its constant says.
+#[derive(Debug)]
+struct Busy([FunctionInfo; 1]);
+
+impl LocalExecutable for Busy {
+    fn functions(&self) -> &[FunctionInfo] {
+        &self.0
+    }
+
+    fn dispatch(
+        &self,
+        _: usize,
+        arguments: &DispatchArguments<'_>,
+        workgroups: Range<u64>,
+        _: &mut Worker<'_>,
+    ) -> Result<()> {
+        let time = Duration::from_nanos(arguments.constants.first().copied().unwrap_or(0).into());
+        for _ in workgroups {
+            let start = Instant::now();
+            while start.elapsed() < time {
+                std::hint::spin_loop();
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct Loader;
+
+impl ExecutableLoader for Loader {
+    fn name(&self) -> &'static str {
+        "busy"
+    }
+
+    fn supports(&self, format: &str) -> bool {
+        format == "busy"
+    }
+
+    fn load(&self, _: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
+        let info = FunctionInfo { name: "busy".into(), constant_count: 1, binding_count: 1, ..FunctionInfo::default() };
+        Ok(Arc::new(Busy([info])))
+    }
+}
+
+fn device(workers: usize, spin: Option<Duration>) -> Arc<Device> {
+    let task = TaskOptions { worker_count: Some(workers), spin, ..TaskOptions::default() };
+    let options = DeviceOptions { loaders: vec![Arc::new(Loader)], task, ..DeviceOptions::default() };
+    DriverRegistry::default().create_device("local-task", options).expect("a device")
+}
+
+/// Dispatches in a chain, each of so many workgroups of so many nanoseconds.
+fn chain(device: &Device, dispatches: usize, workgroups: u32, nanoseconds: u32) -> Arc<CommandBuffer> {
+    let commands = device.create_command_buffer(CommandBufferMode::empty(), CommandCategory::all(), 0);
+    let executable = device.create_executable("busy", &[], None, &[]).expect("the kernel");
+    let buffer = device.allocator().allocate(BufferParameters::DEVICE, 64).expect("a buffer");
+    for _ in 0..dispatches {
+        let binding = BufferRef { buffer: Some(buffer.clone()), slot: 0, offset: 0, length: WHOLE_BUFFER };
+        let count = Workgroups::Count([workgroups, 1, 1]);
+        let flags = DispatchFlags::empty();
+        commands.dispatch(executable.clone(), 0, count, &[nanoseconds], [binding], flags).expect("a dispatch");
+        commands.execution_barrier(ExecutionStage::DISPATCH, ExecutionStage::DISPATCH).expect("a barrier");
+    }
+    commands.finalize().expect("commands");
+    Arc::new(commands)
+}
+
+fn execute(device: &Device, commands: &Arc<CommandBuffer>) {
+    let done = Arc::new(Fence::new());
+    let fences = Fences { wait: None, signal: Some(done.clone()) };
+    device.queue_execute(fences, commands, &[]).expect("an execution");
+    done.wait(Deadline::NEVER).expect("the end");
+}
+
+fn task(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("task");
+    for workers in WORKERS {
+        // Too short to be spread: what is left is what an execution costs, and each dispatch in it.
+        let own = device(workers, None);
+        let small = chain(&own, 1, 1, 0);
+        group.bench_function(BenchmarkId::new("small_execution", workers), |b| b.iter(|| execute(&own, &small)));
+        // 200 x 8 workgroups of 1 us, which take 1.6 ms of one thread.
+        let spread = chain(&own, 200, 8, 1000);
+        group.throughput(Throughput::Elements(200));
+        group.bench_function(BenchmarkId::new("dispatches_of_8_us", workers), |b| b.iter(|| execute(&own, &spread)));
+        // Threads sleep at once, so that each execution begins with wake-ups: 2 workgroups of 200 us.
+        let sleepy = device(workers, Some(Duration::ZERO));
+        let pair = chain(&sleepy, 1, 2, 200_000);
+        group.throughput(Throughput::Elements(1));
+        group.bench_function(BenchmarkId::new("wake_up_for_2x200_us", workers), |b| b.iter(|| execute(&sleepy, &pair)));
+    }
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_millis(700));
+    targets = task
+}
+criterion_main!(benches);

@@ -1,0 +1,188 @@
+//! Model checks: every interleaving, and every value that relaxed loads may give, by loom. See "Tests and measurements" in
+//! ARCHITECTURE.md for the command.
+#![allow(clippy::unwrap_used)]
+
+use alloc::vec::Vec;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+use super::claims::Claims;
+use super::graph::Graph;
+use super::idle::IdleSet;
+use super::tracker::Tracker;
+use crate::hal::commands::{Binding, BindingSource, Command, Commands};
+
+/// Memory that loom watches: an access that is not ordered with a write fails the check.
+#[derive(Default)]
+struct Cells(Vec<UnsafeCell<u32>>);
+
+// SAFETY: loom checks every access.
+#[allow(unsafe_code, reason = "what is checked is whether threads may share this")]
+unsafe impl Sync for Cells {}
+// SAFETY: as above.
+#[allow(unsafe_code, reason = "what is checked is whether threads may share this")]
+unsafe impl Send for Cells {}
+
+#[allow(unsafe_code, reason = "accesses that loom checks")]
+impl Cells {
+    fn new(count: usize) -> Cells {
+        Cells((0..count).map(|_| UnsafeCell::new(0)).collect())
+    }
+
+    fn add(&self, index: usize) {
+        // SAFETY: loom checks that nobody else accesses the cell.
+        self.0[index].with_mut(|cell| unsafe { *cell += 1 });
+    }
+
+    fn get(&self, index: usize) -> u32 {
+        // SAFETY: loom checks that nobody writes the cell.
+        self.0[index].with(|cell| unsafe { *cell })
+    }
+}
+
+#[test]
+fn every_workgroup_is_claimed_once_and_the_last_sees_all() {
+    loom::model(|| {
+        let claims = Arc::new(Claims::new());
+        claims.open(3, 1);
+        let cells = Arc::new(Cells::new(3));
+        let work = move |claims: &Claims, cells: &Cells| {
+            let mut done = 0;
+            while let Some(block) = claims.claim() {
+                block.clone().for_each(|workgroup| cells.add(workgroup as usize));
+                done += block.end - block.start;
+            }
+            if done > 0 && claims.finish(done) {
+                assert_eq!([0, 1, 2].map(|index| cells.get(index)), [1; 3]);
+                1
+            } else {
+                0
+            }
+        };
+        let other = thread::spawn({
+            let (claims, cells) = (claims.clone(), cells.clone());
+            move || work(&claims, &cells)
+        });
+        let own = work(&claims, &cells);
+        assert_eq!(own + other.join().unwrap(), 1);
+    });
+}
+
+/// Commands of which the second and the third wait for the first, and the fourth for both.
+fn diamond() -> Graph {
+    let mut commands = Commands::default();
+    for range in [Some(0..2), None, Some(0..1), Some(1..2), None, Some(0..2)] {
+        commands.list.push(match range {
+            None => Command::Barrier,
+            Some(range) => {
+                let source = BindingSource::Slot(0);
+                commands.bindings.push(Binding { source, offset: range.start, length: range.end - range.start });
+                Command::Fill { target: commands.bindings.len() as u32 - 1, pattern: 0, pattern_length: 1 }
+            }
+        });
+    }
+    Graph::minimal(&commands)
+}
+
+/// What a thread does until it finds nothing more, as `Run` does it. Whoever makes a node ready goes on, so that threads
+/// which find nothing are not needed.
+fn follow(graph: &Graph, tracker: &Tracker, cells: &Cells) {
+    while let Some(block) = tracker.claim() {
+        let before: &[usize] = match block.node {
+            0 => &[],
+            3 => &[1, 2],
+            _ => &[0],
+        };
+        before.iter().for_each(|node| assert_eq!(cells.get(*node), 1));
+        cells.add(block.node as usize);
+        if tracker.claims(block.node).unwrap().finish(1) {
+            for successor in graph.successors(block.node) {
+                if tracker.release(*successor) {
+                    tracker.claims(*successor).unwrap().open(1, 1);
+                    tracker.publish(*successor);
+                }
+            }
+            if tracker.finish_node() {
+                (0..4).for_each(|node| assert_eq!(cells.get(node), 1));
+                // Counted apart from the nodes: exactly one thread gets here.
+                cells.add(4);
+            }
+        }
+    }
+}
+
+#[test]
+fn nodes_run_once_and_after_what_they_wait_for() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let graph = diamond();
+        let mut tracker = Tracker::default();
+        tracker.reset(&graph);
+        for root in graph.roots() {
+            tracker.claims(*root).unwrap().open(1, 1);
+            tracker.publish(*root);
+        }
+        let shared = Arc::new((graph, tracker, Cells::new(5)));
+        let other = thread::spawn({
+            let shared = shared.clone();
+            move || follow(&shared.0, &shared.1, &shared.2)
+        });
+        follow(&shared.0, &shared.1, &shared.2);
+        other.join().unwrap();
+        assert_eq!(shared.2.get(4), 1);
+    });
+}
+
+#[test]
+fn no_wake_up_is_lost() {
+    loom::model(|| {
+        let shared = Arc::new((IdleSet::new(1), AtomicU64::new(0)));
+        let worker = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                let (idle, work) = &*shared;
+                while work.load(Ordering::Relaxed) == 0 {
+                    idle.enter(0);
+                    if work.load(Ordering::Relaxed) == 0 {
+                        while idle.sleeping(0) {
+                            thread::park();
+                        }
+                    } else {
+                        idle.leave(0);
+                    }
+                }
+            }
+        });
+        let (idle, work) = &*shared;
+        // What orders this before the worker's second look is the set alone.
+        work.store(1, Ordering::Relaxed);
+        if idle.take().is_some() {
+            worker.thread().unpark();
+        }
+        worker.join().unwrap();
+    });
+}
+
+/// Submission and the leaving of the last worker: one of the two sees the other. It is what `Scheduler::submit` and
+/// `Work::participate` do with their counter of workers.
+#[test]
+fn a_worker_that_leaves_sees_what_was_submitted_or_is_seen_to_have_left() {
+    loom::model(|| {
+        let shared = Arc::new((AtomicU64::new(1), AtomicU64::new(0)));
+        let worker = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                shared.0.fetch_sub(1, Ordering::AcqRel);
+                shared.1.load(Ordering::Acquire) != 0
+            }
+        });
+        let (workers, occupied) = &*shared;
+        occupied.fetch_or(1, Ordering::AcqRel);
+        let left = workers.fetch_add(0, Ordering::AcqRel) == 0;
+        assert!(worker.join().unwrap() || left);
+    });
+}

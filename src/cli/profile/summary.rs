@@ -1,0 +1,69 @@
+//! Events of a recording, added up by name.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use incarnate_runtime::profile::{EventKind, Recording};
+
+/// From when until when an event lasted, since the recording began.
+type Interval = (Duration, Duration);
+
+/// All events of a name.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
+    pub(super) kind: EventKind,
+    pub(super) name: String,
+    /// Commands, calls or waits.
+    pub(super) count: u64,
+    /// Of all threads together.
+    pub(super) busy: Duration,
+    /// During which at least one thread was at it.
+    pub(super) wall: Duration,
+    pub(super) workgroups: u64,
+    pub(super) bytes: u64,
+}
+
+impl Row {
+    /// The part of the threads' time, while at least one was at it, that was spent on it.
+    pub(super) fn parallel_efficiency(&self, threads: usize) -> f64 {
+        let available = self.wall.as_secs_f64() * threads.max(1) as f64;
+        if available > 0.0 { (self.busy.as_secs_f64() / available).min(1.0) } else { 0.0 }
+    }
+
+    /// Thousand million bytes in a second.
+    pub(super) fn gigabytes_per_second(&self) -> f64 {
+        let wall = self.wall.as_secs_f64();
+        if wall > 0.0 { self.bytes as f64 / wall / 1e9 } else { 0.0 }
+    }
+}
+
+/// A row for each name, the longest first.
+pub(super) fn rows(recording: &Recording) -> Vec<Row> {
+    let mut spans: BTreeMap<(EventKind, &str), (Row, Vec<Interval>)> = BTreeMap::new();
+    for event in recording.lanes.iter().flat_map(|lane| &lane.events) {
+        let (row, spans) = spans.entry((event.kind, &event.name)).or_insert_with(|| {
+            let name = event.name.to_string();
+            let (busy, wall) = (Duration::ZERO, Duration::ZERO);
+            (Row { kind: event.kind, name, count: 0, busy, wall, workgroups: 0, bytes: 0 }, Vec::new())
+        });
+        row.count += u64::from(event.first);
+        row.busy += event.duration;
+        row.workgroups = row.workgroups.saturating_add(event.workgroups);
+        row.bytes = row.bytes.saturating_add(event.bytes);
+        spans.push((event.start, event.start + event.duration));
+    }
+    let mut rows: Vec<Row> = spans
+        .into_values()
+        .map(|(mut row, mut spans)| {
+            spans.sort_unstable();
+            let mut end = Duration::ZERO;
+            for (from, to) in spans {
+                row.wall += to.saturating_sub(from.max(end));
+                end = end.max(to);
+            }
+            row
+        })
+        .collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.busy));
+    rows
+}
