@@ -152,6 +152,8 @@ pub(crate) fn attributes() -> TokenStream {
     quote! {
         #[allow(
             unused_mut,
+            unused_assignments,
+            unused_variables,
             clippy::too_many_arguments,
             clippy::type_complexity,
             clippy::approx_constant,
