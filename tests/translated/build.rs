@@ -27,8 +27,9 @@ fn main() {
     fs::write(
         out_dir.join("models.rs"),
         format!(
-            "{list}\n/// Each module file, by its path within tests/models, translated.\n\
-             pub const MODULES: &[(&str, fn() -> std::sync::Arc<dyn incarnate::Module>)] = &[\n{table}];\n"
+            "{list}\n/// Makes a translated module.\npub type Make = fn() -> std::sync::Arc<dyn incarnate::Module>;\n\
+             \n/// Each module file, by its path within tests/models, translated.\n\
+             pub const MODULES: &[(&str, Make)] = &[\n{table}];\n"
         ),
     )
     .unwrap();

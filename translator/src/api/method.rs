@@ -188,8 +188,11 @@ fn results(signature: &Signature<'_>) -> TokenStream {
     let values: Vec<TokenStream> = values.collect();
     match (&signature.results_type, values.as_slice()) {
         (Some(name), values) => {
-            let fields = signature.results.iter().map(|value| &value.ident);
-            quote!(#name { #(#fields: #values),* })
+            let fields = signature.results.iter().zip(values).map(|(result, value)| {
+                let ident = &result.ident;
+                if value.to_string() == ident.to_string() { quote!(#ident) } else { quote!(#ident: #value) }
+            });
+            quote!(#name { #(#fields),* })
         }
         (None, [only]) => only.clone(),
         (None, values) => quote!((#(#values),*)),
