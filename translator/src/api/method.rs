@@ -190,7 +190,7 @@ fn results(signature: &Signature<'_>) -> TokenStream {
         (Some(name), values) => {
             let fields = signature.results.iter().zip(values).map(|(result, value)| {
                 let ident = &result.ident;
-                if value.to_string() == ident.to_string() { quote!(#ident) } else { quote!(#ident: #value) }
+                if *ident == value.to_string() { quote!(#ident) } else { quote!(#ident: #value) }
             });
             quote!(#name { #(#fields),* })
         }
