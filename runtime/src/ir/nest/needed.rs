@@ -36,6 +36,8 @@ impl Needed {
         let mut needed = Needed::default();
         let mut pending: Vec<Value> = nest.accesses.iter().filter_map(|access| access.stored).collect();
         pending.extend(nest.loops[0].carried.iter().map(|carried| carried.next));
+        // What the outermost loop counts is there behind the nest, whether or not its turns look at it.
+        pending.extend(nest.loops[0].inductions.iter().flat_map(|induction| induction.step.factors()));
         for form in
             nest.views.iter().map(|view| &view.index).chain(nest.conditions.iter().map(|condition| &condition.form))
         {
