@@ -247,7 +247,7 @@ impl<'a, 'm> Unit<'a, 'm> {
         items.push(quote! {
             #[doc = #doc]
             #[inline(never)]
-            fn #name #generics(#state #stack #(#parameters),*) -> Result<#results> { #here #statements Ok(#value) }
+            pub fn #name #generics(#state #stack #(#parameters),*) -> Result<#results> { #here #statements Ok(#value) }
         });
         Ok(())
     }
