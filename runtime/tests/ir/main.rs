@@ -90,9 +90,10 @@ fn all_models_become_sound() {
                 IrModule::new(verified.clone(), level);
             }
             for ordinal in 0..verified.function_count() {
-                // What compilers make needs no dispatch.
                 let structure = Structure::of(&Function::new(&verified, ordinal).unwrap());
-                assert_eq!(structure.selector_count(), 0, "function {ordinal} of {}", path.display());
+                // What compilers make needs no dispatch; that model is of what they do not make.
+                let is_compiled = !path.parent().unwrap().ends_with("control_flow");
+                assert!(structure.selector_count() == 0 || !is_compiled, "function {ordinal} of {}", path.display());
             }
             count += 1;
         }
