@@ -8,7 +8,7 @@ use incarnate_runtime::ir::Type;
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
-use crate::function::{Analysis, FunctionFacts};
+use crate::function::{Analysis, FunctionFacts, type_of};
 use crate::options::Constants;
 
 /// Most values of a tuple that calls take and give.
@@ -264,15 +264,4 @@ fn nested_types(types: &[Type]) -> TokenStream {
     }
     let parts = types.chunks(types.len().div_ceil(TUPLE_LIMIT).max(TUPLE_LIMIT)).map(nested_types);
     quote!((#(#parts,)*))
-}
-
-/// What holds a value of the VM.
-pub(crate) fn type_of(ty: Type) -> TokenStream {
-    match ty {
-        Type::i32 => quote!(i32),
-        Type::i64 => quote!(i64),
-        Type::f32 => quote!(f32),
-        Type::f64 => quote!(f64),
-        Type::Ref => quote!(Ref),
-    }
 }

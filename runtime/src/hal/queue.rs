@@ -118,7 +118,17 @@ impl Operation {
 pub(super) trait Backend: Send + Sync + fmt::Debug {
     /// Runs an operation, or starts it, and sees to it that `completion` is finished when it is done. An error that is
     /// known when this returns is returned as well.
-    fn run(&self, operation: Operation, completion: Completion) -> Result<()>;
+    fn run(&self, operation: Operation, completion: Completion) -> Result<()> {
+        let result = match &operation {
+            Operation::Execute { command_buffer, bindings } => {
+                return self.execute(command_buffer, bindings, completion);
+            }
+            other => other.transfer(),
+        };
+        // What the operation held is free before anybody is told that it is done.
+        drop(operation);
+        completion.finish(result)
+    }
 
     /// As [`Backend::run`] for the execution of a command buffer, which borrows what it needs: the common case, when
     /// there is nothing to wait for, keeps nothing.

@@ -192,15 +192,9 @@ impl Display for Operation<'_> {
             });
             result?;
         }
-        match op {
-            Op::GlobalLoadRef { type_def, .. }
-            | Op::GlobalStoreRef { type_def, .. }
-            | Op::CheckRef { type_def, .. }
-            | Op::SelectRef { type_def, .. }
-            | Op::SwitchRef { type_def: Some(type_def), .. }
-            | Op::ListAlloc { element_type: type_def, .. }
-            | Op::ListGetRef { type_def, .. } => write!(f, ": type {}", type_def.0),
-            _ => Ok(()),
+        match op.type_def() {
+            Some(type_def) => write!(f, ": type {}", type_def.0),
+            None => Ok(()),
         }
     }
 }

@@ -603,6 +603,21 @@ visitors!(visit, visit_edges, Use, iter, ());
 visitors!(visit_mut, visit_edges_mut, UseMut, iter_mut, (mut));
 
 impl Op {
+    /// The type that the instruction names: of what it checks, or of the elements of the list that it makes.
+    #[must_use]
+    pub fn type_def(&self) -> Option<TypeId> {
+        match self {
+            Op::GlobalLoadRef { type_def, .. }
+            | Op::GlobalStoreRef { type_def, .. }
+            | Op::CheckRef { type_def, .. }
+            | Op::SelectRef { type_def, .. }
+            | Op::ListAlloc { element_type: type_def, .. }
+            | Op::ListGetRef { type_def, .. } => Some(*type_def),
+            Op::SwitchRef { type_def, .. } => *type_def,
+            _ => None,
+        }
+    }
+
     /// Whether the instruction does nothing but make its results: without those it can go.
     #[must_use]
     pub fn is_pure(&self) -> bool {

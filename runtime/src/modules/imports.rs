@@ -7,10 +7,10 @@
 
 use crate::bytecode::CallingConvention;
 
-/// The functions of the `hal` module in version 0.7, which compilers import since 3.12: calls a macro with all rows.
+/// The functions of the `hal` module in version 0.7, which compilers import since 3.12: calls a macro with all rows, behind what else it is given.
 macro_rules! for_each_hal_0_7 {
-    ($callback:ident) => {
-        $callback! {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
             ("allocator.allocate", allocator_allocate, "0rIiiI_r")
             ("allocator.import", allocator_import, "0riIiirII_r")
             ("allocator.select", allocator_select, "0iiICrID_rI")
@@ -75,10 +75,10 @@ macro_rules! for_each_hal_0_7 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_0_7;
 
-/// The functions of the `hal_inline` module in version 0.0: calls a macro with all rows.
+/// The functions of the `hal_inline` module in version 0.0: calls a macro with all rows, behind what else it is given.
 macro_rules! for_each_hal_inline_0_0 {
-    ($callback:ident) => {
-        $callback! {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
             ("buffer.allocate", buffer_allocate, "0iI_rr")
             ("buffer.allocate.initialized", buffer_allocate_initialized, "0irII_rr")
             ("buffer.length", buffer_length, "0r_I")
@@ -99,10 +99,10 @@ macro_rules! for_each_hal_inline_0_0 {
 }
 pub(crate) use for_each_hal_inline_0_0;
 
-/// The functions of the `hal_loader` module in version 0.1: calls a macro with all rows.
+/// The functions of the `hal_loader` module in version 0.1: calls a macro with all rows, behind what else it is given.
 macro_rules! for_each_hal_loader_0_1 {
-    ($callback:ident) => {
-        $callback! {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
             ("executable.dispatch", executable_dispatch, "0rIiiiCiDCrIID_v")
             ("executable.load", executable_load, "0rrr_r")
             ("executable.lookup.function", executable_lookup_function, "0rr_I")
@@ -113,10 +113,10 @@ macro_rules! for_each_hal_loader_0_1 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_loader_0_1;
 
-/// The functions of the `vmvx` module in version 0.0: calls a macro with all rows.
+/// The functions of the `vmvx` module in version 0.0: calls a macro with all rows, behind what else it is given.
 macro_rules! for_each_vmvx_0_0 {
-    ($callback:ident) => {
-        $callback! {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
             ("abs.2d.f32", abs_2d_f32, "0rIIIrIIIII_v")
             ("add.2d.f32", add_2d_f32, "0rIIIrIIIrIIIII_v")
             ("add.2d.i32", add_2d_i32, "0rIIIrIIIrIIIII_v")
@@ -154,10 +154,10 @@ macro_rules! for_each_vmvx_0_0 {
 }
 pub(crate) use for_each_vmvx_0_0;
 
-/// The functions of the `check` module in version 0.0: calls a macro with all rows.
+/// The functions of the `check` module in version 0.0: calls a macro with all rows, behind what else it is given.
 macro_rules! for_each_check_0_0 {
-    ($callback:ident) => {
-        $callback! {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
             ("expect_all_true", expect_all_true, "0rr_v")
             ("expect_almost_eq", expect_almost_eq, "0rrrff_v")
             ("expect_eq", expect_eq, "0rrr_v")
@@ -195,36 +195,38 @@ macro_rules! optional {
     };
 }
 
-/// Makes a macro that makes rows of the functions of one module.
-macro_rules! rows {
-    ($rows:ident, $module:literal, $state:literal, $_:tt) => {
-        macro_rules! $rows {
-                    ($_(($_ name:literal, $_ method:ident $_(resume $_ resume:ident)?, $_ convention:literal))*) => {
-                        &[$_(DirectImport {
-                            module: $module,
-                            state: $state,
-                            name: $_ name,
-                            method: stringify!($_ method),
-                            resume: optional!($_($_ resume)?),
-                            convention: $_ convention,
-                        }),*]
-                    };
-                }
+/// The rows of one module, as imports.
+macro_rules! direct_imports {
+    (
+        $module:literal $state:literal
+        $(($name:literal, $method:ident $(resume $resume:ident)?, $convention:literal))*
+    ) => {
+        &[$(DirectImport {
+            module: $module,
+            state: $state,
+            name: $name,
+            method: stringify!($method),
+            resume: optional!($($resume)?),
+            convention: $convention,
+        }),*]
     };
 }
-rows!(check_rows, "check", "CheckState", $);
-rows!(hal_rows, "hal", "HalState", $);
-rows!(hal_inline_rows, "hal_inline", "HalInlineState", $);
-rows!(hal_loader_rows, "hal_loader", "HalLoaderState", $);
-rows!(vmvx_rows, "vmvx", "VmvxState", $);
+
+/// The rows of one module, as the function table of its state.
+macro_rules! native_table {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)?, $convention:literal))*) => {
+        $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
+    };
+}
+pub(crate) use native_table;
 
 /// The rows of each module, in order of their names.
 const MODULES: &[(&str, &[DirectImport])] = &[
-    ("check", for_each_check_0_0!(check_rows)),
-    ("hal", for_each_hal_0_7!(hal_rows)),
-    ("hal_inline", for_each_hal_inline_0_0!(hal_inline_rows)),
-    ("hal_loader", for_each_hal_loader_0_1!(hal_loader_rows)),
-    ("vmvx", for_each_vmvx_0_0!(vmvx_rows)),
+    ("check", for_each_check_0_0!(direct_imports "check" "CheckState")),
+    ("hal", for_each_hal_0_7!(direct_imports "hal" "HalState")),
+    ("hal_inline", for_each_hal_inline_0_0!(direct_imports "hal_inline" "HalInlineState")),
+    ("hal_loader", for_each_hal_loader_0_1!(direct_imports "hal_loader" "HalLoaderState")),
+    ("vmvx", for_each_vmvx_0_0!(direct_imports "vmvx" "VmvxState")),
 ];
 
 /// The native modules that sessions provide: their names, and the constants of

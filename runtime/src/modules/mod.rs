@@ -10,6 +10,7 @@ pub mod hal_inline;
 pub mod hal_loader;
 pub mod imports;
 mod trace;
+mod views;
 pub mod vmvx;
 
 pub use trace::TraceSink;

@@ -67,10 +67,14 @@ fn count(mut dims: impl Iterator<Item = u64>) -> Option<u64> {
     dims.try_fold(1u64, u64::checked_mul)
 }
 
+/// Whether a shape is the declared one, of which open dimensions may be anything.
+pub(crate) fn fits(shape: &[u64], declared: &[Option<u64>]) -> bool {
+    shape.len() == declared.len()
+        && shape.iter().zip(declared).all(|(dim, declared)| declared.is_none_or(|declared| declared == *dim))
+}
+
 fn check(shape: &[u64], declared: &[Option<u64>]) -> Result<()> {
-    let same = shape.len() == declared.len()
-        && shape.iter().zip(declared).all(|(dim, declared)| declared.is_none_or(|declared| declared == *dim));
-    if same { Ok(()) } else { Err(other_shape(shape, declared)) }
+    if fits(shape, declared) { Ok(()) } else { Err(other_shape(shape, declared)) }
 }
 
 #[cold]

@@ -7,7 +7,7 @@ use super::description::Description;
 use super::module::TranslatedModule;
 use super::state::State;
 use crate::hal::BufferView;
-use crate::session::{Element, Function, Input, Session, SessionBuilder, Tensor};
+use crate::session::{Element, Function, Input, Session, SessionBuilder, Tensor, fits, shape_text};
 use crate::vm::{Context, Module, ModuleState, Ref, Stack, Step, TypedRefObject, Value};
 use crate::{Error, Result, ResultExt};
 
@@ -160,17 +160,9 @@ impl Instance {
     }
 }
 
-fn fits(shape: &[u64], dims: &[Option<u64>]) -> bool {
-    shape.len() == dims.len()
-        && shape.iter().zip(dims).all(|(dim, declared)| declared.is_none_or(|wanted| wanted == *dim))
-}
-
 #[cold]
 fn other_shape(name: &str, shape: &[u64], dims: &[Option<u64>]) -> Error {
-    Error::internal(std::format!(
-        "result `{name}` has shape {shape:?}, declared is {}",
-        crate::session::shape_text(dims)
-    ))
+    Error::internal(std::format!("result `{name}` has shape {shape:?}, declared is {}", shape_text(dims)))
 }
 
 /// The next of the results of [`Instance::call_async`].

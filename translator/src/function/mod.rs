@@ -30,6 +30,7 @@ use quote::quote;
 
 use imports::Imports;
 use types::Types;
+pub(crate) use values::type_of;
 
 /// What the functions of a module are called in Rust, by ordinal.
 #[derive(Clone, Debug)]

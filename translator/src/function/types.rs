@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use incarnate_runtime::bytecode::{TypeId, TypeKind, VerifiedModule};
-use incarnate_runtime::ir::{Function, Op};
+use incarnate_runtime::ir::Function;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 
@@ -74,20 +74,8 @@ impl Types {
 
 /// The types that functions name.
 fn used(bodies: &[Function]) -> HashSet<u32> {
-    let mut used = HashSet::new();
-    for inst in bodies.iter().flat_map(|body| &body.blocks).flat_map(|block| &block.instructions) {
-        match &inst.op {
-            Op::GlobalLoadRef { type_def, .. }
-            | Op::GlobalStoreRef { type_def, .. }
-            | Op::CheckRef { type_def, .. }
-            | Op::SelectRef { type_def, .. }
-            | Op::SwitchRef { type_def: Some(type_def), .. }
-            | Op::ListAlloc { element_type: type_def, .. }
-            | Op::ListGetRef { type_def, .. } => drop(used.insert(type_def.0)),
-            _ => {}
-        }
-    }
-    used
+    let blocks = bodies.iter().flat_map(|body| &body.blocks);
+    blocks.flat_map(|block| &block.instructions).filter_map(|inst| inst.op.type_def()).map(|ty| ty.0).collect()
 }
 
 /// A constant for a type of the given name.

@@ -69,7 +69,7 @@ fn callee_stem(module: &VerifiedModule, callee: Callee) -> Option<String> {
 }
 
 /// A type of values in Rust.
-pub(super) fn type_of(ty: Type) -> TokenStream {
+pub(crate) fn type_of(ty: Type) -> TokenStream {
     match ty {
         Type::i32 => quote!(i32),
         Type::i64 => quote!(i64),

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 
 use super::super::command_buffer::CommandBuffer;
 use super::super::commands::BufferBinding;
-use super::super::queue::{Backend, Completion, Operation};
+use super::super::queue::{Backend, Completion};
 use super::execution;
 use crate::Result;
 
@@ -13,18 +13,6 @@ use crate::Result;
 pub(in crate::hal) struct SyncBackend;
 
 impl Backend for SyncBackend {
-    fn run(&self, operation: Operation, completion: Completion) -> Result<()> {
-        let result = match &operation {
-            Operation::Execute { command_buffer, bindings } => {
-                return self.execute(command_buffer, bindings, completion);
-            }
-            other => other.transfer(),
-        };
-        // What the operation held is free before anybody is told that it is done.
-        drop(operation);
-        completion.finish(result)
-    }
-
     fn execute(
         &self,
         command_buffer: &Arc<CommandBuffer>,

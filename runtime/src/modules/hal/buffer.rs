@@ -3,9 +3,7 @@
 use alloc::sync::Arc;
 
 use super::{HalState, message_text};
-use crate::hal::{
-    Allocator, Buffer, BufferParameters, BufferUsage, BufferView, Device, ElementType, EncodingType, MemoryType,
-};
+use crate::hal::{Allocator, Buffer, BufferParameters, BufferUsage, Device, MemoryType};
 use crate::vm::{Buffer as VmBuffer, Caller, Span};
 use crate::{Error, Result};
 
@@ -104,20 +102,6 @@ impl HalState {
         Ok(i32::from(buffer.is_terminal_allocation()))
     }
 
-    pub fn buffer_subspan(
-        &self,
-        _: &mut Caller<'_>,
-        buffer: Arc<Buffer>,
-        offset: u64,
-        length: u64,
-    ) -> Result<Arc<Buffer>> {
-        buffer.subspan(offset, length)
-    }
-
-    pub fn buffer_length(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<u64> {
-        Ok(buffer.byte_length())
-    }
-
     pub fn buffer_load(&self, _: &mut Caller<'_>, buffer: &Buffer, offset: u64, length: u32) -> Result<u32> {
         let mut bytes = [0; SCALAR_BYTES];
         let length = scalar_length(length)?;
@@ -136,55 +120,5 @@ impl HalState {
         let bytes = value.to_le_bytes();
         let length = scalar_length(length)?;
         buffer.write(offset, bytes.get(..length).unwrap_or_default())
-    }
-
-    pub fn buffer_view_create(
-        &self,
-        _: &mut Caller<'_>,
-        buffer: Arc<Buffer>,
-        offset: u64,
-        length: u64,
-        element_type: u32,
-        encoding_type: u32,
-        shape: Span<u64>,
-    ) -> Result<Arc<BufferView>> {
-        let buffer =
-            if offset == 0 && length == buffer.byte_length() { buffer } else { buffer.subspan(offset, length)? };
-        let (element_type, encoding_type) =
-            (ElementType::from_raw(element_type), EncodingType::from_raw(encoding_type));
-        BufferView::new(buffer, &shape, element_type, encoding_type).map(Arc::new)
-    }
-
-    pub fn buffer_view_assert(
-        &self,
-        _: &mut Caller<'_>,
-        view: &BufferView,
-        message: &VmBuffer,
-        element_type: u32,
-        encoding_type: u32,
-        shape: Span<u64>,
-    ) -> Result<()> {
-        view.check(ElementType::from_raw(element_type), EncodingType::from_raw(encoding_type), &shape)
-            .map_err(|error| error.context(message_text(message)))
-    }
-
-    pub fn buffer_view_buffer(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<Arc<Buffer>> {
-        Ok(Arc::clone(view.buffer()))
-    }
-
-    pub fn buffer_view_element_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
-        Ok(view.element_type().raw())
-    }
-
-    pub fn buffer_view_encoding_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
-        Ok(view.encoding_type().raw())
-    }
-
-    pub fn buffer_view_rank(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
-        view.rank()
-    }
-
-    pub fn buffer_view_dim(&self, _: &mut Caller<'_>, view: &BufferView, index: u32) -> Result<u64> {
-        view.dimension(index)
     }
 }

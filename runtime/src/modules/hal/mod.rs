@@ -10,7 +10,6 @@ mod command_buffer;
 mod device;
 mod executable;
 mod fence;
-mod trace;
 pub mod v0_7;
 
 use alloc::sync::Arc;
@@ -38,7 +37,7 @@ pub struct HalOptions {
 /// The module's state within a context.
 #[derive(Clone, Debug)]
 pub struct HalState {
-    options: Arc<HalOptions>,
+    pub(super) options: Arc<HalOptions>,
 }
 
 impl ModuleState for HalState {}

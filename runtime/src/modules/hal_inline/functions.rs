@@ -3,11 +3,8 @@
 use alloc::sync::Arc;
 
 use super::HalInlineState;
-use crate::hal::{
-    Buffer, BufferParameters, BufferUsage, BufferView, ElementType, EncodingType, MINIMUM_ALIGNMENT, MemoryType,
-};
-use crate::modules::bytes::message_text;
-use crate::vm::{Buffer as VmBuffer, Caller, Span};
+use crate::hal::{Buffer, BufferParameters, BufferUsage, MINIMUM_ALIGNMENT, MemoryType};
+use crate::vm::{Buffer as VmBuffer, Caller};
 use crate::{Error, Result};
 
 /// What the program's own buffers are: memory of the host that everything may be done with.
@@ -76,81 +73,8 @@ impl HalInlineState {
         self.options.allocator.import_vm_buffer(&source, offset, length, parameters)
     }
 
-    pub fn buffer_subspan(
-        &self,
-        _: &mut Caller<'_>,
-        buffer: Arc<Buffer>,
-        offset: u64,
-        length: u64,
-    ) -> Result<Arc<Buffer>> {
-        buffer.subspan(offset, length)
-    }
-
-    pub fn buffer_length(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<u64> {
-        Ok(buffer.byte_length())
-    }
-
     pub fn buffer_storage(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>) -> Result<Arc<VmBuffer>> {
         buffer.to_vm_buffer()
-    }
-
-    pub fn buffer_view_create(
-        &self,
-        _: &mut Caller<'_>,
-        buffer: Arc<Buffer>,
-        offset: u64,
-        length: u64,
-        element_type: u32,
-        encoding_type: u32,
-        shape: Span<u64>,
-    ) -> Result<Arc<BufferView>> {
-        let buffer =
-            if offset == 0 && length == buffer.byte_length() { buffer } else { buffer.subspan(offset, length)? };
-        let (element_type, encoding_type) =
-            (ElementType::from_raw(element_type), EncodingType::from_raw(encoding_type));
-        BufferView::new(buffer, &shape, element_type, encoding_type).map(Arc::new)
-    }
-
-    pub fn buffer_view_assert(
-        &self,
-        _: &mut Caller<'_>,
-        view: &BufferView,
-        message: &VmBuffer,
-        element_type: u32,
-        encoding_type: u32,
-        shape: Span<u64>,
-    ) -> Result<()> {
-        view.check(ElementType::from_raw(element_type), EncodingType::from_raw(encoding_type), &shape)
-            .map_err(|error| error.context(message_text(message)))
-    }
-
-    pub fn buffer_view_buffer(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<Arc<Buffer>> {
-        Ok(Arc::clone(view.buffer()))
-    }
-
-    pub fn buffer_view_element_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
-        Ok(view.element_type().raw())
-    }
-
-    pub fn buffer_view_encoding_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
-        Ok(view.encoding_type().raw())
-    }
-
-    pub fn buffer_view_rank(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
-        view.rank()
-    }
-
-    pub fn buffer_view_dim(&self, _: &mut Caller<'_>, view: &BufferView, index: u32) -> Result<u64> {
-        view.dimension(index)
-    }
-
-    pub fn buffer_view_trace(
-        &self,
-        _: &mut Caller<'_>,
-        key: Arc<VmBuffer>,
-        views: Span<Arc<BufferView>>,
-    ) -> Result<()> {
-        self.options.trace_sink.trace(&key.to_text()?, &views)
     }
 
     /// Facts about the host: whether there is one, and what it is.

@@ -29,7 +29,7 @@ pub struct HalInlineOptions {
 /// The module's state within a context.
 #[derive(Clone, Debug)]
 pub struct HalInlineState {
-    options: Arc<HalInlineOptions>,
+    pub(super) options: Arc<HalInlineOptions>,
 }
 
 impl ModuleState for HalInlineState {}

@@ -3,21 +3,14 @@
 use alloc::vec::Vec;
 
 use super::HalInlineState;
-use crate::modules::imports::for_each_hal_inline_0_0;
-use crate::native_functions;
+use crate::modules::imports::{for_each_hal_inline_0_0, native_table};
 use crate::vm::NativeFunction;
 
 /// The version, as modules name the least that they need.
 pub const VERSION: u32 = 0;
 
-macro_rules! functions {
-    ($(($name:literal, $method:ident, $convention:literal))*) => {
-        native_functions! { $($name => HalInlineState::$method),* }
-    };
-}
-
 /// The functions of this version.
 #[must_use]
 pub fn functions() -> Vec<NativeFunction<HalInlineState>> {
-    for_each_hal_inline_0_0!(functions)
+    for_each_hal_inline_0_0!(native_table HalInlineState)
 }

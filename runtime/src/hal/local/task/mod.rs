@@ -37,7 +37,7 @@ pub(in crate::hal) use plan::Plan;
 
 use super::super::command_buffer::CommandBuffer;
 use super::super::commands::BufferBinding;
-use super::super::queue::{Backend, Completion, Operation};
+use super::super::queue::{Backend, Completion};
 use super::cost::picoseconds;
 use super::execution;
 use crate::Result;
@@ -82,18 +82,6 @@ impl TaskBackend {
 }
 
 impl Backend for TaskBackend {
-    fn run(&self, operation: Operation, completion: Completion) -> Result<()> {
-        let result = match &operation {
-            Operation::Execute { command_buffer, bindings } => {
-                return self.execute(command_buffer, bindings, completion);
-            }
-            other => other.transfer(),
-        };
-        // What the operation held is free before anybody is told that it is done.
-        drop(operation);
-        completion.finish(result)
-    }
-
     fn execute(
         &self,
         command_buffer: &Arc<CommandBuffer>,
