@@ -17,7 +17,7 @@ use super::ExecutableLoader;
 use crate::hal::executable_format::for_each_loader;
 
 pub use embedded_elf::EmbeddedElfLoader;
-pub use vmvx::{VmvxExecutable, VmvxLoader};
+pub use vmvx::{CompiledKernels, VmvxExecutable, VmvxLoader, Workgroups};
 
 /// How a loader of this crate is made, or one of a program's own. What no constant names is not linked into a program.
 #[derive(Clone, Copy, Debug)]
