@@ -503,6 +503,37 @@ mod tests {
     }
 
     #[test]
+    fn byte_buffers_of_programs_keep_the_memory_and_are_made_once() {
+        let allocator = Allocator::new();
+        let allocate = || allocator.allocate(BufferParameters::DEVICE, 16).unwrap();
+        let mut whole = allocate();
+        let span = whole.subspan(4, 8).unwrap();
+        let (bytes, part) = (Arc::clone(whole.vm_buffer().unwrap()), Arc::clone(span.vm_buffer().unwrap()));
+        assert!(Arc::ptr_eq(&bytes, whole.vm_buffer().unwrap()) && Arc::ptr_eq(&part, span.vm_buffer().unwrap()));
+        drop(span);
+        // A program that holds the bytes can write to them.
+        assert!(whole.exclusive_bytes().is_none());
+        drop(bytes);
+        assert!(whole.exclusive_bytes().is_none());
+        drop(whole);
+        part.store::<u32>(1, 7).unwrap();
+        assert_eq!(allocator.statistics().live, 16);
+        let other = allocate();
+        assert_ne!(other.address().0.addr() + 4, part.as_ptr().addr());
+        assert_eq!((part.load::<u32>(1).unwrap(), allocator.statistics().live), (7, 32));
+        drop((part, other));
+        assert_eq!((allocator.statistics().live, allocator.statistics().cached), (0, 128));
+        // What is reused has the length that is asked for.
+        let shorter = allocator.allocate(BufferParameters::DEVICE, 3).unwrap();
+        assert_eq!((shorter.vm_buffer().unwrap().length(), allocator.statistics().system_allocations), (3, 2));
+        drop(shorter);
+        allocator.trim();
+        assert_eq!(allocator.statistics().cached, 0);
+        let nothing = allocator.allocate(BufferParameters::DEVICE, 0).unwrap();
+        assert_eq!(nothing.vm_buffer().unwrap().length(), 0);
+    }
+
+    #[test]
     fn bytes_are_lent_to_the_only_holder() {
         let mut buffer = buffer(4);
         buffer.exclusive_bytes().unwrap().copy_from_slice(&[1, 2, 3, 4]);

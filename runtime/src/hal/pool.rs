@@ -79,6 +79,7 @@ impl Pool {
     }
 
     /// A storage of `length` bytes.
+    #[inline]
     pub(super) fn allocate(self: &Arc<Pool>, length: u64) -> Result<Storage> {
         if length == 0 {
             return Ok(Storage::empty());
@@ -89,14 +90,15 @@ impl Pool {
         };
         let cached = {
             let mut state = self.state.lock();
+            // Each is a number of bytes that can be addressed; all that were ever allocated may wrap.
             let statistics = &mut state.statistics;
-            let live = statistics.live.saturating_add(length);
+            let live = statistics.live.wrapping_add(length);
             if live > self.limit {
                 return Err(too_large(length, self.limit - statistics.live));
             }
             statistics.live = live;
             statistics.peak = statistics.peak.max(live);
-            statistics.allocated = statistics.allocated.saturating_add(length);
+            statistics.allocated = statistics.allocated.wrapping_add(length);
             state.take(class, capacity)
         };
         let buffer = match cached {
@@ -170,8 +172,8 @@ impl BlockPool for Pool {
         let length = buffer.length();
         let refused = {
             let mut state = self.state.lock();
-            state.statistics.live = state.statistics.live.saturating_sub(length);
-            state.statistics.freed = state.statistics.freed.saturating_add(length);
+            state.statistics.live = state.statistics.live.wrapping_sub(length);
+            state.statistics.freed = state.statistics.freed.wrapping_add(length);
             state.put(buffer)
         };
         // Returned to the system outside of the lock.
@@ -181,6 +183,10 @@ impl BlockPool for Pool {
 
 impl State {
     fn take(&mut self, class: usize, capacity: usize) -> Option<Arc<Buffer>> {
+        if let Some(block) = self.classes.get_mut(class).and_then(Vec::pop) {
+            self.statistics.cached = self.statistics.cached.wrapping_sub(block.block_capacity() as u64);
+            return Some(block);
+        }
         // Small blocks are cheap to obtain; larger ones may serve for what is a little smaller.
         let last = if capacity < CHUNKED_FROM { class } else { class + LARGER_CLASSES };
         let end = last.min(self.classes.len().checked_sub(1)?);
@@ -195,7 +201,7 @@ impl State {
     fn put(&mut self, block: Arc<Buffer>) -> Option<Arc<Buffer>> {
         let capacity = block.block_capacity();
         let bound = self.statistics.peak.saturating_mul(2).max(CACHE_FLOOR as u64);
-        let cached = self.statistics.cached.saturating_add(capacity as u64);
+        let cached = self.statistics.cached.wrapping_add(capacity as u64);
         let Some((class, _)) = class_of(capacity).filter(|_| cached <= bound) else {
             return Some(block);
         };

@@ -73,6 +73,7 @@ impl HalInlineState {
         self.options.allocator.import_vm_buffer(&source, offset, length, parameters)
     }
 
+    #[inline]
     pub fn buffer_storage(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<Arc<VmBuffer>> {
         buffer.vm_buffer().cloned()
     }
