@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::{Archive, Contents, ConventionItem, Module as BytecodeFile};
+use incarnate_runtime::hal::local::Loaders;
 use incarnate_runtime::hal::{
     BufferParameters, BufferView, Deadline, Device, DeviceOptions, DriverRegistry, EncodingType, Fence, Semaphore,
 };
-use incarnate_runtime::modules::{hal, hal_inline, hal_loader};
+use incarnate_runtime::modules::{TraceSink, hal, hal_inline, hal_loader};
 use incarnate_runtime::vm::{BytecodeModule, Context, Function, Limits, Module, Program, Ref, Value as VmValue};
 
 use super::compare::Output;
@@ -28,19 +29,21 @@ impl Instance {
             let contents = Arc::new(Contents::map(file)?);
             Ok(BytecodeModule::new(BytecodeFile::parse(Archive::new(contents)?)?.verify()?)?)
         };
-        Instance::load_with(files, device_uri, &interpreted)
+        Instance::load_with(files, device_uri, Loaders::all(), &interpreted)
     }
 
-    /// Loads modules in a way.
+    /// Loads modules in a way; executables come from the loaders and from what the modules bring along.
     pub(crate) fn load_with<'a>(
         files: impl Iterator<Item = &'a Path>,
         device_uri: &str,
+        loaders: Loaders,
         load: &dyn Fn(&Path) -> Result<Arc<dyn Module>>,
     ) -> Result<Instance> {
         let device = DriverRegistry::default().create_device(device_uri, DeviceOptions::default())?;
-        let options = hal::HalOptions { devices: vec![device.clone()], ..hal::HalOptions::default() };
+        let devices = vec![device.clone()];
+        let options = hal::HalOptions { devices, loaders: loaders.clone(), trace_sink: TraceSink::default() };
         let inline = hal_inline::HalInlineOptions { allocator: device.allocator().clone(), ..Default::default() };
-        let loader = hal_loader::HalLoaderOptions::default();
+        let loader = hal_loader::HalLoaderOptions { loaders, device: None };
         let mut modules: Vec<Arc<dyn Module>> = vec![
             Arc::new(hal::module(options)),
             Arc::new(hal_inline::module(inline)),
