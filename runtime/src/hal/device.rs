@@ -13,6 +13,7 @@ use super::commands::BufferBinding;
 use super::executable::Executable;
 use super::fence::Fence;
 use super::file::File;
+use super::local::library::ImportRegistry;
 use super::local::task::TaskOptions;
 use super::local::{ExecutableLoader, find_loader, load_executable};
 use super::memory::BufferParameters;
@@ -25,6 +26,8 @@ use crate::{Error, Result, ref_object};
 pub struct DeviceOptions {
     /// Loaders of executables, asked in this order.
     pub loaders: Vec<Arc<dyn ExecutableLoader>>,
+    /// Functions that executables of machine code may call, such as those of plugins.
+    pub imports: ImportRegistry,
     /// The most bytes of device memory that may be allocated at once.
     pub memory_limit: u64,
     /// How a local-task device works.
@@ -34,7 +37,12 @@ pub struct DeviceOptions {
 impl Default for DeviceOptions {
     /// Every loader of this build, and no limit.
     fn default() -> DeviceOptions {
-        DeviceOptions { loaders: super::local::default_loaders(), memory_limit: u64::MAX, task: TaskOptions::default() }
+        DeviceOptions {
+            loaders: super::local::default_loaders(),
+            imports: ImportRegistry::default(),
+            memory_limit: u64::MAX,
+            task: TaskOptions::default(),
+        }
     }
 }
 
@@ -48,6 +56,7 @@ pub struct Device {
     id: String,
     allocator: Arc<Allocator>,
     loaders: Vec<Arc<dyn ExecutableLoader>>,
+    imports: ImportRegistry,
     backend: Arc<dyn Backend>,
     /// Runs commands while they are recorded, where the device and the program allow it.
     inline: Option<InlineExecution>,
@@ -78,7 +87,7 @@ impl Device {
         inline: Option<InlineExecution>,
     ) -> Device {
         let allocator = Arc::new(Allocator::with_limit(options.memory_limit));
-        Device { id: id.into(), allocator, loaders: options.loaders, backend, inline }
+        Device { id: id.into(), allocator, loaders: options.loaders, imports: options.imports, backend, inline }
     }
 
     /// Makes the device of an address, such as `local-sync`, with default options; an empty one is the default device.
@@ -126,6 +135,12 @@ impl Device {
         &self.loaders
     }
 
+    /// Functions that executables of machine code may call.
+    #[must_use]
+    pub fn imports(&self) -> &ImportRegistry {
+        &self.imports
+    }
+
     /// Loads an executable of the given format. `contents` is the file that `data` is a part of, if it is.
     ///
     /// # Errors
@@ -137,7 +152,7 @@ impl Device {
         contents: Option<&Arc<Contents>>,
         constants: &[u32],
     ) -> Result<Arc<Executable>> {
-        load_executable(&self.loaders, format, data, contents, constants)
+        load_executable(&self.loaders, &self.imports, format, data, contents, constants)
             .map_err(|error| error.context(format!("on device '{}'", self.id)))
     }
 

@@ -257,7 +257,13 @@ fn recording_checks_what_it_is_given() {
 #[test]
 fn workgroup_counts_come_from_buffers_and_zero_is_nothing() {
     let device = device();
-    let options = ExecutableParameters { format: "", data: &[], contents: None, constants: &[] };
+    let options = ExecutableParameters {
+        format: "",
+        data: &[],
+        contents: None,
+        constants: &[],
+        imports: &super::local::library::ImportRegistry::default(),
+    };
     let code = TestLoader.load(&options).unwrap();
     let executable = Arc::new(Executable::new(Arc::clone(&code)));
     let counts = buffer(&device, &[0, 3, 2, 1]);

@@ -93,11 +93,11 @@ pub mod natives {
     pub const HAL_LOADER: Native = Native {
         name: hal_loader::NAME,
         make: |session| {
-            let loaders = match session.chosen_device()? {
-                Some(device) => device.loaders().to_vec(),
-                None => session.device_options.loaders.clone(),
+            let (loaders, imports) = match session.chosen_device()? {
+                Some(device) => (device.loaders().to_vec(), device.imports().clone()),
+                None => (session.device_options.loaders.clone(), session.device_options.imports.clone()),
             };
-            Ok(Arc::new(hal_loader::module(hal_loader::HalLoaderOptions { loaders })))
+            Ok(Arc::new(hal_loader::module(hal_loader::HalLoaderOptions { loaders, imports })))
         },
     };
     /// All of them.

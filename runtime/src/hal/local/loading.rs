@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::super::executable::Executable;
+use super::library::ImportRegistry;
 use super::{ExecutableLoader, ExecutableParameters};
 use crate::bytecode::Contents;
 use crate::{Error, Result};
@@ -20,12 +21,13 @@ pub fn find_loader<'a>(
 }
 
 /// Loads an executable of the given format with the first loader that supports it. `contents` is the file that `data` is a
-/// part of, if it is.
+/// part of, if it is; `imports` resolves what machine code imports.
 ///
 /// # Errors
 /// NOT_FOUND where no loader does, and what the loader reports.
 pub fn load_executable(
     loaders: &[Arc<dyn ExecutableLoader>],
+    imports: &ImportRegistry,
     format: &str,
     data: &[u8],
     contents: Option<&Arc<Contents>>,
@@ -40,7 +42,7 @@ pub fn load_executable(
     };
     let aligned = AlignedBytes::new(data);
     let contents = contents.filter(|_| matches!(aligned, AlignedBytes::InPlace(_)));
-    let parameters = ExecutableParameters { format, data: aligned.bytes(), contents, constants };
+    let parameters = ExecutableParameters { format, data: aligned.bytes(), contents, constants, imports };
     let code = loader
         .load(&parameters)
         .map_err(|error| error.context(format!("loading an executable of format '{format}'")))?;

@@ -14,6 +14,8 @@ pub mod library;
 #[allow(unsafe_code, reason = "maps machine code into memory and runs its initialisers")]
 pub mod loaders;
 mod loading;
+#[allow(unsafe_code, reason = "loads and calls executable plugins; see the module's documentation")]
+pub mod plugin;
 mod sync;
 pub mod task;
 
@@ -25,9 +27,14 @@ pub use executable::{
 pub(crate) use execution::dispatch_inline;
 pub(crate) use library::has_feature;
 pub use loading::{find_loader, load_executable};
+pub use plugin::ExecutablePlugin;
 
 /// Every loader of this build, in the order in which they are asked. The one list of them.
 #[must_use]
 pub fn default_loaders() -> Vec<Arc<dyn ExecutableLoader>> {
-    vec![Arc::new(loaders::EmbeddedElfLoader::default()), Arc::new(loaders::VmvxLoader::default())]
+    vec![
+        Arc::new(loaders::EmbeddedElfLoader),
+        Arc::new(loaders::SystemLibraryLoader::default()),
+        Arc::new(loaders::VmvxLoader::default()),
+    ]
 }

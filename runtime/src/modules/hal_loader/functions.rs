@@ -23,8 +23,10 @@ impl HalLoaderState {
         constants: Option<Arc<VmBuffer>>,
     ) -> Result<Arc<Executable>> {
         let (format, constants) = (format.to_text()?, constant_words(constants.as_deref())?);
-        let (loaders, contents) = (&self.options.loaders, data.contents());
-        with_bytes(&data, 0, data.length(), |data| load_executable(loaders, &format, data, contents, &constants))
+        let (options, contents) = (&self.options, data.contents());
+        with_bytes(&data, 0, data.length(), |data| {
+            load_executable(&options.loaders, &options.imports, &format, data, contents, &constants)
+        })
     }
 
     pub fn executable_lookup_function(

@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::Result;
+use crate::hal::local::library::ImportRegistry;
 use crate::hal::local::{ExecutableLoader, default_loaders};
 use crate::vm::{ModuleState, NativeModule};
 
@@ -20,12 +21,14 @@ pub const NAME: &str = "hal_loader";
 pub struct HalLoaderOptions {
     /// Loaders of executables, asked in this order.
     pub loaders: Vec<Arc<dyn ExecutableLoader>>,
+    /// Functions that executables of machine code may call.
+    pub imports: ImportRegistry,
 }
 
 impl Default for HalLoaderOptions {
     /// Every loader of this build.
     fn default() -> HalLoaderOptions {
-        HalLoaderOptions { loaders: default_loaders() }
+        HalLoaderOptions { loaders: default_loaders(), imports: ImportRegistry::default() }
     }
 }
 

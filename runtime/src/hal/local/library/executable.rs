@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::ffi::{CStr, c_char, c_int};
@@ -17,7 +16,7 @@ use super::abi::{
     WorkgroupState,
 };
 use super::float_state::FlushDenormals;
-use super::imports::{ImportProvider, ResolvedImports, call_import};
+use super::imports::{ImportRegistry, Imports, call_import};
 use super::processor_data;
 use crate::hal::local::grid::Cursor;
 use crate::hal::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
@@ -30,7 +29,7 @@ const MAX_EXPORT_COUNT: u32 = 1 << 16;
 struct Tables {
     functions: Vec<FunctionInfo>,
     kernels: Vec<Kernel>,
-    imports: ResolvedImports,
+    imports: Imports,
 }
 
 /// Reads the structure behind a header of one version.
@@ -46,7 +45,7 @@ pub struct LibraryParameters<'a> {
     /// Specialization constants, as many as the library declares.
     pub constants: &'a [u32],
     /// Resolves the library's imports; the executable keeps it alive.
-    pub imports: Arc<dyn ImportProvider>,
+    pub imports: ImportRegistry,
 }
 
 /// What a dispatch needs of an export, in one place.
@@ -66,8 +65,8 @@ pub struct LibraryExecutable {
     name: String,
     /// What `environment` points to.
     _constants: Box<[u32]>,
-    _imports: ResolvedImports,
-    _provider: Arc<dyn ImportProvider>,
+    _imports: Imports,
+    _providers: ImportRegistry,
     /// Keeps the code mapped. Last, so that it goes last.
     _code: Box<dyn Any + Send + Sync>,
 }
@@ -126,7 +125,7 @@ impl LibraryExecutable {
         let name = unsafe { check_header(*library) }?;
         // SAFETY: `reader` belongs to the version that the library answered for.
         let tables = unsafe { reader(library, parameters) }.map_err(|error| error.context(name.clone()))?;
-        if !tables.imports.functions.is_empty() {
+        if !tables.imports.is_empty() {
             environment.import_thunk = Some(call_import);
             environment.import_functions = tables.imports.functions.as_ptr();
             environment.import_contexts = tables.imports.contexts.as_ptr();
@@ -138,7 +137,7 @@ impl LibraryExecutable {
             name,
             _constants: constants,
             _imports: tables.imports,
-            _provider: parameters.imports.clone(),
+            _providers: parameters.imports.clone(),
             _code: code,
         })
     }
@@ -343,7 +342,8 @@ unsafe fn read_v0_6(library: *const *const LibraryHeader, parameters: &LibraryPa
         });
     }
     // SAFETY: by the ABI the table's array is null or has `count` entries, each null or NUL-terminated.
-    let imports = unsafe { ResolvedImports::resolve(&library.imports, &*parameters.imports) }?;
+    let mut imports = unsafe { Imports::read(&library.imports) }?;
+    parameters.imports.resolve(&mut imports)?;
     Ok(Tables { functions, kernels, imports })
 }
 
@@ -351,7 +351,7 @@ unsafe fn read_v0_6(library: *const *const LibraryHeader, parameters: &LibraryPa
 ///
 /// # Safety
 /// `pointer` must be null or point to a NUL-terminated string.
-unsafe fn text(pointer: *const c_char) -> String {
+pub(in crate::hal::local) unsafe fn text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return String::new();
     }

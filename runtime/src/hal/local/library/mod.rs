@@ -28,8 +28,9 @@ mod processor;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;
 
+pub(in crate::hal::local) use executable::text;
 pub use executable::{LibraryExecutable, LibraryParameters};
 pub use float_state::FlushDenormals;
-pub use imports::{Import, ImportProvider, NoImports};
+pub use imports::{Import, ImportProvider, ImportRegistry, Imports};
 pub(crate) use processor::has_feature;
 pub use processor::processor_data;
