@@ -56,6 +56,8 @@ INLINE_DYNAMIC_LLVM_CPU = Variant(
 )
 # Exports take a wait fence and a signal fence.
 ASYNC_EXTERNAL = Variant("async-external", [*LLVM_CPU.flags, "--iree-execution-model=async-external"])
+# Machine code as a library of the platform, which the system's linker loads.
+SYSTEM_LIBRARY = Variant("system-library", [*LLVM_CPU.flags, "--iree-llvmcpu-link-embedded=false"])
 # Keeps source locations, and is a bare FlatBuffer instead of a ZIP archive.
 FLATBUFFER = Variant(
     "flatbuffer",
