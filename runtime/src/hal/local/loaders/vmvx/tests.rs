@@ -12,8 +12,8 @@ use crate::hal::local::BindingPointer;
 fn load(text: &str, constants: &[u32]) -> Result<Arc<dyn LocalExecutable>> {
     let data = assemble(text).unwrap();
     let imports = ImportRegistry::default();
-    let parameters = ExecutableParameters { format: FORMAT, data: &data, contents: None, constants, imports: &imports };
-    assert!(VmvxLoader::default().supports(FORMAT));
+    let parameters = ExecutableParameters { format: VMVX, data: &data, contents: None, constants, imports: &imports };
+    assert!(VmvxLoader::default().supports(VMVX));
     VmvxLoader::default().load(&parameters)
 }
 
@@ -185,7 +185,7 @@ fn what_is_no_executable_is_refused() {
     assert!(error.message().contains("0i_v"), "{error}");
     let imports = ImportRegistry::default();
     let parameters =
-        ExecutableParameters { format: FORMAT, data: b"nothing", contents: None, constants: &[], imports: &imports };
+        ExecutableParameters { format: VMVX, data: b"nothing", contents: None, constants: &[], imports: &imports };
     assert_eq!(VmvxLoader::default().load(&parameters).unwrap_err().code(), StatusCode::InvalidArgument);
     let import = format!("{HEADER}vm.import @hal.devices.count cconv \"0v_i\"\n");
     assert_eq!(load(&import, &[]).unwrap_err().code(), StatusCode::NotFound);
