@@ -446,7 +446,12 @@ impl<S> NativeFunction<S> {
 
     /// A function that nobody calls by its ordinal, as translated modules call its method.
     pub(crate) const fn direct(name: &'static str, convention: &'static str) -> NativeFunction<S> {
-        NativeFunction { name, convention: Convention::Given(convention), begin: |_, _, _| Err(no_shell()), resume: None }
+        NativeFunction {
+            name,
+            convention: Convention::Given(convention),
+            begin: |_, _, _| Err(no_shell()),
+            resume: None,
+        }
     }
 }
 

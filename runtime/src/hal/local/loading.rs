@@ -46,7 +46,10 @@ impl Loaders {
     }
 
     /// Those that a program asks on a device of loaders of its own or without.
-    fn candidates<'a>(&'a self, device: Option<&'a [Arc<dyn ExecutableLoader>]>) -> impl Iterator<Item = &'a Arc<dyn ExecutableLoader>> {
+    fn candidates<'a>(
+        &'a self,
+        device: Option<&'a [Arc<dyn ExecutableLoader>]>,
+    ) -> impl Iterator<Item = &'a Arc<dyn ExecutableLoader>> {
         self.program.iter().chain(device.unwrap_or(&self.general))
     }
 

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::HalState;
-use crate::modules::imports::{for_each_hal_0_7, direct_table, native_table};
+use crate::modules::imports::{direct_table, for_each_hal_0_7, native_table};
 use crate::vm::NativeFunction;
 
 /// The version, as modules name the least that they need.

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::HalLoaderState;
-use crate::modules::imports::{for_each_hal_loader_0_1, direct_table, native_table};
+use crate::modules::imports::{direct_table, for_each_hal_loader_0_1, native_table};
 use crate::vm::NativeFunction;
 
 /// The version, as modules name the least that they need.
