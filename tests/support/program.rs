@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::{Archive, Contents, ConventionItem, Module as BytecodeFile};
+use incarnate_runtime::hal::local::ExecutablePlugin;
 use incarnate_runtime::hal::{
     BufferParameters, BufferView, Deadline, Device, DeviceOptions, DriverRegistry, EncodingType, Fence, Semaphore,
 };
-use incarnate_runtime::hal::local::ExecutablePlugin;
 use incarnate_runtime::modules::{hal, hal_inline, hal_loader};
 use incarnate_runtime::vm::{BytecodeModule, Context, Function, Limits, Module, Program, Ref, Value as VmValue};
 

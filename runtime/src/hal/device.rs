@@ -124,7 +124,9 @@ impl Device {
         match (category, key) {
             ("hal.device.id", pattern) => Some(i64::from(matches_pattern(&self.id, pattern))),
             ("hal.executable.format", format) => Some(i64::from(loaders.support(self.loaders(), format))),
-            ("hal.device" | "hal.dispatch", "concurrency") => i64::try_from(self.concurrency()).ok(),
+            // Queues, of which there is one, and workers of a dispatch.
+            ("hal.device", "concurrency") => Some(1),
+            ("hal.dispatch", "concurrency") => i64::try_from(self.concurrency()).ok(),
             ("hal.cpu", feature) => super::local::has_feature(feature).map(i64::from),
             _ => None,
         }

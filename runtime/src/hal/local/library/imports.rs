@@ -6,8 +6,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt;
+use std::sync::OnceLock;
 
 use super::abi::{ImportFunction, ImportTable};
+use crate::hal::local::ExecutablePlugin;
 use crate::{Error, Result};
 
 /// Largest number of imports that is believed; the compiler writes a handful.
@@ -63,13 +65,26 @@ pub trait ImportProvider: Send + Sync + fmt::Debug {
 /// required imports do not load.
 #[derive(Clone, Debug, Default)]
 pub struct ImportRegistry {
-    providers: Vec<Arc<dyn ImportProvider>>,
+    providers: Vec<Provider>,
+}
+
+#[derive(Clone, Debug)]
+enum Provider {
+    Made(Arc<dyn ImportProvider>),
+    /// A plugin's file, with what came of opening it.
+    File(Arc<(String, OnceLock<Result<Arc<ExecutablePlugin>>>)>),
 }
 
 impl ImportRegistry {
-    /// Adds a provider, such as an [`ExecutablePlugin`](super::super::ExecutablePlugin), which is asked before the others.
+    /// Adds a provider, such as an [`ExecutablePlugin`], which is asked before the others.
     pub fn add(&mut self, provider: Arc<dyn ImportProvider>) {
-        self.providers.push(provider);
+        self.providers.push(Provider::Made(provider));
+    }
+
+    /// Adds the plugin of a file, as [`ExecutablePlugin::open`] takes it, which is opened when the first executable of machine
+    /// code is loaded. Programs without such executables have nothing to open plugins with in them.
+    pub fn add_file(&mut self, path: impl Into<String>) {
+        self.providers.push(Provider::File(Arc::new((path.into(), OnceLock::new()))));
     }
 
     /// The registry with a further provider.
@@ -85,7 +100,13 @@ impl ImportRegistry {
     /// NOT_FOUND with the names of all required imports that nobody has, and what providers report.
     pub(super) fn resolve(&self, imports: &mut Imports) -> Result<()> {
         for provider in self.providers.iter().rev() {
-            provider.resolve_all(imports)?;
+            match provider {
+                Provider::Made(provider) => provider.resolve_all(imports)?,
+                Provider::File(file) => {
+                    let (path, plugin) = &**file;
+                    plugin.get_or_init(|| ExecutablePlugin::open(path)).clone()?.resolve_all(imports)?;
+                }
+            }
         }
         let missing = (0..imports.len()).filter(|entry| !imports.is_resolved(*entry) && !imports.is_optional(*entry));
         let missing: Vec<String> = missing.map(|entry| format!("`{}`", imports.name(entry))).collect();
