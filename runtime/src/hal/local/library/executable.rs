@@ -101,26 +101,9 @@ impl LibraryExecutable {
         code: Box<dyn Any + Send + Sync>,
     ) -> Result<LibraryExecutable> {
         let constants: Box<[u32]> = parameters.constants.into();
-        let mut environment = Box::new(Environment {
-            constants: if constants.is_empty() { ptr::null() } else { constants.as_ptr() },
-            import_thunk: None,
-            import_functions: ptr::null(),
-            import_contexts: ptr::null(),
-            processor: processor_data(),
-        });
-        let (library, reader) = VERSIONS
-            .iter()
-            .find_map(|&(version, reader)| {
-                // SAFETY: the caller promises that `query` follows the ABI; the environment outlives the call.
-                let library = unsafe { query(version, &raw const *environment) };
-                (!library.is_null()).then_some((library, reader))
-            })
-            .ok_or_else(|| {
-                let versions = VERSIONS.map(|(version, _)| format!("0.{version}")).join(", ");
-                Error::incompatible(format!(
-                    "executable library does not offer a version of the ABI that this runtime supports ({versions})"
-                ))
-            })?;
+        let mut environment = Box::new(environment(&constants));
+        // SAFETY: as the caller's.
+        let (library, reader) = unsafe { offered(query, &environment) }?;
         // SAFETY: not null, so by the ABI it points to the pointer to the library's header.
         let name = unsafe { check_header(*library) }?;
         // SAFETY: `reader` belongs to the version that the library answered for.
@@ -251,6 +234,51 @@ impl LocalExecutable for LibraryExecutable {
         drop(mode);
         if code == 0 { Ok(()) } else { Err(self.kernel_failed(function, code, &state)) }
     }
+}
+
+/// What kernels without imports may know.
+fn environment(constants: &[u32]) -> Environment {
+    Environment {
+        constants: if constants.is_empty() { ptr::null() } else { constants.as_ptr() },
+        import_thunk: None,
+        import_functions: ptr::null(),
+        import_contexts: ptr::null(),
+        processor: processor_data(),
+    }
+}
+
+/// What a library answers for the first version that it has, and that version's reader.
+///
+/// # Safety
+/// `query` must be the query function of a library that follows the ABI.
+unsafe fn offered(query: QueryFunction, environment: &Environment) -> Result<(*const *const LibraryHeader, Reader)> {
+    let mut versions = VERSIONS.iter();
+    let found = versions.find_map(|&(version, reader)| {
+        // SAFETY: by contract; the environment outlives the call.
+        let library = unsafe { query(version, environment) };
+        (!library.is_null()).then_some((library, reader))
+    });
+    found.ok_or_else(|| {
+        let versions = VERSIONS.map(|(version, _)| format!("0.{version}")).join(", ");
+        Error::incompatible(format!(
+            "executable library does not offer a version of the ABI that this runtime supports ({versions})"
+        ))
+    })
+}
+
+/// The name of a library.
+///
+/// # Errors
+/// INCOMPATIBLE where the library has no version, feature or sanitizer that this runtime supports; INVALID_ARGUMENT
+/// without a header.
+///
+/// # Safety
+/// As [`LibraryExecutable::load`].
+pub(in crate::hal::local) unsafe fn library_name(query: QueryFunction) -> Result<String> {
+    // SAFETY: as the caller's.
+    let (library, _) = unsafe { offered(query, &environment(&[])) }?;
+    // SAFETY: not null, so by the ABI it points to the pointer to the library's header.
+    unsafe { check_header(*library) }
 }
 
 /// Checks features and sanitizer and returns the library's name.

@@ -28,8 +28,8 @@ mod processor;
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;
 
-pub(in crate::hal::local) use executable::text;
 pub use executable::{LibraryExecutable, LibraryParameters};
+pub(in crate::hal::local) use executable::{library_name, text};
 pub use float_state::FlushDenormals;
 pub use imports::{Import, ImportProvider, ImportRegistry, Imports};
 pub(crate) use processor::has_feature;

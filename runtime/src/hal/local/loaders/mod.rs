@@ -10,6 +10,7 @@
 mod dynamic_library;
 pub mod elf;
 mod embedded_elf;
+mod static_library;
 mod system_library;
 mod vmvx;
 
@@ -20,6 +21,7 @@ use crate::hal::executable_format::for_each_loader;
 
 pub(in crate::hal::local) use dynamic_library::DynamicLibrary;
 pub use embedded_elf::EmbeddedElfLoader;
+pub use static_library::{StaticLibrary, StaticLibraryLoader};
 pub use system_library::SystemLibraryLoader;
 pub use vmvx::{VmvxExecutable, VmvxLoader};
 
