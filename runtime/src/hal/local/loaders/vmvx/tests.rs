@@ -7,6 +7,7 @@ use super::*;
 use crate::StatusCode;
 use crate::bytecode::assemble;
 use crate::hal::local::BindingPointer;
+use crate::hal::local::library::ImportRegistry;
 
 /// An executable of the text of a module.
 fn load(text: &str, constants: &[u32]) -> Result<Arc<dyn LocalExecutable>> {
