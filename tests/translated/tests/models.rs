@@ -45,7 +45,7 @@ fn instance(case: &Case, model: &Path, mode: Mode) -> Result<Instance> {
     let files = case.modules.iter().map(AsRef::as_ref).chain([model]);
     // Translated, modules have to bring along what they need: nothing interprets their kernels.
     let loaders = if mode == Mode::Translated { Loaders::default() } else { Loaders::all() };
-    Instance::load_with(files, "local-sync", loaders, &|file| {
+    Instance::load_with(files, &case.machine("local-sync"), loaders, &|file| {
         let is_model = file == model;
         load(
             file,
