@@ -90,7 +90,7 @@ pub use crate::{Error, Result, StatusCode};
 pub use crate::include_constants;
 pub use call::{Elements, Import, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
-pub use description::{Description, Export, Function, ImportedFunction};
+pub use description::{Description, Export, Function, ImportedFunction, Loader};
 #[cfg(feature = "std")]
 pub use instance::{Instance, next_result};
 pub use module::TranslatedModule;
@@ -100,7 +100,7 @@ pub use recursion::guarded;
 pub use state::State;
 
 /// The version of the interface between this room and generated code.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// How many elements translated loops hold side by side: two of the widest registers that the program is compiled for,
 /// so that four rows of them fit into all registers.

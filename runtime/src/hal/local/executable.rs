@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use super::super::storage::BindingPointer;
+use super::library::ImportRegistry;
 use crate::Result;
 use crate::bytecode::Contents;
 
@@ -90,9 +91,11 @@ pub struct ExecutableParameters<'a> {
     pub contents: Option<&'a Arc<Contents>>,
     /// Specialization constants.
     pub constants: &'a [u32],
+    /// Who resolves the imports of machine code.
+    pub imports: &'a ImportRegistry,
 }
 
-/// Loads executables of some formats. One registry of loaders serves all local devices and both execution modes.
+/// Loads executables of some formats. The same loaders serve all local devices and both execution modes.
 pub trait ExecutableLoader: Send + Sync + fmt::Debug {
     /// Name for messages, such as `embedded-elf`.
     fn name(&self) -> &'static str;
@@ -100,6 +103,11 @@ pub trait ExecutableLoader: Send + Sync + fmt::Debug {
     /// True where this loader can load `format` on this host: it answers `hal.device.query` for
     /// `hal.executable.format`, too.
     fn supports(&self, format: &str) -> bool;
+
+    /// True where this loader is the one for these bytes; else another one is asked that supports the format.
+    fn accepts(&self, parameters: &ExecutableParameters<'_>) -> bool {
+        self.supports(parameters.format)
+    }
 
     /// Loads an executable of a supported format.
     ///

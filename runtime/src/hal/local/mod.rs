@@ -1,9 +1,5 @@
 //! Devices that run on the host's processors, and the executable loaders that they share.
 
-use alloc::sync::Arc;
-use alloc::vec;
-use alloc::vec::Vec;
-
 pub(in crate::hal) mod cost;
 mod driver;
 mod executable;
@@ -14,6 +10,8 @@ pub mod library;
 #[allow(unsafe_code, reason = "maps machine code into memory and runs its initialisers")]
 pub mod loaders;
 mod loading;
+#[allow(unsafe_code, reason = "loads and calls executable plugins; see the module's documentation")]
+pub mod plugin;
 mod sync;
 pub mod task;
 
@@ -24,10 +22,5 @@ pub use executable::{
 };
 pub(crate) use execution::dispatch_inline;
 pub(crate) use library::has_feature;
-pub use loading::{find_loader, load_executable};
-
-/// Every loader of this build, in the order in which they are asked. The one list of them.
-#[must_use]
-pub fn default_loaders() -> Vec<Arc<dyn ExecutableLoader>> {
-    vec![Arc::new(loaders::EmbeddedElfLoader::default()), Arc::new(loaders::VmvxLoader::default())]
-}
+pub use loading::Loaders;
+pub use plugin::ExecutablePlugin;
