@@ -317,7 +317,8 @@ fn module_tables() {
     let with_import =
         |name: &str, convention: &str| ModuleSource { imports: vec![import(name, convention)], ..single(&[]) };
     refused(&with(|m| m.name.clear()), "the module has no name");
-    refused(&with(|m| m.bytecode_version = 16 << 16), "INCOMPATIBLE; the module has bytecode version 16.0");
+    refused(&with(|m| m.bytecode_version = 14 << 16), "INCOMPATIBLE; the module has bytecode version 14.0");
+    refused(&with(|m| m.bytecode_version = 14 << 16), "reads 15.0 (compilers 3.0 to 3.9), 16.0 (compilers 3.10), 17.0");
     refused(&with(|m| m.bytecode_version = 17 << 16 | 1), "bytecode version 17.1");
     refused(&single(&["i32", "what"]), "types[1]: INVALID_ARGUMENT; `what` is no type");
     refused(&single(&[""]), "types[0]: INVALID_ARGUMENT; `` is no type");

@@ -1,8 +1,8 @@
 //! The `hal` module: devices and everything on them, as programs import it.
 //!
 //! Each import is a method of [`HalState`], in the file of the object that it belongs to. A version of the module is a
-//! table of names and methods ([`v0_7`]); versions share the methods, so that another one is another table and whatever
-//! differs.
+//! table of names and methods ([`v0_7`]); older ones ([`v0_6`], [`v0_5`]) are tables of what differs from the next one,
+//! and the methods that lead to its own.
 
 mod buffer;
 mod channel;
@@ -10,6 +10,8 @@ mod command_buffer;
 mod device;
 mod executable;
 mod fence;
+pub mod v0_5;
+pub mod v0_6;
 pub mod v0_7;
 
 use alloc::sync::Arc;
@@ -20,7 +22,7 @@ use super::bytes::{constant_words, message_text, with_bytes};
 
 use crate::Result;
 use crate::hal::Device;
-use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal};
+use crate::vm::{ModuleState, NativeModule, Signal};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "hal";
@@ -55,21 +57,16 @@ impl HalState {
     }
 }
 
-/// The module in its newest version, for the given devices.
+/// The module in all its versions, for the given devices.
 #[must_use]
 pub fn module(options: HalOptions) -> NativeModule<HalState> {
-    with_functions(options, v0_7::VERSION, v0_7::functions())
-}
-
-/// The module in the version of a table of functions.
-fn with_functions(
-    options: HalOptions,
-    version: u32,
-    functions: Vec<NativeFunction<HalState>>,
-) -> NativeModule<HalState> {
     let options = Arc::new(options);
     let make_state = move || Ok(HalState { options: Arc::clone(&options) });
-    NativeModule::new(NAME, version, make_state, functions).with_fork(HalState::fork).with_notify(HalState::notify)
+    let functions = [v0_7::functions(), v0_6::functions(), v0_5::functions()].into_iter().flatten().collect();
+    NativeModule::new(NAME, v0_7::VERSION, make_state, functions)
+        .with_versions("versions 0.5 to 0.7, for modules of compilers 3.0 to 3.13")
+        .with_fork(HalState::fork)
+        .with_notify(HalState::notify)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Modules compiled with `--iree-execution-model=inline-dynamic` import it beside `hal_inline`, which gives them buffers.
 
 mod functions;
+pub mod v0_0;
 pub mod v0_1;
 
 use alloc::sync::Arc;
@@ -43,10 +44,13 @@ impl HalLoaderState {
     }
 }
 
-/// The module in its newest version.
+/// The module in all its versions.
 #[must_use]
 pub fn module(options: HalLoaderOptions) -> NativeModule<HalLoaderState> {
     let options = Arc::new(options);
     let make_state = move || Ok(HalLoaderState { options: Arc::clone(&options) });
-    NativeModule::new(NAME, v0_1::VERSION, make_state, v0_1::functions()).with_fork(HalLoaderState::fork)
+    let functions = [v0_1::functions(), v0_0::functions()].into_iter().flatten().collect();
+    NativeModule::new(NAME, v0_1::VERSION, make_state, functions)
+        .with_versions("versions 0.0 and 0.1, for modules of compilers 3.0 to 3.13")
+        .with_fork(HalLoaderState::fork)
 }
