@@ -187,6 +187,24 @@ fn register_bits() {
 }
 
 #[test]
+fn older_versions_have_fewer_instructions_and_more_move_bits() {
+    let with = |major: u32, instruction: &[u8]| {
+        let mut source = single(&[]);
+        source.bytecode_version = major << 16;
+        source.functions[0].bytecode = body(instruction);
+        source
+    };
+    let (kept, assigned) = (bytes(Opcode::CmpNZRef, &[0xC001, 0]), bytes(Opcode::AssignRef, &[0x8000, 0x8001]));
+    load(with(15, &kept).write().unwrap()).unwrap();
+    load(with(16, &kept).write().unwrap()).unwrap();
+    refused(&with(17, &kept), "`operand` has the move bit on r1");
+    refused(&with(15, &assigned), "the instruction came with bytecode version 16; the module has 15");
+    load(with(16, &assigned).write().unwrap()).unwrap();
+    let since = |opcode: Opcode| opcode.since();
+    assert_eq!([Opcode::AddI32, Opcode::DiscardRefs, Opcode::CallYieldable].map(since), [15, 16, 17]);
+}
+
+#[test]
 fn tables() {
     for (instruction, expected) in [
         ("%r0 = vm.const.ref.rodata 1", "`rodata` is 1; the module has 1 constants"),
