@@ -27,18 +27,28 @@ pub struct Generation {
     /// Whether every operand that is a reference may have the move bit, which means nothing where the value is only looked
     /// at: until version 16 compilers set it wherever a reference is used for the last time.
     pub moves_anywhere: bool,
+    /// Whether imports may suspend their caller at any call: before version 17 there were no calls to tell them by.
+    pub any_call_yields: bool,
     /// The instructions that came with it, besides those of the oldest.
     pub added: &'static [Opcode],
 }
 
 /// The versions of the instruction set that can be read, in ascending order.
 pub static GENERATIONS: [Generation; 3] = [
-    Generation { major: 15, minor: 0, compilers: "3.0 to 3.9", moves_anywhere: true, added: &[] },
+    Generation {
+        major: 15,
+        minor: 0,
+        compilers: "3.0 to 3.9",
+        moves_anywhere: true,
+        any_call_yields: true,
+        added: &[],
+    },
     Generation {
         major: 16,
         minor: 0,
         compilers: "3.10",
         moves_anywhere: true,
+        any_call_yields: true,
         added: &[Opcode::DiscardRefs, Opcode::AssignRef],
     },
     Generation {
@@ -46,6 +56,7 @@ pub static GENERATIONS: [Generation; 3] = [
         minor: VERSION_MINOR,
         compilers: "3.11 to 3.13",
         moves_anywhere: false,
+        any_call_yields: false,
         added: &[Opcode::CallYieldable, Opcode::CallVariadicYieldable],
     },
 ];

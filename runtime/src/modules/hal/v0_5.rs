@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::HalState;
 use crate::hal::{Buffer, BufferBinding, Channel, CommandBuffer, Device, Executable, Fence, File};
-use crate::modules::imports::{for_each_hal_0_5, native_table};
+use crate::modules::imports::{direct_table, for_each_hal_0_5, native_table};
 use crate::vm::{Buffer as VmBuffer, Caller, NativeFunction, Outcome, Span};
 use crate::{Error, Result};
 
@@ -17,6 +17,12 @@ const ANY_QUEUE: u64 = u64::MAX;
 #[must_use]
 pub fn functions() -> Vec<NativeFunction<HalState>> {
     for_each_hal_0_5!(native_table HalState)
+}
+
+/// The same for translated modules, which call the methods.
+#[must_use]
+pub fn direct_functions() -> Vec<NativeFunction<HalState>> {
+    for_each_hal_0_5!(direct_table HalState)
 }
 
 #[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]

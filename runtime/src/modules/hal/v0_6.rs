@@ -7,13 +7,19 @@ use super::HalState;
 use super::command_buffer::DispatchBinding;
 use crate::Result;
 use crate::hal::{Buffer, CommandBuffer, Executable};
-use crate::modules::imports::{for_each_hal_0_6, native_table};
+use crate::modules::imports::{direct_table, for_each_hal_0_6, native_table};
 use crate::vm::{Caller, NativeFunction, Span};
 
 /// The functions of this version that are not those of version 0.7.
 #[must_use]
 pub fn functions() -> Vec<NativeFunction<HalState>> {
     for_each_hal_0_6!(native_table HalState)
+}
+
+/// The same for translated modules, which call the methods.
+#[must_use]
+pub fn direct_functions() -> Vec<NativeFunction<HalState>> {
+    for_each_hal_0_6!(direct_table HalState)
 }
 
 #[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
