@@ -14,7 +14,7 @@ use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use incarnate_runtime::Result;
 use incarnate_translated_tests::MODULES;
 use support::cases::{self, Call, Case};
-use support::program::Instance;
+use support::program::{Instance, Machine};
 use support::value::Value;
 
 type Loader = fn(&[PathBuf]) -> Result<Instance>;
@@ -31,13 +31,13 @@ fn heaviest(cases: &[Case]) -> Option<&Case> {
 
 /// Loads files interpreted.
 fn interpreted(files: &[PathBuf]) -> Result<Instance> {
-    Instance::load(files.iter().map(PathBuf::as_path), "")
+    Instance::load(files.iter().map(PathBuf::as_path), &Machine::of(""))
 }
 
 /// Loads what the files are translated to.
 fn translated(files: &[PathBuf]) -> Result<Instance> {
     let folder = cases::root().canonicalize().expect("tests/models");
-    Instance::load_with(files.iter().map(PathBuf::as_path), "", &|file| {
+    Instance::load_with(files.iter().map(PathBuf::as_path), &Machine::of(""), &|file| {
         let file = file.canonicalize().expect("a model");
         let key = file.strip_prefix(&folder).expect("a file of tests/models").display().to_string();
         let (_, module) = MODULES.iter().find(|(name, _)| *name == key).expect("the build script translates all");
