@@ -19,7 +19,7 @@ fn main() {
     let mut nested = 0;
     for path in modules(&models) {
         let folder = path.parent().and_then(Path::file_name).unwrap().to_string_lossy();
-        let name = format!("{folder}_{}", path.file_stem().unwrap().to_string_lossy()).replace('-', "_");
+        let name = format!("{folder}_{}", path.file_stem().unwrap().to_string_lossy()).replace(['-', '.'], "_");
         let written = match incarnate_translator::Config::new().module_name(&name).compile(&path) {
             Ok(written) => written,
             Err(error) => panic!("{error}"),
