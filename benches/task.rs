@@ -12,7 +12,7 @@ use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_m
 use incarnate_runtime::Result;
 use incarnate_runtime::hal::local::task::TaskOptions;
 use incarnate_runtime::hal::local::{
-    DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, LocalExecutable, Worker,
+    DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, Loaders, LocalExecutable, Worker,
 };
 use incarnate_runtime::hal::{
     BufferParameters, BufferRef, CommandBuffer, CommandBufferMode, CommandCategory, Deadline, Device, DeviceOptions,
@@ -68,14 +68,14 @@ impl ExecutableLoader for Loader {
 
 fn device(workers: usize, spin: Option<Duration>) -> Arc<Device> {
     let task = TaskOptions { worker_count: Some(workers), spin, ..TaskOptions::default() };
-    let options = DeviceOptions { loaders: vec![Arc::new(Loader)], task, ..DeviceOptions::default() };
+    let options = DeviceOptions { loaders: Some(vec![Arc::new(Loader)]), task, ..DeviceOptions::default() };
     DriverRegistry::default().create_device("local-task", options).expect("a device")
 }
 
 /// Dispatches in a chain, each of so many workgroups of so many nanoseconds.
 fn chain(device: &Device, dispatches: usize, workgroups: u32, nanoseconds: u32) -> Arc<CommandBuffer> {
     let commands = device.create_command_buffer(CommandBufferMode::empty(), CommandCategory::all(), 0);
-    let executable = device.create_executable("busy", &[], None, &[]).expect("the kernel");
+    let executable = device.create_executable(&Loaders::default(), "busy", &[], None, &[]).expect("the kernel");
     let buffer = device.allocator().allocate(BufferParameters::DEVICE, 64).expect("a buffer");
     for _ in 0..dispatches {
         let binding = BufferRef { buffer: Some(buffer.clone()), slot: 0, offset: 0, length: WHOLE_BUFFER };

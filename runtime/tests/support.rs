@@ -70,6 +70,7 @@ fn verified() -> Arc<VerifiedModule> {
 const BUFFER: ValueType = ValueType::Ref(Buffer::TYPE);
 
 static MODULE: Description = Description {
+    loaders: &[],
     name: "m",
     version: 3,
     attributes: &[],
@@ -317,6 +318,7 @@ fn instances_have_globals_of_their_own() {
 }
 
 static CALLS_HAL: Description = Description {
+    loaders: &[],
     name: "h",
     imports: &[ImportedFunction { name: "hal.devices.count", convention: "0v_i", optional: false, direct: true }],
     exports: &[Export { name: "count", function: 0 }],
@@ -333,6 +335,7 @@ static CALLS_HAL: Description = Description {
 
 /// A module of nothing.
 const MODULE_DEFAULTS: Description = Description {
+    loaders: &[],
     name: "",
     version: 0,
     attributes: &[],

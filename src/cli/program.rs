@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use incarnate_runtime::hal::format::{TensorType, format_tensor};
-use incarnate_runtime::hal::local::loaders::VmvxLoader;
+use incarnate_runtime::hal::local::ExecutableLoader;
 use incarnate_runtime::hal::local::task::TaskOptions;
 use incarnate_runtime::hal::{Buffer, BufferParameters, BufferView, DeviceOptions, ElementType, EncodingType, Fence};
 use incarnate_runtime::modules::{TraceSink, check};
-use incarnate_runtime::session::{self, Session, SessionBuilder};
+use incarnate_runtime::session::{self, Native, Session, SessionBuilder, natives};
 use incarnate_runtime::vm::{self, CallBuffer, Invocation, Limits, Ref, TypedRefObject, Value};
 use incarnate_runtime::{Error, Result, ResultExt, StatusCode};
 
@@ -196,14 +196,28 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     let mut options = DeviceOptions { task, ..DeviceOptions::default() };
     if arguments.untrusted {
         options.memory_limit = UNTRUSTED_DEVICE_MEMORY;
-        options.loaders = vec![Arc::new(VmvxLoader::new(limits.clone()))];
+        options.loaders = Some(untrusted_loaders(&limits));
     }
-    let builder = Session::builder().trace_sink(TraceSink::new(print_trace)).device_options(options);
+    let builder = SessionBuilder::with_natives(NATIVES).trace_sink(TraceSink::new(print_trace)).device_options(options);
     let builder = arguments.device.iter().fold(builder, SessionBuilder::device);
     let builder = arguments.parameters.iter().fold(builder, |builder, file| {
         builder.parameter_file(&file.scope, &file.path, arguments.parameter_mode.access())
     });
     Ok(builder.limits(limits))
+}
+
+/// The native modules. Translated programs call them directly; module files bring along loaders of executables.
+#[cfg(feature = "cli")]
+const NATIVES: &[Native] = natives::ALL;
+#[cfg(not(feature = "cli"))]
+const NATIVES: &[Native] = natives::direct::ALL;
+
+/// Loaders for modules that anyone may have made. Translated programs have none but what was compiled with them.
+fn untrusted_loaders(_limits: &Limits) -> Vec<Arc<dyn ExecutableLoader>> {
+    #[cfg(feature = "cli")]
+    return vec![Arc::new(incarnate_runtime::hal::local::loaders::VmvxLoader::new(_limits.clone()))];
+    #[cfg(not(feature = "cli"))]
+    Vec::new()
 }
 
 /// Prints buffer views that a program traces, as the peer does.

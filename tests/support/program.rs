@@ -40,7 +40,7 @@ impl Instance {
         let device = DriverRegistry::default().create_device(device_uri, DeviceOptions::default())?;
         let options = hal::HalOptions { devices: vec![device.clone()], ..hal::HalOptions::default() };
         let inline = hal_inline::HalInlineOptions { allocator: device.allocator().clone(), ..Default::default() };
-        let loader = hal_loader::HalLoaderOptions { loaders: device.loaders().to_vec() };
+        let loader = hal_loader::HalLoaderOptions::default();
         let mut modules: Vec<Arc<dyn Module>> = vec![
             Arc::new(hal::module(options)),
             Arc::new(hal_inline::module(inline)),

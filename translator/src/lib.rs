@@ -23,6 +23,7 @@
 mod api;
 #[cfg(feature = "files")]
 mod config;
+mod executables;
 #[cfg(feature = "files")]
 mod files;
 mod function;
@@ -43,7 +44,7 @@ pub use options::{Constants, Options};
 pub use output::Output;
 
 /// The version of `support` that generated code is for.
-const SUPPORT_VERSION: u32 = 1;
+const SUPPORT_VERSION: u32 = 2;
 
 /// Translates a module.
 ///

@@ -8,6 +8,7 @@ use incarnate_runtime::ir::Type;
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
+use crate::executables;
 use crate::function::{Analysis, FunctionFacts, type_of};
 use crate::options::Constants;
 
@@ -81,6 +82,7 @@ pub(crate) fn items(
     let global_bytes = Literal::u32_unsuffixed(module.global_bytes());
     let global_refs = Literal::u32_unsuffixed(module.global_ref_count());
     let ranges = table.ranges();
+    let loaders = executables::loaders(&analysis.creations());
     Ok(vec![
         quote! {
             pub static MODULE: support::Description = support::Description {
@@ -94,6 +96,7 @@ pub(crate) fn items(
                 sources: &[#(#sources),*],
                 global_bytes: #global_bytes,
                 global_refs: #global_refs,
+                loaders: #loaders,
                 constants: #constants,
                 rodata: #ranges,
                 call,

@@ -14,7 +14,7 @@ use super::executable::Executable;
 use super::fence::Fence;
 use super::file::File;
 use super::local::task::TaskOptions;
-use super::local::{ExecutableLoader, find_loader, load_executable};
+use super::local::{ExecutableLoader, Loaders};
 use super::memory::BufferParameters;
 use super::queue::{self, Backend, Completion, Operation};
 use super::transfers::Transfers;
@@ -24,8 +24,8 @@ use crate::{Error, Result, ref_object};
 /// What a device is made of, apart from how it runs things.
 #[derive(Clone, Debug)]
 pub struct DeviceOptions {
-    /// Loaders of executables, asked in this order.
-    pub loaders: Vec<Arc<dyn ExecutableLoader>>,
+    /// Loaders of executables, asked in this order. None: those that the programs bring along which use the device.
+    pub loaders: Option<Vec<Arc<dyn ExecutableLoader>>>,
     /// The most bytes of device memory that may be allocated at once.
     pub memory_limit: u64,
     /// How a local-task device works.
@@ -33,9 +33,9 @@ pub struct DeviceOptions {
 }
 
 impl Default for DeviceOptions {
-    /// Every loader of this build, and no limit.
+    /// The programs' loaders, and no limit.
     fn default() -> DeviceOptions {
-        DeviceOptions { loaders: super::local::default_loaders(), memory_limit: u64::MAX, task: TaskOptions::default() }
+        DeviceOptions { loaders: None, memory_limit: u64::MAX, task: TaskOptions::default() }
     }
 }
 
@@ -48,7 +48,7 @@ impl Default for DeviceOptions {
 pub struct Device {
     id: String,
     allocator: Arc<Allocator>,
-    loaders: Vec<Arc<dyn ExecutableLoader>>,
+    loaders: Option<Vec<Arc<dyn ExecutableLoader>>>,
     backend: Arc<dyn Backend>,
     /// Runs commands while they are recorded, where the device and the program allow it.
     inline: Option<InlineExecution>,
@@ -109,36 +109,40 @@ impl Device {
         self.backend.concurrency()
     }
 
-    /// Answers what programs ask of a device (`hal.device.query`), or `None` for what is not known.
+    /// Answers what programs ask of a device (`hal.device.query`), or `None` for what is not known. `loaders` are those that
+    /// the program brings along.
     #[must_use]
-    pub fn query(&self, category: &str, key: &str) -> Option<i64> {
+    pub fn query(&self, loaders: &Loaders, category: &str, key: &str) -> Option<i64> {
         match (category, key) {
             ("hal.device.id", pattern) => Some(i64::from(matches_pattern(&self.id, pattern))),
-            ("hal.executable.format", format) => Some(i64::from(find_loader(&self.loaders, format).is_some())),
+            ("hal.executable.format", format) => Some(i64::from(loaders.support(self.loaders(), format))),
             ("hal.device" | "hal.dispatch", "concurrency") => i64::try_from(self.concurrency()).ok(),
             ("hal.cpu", feature) => super::local::has_feature(feature).map(i64::from),
             _ => None,
         }
     }
 
-    /// The loaders of executables, in the order in which they are asked.
+    /// The device's own loaders of executables, in the order in which they are asked. None: those of the programs.
     #[must_use]
-    pub fn loaders(&self) -> &[Arc<dyn ExecutableLoader>] {
-        &self.loaders
+    pub fn loaders(&self) -> Option<&[Arc<dyn ExecutableLoader>]> {
+        self.loaders.as_deref()
     }
 
-    /// Loads an executable of the given format. `contents` is the file that `data` is a part of, if it is.
+    /// Loads an executable of the given format. `loaders` are those that the program brings along, `contents` is the file
+    /// that `data` is a part of, if it is.
     ///
     /// # Errors
     /// NOT_FOUND where no loader knows the format, and what the loader reports.
     pub fn create_executable(
         &self,
+        loaders: &Loaders,
         format: &str,
         data: &[u8],
         contents: Option<&Arc<Contents>>,
         constants: &[u32],
     ) -> Result<Arc<Executable>> {
-        load_executable(&self.loaders, format, data, contents, constants)
+        loaders
+            .load(self.loaders(), format, data, contents, constants)
             .map_err(|error| error.context(format!("on device '{}'", self.id)))
     }
 

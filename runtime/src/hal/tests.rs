@@ -8,7 +8,9 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::local::{DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, LocalExecutable, Worker};
+use super::local::{
+    DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, Loaders, LocalExecutable, Worker,
+};
 use super::*;
 use crate::bytecode::Contents;
 use crate::{Error, Result, StatusCode, vm};
@@ -105,12 +107,12 @@ impl<const N: usize> AsRef<[u8]> for Aligned<N> {
 
 fn device() -> Arc<Device> {
     let options =
-        DeviceOptions { loaders: vec![Arc::new(TestLoader)], memory_limit: u64::MAX, ..DeviceOptions::default() };
+        DeviceOptions { loaders: Some(vec![Arc::new(TestLoader)]), memory_limit: u64::MAX, ..DeviceOptions::default() };
     DriverRegistry::default().create_device("local-sync://default", options).unwrap()
 }
 
 fn executable(device: &Device) -> Arc<Executable> {
-    device.create_executable("test-format", &[], None, &[]).unwrap()
+    device.create_executable(&Loaders::default(), "test-format", &[], None, &[]).unwrap()
 }
 
 fn buffer(device: &Device, values: &[i32]) -> Arc<Buffer> {
@@ -459,13 +461,13 @@ fn devices_are_made_by_address_and_answer_queries() {
         assert_eq!(registry.create_device(uri, DeviceOptions::default()).unwrap_err().code(), code, "{uri}");
     }
     let device = device();
-    assert_eq!(device.query("hal.device.id", "local*"), Some(1));
-    assert_eq!(device.query("hal.device.id", "vulkan*"), Some(0));
-    assert_eq!(device.query("hal.executable.format", "test-format"), Some(1));
-    assert_eq!(device.query("hal.executable.format", "other"), Some(0));
-    assert_eq!(device.query("hal.dispatch", "concurrency"), Some(1));
-    assert_eq!(device.query("hal.dispatch", "colour"), None);
-    let error = device.create_executable("other", &[], None, &[]).unwrap_err();
+    assert_eq!(device.query(&Loaders::default(), "hal.device.id", "local*"), Some(1));
+    assert_eq!(device.query(&Loaders::default(), "hal.device.id", "vulkan*"), Some(0));
+    assert_eq!(device.query(&Loaders::default(), "hal.executable.format", "test-format"), Some(1));
+    assert_eq!(device.query(&Loaders::default(), "hal.executable.format", "other"), Some(0));
+    assert_eq!(device.query(&Loaders::default(), "hal.dispatch", "concurrency"), Some(1));
+    assert_eq!(device.query(&Loaders::default(), "hal.dispatch", "colour"), None);
+    let error = device.create_executable(&Loaders::all(), "other", &[], None, &[]).unwrap_err();
     assert_eq!(error.code(), StatusCode::NotFound);
     assert!(executable(&device).lookup("nothing").is_err());
 }

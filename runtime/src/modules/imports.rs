@@ -233,6 +233,14 @@ macro_rules! native_table {
 }
 pub(crate) use native_table;
 
+/// The same for translated modules, which call the methods.
+macro_rules! direct_table {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)?, $convention:literal))*) => {
+        alloc::vec![$($crate::vm::NativeFunction::direct($name, $convention)),*]
+    };
+}
+pub(crate) use direct_table;
+
 /// The rows of each module, in order of their names.
 const MODULES: &[(&str, &[DirectImport])] = &[
     ("check", for_each_check_0_0!(direct_imports "check" "CheckState")),

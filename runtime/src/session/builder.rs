@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::bytecode::{Contents, VerifiedModule};
+use crate::hal::local::Loaders;
+use crate::hal::local::loaders::Loader;
 use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry};
 use crate::modules::{TraceSink, hal, hal_inline, hal_loader, io_parameters};
 use crate::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};
@@ -30,6 +32,7 @@ pub struct SessionBuilder {
     device_options: DeviceOptions,
     modules: Vec<ModuleChoice>,
     natives: &'static [Native],
+    loaders: &'static [Loader],
     offered: Vec<Arc<dyn Module>>,
     limits: Option<Limits>,
     trace_sink: TraceSink,
@@ -38,7 +41,7 @@ pub struct SessionBuilder {
 
 impl Default for SessionBuilder {
     fn default() -> SessionBuilder {
-        SessionBuilder::with_natives(natives::ALL)
+        SessionBuilder { loaders: Loader::ALL, ..SessionBuilder::with_natives(natives::ALL) }
     }
 }
 
@@ -83,56 +86,77 @@ pub struct Native {
 
 /// The native modules that sessions provide; their names are those of [`PROVIDED`](crate::modules::imports::PROVIDED).
 pub mod natives {
-    use super::{Arc, Native, hal, hal_inline, hal_loader, io_parameters};
+    use super::{Arc, Loaders, Native, Natives, Result, hal, hal_inline, hal_loader, io_parameters};
 
-    /// `hal`.
-    pub const HAL: Native = Native {
-        name: hal::NAME,
-        make: |session| {
-            let (devices, trace_sink) = (session.devices()?, session.trace_sink.clone());
-            Ok(Arc::new(hal::module(hal::HalOptions { devices, trace_sink })))
-        },
-    };
-    /// `hal_inline`.
-    pub const HAL_INLINE: Native = Native {
-        name: hal_inline::NAME,
-        make: |session| {
-            let (allocator, trace_sink) = (session.allocator()?, session.trace_sink.clone());
-            Ok(Arc::new(hal_inline::module(hal_inline::HalInlineOptions { allocator, trace_sink })))
-        },
-    };
-    /// `hal_loader`.
-    pub const HAL_LOADER: Native = Native {
-        name: hal_loader::NAME,
-        make: |session| {
-            let loaders = match session.chosen_device()? {
-                Some(device) => device.loaders().to_vec(),
-                None => session.device_options.loaders.clone(),
-            };
-            Ok(Arc::new(hal_loader::module(hal_loader::HalLoaderOptions { loaders })))
-        },
-    };
-    /// `io_parameters`.
-    pub const IO_PARAMETERS: Native = Native {
-        name: io_parameters::NAME,
-        make: |session| {
-            let providers = session.parameters()?;
-            Ok(Arc::new(io_parameters::module(io_parameters::IoParametersOptions { providers })))
-        },
-    };
-    /// All of them.
-    pub const ALL: &[Native] = &[HAL, HAL_INLINE, HAL_LOADER, IO_PARAMETERS];
+    macro_rules! natives {
+        ($($(#[$attribute:meta])* $constant:ident: $module:ident, $options:ident;)*) => {
+            $($(#[$attribute])*
+            pub const $constant: Native = Native {
+                name: $module::NAME,
+                make: |session| Ok(Arc::new($module::module($options(session)?))),
+            };)*
+
+            /// All of them.
+            pub const ALL: &[Native] = &[$($constant),*];
+
+            /// The same, for sessions of translated modules alone: these have no packed calls.
+            pub mod direct {
+                use super::{Arc, Native, hal, hal_inline, hal_loader, io_parameters};
+
+                $($(#[$attribute])*
+                pub const $constant: Native = Native {
+                    name: $module::NAME,
+                    make: |session| Ok(Arc::new($module::direct_module(super::$options(session)?))),
+                };)*
+
+                /// All of them.
+                pub const ALL: &[Native] = &[$($constant),*];
+            }
+        };
+    }
+    natives! {
+        /// `hal`.
+        HAL: hal, hal_options;
+        /// `hal_inline`.
+        HAL_INLINE: hal_inline, hal_inline_options;
+        /// `hal_loader`.
+        HAL_LOADER: hal_loader, hal_loader_options;
+        /// `io_parameters`.
+        IO_PARAMETERS: io_parameters, io_parameters_options;
+    }
+
+    fn hal_options(session: &mut Natives) -> Result<hal::HalOptions> {
+        let (devices, loaders) = (session.devices()?, Loaders::named(session.loaders));
+        Ok(hal::HalOptions { devices, trace_sink: session.trace_sink.clone(), loaders })
+    }
+
+    fn io_parameters_options(session: &mut Natives) -> Result<io_parameters::IoParametersOptions> {
+        Ok(io_parameters::IoParametersOptions { providers: session.parameters()? })
+    }
+
+    fn hal_inline_options(session: &mut Natives) -> Result<hal_inline::HalInlineOptions> {
+        Ok(hal_inline::HalInlineOptions { allocator: session.allocator()?, trace_sink: session.trace_sink.clone() })
+    }
+
+    fn hal_loader_options(session: &mut Natives) -> Result<hal_loader::HalLoaderOptions> {
+        let device = match session.chosen_device()? {
+            Some(device) => device.loaders().map(<[_]>::to_vec),
+            None => session.device_options.loaders.clone(),
+        };
+        Ok(hal_loader::HalLoaderOptions { loaders: Loaders::named(session.loaders), device })
+    }
 }
 
 impl SessionBuilder {
     /// A builder without modules and devices, for programs that import from these native modules at most and from those that
-    /// are offered. What is not named here is not linked into the program.
+    /// are offered, and that bring along their loaders of executables. What nobody names is not linked into the program.
     pub fn with_natives(natives: &'static [Native]) -> SessionBuilder {
         SessionBuilder {
             devices: Vec::new(),
             device_options: DeviceOptions::default(),
             modules: Vec::new(),
             natives,
+            loaders: &[],
             offered: Vec::new(),
             limits: None,
             trace_sink: TraceSink::default(),
@@ -162,18 +186,24 @@ impl SessionBuilder {
     /// Adds a module file, which is mapped: it must not change while the session lives.
     pub fn module_file(mut self, path: impl Into<PathBuf>) -> SessionBuilder {
         self.modules.push(ModuleChoice::File(path.into(), interpreted));
-        self
+        self.with_all_loaders()
     }
 
     /// Adds a module file's bytes.
     pub fn module_bytes(mut self, bytes: Vec<u8>) -> SessionBuilder {
         self.modules.push(ModuleChoice::Contents(Contents::from_vec(bytes), interpreted));
-        self
+        self.with_all_loaders()
     }
 
     /// Adds a module file that is part of the program, as `include_bytes!` makes it.
     pub fn module_static(mut self, bytes: &'static [u8]) -> SessionBuilder {
         self.modules.push(ModuleChoice::Contents(Contents::Static(bytes), interpreted));
+        self.with_all_loaders()
+    }
+
+    /// Interpreted modules do not say which loaders they need.
+    fn with_all_loaders(mut self) -> SessionBuilder {
+        self.loaders = Loader::ALL;
         self
     }
 
@@ -227,6 +257,7 @@ impl SessionBuilder {
     pub fn build(self) -> Result<Session> {
         let mut natives = Natives {
             known: self.natives,
+            loaders: self.loaders,
             choices: self.devices,
             device_options: self.device_options,
             offered: self.offered,
@@ -269,6 +300,7 @@ impl ModuleChoice {
 #[derive(Debug)]
 struct Natives {
     known: &'static [Native],
+    loaders: &'static [Loader],
     choices: Vec<DeviceChoice>,
     device_options: DeviceOptions,
     offered: Vec<Arc<dyn Module>>,

@@ -8,6 +8,13 @@ use crate::bytecode::Dependency;
 use crate::vm::{CallBuffer, Completion, Stack};
 use crate::{Place, Result};
 
+#[cfg(feature = "std")]
+pub use crate::hal::local::loaders::Loader;
+/// Without `std` there are none.
+#[cfg(not(feature = "std"))]
+#[derive(Clone, Copy, Debug)]
+pub enum Loader {}
+
 /// A translated module: its tables and its code.
 #[derive(Debug)]
 pub struct Description {
@@ -31,6 +38,8 @@ pub struct Description {
     pub global_bytes: u32,
     /// Number of reference globals.
     pub global_refs: u32,
+    /// Loaders that the module's executables need, on devices that have none of their own.
+    pub loaders: &'static [Loader],
     /// What the constants lie in.
     pub constants: Constants,
     /// The constants, by ordinal: offset and length in bytes; (0, 0) for those that no function names.

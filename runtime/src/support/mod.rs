@@ -92,7 +92,7 @@ pub use crate::{Error, Result, StatusCode};
 pub use crate::include_constants;
 pub use call::{Elements, Import, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
-pub use description::{Description, Export, Function, ImportedFunction};
+pub use description::{Description, Export, Function, ImportedFunction, Loader};
 #[cfg(feature = "std")]
 pub use instance::{Instance, next_result};
 pub use module::TranslatedModule;
@@ -102,7 +102,7 @@ pub use recursion::guarded;
 pub use state::State;
 
 /// The version of the interface between this room and generated code.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Fails to compile, in a constant, where the code was generated for another version of this room.
 pub const fn expect_version(version: u32) {

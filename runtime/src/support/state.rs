@@ -32,9 +32,10 @@ pub struct State {
 
 impl ModuleState for State {}
 
-/// The native modules that translated code calls directly: the field, the type of the module's state, its name.
+/// The native modules that translated code calls directly: the field, the type of the module's state, its name, and the
+/// method that adds the program's loaders of executables to it.
 macro_rules! natives {
-    ($($(#[$attribute:meta])* $module:ident: $state:ty = $name:literal;)*) => {
+    ($($(#[$attribute:meta])* $module:ident: $state:ty = $name:literal $(, $adapt:ident)?;)*) => {
         #[derive(Debug, Default)]
         struct Natives {
             $($(#[$attribute])* $module: Option<Arc<$state>>,)*
@@ -42,11 +43,15 @@ macro_rules! natives {
 
         impl Natives {
             /// Remembers the state of the module that an import is bound to.
-            fn bind(&mut self, target: &BoundFunction) -> Result<()> {
+            fn bind(&mut self, target: &BoundFunction, _program: &Description) -> Result<()> {
                 match target.module.name() {
                     $($(#[$attribute])*
                     $name => {
-                        self.$module = Some(own_state(target)?);
+                        let state: Arc<$state> = own_state(target)?;
+                        if self.$module.is_none() {
+                            $(let state = Arc::new(state.$adapt(_program.loaders));)?
+                            self.$module = Some(state);
+                        }
                         Ok(())
                     })*
                     _ => Err(not_ours(target)),
@@ -69,10 +74,10 @@ natives! {
     #[cfg(feature = "std")]
     check: CheckState = "check";
     #[cfg(feature = "std")]
-    hal: HalState = "hal";
+    hal: HalState = "hal", with_loaders;
     hal_inline: HalInlineState = "hal_inline";
     #[cfg(feature = "std")]
-    hal_loader: HalLoaderState = "hal_loader";
+    hal_loader: HalLoaderState = "hal_loader", with_loaders;
     #[cfg(feature = "std")]
     io_parameters: IoParametersState = "io_parameters";
     vmvx: VmvxState = "vmvx";
@@ -111,7 +116,7 @@ impl State {
 
     pub(super) fn resolve(&mut self, import: u32, target: BoundFunction) -> Result<()> {
         if self.description.imports.get(import as usize).is_some_and(|import| import.direct) {
-            self.natives.bind(&target)?;
+            self.natives.bind(&target, self.description)?;
         }
         self.core.resolve(import, target)
     }

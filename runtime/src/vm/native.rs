@@ -29,6 +29,7 @@
 //! # assert_eq!(module.function(Linkage::Export, 1).unwrap().calling_convention, "0CID_I");
 //! ```
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -414,22 +415,49 @@ type Shell<S> = fn(&S, &mut Stack, &mut CallBuffer) -> Result<Completion>;
 /// A row of a native module's function table; made by [`native_functions!`](crate::native_functions).
 pub struct NativeFunction<S> {
     name: &'static str,
-    convention: fn() -> String,
+    convention: Convention,
     begin: Shell<S>,
     resume: Option<Shell<S>>,
+}
+
+/// A calling convention.
+#[derive(Clone, Copy)]
+enum Convention {
+    /// Of a method's signature.
+    Derived(fn() -> String),
+    Given(&'static str),
+}
+
+impl Convention {
+    fn text(self) -> Cow<'static, str> {
+        match self {
+            Convention::Derived(derive) => Cow::Owned(derive()),
+            Convention::Given(text) => Cow::Borrowed(text),
+        }
+    }
 }
 
 impl<S> NativeFunction<S> {
     #[doc(hidden)]
     #[must_use]
     pub fn new(name: &'static str, convention: fn() -> String, begin: Shell<S>, resume: Option<Shell<S>>) -> Self {
-        NativeFunction { name, convention, begin, resume }
+        NativeFunction { name, convention: Convention::Derived(convention), begin, resume }
+    }
+
+    /// A function that nobody calls by its ordinal, as translated modules call its method.
+    pub(crate) const fn direct(name: &'static str, convention: &'static str) -> NativeFunction<S> {
+        NativeFunction {
+            name,
+            convention: Convention::Given(convention),
+            begin: |_, _, _| Err(no_shell()),
+            resume: None,
+        }
     }
 }
 
 impl<S> fmt::Debug for NativeFunction<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.name, (self.convention)())
+        write!(f, "{} {}", self.name, self.convention.text())
     }
 }
 
@@ -464,7 +492,7 @@ pub struct NativeModule<S> {
     name: String,
     version: u32,
     functions: Vec<NativeFunction<S>>,
-    conventions: Vec<String>,
+    conventions: Vec<Cow<'static, str>>,
     make_state: MakeState<S>,
     fork: Option<ForkState<S>>,
     notify: Option<Notify<S>>,
@@ -479,7 +507,7 @@ impl<S: ModuleState> NativeModule<S> {
         mut functions: Vec<NativeFunction<S>>,
     ) -> NativeModule<S> {
         functions.sort_by_key(|function| function.name);
-        let conventions = functions.iter().map(|function| (function.convention)()).collect();
+        let conventions = functions.iter().map(|function| function.convention.text()).collect();
         let make_state = Box::new(make_state);
         NativeModule { name: name.into(), version, functions, conventions, make_state, fork: None, notify: None }
     }
@@ -580,6 +608,11 @@ impl<S: ModuleState> Module for NativeModule<S> {
 #[cold]
 pub(super) fn locate(error: Error, module: &str, function: &str) -> Error {
     error.at(crate::Place { module: Some(module.into()), function: Some(function.into()), ..crate::Place::default() })
+}
+
+#[cold]
+fn no_shell() -> Error {
+    Error::failed_precondition("this program has the function for translated modules alone, which call it directly")
 }
 
 #[cold]

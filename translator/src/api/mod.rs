@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use incarnate_runtime::bytecode::VerifiedModule;
 use incarnate_runtime::modules::imports::PROVIDED;
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::{TokenStream, TokenTree};
 use quote::{format_ident, quote};
 
 use crate::function::Analysis;
@@ -116,17 +116,26 @@ fn module_struct(module: &VerifiedModule, options: &Options) -> TokenStream {
 }
 
 /// The native modules that a module imports from; programs need no others.
-fn natives(module: &VerifiedModule) -> Vec<Ident> {
+fn natives(analysis: &Analysis<'_>) -> Vec<TokenStream> {
+    let module = analysis.module;
     let declared = module.dependencies().map(|dependency| dependency.name);
     let imported = module.imports().filter_map(|import| import.full_name.split_once('.')).map(|(module, _)| module);
     let needed: HashSet<&str> = declared.chain(imported).collect();
     let provided = PROVIDED.iter().filter(|row| needed.contains(row.0));
-    provided.map(|row| format_ident!("{}", row.1)).collect()
+    let paths = provided.map(|(name, constant)| {
+        let constant = format_ident!("{constant}");
+        let imports = module.imports().zip(0..).filter(|(import, _)| import.full_name.split('.').next() == Some(name));
+        match imports.into_iter().all(|(_, ordinal)| analysis.is_direct(ordinal)) {
+            true => quote!(natives::direct::#constant),
+            false => quote!(natives::#constant),
+        }
+    });
+    paths.collect()
 }
 
 fn implementation(analysis: &Analysis<'_>, signatures: &[Signature<'_>]) -> TokenStream {
     let methods = signatures.iter().map(|signature| method(signature, analysis));
-    let natives = natives(analysis.module);
+    let natives = natives(analysis);
     quote! {
         #[allow(
             dead_code,
@@ -146,7 +155,7 @@ fn implementation(analysis: &Analysis<'_>, signatures: &[Signature<'_>]) -> Toke
             /// # Errors
             /// What the module needs and cannot have, and what an initialiser fails with.
             pub fn load(device: &Arc<Device>) -> Result<Module> {
-                let builder = SessionBuilder::with_natives(&[#(natives::#natives),*]);
+                let builder = SessionBuilder::with_natives(&[#(#natives),*]);
                 Module::load_with(builder.shared_device(device.clone()))
             }
 

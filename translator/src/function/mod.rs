@@ -28,6 +28,7 @@ use incarnate_runtime::ir::{Function, Op, Type};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 
+use crate::executables::{Creation, creations};
 use imports::Imports;
 use types::Types;
 pub(crate) use values::type_of;
@@ -106,6 +107,11 @@ impl<'m> Analysis<'m> {
     /// Whether an import is called directly, as a method of a native module's state.
     pub(crate) fn is_direct(&self, import: u32) -> bool {
         self.imports.direct(import).is_some()
+    }
+
+    /// The calls that create executables.
+    pub(crate) fn creations(&self) -> Vec<Creation<'m>> {
+        creations(self.module, &self.bodies)
     }
 
     /// Ordinals of the read-only segments that functions use, ascending.

@@ -92,7 +92,7 @@ pub struct ExecutableParameters<'a> {
     pub constants: &'a [u32],
 }
 
-/// Loads executables of some formats. One registry of loaders serves all local devices and both execution modes.
+/// Loads executables of some formats. The same loaders serve all local devices and both execution modes.
 pub trait ExecutableLoader: Send + Sync + fmt::Debug {
     /// Name for messages, such as `embedded-elf`.
     fn name(&self) -> &'static str;
@@ -100,6 +100,11 @@ pub trait ExecutableLoader: Send + Sync + fmt::Debug {
     /// True where this loader can load `format` on this host: it answers `hal.device.query` for
     /// `hal.executable.format`, too.
     fn supports(&self, format: &str) -> bool;
+
+    /// True where this loader is the one for these bytes; else another one is asked that supports the format.
+    fn accepts(&self, parameters: &ExecutableParameters<'_>) -> bool {
+        self.supports(parameters.format)
+    }
 
     /// Loads an executable of a supported format.
     ///

@@ -6,45 +6,86 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::super::executable::Executable;
+use super::loaders::Loader;
 use super::{ExecutableLoader, ExecutableParameters};
 use crate::bytecode::Contents;
 use crate::{Error, Result};
 
-/// The first loader that can load executables of `format` on this host.
-#[must_use]
-pub fn find_loader<'a>(
-    loaders: &'a [Arc<dyn ExecutableLoader>],
-    format: &str,
-) -> Option<&'a Arc<dyn ExecutableLoader>> {
-    loaders.iter().find(|loader| loader.supports(format))
+/// Where a program's executables may come from.
+#[derive(Clone, Debug, Default)]
+pub struct Loaders {
+    /// Of what is part of the program: asked first, on every device.
+    program: Vec<Arc<dyn ExecutableLoader>>,
+    /// Asked on devices that have no loaders of their own.
+    general: Vec<Arc<dyn ExecutableLoader>>,
 }
 
-/// Loads an executable of the given format with the first loader that supports it. `contents` is the file that `data` is a
-/// part of, if it is.
-///
-/// # Errors
-/// NOT_FOUND where no loader does, and what the loader reports.
-pub fn load_executable(
-    loaders: &[Arc<dyn ExecutableLoader>],
-    format: &str,
-    data: &[u8],
-    contents: Option<&Arc<Contents>>,
-    constants: &[u32],
-) -> Result<Arc<Executable>> {
-    let Some(loader) = find_loader(loaders, format) else {
-        let names: Vec<&str> = loaders.iter().map(|loader| loader.name()).collect();
-        return Err(Error::not_found(format!(
-            "no loader for executables of format '{format}'; loaders: {}",
-            if names.is_empty() { "none".into() } else { names.join(", ") }
-        )));
-    };
-    let aligned = AlignedBytes::new(data);
-    let contents = contents.filter(|_| matches!(aligned, AlignedBytes::InPlace(_)));
-    let parameters = ExecutableParameters { format, data: aligned.bytes(), contents, constants };
-    let code = loader
-        .load(&parameters)
-        .map_err(|error| error.context(format!("loading an executable of format '{format}'")))?;
-    Ok(Arc::new(Executable::new(code)))
+impl Loaders {
+    /// Every loader of this build.
+    #[must_use]
+    pub fn all() -> Loaders {
+        Loaders::named(Loader::ALL)
+    }
+
+    /// Some of them.
+    #[must_use]
+    pub fn named(loaders: &[Loader]) -> Loaders {
+        Loaders { program: Vec::new(), general: loaders.iter().map(|loader| loader.make()).collect() }
+    }
+
+    /// These, and further ones behind them unless they are there.
+    #[must_use]
+    pub fn with(mut self, loaders: &[Loader]) -> Loaders {
+        for loader in loaders.iter().map(|loader| loader.make()) {
+            if !self.general.iter().any(|other| other.name() == loader.name()) {
+                self.general.push(loader);
+            }
+        }
+        self
+    }
+
+    /// Those that a program asks on a device of loaders of its own or without.
+    fn candidates<'a>(
+        &'a self,
+        device: Option<&'a [Arc<dyn ExecutableLoader>]>,
+    ) -> impl Iterator<Item = &'a Arc<dyn ExecutableLoader>> {
+        self.program.iter().chain(device.unwrap_or(&self.general))
+    }
+
+    /// Whether one of them can load executables of `format` on this host; `device` are a device's own loaders.
+    #[must_use]
+    pub fn support(&self, device: Option<&[Arc<dyn ExecutableLoader>]>, format: &str) -> bool {
+        self.candidates(device).any(|loader| loader.supports(format))
+    }
+
+    /// Loads an executable of the given format with the first loader that takes it. `device` are a device's own loaders,
+    /// `contents` is the file that `data` is a part of, if it is.
+    ///
+    /// # Errors
+    /// NOT_FOUND where no loader does, and what the loader reports.
+    pub fn load(
+        &self,
+        device: Option<&[Arc<dyn ExecutableLoader>]>,
+        format: &str,
+        data: &[u8],
+        contents: Option<&Arc<Contents>>,
+        constants: &[u32],
+    ) -> Result<Arc<Executable>> {
+        let aligned = AlignedBytes::new(data);
+        let contents = contents.filter(|_| matches!(aligned, AlignedBytes::InPlace(_)));
+        let parameters = ExecutableParameters { format, data: aligned.bytes(), contents, constants };
+        let Some(loader) = self.candidates(device).find(|loader| loader.accepts(&parameters)) else {
+            let names: Vec<&str> = self.candidates(device).map(|loader| loader.name()).collect();
+            return Err(Error::not_found(format!(
+                "no loader for this executable of format '{format}'; loaders: {}",
+                if names.is_empty() { "none".into() } else { names.join(", ") }
+            )));
+        };
+        let code = loader
+            .load(&parameters)
+            .map_err(|error| error.context(format!("loading an executable of format '{format}'")))?;
+        Ok(Arc::new(Executable::new(code)))
+    }
 }
 
 /// Bytes at an address that is a multiple of 16, copied only where they are not.

@@ -1,9 +1,5 @@
 //! Devices that run on the host's processors, and the executable loaders that they share.
 
-use alloc::sync::Arc;
-use alloc::vec;
-use alloc::vec::Vec;
-
 pub(in crate::hal) mod cost;
 mod driver;
 mod executable;
@@ -24,10 +20,4 @@ pub use executable::{
 };
 pub(crate) use execution::dispatch_inline;
 pub(crate) use library::has_feature;
-pub use loading::{find_loader, load_executable};
-
-/// Every loader of this build, in the order in which they are asked. The one list of them.
-#[must_use]
-pub fn default_loaders() -> Vec<Arc<dyn ExecutableLoader>> {
-    vec![Arc::new(loaders::EmbeddedElfLoader::default()), Arc::new(loaders::VmvxLoader::default())]
-}
+pub use loading::Loaders;

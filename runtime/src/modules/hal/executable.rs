@@ -21,7 +21,9 @@ impl HalState {
         let constants = constant_words(constants.as_deref())?;
         let format = format.to_text()?;
         let contents = data.contents();
-        with_bytes(&data, 0, data.length(), |data| device.create_executable(&format, data, contents, &constants))
+        with_bytes(&data, 0, data.length(), |data| {
+            device.create_executable(&self.loaders, &format, data, contents, &constants)
+        })
     }
 
     pub fn executable_lookup_function(

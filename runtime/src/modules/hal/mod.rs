@@ -20,24 +20,37 @@ use super::bytes::{constant_words, message_text, with_bytes};
 
 use crate::Result;
 use crate::hal::Device;
+use crate::hal::local::Loaders;
+use crate::hal::local::loaders::Loader;
 use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "hal";
 
 /// What the module gives to the programs that import it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct HalOptions {
     /// The devices, by ordinal; the first is the default.
     pub devices: Vec<Arc<Device>>,
     /// Where buffer views go that a program traces.
     pub trace_sink: TraceSink,
+    /// Where executables come from on devices that have no loaders of their own.
+    pub loaders: Loaders,
+}
+
+impl Default for HalOptions {
+    /// No devices, and every loader of this build.
+    fn default() -> HalOptions {
+        HalOptions { devices: Vec::new(), trace_sink: TraceSink::default(), loaders: Loaders::all() }
+    }
 }
 
 /// The module's state within a context.
 #[derive(Clone, Debug)]
 pub struct HalState {
     pub(super) options: Arc<HalOptions>,
+    /// Where executables of the program come from that imports the module.
+    pub(super) loaders: Arc<Loaders>,
 }
 
 impl ModuleState for HalState {}
@@ -45,6 +58,11 @@ impl ModuleState for HalState {}
 impl HalState {
     fn fork(&self) -> Result<HalState> {
         Ok(self.clone())
+    }
+
+    /// The same state for a program that names its loaders.
+    pub(crate) fn with_loaders(&self, loaders: &[Loader]) -> HalState {
+        HalState { options: self.options.clone(), loaders: Arc::new(Loaders::clone(&self.loaders).with(loaders)) }
     }
 
     fn notify(&self, signal: Signal) -> Result<()> {
@@ -61,14 +79,22 @@ pub fn module(options: HalOptions) -> NativeModule<HalState> {
     with_functions(options, v0_7::VERSION, v0_7::functions())
 }
 
+/// The same for translated modules alone, which call its methods.
+#[must_use]
+pub fn direct_module(options: HalOptions) -> NativeModule<HalState> {
+    with_functions(options, v0_7::VERSION, v0_7::direct_functions())
+}
+
 /// The module in the version of a table of functions.
 fn with_functions(
     options: HalOptions,
     version: u32,
     functions: Vec<NativeFunction<HalState>>,
 ) -> NativeModule<HalState> {
-    let options = Arc::new(options);
-    let make_state = move || Ok(HalState { options: Arc::clone(&options) });
+    let mut options = options;
+    let loaders = Arc::new(core::mem::take(&mut options.loaders));
+    let state = HalState { options: Arc::new(options), loaders };
+    let make_state = move || Ok(state.clone());
     NativeModule::new(NAME, version, make_state, functions).with_fork(HalState::fork).with_notify(HalState::notify)
 }
 

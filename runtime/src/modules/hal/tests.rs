@@ -87,7 +87,7 @@ struct Guest {
 impl Guest {
     fn new(trace_sink: TraceSink) -> Guest {
         let device = DriverRegistry::default().create_device("local-sync", DeviceOptions::default()).unwrap();
-        let module = module(HalOptions { devices: vec![Arc::clone(&device)], trace_sink });
+        let module = module(HalOptions { devices: vec![Arc::clone(&device)], trace_sink, ..HalOptions::default() });
         let limits = Limits::default();
         let state = Arc::from(module.allocate_state(&limits).unwrap());
         Guest { module, state, stack: Stack::new(limits), device }

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::HalState;
-use crate::modules::imports::{for_each_hal_0_7, native_table};
+use crate::modules::imports::{direct_table, for_each_hal_0_7, native_table};
 use crate::vm::NativeFunction;
 
 /// The version, as modules name the least that they need.
@@ -13,4 +13,10 @@ pub const VERSION: u32 = 7;
 #[must_use]
 pub fn functions() -> Vec<NativeFunction<HalState>> {
     for_each_hal_0_7!(native_table HalState)
+}
+
+/// The functions of this version for translated modules alone: they have no packed calls.
+#[must_use]
+pub fn direct_functions() -> Vec<NativeFunction<HalState>> {
+    for_each_hal_0_7!(direct_table HalState)
 }

@@ -8,11 +8,12 @@ mod functions;
 pub mod v0_0;
 
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 
 use super::TraceSink;
 use crate::Result;
 use crate::hal::Allocator;
-use crate::vm::{ModuleState, NativeModule, Signal};
+use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "hal_inline";
@@ -50,9 +51,22 @@ impl HalInlineState {
 /// The module in its newest version.
 #[must_use]
 pub fn module(options: HalInlineOptions) -> NativeModule<HalInlineState> {
+    with_functions(options, v0_0::functions())
+}
+
+/// The same for translated modules alone, which call its methods.
+#[must_use]
+pub fn direct_module(options: HalInlineOptions) -> NativeModule<HalInlineState> {
+    with_functions(options, v0_0::direct_functions())
+}
+
+fn with_functions(
+    options: HalInlineOptions,
+    functions: Vec<NativeFunction<HalInlineState>>,
+) -> NativeModule<HalInlineState> {
     let options = Arc::new(options);
     let make_state = move || Ok(HalInlineState { options: Arc::clone(&options) });
-    NativeModule::new(NAME, v0_0::VERSION, make_state, v0_0::functions())
+    NativeModule::new(NAME, v0_0::VERSION, make_state, functions)
         .with_fork(HalInlineState::fork)
         .with_notify(HalInlineState::notify)
 }

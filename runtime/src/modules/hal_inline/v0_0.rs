@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::HalInlineState;
-use crate::modules::imports::{for_each_hal_inline_0_0, native_table};
+use crate::modules::imports::{direct_table, for_each_hal_inline_0_0, native_table};
 use crate::vm::NativeFunction;
 
 /// The version, as modules name the least that they need.
@@ -13,4 +13,10 @@ pub const VERSION: u32 = 0;
 #[must_use]
 pub fn functions() -> Vec<NativeFunction<HalInlineState>> {
     for_each_hal_inline_0_0!(native_table HalInlineState)
+}
+
+/// The functions of this version for translated modules alone: they have no packed calls.
+#[must_use]
+pub fn direct_functions() -> Vec<NativeFunction<HalInlineState>> {
+    for_each_hal_inline_0_0!(direct_table HalInlineState)
 }

@@ -5,14 +5,14 @@ use alloc::sync::Arc;
 use super::HalLoaderState;
 use crate::Result;
 use crate::hal::Executable;
-use crate::hal::local::{dispatch_inline, find_loader, load_executable};
+use crate::hal::local::dispatch_inline;
 use crate::modules::bytes::{constant_words, with_bytes};
 use crate::vm::{Buffer as VmBuffer, Caller, Span};
 
 #[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
 impl HalLoaderState {
     pub fn executable_query_support(&self, _: &mut Caller<'_>, format: &VmBuffer) -> Result<i32> {
-        Ok(i32::from(find_loader(&self.options.loaders, &format.to_text()?).is_some()))
+        Ok(i32::from(self.loaders.support(self.device.as_deref(), &format.to_text()?)))
     }
 
     pub fn executable_load(
@@ -23,8 +23,8 @@ impl HalLoaderState {
         constants: Option<Arc<VmBuffer>>,
     ) -> Result<Arc<Executable>> {
         let (format, constants) = (format.to_text()?, constant_words(constants.as_deref())?);
-        let (loaders, contents) = (&self.options.loaders, data.contents());
-        with_bytes(&data, 0, data.length(), |data| load_executable(loaders, &format, data, contents, &constants))
+        let (device, contents) = (self.device.as_deref(), data.contents());
+        with_bytes(&data, 0, data.length(), |data| self.loaders.load(device, &format, data, contents, &constants))
     }
 
     pub fn executable_lookup_function(

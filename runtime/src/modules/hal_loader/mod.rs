@@ -9,8 +9,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::Result;
-use crate::hal::local::{ExecutableLoader, default_loaders};
-use crate::vm::{ModuleState, NativeModule};
+use crate::hal::local::loaders::Loader;
+use crate::hal::local::{ExecutableLoader, Loaders};
+use crate::vm::{ModuleState, NativeFunction, NativeModule};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "hal_loader";
@@ -18,21 +19,25 @@ pub const NAME: &str = "hal_loader";
 /// What the module gives to the programs that import it.
 #[derive(Clone, Debug)]
 pub struct HalLoaderOptions {
-    /// Loaders of executables, asked in this order.
-    pub loaders: Vec<Arc<dyn ExecutableLoader>>,
+    /// Where executables come from, where `device` is None.
+    pub loaders: Loaders,
+    /// The loaders of the device whose memory the program has, if they are its own.
+    pub device: Option<Vec<Arc<dyn ExecutableLoader>>>,
 }
 
 impl Default for HalLoaderOptions {
     /// Every loader of this build.
     fn default() -> HalLoaderOptions {
-        HalLoaderOptions { loaders: default_loaders() }
+        HalLoaderOptions { loaders: Loaders::all(), device: None }
     }
 }
 
 /// The module's state within a context.
 #[derive(Clone, Debug)]
 pub struct HalLoaderState {
-    options: Arc<HalLoaderOptions>,
+    device: Option<Arc<[Arc<dyn ExecutableLoader>]>>,
+    /// Where executables of the program come from that imports the module.
+    loaders: Arc<Loaders>,
 }
 
 impl ModuleState for HalLoaderState {}
@@ -41,12 +46,30 @@ impl HalLoaderState {
     fn fork(&self) -> Result<HalLoaderState> {
         Ok(self.clone())
     }
+
+    /// The same state for a program that names its loaders.
+    pub(crate) fn with_loaders(&self, loaders: &[Loader]) -> HalLoaderState {
+        HalLoaderState { device: self.device.clone(), loaders: Arc::new(Loaders::clone(&self.loaders).with(loaders)) }
+    }
 }
 
 /// The module in its newest version.
 #[must_use]
 pub fn module(options: HalLoaderOptions) -> NativeModule<HalLoaderState> {
-    let options = Arc::new(options);
-    let make_state = move || Ok(HalLoaderState { options: Arc::clone(&options) });
-    NativeModule::new(NAME, v0_1::VERSION, make_state, v0_1::functions()).with_fork(HalLoaderState::fork)
+    with_functions(options, v0_1::functions())
+}
+
+/// The same for translated modules alone, which call its methods.
+#[must_use]
+pub fn direct_module(options: HalLoaderOptions) -> NativeModule<HalLoaderState> {
+    with_functions(options, v0_1::direct_functions())
+}
+
+fn with_functions(
+    options: HalLoaderOptions,
+    functions: Vec<NativeFunction<HalLoaderState>>,
+) -> NativeModule<HalLoaderState> {
+    let state = HalLoaderState { device: options.device.map(Arc::from), loaders: Arc::new(options.loaders) };
+    let make_state = move || Ok(state.clone());
+    NativeModule::new(NAME, v0_1::VERSION, make_state, functions).with_fork(HalLoaderState::fork)
 }

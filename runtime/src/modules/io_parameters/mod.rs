@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use crate::Result;
 use crate::parameters::ParameterProvider;
-use crate::vm::{ModuleState, NativeModule, Signal};
+use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "io_parameters";
@@ -44,9 +44,22 @@ impl IoParametersState {
 /// The module in its newest version.
 #[must_use]
 pub fn module(options: IoParametersOptions) -> NativeModule<IoParametersState> {
+    with_functions(options, v0_0::functions())
+}
+
+/// The same for translated modules alone, which call its methods.
+#[must_use]
+pub fn direct_module(options: IoParametersOptions) -> NativeModule<IoParametersState> {
+    with_functions(options, v0_0::direct_functions())
+}
+
+fn with_functions(
+    options: IoParametersOptions,
+    functions: Vec<NativeFunction<IoParametersState>>,
+) -> NativeModule<IoParametersState> {
     let options = Arc::new(options);
     let make_state = move || Ok(IoParametersState { options: Arc::clone(&options) });
-    NativeModule::new(NAME, v0_0::VERSION, make_state, v0_0::functions())
+    NativeModule::new(NAME, v0_0::VERSION, make_state, functions)
         .with_fork(IoParametersState::fork)
         .with_notify(IoParametersState::notify)
 }

@@ -34,5 +34,11 @@ pub fn module() -> NativeModule<VmvxState> {
     NativeModule::new(NAME, v0_0::VERSION, || Ok(VmvxState), v0_0::functions()).with_fork(VmvxState::fork)
 }
 
+/// The same for translated modules alone, which call its methods.
+#[must_use]
+pub fn direct_module() -> NativeModule<VmvxState> {
+    NativeModule::new(NAME, v0_0::VERSION, || Ok(VmvxState), v0_0::direct_functions()).with_fork(VmvxState::fork)
+}
+
 #[cfg(test)]
 mod tests;

@@ -4,10 +4,49 @@
 //! library's query function and hands it to [`LibraryExecutable`](super::library::LibraryExecutable), which does everything
 //! that those formats have in common. The one of bytecode verifies a module and makes a [`VmvxExecutable`] of it, as
 //! whoever has translated such a module does.
+//!
+//! Programs of translated modules have those loaders that their modules name, by the constants of [`Loader`].
 
 pub mod elf;
 mod embedded_elf;
 mod vmvx;
 
+use alloc::sync::Arc;
+
+use super::ExecutableLoader;
+use crate::hal::executable_format::for_each_loader;
+
 pub use embedded_elf::EmbeddedElfLoader;
 pub use vmvx::{VmvxExecutable, VmvxLoader};
+
+/// How a loader of this crate is made, or one of a program's own. What no constant names is not linked into a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Loader {
+    make: fn() -> Arc<dyn ExecutableLoader>,
+}
+
+impl Loader {
+    /// A loader that is made so.
+    #[must_use]
+    pub const fn new(make: fn() -> Arc<dyn ExecutableLoader>) -> Loader {
+        Loader { make }
+    }
+
+    /// Makes the loader.
+    #[must_use]
+    pub fn make(self) -> Arc<dyn ExecutableLoader> {
+        (self.make)()
+    }
+}
+
+macro_rules! loaders {
+    ($($(#[$attribute:meta])* $constant:ident: $loader:ident = $formats:expr;)*) => {
+        impl Loader {
+            $($(#[$attribute])*
+            pub const $constant: Loader = Loader::new(|| Arc::new(<$loader>::default()));)*
+            /// Every loader of this build, in the order in which they are asked.
+            pub const ALL: &[Loader] = &[$(Loader::$constant),*];
+        }
+    };
+}
+for_each_loader!(loaders);

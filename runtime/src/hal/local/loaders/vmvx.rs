@@ -33,6 +33,7 @@ use core::ops::Range;
 use std::sync::Mutex;
 
 use crate::bytecode::{Archive, Contents, Module as BytecodeFile};
+use crate::hal::executable_format::VMVX;
 use crate::hal::local::grid::Cursor;
 use crate::hal::local::{DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo};
 use crate::hal::local::{LocalExecutable, Worker};
@@ -43,8 +44,6 @@ use crate::vm::{
 };
 use crate::{Error, Result, ResultExt};
 
-/// The format's name.
-const FORMAT: &str = "vmvx-bytecode-fb";
 /// Calling convention of kernels.
 const ENTRY_CONVENTION: &str = "0rrriiiiiiiii_v";
 /// The export that takes specialization constants.
@@ -74,7 +73,7 @@ impl ExecutableLoader for VmvxLoader {
     }
 
     fn supports(&self, format: &str) -> bool {
-        format == FORMAT
+        format == VMVX
     }
 
     fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use super::{Executor, TaskOptions, Work};
 use crate::hal::local::{
-    DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, LocalExecutable, Worker,
+    DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, Loaders, LocalExecutable, Worker,
 };
 use crate::hal::*;
 use crate::{Error, Result, StatusCode};
@@ -114,9 +114,9 @@ impl Bench {
         let functions = vec![function(3, 1), function(1, 1), function(1, 1), function(1, 1)];
         let kernels = Arc::new(Kernels { functions, ..Kernels::default() });
         let loaders: Vec<Arc<dyn ExecutableLoader>> = vec![Arc::new(Loader(kernels.clone()))];
-        let options = DeviceOptions { loaders, task, ..DeviceOptions::default() };
+        let options = DeviceOptions { loaders: Some(loaders), task, ..DeviceOptions::default() };
         let device = DriverRegistry::default().create_device("local-task", options).unwrap();
-        let executable = device.create_executable("test", &[], None, &[]).unwrap();
+        let executable = device.create_executable(&Loaders::default(), "test", &[], None, &[]).unwrap();
         Bench { device, executable, kernels }
     }
 
