@@ -10,6 +10,8 @@ use incarnate_runtime::parameters::FileAccess;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::bench::{MinTime, TimeUnit};
+#[cfg(feature = "cli")]
+use super::parameters::ParametersArguments;
 
 /// The most workers of a local-task device.
 const MAXIMUM_WORKERS: i64 = incarnate_runtime::hal::local::task::MAXIMUM_WORKERS as i64;
@@ -39,6 +41,8 @@ pub(super) enum Command {
     Dump(DumpArguments),
     /// Write the Rust source of a module, and the files that it takes in.
     Translate(TranslateArguments),
+    /// List, convert and make archives of parameters.
+    Parameters(ParametersArguments),
     /// Build a native program of translated modules, which takes run, bench and check.
     Build(BuildArguments),
 }
@@ -52,6 +56,7 @@ impl Command {
             Command::Check(_) => "check",
             Command::Dump(_) => "dump",
             Command::Translate(_) => "translate",
+            Command::Parameters(_) => "parameters",
             Command::Build(_) => "build",
         }
     }
