@@ -23,7 +23,7 @@ fn cases(text: &str) -> Vec<(String, Vec<Call>)> {
             continue;
         }
         let (_, calls) = cases.last_mut().expect("a case before its lines");
-        if line.starts_with("--module=") {
+        if line.starts_with("--module=") || line.starts_with("--parameters=") {
             modules.push(line.to_owned());
             continue;
         }

@@ -88,12 +88,13 @@ class Call:
 class Case:
     """Calls that are made one after the other on one instance of the model.
 
-    `modules` are loaded before the model, for it to import from. `peer_differs` says why the peer gets it wrong.
+    `modules` are loaded before the model, for it to import from; `parameters` are archives, as `SCOPE=FILE`. `peer_differs` says why the peer gets it wrong.
     """
 
-    def __init__(self, name: str, modules: tuple[str, ...] = (), peer_differs: str = ""):
+    def __init__(self, name: str, modules: tuple[str, ...] = (), peer_differs: str = "", parameters: tuple[str, ...] = ()):
         self.name = name
         self.modules = modules
+        self.parameters = parameters
         self.peer_differs = peer_differs
         self.calls: list[Call] = []
 
@@ -123,6 +124,7 @@ def write_cases(folder: Path, cases: list[Case]) -> None:
     for case in cases:
         lines += ["", f"[{case.name}]"]
         lines += [f"--module={module}" for module in case.modules]
+        lines += [f"--parameters={file}" for file in case.parameters]
         for number, call in enumerate(case.calls):
             stem = case.name if len(case.calls) == 1 else f"{case.name}.{number}"
             lines.append(f"--function={call.function}")

@@ -22,6 +22,8 @@ pub(crate) struct Case {
     pub(crate) name: String,
     /// Modules that are loaded before the model.
     pub(crate) modules: Vec<PathBuf>,
+    /// Archives of parameters, by scope.
+    pub(crate) parameters: Vec<(String, PathBuf)>,
     pub(crate) calls: Vec<Call>,
 }
 
@@ -65,12 +67,17 @@ fn read_model(folder: PathBuf) -> Model {
 
 fn read_line(folder: &Path, line: &str, cases: &mut Vec<Case>) {
     if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-        cases.push(Case { name: name.to_owned(), modules: Vec::new(), calls: Vec::new() });
+        cases.push(Case { name: name.to_owned(), modules: Vec::new(), parameters: Vec::new(), calls: Vec::new() });
         return;
     }
     let case = cases.last_mut().expect("a case before its lines");
     if let Some(module) = line.strip_prefix("--module=") {
         case.modules.push(folder.join(module));
+        return;
+    }
+    if let Some(parameters) = line.strip_prefix("--parameters=") {
+        let (scope, file) = parameters.split_once('=').expect("a scope and a file");
+        case.parameters.push((scope.to_owned(), folder.join(file)));
         return;
     }
     if let Some(function) = line.strip_prefix("--function=") {

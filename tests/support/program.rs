@@ -1,6 +1,6 @@
 //! Runs models through the library: modules linked with the native ones that they import from, on a device.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use incarnate_runtime::Result;
@@ -8,7 +8,8 @@ use incarnate_runtime::bytecode::{Archive, Contents, ConventionItem, Module as B
 use incarnate_runtime::hal::{
     BufferParameters, BufferView, Deadline, Device, DeviceOptions, DriverRegistry, EncodingType, Fence, Semaphore,
 };
-use incarnate_runtime::modules::{hal, hal_inline, hal_loader};
+use incarnate_runtime::modules::{hal, hal_inline, hal_loader, io_parameters};
+use incarnate_runtime::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};
 use incarnate_runtime::vm::{BytecodeModule, Context, Function, Limits, Module, Program, Ref, Value as VmValue};
 
 use super::compare::Output;
@@ -23,17 +24,22 @@ pub(crate) struct Instance {
 
 impl Instance {
     /// Loads modules, the model last, onto a device of a URI; all are interpreted.
-    pub(crate) fn load<'a>(files: impl Iterator<Item = &'a Path>, device_uri: &str) -> Result<Instance> {
+    pub(crate) fn load<'a>(
+        files: impl Iterator<Item = &'a Path>,
+        parameters: &[(String, PathBuf)],
+        device_uri: &str,
+    ) -> Result<Instance> {
         let interpreted = |file: &Path| -> Result<Arc<dyn Module>> {
             let contents = Arc::new(Contents::map(file)?);
             Ok(BytecodeModule::new(BytecodeFile::parse(Archive::new(contents)?)?.verify()?)?)
         };
-        Instance::load_with(files, device_uri, &interpreted)
+        Instance::load_with(files, parameters, device_uri, &interpreted)
     }
 
     /// Loads modules in a way.
     pub(crate) fn load_with<'a>(
         files: impl Iterator<Item = &'a Path>,
+        parameters: &[(String, PathBuf)],
         device_uri: &str,
         load: &dyn Fn(&Path) -> Result<Arc<dyn Module>>,
     ) -> Result<Instance> {
@@ -45,6 +51,7 @@ impl Instance {
             Arc::new(hal::module(options)),
             Arc::new(hal_inline::module(inline)),
             Arc::new(hal_loader::module(loader)),
+            Arc::new(io_parameters::module(io_parameters::IoParametersOptions { providers: providers(parameters)? })),
         ];
         for file in files {
             modules.push(load(file)?);
@@ -82,6 +89,17 @@ impl Instance {
         buffer.write(0, &tensor.bytes)?;
         BufferView::new(buffer, &tensor.shape, tensor.element, EncodingType::DENSE_ROW_MAJOR)
     }
+}
+
+/// Who has the parameters of files.
+fn providers(files: &[(String, PathBuf)]) -> Result<Vec<Arc<dyn ParameterProvider>>> {
+    let mut providers: Vec<Arc<dyn ParameterProvider>> = Vec::new();
+    for (scope, file) in files {
+        let mut index = ParameterIndex::new();
+        index.add_file(file, FileAccess::Map)?;
+        providers.push(Arc::new(ScopedIndex::new(scope, index)));
+    }
+    Ok(providers)
 }
 
 /// A call that can be made again and again.

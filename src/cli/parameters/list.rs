@@ -10,7 +10,7 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use crate::cli::console::Console;
 use crate::tooling::atomic_file::AtomicFile;
 
-/// Width of the rules between sections.
+/// Characters of a rule without the slashes at its end.
 const RULE: usize = 118;
 
 /// Prints the parameters of scopes as the peer does, with the types that archives give them, and writes those that are
@@ -25,12 +25,12 @@ pub(super) fn list(scopes: &[(String, ParameterIndex)], extracted: &[String], ou
 fn table(scope: &str, index: &ParameterIndex) -> String {
     let scope = if scope.is_empty() { "<global>".to_owned() } else { format!("`{}`", scope.escape_debug()) };
     let total: u128 = index.entries().iter().map(|entry| u128::from(entry.length())).sum();
-    let bar = |before: &str| format!("{before}{}", "-".repeat(RULE - 2 - before.len()));
+    let bar = |before: &str| format!("{before}{}", "-".repeat(RULE - before.len()));
     let mut text = format!("//==={}===//\n", "-".repeat(RULE - 8));
     // Writing to a string does not fail.
     let _ = writeln!(text, "// Parameter scope {scope} ({} entries, {total} total bytes)", index.entries().len());
     let columns = bar("//===------------+------------------+------------------+");
-    let _ = writeln!(text, "{}===//", columns.get(..RULE - 5).unwrap_or(&columns));
+    let _ = writeln!(text, "{}===//", columns.get(..RULE - 3).unwrap_or(&columns));
     text.push_str("//         Start |              End |           Length | Key\n");
     let _ = writeln!(text, "{}//", bar("//---------------+------------------+------------------+"));
     for entry in index.entries() {
