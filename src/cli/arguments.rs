@@ -60,6 +60,16 @@ impl Command {
             Command::Build(_) => "build",
         }
     }
+
+    /// Where the command's program runs, for those that run one.
+    pub(super) fn program(&self) -> Option<&ProgramArguments> {
+        match self {
+            Command::Run(of) => Some(&of.arguments.call.program),
+            Command::Bench(bench) => Some(&bench.of.arguments.call.program),
+            Command::Check(arguments) => Some(&arguments.program),
+            _ => None,
+        }
+    }
 }
 
 /// The command line of a program that has its modules in itself.
@@ -91,7 +101,20 @@ impl ProgramCommand {
             ProgramCommand::Check(_) => "check",
         }
     }
+
+    /// Where the program runs.
+    pub(super) fn program(&self) -> &ProgramArguments {
+        match self {
+            ProgramCommand::Run(arguments) => &arguments.call.program,
+            ProgramCommand::Bench(arguments) => &arguments.call.program,
+            ProgramCommand::Check(arguments) => arguments,
+        }
+    }
 }
+
+/// Flags that print something in place of what the command does.
+#[cfg(feature = "cli")]
+const LISTS: [&str; 3] = ["list_drivers", "list_devices", "dump_devices"];
 
 /// A command on module files.
 #[cfg(feature = "cli")]
@@ -99,7 +122,7 @@ impl ProgramCommand {
 #[command(rename_all = "snake_case")]
 pub(super) struct OfFiles<A: Args> {
     /// A module file; those that others import from come first, the one that is run last.
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(long, value_name = "FILE", required_unless_present_any = LISTS)]
     pub(super) module: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) arguments: A,
@@ -138,9 +161,23 @@ const DEFAULT_FUEL: u64 = 1 << 31;
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct ProgramArguments {
-    /// A device to run on, such as local-sync or local-task; the first one given is the default device.
+    /// A device to run on, such as local-sync or local-task://?workers=4; several for programs of several devices, of which the
+    /// first one is the default.
     #[arg(long, value_name = "URI")]
     pub(super) device: Vec<String>,
+    /// Print the drivers of devices, and do nothing else.
+    #[arg(long, help_heading = "Devices")]
+    pub(super) list_drivers: bool,
+    /// Print the addresses of all devices, or of a driver's, and do nothing else.
+    #[arg(long, value_name = "DRIVER", num_args = 0..=1, require_equals = true, help_heading = "Devices")]
+    pub(super) list_devices: Option<Option<String>>,
+    /// Print what is known of all devices, or of a driver's, and do nothing else.
+    #[arg(long, value_name = "DRIVER", num_args = 0..=1, require_equals = true, help_heading = "Devices")]
+    pub(super) dump_devices: Option<Option<String>>,
+    /// A plugin with functions that kernels import: a library of the system, or an embedded ELF (.sos, or embedded: before the
+    /// path). Of several, the last one is asked first.
+    #[arg(long, value_name = "FILE")]
+    pub(super) executable_plugin: Vec<String>,
     /// Threads that local-task works with, the calling one among them; without it, one for each physical core.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAXIMUM_WORKERS))]
     pub(super) task_topology_group_count: Option<u32>,
@@ -335,7 +372,7 @@ pub(super) enum ReportFormat {
 #[command(rename_all = "snake_case")]
 pub(super) struct CheckArguments {
     /// Module files, each of which is tested by itself.
-    #[arg(value_name = "FILE", required_unless_present = "module")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["module", "list_drivers", "list_devices", "dump_devices"])]
     pub(super) files: Vec<PathBuf>,
     /// A module file that the others import from; without others, the last one is tested.
     #[arg(long, value_name = "FILE")]

@@ -198,6 +198,7 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
         options.memory_limit = UNTRUSTED_DEVICE_MEMORY;
         options.loaders = Some(untrusted_loaders(&limits));
     }
+    add_plugins(arguments, &mut options)?;
     let builder = SessionBuilder::with_natives(NATIVES).trace_sink(TraceSink::new(print_trace)).device_options(options);
     let builder = arguments.device.iter().fold(builder, SessionBuilder::device);
     let builder = arguments.parameters.iter().fold(builder, |builder, file| {
@@ -211,6 +212,22 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
 const NATIVES: &[Native] = natives::ALL;
 #[cfg(not(feature = "cli"))]
 const NATIVES: &[Native] = natives::direct::ALL;
+
+fn add_plugins(arguments: &ProgramArguments, options: &mut DeviceOptions) -> Result<()> {
+    for plugin in &arguments.executable_plugin {
+        if arguments.untrusted {
+            return Err(Error::permission_denied(format!(
+                "--executable_plugin={plugin} is machine code, which --untrusted refuses"
+            )));
+        }
+        // Modules of files have all loaders; others open plugins if they have any that does.
+        #[cfg(feature = "cli")]
+        options.imports.add(incarnate_runtime::hal::local::ExecutablePlugin::open(plugin)?);
+        #[cfg(not(feature = "cli"))]
+        options.imports.add_file(plugin);
+    }
+    Ok(())
+}
 
 /// Loaders for modules that anyone may have made. Translated programs have none but what was compiled with them.
 fn untrusted_loaders(_limits: &Limits) -> Vec<Arc<dyn ExecutableLoader>> {

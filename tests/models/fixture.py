@@ -56,6 +56,8 @@ INLINE_DYNAMIC_LLVM_CPU = Variant(
 )
 # Exports take a wait fence and a signal fence.
 ASYNC_EXTERNAL = Variant("async-external", [*LLVM_CPU.flags, "--iree-execution-model=async-external"])
+# Machine code as a library of the platform, which the system's linker loads.
+SYSTEM_LIBRARY = Variant("system-library", [*LLVM_CPU.flags, "--iree-llvmcpu-link-embedded=false"])
 # Keeps source locations, and is a bare FlatBuffer instead of a ZIP archive.
 FLATBUFFER = Variant(
     "flatbuffer",
@@ -88,12 +90,23 @@ class Call:
 class Case:
     """Calls that are made one after the other on one instance of the model.
 
-    `modules` are loaded before the model, for it to import from; `parameters` are archives, as `SCOPE=FILE`. `peer_differs` says why the peer gets it wrong.
+    `modules` are loaded before the model, for it to import from. `devices` are those that it runs on, where it wants more
+    than one; `plugins` provide what its kernels import; `parameters` are archives, as `SCOPE=FILE`. `peer_differs` says why the peer gets it wrong.
     """
 
-    def __init__(self, name: str, modules: tuple[str, ...] = (), peer_differs: str = "", parameters: tuple[str, ...] = ()):
+    def __init__(
+        self,
+        name: str,
+        modules: tuple[str, ...] = (),
+        peer_differs: str = "",
+        devices: tuple[str, ...] = (),
+        plugins: tuple[str, ...] = (),
+        parameters: tuple[str, ...] = (),
+    ):
         self.name = name
         self.modules = modules
+        self.devices = devices
+        self.plugins = plugins
         self.parameters = parameters
         self.peer_differs = peer_differs
         self.calls: list[Call] = []
@@ -124,6 +137,8 @@ def write_cases(folder: Path, cases: list[Case]) -> None:
     for case in cases:
         lines += ["", f"[{case.name}]"]
         lines += [f"--module={module}" for module in case.modules]
+        lines += [f"--device={device}" for device in case.devices]
+        lines += [f"--executable_plugin={plugin}" for plugin in case.plugins]
         lines += [f"--parameters={file}" for file in case.parameters]
         for number, call in enumerate(case.calls):
             stem = case.name if len(case.calls) == 1 else f"{case.name}.{number}"

@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::memory::{BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 use super::storage::{BindingPointer, Storage};
+use crate::vm::Once;
 use crate::{Error, Result, ref_object, vm};
 
 /// A buffer (`!hal.buffer`): an allocation, or a span of one. Spans share the allocation and keep it alive.
@@ -25,6 +26,8 @@ pub struct Buffer {
     usage: BufferUsage,
     /// How many owners the allocation has in the program's own accounting; only that of the root counts.
     owners: AtomicU32,
+    /// The bytes as a byte buffer of programs, where it is not that of the storage.
+    vm_buffer: Once<Arc<vm::Buffer>>,
     root: Root,
 }
 
@@ -47,6 +50,7 @@ impl Buffer {
             access,
             usage,
             owners: AtomicU32::new(1),
+            vm_buffer: Once::default(),
             root: Root::Allocation(storage),
         }
     }
@@ -149,6 +153,7 @@ impl Buffer {
             access: self.access,
             usage: self.usage,
             owners: AtomicU32::new(1),
+            vm_buffer: Once::default(),
             root: Root::SpanOf(Arc::clone(root)),
         }))
     }
@@ -198,13 +203,24 @@ impl Buffer {
         if self.access.contains(MemoryAccess::WRITE) { Ok(()) } else { Err(read_only(self.byte_length)) }
     }
 
-    /// The bytes as programs access them without a device. Who writes to them when is the program's business here, too; what
-    /// is returned keeps the allocation.
+    /// The bytes as programs access them without a device. Who writes to them when is the program's business here, too. The
+    /// byte buffer keeps the memory, not this buffer; it is the same one each time.
     ///
     /// # Errors
     /// INTERNAL where the buffer is not within its allocation.
-    pub fn to_vm_buffer(self: &Arc<Buffer>) -> Result<Arc<vm::Buffer>> {
-        self.storage()?.to_vm_buffer(self, self.byte_offset, self.byte_length)
+    #[inline]
+    pub fn vm_buffer(&self) -> Result<&Arc<vm::Buffer>> {
+        if let Root::Allocation(storage) = &self.root
+            && let Some(buffer) = storage.vm_buffer()
+        {
+            return Ok(buffer);
+        }
+        match self.vm_buffer.get() {
+            Some(buffer) => Ok(buffer),
+            None => {
+                self.vm_buffer.get_or_try_init(|| self.storage()?.make_vm_buffer(self.byte_offset, self.byte_length))
+            }
+        }
     }
 
     /// Copies `target.len()` bytes from `offset` on out of the buffer.
@@ -484,6 +500,37 @@ mod tests {
         assert!(!whole.is_terminal_allocation());
         assert!(!whole.discard_allocation());
         assert!(span.discard_allocation());
+    }
+
+    #[test]
+    fn byte_buffers_of_programs_keep_the_memory_and_are_made_once() {
+        let allocator = Allocator::new();
+        let allocate = || allocator.allocate(BufferParameters::DEVICE, 16).unwrap();
+        let mut whole = allocate();
+        let span = whole.subspan(4, 8).unwrap();
+        let (bytes, part) = (Arc::clone(whole.vm_buffer().unwrap()), Arc::clone(span.vm_buffer().unwrap()));
+        assert!(Arc::ptr_eq(&bytes, whole.vm_buffer().unwrap()) && Arc::ptr_eq(&part, span.vm_buffer().unwrap()));
+        drop(span);
+        // A program that holds the bytes can write to them.
+        assert!(whole.exclusive_bytes().is_none());
+        drop(bytes);
+        assert!(whole.exclusive_bytes().is_none());
+        drop(whole);
+        part.store::<u32>(1, 7).unwrap();
+        assert_eq!(allocator.statistics().live, 16);
+        let other = allocate();
+        assert_ne!(other.address().0.addr() + 4, part.as_ptr().addr());
+        assert_eq!((part.load::<u32>(1).unwrap(), allocator.statistics().live), (7, 32));
+        drop((part, other));
+        assert_eq!((allocator.statistics().live, allocator.statistics().cached), (0, 128));
+        // What is reused has the length that is asked for.
+        let shorter = allocator.allocate(BufferParameters::DEVICE, 3).unwrap();
+        assert_eq!((shorter.vm_buffer().unwrap().length(), allocator.statistics().system_allocations), (3, 2));
+        drop(shorter);
+        allocator.trim();
+        assert_eq!(allocator.statistics().cached, 0);
+        let nothing = allocator.allocate(BufferParameters::DEVICE, 0).unwrap();
+        assert_eq!(nothing.vm_buffer().unwrap().length(), 0);
     }
 
     #[test]

@@ -4,8 +4,8 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::storage::{Block, Chunk, Storage};
-use crate::vm::Lock;
+use super::storage::Storage;
+use crate::vm::{Block, BlockPool, Buffer, Chunk, Lock};
 use crate::{Error, Result};
 
 /// Alignment in bytes of small blocks: a cache line, and the widest vector.
@@ -50,8 +50,9 @@ pub(super) struct Pool {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Free blocks of each class, the last freed (and warmest) at the end.
-    classes: Vec<Vec<Block>>,
+    /// Free blocks of each class, the last freed (and warmest) at the end. Each is a byte buffer of programs already, which the
+    /// next allocation takes over.
+    classes: Vec<Vec<Arc<Buffer>>>,
     statistics: AllocatorStatistics,
     /// The chunk that large blocks are taken from, and how many of its bytes are.
     chunk: Option<(Arc<Chunk>, usize)>,
@@ -78,6 +79,7 @@ impl Pool {
     }
 
     /// A storage of `length` bytes.
+    #[inline]
     pub(super) fn allocate(self: &Arc<Pool>, length: u64) -> Result<Storage> {
         if length == 0 {
             return Ok(Storage::empty());
@@ -88,21 +90,22 @@ impl Pool {
         };
         let cached = {
             let mut state = self.state.lock();
+            // Each is a number of bytes that can be addressed; all that were ever allocated may wrap.
             let statistics = &mut state.statistics;
-            let live = statistics.live.saturating_add(length);
+            let live = statistics.live.wrapping_add(length);
             if live > self.limit {
                 return Err(too_large(length, self.limit - statistics.live));
             }
             statistics.live = live;
             statistics.peak = statistics.peak.max(live);
-            statistics.allocated = statistics.allocated.saturating_add(length);
+            statistics.allocated = statistics.allocated.wrapping_add(length);
             state.take(class, capacity)
         };
-        let block = match cached {
-            Some(block) => block,
-            None => self.allocate_from_system(capacity, size)?,
+        let buffer = match cached {
+            Some(buffer) => buffer,
+            None => Buffer::of_block(self.allocate_from_system(capacity, size)?),
         };
-        Storage::from_pool(block, size, Arc::clone(self))
+        Storage::from_pool(Buffer::take_from_pool(buffer, size, Arc::clone(self) as _)?)
     }
 
     #[cold]
@@ -149,18 +152,6 @@ impl Pool {
         Some(block)
     }
 
-    /// Takes back the block of a storage of `length` bytes.
-    pub(super) fn give_back(&self, block: Block, length: usize) {
-        let refused = {
-            let mut state = self.state.lock();
-            state.statistics.live = state.statistics.live.saturating_sub(length as u64);
-            state.statistics.freed = state.statistics.freed.saturating_add(length as u64);
-            state.put(block, length)
-        };
-        // Returned to the system outside of the lock.
-        drop(refused);
-    }
-
     /// Returns everything that is cached to the system.
     pub(super) fn trim(&self) {
         let classes = {
@@ -176,24 +167,42 @@ impl Pool {
     }
 }
 
+impl BlockPool for Pool {
+    fn give_back(&self, buffer: Arc<Buffer>) {
+        let length = buffer.length();
+        let refused = {
+            let mut state = self.state.lock();
+            state.statistics.live = state.statistics.live.wrapping_sub(length);
+            state.statistics.freed = state.statistics.freed.wrapping_add(length);
+            state.put(buffer)
+        };
+        // Returned to the system outside of the lock.
+        drop(refused);
+    }
+}
+
 impl State {
-    fn take(&mut self, class: usize, capacity: usize) -> Option<Block> {
+    fn take(&mut self, class: usize, capacity: usize) -> Option<Arc<Buffer>> {
+        if let Some(block) = self.classes.get_mut(class).and_then(Vec::pop) {
+            self.statistics.cached = self.statistics.cached.wrapping_sub(block.block_capacity() as u64);
+            return Some(block);
+        }
         // Small blocks are cheap to obtain; larger ones may serve for what is a little smaller.
         let last = if capacity < CHUNKED_FROM { class } else { class + LARGER_CLASSES };
         let end = last.min(self.classes.len().checked_sub(1)?);
         let free = self.classes.get_mut(class..=end)?;
         let block = free.iter_mut().find_map(Vec::pop)?;
-        self.statistics.cached = self.statistics.cached.saturating_sub(block.capacity() as u64);
+        self.statistics.cached = self.statistics.cached.saturating_sub(block.block_capacity() as u64);
         Some(block)
     }
 
     /// Keeps the block, or gives it back where enough is kept: twice what was ever in use at once, so that a program in
     /// steady state never loses a block to the system.
-    fn put(&mut self, block: Block, length: usize) -> Option<Block> {
-        let capacity = block.capacity();
+    fn put(&mut self, block: Arc<Buffer>) -> Option<Arc<Buffer>> {
+        let capacity = block.block_capacity();
         let bound = self.statistics.peak.saturating_mul(2).max(CACHE_FLOOR as u64);
-        let cached = self.statistics.cached.saturating_add(capacity as u64);
-        let Some((class, _)) = class_of(capacity).filter(|_| cached <= bound && length <= capacity) else {
+        let cached = self.statistics.cached.wrapping_add(capacity as u64);
+        let Some((class, _)) = class_of(capacity).filter(|_| cached <= bound) else {
             return Some(block);
         };
         if self.classes.len() <= class {

@@ -16,15 +16,11 @@
 //! address to a kernel keeps the buffer, and so the storage, alive until the kernel returns.
 #![allow(unsafe_code, reason = "raw access to memory that kernels share; see the memory model above")]
 
-use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use alloc::format;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ptr::NonNull;
 
-use super::buffer::Buffer;
-use super::memory::MemoryAccess;
-use super::pool::Pool;
 #[cfg(feature = "std")]
 use crate::mapping::WritableMapping;
 use crate::{Error, Result, vm};
@@ -40,161 +36,15 @@ unsafe impl Send for BindingPointer {}
 // SAFETY: as above.
 unsafe impl Sync for BindingPointer {}
 
-/// What [`Block::allocate`] asks the system allocator for; more is had by moving the start up.
-const BASE_ALIGNMENT: usize = 16;
-
-/// A piece of memory from the system allocator or of a [`Chunk`], zeroed when it was obtained. Returned when dropped.
-pub(super) struct Block {
-    origin: Origin,
-    pointer: NonNull<u8>,
-    capacity: usize,
-}
-
-/// Where a block's memory goes back to.
-enum Origin {
-    System(NonNull<u8>, Layout),
-    Chunk(#[expect(dead_code, reason = "unmapped when its last block is dropped")] Arc<Chunk>),
-}
-
-/// Memory mapped from the system in units that it can back by huge pages: blocks of one chunk are next to each other in
-/// physical memory too, which saves TLB misses and conflicts in caches that are indexed by physical addresses.
-pub(super) struct Chunk {
-    pointer: NonNull<u8>,
-    length: usize,
-}
-
-// SAFETY: a chunk owns its memory, which is not tied to a thread, and gives out nothing but addresses.
-unsafe impl Send for Chunk {}
-// SAFETY: as above.
-unsafe impl Sync for Chunk {}
-
-impl Chunk {
-    #[cfg(all(unix, feature = "std"))]
-    /// Alignment of chunks and unit of their lengths, in bytes: the common size of a huge page.
-    pub(super) const UNIT: usize = 2 << 20;
-
-    /// Maps at least `length` bytes of zeros, or `None` where the system has none or no such mapping.
-    #[cfg(all(unix, feature = "std"))]
-    pub(super) fn map(length: usize) -> Option<Arc<Chunk>> {
-        let length = length.checked_next_multiple_of(Chunk::UNIT)?;
-        let span = length.checked_add(Chunk::UNIT)?;
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new anonymous mapping touches no memory that exists.
-        let base = unsafe { libc::mmap(core::ptr::null_mut(), span, protection, flags, -1, 0) };
-        if base == libc::MAP_FAILED {
-            return None;
-        }
-        let before = base.cast::<u8>().align_offset(Chunk::UNIT).min(Chunk::UNIT);
-        // SAFETY: what lies before and behind the aligned part belongs to the mapping and is used by nobody.
-        unsafe {
-            let pointer = base.cast::<u8>().add(before);
-            if before > 0 {
-                libc::munmap(base, before);
-            }
-            if before < Chunk::UNIT {
-                libc::munmap(pointer.add(length).cast(), Chunk::UNIT - before);
-            }
-            #[cfg(target_os = "linux")]
-            libc::madvise(pointer.cast(), length, libc::MADV_HUGEPAGE);
-            Some(Arc::new(Chunk { pointer: NonNull::new(pointer)?, length }))
-        }
-    }
-
-    /// No mapping on this system.
-    #[cfg(not(all(unix, feature = "std")))]
-    pub(super) fn map(_: usize) -> Option<Arc<Chunk>> {
-        None
-    }
-
-    /// Length in bytes.
-    pub(super) fn length(&self) -> usize {
-        self.length
-    }
-}
-
-impl Drop for Chunk {
-    fn drop(&mut self) {
-        #[cfg(all(unix, feature = "std"))]
-        // SAFETY: the range was mapped by `map`, and no block of it is left.
-        unsafe {
-            libc::munmap(self.pointer.as_ptr().cast(), self.length);
-        }
-    }
-}
-
-impl fmt::Debug for Chunk {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Chunk({:p}, {} bytes)", self.pointer, self.length)
-    }
-}
-
-// SAFETY: a block owns its memory, which is not tied to a thread.
-unsafe impl Send for Block {}
-// SAFETY: a shared block gives out nothing but its address and its layout.
-unsafe impl Sync for Block {}
-
-impl Block {
-    /// Obtains `capacity` bytes (at least 1) aligned to `alignment` (a power of two), or `None` where the system has
-    /// none.
-    pub(super) fn allocate(capacity: usize, alignment: usize) -> Option<Block> {
-        // The standard library turns a request for zeroed memory of a large alignment into an allocation and a
-        // `memset`, which touches every page. With the base alignment it is `calloc`, whose large pieces are untouched.
-        let slack = alignment.saturating_sub(BASE_ALIGNMENT);
-        let layout = Layout::from_size_align(capacity.max(1).checked_add(slack)?, BASE_ALIGNMENT).ok()?;
-        // SAFETY: the layout's size is at least 1.
-        let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        let offset = base.as_ptr().align_offset(alignment);
-        if offset > slack {
-            // SAFETY: `base` was just allocated with `layout`.
-            unsafe { dealloc(base.as_ptr(), layout) };
-            return None;
-        }
-        // SAFETY: `offset <= slack`, and the allocation is `capacity + slack` bytes.
-        let pointer = unsafe { base.add(offset) };
-        Some(Block { origin: Origin::System(base, layout), pointer, capacity })
-    }
-
-    /// A range of a chunk that no other block has; `None` where the chunk does not have it.
-    pub(super) fn of_chunk(chunk: Arc<Chunk>, offset: usize, capacity: usize) -> Option<Block> {
-        if offset.checked_add(capacity)? > chunk.length {
-            return None;
-        }
-        // SAFETY: the range was checked in the lines above.
-        let pointer = unsafe { chunk.pointer.add(offset) };
-        Some(Block { origin: Origin::Chunk(chunk), pointer, capacity })
-    }
-
-    /// Number of bytes from the aligned start on, as asked for.
-    pub(super) fn capacity(&self) -> usize {
-        self.capacity
-    }
-}
-
-impl Drop for Block {
-    fn drop(&mut self) {
-        if let Origin::System(base, layout) = &self.origin {
-            // SAFETY: `base` was allocated with `layout` in `allocate`, and nothing else frees it.
-            unsafe { dealloc(base.as_ptr(), *layout) };
-        }
-    }
-}
-
-impl fmt::Debug for Block {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Block({:p}, {} bytes)", self.pointer, self.capacity)
-    }
-}
-
 /// What keeps the bytes of a storage in place.
 enum Backing {
     /// Nothing: there are no bytes.
     Empty,
-    /// A block that goes back to its pool; `None` only while being dropped.
-    Pool(Option<Block>, Arc<Pool>),
+    /// A byte buffer that was made of a block of a pool, for this storage; `None` only while being dropped.
+    Pool(Option<Arc<vm::Buffer>>),
     /// A byte buffer of a program, or a part of one.
     Vm(Arc<vm::Buffer>),
     /// Memory that somebody else owns, and lends as long as the owner lives.
-    #[allow(dead_code, reason = "held so that the memory stays; never looked at")]
     Owner(Arc<dyn Send + Sync>),
 }
 
@@ -216,12 +66,11 @@ unsafe impl Sync for Storage {}
 struct Aligned;
 
 impl Storage {
-    /// Takes `length` bytes out of `block`, which goes back to `pool` afterwards. The block has at least that many.
-    pub(super) fn from_pool(block: Block, length: usize, pool: Arc<Pool>) -> Result<Storage> {
-        if block.capacity < length {
-            return Err(Error::internal(format!("block of the pool is smaller than {length} bytes")));
-        }
-        Ok(Storage { pointer: block.pointer, length, writable: true, backing: Backing::Pool(Some(block), pool) })
+    /// All of a buffer that was made of a block of a pool; nobody else has a share of it.
+    pub(super) fn from_pool(buffer: Arc<vm::Buffer>) -> Result<Storage> {
+        let pointer = NonNull::new(buffer.as_ptr()).ok_or_else(|| Error::internal("byte buffer at address zero"))?;
+        let length = buffer.length() as usize;
+        Ok(Storage { pointer, length, writable: true, backing: Backing::Pool(Some(buffer)) })
     }
 
     /// No bytes.
@@ -265,26 +114,35 @@ impl Storage {
         Ok(Storage { pointer, length, writable, backing: Backing::Vm(Arc::clone(source)) })
     }
 
-    /// The bytes that a buffer views, as a byte buffer of programs: the one that the storage shares, where it is that, or one
-    /// that keeps the buffer. It may be written where the buffer may.
-    pub(super) fn to_vm_buffer(&self, view: &Arc<Buffer>, offset: usize, length: usize) -> Result<Arc<vm::Buffer>> {
-        let writable = self.writable && view.access().contains(MemoryAccess::WRITE);
+    /// The byte buffer that the storage is all of, if there is one.
+    #[inline]
+    pub(super) fn vm_buffer(&self) -> Option<&Arc<vm::Buffer>> {
+        match &self.backing {
+            Backing::Pool(buffer) => buffer.as_ref(),
+            Backing::Vm(source) => {
+                let same = source.as_ptr() == self.pointer.as_ptr()
+                    && source.length() == self.length as u64
+                    && source.is_mutable() == self.writable;
+                same.then_some(source)
+            }
+            Backing::Empty | Backing::Owner(_) => None,
+        }
+    }
+
+    /// A range as a byte buffer of programs, which keeps the memory and not the storage. It may be written where the storage
+    /// may.
+    pub(super) fn make_vm_buffer(&self, offset: usize, length: usize) -> Result<Arc<vm::Buffer>> {
         let start = self.range(offset, length)?;
-        if let Backing::Vm(source) = &self.backing
-            && source.as_ptr() == start
-            && source.length() == length as u64
-            && source.is_mutable() == writable
-        {
-            return Ok(Arc::clone(source));
-        }
         let data = NonNull::new(start).ok_or_else(|| Error::internal("buffer at address zero"))?;
-        if !core::ptr::eq(view.storage()?, self) {
-            return Err(Error::internal("storage of another buffer"));
-        }
-        // SAFETY: `range` checked that the bytes belong to the storage, which the view keeps in place (compared in the lines
-        // above), and which may be written where `writable` is set. No slice of memory that may be written is ever lent while
-        // the view is shared, see `exclusive`.
-        Ok(unsafe { vm::Buffer::from_raw(data, length, writable, Arc::clone(view) as _) })
+        let owner: Arc<dyn Send + Sync> = match &self.backing {
+            Backing::Empty | Backing::Pool(None) => Arc::new(()),
+            Backing::Pool(Some(buffer)) | Backing::Vm(buffer) => Arc::clone(buffer) as _,
+            Backing::Owner(owner) => Arc::clone(owner),
+        };
+        // SAFETY: `range` checked that the bytes belong to the storage, whose backing keeps them in place and is kept as the
+        // owner (only a storage that is being dropped has none and cannot be borrowed); they may be written where `writable`
+        // is set. No slice of memory that may be written is ever lent while the backing is shared, see `exclusive`.
+        Ok(unsafe { vm::Buffer::from_raw(data, length, self.writable, owner) })
     }
 
     /// Number of bytes.
@@ -370,9 +228,14 @@ impl Storage {
     /// The bytes, where nobody else can reach them: memory of the pool behind an exclusive borrow.
     pub(super) fn exclusive(&mut self) -> Option<&mut [u8]> {
         match self.backing {
-            // SAFETY: the borrow of the storage is exclusive, blocks of the pool belong to one storage, and no address of
-            // it outlives the buffer that its holder keeps (which would be a second share of the buffer).
-            Backing::Pool(..) => Some(unsafe { core::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.length) }),
+            Backing::Pool(ref mut buffer) => {
+                // A program may hold the byte buffer.
+                Arc::get_mut(buffer.as_mut()?)?;
+                // SAFETY: the borrow of the storage is exclusive, blocks of the pool belong to one buffer, which nobody else
+                // has a share of (checked in the line above), and no address of it outlives the buffer that its holder keeps
+                // (which would be a second share of the buffer).
+                Some(unsafe { core::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.length) })
+            }
             Backing::Empty => Some(&mut []),
             Backing::Vm(_) | Backing::Owner(_) => None,
         }
@@ -380,11 +243,12 @@ impl Storage {
 }
 
 impl Drop for Storage {
+    #[inline]
     fn drop(&mut self) {
-        if let Backing::Pool(block, pool) = &mut self.backing
-            && let Some(block) = block.take()
+        if let Backing::Pool(buffer) = &mut self.backing
+            && let Some(buffer) = buffer.take()
         {
-            pool.give_back(block, self.length);
+            vm::Buffer::recycle(buffer);
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Which imports translated code calls directly: the functions of the native modules, as tables.
 //!
 //! A version of a native module is one macro of rows: the import's name, the method of the module's state that it is (and
-//! the one that goes on with it, where it may yield), and its calling convention. The module makes its function table of
+//! the one that goes on with it, where it may yield; `@inline` where it is little more than a call), and its calling
+//! convention. The module makes its function table of
 //! these rows, and the translator asks [`find`] whether an import is one of them; so the tables are there without `std`,
 //! too, where the modules are not.
 
@@ -79,19 +80,19 @@ pub(crate) use for_each_hal_0_7;
 macro_rules! for_each_hal_inline_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
-            ("buffer.allocate", buffer_allocate, "0iI_rr")
+            ("buffer.allocate", buffer_allocate @inline, "0iI_rr")
             ("buffer.allocate.initialized", buffer_allocate_initialized, "0irII_rr")
-            ("buffer.length", buffer_length, "0r_I")
-            ("buffer.storage", buffer_storage, "0r_r")
+            ("buffer.length", buffer_length @inline, "0r_I")
+            ("buffer.storage", buffer_storage @inline, "0r_r")
             ("buffer.subspan", buffer_subspan, "0rII_r")
             ("buffer.wrap", buffer_wrap, "0rII_r")
-            ("buffer_view.assert", buffer_view_assert, "0rriiCID_v")
-            ("buffer_view.buffer", buffer_view_buffer, "0r_r")
-            ("buffer_view.create", buffer_view_create, "0rIIiiCID_r")
-            ("buffer_view.dim", buffer_view_dim, "0ri_I")
-            ("buffer_view.element_type", buffer_view_element_type, "0r_i")
-            ("buffer_view.encoding_type", buffer_view_encoding_type, "0r_i")
-            ("buffer_view.rank", buffer_view_rank, "0r_i")
+            ("buffer_view.assert", buffer_view_assert @inline, "0rriiCID_v")
+            ("buffer_view.buffer", buffer_view_buffer @inline, "0r_r")
+            ("buffer_view.create", buffer_view_create @inline, "0rIIiiCID_r")
+            ("buffer_view.dim", buffer_view_dim @inline, "0ri_I")
+            ("buffer_view.element_type", buffer_view_element_type @inline, "0r_i")
+            ("buffer_view.encoding_type", buffer_view_encoding_type @inline, "0r_i")
+            ("buffer_view.rank", buffer_view_rank @inline, "0r_i")
             ("buffer_view.trace", buffer_view_trace, "0rCrD_v")
             ("device.query.i64", device_query, "0rr_iI")
         }
@@ -195,6 +196,8 @@ pub struct DirectImport {
     pub method: &'static str,
     /// The state's method that goes on with one that yielded. None: it does not yield.
     pub resume: Option<&'static str>,
+    /// Its code stands where it is called, as it is hardly more than a call.
+    pub is_inline: bool,
     /// Calling convention.
     pub convention: &'static str,
 }
@@ -208,11 +211,20 @@ macro_rules! optional {
     };
 }
 
+macro_rules! is_there {
+    () => {
+        false
+    };
+    ($name:ident) => {
+        true
+    };
+}
+
 /// The rows of one module, as imports.
 macro_rules! direct_imports {
     (
         $module:literal $state:literal
-        $(($name:literal, $method:ident $(resume $resume:ident)?, $convention:literal))*
+        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $inline:ident)?, $convention:literal))*
     ) => {
         &[$(DirectImport {
             module: $module,
@@ -220,6 +232,7 @@ macro_rules! direct_imports {
             name: $name,
             method: stringify!($method),
             resume: optional!($($resume)?),
+            is_inline: is_there!($($inline)?),
             convention: $convention,
         }),*]
     };
@@ -227,7 +240,7 @@ macro_rules! direct_imports {
 
 /// The rows of one module, as the function table of its state.
 macro_rules! native_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $inline:ident)?, $convention:literal))*) => {
         $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
     };
 }
@@ -235,7 +248,7 @@ pub(crate) use native_table;
 
 /// The same for translated modules, which call the methods.
 macro_rules! direct_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $inline:ident)?, $convention:literal))*) => {
         alloc::vec![$($crate::vm::NativeFunction::direct($name, $convention)),*]
     };
 }

@@ -25,6 +25,7 @@ macro_rules! buffer_functions {
                 buffer.subspan(offset, length)
             }
 
+            #[inline]
             pub fn buffer_length(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<u64> {
                 Ok(buffer.byte_length())
             }
@@ -49,6 +50,7 @@ macro_rules! buffer_functions {
                 BufferView::new(buffer, &shape, element_type, encoding_type).map(Arc::new)
             }
 
+            #[inline]
             pub fn buffer_view_assert(
                 &self,
                 _: &mut Caller<'_>,
@@ -62,22 +64,27 @@ macro_rules! buffer_functions {
                     .map_err(|error| error.context(message_text(message)))
             }
 
+            #[inline]
             pub fn buffer_view_buffer(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<Arc<Buffer>> {
                 Ok(Arc::clone(view.buffer()))
             }
 
+            #[inline]
             pub fn buffer_view_element_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
                 Ok(view.element_type().raw())
             }
 
+            #[inline]
             pub fn buffer_view_encoding_type(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
                 Ok(view.encoding_type().raw())
             }
 
+            #[inline]
             pub fn buffer_view_rank(&self, _: &mut Caller<'_>, view: &BufferView) -> Result<u32> {
                 view.rank()
             }
 
+            #[inline]
             pub fn buffer_view_dim(&self, _: &mut Caller<'_>, view: &BufferView, index: u32) -> Result<u64> {
                 view.dimension(index)
             }

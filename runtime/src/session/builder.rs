@@ -139,11 +139,11 @@ pub mod natives {
     }
 
     fn hal_loader_options(session: &mut Natives) -> Result<hal_loader::HalLoaderOptions> {
-        let device = match session.chosen_device()? {
-            Some(device) => device.loaders().map(<[_]>::to_vec),
-            None => session.device_options.loaders.clone(),
+        let (device, imports) = match session.chosen_device()? {
+            Some(device) => (device.loaders().map(<[_]>::to_vec), device.imports().clone()),
+            None => (session.device_options.loaders.clone(), session.device_options.imports.clone()),
         };
-        Ok(hal_loader::HalLoaderOptions { loaders: Loaders::named(session.loaders), device })
+        Ok(hal_loader::HalLoaderOptions { loaders: Loaders::named(session.loaders), device, imports })
     }
 }
 

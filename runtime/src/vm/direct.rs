@@ -165,6 +165,18 @@ impl<S> Native<'_, S> {
     where
         F: DirectMethod<S, A, P>,
     {
+        self.call_inline(name, method, stack, passed)
+    }
+
+    /// The same for methods that are little more than a call: their code stands where they are called.
+    ///
+    /// # Errors
+    /// As above.
+    #[inline(always)]
+    pub fn call_inline<F, A, P>(self, name: &'static str, method: F, stack: &mut Stack, passed: P) -> Result<F::Value>
+    where
+        F: DirectMethod<S, A, P>,
+    {
         let Some(state) = self.state else {
             return Err(self.missing(name));
         };

@@ -26,6 +26,7 @@ mod turns;
 mod value;
 
 pub use budget::MemoryBudget;
+pub(crate) use buffer::{Block, BlockPool, Chunk};
 pub use buffer::{Buffer, Element, Grid, GridMut, Scalar};
 pub use call::{CallBuffer, CallReader, CallValues};
 pub use context::{Context, Function};

@@ -208,10 +208,14 @@ impl Ref {
     }
 }
 
+#[inline]
 fn downcast<T: TypedRefObject>(object: Arc<dyn RefObject>) -> Result<Arc<T>> {
-    let found = object.ref_type();
+    let any: &dyn Any = &*object;
+    if !any.is::<T>() {
+        return Err(type_mismatch(T::TYPE, object.ref_type()));
+    }
     let any: Arc<dyn Any + Send + Sync> = object;
-    any.downcast().map_err(|_| type_mismatch(T::TYPE, found))
+    any.downcast().map_err(|_| type_mismatch(T::TYPE, T::TYPE))
 }
 
 #[cold]

@@ -75,7 +75,8 @@ impl Emitter<'_, '_> {
         let expression = match direct {
             Some(direct) => {
                 let (native, name, method) = self.native(direct);
-                let call = quote!(state.#native().call(#name, #method, stack, (#(#values,)*)));
+                let how = if direct.is_inline { format_ident!("call_inline") } else { format_ident!("call") };
+                let call = quote!(state.#native().#how(#name, #method, stack, (#(#values,)*)));
                 match (form, direct.resume) {
                     (Form::Plain, Some(_)) => quote!(#call.and_then(Step::done)),
                     _ => call,

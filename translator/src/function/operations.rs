@@ -173,6 +173,32 @@ impl Emitter<'_, '_> {
                     false => quote!(state.rodata(#ordinal).clone()),
                 }
             }
+            Op::CheckRef { .. }
+            | Op::SelectRef { .. }
+            | Op::SwitchRef { .. }
+            | Op::CompareRef { .. }
+            | Op::IsNonNull { .. } => self.reference(inst)?,
+            Op::ImportResolved { import } => {
+                let import = Literal::u32_unsuffixed(*import);
+                quote!(state.import(#import).is_resolved())
+            }
+            Op::ListAlloc { .. }
+            | Op::ListReserve { .. }
+            | Op::ListSize { .. }
+            | Op::ListResize { .. }
+            | Op::ListGet { .. }
+            | Op::ListSet { .. }
+            | Op::ListGetRef { .. }
+            | Op::ListSetRef { .. } => at(self.list(inst)?),
+            _ => at(self.buffer(inst)?),
+        })
+    }
+
+    /// Checks of references, and choices between them.
+    fn reference(&self, inst: &Inst) -> Result<TokenStream> {
+        let at = |call: TokenStream| self.fallible(call, inst.offset);
+        let read = |value: &Value| self.read(*value);
+        Ok(match &inst.op {
             Op::CheckRef { type_def, value } => {
                 let (value, ty) = (read(value), self.analysis.types.of(*type_def));
                 at(quote!(support::check_ref(#value, #ty)))
@@ -203,11 +229,7 @@ impl Emitter<'_, '_> {
                 let operand = read(operand);
                 quote!(support::cmp_nz_ref(#operand))
             }
-            Op::ImportResolved { import } => {
-                let import = Literal::u32_unsuffixed(*import);
-                quote!(state.import(#import).is_resolved())
-            }
-            _ => at(self.memory(inst)?),
+            op => return Err(Error::internal(format!("{op:?} is no operation on references"))),
         })
     }
 
@@ -259,8 +281,8 @@ impl Emitter<'_, '_> {
         })
     }
 
-    /// Operations on lists and buffers, which can all fail.
-    fn memory(&self, inst: &Inst) -> Result<TokenStream> {
+    /// Operations on lists, which can all fail.
+    fn list(&self, inst: &Inst) -> Result<TokenStream> {
         let read = |value: &Value| self.read(*value);
         Ok(match &inst.op {
             Op::ListAlloc { element_type, capacity } => {
@@ -297,6 +319,14 @@ impl Emitter<'_, '_> {
                 let (list, index, value) = (read(list), read(index), self.take(value));
                 quote!(support::list_set_ref(#list, #index, #value))
             }
+            op => return Err(Error::internal(format!("{op:?} is no operation on lists"))),
+        })
+    }
+
+    /// Operations on buffers, which can all fail.
+    fn buffer(&self, inst: &Inst) -> Result<TokenStream> {
+        let read = |value: &Value| self.read(*value);
+        Ok(match &inst.op {
             Op::BufferLoad { opcode, buffer, offset } => {
                 let (function, buffer, offset) = (named(*opcode), read(buffer), read(offset));
                 quote!(support::#function(#buffer, #offset))
@@ -335,7 +365,7 @@ impl Emitter<'_, '_> {
                 let (buffer, offset, length) = (read(buffer), read(offset), read(length));
                 quote!(support::buffer_hash(#buffer, #offset, #length))
             }
-            op => return Err(Error::internal(format!("{op:?} is no operation on memory"))),
+            op => return Err(Error::internal(format!("{op:?} is no operation on buffers"))),
         })
     }
 }

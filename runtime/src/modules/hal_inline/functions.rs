@@ -27,7 +27,7 @@ impl HalInlineState {
             )));
         }
         let buffer = self.options.allocator.allocate(PARAMETERS, length)?;
-        let storage = buffer.to_vm_buffer()?;
+        let storage = Arc::clone(buffer.vm_buffer()?);
         Ok((buffer, storage))
     }
 
@@ -73,8 +73,9 @@ impl HalInlineState {
         self.options.allocator.import_vm_buffer(&source, offset, length, parameters)
     }
 
-    pub fn buffer_storage(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>) -> Result<Arc<VmBuffer>> {
-        buffer.to_vm_buffer()
+    #[inline]
+    pub fn buffer_storage(&self, _: &mut Caller<'_>, buffer: &Buffer) -> Result<Arc<VmBuffer>> {
+        buffer.vm_buffer().cloned()
     }
 
     /// Facts about the host: whether there is one, and what it is.

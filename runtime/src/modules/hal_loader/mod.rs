@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::Result;
+use crate::hal::local::library::ImportRegistry;
 use crate::hal::local::loaders::Loader;
 use crate::hal::local::{ExecutableLoader, Loaders};
 use crate::vm::{ModuleState, NativeFunction, NativeModule};
@@ -23,12 +24,14 @@ pub struct HalLoaderOptions {
     pub loaders: Loaders,
     /// The loaders of the device whose memory the program has, if they are its own.
     pub device: Option<Vec<Arc<dyn ExecutableLoader>>>,
+    /// Functions that executables of machine code may call.
+    pub imports: ImportRegistry,
 }
 
 impl Default for HalLoaderOptions {
     /// Every loader of this build.
     fn default() -> HalLoaderOptions {
-        HalLoaderOptions { loaders: Loaders::all(), device: None }
+        HalLoaderOptions { loaders: Loaders::all(), device: None, imports: ImportRegistry::default() }
     }
 }
 
@@ -36,6 +39,7 @@ impl Default for HalLoaderOptions {
 #[derive(Clone, Debug)]
 pub struct HalLoaderState {
     device: Option<Arc<[Arc<dyn ExecutableLoader>]>>,
+    imports: ImportRegistry,
     /// Where executables of the program come from that imports the module.
     loaders: Arc<Loaders>,
 }
@@ -49,7 +53,7 @@ impl HalLoaderState {
 
     /// The same state for a program that names its loaders.
     pub(crate) fn with_loaders(&self, loaders: &[Loader]) -> HalLoaderState {
-        HalLoaderState { device: self.device.clone(), loaders: Arc::new(Loaders::clone(&self.loaders).with(loaders)) }
+        HalLoaderState { loaders: Arc::new(Loaders::clone(&self.loaders).with(loaders)), ..self.clone() }
     }
 }
 
@@ -69,7 +73,11 @@ fn with_functions(
     options: HalLoaderOptions,
     functions: Vec<NativeFunction<HalLoaderState>>,
 ) -> NativeModule<HalLoaderState> {
-    let state = HalLoaderState { device: options.device.map(Arc::from), loaders: Arc::new(options.loaders) };
+    let state = HalLoaderState {
+        device: options.device.map(Arc::from),
+        imports: options.imports,
+        loaders: Arc::new(options.loaders),
+    };
     let make_state = move || Ok(state.clone());
     NativeModule::new(NAME, v0_1::VERSION, make_state, functions).with_fork(HalLoaderState::fork)
 }

@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::ffi::{CStr, c_char, c_int};
@@ -17,7 +16,7 @@ use super::abi::{
     WorkgroupState,
 };
 use super::float_state::FlushDenormals;
-use super::imports::{ImportProvider, ResolvedImports, call_import};
+use super::imports::{ImportRegistry, Imports, call_import};
 use super::processor_data;
 use crate::hal::local::grid::Cursor;
 use crate::hal::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
@@ -30,7 +29,7 @@ const MAX_EXPORT_COUNT: u32 = 1 << 16;
 struct Tables {
     functions: Vec<FunctionInfo>,
     kernels: Vec<Kernel>,
-    imports: ResolvedImports,
+    imports: Imports,
 }
 
 /// Reads the structure behind a header of one version.
@@ -46,7 +45,7 @@ pub struct LibraryParameters<'a> {
     /// Specialization constants, as many as the library declares.
     pub constants: &'a [u32],
     /// Resolves the library's imports; the executable keeps it alive.
-    pub imports: Arc<dyn ImportProvider>,
+    pub imports: ImportRegistry,
 }
 
 /// What a dispatch needs of an export, in one place.
@@ -66,8 +65,8 @@ pub struct LibraryExecutable {
     name: String,
     /// What `environment` points to.
     _constants: Box<[u32]>,
-    _imports: ResolvedImports,
-    _provider: Arc<dyn ImportProvider>,
+    _imports: Imports,
+    _providers: ImportRegistry,
     /// Keeps the code mapped. Last, so that it goes last.
     _code: Box<dyn Any + Send + Sync>,
 }
@@ -102,31 +101,14 @@ impl LibraryExecutable {
         code: Box<dyn Any + Send + Sync>,
     ) -> Result<LibraryExecutable> {
         let constants: Box<[u32]> = parameters.constants.into();
-        let mut environment = Box::new(Environment {
-            constants: if constants.is_empty() { ptr::null() } else { constants.as_ptr() },
-            import_thunk: None,
-            import_functions: ptr::null(),
-            import_contexts: ptr::null(),
-            processor: processor_data(),
-        });
-        let (library, reader) = VERSIONS
-            .iter()
-            .find_map(|&(version, reader)| {
-                // SAFETY: the caller promises that `query` follows the ABI; the environment outlives the call.
-                let library = unsafe { query(version, &raw const *environment) };
-                (!library.is_null()).then_some((library, reader))
-            })
-            .ok_or_else(|| {
-                let versions = VERSIONS.map(|(version, _)| format!("0.{version}")).join(", ");
-                Error::incompatible(format!(
-                    "executable library does not offer a version of the ABI that this runtime supports ({versions})"
-                ))
-            })?;
+        let mut environment = Box::new(environment(&constants));
+        // SAFETY: as the caller's.
+        let (library, reader) = unsafe { offered(query, &environment) }?;
         // SAFETY: not null, so by the ABI it points to the pointer to the library's header.
         let name = unsafe { check_header(*library) }?;
         // SAFETY: `reader` belongs to the version that the library answered for.
         let tables = unsafe { reader(library, parameters) }.map_err(|error| error.context(name.clone()))?;
-        if !tables.imports.functions.is_empty() {
+        if !tables.imports.is_empty() {
             environment.import_thunk = Some(call_import);
             environment.import_functions = tables.imports.functions.as_ptr();
             environment.import_contexts = tables.imports.contexts.as_ptr();
@@ -138,7 +120,7 @@ impl LibraryExecutable {
             name,
             _constants: constants,
             _imports: tables.imports,
-            _provider: parameters.imports.clone(),
+            _providers: parameters.imports.clone(),
             _code: code,
         })
     }
@@ -254,6 +236,51 @@ impl LocalExecutable for LibraryExecutable {
     }
 }
 
+/// What kernels without imports may know.
+fn environment(constants: &[u32]) -> Environment {
+    Environment {
+        constants: if constants.is_empty() { ptr::null() } else { constants.as_ptr() },
+        import_thunk: None,
+        import_functions: ptr::null(),
+        import_contexts: ptr::null(),
+        processor: processor_data(),
+    }
+}
+
+/// What a library answers for the first version that it has, and that version's reader.
+///
+/// # Safety
+/// `query` must be the query function of a library that follows the ABI.
+unsafe fn offered(query: QueryFunction, environment: &Environment) -> Result<(*const *const LibraryHeader, Reader)> {
+    let mut versions = VERSIONS.iter();
+    let found = versions.find_map(|&(version, reader)| {
+        // SAFETY: by contract; the environment outlives the call.
+        let library = unsafe { query(version, environment) };
+        (!library.is_null()).then_some((library, reader))
+    });
+    found.ok_or_else(|| {
+        let versions = VERSIONS.map(|(version, _)| format!("0.{version}")).join(", ");
+        Error::incompatible(format!(
+            "executable library does not offer a version of the ABI that this runtime supports ({versions})"
+        ))
+    })
+}
+
+/// The name of a library.
+///
+/// # Errors
+/// INCOMPATIBLE where the library has no version, feature or sanitizer that this runtime supports; INVALID_ARGUMENT
+/// without a header.
+///
+/// # Safety
+/// As [`LibraryExecutable::load`].
+pub(in crate::hal::local) unsafe fn library_name(query: QueryFunction) -> Result<String> {
+    // SAFETY: as the caller's.
+    let (library, _) = unsafe { offered(query, &environment(&[])) }?;
+    // SAFETY: not null, so by the ABI it points to the pointer to the library's header.
+    unsafe { check_header(*library) }
+}
+
 /// Checks features and sanitizer and returns the library's name.
 ///
 /// # Safety
@@ -343,7 +370,8 @@ unsafe fn read_v0_6(library: *const *const LibraryHeader, parameters: &LibraryPa
         });
     }
     // SAFETY: by the ABI the table's array is null or has `count` entries, each null or NUL-terminated.
-    let imports = unsafe { ResolvedImports::resolve(&library.imports, &*parameters.imports) }?;
+    let mut imports = unsafe { Imports::read(&library.imports) }?;
+    parameters.imports.resolve(&mut imports)?;
     Ok(Tables { functions, kernels, imports })
 }
 
@@ -351,7 +379,7 @@ unsafe fn read_v0_6(library: *const *const LibraryHeader, parameters: &LibraryPa
 ///
 /// # Safety
 /// `pointer` must be null or point to a NUL-terminated string.
-unsafe fn text(pointer: *const c_char) -> String {
+pub(in crate::hal::local) unsafe fn text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return String::new();
     }

@@ -1,0 +1,164 @@
+//! Blocks of memory from the system, which pools keep and buffers are made of.
+
+use alloc::alloc::{Layout, alloc_zeroed, dealloc};
+use alloc::sync::Arc;
+use core::fmt;
+use core::ptr::NonNull;
+
+use super::Buffer;
+
+/// Where the buffers go that are made of blocks.
+pub(crate) trait BlockPool: Send + Sync + fmt::Debug {
+    /// Takes a buffer back when nobody has a share of it. Its length is that with which it was taken.
+    fn give_back(&self, buffer: Arc<Buffer>);
+}
+
+/// What [`Block::allocate`] asks the system allocator for; more is had by moving the start up.
+const BASE_ALIGNMENT: usize = 16;
+
+/// A piece of memory from the system allocator or of a [`Chunk`], zeroed when it was obtained. Returned when dropped.
+pub(crate) struct Block {
+    origin: Origin,
+    pointer: NonNull<u8>,
+    capacity: usize,
+}
+
+/// Where a block's memory goes back to.
+enum Origin {
+    System(NonNull<u8>, Layout),
+    Chunk(#[expect(dead_code, reason = "unmapped when its last block is dropped")] Arc<Chunk>),
+}
+
+/// Memory mapped from the system in units that it can back by huge pages: blocks of one chunk are next to each other in
+/// physical memory too, which saves TLB misses and conflicts in caches that are indexed by physical addresses.
+pub(crate) struct Chunk {
+    pointer: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: a chunk owns its memory, which is not tied to a thread, and gives out nothing but addresses.
+unsafe impl Send for Chunk {}
+// SAFETY: as above.
+unsafe impl Sync for Chunk {}
+
+impl Chunk {
+    #[cfg(all(unix, feature = "std"))]
+    /// Alignment of chunks and unit of their lengths, in bytes: the common size of a huge page.
+    pub(crate) const UNIT: usize = 2 << 20;
+
+    /// Maps at least `length` bytes of zeros, or `None` where the system has none or no such mapping.
+    #[cfg(all(unix, feature = "std"))]
+    pub(crate) fn map(length: usize) -> Option<Arc<Chunk>> {
+        let length = length.checked_next_multiple_of(Chunk::UNIT)?;
+        let span = length.checked_add(Chunk::UNIT)?;
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new anonymous mapping touches no memory that exists.
+        let base = unsafe { libc::mmap(core::ptr::null_mut(), span, protection, flags, -1, 0) };
+        if base == libc::MAP_FAILED {
+            return None;
+        }
+        let before = base.cast::<u8>().align_offset(Chunk::UNIT).min(Chunk::UNIT);
+        // SAFETY: what lies before and behind the aligned part belongs to the mapping and is used by nobody.
+        unsafe {
+            let pointer = base.cast::<u8>().add(before);
+            if before > 0 {
+                libc::munmap(base, before);
+            }
+            if before < Chunk::UNIT {
+                libc::munmap(pointer.add(length).cast(), Chunk::UNIT - before);
+            }
+            #[cfg(target_os = "linux")]
+            libc::madvise(pointer.cast(), length, libc::MADV_HUGEPAGE);
+            Some(Arc::new(Chunk { pointer: NonNull::new(pointer)?, length }))
+        }
+    }
+
+    /// No mapping on this system.
+    #[cfg(not(all(unix, feature = "std")))]
+    pub(crate) fn map(_: usize) -> Option<Arc<Chunk>> {
+        None
+    }
+
+    /// Length in bytes.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        #[cfg(all(unix, feature = "std"))]
+        // SAFETY: the range was mapped by `map`, and no block of it is left.
+        unsafe {
+            libc::munmap(self.pointer.as_ptr().cast(), self.length);
+        }
+    }
+}
+
+impl fmt::Debug for Chunk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Chunk({:p}, {} bytes)", self.pointer, self.length)
+    }
+}
+
+// SAFETY: a block owns its memory, which is not tied to a thread.
+unsafe impl Send for Block {}
+// SAFETY: a shared block gives out nothing but its address and its layout.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// Obtains `capacity` bytes (at least 1) aligned to `alignment` (a power of two), or `None` where the system has
+    /// none.
+    pub(crate) fn allocate(capacity: usize, alignment: usize) -> Option<Block> {
+        // The standard library turns a request for zeroed memory of a large alignment into an allocation and a
+        // `memset`, which touches every page. With the base alignment it is `calloc`, whose large pieces are untouched.
+        let slack = alignment.saturating_sub(BASE_ALIGNMENT);
+        let layout = Layout::from_size_align(capacity.max(1).checked_add(slack)?, BASE_ALIGNMENT).ok()?;
+        // SAFETY: the layout's size is at least 1.
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) })?;
+        let offset = base.as_ptr().align_offset(alignment);
+        if offset > slack {
+            // SAFETY: `base` was just allocated with `layout`.
+            unsafe { dealloc(base.as_ptr(), layout) };
+            return None;
+        }
+        // SAFETY: `offset <= slack`, and the allocation is `capacity + slack` bytes.
+        let pointer = unsafe { base.add(offset) };
+        Some(Block { origin: Origin::System(base, layout), pointer, capacity })
+    }
+
+    /// A range of a chunk that no other block has; `None` where the chunk does not have it.
+    pub(crate) fn of_chunk(chunk: Arc<Chunk>, offset: usize, capacity: usize) -> Option<Block> {
+        if offset.checked_add(capacity)? > chunk.length {
+            return None;
+        }
+        // SAFETY: the range was checked in the lines above.
+        let pointer = unsafe { chunk.pointer.add(offset) };
+        Some(Block { origin: Origin::Chunk(chunk), pointer, capacity })
+    }
+
+    /// The first byte.
+    pub(super) fn pointer(&self) -> NonNull<u8> {
+        self.pointer
+    }
+
+    /// Number of bytes from the aligned start on, as asked for.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if let Origin::System(base, layout) = &self.origin {
+            // SAFETY: `base` was allocated with `layout` in `allocate`, and nothing else frees it.
+            unsafe { dealloc(base.as_ptr(), *layout) };
+        }
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Block({:p}, {} bytes)", self.pointer, self.capacity)
+    }
+}
