@@ -1,5 +1,5 @@
 //! Parameters on the command line.
-#![allow(clippy::expect_used, reason = "tests")]
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,23 +17,21 @@ fn scratch(name: &str) -> PathBuf {
     folder
 }
 
-/// Runs the command line in a folder: whether it succeeded, and both outputs.
-fn incarnate(folder: &Path, arguments: &[&str]) -> (bool, String) {
+/// Runs the command line in a folder: its output where it succeeded, else what it wrote to standard error.
+fn incarnate(folder: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
     let output = command.current_dir(folder).args(arguments).output().expect("the command line starts");
-    let text = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
 fn succeeds(folder: &Path, arguments: &[&str]) -> String {
-    let (success, text) = incarnate(folder, arguments);
-    assert!(success, "{arguments:?}: {text}");
-    text
+    incarnate(folder, arguments).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
 }
 
 fn fails(folder: &Path, arguments: &[&str], words: &str) {
-    let (success, text) = incarnate(folder, arguments);
-    assert!(!success && text.contains(words) && text.lines().count() == 1, "{arguments:?}: {text}");
+    let error = incarnate(folder, arguments).expect_err("it fails");
+    assert!(error.contains(words) && error.lines().count() == 1, "{arguments:?}: {error}");
 }
 
 #[test]
