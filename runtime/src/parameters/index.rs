@@ -110,7 +110,7 @@ impl ParameterEntry {
         length: u64,
     ) -> Result<ParameterEntry> {
         let key = key.into();
-        if !offset.checked_add(length).is_some_and(|end| end <= file.length()) {
+        if offset.checked_add(length).is_none_or(|end| end > file.length()) {
             return Err(Error::out_of_range(format!(
                 "parameter '{}' of {length} bytes at offset {offset} leaves '{}', which has {} bytes",
                 shown(&key),

@@ -157,7 +157,10 @@ fn no_bytes_panic() {
     }
 }
 
-fn patched(name: &str, patches: &[(usize, &[u8])]) -> Vec<u8> {
+/// Bytes that replace others, and where.
+type Patches<'a> = &'a [(usize, &'a [u8])];
+
+fn patched(name: &str, patches: Patches<'_>) -> Vec<u8> {
     let mut bytes = bytes_of(name);
     for (position, patch) in patches {
         bytes[*position..position + patch.len()].copy_from_slice(patch);
@@ -175,7 +178,7 @@ fn fails(bytes: &[u8], format: ArchiveFormat, code: StatusCode, words: &str) {
 fn lies_of_irpa_archives_are_told() {
     use StatusCode::{InvalidArgument, OutOfRange, Unimplemented};
     const HUGE: [u8; 8] = [0xFF; 8];
-    let cases: [(&[(usize, &[u8])], StatusCode, &str); 15] = [
+    let cases: [(Patches<'_>, StatusCode, &str); 15] = [
         (&[(0, b"IRPB")], InvalidArgument, "header at byte 0: INVALID_ARGUMENT; it begins with"),
         (&[(4, &[1])], Unimplemented, "version 1.0"),
         (&[(8, &[89])], InvalidArgument, "89 bytes"),

@@ -224,7 +224,7 @@ pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Re
     let data = (reader.position as u64).next_multiple_of(alignment);
     super::check_apart(tensors.iter().map(|tensor| (tensor.offset, tensor.length, tensor.key)).collect())?;
     for tensor in tensors {
-        let offset = tensor.offset.checked_add(data).unwrap_or(u64::MAX);
+        let offset = tensor.offset.saturating_add(data);
         index.add(ParameterEntry::in_file(tensor.key, file, offset, tensor.length)?.with_tensor(tensor.facts))?;
     }
     Ok(())

@@ -119,7 +119,7 @@ pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Re
     )?;
     let data = LENGTH_BYTES as u64 + length;
     for tensor in tensors {
-        let offset = data.checked_add(tensor.begin).unwrap_or(u64::MAX);
+        let offset = data.saturating_add(tensor.begin);
         let entry = ParameterEntry::in_file(tensor.key, file, offset, tensor.end - tensor.begin)?;
         index.add(entry.with_tensor(tensor.facts))?;
     }
