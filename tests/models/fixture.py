@@ -10,10 +10,14 @@ import numpy as np
 
 @dataclasses.dataclass
 class Variant:
-    """One way to compile a model: `name` is the stem of the .vmfb, `flags` go to iree-compile."""
+    """One way to compile a model: `name` is the stem of the .vmfb, `flags` go to iree-compile.
+
+    `compiler` is the version of the compiler where it is an older one: see OLDER.
+    """
 
     name: str
     flags: list[str]
+    compiler: str = ""
 
 
 # Machine code for any x86-64, small enough to commit.
@@ -68,6 +72,14 @@ FLATBUFFER = Variant(
 )
 # No device and no HAL: a module of the virtual machine alone.
 VM = Variant("vm", ["--compile-mode=vm"])
+# A compiler of each combination of bytecode, `hal` module and executable library ABI before the newest one:
+# bytecode 15, HAL 0.5, ABI 0.5; 15, 0.6, 0.5; 15, 0.6, 0.6; 16, 0.6, 0.6; 17, 0.6, 0.6.
+OLDER = ("3.0.0", "3.7.1", "3.9.0", "3.10.0", "3.11.0")
+
+
+def by(version: str, *variants: Variant) -> list[Variant]:
+    """The variants, compiled by an older compiler."""
+    return [Variant(f"{v.name}-{version}", v.flags, version) for v in variants]
 
 
 @dataclasses.dataclass
