@@ -167,6 +167,19 @@ macro_rules! for_each_hal_loader_0_0 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_loader_0_0;
 
+/// The functions of the `io_parameters` module in version 0.0: calls a macro with all rows, behind what else it is given.
+macro_rules! for_each_io_parameters_0_0 {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
+            ("gather", gather, "0rIrrrrrrr_v")
+            ("load", load, "0rIrrrIiirrr_r")
+            ("scatter", scatter, "0rIrrrrrrr_v")
+        }
+    };
+}
+#[cfg(feature = "std")]
+pub(crate) use for_each_io_parameters_0_0;
+
 /// The functions of the `vmvx` module in version 0.0: calls a macro with all rows, behind what else it is given.
 macro_rules! for_each_vmvx_0_0 {
     ($callback:ident $($before:tt)*) => {
@@ -313,12 +326,14 @@ const MODULES: &[(&str, &[&[DirectImport]])] = &[
             for_each_hal_loader_0_0!(direct_imports "hal_loader" "HalLoaderState"),
         ],
     ),
+    ("io_parameters", &[for_each_io_parameters_0_0!(direct_imports "io_parameters" "IoParametersState")]),
     ("vmvx", &[for_each_vmvx_0_0!(direct_imports "vmvx" "VmvxState")]),
 ];
 
 /// The native modules that sessions provide: their names, and the constants of
 /// [`support::natives`](crate::support::natives) that are them.
-pub const PROVIDED: &[(&str, &str)] = &[("hal", "HAL"), ("hal_inline", "HAL_INLINE"), ("hal_loader", "HAL_LOADER")];
+pub const PROVIDED: &[(&str, &str)] =
+    &[("hal", "HAL"), ("hal_inline", "HAL_INLINE"), ("hal_loader", "HAL_LOADER"), ("io_parameters", "IO_PARAMETERS")];
 
 /// The function that an import of the given name (with the module's) and calling convention is; None where it is called as
 /// any function of another module is.
@@ -369,13 +384,14 @@ mod tests {
     #[test]
     #[cfg(feature = "std")]
     fn conventions_are_those_of_the_methods() {
-        use crate::modules::{check, hal, hal_inline, hal_loader, vmvx};
+        use crate::modules::{check, hal, hal_inline, hal_loader, io_parameters, vmvx};
         use crate::vm::{Linkage, Module};
-        let modules: [&dyn Module; 5] = [
+        let modules: [&dyn Module; 6] = [
             &check::module(),
             &hal::module(hal::HalOptions::default()),
             &hal_inline::module(hal_inline::HalInlineOptions::default()),
             &hal_loader::module(hal_loader::HalLoaderOptions::default()),
+            &io_parameters::module(io_parameters::IoParametersOptions::default()),
             &vmvx::module(),
         ];
         assert_eq!(modules.len(), MODULES.len());
