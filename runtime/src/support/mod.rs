@@ -91,6 +91,7 @@ pub use crate::vm::{Relation, is_distinct, is_within, turns};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::include_constants;
+pub use crate::processor::versions;
 pub use call::{Elements, Import, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction, Loader};

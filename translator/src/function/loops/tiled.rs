@@ -40,6 +40,12 @@ impl Width {
         }
     }
 
+    /// The same as a parameter of a function.
+    fn parameter(&self) -> TokenStream {
+        let number = self.number();
+        if matches!(self, Width::Whole) { quote!({ #number }) } else { number }
+    }
+
     /// The strips that a loop is cut into, the widest first; all of any number of turns is taken.
     fn of(turns: Option<u64>) -> Vec<Width> {
         let Some(turns) = turns else { return vec![Width::Whole, Width::Lanes(4), Width::Lanes(1)] };
@@ -119,10 +125,10 @@ impl Writer<'_, '_, '_> {
         let body = self.strip(&plan)?;
         let lane_count = self.named_count(tiling.lanes);
         let strips = Width::of(self.nest.loops[tiling.lanes].constant_turns()).into_iter().map(|width| {
-            let width = width.number();
+            let (width, parameter) = (width.number(), width.parameter());
             quote! {
                 while #lane_count - #first >= #width {
-                    strip::<{ #width }>(#arguments #first);
+                    strip::<#parameter>(#arguments #first);
                     #first += #width;
                 }
             }
