@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::bytecode::{Contents, VerifiedModule};
-use crate::hal::local::Loaders;
 use crate::hal::local::loaders::Loader;
+use crate::hal::local::{ExecutableLoader, Loaders};
 use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry};
 use crate::modules::{TraceSink, hal, hal_inline, hal_loader};
 use crate::vm::{self, BytecodeModule, Context, Limits, Linkage, Module, Program};
@@ -32,6 +32,7 @@ pub struct SessionBuilder {
     modules: Vec<ModuleChoice>,
     natives: &'static [Native],
     loaders: &'static [Loader],
+    own_loaders: Vec<Arc<dyn ExecutableLoader>>,
     offered: Vec<Arc<dyn Module>>,
     limits: Option<Limits>,
     trace_sink: TraceSink,
@@ -74,7 +75,7 @@ pub struct Native {
 
 /// The native modules that sessions provide; their names are those of [`PROVIDED`](crate::modules::imports::PROVIDED).
 pub mod natives {
-    use super::{Arc, Loaders, Native, Natives, Result, hal, hal_inline, hal_loader};
+    use super::{Arc, Native, Natives, Result, hal, hal_inline, hal_loader};
 
     macro_rules! natives {
         ($($(#[$attribute:meta])* $constant:ident: $module:ident, $options:ident;)*) => {
@@ -112,7 +113,7 @@ pub mod natives {
     }
 
     fn hal_options(session: &mut Natives) -> Result<hal::HalOptions> {
-        let (devices, loaders) = (session.devices()?, Loaders::named(session.loaders));
+        let (devices, loaders) = (session.devices()?, session.loaders.clone());
         Ok(hal::HalOptions { devices, trace_sink: session.trace_sink.clone(), loaders })
     }
 
@@ -125,7 +126,7 @@ pub mod natives {
             Some(device) => (device.loaders().map(<[_]>::to_vec), device.imports().clone()),
             None => (session.device_options.loaders.clone(), session.device_options.imports.clone()),
         };
-        Ok(hal_loader::HalLoaderOptions { loaders: Loaders::named(session.loaders), device, imports })
+        Ok(hal_loader::HalLoaderOptions { loaders: session.loaders.clone(), device, imports })
     }
 }
 
@@ -139,6 +140,7 @@ impl SessionBuilder {
             modules: Vec::new(),
             natives,
             loaders: &[],
+            own_loaders: Vec::new(),
             offered: Vec::new(),
             limits: None,
             trace_sink: TraceSink::default(),
@@ -200,6 +202,13 @@ impl SessionBuilder {
         self
     }
 
+    /// Adds a loader of executables, which is asked before others and on every device, such as one of
+    /// [static libraries](crate::hal::local::loaders::StaticLibraryLoader).
+    pub fn executable_loader(mut self, loader: Arc<dyn ExecutableLoader>) -> SessionBuilder {
+        self.own_loaders.push(loader);
+        self
+    }
+
     /// Says what a call may use up; see [`Limits::portable`] for modules of unknown origin.
     pub fn limits(mut self, limits: Limits) -> SessionBuilder {
         self.limits = Some(limits);
@@ -219,7 +228,7 @@ impl SessionBuilder {
     pub fn build(self) -> Result<Session> {
         let mut natives = Natives {
             known: self.natives,
-            loaders: self.loaders,
+            loaders: Loaders::named(self.loaders).with(&self.own_loaders),
             choices: self.devices,
             device_options: self.device_options,
             offered: self.offered,
@@ -261,7 +270,7 @@ impl ModuleChoice {
 #[derive(Debug)]
 struct Natives {
     known: &'static [Native],
-    loaders: &'static [Loader],
+    loaders: Loaders,
     choices: Vec<DeviceChoice>,
     device_options: DeviceOptions,
     offered: Vec<Arc<dyn Module>>,
