@@ -1,14 +1,19 @@
 //! The flags of the command line. Their names are those of iree-run-module and iree-benchmark-module.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use incarnate_runtime::hal::format::Equality;
+use incarnate_runtime::parameters::FileAccess;
 #[cfg(feature = "cli")]
 use incarnate_translator::Prefer;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::bench::{MinTime, TimeUnit};
+#[cfg(feature = "cli")]
+use super::parameters::ParametersArguments;
 
 /// The most workers of a local-task device.
 const MAXIMUM_WORKERS: i64 = incarnate_runtime::hal::local::task::MAXIMUM_WORKERS as i64;
@@ -38,6 +43,8 @@ pub(super) enum Command {
     Dump(DumpArguments),
     /// Write the Rust source of a module, and the files that it takes in.
     Translate(TranslateArguments),
+    /// List, convert and make archives of parameters.
+    Parameters(ParametersArguments),
     /// Build a native program of translated modules, which takes run, bench and check.
     Build(BuildArguments),
 }
@@ -51,6 +58,7 @@ impl Command {
             Command::Check(_) => "check",
             Command::Dump(_) => "dump",
             Command::Translate(_) => "translate",
+            Command::Parameters(_) => "parameters",
             Command::Build(_) => "build",
         }
     }
@@ -184,9 +192,13 @@ pub(super) struct ProgramArguments {
     /// Bind each worker of local-task to a core.
     #[arg(long)]
     pub(super) task_pin_workers: bool,
-    /// A file of parameters (.irpa, .safetensors, .gguf), with the scope that the model reads it under.
+    /// A file of parameters (.irpa, .safetensors, .gguf, .npy, .npz; .bin for any bytes), with the scope that the model reads
+    /// it under.
     #[arg(long, value_name = "[SCOPE=]FILE")]
-    pub(super) parameters: Vec<String>,
+    pub(super) parameters: Vec<ScopedFile>,
+    /// How files of parameters are used.
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = ParameterMode::File)]
+    pub(super) parameter_mode: ParameterMode,
     /// Refuse machine code and bound memory, stack and steps: for modules that anyone may have made.
     #[arg(long)]
     pub(super) untrusted: bool,
@@ -194,6 +206,43 @@ pub(super) struct ProgramArguments {
     /// any number.
     #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_FUEL)]
     pub(super) fuel: u64,
+}
+
+/// A file of parameters and their scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ScopedFile {
+    /// Empty for programs that name none.
+    pub(super) scope: String,
+    pub(super) path: PathBuf,
+}
+
+impl FromStr for ScopedFile {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<ScopedFile, Infallible> {
+        let (scope, path) = text.split_once('=').unwrap_or(("", text));
+        Ok(ScopedFile { scope: scope.to_owned(), path: path.into() })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ParameterMode {
+    /// Map them, and read what is used.
+    File,
+    /// Read them into memory at once.
+    Preload,
+    /// Map them and let the program write to them.
+    Write,
+}
+
+impl ParameterMode {
+    pub(super) fn access(self) -> FileAccess {
+        match self {
+            ParameterMode::File => FileAccess::Map,
+            ParameterMode::Preload => FileAccess::Read,
+            ParameterMode::Write => FileAccess::Write,
+        }
+    }
 }
 
 /// A call of a function, and what is done with its results.
