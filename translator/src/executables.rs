@@ -6,14 +6,16 @@ use std::sync::Arc;
 use incarnate_runtime::bytecode::{Archive, Module, VerifiedModule};
 use incarnate_runtime::hal::executable_format::{LOADERS, VMVX};
 use incarnate_runtime::ir::{Call, Callee, Function, Op, Terminator, Value};
+use incarnate_runtime::modules::imports::find;
 use incarnate_runtime::{Error, Result, ResultExt};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use crate::options::{Options, Prefer};
 
-/// Functions that create executables, and the arguments that are the format and the executable.
-const CREATORS: &[(&str, usize, usize)] = &[("hal.executable.create", 2, 3), ("hal_loader.executable.load", 0, 1)];
+/// Methods of native modules that create executables, and the arguments that are the format and the executable.
+const CREATORS: &[(&str, usize, usize)] =
+    &[("executable_create", 2, 3), ("executable_create_v0_5", 1, 2), ("executable_load", 0, 1)];
 
 /// What begins the names of formats of machine code that end in the architecture's name.
 const MACHINE_CODE: &[&str] = &["embedded-elf-", "system-elf-", "system-dll-", "system-dylib-", STATIC];
@@ -43,7 +45,8 @@ impl Creations {
         let creators: BTreeMap<u32, (usize, usize)> = (0..)
             .zip(module.imports())
             .filter_map(|(ordinal, import)| {
-                let creator = CREATORS.iter().find(|creator| creator.0 == import.full_name)?;
+                let method = find(import.full_name, import.calling_convention_text)?.method;
+                let creator = CREATORS.iter().find(|creator| creator.0 == method)?;
                 Some((ordinal, (creator.1, creator.2)))
             })
             .collect();

@@ -1,6 +1,6 @@
 //! What stands around a module's functions: the tables that describe it, and the shells that calls from outside go through.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::VerifiedModule;
@@ -64,6 +64,8 @@ pub(crate) struct Surroundings {
     pub(crate) executables: TokenStream,
     /// The loaders of others.
     pub(crate) loaders: TokenStream,
+    /// Exports that are called as kernels, and by no packed calls.
+    pub(crate) kernels: BTreeSet<u32>,
 }
 
 /// The static `MODULE`, and the functions `call` and `resume` that it names.
@@ -72,7 +74,7 @@ pub(crate) fn items(
     table: &ConstantTable,
     surroundings: &Surroundings,
 ) -> Result<Vec<TokenStream>> {
-    let Surroundings { constants, executables, loaders } = surroundings;
+    let Surroundings { constants, executables, loaders, kernels } = surroundings;
     let module = analysis.module;
     let mut sources = Sources::default();
     let functions: Vec<TokenStream> =
@@ -118,8 +120,10 @@ pub(crate) fn items(
                 resume,
             };
         },
-        shell("call", "Calls an export by its ordinal.", analysis, call_arm),
-        shell("resume", "Goes on with an export that yielded.", analysis, resume_arm),
+        shell("call", "Calls an export by its ordinal.", analysis, |export, facts| {
+            (!kernels.contains(&export)).then(|| call_arm(facts))?
+        }),
+        shell("resume", "Goes on with an export that yielded.", analysis, |_, facts| resume_arm(facts)),
     ])
 }
 
@@ -172,13 +176,13 @@ fn shell(
     name: &str,
     doc: &str,
     analysis: &Analysis<'_>,
-    arm: fn(&FunctionFacts) -> Option<(TokenStream, Uses)>,
+    arm: impl Fn(u32, &FunctionFacts) -> Option<(TokenStream, Uses)>,
 ) -> TokenStream {
     let mut uses = Uses::default();
     let mut arms = Vec::new();
     for (export, ordinal) in analysis.module.exports().zip(0u32..) {
         let Some(facts) = analysis.functions.get(export.function as usize) else { continue };
-        let Some((body, used)) = arm(facts) else { continue };
+        let Some((body, used)) = arm(ordinal, facts) else { continue };
         uses =
             Uses { state: uses.state | used.state, stack: uses.stack | used.stack, buffer: uses.buffer | used.buffer };
         let ordinal = Literal::u32_unsuffixed(ordinal);

@@ -1,6 +1,6 @@
 //! A translated module: its items in the order in which they stand, and its constants.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::VerifiedModule;
@@ -9,7 +9,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use crate::executables::{Plan, libraries};
-use crate::function::{self, Analysis};
+use crate::function::{self, Analysis, FunctionFacts};
 use crate::module::{self, ConstantTable, Surroundings};
 use crate::names::{self, code};
 use crate::options::{Constants, Options};
@@ -102,14 +102,16 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let mut rows = Vec::new();
     for (index, ((rodata, _), (analysis, table))) in plan.translated.iter().zip(&nested).enumerate() {
         let ident = format_ident!("executable_{index}");
+        let kernels: Vec<(u32, &FunctionFacts)> = kernels(analysis).collect();
         let surroundings = Surroundings {
             constants: constants(&quote!(super::CONSTANTS)),
             executables: quote!(support::Executables::NONE),
             loaders: quote!(&[]),
+            kernels: kernels.iter().map(|kernel| kernel.0).collect(),
         };
         let mut own = vec![prelude.clone()];
         own.extend(module::items(analysis, table, &surroundings)?);
-        own.push(kernels(analysis));
+        own.push(kernel_table(&kernels));
         let rodata_literal = proc_macro2::Literal::u32_unsuffixed(*rodata);
         rows.push(quote! {
             support::Executable { rodata: #rodata_literal, module: &#ident::MODULE, kernels: #ident::KERNELS }
@@ -125,6 +127,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
             false => quote!(support::Executables::new(&[#(#rows),*])),
         },
         loaders: plan.loaders(options),
+        kernels: BTreeSet::new(),
     };
     tables.extend(module::items(&analysis, &table, &surroundings)?);
     tables.extend(libraries(options));
@@ -153,24 +156,28 @@ fn items(analysis: &Analysis<'_>, mut tables: Vec<TokenStream>) -> Result<Items>
     Ok(Items { tables, functions: functions.collect::<Result<_>>()? })
 }
 
-/// The table of an executable's kernels.
-fn kernels(analysis: &Analysis<'_>) -> TokenStream {
-    let exports = analysis.module.exports().zip(0u32..);
-    let rows = exports.filter_map(|(export, ordinal)| {
+/// An executable's kernels, by the ordinals of their exports.
+fn kernels<'a>(analysis: &'a Analysis<'_>) -> impl Iterator<Item = (u32, &'a FunctionFacts)> {
+    analysis.module.exports().zip(0u32..).filter_map(|(export, ordinal)| {
         let facts = analysis.functions.get(export.function as usize)?;
-        if facts.arguments != KERNEL_ARGUMENTS || !facts.results.is_empty() {
-            return None;
-        }
+        let is_kernel = facts.arguments == KERNEL_ARGUMENTS && facts.results.is_empty();
+        is_kernel.then_some((ordinal, facts))
+    })
+}
+
+/// The table of an executable's kernels.
+fn kernel_table(kernels: &[(u32, &FunctionFacts)]) -> TokenStream {
+    let rows = kernels.iter().map(|(ordinal, facts)| {
         let inputs: Vec<Ident> = (0..KERNEL_ARGUMENTS.len()).map(|index| format_ident!("input{index}")).collect();
         let call = module::call(facts, &inputs);
         let call = if facts.yields() { quote!(#call?.done()) } else { call };
         let (references, numbers) = inputs.split_at(KERNEL_REFERENCES);
         let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
         let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));
-        let ordinal = proc_macro2::Literal::u32_unsuffixed(ordinal);
-        Some(quote! {
+        let ordinal = proc_macro2::Literal::u32_unsuffixed(*ordinal);
+        quote! {
             (#ordinal, |#state, #stack, workgroups| workgroups.run(|#(#references,)* [#(#numbers),*]| #call))
-        })
+        }
     });
     quote! {
         #[doc = " The kernels, by the ordinals of their exports."]

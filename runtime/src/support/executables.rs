@@ -11,12 +11,16 @@ use crate::hal::local::ExecutableLoader;
 #[cfg(feature = "std")]
 use crate::{Error, Result};
 
+/// Makes the loader of executables; given the module's constants.
+#[cfg(feature = "std")]
+type MakeLoader = fn(&'static [Executable], &Arc<[Ref]>) -> Arc<dyn ExecutableLoader>;
+
 /// The executables of a translated module.
 #[derive(Clone, Copy)]
 pub struct Executables {
-    /// Makes the loader of them; `rodata` are the module's constants. What makes it is linked into programs that have some.
+    /// Makes the loader of them. What makes it is linked into programs that have some.
     #[cfg(feature = "std")]
-    loader: Option<fn(executables: &'static [Executable], rodata: &Arc<[Ref]>) -> Arc<dyn ExecutableLoader>>,
+    loader: Option<MakeLoader>,
     #[cfg(feature = "std")]
     all: &'static [Executable],
 }
