@@ -347,14 +347,14 @@ fn digits(random: &mut Random, collapsed: usize) -> String {
                 "  %i94:95 = vm.mul.i64 {quotient}, {weight}\n  %i96 = vm.cmp.ne.i64 {rest}, %i94:95\n  \
                  %i97 = vm.cmp.lt.i64.s {rest}, %i4:5\n  %i98 = vm.cmp.lt.i64.s {weight}, %i4:5\n  \
                  %i97 = vm.cmp.ne.i32 %i97, %i98\n  %i96 = vm.and.i32 %i96, %i97\n  \
-                 %i94:95 = vm.add.i64 {quotient}, %i90:91\n  {turn} = vm.select.i64 %i96, %i94:95, {quotient}\n"
+                 %i94:95 = vm.add.i64 {quotient}, %i90:91\n  {turn} = vm.select.i64 %i96 ? %i94:95 : {quotient}\n"
             )),
         }
         text.push_str(&format!("  {next} = vm.rem.i64.s {rest}, {weight}\n"));
         if floors {
             text.push_str(&format!(
                 "  %i97 = vm.cmp.lt.i64.s {next}, %i4:5\n  %i94:95 = vm.add.i64 {next}, {weight}\n  \
-                 {next} = vm.select.i64 %i97, %i94:95, {next}\n"
+                 {next} = vm.select.i64 %i97 ? %i94:95 : {next}\n"
             ));
         }
         rest = next;

@@ -562,7 +562,15 @@ impl Shape {
             carried: Vec::new(),
             items: Vec::new(),
         };
-        Shape { counted, initial, next: Vec::new(), condition: Value(u32::MAX), on_zero: false, tested_at: 0, is_digit: false }
+        Shape {
+            counted,
+            initial,
+            next: Vec::new(),
+            condition: Value(u32::MAX),
+            on_zero: false,
+            tested_at: 0,
+            is_digit: false,
+        }
     }
 }
 
