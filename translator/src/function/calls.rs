@@ -60,9 +60,8 @@ impl Emitter<'_, '_> {
         let state = facts.needs_state.then(|| quote!(state,));
         let stack = facts.needs_stack.then(|| quote!(stack,));
         let is_lent = |at: usize| facts.lent.get(at).is_some_and(|lent| *lent);
-        let lends = |value: Value| {
-            call.operands.iter().enumerate().any(|(at, operand)| operand.value == value && is_lent(at))
-        };
+        let lends =
+            |value: Value| call.operands.iter().enumerate().any(|(at, operand)| operand.value == value && is_lent(at));
         let arguments = call.operands.iter().enumerate().map(|(at, operand)| match is_lent(at) {
             true => self.read(operand.value),
             // What is lent in the same call is not moved by it.
@@ -90,8 +89,14 @@ impl Emitter<'_, '_> {
         let expression = match direct {
             Some(direct) => {
                 let (native, name, method) = self.native(direct);
-                let how = if direct.is_inline { format_ident!("call_inline") } else { format_ident!("call") };
-                let call = quote!(state.#native().#how(#name, #method, stack, (#(#values,)*)));
+                let call = match direct.form {
+                    None => quote!(state.#native().call(#name, #method, stack, (#(#values,)*))),
+                    Some("inline") => quote!(state.#native().call_inline(#name, #method, stack, (#(#values,)*))),
+                    Some(form) => {
+                        let form = format_ident!("{form}");
+                        quote!(support::#form(state.#native(), #name, #method, stack, (#(#values,)*)))
+                    }
+                };
                 match (form, direct.resume) {
                     (Form::Plain, Some(_)) => quote!(#call.and_then(Step::done)),
                     _ => call,
