@@ -12,23 +12,26 @@ struct Call {
     fails: Option<String>,
 }
 
+/// Flags that stand before the calls of a case and belong to each of them.
+const OF_CASES: [&str; 4] = ["--module=", "--device=", "--executable_plugin=", "--parameters="];
+
 /// The calls of the cases of a `cases.txt`; see tests/models/README.md for its form.
 fn cases(text: &str) -> Vec<(String, Vec<Call>)> {
     let mut cases: Vec<(String, Vec<Call>)> = Vec::new();
-    let mut modules = Vec::new();
+    let mut flags = Vec::new();
     for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             cases.push((name.to_owned(), Vec::new()));
-            modules.clear();
+            flags.clear();
             continue;
         }
         let (_, calls) = cases.last_mut().expect("a case before its lines");
-        if line.starts_with("--module=") {
-            modules.push(line.to_owned());
+        if OF_CASES.iter().any(|flag| line.starts_with(flag)) {
+            flags.push(line.to_owned());
             continue;
         }
         if line.starts_with("--function=") {
-            calls.push(Call { flags: modules.clone(), fails: None });
+            calls.push(Call { flags: flags.clone(), fails: None });
         }
         let call = calls.last_mut().expect("a function before its arguments");
         match line.strip_prefix("fails ") {

@@ -9,13 +9,13 @@ use std::path::Path;
 use incarnate_runtime::hal::DriverRegistry;
 use support::cases::{self, Case};
 use support::compare::{self, Output};
-use support::program::Instance;
+use support::program::{Instance, Machine};
 use support::value::{Tensor, Value};
 
 /// What is wrong with a case on a module and a device, if anything.
 fn fault(case: &Case, module: &Path, device: &str) -> Option<String> {
     let files = case.modules.iter().map(AsRef::as_ref).chain([module]);
-    let instance = match Instance::load(files, device) {
+    let instance = match Instance::load(files, &case.machine(device)) {
         Ok(instance) => instance,
         Err(error) => return Some(format!("loading: {error}")),
     };
@@ -60,7 +60,8 @@ fn digits_are_recognised() {
     let promised: f64 = promised.trim().parse().expect("a number");
     let images = Value::Tensor(Tensor::read_npy(&folder.join("test_images.in0.npy")));
     let labels = Tensor::read_npy(&folder.join("labels.npy")).integers();
-    let model = Instance::load([folder.join("llvm-cpu.vmfb").as_path()].into_iter(), "local-sync").expect("the model");
+    let model = Instance::load([folder.join("llvm-cpu.vmfb").as_path()].into_iter(), &Machine::of("local-sync"))
+        .expect("the model");
     let outputs = model.call("classify", &[images]).expect("results");
     let [_, Output::Tensor(digits)] = outputs.as_slice() else { panic!("{outputs:?}") };
     let digits = digits.integers();

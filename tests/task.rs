@@ -58,7 +58,7 @@ fn many_callers_get_the_right_results_from_any_number_of_workers() {
                 model.variants.iter().flat_map(|v| model.cases.iter().filter(single).map(move |case| (v, case)))
             {
                 let files = case.modules.iter().chain([variant]).map(AsRef::as_ref);
-                let outcome = Instance::load(files, &device).map_err(|error| error.to_string());
+                let outcome = Instance::load(files, &case.machine(&device)).map_err(|error| error.to_string());
                 match outcome.and_then(|instance| repeat(&instance, case)) {
                     Ok(rounds) => calls += rounds,
                     Err(fault) => faults.push(format!("{} [{}] on {device}: {fault}", variant.display(), case.name)),

@@ -14,11 +14,11 @@ use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
 use incarnate_runtime::hal::local::library::abi::EXPORT_NAME;
-use incarnate_runtime::hal::local::library::{FlushDenormals, Import, ImportProvider};
+use incarnate_runtime::hal::local::library::{FlushDenormals, Import, ImportProvider, ImportRegistry};
 use incarnate_runtime::hal::local::loaders::EmbeddedElfLoader;
 use incarnate_runtime::hal::local::loaders::elf::{Class, Machine, RelocatedImage};
 use incarnate_runtime::hal::local::{
-    BindingPointer, DispatchArguments, ExecutableLoader, ExecutableParameters, LocalExecutable, Worker,
+    DispatchArguments, ExecutableLoader, ExecutableParameters, LocalExecutable, Worker,
 };
 use incarnate_runtime::{Result, StatusCode};
 
@@ -39,6 +39,8 @@ const ARCHITECTURES: [(&str, &[u8]); 6] = [
     ("x86_32", include_bytes!("fixtures/elf/simple_mul_x86_32.so")),
 ];
 
+mod kernels;
+
 /// Little-endian number at an offset.
 fn number(bytes: &[u8], offset: u64, size: u64) -> u64 {
     bytes[offset as usize..][..size as usize].iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
@@ -50,14 +52,16 @@ fn machine(name: &str) -> &'static Machine {
 
 #[cfg(unix)]
 mod run {
+    use super::kernels::{Aligned, binding, dispatch};
     use super::*;
 
-    fn load_with(loader: &EmbeddedElfLoader, data: &[u8], constants: &[u32]) -> Result<Arc<dyn LocalExecutable>> {
-        loader.load(&ExecutableParameters {
+    fn load_with(imports: ImportRegistry, data: &[u8], constants: &[u32]) -> Result<Arc<dyn LocalExecutable>> {
+        EmbeddedElfLoader.load(&ExecutableParameters {
             format: &format!("embedded-elf-{}", host().name),
             data,
             contents: None,
             constants,
+            imports: &imports,
         })
     }
 
@@ -71,35 +75,7 @@ mod run {
     }
 
     fn load(data: &[u8]) -> Arc<dyn LocalExecutable> {
-        load_with(&EmbeddedElfLoader::default(), data, &[]).unwrap()
-    }
-
-    /// Memory as devices give it to kernels.
-    #[repr(C, align(64))]
-    struct Aligned<T>(T);
-
-    fn binding<T>(buffer: &mut Aligned<T>) -> (BindingPointer, usize) {
-        (BindingPointer((&raw mut buffer.0).cast()), size_of::<T>())
-    }
-
-    fn dispatch(
-        executable: &dyn LocalExecutable,
-        workgroup_count: u32,
-        workgroups: std::ops::Range<u64>,
-        constants: &[u32],
-        bindings: &[(BindingPointer, usize)],
-    ) -> Result<()> {
-        let (pointers, lengths): (Vec<_>, Vec<_>) = bindings.iter().copied().unzip();
-        let arguments = DispatchArguments {
-            workgroup_count: [workgroup_count, 1, 1],
-            workgroup_size: [1, 1, 1],
-            constants,
-            binding_pointers: &pointers,
-            binding_lengths: &lengths,
-            read_only_bindings: 0,
-            max_concurrency: 1,
-        };
-        executable.dispatch(0, &arguments, workgroups, &mut Worker { processor_id: 0, local_memory: &mut [] })
+        load_with(ImportRegistry::default(), data, &[]).unwrap()
     }
 
     #[test]
@@ -219,8 +195,7 @@ mod run {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn specialization_constants() {
-        let loader = EmbeddedElfLoader::default();
-        let executable = load_with(&loader, CONSTANTS, &[35]).unwrap();
+        let executable = load_with(ImportRegistry::default(), CONSTANTS, &[35]).unwrap();
         let mut out = Aligned([0i32; 2]);
         dispatch(&*executable, 1, 0..1, &[7], &[binding(&mut out)]).unwrap();
         assert_eq!(out.0, [42, 35]);
@@ -265,10 +240,10 @@ mod run {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn imports() {
-        let error = load_with(&EmbeddedElfLoader::default(), IMPORTS, &[]).unwrap_err();
+        let error = load_with(ImportRegistry::default(), IMPORTS, &[]).unwrap_err();
         assert_eq!(error.code(), StatusCode::NotFound);
         assert!(error.to_string().contains("`incarnate_test_offset`"), "{error}");
-        let executable = load_with(&EmbeddedElfLoader::new(Arc::new(Offset)), IMPORTS, &[]).unwrap();
+        let executable = load_with(ImportRegistry::default().with(Arc::new(Offset)), IMPORTS, &[]).unwrap();
         let mut values = Aligned([1.0f32, 2.0, 3.0, 4.0]);
         let mut out = Aligned([0.0f32; 4]);
         dispatch(&*executable, 1, 0..1, &[], &[binding(&mut values), binding(&mut out)]).unwrap();
@@ -277,7 +252,7 @@ mod run {
 
     #[test]
     fn only_the_host_is_supported() {
-        let loader = EmbeddedElfLoader::default();
+        let loader = EmbeddedElfLoader;
         assert!(loader.supports(&format!("embedded-elf-{}", host().name)));
         for format in ["embedded-elf-", host().name, "system-elf-x86_64", "vmvx-bytecode-fb"] {
             assert!(!loader.supports(format), "{format}");
@@ -286,8 +261,10 @@ mod run {
             let format = format!("embedded-elf-{name}");
             assert!(!loader.supports(&format), "{format}");
             // Foreign bytes under the host's name; the foreign format.
-            assert_eq!(load_with(&loader, data, &[]).unwrap_err().code(), StatusCode::Incompatible);
-            let parameters = ExecutableParameters { format: &format, data, contents: None, constants: &[] };
+            assert_eq!(load_with(ImportRegistry::default(), data, &[]).unwrap_err().code(), StatusCode::Incompatible);
+            let imports = ImportRegistry::default();
+            let parameters =
+                ExecutableParameters { format: &format, data, contents: None, constants: &[], imports: &imports };
             assert_eq!(loader.load(&parameters).unwrap_err().code(), StatusCode::Incompatible);
         }
     }

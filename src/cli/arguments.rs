@@ -1,12 +1,17 @@
 //! The flags of the command line. Their names are those of iree-run-module and iree-benchmark-module.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use incarnate_runtime::hal::format::Equality;
+use incarnate_runtime::parameters::FileAccess;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::bench::{MinTime, TimeUnit};
+#[cfg(feature = "cli")]
+use super::parameters::ParametersArguments;
 
 /// The most workers of a local-task device.
 const MAXIMUM_WORKERS: i64 = incarnate_runtime::hal::local::task::MAXIMUM_WORKERS as i64;
@@ -36,6 +41,8 @@ pub(super) enum Command {
     Dump(DumpArguments),
     /// Write the Rust source of a module, and the files that it takes in.
     Translate(TranslateArguments),
+    /// List, convert and make archives of parameters.
+    Parameters(ParametersArguments),
     /// Build a native program of translated modules, which takes run, bench and check.
     Build(BuildArguments),
 }
@@ -49,7 +56,18 @@ impl Command {
             Command::Check(_) => "check",
             Command::Dump(_) => "dump",
             Command::Translate(_) => "translate",
+            Command::Parameters(_) => "parameters",
             Command::Build(_) => "build",
+        }
+    }
+
+    /// Where the command's program runs, for those that run one.
+    pub(super) fn program(&self) -> Option<&ProgramArguments> {
+        match self {
+            Command::Run(of) => Some(&of.arguments.call.program),
+            Command::Bench(bench) => Some(&bench.of.arguments.call.program),
+            Command::Check(arguments) => Some(&arguments.program),
+            _ => None,
         }
     }
 }
@@ -83,7 +101,20 @@ impl ProgramCommand {
             ProgramCommand::Check(_) => "check",
         }
     }
+
+    /// Where the program runs.
+    pub(super) fn program(&self) -> &ProgramArguments {
+        match self {
+            ProgramCommand::Run(arguments) => &arguments.call.program,
+            ProgramCommand::Bench(arguments) => &arguments.call.program,
+            ProgramCommand::Check(arguments) => arguments,
+        }
+    }
 }
+
+/// Flags that print something in place of what the command does.
+#[cfg(feature = "cli")]
+const LISTS: [&str; 3] = ["list_drivers", "list_devices", "dump_devices"];
 
 /// A command on module files.
 #[cfg(feature = "cli")]
@@ -91,7 +122,7 @@ impl ProgramCommand {
 #[command(rename_all = "snake_case")]
 pub(super) struct OfFiles<A: Args> {
     /// A module file; those that others import from come first, the one that is run last.
-    #[arg(long, value_name = "FILE", required = true)]
+    #[arg(long, value_name = "FILE", required_unless_present_any = LISTS)]
     pub(super) module: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) arguments: A,
@@ -130,9 +161,23 @@ const DEFAULT_FUEL: u64 = 1 << 31;
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct ProgramArguments {
-    /// A device to run on, such as local-sync or local-task; the first one given is the default device.
+    /// A device to run on, such as local-sync or local-task://?workers=4; several for programs of several devices, of which the
+    /// first one is the default.
     #[arg(long, value_name = "URI")]
     pub(super) device: Vec<String>,
+    /// Print the drivers of devices, and do nothing else.
+    #[arg(long, help_heading = "Devices")]
+    pub(super) list_drivers: bool,
+    /// Print the addresses of all devices, or of a driver's, and do nothing else.
+    #[arg(long, value_name = "DRIVER", num_args = 0..=1, require_equals = true, help_heading = "Devices")]
+    pub(super) list_devices: Option<Option<String>>,
+    /// Print what is known of all devices, or of a driver's, and do nothing else.
+    #[arg(long, value_name = "DRIVER", num_args = 0..=1, require_equals = true, help_heading = "Devices")]
+    pub(super) dump_devices: Option<Option<String>>,
+    /// A plugin with functions that kernels import: a library of the system, or an embedded ELF (.sos, or embedded: before the
+    /// path). Of several, the last one is asked first.
+    #[arg(long, value_name = "FILE")]
+    pub(super) executable_plugin: Vec<String>,
     /// Threads that local-task works with, the calling one among them; without it, one for each physical core.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAXIMUM_WORKERS))]
     pub(super) task_topology_group_count: Option<u32>,
@@ -142,9 +187,13 @@ pub(super) struct ProgramArguments {
     /// Bind each worker of local-task to a core.
     #[arg(long)]
     pub(super) task_pin_workers: bool,
-    /// A file of parameters (.irpa, .safetensors, .gguf), with the scope that the model reads it under.
+    /// A file of parameters (.irpa, .safetensors, .gguf, .npy, .npz; .bin for any bytes), with the scope that the model reads
+    /// it under.
     #[arg(long, value_name = "[SCOPE=]FILE")]
-    pub(super) parameters: Vec<String>,
+    pub(super) parameters: Vec<ScopedFile>,
+    /// How files of parameters are used.
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = ParameterMode::File)]
+    pub(super) parameter_mode: ParameterMode,
     /// Refuse machine code and bound memory, stack and steps: for modules that anyone may have made.
     #[arg(long)]
     pub(super) untrusted: bool,
@@ -152,6 +201,43 @@ pub(super) struct ProgramArguments {
     /// any number.
     #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_FUEL)]
     pub(super) fuel: u64,
+}
+
+/// A file of parameters and their scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ScopedFile {
+    /// Empty for programs that name none.
+    pub(super) scope: String,
+    pub(super) path: PathBuf,
+}
+
+impl FromStr for ScopedFile {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<ScopedFile, Infallible> {
+        let (scope, path) = text.split_once('=').unwrap_or(("", text));
+        Ok(ScopedFile { scope: scope.to_owned(), path: path.into() })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ParameterMode {
+    /// Map them, and read what is used.
+    File,
+    /// Read them into memory at once.
+    Preload,
+    /// Map them and let the program write to them.
+    Write,
+}
+
+impl ParameterMode {
+    pub(super) fn access(self) -> FileAccess {
+        match self {
+            ParameterMode::File => FileAccess::Map,
+            ParameterMode::Preload => FileAccess::Read,
+            ParameterMode::Write => FileAccess::Write,
+        }
+    }
 }
 
 /// A call of a function, and what is done with its results.
@@ -286,7 +372,7 @@ pub(super) enum ReportFormat {
 #[command(rename_all = "snake_case")]
 pub(super) struct CheckArguments {
     /// Module files, each of which is tested by itself.
-    #[arg(value_name = "FILE", required_unless_present = "module")]
+    #[arg(value_name = "FILE", required_unless_present_any = ["module", "list_drivers", "list_devices", "dump_devices"])]
     pub(super) files: Vec<PathBuf>,
     /// A module file that the others import from; without others, the last one is tested.
     #[arg(long, value_name = "FILE")]

@@ -6,8 +6,11 @@ mod bench;
 mod build;
 mod check;
 mod console;
+mod devices;
 #[cfg(feature = "cli")]
 mod dump;
+#[cfg(feature = "cli")]
+mod parameters;
 mod profile;
 mod program;
 mod run;
@@ -52,12 +55,16 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let name = format!("incarnate {}", line.command.name());
     finish(&name, line.log, |out| match &line.command {
+        command if command.program().is_some_and(devices::is_asked_for) => {
+            command.program().map_or(Ok(Verdict::Success), |program| devices::print(program, out))
+        }
         Command::Run(of) => run::run(&of.arguments, &files(&of.module), out),
         Command::Bench(bench) if bench.compare => bench::compare(bench, &arguments, out),
         Command::Bench(bench) => bench::bench(&bench.of.arguments, &files(&bench.of.module), out),
         Command::Check(arguments) => check::check_files(arguments, out),
         Command::Dump(arguments) => dump::dump(arguments, out),
         Command::Translate(arguments) => translate::translate(arguments, out),
+        Command::Parameters(arguments) => parameters::parameters(arguments, out),
         Command::Build(arguments) => build::build(arguments, out),
     })
 }
@@ -74,6 +81,7 @@ pub fn program_main(
         Err(error) => return usage(&error),
     };
     finish(line.command.name(), line.log, |out| match &line.command {
+        command if devices::is_asked_for(command.program()) => devices::print(command.program(), out),
         ProgramCommand::Run(arguments) => run::run(arguments, &add_modules, out),
         ProgramCommand::Bench(arguments) => bench::bench(arguments, &add_modules, out),
         ProgramCommand::Check(arguments) => check::check_program(arguments, &add_modules, out),

@@ -185,9 +185,6 @@ impl Program {
 
 /// A session without modules, as the flags say.
 fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
-    if let Some(file) = arguments.parameters.first() {
-        return Err(Error::unimplemented(format!("--parameters={file}: this build reads no parameters")));
-    }
     let limits = if arguments.untrusted { Limits::portable() } else { Limits::default() };
     let limits = Limits { fuel: (arguments.fuel > 0).then_some(arguments.fuel), ..limits };
     let task = TaskOptions {
@@ -201,8 +198,12 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
         options.memory_limit = UNTRUSTED_DEVICE_MEMORY;
         options.loaders = Some(untrusted_loaders(&limits));
     }
+    add_plugins(arguments, &mut options)?;
     let builder = SessionBuilder::with_natives(NATIVES).trace_sink(TraceSink::new(print_trace)).device_options(options);
     let builder = arguments.device.iter().fold(builder, SessionBuilder::device);
+    let builder = arguments.parameters.iter().fold(builder, |builder, file| {
+        builder.parameter_file(&file.scope, &file.path, arguments.parameter_mode.access())
+    });
     Ok(builder.limits(limits))
 }
 
@@ -211,6 +212,22 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
 const NATIVES: &[Native] = natives::ALL;
 #[cfg(not(feature = "cli"))]
 const NATIVES: &[Native] = natives::direct::ALL;
+
+fn add_plugins(arguments: &ProgramArguments, options: &mut DeviceOptions) -> Result<()> {
+    for plugin in &arguments.executable_plugin {
+        if arguments.untrusted {
+            return Err(Error::permission_denied(format!(
+                "--executable_plugin={plugin} is machine code, which --untrusted refuses"
+            )));
+        }
+        // Modules of files have all loaders; others open plugins if they have any that does.
+        #[cfg(feature = "cli")]
+        options.imports.add(incarnate_runtime::hal::local::ExecutablePlugin::open(plugin)?);
+        #[cfg(not(feature = "cli"))]
+        options.imports.add_file(plugin);
+    }
+    Ok(())
+}
 
 /// Loaders for modules that anyone may have made. Translated programs have none but what was compiled with them.
 fn untrusted_loaders(_limits: &Limits) -> Vec<Arc<dyn ExecutableLoader>> {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::program::Machine;
 use super::value::Value;
 
 /// A folder of tests/models.
@@ -22,6 +23,12 @@ pub(crate) struct Case {
     pub(crate) name: String,
     /// Modules that are loaded before the model.
     pub(crate) modules: Vec<PathBuf>,
+    /// Addresses of the devices, where the model wants certain ones.
+    pub(crate) devices: Vec<String>,
+    /// Files of plugins that provide what its kernels import.
+    pub(crate) plugins: Vec<PathBuf>,
+    /// Archives of parameters, by scope.
+    pub(crate) parameters: Vec<(String, PathBuf)>,
     pub(crate) calls: Vec<Call>,
 }
 
@@ -35,6 +42,14 @@ pub(crate) struct Call {
     pub(crate) tolerances: HashMap<String, f64>,
     /// The name of the status that the call must end with; it succeeds where this is None.
     pub(crate) fails: Option<String>,
+}
+
+impl Case {
+    /// What it runs on: its own devices, or else the given one.
+    pub(crate) fn machine(&self, device: &str) -> Machine {
+        let devices = if self.devices.is_empty() { vec![device.to_owned()] } else { self.devices.clone() };
+        Machine { devices, plugins: self.plugins.clone(), parameters: self.parameters.clone() }
+    }
 }
 
 /// The folder of all models.
@@ -65,12 +80,27 @@ fn read_model(folder: PathBuf) -> Model {
 
 fn read_line(folder: &Path, line: &str, cases: &mut Vec<Case>) {
     if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-        cases.push(Case { name: name.to_owned(), modules: Vec::new(), calls: Vec::new() });
+        let (devices, plugins, parameters) = (Vec::new(), Vec::new(), Vec::new());
+        let (name, modules, calls) = (name.to_owned(), Vec::new(), Vec::new());
+        cases.push(Case { name, modules, devices, plugins, parameters, calls });
         return;
     }
     let case = cases.last_mut().expect("a case before its lines");
     if let Some(module) = line.strip_prefix("--module=") {
         case.modules.push(folder.join(module));
+        return;
+    }
+    if let Some(device) = line.strip_prefix("--device=") {
+        case.devices.push(device.to_owned());
+        return;
+    }
+    if let Some(plugin) = line.strip_prefix("--executable_plugin=") {
+        case.plugins.push(folder.join(plugin));
+        return;
+    }
+    if let Some(parameters) = line.strip_prefix("--parameters=") {
+        let (scope, file) = parameters.split_once('=').expect("a scope and a file");
+        case.parameters.push((scope.to_owned(), folder.join(file)));
         return;
     }
     if let Some(function) = line.strip_prefix("--function=") {

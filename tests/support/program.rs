@@ -1,18 +1,58 @@
 //! Runs models through the library: modules linked with the native ones that they import from, on a device.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::{Archive, Contents, ConventionItem, Module as BytecodeFile};
+use incarnate_runtime::hal::local::ExecutablePlugin;
 use incarnate_runtime::hal::{
     BufferParameters, BufferView, Deadline, Device, DeviceOptions, DriverRegistry, EncodingType, Fence, Semaphore,
 };
-use incarnate_runtime::modules::{hal, hal_inline, hal_loader};
+use incarnate_runtime::modules::{hal, hal_inline, hal_loader, io_parameters};
+use incarnate_runtime::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};
 use incarnate_runtime::vm::{BytecodeModule, Context, Function, Limits, Module, Program, Ref, Value as VmValue};
 
 use super::compare::Output;
 use super::value::{Tensor, Value};
+
+/// What a model runs on.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    /// Addresses of devices.
+    pub(crate) devices: Vec<String>,
+    /// Files of executable plugins.
+    pub(crate) plugins: Vec<PathBuf>,
+    /// Archives of parameters, by scope.
+    pub(crate) parameters: Vec<(String, PathBuf)>,
+}
+
+impl Machine {
+    /// One device.
+    pub(crate) fn of(device: &str) -> Machine {
+        Machine { devices: vec![device.to_owned()], plugins: Vec::new(), parameters: Vec::new() }
+    }
+
+    /// Who has the parameters.
+    fn providers(&self) -> Result<Vec<Arc<dyn ParameterProvider>>> {
+        let mut providers: Vec<Arc<dyn ParameterProvider>> = Vec::new();
+        for (scope, file) in &self.parameters {
+            let mut index = ParameterIndex::new();
+            index.add_file(file, FileAccess::Map)?;
+            providers.push(Arc::new(ScopedIndex::new(scope, index)));
+        }
+        Ok(providers)
+    }
+
+    fn devices(&self) -> Result<Vec<Arc<Device>>> {
+        let mut options = DeviceOptions::default();
+        for plugin in &self.plugins {
+            options.imports.add(ExecutablePlugin::open(plugin.to_str().expect("a path of Unicode"))?);
+        }
+        let registry = DriverRegistry::default();
+        self.devices.iter().map(|uri| registry.create_device(uri, options.clone())).collect()
+    }
+}
 
 /// A model with its state, ready to be called.
 #[derive(Debug)]
@@ -22,29 +62,32 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Loads modules, the model last, onto a device of a URI; all are interpreted.
-    pub(crate) fn load<'a>(files: impl Iterator<Item = &'a Path>, device_uri: &str) -> Result<Instance> {
+    /// Loads modules, the model last, onto devices; all are interpreted.
+    pub(crate) fn load<'a>(files: impl Iterator<Item = &'a Path>, machine: &Machine) -> Result<Instance> {
         let interpreted = |file: &Path| -> Result<Arc<dyn Module>> {
             let contents = Arc::new(Contents::map(file)?);
             Ok(BytecodeModule::new(BytecodeFile::parse(Archive::new(contents)?)?.verify()?)?)
         };
-        Instance::load_with(files, device_uri, &interpreted)
+        Instance::load_with(files, machine, &interpreted)
     }
 
     /// Loads modules in a way.
     pub(crate) fn load_with<'a>(
         files: impl Iterator<Item = &'a Path>,
-        device_uri: &str,
+        machine: &Machine,
         load: &dyn Fn(&Path) -> Result<Arc<dyn Module>>,
     ) -> Result<Instance> {
-        let device = DriverRegistry::default().create_device(device_uri, DeviceOptions::default())?;
-        let options = hal::HalOptions { devices: vec![device.clone()], ..hal::HalOptions::default() };
+        let devices = machine.devices()?;
+        let device = devices.first().cloned().expect("a device");
+        let options = hal::HalOptions { devices, ..hal::HalOptions::default() };
         let inline = hal_inline::HalInlineOptions { allocator: device.allocator().clone(), ..Default::default() };
-        let loader = hal_loader::HalLoaderOptions::default();
+        let loader = hal_loader::HalLoaderOptions { imports: device.imports().clone(), ..Default::default() };
+        let parameters = io_parameters::IoParametersOptions { providers: machine.providers()? };
         let mut modules: Vec<Arc<dyn Module>> = vec![
             Arc::new(hal::module(options)),
             Arc::new(hal_inline::module(inline)),
             Arc::new(hal_loader::module(loader)),
+            Arc::new(io_parameters::module(parameters)),
         ];
         for file in files {
             modules.push(load(file)?);

@@ -15,7 +15,7 @@ fn main() {
     let mut table = String::new();
     for path in modules(&models) {
         let folder = path.parent().and_then(Path::file_name).unwrap().to_string_lossy();
-        let name = format!("{folder}_{}", path.file_stem().unwrap().to_string_lossy()).replace('-', "_");
+        let name = format!("{folder}_{}", path.file_stem().unwrap().to_string_lossy()).replace(['-', '.'], "_");
         if let Err(error) = incarnate_translator::Config::new().module_name(&name).compile(&path) {
             panic!("{error}");
         }

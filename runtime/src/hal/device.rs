@@ -13,10 +13,12 @@ use super::commands::BufferBinding;
 use super::executable::Executable;
 use super::fence::Fence;
 use super::file::File;
+use super::local::library::ImportRegistry;
 use super::local::task::TaskOptions;
 use super::local::{ExecutableLoader, Loaders};
 use super::memory::BufferParameters;
 use super::queue::{self, Backend, Completion, Operation};
+use super::transfers::Transfers;
 use crate::bytecode::Contents;
 use crate::{Error, Result, ref_object};
 
@@ -25,6 +27,8 @@ use crate::{Error, Result, ref_object};
 pub struct DeviceOptions {
     /// Loaders of executables, asked in this order. None: those that the programs bring along which use the device.
     pub loaders: Option<Vec<Arc<dyn ExecutableLoader>>>,
+    /// Functions that executables of machine code may call, such as those of plugins.
+    pub imports: ImportRegistry,
     /// The most bytes of device memory that may be allocated at once.
     pub memory_limit: u64,
     /// How a local-task device works.
@@ -34,7 +38,12 @@ pub struct DeviceOptions {
 impl Default for DeviceOptions {
     /// The programs' loaders, and no limit.
     fn default() -> DeviceOptions {
-        DeviceOptions { loaders: None, memory_limit: u64::MAX, task: TaskOptions::default() }
+        DeviceOptions {
+            loaders: None,
+            imports: ImportRegistry::default(),
+            memory_limit: u64::MAX,
+            task: TaskOptions::default(),
+        }
     }
 }
 
@@ -48,6 +57,7 @@ pub struct Device {
     id: String,
     allocator: Arc<Allocator>,
     loaders: Option<Vec<Arc<dyn ExecutableLoader>>>,
+    imports: ImportRegistry,
     backend: Arc<dyn Backend>,
     /// Runs commands while they are recorded, where the device and the program allow it.
     inline: Option<InlineExecution>,
@@ -78,7 +88,7 @@ impl Device {
         inline: Option<InlineExecution>,
     ) -> Device {
         let allocator = Arc::new(Allocator::with_limit(options.memory_limit));
-        Device { id: id.into(), allocator, loaders: options.loaders, backend, inline }
+        Device { id: id.into(), allocator, loaders: options.loaders, imports: options.imports, backend, inline }
     }
 
     /// Makes the device of an address, such as `local-sync`, with default options; an empty one is the default device.
@@ -115,7 +125,9 @@ impl Device {
         match (category, key) {
             ("hal.device.id", pattern) => Some(i64::from(matches_pattern(&self.id, pattern))),
             ("hal.executable.format", format) => Some(i64::from(loaders.support(self.loaders(), format))),
-            ("hal.device" | "hal.dispatch", "concurrency") => i64::try_from(self.concurrency()).ok(),
+            // Queues, of which there is one, and workers of a dispatch.
+            ("hal.device", "concurrency") => Some(1),
+            ("hal.dispatch", "concurrency") => i64::try_from(self.concurrency()).ok(),
             ("hal.cpu", feature) => super::local::has_feature(feature).map(i64::from),
             _ => None,
         }
@@ -125,6 +137,12 @@ impl Device {
     #[must_use]
     pub fn loaders(&self) -> Option<&[Arc<dyn ExecutableLoader>]> {
         self.loaders.as_deref()
+    }
+
+    /// Functions that executables of machine code may call.
+    #[must_use]
+    pub fn imports(&self) -> &ImportRegistry {
+        &self.imports
     }
 
     /// Loads an executable of the given format. `loaders` are those that the program brings along, `contents` is the file
@@ -141,7 +159,7 @@ impl Device {
         constants: &[u32],
     ) -> Result<Arc<Executable>> {
         loaders
-            .load(self.loaders(), format, data, contents, constants)
+            .load(self.loaders(), &self.imports, format, data, contents, constants)
             .map_err(|error| error.context(format!("on device '{}'", self.id)))
     }
 
@@ -266,6 +284,17 @@ impl Device {
         length: u64,
     ) -> Result<()> {
         self.submit(fences, Operation::Write { source, source_offset, target, target_offset, length })
+    }
+
+    /// Makes transfers, one after the other, as one operation.
+    ///
+    /// # Errors
+    /// Those of the first transfer that fails, and the failure of a fence.
+    pub fn queue_transfers(&self, fences: Fences<'_>, transfers: Transfers) -> Result<()> {
+        if transfers.is_empty() {
+            return self.queue_barrier(fences);
+        }
+        self.submit(fences, Operation::Batch(transfers.operations))
     }
 
     /// Executes a command buffer with the given buffers bound to its slots.

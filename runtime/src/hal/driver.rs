@@ -14,7 +14,7 @@ use crate::{Error, Result};
 /// A device that a driver can make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// What stands after `driver://` in its address.
+    /// What stands after `driver://` in its address; nothing for the only device of a driver.
     pub path: String,
     /// A name for people.
     pub name: String,
@@ -50,6 +50,9 @@ impl<'a> DeviceUri<'a> {
 pub trait Driver: Send + Sync + fmt::Debug {
     /// The name that addresses begin with.
     fn name(&self) -> &'static str;
+
+    /// What it is, for people.
+    fn description(&self) -> &'static str;
 
     /// The devices that it can make, the default first.
     fn devices(&self) -> Vec<DeviceInfo>;
@@ -99,6 +102,23 @@ impl DriverRegistry {
         self.drivers.iter().map(|driver| &**driver)
     }
 
+    /// The driver of a name; the default one for none.
+    ///
+    /// # Errors
+    /// NOT_FOUND where there is none.
+    pub fn driver(&self, name: &str) -> Result<&dyn Driver> {
+        self.find(name).ok_or_else(|| self.missing(&format!("devices of '{name}'")))
+    }
+
+    fn find(&self, name: &str) -> Option<&dyn Driver> {
+        self.drivers().find(|driver| name.is_empty() || driver.name() == name)
+    }
+
+    fn missing(&self, what: &str) -> Error {
+        let names: Vec<&str> = self.drivers().map(Driver::name).collect();
+        Error::not_found(format!("no driver for {what}; drivers: {}", names.join(", ")))
+    }
+
     /// The addresses of all devices of all drivers, the default first.
     #[must_use]
     pub fn device_uris(&self) -> Vec<String> {
@@ -112,11 +132,7 @@ impl DriverRegistry {
     /// NOT_FOUND where no driver has the name, or the driver no such device; INVALID_ARGUMENT for unknown parameters.
     pub fn create_device(&self, uri: &str, options: DeviceOptions) -> Result<Arc<Device>> {
         let parsed = DeviceUri::parse(uri);
-        let wanted = |driver: &&dyn Driver| parsed.driver.is_empty() || driver.name() == parsed.driver;
-        let Some(driver) = self.drivers().find(wanted) else {
-            let names: Vec<&str> = self.drivers().map(Driver::name).collect();
-            return Err(Error::not_found(format!("no driver for device '{uri}'; drivers: {}", names.join(", "))));
-        };
+        let driver = self.find(parsed.driver).ok_or_else(|| self.missing(&format!("device '{uri}'")))?;
         driver.create_device(&parsed, options).map_err(|error| error.context(format!("creating device '{uri}'")))
     }
 }

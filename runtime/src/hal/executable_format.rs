@@ -10,6 +10,8 @@ macro_rules! for_each_loader {
         $callback! {
             /// Embedded ELF libraries.
             EMBEDDED_ELF: EmbeddedElfLoader = "embedded-elf-";
+            /// Libraries of the platform.
+            SYSTEM_LIBRARY: SystemLibraryLoader = "system-";
             /// VMVX bytecode, which is interpreted.
             VMVX: VmvxLoader = $crate::hal::executable_format::VMVX;
         }

@@ -108,7 +108,7 @@ impl<const N: usize> AsRef<[u8]> for Aligned<N> {
 fn device() -> Arc<Device> {
     let options =
         DeviceOptions { loaders: Some(vec![Arc::new(TestLoader)]), memory_limit: u64::MAX, ..DeviceOptions::default() };
-    DriverRegistry::default().create_device("local-sync://default", options).unwrap()
+    DriverRegistry::default().create_device("local-sync://", options).unwrap()
 }
 
 fn executable(device: &Device) -> Arc<Executable> {
@@ -259,7 +259,13 @@ fn recording_checks_what_it_is_given() {
 #[test]
 fn workgroup_counts_come_from_buffers_and_zero_is_nothing() {
     let device = device();
-    let options = ExecutableParameters { format: "", data: &[], contents: None, constants: &[] };
+    let options = ExecutableParameters {
+        format: "",
+        data: &[],
+        contents: None,
+        constants: &[],
+        imports: &super::local::library::ImportRegistry::default(),
+    };
     let code = TestLoader.load(&options).unwrap();
     let executable = Arc::new(Executable::new(Arc::clone(&code)));
     let counts = buffer(&device, &[0, 3, 2, 1]);
@@ -449,7 +455,7 @@ fn read_only_bindings_are_marked_for_kernels() {
 #[test]
 fn devices_are_made_by_address_and_answer_queries() {
     let registry = DriverRegistry::default();
-    assert_eq!(registry.device_uris().first().unwrap(), "local-sync://default");
+    assert_eq!(registry.device_uris().first().unwrap(), "local-sync://");
     for uri in ["", "local-sync", "local-sync://", "local-sync://0"] {
         assert_eq!(registry.create_device(uri, DeviceOptions::default()).unwrap().id(), "local-sync", "{uri}");
     }
@@ -466,6 +472,10 @@ fn devices_are_made_by_address_and_answer_queries() {
     assert_eq!(device.query(&Loaders::default(), "hal.executable.format", "test-format"), Some(1));
     assert_eq!(device.query(&Loaders::default(), "hal.executable.format", "other"), Some(0));
     assert_eq!(device.query(&Loaders::default(), "hal.dispatch", "concurrency"), Some(1));
+    assert_eq!(device.query(&Loaders::default(), "hal.device", "concurrency"), Some(1));
+    let task = registry.create_device("local-task://?workers=3", DeviceOptions::default()).unwrap();
+    assert_eq!(task.query(&Loaders::default(), "hal.dispatch", "concurrency"), Some(3));
+    assert_eq!(task.query(&Loaders::default(), "hal.device", "concurrency"), Some(1));
     assert_eq!(device.query(&Loaders::default(), "hal.dispatch", "colour"), None);
     let error = device.create_executable(&Loaders::all(), "other", &[], None, &[]).unwrap_err();
     assert_eq!(error.code(), StatusCode::NotFound);

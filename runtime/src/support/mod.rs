@@ -78,14 +78,16 @@ pub use crate::modules::hal::HalState;
 pub use crate::modules::hal_inline::HalInlineState;
 #[cfg(feature = "std")]
 pub use crate::modules::hal_loader::HalLoaderState;
+#[cfg(feature = "std")]
+pub use crate::modules::io_parameters::IoParametersState;
 pub use crate::modules::vmvx::VmvxState;
 #[cfg(feature = "std")]
 pub use crate::session::{
     BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, Input, Session, SessionBuilder, Tensor, natives,
 };
 pub use crate::vm::{
-    BoundFunction, Buffer, CallBuffer, Completion, List, Module, Native, NoElements, Ref, RefType, Stack, Step, Traced,
-    Value, ValueType, semantics,
+    BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, List, Module, Native, NoElements, Ref, RefType,
+    Stack, Step, Traced, Value, ValueType, semantics,
 };
 pub use crate::vm::{Relation, is_distinct, is_within, turns};
 pub use crate::{Error, Result, StatusCode};
@@ -105,6 +107,11 @@ pub use views::{Dimensions, buffer_view_assert, buffer_view_create};
 
 /// The version of the interface between this room and generated code.
 pub const VERSION: u32 = 2;
+
+/// How many elements translated loops hold side by side: two of the widest registers that the program is compiled for,
+/// so that four rows of them fit into all registers.
+pub const LANES: usize =
+    if cfg!(any(target_feature = "avx", not(any(target_arch = "x86", target_arch = "x86_64")))) { 16 } else { 8 };
 
 /// Fails to compile, in a constant, where the code was generated for another version of this room.
 pub const fn expect_version(version: u32) {

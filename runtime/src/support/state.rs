@@ -11,6 +11,8 @@ use crate::modules::hal::HalState;
 use crate::modules::hal_inline::HalInlineState;
 #[cfg(feature = "std")]
 use crate::modules::hal_loader::HalLoaderState;
+#[cfg(feature = "std")]
+use crate::modules::io_parameters::IoParametersState;
 use crate::modules::vmvx::VmvxState;
 use crate::vm::{BoundFunction, ModuleState, Native, Ref, ValueType, check_ref, state};
 use crate::{Error, Result};
@@ -76,6 +78,8 @@ natives! {
     hal_inline: HalInlineState = "hal_inline";
     #[cfg(feature = "std")]
     hal_loader: HalLoaderState = "hal_loader", with_loaders;
+    #[cfg(feature = "std")]
+    io_parameters: IoParametersState = "io_parameters";
     vmvx: VmvxState = "vmvx";
 }
 

@@ -17,6 +17,8 @@ use super::random::Random;
 
 /// Turns of outermost loops that ran apart.
 static TURNS: AtomicUsize = AtomicUsize::new(0);
+/// The length of strips.
+const LANES: usize = 8;
 /// Nests that ran tiled.
 static TILED: AtomicUsize = AtomicUsize::new(0);
 
@@ -75,7 +77,7 @@ fn holds(entry: &Frame, f: &Function, nest: &Nest, tiling: &Tiling, counts: &[us
     let is_apart = |view: &usize| bytes(*view).1 <= stored.0 || stored.1 <= bytes(*view).0;
     let mut seen = BTreeSet::new();
     let mut turns = vec![0; counts.len()];
-    let chosen: Vec<usize> = tiling.outer.iter().copied().chain([tiling.lanes]).collect();
+    let chosen: Vec<usize> = tiling.outer.iter().copied().chain(tiling.rows).chain([tiling.lanes]).collect();
     let distinct = loop {
         if !seen.insert(entry.form(f, &nest.views[tiling.store].index, &turns)) {
             break false;
@@ -109,6 +111,7 @@ impl Machine<'_> {
     ) {
         let mut order = tiling.outer.clone();
         order.push(tiling.lanes);
+        order.extend(tiling.rows);
         order.extend(&tiling.reductions);
         let mut all = Vec::new();
         let mut turns = vec![0; counts.len()];
@@ -118,11 +121,20 @@ impl Machine<'_> {
             turns[*at] += 1;
             order.iter().rev().take_while(|inner| *inner != at).for_each(|inner| turns[*inner] = 0);
         }
-        // Strips as wide as the tiling's, whose turns go innermost.
+        // Strips, whose turns go innermost; around them blocks of rows, chunks of the last reduction, strips.
         let key = |turns: &Vec<usize>| {
-            let outer: Vec<usize> = tiling.outer.iter().map(|at| turns[*at]).collect();
-            let inner: Vec<usize> = tiling.reductions.iter().map(|at| turns[*at]).collect();
-            (outer, turns[tiling.lanes] / tiling.width, inner, turns[tiling.lanes])
+            let of = |loops: &[usize]| loops.iter().map(|at| turns[*at]).collect::<Vec<usize>>();
+            let mut key = of(&tiling.outer);
+            key.push(turns[tiling.lanes] / LANES);
+            if let Some((last, before)) = tiling.reductions.split_last().filter(|_| !tiling.panels.is_empty()) {
+                key.extend(of(before));
+                key.push(turns[*last] / Tiling::CHUNK);
+            }
+            key.extend(tiling.rows.map(|rows| turns[rows] / Tiling::ROWS));
+            key.extend(of(&tiling.reductions));
+            key.extend(tiling.rows.map(|rows| turns[rows]));
+            key.push(turns[tiling.lanes]);
+            key
         };
         all.sort_by_key(key);
         for turns in all {

@@ -4,7 +4,7 @@ import numpy as np
 
 import fixture
 
-VARIANTS = [fixture.LLVM_CPU, fixture.VMVX]
+VARIANTS = [fixture.LLVM_CPU, fixture.SYSTEM_LIBRARY, fixture.VMVX]
 
 
 def cases():

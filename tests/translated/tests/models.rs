@@ -42,7 +42,7 @@ fn load(file: &Path, is_translated: bool) -> Result<Arc<dyn Module>> {
 
 fn instance(case: &Case, model: &Path, mode: Mode) -> Result<Instance> {
     let files = case.modules.iter().map(AsRef::as_ref).chain([model]);
-    Instance::load_with(files, "local-sync", &|file| {
+    Instance::load_with(files, &case.machine("local-sync"), &|file| {
         let is_model = file == model;
         load(
             file,

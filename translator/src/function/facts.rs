@@ -29,7 +29,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Resu
     for body in &mut bodies {
         body.place_suspensions(|callee, yieldable| match callee {
             Callee::Internal(ordinal) => yields[ordinal as usize],
-            Callee::Import(import) => yieldable && imports.may_yield(import),
+            Callee::Import(import) => imports.may_yield(import, yieldable),
         });
         body.simplify(Some(semantics::fold));
         ownership(body);
@@ -96,7 +96,7 @@ fn yields(bodies: &[Function], imports: &Imports) -> Vec<bool> {
         let mut own = body.blocks.iter().any(|block| matches!(block.terminator, Terminator::Yield(_)));
         each_call(body, |call, yieldable| match call.callee {
             Callee::Internal(callee) => callers[callee as usize].push(ordinal as u32),
-            Callee::Import(import) => own |= yieldable && imports.may_yield(import),
+            Callee::Import(import) => own |= imports.may_yield(import, yieldable),
         });
         if own {
             yields[ordinal] = true;

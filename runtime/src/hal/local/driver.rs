@@ -27,8 +27,12 @@ impl Driver for SyncDriver {
         "local-sync"
     }
 
+    fn description(&self) -> &'static str {
+        "runs everything on the calling thread"
+    }
+
     fn devices(&self) -> Vec<DeviceInfo> {
-        vec![DeviceInfo { path: "default".into(), name: "the calling thread".into() }]
+        vec![DeviceInfo { path: "".into(), name: "the calling thread".into() }]
     }
 
     fn create_device(&self, uri: &DeviceUri<'_>, options: DeviceOptions) -> Result<Arc<Device>> {
@@ -49,8 +53,12 @@ impl Driver for TaskDriver {
         "local-task"
     }
 
+    fn description(&self) -> &'static str {
+        "runs on the cores of the host; parameters: workers=N, spin_us=N, pin=0|1"
+    }
+
     fn devices(&self) -> Vec<DeviceInfo> {
-        vec![DeviceInfo { path: "default".into(), name: "the cores of the host".into() }]
+        vec![DeviceInfo { path: "".into(), name: "the cores of the host".into() }]
     }
 
     fn create_device(&self, uri: &DeviceUri<'_>, options: DeviceOptions) -> Result<Arc<Device>> {

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use super::super::storage::BindingPointer;
+use super::library::ImportRegistry;
 use crate::Result;
 use crate::bytecode::Contents;
 
@@ -90,6 +91,8 @@ pub struct ExecutableParameters<'a> {
     pub contents: Option<&'a Arc<Contents>>,
     /// Specialization constants.
     pub constants: &'a [u32],
+    /// Who resolves the imports of machine code.
+    pub imports: &'a ImportRegistry,
 }
 
 /// Loads executables of some formats. The same loaders serve all local devices and both execution modes.

@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::super::executable::Executable;
+use super::library::ImportRegistry;
 use super::loaders::Loader;
 use super::{ExecutableLoader, ExecutableParameters};
 use crate::bytecode::Contents;
@@ -59,13 +60,14 @@ impl Loaders {
     }
 
     /// Loads an executable of the given format with the first loader that takes it. `device` are a device's own loaders,
-    /// `contents` is the file that `data` is a part of, if it is.
+    /// `imports` resolves what machine code imports, `contents` is the file that `data` is a part of, if it is.
     ///
     /// # Errors
     /// NOT_FOUND where no loader does, and what the loader reports.
     pub fn load(
         &self,
         device: Option<&[Arc<dyn ExecutableLoader>]>,
+        imports: &ImportRegistry,
         format: &str,
         data: &[u8],
         contents: Option<&Arc<Contents>>,
@@ -73,7 +75,7 @@ impl Loaders {
     ) -> Result<Arc<Executable>> {
         let aligned = AlignedBytes::new(data);
         let contents = contents.filter(|_| matches!(aligned, AlignedBytes::InPlace(_)));
-        let parameters = ExecutableParameters { format, data: aligned.bytes(), contents, constants };
+        let parameters = ExecutableParameters { format, data: aligned.bytes(), contents, constants, imports };
         let Some(loader) = self.candidates(device).find(|loader| loader.accepts(&parameters)) else {
             let names: Vec<&str> = self.candidates(device).map(|loader| loader.name()).collect();
             return Err(Error::not_found(format!(

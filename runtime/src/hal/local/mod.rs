@@ -10,6 +10,8 @@ pub mod library;
 #[allow(unsafe_code, reason = "maps machine code into memory and runs its initialisers")]
 pub mod loaders;
 mod loading;
+#[allow(unsafe_code, reason = "loads and calls executable plugins; see the module's documentation")]
+pub mod plugin;
 mod sync;
 pub mod task;
 
@@ -21,3 +23,4 @@ pub use executable::{
 pub(crate) use execution::dispatch_inline;
 pub(crate) use library::has_feature;
 pub use loading::Loaders;
+pub use plugin::ExecutablePlugin;

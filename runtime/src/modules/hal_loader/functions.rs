@@ -24,7 +24,9 @@ impl HalLoaderState {
     ) -> Result<Arc<Executable>> {
         let (format, constants) = (format.to_text()?, constant_words(constants.as_deref())?);
         let (device, contents) = (self.device.as_deref(), data.contents());
-        with_bytes(&data, 0, data.length(), |data| self.loaders.load(device, &format, data, contents, &constants))
+        with_bytes(&data, 0, data.length(), |data| {
+            self.loaders.load(device, &self.imports, &format, data, contents, &constants)
+        })
     }
 
     pub fn executable_lookup_function(

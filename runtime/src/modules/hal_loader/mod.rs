@@ -3,12 +3,14 @@
 //! Modules compiled with `--iree-execution-model=inline-dynamic` import it beside `hal_inline`, which gives them buffers.
 
 mod functions;
+pub mod v0_0;
 pub mod v0_1;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::Result;
+use crate::hal::local::library::ImportRegistry;
 use crate::hal::local::loaders::Loader;
 use crate::hal::local::{ExecutableLoader, Loaders};
 use crate::vm::{ModuleState, NativeFunction, NativeModule};
@@ -23,12 +25,14 @@ pub struct HalLoaderOptions {
     pub loaders: Loaders,
     /// The loaders of the device whose memory the program has, if they are its own.
     pub device: Option<Vec<Arc<dyn ExecutableLoader>>>,
+    /// Functions that executables of machine code may call.
+    pub imports: ImportRegistry,
 }
 
 impl Default for HalLoaderOptions {
     /// Every loader of this build.
     fn default() -> HalLoaderOptions {
-        HalLoaderOptions { loaders: Loaders::all(), device: None }
+        HalLoaderOptions { loaders: Loaders::all(), device: None, imports: ImportRegistry::default() }
     }
 }
 
@@ -36,6 +40,7 @@ impl Default for HalLoaderOptions {
 #[derive(Clone, Debug)]
 pub struct HalLoaderState {
     device: Option<Arc<[Arc<dyn ExecutableLoader>]>>,
+    imports: ImportRegistry,
     /// Where executables of the program come from that imports the module.
     loaders: Arc<Loaders>,
 }
@@ -49,27 +54,35 @@ impl HalLoaderState {
 
     /// The same state for a program that names its loaders.
     pub(crate) fn with_loaders(&self, loaders: &[Loader]) -> HalLoaderState {
-        HalLoaderState { device: self.device.clone(), loaders: Arc::new(Loaders::clone(&self.loaders).with(loaders)) }
+        HalLoaderState { loaders: Arc::new(Loaders::clone(&self.loaders).with(loaders)), ..self.clone() }
     }
 }
 
-/// The module in its newest version.
+/// The module in all its versions.
 #[must_use]
 pub fn module(options: HalLoaderOptions) -> NativeModule<HalLoaderState> {
-    with_functions(options, v0_1::functions())
+    with_functions(options, [v0_1::functions(), v0_0::functions()])
 }
 
 /// The same for translated modules alone, which call its methods.
 #[must_use]
 pub fn direct_module(options: HalLoaderOptions) -> NativeModule<HalLoaderState> {
-    with_functions(options, v0_1::direct_functions())
+    with_functions(options, [v0_1::direct_functions(), v0_0::direct_functions()])
 }
 
+/// The module of the functions of its versions, newest first.
 fn with_functions(
     options: HalLoaderOptions,
-    functions: Vec<NativeFunction<HalLoaderState>>,
+    versions: [Vec<NativeFunction<HalLoaderState>>; 2],
 ) -> NativeModule<HalLoaderState> {
-    let state = HalLoaderState { device: options.device.map(Arc::from), loaders: Arc::new(options.loaders) };
+    let state = HalLoaderState {
+        device: options.device.map(Arc::from),
+        imports: options.imports,
+        loaders: Arc::new(options.loaders),
+    };
     let make_state = move || Ok(state.clone());
-    NativeModule::new(NAME, v0_1::VERSION, make_state, functions).with_fork(HalLoaderState::fork)
+    let functions = versions.into_iter().flatten().collect();
+    NativeModule::new(NAME, v0_1::VERSION, make_state, functions)
+        .with_versions("versions 0.0 and 0.1, for modules of compilers 3.0 to 3.13")
+        .with_fork(HalLoaderState::fork)
 }

@@ -3,7 +3,6 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::any::Any;
 use core::ffi::{CStr, c_char, c_int};
@@ -12,12 +11,12 @@ use core::ops::Range;
 use core::ptr;
 
 use super::abi::{
-    DISPATCH_FLAG_SEQUENTIAL, DispatchFunction, DispatchState, Environment, FEATURE_NONE, LOCAL_MEMORY_PAGE_SIZE,
-    Library, LibraryHeader, MAX_BINDING_COUNT, MAX_CONSTANT_COUNT, QueryFunction, SANITIZER_NONE, VERSION_0_6,
-    WorkgroupState,
+    ConstantTable, DISPATCH_FLAG_SEQUENTIAL, DispatchAttributes, DispatchAttributesV05, DispatchFunction,
+    DispatchState, Environment, FEATURE_NONE, ImportTable, LOCAL_MEMORY_PAGE_SIZE, Library, LibraryHeader, LibraryV05,
+    MAX_BINDING_COUNT, MAX_CONSTANT_COUNT, QueryFunction, SANITIZER_NONE, VERSION_0_5, VERSION_0_6, WorkgroupState,
 };
 use super::float_state::FlushDenormals;
-use super::imports::{ImportProvider, ResolvedImports, call_import};
+use super::imports::{ImportRegistry, Imports, call_import};
 use super::processor_data;
 use crate::hal::local::grid::Cursor;
 use crate::hal::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
@@ -30,7 +29,7 @@ const MAX_EXPORT_COUNT: u32 = 1 << 16;
 struct Tables {
     functions: Vec<FunctionInfo>,
     kernels: Vec<Kernel>,
-    imports: ResolvedImports,
+    imports: Imports,
 }
 
 /// Reads the structure behind a header of one version.
@@ -38,7 +37,7 @@ type Reader = unsafe fn(*const *const LibraryHeader, &LibraryParameters<'_>) -> 
 
 /// Versions of the ABI with their readers, in the order in which libraries are asked for them. A library answers for
 /// exactly the version that it was compiled for.
-const VERSIONS: [(u32, Reader); 1] = [(VERSION_0_6, read_v0_6)];
+const VERSIONS: [(u32, Reader); 2] = [(VERSION_0_6, read_v0_6), (VERSION_0_5, read_v0_5)];
 
 /// What a library is loaded with.
 #[derive(Clone, Debug)]
@@ -46,7 +45,7 @@ pub struct LibraryParameters<'a> {
     /// Specialization constants, as many as the library declares.
     pub constants: &'a [u32],
     /// Resolves the library's imports; the executable keeps it alive.
-    pub imports: Arc<dyn ImportProvider>,
+    pub imports: ImportRegistry,
 }
 
 /// What a dispatch needs of an export, in one place.
@@ -66,8 +65,8 @@ pub struct LibraryExecutable {
     name: String,
     /// What `environment` points to.
     _constants: Box<[u32]>,
-    _imports: ResolvedImports,
-    _provider: Arc<dyn ImportProvider>,
+    _imports: Imports,
+    _providers: ImportRegistry,
     /// Keeps the code mapped. Last, so that it goes last.
     _code: Box<dyn Any + Send + Sync>,
 }
@@ -102,31 +101,14 @@ impl LibraryExecutable {
         code: Box<dyn Any + Send + Sync>,
     ) -> Result<LibraryExecutable> {
         let constants: Box<[u32]> = parameters.constants.into();
-        let mut environment = Box::new(Environment {
-            constants: if constants.is_empty() { ptr::null() } else { constants.as_ptr() },
-            import_thunk: None,
-            import_functions: ptr::null(),
-            import_contexts: ptr::null(),
-            processor: processor_data(),
-        });
-        let (library, reader) = VERSIONS
-            .iter()
-            .find_map(|&(version, reader)| {
-                // SAFETY: the caller promises that `query` follows the ABI; the environment outlives the call.
-                let library = unsafe { query(version, &raw const *environment) };
-                (!library.is_null()).then_some((library, reader))
-            })
-            .ok_or_else(|| {
-                let versions = VERSIONS.map(|(version, _)| format!("0.{version}")).join(", ");
-                Error::incompatible(format!(
-                    "executable library does not offer a version of the ABI that this runtime supports ({versions})"
-                ))
-            })?;
+        let mut environment = Box::new(environment(&constants));
+        // SAFETY: as the caller's.
+        let (library, reader) = unsafe { offered(query, &environment) }?;
         // SAFETY: not null, so by the ABI it points to the pointer to the library's header.
         let name = unsafe { check_header(*library) }?;
         // SAFETY: `reader` belongs to the version that the library answered for.
         let tables = unsafe { reader(library, parameters) }.map_err(|error| error.context(name.clone()))?;
-        if !tables.imports.functions.is_empty() {
+        if !tables.imports.is_empty() {
             environment.import_thunk = Some(call_import);
             environment.import_functions = tables.imports.functions.as_ptr();
             environment.import_contexts = tables.imports.contexts.as_ptr();
@@ -138,7 +120,7 @@ impl LibraryExecutable {
             name,
             _constants: constants,
             _imports: tables.imports,
-            _provider: parameters.imports.clone(),
+            _providers: parameters.imports.clone(),
             _code: code,
         })
     }
@@ -254,6 +236,51 @@ impl LocalExecutable for LibraryExecutable {
     }
 }
 
+/// What kernels without imports may know.
+fn environment(constants: &[u32]) -> Environment {
+    Environment {
+        constants: if constants.is_empty() { ptr::null() } else { constants.as_ptr() },
+        import_thunk: None,
+        import_functions: ptr::null(),
+        import_contexts: ptr::null(),
+        processor: processor_data(),
+    }
+}
+
+/// What a library answers for the first version that it has, and that version's reader.
+///
+/// # Safety
+/// `query` must be the query function of a library that follows the ABI.
+unsafe fn offered(query: QueryFunction, environment: &Environment) -> Result<(*const *const LibraryHeader, Reader)> {
+    let mut versions = VERSIONS.iter();
+    let found = versions.find_map(|&(version, reader)| {
+        // SAFETY: by contract; the environment outlives the call.
+        let library = unsafe { query(version, environment) };
+        (!library.is_null()).then_some((library, reader))
+    });
+    found.ok_or_else(|| {
+        let versions = VERSIONS.map(|(version, _)| format!("0.{version}")).join(", ");
+        Error::incompatible(format!(
+            "executable library does not offer a version of the ABI that this runtime supports ({versions})"
+        ))
+    })
+}
+
+/// The name of a library.
+///
+/// # Errors
+/// INCOMPATIBLE where the library has no version, feature or sanitizer that this runtime supports; INVALID_ARGUMENT
+/// without a header.
+///
+/// # Safety
+/// As [`LibraryExecutable::load`].
+pub(in crate::hal::local) unsafe fn library_name(query: QueryFunction) -> Result<String> {
+    // SAFETY: as the caller's.
+    let (library, _) = unsafe { offered(query, &environment(&[])) }?;
+    // SAFETY: not null, so by the ABI it points to the pointer to the library's header.
+    unsafe { check_header(*library) }
+}
+
 /// Checks features and sanitizer and returns the library's name.
 ///
 /// # Safety
@@ -281,6 +308,59 @@ unsafe fn check_header(header: *const LibraryHeader) -> Result<String> {
     Ok(name)
 }
 
+/// What the versions of the ABI have in common.
+struct View {
+    imports: ImportTable,
+    constants: ConstantTable,
+    export_count: u32,
+    functions: *const Option<DispatchFunction>,
+    names: *const *const c_char,
+    attributes: Attributes,
+}
+
+/// The attributes of kernels, in the form of a version.
+#[derive(Clone, Copy)]
+enum Attributes {
+    V06(*const DispatchAttributes),
+    V05(*const DispatchAttributesV05),
+}
+
+impl Attributes {
+    /// Whether kernels cannot do without what is not there.
+    fn are_missing(self) -> bool {
+        matches!(self, Attributes::V06(rows) if rows.is_null())
+    }
+
+    /// The attributes of a kernel, as the newest version has them.
+    ///
+    /// # Safety
+    /// The array must be null or have more than `ordinal` entries; that of version 0.6 must not be null.
+    unsafe fn get(self, ordinal: usize) -> DispatchAttributes {
+        let plain = DispatchAttributes {
+            flags: 0,
+            local_memory_pages: 0,
+            constant_count: 0,
+            binding_count: 0,
+            workgroup_size_x: 1,
+            workgroup_size_y: 1,
+            workgroup_size_z: 1,
+            parameter_count: 0,
+            reserved: [0; 5],
+        };
+        match self {
+            // SAFETY: not null and long enough (contract).
+            Attributes::V06(rows) => unsafe { *rows.add(ordinal) },
+            Attributes::V05(rows) if rows.is_null() => plain,
+            Attributes::V05(rows) => {
+                // SAFETY: not null, so long enough (contract).
+                let row = unsafe { *rows.add(ordinal) };
+                let DispatchAttributesV05 { local_memory_pages, constant_count, binding_count, .. } = row;
+                DispatchAttributes { local_memory_pages, constant_count, binding_count, ..plain }
+            }
+        }
+    }
+}
+
 /// The reader of version 0.6.
 ///
 /// # Safety
@@ -288,6 +368,42 @@ unsafe fn check_header(header: *const LibraryHeader) -> Result<String> {
 unsafe fn read_v0_6(library: *const *const LibraryHeader, parameters: &LibraryParameters<'_>) -> Result<Tables> {
     // SAFETY: the pointer to the header is the first field of the library (contract).
     let library = unsafe { &*library.cast::<Library>() };
+    let view = View {
+        imports: library.imports,
+        constants: library.constants,
+        export_count: library.exports.count,
+        functions: library.exports.functions,
+        names: library.exports.names,
+        attributes: Attributes::V06(library.exports.attributes),
+    };
+    // SAFETY: what the view points to is the library's (contract).
+    unsafe { read_tables(&view, parameters) }
+}
+
+/// The reader of version 0.5.
+///
+/// # Safety
+/// `library` must be what a query for [`VERSION_0_5`] returned, and not null.
+unsafe fn read_v0_5(library: *const *const LibraryHeader, parameters: &LibraryParameters<'_>) -> Result<Tables> {
+    // SAFETY: the pointer to the header is the first field of the library (contract).
+    let library = unsafe { &*library.cast::<LibraryV05>() };
+    let view = View {
+        imports: library.imports,
+        constants: library.constants,
+        export_count: library.exports.count,
+        functions: library.exports.functions,
+        names: library.exports.names,
+        attributes: Attributes::V05(library.exports.attributes),
+    };
+    // SAFETY: what the view points to is the library's (contract).
+    unsafe { read_tables(&view, parameters) }
+}
+
+/// Reads and checks the tables of a library of any version.
+///
+/// # Safety
+/// The view must be of a library that follows the ABI.
+unsafe fn read_tables(library: &View, parameters: &LibraryParameters<'_>) -> Result<Tables> {
     let (declared, given) = (library.constants.count as usize, parameters.constants.len());
     // The compiler (3.13.0) emits reads of the constants but leaves their count zero; then nothing can be compared.
     if declared != 0 && declared != given {
@@ -296,26 +412,25 @@ unsafe fn read_v0_6(library: *const *const LibraryHeader, parameters: &LibraryPa
             format!("executable declares {declared} specialization constants and was given {given}"),
         ));
     }
-    let exports = &library.exports;
-    if exports.count > MAX_EXPORT_COUNT {
-        let count = exports.count;
+    let count = library.export_count;
+    if count > MAX_EXPORT_COUNT {
         return Err(Error::out_of_range(format!(
             "executable declares {count} kernels; the limit is {MAX_EXPORT_COUNT}"
         )));
     }
-    if exports.count > 0 && (exports.functions.is_null() || exports.attributes.is_null()) {
+    if count > 0 && (library.functions.is_null() || library.attributes.are_missing()) {
         return Err(Error::invalid_argument("executable declares kernels without functions or attributes"));
     }
-    let mut functions = Vec::with_capacity(exports.count as usize);
-    let mut kernels = Vec::with_capacity(exports.count as usize);
-    for ordinal in 0..exports.count as usize {
-        // SAFETY: neither array is null (checked above), so by the ABI they have `count` entries.
-        let (function, attributes) = unsafe { (*exports.functions.add(ordinal), *exports.attributes.add(ordinal)) };
-        let name = if exports.names.is_null() {
+    let mut functions = Vec::with_capacity(count as usize);
+    let mut kernels = Vec::with_capacity(count as usize);
+    for ordinal in 0..count as usize {
+        // SAFETY: neither array is null where it must not be (checked above), so by the ABI they have `count` entries.
+        let (function, attributes) = unsafe { (*library.functions.add(ordinal), library.attributes.get(ordinal)) };
+        let name = if library.names.is_null() {
             String::new()
         } else {
             // SAFETY: the array is not null, so by the ABI it has `count` entries, each null or NUL-terminated.
-            unsafe { text(*exports.names.add(ordinal)) }
+            unsafe { text(*library.names.add(ordinal)) }
         };
         let Some(function) = function else {
             return Err(Error::invalid_argument(format!("kernel {ordinal} `{name}` has no function")));
@@ -343,7 +458,8 @@ unsafe fn read_v0_6(library: *const *const LibraryHeader, parameters: &LibraryPa
         });
     }
     // SAFETY: by the ABI the table's array is null or has `count` entries, each null or NUL-terminated.
-    let imports = unsafe { ResolvedImports::resolve(&library.imports, &*parameters.imports) }?;
+    let mut imports = unsafe { Imports::read(&library.imports) }?;
+    parameters.imports.resolve(&mut imports)?;
     Ok(Tables { functions, kernels, imports })
 }
 
@@ -351,7 +467,7 @@ unsafe fn read_v0_6(library: *const *const LibraryHeader, parameters: &LibraryPa
 ///
 /// # Safety
 /// `pointer` must be null or point to a NUL-terminated string.
-unsafe fn text(pointer: *const c_char) -> String {
+pub(in crate::hal::local) unsafe fn text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return String::new();
     }

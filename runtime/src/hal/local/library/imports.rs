@@ -2,11 +2,14 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt;
+use std::sync::OnceLock;
 
 use super::abi::{ImportFunction, ImportTable};
+use crate::hal::local::ExecutablePlugin;
 use crate::{Error, Result};
 
 /// Largest number of imports that is believed; the compiler writes a handful.
@@ -15,9 +18,14 @@ const MAX_IMPORT_COUNT: u32 = 4096;
 /// A function that kernels may call, with the context that it is passed.
 #[derive(Clone, Copy, Debug)]
 pub struct Import {
-    function: ImportFunction,
-    context: *mut c_void,
+    pub(super) function: ImportFunction,
+    pub(super) context: *mut c_void,
 }
+
+// SAFETY: by the contract of `Import::new` the function takes the context on any thread.
+unsafe impl Send for Import {}
+// SAFETY: as above.
+unsafe impl Sync for Import {}
 
 impl Import {
     /// Makes an import of `function`.
@@ -36,37 +44,141 @@ impl Import {
 pub trait ImportProvider: Send + Sync + fmt::Debug {
     /// The function of that name (without the `?` of optional imports), or `None` where there is none.
     fn resolve(&self, name: &str) -> Option<Import>;
-}
 
-/// Provides nothing: executables with required imports do not load.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoImports;
-
-impl ImportProvider for NoImports {
-    fn resolve(&self, _name: &str) -> Option<Import> {
-        None
+    /// Fills those entries of an executable's table that are empty and that this provider has.
+    ///
+    /// # Errors
+    /// What kept the provider from looking, not that it lacks a function.
+    fn resolve_all(&self, imports: &mut Imports) -> Result<()> {
+        for entry in 0..imports.len() {
+            if !imports.is_resolved(entry)
+                && let Some(import) = self.resolve(imports.name(entry))
+            {
+                imports.set(entry, import);
+            }
+        }
+        Ok(())
     }
 }
 
-/// The two parallel arrays that [`Environment`](super::abi::Environment) points to.
-#[derive(Debug, Default)]
-pub(super) struct ResolvedImports {
-    pub(super) functions: Vec<Option<ImportFunction>>,
-    pub(super) contexts: Vec<*mut c_void>,
+/// Providers of imports, of which the one that was added last is asked first. Empty, it provides nothing: executables with
+/// required imports do not load.
+#[derive(Clone, Debug, Default)]
+pub struct ImportRegistry {
+    providers: Vec<Provider>,
 }
 
-impl ResolvedImports {
-    /// Resolves every import of `table`.
+#[derive(Clone, Debug)]
+enum Provider {
+    Made(Arc<dyn ImportProvider>),
+    /// A plugin's file, with what came of opening it.
+    File(Arc<(String, OnceLock<Result<Arc<ExecutablePlugin>>>)>),
+}
+
+impl ImportRegistry {
+    /// Adds a provider, such as an [`ExecutablePlugin`], which is asked before the others.
+    pub fn add(&mut self, provider: Arc<dyn ImportProvider>) {
+        self.providers.push(Provider::Made(provider));
+    }
+
+    /// Adds the plugin of a file, as [`ExecutablePlugin::open`] takes it, which is opened when the first executable of machine
+    /// code is loaded. Programs without such executables have nothing to open plugins with in them.
+    pub fn add_file(&mut self, path: impl Into<String>) {
+        self.providers.push(Provider::File(Arc::new((path.into(), OnceLock::new()))));
+    }
+
+    /// The registry with a further provider.
+    #[must_use]
+    pub fn with(mut self, provider: Arc<dyn ImportProvider>) -> ImportRegistry {
+        self.add(provider);
+        self
+    }
+
+    /// Resolves what a table needs.
     ///
     /// # Errors
-    /// NOT_FOUND with the names of all required imports that `provider` does not have; INVALID_ARGUMENT for a damaged
-    /// table.
+    /// NOT_FOUND with the names of all required imports that nobody has, and what providers report.
+    pub(super) fn resolve(&self, imports: &mut Imports) -> Result<()> {
+        for provider in self.providers.iter().rev() {
+            match provider {
+                Provider::Made(provider) => provider.resolve_all(imports)?,
+                Provider::File(file) => {
+                    let (path, plugin) = &**file;
+                    plugin.get_or_init(|| ExecutablePlugin::open(path)).clone()?.resolve_all(imports)?;
+                }
+            }
+        }
+        let missing = (0..imports.len()).filter(|entry| !imports.is_resolved(*entry) && !imports.is_optional(*entry));
+        let missing: Vec<String> = missing.map(|entry| format!("`{}`", imports.name(entry))).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        Err(Error::not_found(format!("executable imports functions that nothing provides: {}", missing.join(", "))))
+    }
+}
+
+/// The imports of an executable: their names, and the two parallel arrays that
+/// [`Environment`](super::abi::Environment) points to.
+#[derive(Debug, Default)]
+pub struct Imports {
+    entries: Vec<(String, bool)>,
+    /// Names as the library has them, NUL-terminated, with the `?` of optional ones.
+    pub(in crate::hal::local) symbols: Vec<*const c_char>,
+    pub(in crate::hal::local) functions: Vec<Option<ImportFunction>>,
+    pub(in crate::hal::local) contexts: Vec<*mut c_void>,
+}
+
+impl Imports {
+    /// The number of imports.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The name of an import; empty where there is none.
+    #[must_use]
+    pub fn name(&self, entry: usize) -> &str {
+        self.entries.get(entry).map_or("", |entry| &entry.0)
+    }
+
+    /// Whether kernels do without it.
+    #[must_use]
+    pub fn is_optional(&self, entry: usize) -> bool {
+        self.entries.get(entry).is_some_and(|entry| entry.1)
+    }
+
+    /// Whether it has been provided.
+    #[must_use]
+    pub fn is_resolved(&self, entry: usize) -> bool {
+        self.functions.get(entry).is_some_and(Option::is_some)
+    }
+
+    /// Provides it.
+    pub fn set(&mut self, entry: usize, import: Import) {
+        if let (Some(function), Some(context)) = (self.functions.get_mut(entry), self.contexts.get_mut(entry)) {
+            *function = Some(import.function);
+            *context = import.context;
+        }
+    }
+
+    /// Reads the table of a library.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for a damaged table.
     ///
     /// # Safety
-    /// `table.symbols` must be null or point to `table.count` pointers, each null or a NUL-terminated string.
-    pub(super) unsafe fn resolve(table: &ImportTable, provider: &dyn ImportProvider) -> Result<ResolvedImports> {
+    /// `table.symbols` must be null or point to `table.count` pointers, each null or a NUL-terminated string, for as long as
+    /// the value lives.
+    pub(super) unsafe fn read(table: &ImportTable) -> Result<Imports> {
+        let mut imports = Imports::default();
         if table.count == 0 {
-            return Ok(ResolvedImports::default());
+            return Ok(imports);
         }
         if table.count > MAX_IMPORT_COUNT || table.symbols.is_null() {
             let count = table.count;
@@ -74,33 +186,26 @@ impl ResolvedImports {
                 "executable declares {count} imports; the limit is {MAX_IMPORT_COUNT} and their names must be present"
             )));
         }
-        let mut resolved = ResolvedImports::default();
-        let mut missing: Vec<String> = Vec::new();
         for ordinal in 0..table.count as usize {
             // SAFETY: `symbols` is not null (checked above), so by contract it has `count` entries.
             let symbol = unsafe { *table.symbols.add(ordinal) };
             if symbol.is_null() {
                 return Err(Error::invalid_argument(format!("import {ordinal} of the executable has no name")));
             }
+            imports.symbols.push(symbol);
             // SAFETY: not null (checked above), so by contract a NUL-terminated string.
             let symbol = unsafe { CStr::from_ptr(symbol) }.to_string_lossy();
-            let (name, optional) = symbol.strip_prefix('?').map_or((&*symbol, false), |name| (name, true));
-            let import = provider.resolve(name);
-            if import.is_none() && !optional {
-                missing.push(format!("`{name}`"));
-            }
-            resolved.functions.push(import.map(|import| import.function));
-            resolved.contexts.push(import.map_or(core::ptr::null_mut(), |import| import.context));
+            let (name, is_optional) = symbol.strip_prefix('?').map_or((&*symbol, false), |name| (name, true));
+            imports.entries.push((name.into(), is_optional));
         }
-        if missing.is_empty() {
-            return Ok(resolved);
-        }
-        Err(Error::not_found(format!("executable imports functions that nothing provides: {}", missing.join(", "))))
+        imports.functions.resize(imports.len(), None);
+        imports.contexts.resize(imports.len(), core::ptr::null_mut());
+        Ok(imports)
     }
 }
 
-/// The [`ImportThunk`](super::abi::ImportThunk) of embedded and system libraries: calls the function as it is, for kernels
-/// use the C calling convention of the host.
+/// The [`ImportThunk`](super::abi::ImportThunk) of libraries: calls the function as it is, for kernels use the C calling
+/// convention of the host.
 ///
 /// # Safety
 /// As [`ImportFunction`].

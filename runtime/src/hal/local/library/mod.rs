@@ -29,7 +29,8 @@ mod processor;
 mod tests;
 
 pub use executable::{LibraryExecutable, LibraryParameters};
+pub(in crate::hal::local) use executable::{library_name, text};
 pub use float_state::FlushDenormals;
-pub use imports::{Import, ImportProvider, NoImports};
+pub use imports::{Import, ImportProvider, ImportRegistry, Imports};
 pub(crate) use processor::has_feature;
 pub use processor::processor_data;

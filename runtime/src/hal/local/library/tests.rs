@@ -9,7 +9,7 @@ use core::ptr;
 use std::sync::Mutex;
 
 use super::abi::*;
-use super::{Import, ImportProvider, LibraryExecutable, LibraryParameters, NoImports};
+use super::{Import, ImportProvider, ImportRegistry, LibraryExecutable, LibraryParameters};
 use crate::hal::local::{BindingPointer, DispatchArguments, LocalExecutable, Worker};
 use crate::{Error, Result, StatusCode};
 
@@ -52,7 +52,7 @@ impl Parts {
     fn load_damaged(
         self,
         constants: &[u32],
-        imports: Arc<dyn ImportProvider>,
+        imports: ImportRegistry,
         damage: impl FnOnce(&mut Library),
     ) -> Result<LibraryExecutable> {
         fn leak<T>(values: Vec<T>) -> *const T {
@@ -88,7 +88,7 @@ impl Parts {
     }
 
     fn load(self) -> Result<LibraryExecutable> {
-        self.load_damaged(&[], Arc::new(NoImports), |_| {})
+        self.load_damaged(&[], ImportRegistry::default(), |_| {})
     }
 }
 
@@ -265,7 +265,7 @@ fn damaged_libraries_are_refused() {
         (StatusCode::InvalidArgument, |library| library.imports.count = u32::MAX),
     ];
     for (index, (code, damage)) in cases.into_iter().enumerate() {
-        let result = Parts::new(record).load_damaged(&[], Arc::new(NoImports), damage);
+        let result = Parts::new(record).load_damaged(&[], ImportRegistry::default(), damage);
         assert_eq!(result.unwrap_err().code(), code, "case {index}");
     }
     type PartsDamage = fn(&mut Parts);
@@ -284,7 +284,7 @@ fn damaged_libraries_are_refused() {
     unsafe extern "C" fn newer(_version: u32, _environment: *const Environment) -> *const *const LibraryHeader {
         ptr::null()
     }
-    let parameters = LibraryParameters { constants: &[], imports: Arc::new(NoImports) };
+    let parameters = LibraryParameters { constants: &[], imports: ImportRegistry::default() };
     // SAFETY: answers no version, as the ABI allows.
     let error = unsafe { LibraryExecutable::load(newer, &parameters, Box::new(())) }.unwrap_err();
     assert_eq!(error.code(), StatusCode::Incompatible);
@@ -295,7 +295,7 @@ fn constants_match_the_declaration() {
     for (declared, given, loads) in [(2, 2, true), (2, 1, false), (2, 3, false), (0, 3, true), (0, 0, true)] {
         let mut parts = Parts::new(record);
         parts.constant_count = declared;
-        let result = parts.load_damaged(&[1, 2, 3][..given], Arc::new(NoImports), |_| {});
+        let result = parts.load_damaged(&[1, 2, 3][..given], ImportRegistry::default(), |_| {});
         assert_eq!(result.is_ok(), loads, "{declared} declared, {given} given");
         if let Err(error) = result {
             assert_eq!(error.code(), StatusCode::FailedPrecondition);
@@ -335,19 +335,20 @@ unsafe extern "C" fn call_imports(
 
 #[test]
 fn imports_are_resolved_and_called_with_their_context() {
-    let with_imports = |imports: &[Option<&'static CStr>], provider: Arc<dyn ImportProvider>| {
+    let with_imports = |imports: &[Option<&'static CStr>], provider: ImportRegistry| {
         let mut parts = Parts::new(call_imports);
         parts.imports = imports.into();
         parts.load_damaged(&[], provider, |_| {})
     };
-    let executable = with_imports(&[Some(c"present"), Some(c"?absent")], Arc::new(Present)).unwrap();
+    let executable =
+        with_imports(&[Some(c"present"), Some(c"?absent")], ImportRegistry::default().with(Arc::new(Present))).unwrap();
     let (result, _) = run(&executable, [1, 1, 1], 0..1, &[]);
     assert_eq!(result.unwrap_err().message(), "kernel 0 `kernel` returned 65 in workgroup 0,0,0");
 
-    let error = with_imports(&[Some(c"one"), Some(c"?two"), Some(c"three")], Arc::new(NoImports)).unwrap_err();
+    let error = with_imports(&[Some(c"one"), Some(c"?two"), Some(c"three")], ImportRegistry::default()).unwrap_err();
     assert_eq!(error.code(), StatusCode::NotFound);
     assert!(error.to_string().ends_with("`one`, `three`"), "{error}");
-    assert!(with_imports(&[Some(c"?one"), Some(c"?two")], Arc::new(NoImports)).is_ok());
-    let error = with_imports(&[None], Arc::new(Present)).unwrap_err();
+    assert!(with_imports(&[Some(c"?one"), Some(c"?two")], ImportRegistry::default()).is_ok());
+    let error = with_imports(&[None], ImportRegistry::default().with(Arc::new(Present))).unwrap_err();
     assert_eq!(error.code(), StatusCode::InvalidArgument);
 }

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 
 use super::elf::{ElfImage, Machine};
 use crate::hal::local::library::abi::{EXPORT_NAME, QueryFunction};
-use crate::hal::local::library::{ImportProvider, LibraryExecutable, LibraryParameters, NoImports};
+use crate::hal::local::library::{LibraryExecutable, LibraryParameters};
 use crate::hal::local::{ExecutableLoader, ExecutableParameters, LocalExecutable};
 use crate::{Error, Result, ResultExt};
 
@@ -15,25 +15,8 @@ const FORMAT_PREFIX: &str = "embedded-elf-";
 /// Loads position-independent ELF libraries that import nothing from the platform, for the host's architecture.
 ///
 /// The code is trusted: it runs with all rights of the process.
-#[derive(Debug)]
-pub struct EmbeddedElfLoader {
-    imports: Arc<dyn ImportProvider>,
-}
-
-impl EmbeddedElfLoader {
-    /// A loader whose executables import from `imports`.
-    #[must_use]
-    pub fn new(imports: Arc<dyn ImportProvider>) -> EmbeddedElfLoader {
-        EmbeddedElfLoader { imports }
-    }
-}
-
-impl Default for EmbeddedElfLoader {
-    /// A loader that provides no imports.
-    fn default() -> EmbeddedElfLoader {
-        EmbeddedElfLoader::new(Arc::new(NoImports))
-    }
-}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EmbeddedElfLoader;
 
 impl ExecutableLoader for EmbeddedElfLoader {
     fn name(&self) -> &'static str {
@@ -57,7 +40,7 @@ impl ExecutableLoader for EmbeddedElfLoader {
         // SAFETY: a non-null address of code that `image` keeps mapped; data and function pointers have the same size on
         // every host that `Machine::HOST` names.
         let query = unsafe { core::mem::transmute::<*mut core::ffi::c_void, QueryFunction>(query) };
-        let library = LibraryParameters { constants: parameters.constants, imports: self.imports.clone() };
+        let library = LibraryParameters { constants: parameters.constants, imports: parameters.imports.clone() };
         // SAFETY: the symbol is exported under the name that the executable library ABI reserves for its query function,
         // and `image` keeps the code mapped until it is dropped.
         let executable = unsafe { LibraryExecutable::load(query, &library, Box::new(image)) }.context(context)?;

@@ -7,8 +7,11 @@
 //!
 //! Programs of translated modules have those loaders that their modules name, by the constants of [`Loader`].
 
+mod dynamic_library;
 pub mod elf;
 mod embedded_elf;
+mod static_library;
+mod system_library;
 mod vmvx;
 
 use alloc::sync::Arc;
@@ -16,7 +19,10 @@ use alloc::sync::Arc;
 use super::ExecutableLoader;
 use crate::hal::executable_format::for_each_loader;
 
+pub(in crate::hal::local) use dynamic_library::DynamicLibrary;
 pub use embedded_elf::EmbeddedElfLoader;
+pub use static_library::{StaticLibrary, StaticLibraryLoader};
+pub use system_library::SystemLibraryLoader;
 pub use vmvx::{VmvxExecutable, VmvxLoader};
 
 /// How a loader of this crate is made, or one of a program's own. What no constant names is not linked into a program.

@@ -21,6 +21,7 @@ mod image;
 mod layout;
 mod memory;
 mod relocate;
+mod shared_object;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests;
@@ -38,6 +39,7 @@ use object::read::elf::FileHeader;
 
 pub use arch::{Class, Machine};
 pub use layout::{MAX_ALIGNMENT, MAX_IMAGE_SIZE};
+pub(in crate::hal::local) use shared_object::check_shared_object;
 
 use crate::{Error, Result};
 use dynamic::{Dynamic, Symbols};

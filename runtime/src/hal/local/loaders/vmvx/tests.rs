@@ -7,11 +7,13 @@ use super::*;
 use crate::StatusCode;
 use crate::bytecode::assemble;
 use crate::hal::local::BindingPointer;
+use crate::hal::local::library::ImportRegistry;
 
 /// An executable of the text of a module.
 fn load(text: &str, constants: &[u32]) -> Result<Arc<dyn LocalExecutable>> {
     let data = assemble(text).unwrap();
-    let parameters = ExecutableParameters { format: VMVX, data: &data, contents: None, constants };
+    let imports = ImportRegistry::default();
+    let parameters = ExecutableParameters { format: VMVX, data: &data, contents: None, constants, imports: &imports };
     assert!(VmvxLoader::default().supports(VMVX));
     VmvxLoader::default().load(&parameters)
 }
@@ -182,7 +184,9 @@ fn what_is_no_executable_is_refused() {
     let error = load(&other, &[]).unwrap_err();
     assert_eq!(error.code(), StatusCode::InvalidArgument);
     assert!(error.message().contains("0i_v"), "{error}");
-    let parameters = ExecutableParameters { format: VMVX, data: b"nothing", contents: None, constants: &[] };
+    let imports = ImportRegistry::default();
+    let parameters =
+        ExecutableParameters { format: VMVX, data: b"nothing", contents: None, constants: &[], imports: &imports };
     assert_eq!(VmvxLoader::default().load(&parameters).unwrap_err().code(), StatusCode::InvalidArgument);
     let import = format!("{HEADER}vm.import @hal.devices.count cconv \"0v_i\"\n");
     assert_eq!(load(&import, &[]).unwrap_err().code(), StatusCode::NotFound);

@@ -1,0 +1,88 @@
+//! The loader of `system-*` executables.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::ffi::c_void;
+use std::path::PathBuf;
+
+use super::dynamic_library::DynamicLibrary;
+use crate::hal::local::library::abi::{EXPORT_NAME, QueryFunction};
+use crate::hal::local::library::{LibraryExecutable, LibraryParameters};
+use crate::hal::local::{ExecutableLoader, ExecutableParameters, LocalExecutable};
+use crate::{Error, Result, ResultExt};
+
+/// What comes before the architecture in the names of the host's formats, such as `system-elf-x86_64`.
+const FORMAT_PREFIX: &str = if cfg!(target_vendor = "apple") {
+    "system-dylib-"
+} else if cfg!(windows) {
+    "system-dll-"
+} else {
+    "system-elf-"
+};
+
+/// The name that formats have for the host's architecture.
+const ARCHITECTURE: &str = if cfg!(target_arch = "x86_64") {
+    "x86_64"
+} else if cfg!(target_arch = "x86") {
+    "x86_32"
+} else if cfg!(target_arch = "aarch64") {
+    "arm_64"
+} else if cfg!(target_arch = "arm") {
+    "arm_32"
+} else if cfg!(target_arch = "riscv64") {
+    "riscv_64"
+} else if cfg!(target_arch = "riscv32") {
+    "riscv_32"
+} else {
+    ""
+};
+
+/// Loads libraries of the platform (`--iree-llvmcpu-link-embedded=false`) by the system's dynamic linker. They may use
+/// other libraries of the system.
+///
+/// The code is trusted: it runs with all rights of the process.
+#[derive(Clone, Debug, Default)]
+pub struct SystemLibraryLoader {
+    /// Where files of libraries stay.
+    keep: Option<PathBuf>,
+}
+
+impl SystemLibraryLoader {
+    /// A loader that writes the libraries to files in a folder and leaves them there, so that profilers and debuggers find
+    /// their symbols. Others leave nothing.
+    #[must_use]
+    pub fn keeping_files(folder: impl Into<PathBuf>) -> SystemLibraryLoader {
+        SystemLibraryLoader { keep: Some(folder.into()) }
+    }
+}
+
+impl ExecutableLoader for SystemLibraryLoader {
+    fn name(&self) -> &'static str {
+        "system-library"
+    }
+
+    fn supports(&self, format: &str) -> bool {
+        !ARCHITECTURE.is_empty() && format.strip_prefix(FORMAT_PREFIX) == Some(ARCHITECTURE)
+    }
+
+    fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
+        let format = parameters.format;
+        let context = || format!("loading an executable of format `{format}`");
+        if !self.supports(format) {
+            return Err(Error::incompatible("the system library loader does not support it on this host"))
+                .context(context);
+        }
+        // SAFETY: loading machine code is running it; whoever gives this loader to a device trusts its modules with that.
+        let library = unsafe { DynamicLibrary::from_memory(parameters.data, format, self.keep.as_deref()) };
+        let library = library.context(context)?;
+        let query = library.symbol(EXPORT_NAME).context(context)?.as_ptr();
+        // SAFETY: a non-null address of code that `library` keeps mapped; data and function pointers have the same size on all
+        // systems that have dynamic linkers.
+        let query = unsafe { core::mem::transmute::<*mut c_void, QueryFunction>(query) };
+        let parameters = LibraryParameters { constants: parameters.constants, imports: parameters.imports.clone() };
+        // SAFETY: the symbol is exported under the name that the executable library ABI reserves for its query function,
+        // and `library` keeps the code mapped until it is dropped.
+        let executable = unsafe { LibraryExecutable::load(query, &parameters, Box::new(library)) }.context(context)?;
+        Ok(Arc::new(executable))
+    }
+}

@@ -1,0 +1,228 @@
+//! Libraries of the system as executables and as plugins.
+#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
+
+mod kernels;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use incarnate_runtime::hal::local::library::{ImportProvider, ImportRegistry};
+use incarnate_runtime::hal::local::loaders::{EmbeddedElfLoader, SystemLibraryLoader};
+use incarnate_runtime::hal::local::{ExecutableLoader, ExecutableParameters, ExecutablePlugin, LocalExecutable};
+use incarnate_runtime::{Error, Result, StatusCode};
+use kernels::{Aligned, binding, dispatch};
+
+const FORMAT: &str = "system-elf-x86_64";
+const SIMPLE_MUL: &[u8] = include_bytes!("fixtures/system/simple_mul_x86_64.so");
+const IMPORTS: &[u8] = include_bytes!("fixtures/system/imports_x86_64.so");
+const EMBEDDED_IMPORTS: &[u8] = include_bytes!("fixtures/elf/imports_x86_64.so");
+/// A library without the query function of executables.
+const OTHER_LIBRARY: &[u8] = include_bytes!("fixtures/system/plugin.so");
+
+fn load(
+    loader: &dyn ExecutableLoader,
+    format: &str,
+    data: &[u8],
+    imports: &ImportRegistry,
+) -> Result<Arc<dyn LocalExecutable>> {
+    loader.load(&ExecutableParameters { format, data, contents: None, constants: &[], imports })
+}
+
+fn load_system(data: &[u8]) -> Result<Arc<dyn LocalExecutable>> {
+    load(&SystemLibraryLoader::default(), FORMAT, data, &ImportRegistry::default())
+}
+
+fn product(executable: &dyn LocalExecutable) -> [f32; 4] {
+    let (mut lhs, mut rhs) = (Aligned([1.0f32, 2.0, 3.0, 4.0]), Aligned([2.0f32, 3.0, 4.0, 5.0]));
+    let mut out = Aligned([0.0f32; 4]);
+    dispatch(executable, 1, 0..1, &[], &[binding(&mut lhs), binding(&mut rhs), binding(&mut out)]).unwrap();
+    out.0
+}
+
+/// What the kernel that imports a function makes of 1, 2, 3, 4.
+fn offset(executable: &dyn LocalExecutable) -> [f32; 4] {
+    let (mut values, mut out) = (Aligned([1.0f32, 2.0, 3.0, 4.0]), Aligned([0.0f32; 4]));
+    dispatch(executable, 1, 0..1, &[], &[binding(&mut values), binding(&mut out)]).unwrap();
+    out.0
+}
+
+fn fixture(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/system").join(name).display().to_string()
+}
+
+/// A folder of a test's own, which is removed at the end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("incarnate-test-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+#[test]
+fn kernels_of_system_libraries_run() {
+    let executable = load_system(SIMPLE_MUL).unwrap();
+    assert!(executable.functions()[0].name.starts_with("simple_mul_dispatch_0"), "{:?}", executable.functions());
+    assert_eq!(product(&*executable), [2.0, 6.0, 12.0, 20.0]);
+}
+
+#[test]
+fn libraries_come_and_go_without_being_mistaken_for_each_other() {
+    let plugin = ImportRegistry::default().with(ExecutablePlugin::open(&fixture("plugin.so")).unwrap());
+    let loader = SystemLibraryLoader::default();
+    for _ in 0..300 {
+        let first = load_system(SIMPLE_MUL).unwrap();
+        let second = load(&loader, FORMAT, IMPORTS, &plugin).unwrap();
+        assert_eq!((product(&*first), offset(&*second)), ([2.0, 6.0, 12.0, 20.0], [101.0, 102.0, 103.0, 104.0]));
+        drop(first);
+        // Takes the descriptor that the first had.
+        let third = load(&loader, FORMAT, IMPORTS, &plugin).unwrap();
+        assert_eq!(offset(&*third), [101.0, 102.0, 103.0, 104.0]);
+    }
+}
+
+#[test]
+fn files_are_kept_on_request_only() {
+    let scratch = Scratch::new("keep");
+    let loader = SystemLibraryLoader::keeping_files(&scratch.0);
+    let executable = load(&loader, FORMAT, SIMPLE_MUL, &ImportRegistry::default()).unwrap();
+    assert_eq!(product(&*executable), [2.0, 6.0, 12.0, 20.0]);
+    drop(executable);
+    let files: Vec<_> = fs::read_dir(&scratch.0).unwrap().map(|file| file.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    assert_eq!(fs::read(&files[0]).unwrap(), SIMPLE_MUL);
+    let nowhere = SystemLibraryLoader::keeping_files(scratch.0.join("nowhere"));
+    let error = load(&nowhere, FORMAT, SIMPLE_MUL, &ImportRegistry::default()).unwrap_err();
+    assert_eq!(error.code(), StatusCode::NotFound, "{error}");
+}
+
+#[test]
+fn libraries_that_are_cut_short_are_refused() {
+    for length in (0..SIMPLE_MUL.len()).step_by(61).chain([SIMPLE_MUL.len() - 1]) {
+        let error = load_system(&SIMPLE_MUL[..length]).unwrap_err();
+        assert!(matches!(error.code(), StatusCode::InvalidArgument | StatusCode::Incompatible), "{length}: {error}");
+    }
+}
+
+fn offset_of_segment(kind: u32) -> usize {
+    let word = |at: usize| u32::from_le_bytes(SIMPLE_MUL[at..at + 4].try_into().unwrap());
+    let count = usize::from(SIMPLE_MUL[56]);
+    (0..count).map(|index| 64 + 56 * index).find(|at| word(*at) == kind).unwrap()
+}
+
+#[test]
+fn sizes_that_lie_are_refused() {
+    let number = |at: usize| u64::from_le_bytes(SIMPLE_MUL[at..at + 8].try_into().unwrap()) as usize;
+    let (load, dynamic) = (offset_of_segment(1), offset_of_segment(2));
+    let table = number(dynamic + 8);
+    let entries: Vec<usize> = (0..number(dynamic + 32) / 16).map(|index| table + 16 * index).collect();
+    let tagged = |tag: usize| entries.iter().find(|at| number(**at) == tag).unwrap() + 8;
+    let (hash, names) = (number(tagged(0x6fff_fef5)), number(tagged(5)));
+    for (what, at, value) in [
+        ("offset of a segment", load + 8, 1u64 << 40),
+        ("size of a segment", load + 32, u64::MAX),
+        ("size of the dynamic table", dynamic + 32, 16),
+        ("strings", tagged(5), 1 << 30),
+        ("size of strings", tagged(10), 1 << 30),
+        ("symbols", tagged(6), 1 << 40),
+        ("relocations", tagged(7), u64::MAX - 64),
+        ("size of relocations", tagged(8), 1 << 40),
+        ("hash table", tagged(0x6fff_fef5), 0xFFFF_FFFF),
+        ("buckets", hash, 0),
+        ("name of a library", tagged(10), (names - names) as u64 + 1),
+    ] {
+        let mut data = SIMPLE_MUL.to_vec();
+        data[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        let error = load_system(&data).map(drop).expect_err(what);
+        assert_eq!(error.code(), StatusCode::InvalidArgument, "{what}: {error}");
+    }
+}
+
+#[test]
+fn other_files_are_told_apart() {
+    let code = |result: Result<Arc<dyn LocalExecutable>>| result.map(drop).map_err(|error| error.code());
+    for foreign in [
+        &include_bytes!("fixtures/elf/simple_mul_arm_64.so")[..],
+        include_bytes!("fixtures/elf/simple_mul_x86_32.so"),
+        b"",
+        b"text",
+    ] {
+        assert_eq!(code(load_system(foreign)), Err(StatusCode::Incompatible));
+    }
+    let error = load_system(OTHER_LIBRARY).map(drop).unwrap_err();
+    assert_eq!(error.code(), StatusCode::NotFound);
+    assert!(error.to_string().contains("`iree_hal_executable_library_query`"), "{error}");
+    let loader = SystemLibraryLoader::default();
+    for format in ["system-elf-arm_64", "system-elf-", "system-dll-x86_64", "embedded-elf-x86_64", "x86_64"] {
+        assert!(!loader.supports(format), "{format}");
+        let result = load(&loader, format, SIMPLE_MUL, &ImportRegistry::default());
+        assert_eq!(code(result), Err(StatusCode::Incompatible));
+    }
+    assert!(loader.supports(FORMAT));
+}
+
+/// What each kind of executable makes of its imports.
+fn offsets(imports: &ImportRegistry) -> Result<[[f32; 4]; 2]> {
+    let system = load(&SystemLibraryLoader::default(), FORMAT, IMPORTS, imports)?;
+    let embedded = load(&EmbeddedElfLoader, "embedded-elf-x86_64", EMBEDDED_IMPORTS, imports)?;
+    Ok([offset(&*system), offset(&*embedded)])
+}
+
+#[test]
+fn plugins_resolve_imports_and_the_last_one_wins() {
+    let error = offsets(&ImportRegistry::default()).unwrap_err();
+    assert_eq!(error.code(), StatusCode::NotFound);
+    assert!(error.to_string().contains("`incarnate_test_offset`"), "{error}");
+    let (library, standalone) = (fixture("plugin.so"), fixture("plugin.sos"));
+    let library = ExecutablePlugin::open(&library).unwrap();
+    let standalone = ExecutablePlugin::open(&standalone).unwrap();
+    assert_eq!((library.name(), standalone.name()), ("test", "test"));
+    let mut imports = ImportRegistry::default().with(library);
+    assert_eq!(offsets(&imports).unwrap(), [[101.0, 102.0, 103.0, 104.0]; 2]);
+    assert!(standalone.resolve("incarnate_test_offset").is_some() && standalone.resolve("something").is_none());
+    imports.add(standalone);
+    assert_eq!(offsets(&imports).unwrap(), [[1001.0, 1002.0, 1003.0, 1004.0]; 2]);
+    // The executable keeps the plugin.
+    let executable = load(&SystemLibraryLoader::default(), FORMAT, IMPORTS, &imports).unwrap();
+    drop(imports);
+    assert_eq!(offset(&*executable), [1001.0, 1002.0, 1003.0, 1004.0]);
+}
+
+#[test]
+fn plugins_that_do_not_fit_are_refused() {
+    let open = |name: &str| -> Error { ExecutablePlugin::open(name).map(drop).unwrap_err() };
+    let scratch = Scratch::new("plugins");
+    let write = |name: &str, bytes: &[u8]| {
+        let path = scratch.0.join(name);
+        fs::write(&path, bytes).unwrap();
+        path.display().to_string()
+    };
+    let short = write("short.so", &OTHER_LIBRARY[..OTHER_LIBRARY.len() / 2]);
+    let short_embedded = write("short.sos", &OTHER_LIBRARY[..OTHER_LIBRARY.len() / 2]);
+    let foreign = write("foreign.so", include_bytes!("fixtures/elf/simple_mul_arm_64.so"));
+    let embedded_library = format!("embedded:{}", fixture("plugin.so"));
+    for (path, code, what) in [
+        (fixture("missing.so"), StatusCode::NotFound, "missing.so"),
+        (fixture("missing.sos"), StatusCode::NotFound, "missing.sos"),
+        (fixture("plugin_without_query.so"), StatusCode::NotFound, "`iree_hal_executable_plugin_query`"),
+        (fixture("plugin_newer.so"), StatusCode::Incompatible, "version 2"),
+        (embedded_library, StatusCode::Incompatible, "features 0x0"),
+        (short, StatusCode::InvalidArgument, "short.so"),
+        (short_embedded, StatusCode::InvalidArgument, "short.sos"),
+        (foreign, StatusCode::Incompatible, "machine 183"),
+    ] {
+        let error = open(&path);
+        assert_eq!(error.code(), code, "{path}: {error}");
+        assert!(error.to_string().contains(what), "{path}: {error}");
+    }
+}
