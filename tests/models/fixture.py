@@ -10,10 +10,14 @@ import numpy as np
 
 @dataclasses.dataclass
 class Variant:
-    """One way to compile a model: `name` is the stem of the .vmfb, `flags` go to iree-compile."""
+    """One way to compile a model: `name` is the stem of the .vmfb, `flags` go to iree-compile.
+
+    `compiler` is the version of the compiler where it is an older one: see OLDER.
+    """
 
     name: str
     flags: list[str]
+    compiler: str = ""
 
 
 # Machine code for any x86-64, small enough to commit.
@@ -68,6 +72,14 @@ FLATBUFFER = Variant(
 )
 # No device and no HAL: a module of the virtual machine alone.
 VM = Variant("vm", ["--compile-mode=vm"])
+# A compiler of each combination of bytecode, `hal` module and executable library ABI before the newest one:
+# bytecode 15, HAL 0.5, ABI 0.5; 15, 0.6, 0.5; 15, 0.6, 0.6; 16, 0.6, 0.6; 17, 0.6, 0.6.
+OLDER = ("3.0.0", "3.7.1", "3.9.0", "3.10.0", "3.11.0")
+
+
+def by(version: str, *variants: Variant) -> list[Variant]:
+    """The variants, compiled by an older compiler."""
+    return [Variant(f"{v.name}-{version}", v.flags, version) for v in variants]
 
 
 @dataclasses.dataclass
@@ -91,7 +103,7 @@ class Case:
     """Calls that are made one after the other on one instance of the model.
 
     `modules` are loaded before the model, for it to import from. `devices` are those that it runs on, where it wants more
-    than one; `plugins` provide what its kernels import. `peer_differs` says why the peer gets it wrong.
+    than one; `plugins` provide what its kernels import; `parameters` are archives, as `SCOPE=FILE`. `peer_differs` says why the peer gets it wrong.
     """
 
     def __init__(
@@ -101,11 +113,13 @@ class Case:
         peer_differs: str = "",
         devices: tuple[str, ...] = (),
         plugins: tuple[str, ...] = (),
+        parameters: tuple[str, ...] = (),
     ):
         self.name = name
         self.modules = modules
         self.devices = devices
         self.plugins = plugins
+        self.parameters = parameters
         self.peer_differs = peer_differs
         self.calls: list[Call] = []
 
@@ -137,6 +151,7 @@ def write_cases(folder: Path, cases: list[Case]) -> None:
         lines += [f"--module={module}" for module in case.modules]
         lines += [f"--device={device}" for device in case.devices]
         lines += [f"--executable_plugin={plugin}" for plugin in case.plugins]
+        lines += [f"--parameters={file}" for file in case.parameters]
         for number, call in enumerate(case.calls):
             stem = case.name if len(case.calls) == 1 else f"{case.name}.{number}"
             lines.append(f"--function={call.function}")

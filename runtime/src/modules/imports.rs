@@ -1,8 +1,9 @@
 //! Which imports translated code calls directly: the functions of the native modules, as tables.
 //!
 //! A version of a native module is one macro of rows: the import's name, the method of the module's state that it is (and
-//! the one that goes on with it, where it may yield; `@inline` where it is little more than a call), and its calling
-//! convention. The module makes its function table of
+//! the one that goes on with it, where it may yield; behind `@` how it is called if that is special), and its calling
+//! convention. That of an older version has the functions that differ from those of the next one: versions live side by
+//! side in one module, as a function is found by its name and its calling convention. The module makes its function table of
 //! these rows, and the translator asks [`find`] whether an import is one of them; so the tables are there without `std`,
 //! too, where the modules are not.
 
@@ -23,9 +24,9 @@ macro_rules! for_each_hal_0_7 {
             ("buffer.load", buffer_load, "0rIi_i")
             ("buffer.store", buffer_store, "0irIi_v")
             ("buffer.subspan", buffer_subspan, "0rII_r")
-            ("buffer_view.assert", buffer_view_assert, "0rriiCID_v")
+            ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
             ("buffer_view.buffer", buffer_view_buffer, "0r_r")
-            ("buffer_view.create", buffer_view_create, "0rIIiiCID_r")
+            ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
             ("buffer_view.dim", buffer_view_dim, "0ri_I")
             ("buffer_view.element_type", buffer_view_element_type, "0r_i")
             ("buffer_view.encoding_type", buffer_view_encoding_type, "0r_i")
@@ -76,6 +77,46 @@ macro_rules! for_each_hal_0_7 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_0_7;
 
+/// The functions of the `hal` module in version 0.6, which compilers 3.4 to 3.11 import, where 0.7 has others: calls a macro with
+/// all rows, behind what else it is given.
+macro_rules! for_each_hal_0_6 {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
+            ("command_buffer.dispatch", command_buffer_dispatch_v0_6, "0rriiiiICiDCiirIID_v")
+            ("command_buffer.dispatch.indirect", command_buffer_dispatch_indirect_v0_6, "0rriirIICiDCiirIID_v")
+        }
+    };
+}
+#[cfg(feature = "std")]
+pub(crate) use for_each_hal_0_6;
+
+/// The functions of the `hal` module in version 0.5, which compilers 3.0 to 3.3 import, where 0.6 has others: calls a macro with
+/// all rows, behind what else it is given.
+macro_rules! for_each_hal_0_5 {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
+            ("channel.create", channel_create_v0_5, "0rIirrii_r")
+            ("channel.split", channel_split_v0_5, "0riii_r")
+            ("command_buffer.copy_buffer", command_buffer_copy_buffer_v0_5, "0riirIrII_v")
+            ("command_buffer.execution_barrier", command_buffer_execution_barrier_v0_5, "0riii_v")
+            ("command_buffer.fill_buffer", command_buffer_fill_buffer_v0_5, "0rrIIiii_v")
+            ("command_buffer.update_buffer", command_buffer_update_buffer_v0_5, "0rrIrIIi_v")
+            ("device.queue.alloca", queue_alloca_v0_5, "0rIrriiiI_r")
+            ("device.queue.dealloca", queue_dealloca_v0_5, "0rIrrr_v")
+            ("device.queue.execute", queue_execute_v0_5, "0rIrrCrD_v")
+            ("device.queue.execute.indirect", queue_execute_indirect_v0_5, "0rIrrrCrIID_v")
+            ("device.queue.read", queue_read_v0_5, "0rIrrrIrIIi_v")
+            ("device.queue.write", queue_write_v0_5, "0rIrrrIrIIi_v")
+            ("executable.create", executable_create_v0_5, "0rrrr_r")
+            ("fence.await", fence_await_v0_5 resume fence_await_resume, "0iCrD_i")
+            ("fence.create", fence_create_v0_5, "0ri_r")
+            ("fence.join", fence_join_v0_5, "0CrD_r")
+        }
+    };
+}
+#[cfg(feature = "std")]
+pub(crate) use for_each_hal_0_5;
+
 /// The functions of the `hal_inline` module in version 0.0: calls a macro with all rows, behind what else it is given.
 macro_rules! for_each_hal_inline_0_0 {
     ($callback:ident $($before:tt)*) => {
@@ -86,9 +127,9 @@ macro_rules! for_each_hal_inline_0_0 {
             ("buffer.storage", buffer_storage @inline, "0r_r")
             ("buffer.subspan", buffer_subspan, "0rII_r")
             ("buffer.wrap", buffer_wrap, "0rII_r")
-            ("buffer_view.assert", buffer_view_assert @inline, "0rriiCID_v")
+            ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
             ("buffer_view.buffer", buffer_view_buffer @inline, "0r_r")
-            ("buffer_view.create", buffer_view_create @inline, "0rIIiiCID_r")
+            ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
             ("buffer_view.dim", buffer_view_dim @inline, "0ri_I")
             ("buffer_view.element_type", buffer_view_element_type @inline, "0r_i")
             ("buffer_view.encoding_type", buffer_view_encoding_type @inline, "0r_i")
@@ -113,6 +154,31 @@ macro_rules! for_each_hal_loader_0_1 {
 }
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_loader_0_1;
+
+/// The functions of the `hal_loader` module in version 0.0, which compilers 3.0 to 3.11 import, where 0.1 has others: calls a
+/// macro with all rows, behind what else it is given.
+macro_rules! for_each_hal_loader_0_0 {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
+            ("executable.dispatch", executable_dispatch_v0_0, "0riiiiCiDCrIID_v")
+        }
+    };
+}
+#[cfg(feature = "std")]
+pub(crate) use for_each_hal_loader_0_0;
+
+/// The functions of the `io_parameters` module in version 0.0: calls a macro with all rows, behind what else it is given.
+macro_rules! for_each_io_parameters_0_0 {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
+            ("gather", gather, "0rIrrrrrrr_v")
+            ("load", load, "0rIrrrIiirrr_r")
+            ("scatter", scatter, "0rIrrrrrrr_v")
+        }
+    };
+}
+#[cfg(feature = "std")]
+pub(crate) use for_each_io_parameters_0_0;
 
 /// The functions of the `vmvx` module in version 0.0: calls a macro with all rows, behind what else it is given.
 macro_rules! for_each_vmvx_0_0 {
@@ -183,8 +249,10 @@ pub struct DirectImport {
     pub method: &'static str,
     /// The state's method that goes on with one that yielded. None: it does not yield.
     pub resume: Option<&'static str>,
-    /// Its code stands where it is called, as it is hardly more than a call.
-    pub is_inline: bool,
+    /// How it is called, if not by a shell that it shares with others: `inline` where its code stands where it is called, as it
+    /// is hardly more than a call, or else the function of [`support`](crate::support) that knows it and does what mostly
+    /// happens.
+    pub form: Option<&'static str>,
     /// Calling convention.
     pub convention: &'static str,
 }
@@ -198,20 +266,11 @@ macro_rules! optional {
     };
 }
 
-macro_rules! is_there {
-    () => {
-        false
-    };
-    ($name:ident) => {
-        true
-    };
-}
-
 /// The rows of one module, as imports.
 macro_rules! direct_imports {
     (
         $module:literal $state:literal
-        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $inline:ident)?, $convention:literal))*
+        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)?, $convention:literal))*
     ) => {
         &[$(DirectImport {
             module: $module,
@@ -219,7 +278,7 @@ macro_rules! direct_imports {
             name: $name,
             method: stringify!($method),
             resume: optional!($($resume)?),
-            is_inline: is_there!($($inline)?),
+            form: optional!($($form)?),
             convention: $convention,
         }),*]
     };
@@ -227,7 +286,7 @@ macro_rules! direct_imports {
 
 /// The rows of one module, as the function table of its state.
 macro_rules! native_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $inline:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)?, $convention:literal))*) => {
         $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
     };
 }
@@ -235,38 +294,58 @@ pub(crate) use native_table;
 
 /// The same for translated modules, which call the methods.
 macro_rules! direct_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $inline:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)?, $convention:literal))*) => {
         alloc::vec![$($crate::vm::NativeFunction::direct($name, $convention)),*]
     };
 }
 pub(crate) use direct_table;
 
-/// The rows of each module, in order of their names.
-const MODULES: &[(&str, &[DirectImport])] = &[
-    ("check", for_each_check_0_0!(direct_imports "check" "CheckState")),
-    ("hal", for_each_hal_0_7!(direct_imports "hal" "HalState")),
-    ("hal_inline", for_each_hal_inline_0_0!(direct_imports "hal_inline" "HalInlineState")),
-    ("hal_loader", for_each_hal_loader_0_1!(direct_imports "hal_loader" "HalLoaderState")),
-    ("vmvx", for_each_vmvx_0_0!(direct_imports "vmvx" "VmvxState")),
+/// The rows of each module, by version: newest first, each in order of their names.
+const MODULES: &[(&str, &[&[DirectImport]])] = &[
+    ("check", &[for_each_check_0_0!(direct_imports "check" "CheckState")]),
+    (
+        "hal",
+        &[
+            for_each_hal_0_7!(direct_imports "hal" "HalState"),
+            for_each_hal_0_6!(direct_imports "hal" "HalState"),
+            for_each_hal_0_5!(direct_imports "hal" "HalState"),
+        ],
+    ),
+    ("hal_inline", &[for_each_hal_inline_0_0!(direct_imports "hal_inline" "HalInlineState")]),
+    (
+        "hal_loader",
+        &[
+            for_each_hal_loader_0_1!(direct_imports "hal_loader" "HalLoaderState"),
+            for_each_hal_loader_0_0!(direct_imports "hal_loader" "HalLoaderState"),
+        ],
+    ),
+    ("io_parameters", &[for_each_io_parameters_0_0!(direct_imports "io_parameters" "IoParametersState")]),
+    ("vmvx", &[for_each_vmvx_0_0!(direct_imports "vmvx" "VmvxState")]),
 ];
 
 /// The native modules that sessions provide: their names, and the constants of
 /// [`support::natives`](crate::support::natives) that are them.
-pub const PROVIDED: &[(&str, &str)] = &[("hal", "HAL"), ("hal_inline", "HAL_INLINE"), ("hal_loader", "HAL_LOADER")];
+pub const PROVIDED: &[(&str, &str)] =
+    &[("hal", "HAL"), ("hal_inline", "HAL_INLINE"), ("hal_loader", "HAL_LOADER"), ("io_parameters", "IO_PARAMETERS")];
 
 /// The function that an import of the given name (with the module's) and calling convention is; None where it is called as
 /// any function of another module is.
 #[must_use]
 pub fn find(name: &str, convention: &str) -> Option<&'static DirectImport> {
     let (module, function) = name.split_once('.')?;
-    let rows = MODULES.iter().find(|row| row.0 == module)?.1;
-    let row = &rows[rows.binary_search_by_key(&function, |row| row.name).ok()?];
-    let same = CallingConvention::parse(convention).ok()? == CallingConvention::parse(row.convention).ok()?;
-    same.then_some(row)
+    let versions = MODULES.iter().find(|row| row.0 == module)?.1;
+    let convention = CallingConvention::parse(convention).ok()?;
+    versions.iter().find_map(|rows| {
+        let row = &rows[rows.binary_search_by_key(&function, |row| row.name).ok()?];
+        (convention == CallingConvention::parse(row.convention).ok()?).then_some(row)
+    })
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
 
     #[test]
@@ -277,29 +356,52 @@ mod tests {
         assert_eq!(find("hal.buffer.size", "0r_I"), None);
         assert_eq!(find("lah.buffer.length", "0r_I"), None);
         assert_eq!(find("hal.fence.await", "0iICrD_i").and_then(|row| row.resume), Some("fence_await_resume"));
-        assert!(MODULES.iter().all(|module| module.1.is_sorted_by_key(|row| row.name)));
+        // Where versions differ in a function, the calling convention tells them apart.
+        for (convention, method) in
+            [("0riirIrIII_v", "command_buffer_copy_buffer"), ("0riirIrII_v", "command_buffer_copy_buffer_v0_5")]
+        {
+            let row = find("hal.command_buffer.copy_buffer", convention);
+            assert_eq!(row.map(|row| row.method), Some(method));
+        }
+        for (name, versions) in MODULES {
+            assert!(versions.iter().all(|rows| rows.is_sorted_by_key(|row| row.name)), "{name}");
+            let mut all: Vec<_> =
+                versions.iter().flat_map(|rows| rows.iter().map(|r| (r.name, r.convention))).collect();
+            let count = all.len();
+            all.sort_unstable();
+            all.dedup();
+            assert_eq!(all.len(), count, "@{name}: two functions of one name and convention");
+        }
     }
 
     #[test]
     #[cfg(feature = "std")]
     fn conventions_are_those_of_the_methods() {
-        use crate::modules::{check, hal, hal_inline, hal_loader, vmvx};
+        use crate::modules::{check, hal, hal_inline, hal_loader, io_parameters, vmvx};
         use crate::vm::{Linkage, Module};
-        let modules: [&dyn Module; 5] = [
+        let modules: [&dyn Module; 6] = [
             &check::module(),
             &hal::module(hal::HalOptions::default()),
             &hal_inline::module(hal_inline::HalInlineOptions::default()),
             &hal_loader::module(hal_loader::HalLoaderOptions::default()),
+            &io_parameters::module(io_parameters::IoParametersOptions::default()),
             &vmvx::module(),
         ];
         assert_eq!(modules.len(), MODULES.len());
-        for (module, (name, rows)) in modules.into_iter().zip(MODULES) {
+        for (module, (name, versions)) in modules.into_iter().zip(MODULES) {
             assert_eq!(module.name(), *name);
-            for (ordinal, row) in (0..).zip(*rows) {
-                let info = module.function(Linkage::Export, ordinal).map(|info| (info.name, info.calling_convention));
+            for row in versions.iter().copied().flatten() {
+                let info = module
+                    .lookup_as(row.name, &CallingConvention::parse(row.convention).unwrap())
+                    .and_then(|ordinal| module.function(Linkage::Export, ordinal))
+                    .map(|info| (info.name, info.calling_convention));
                 assert_eq!(info, Some((row.name, row.convention)), "{name}");
             }
-            assert_eq!(module.signature().export_count, rows.len(), "{name}");
+            assert_eq!(
+                module.signature().export_count,
+                versions.iter().map(|rows| rows.len()).sum::<usize>(),
+                "{name}"
+            );
         }
     }
 }

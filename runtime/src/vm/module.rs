@@ -139,6 +139,18 @@ pub trait Module: Send + Sync + fmt::Debug {
     /// The ordinal of the function of the given name; imports are named with their module's name before a dot.
     fn lookup(&self, linkage: Linkage, name: &str) -> Option<u32>;
 
+    /// The ordinal of the exported function of the given name that is called in the given way; of one that is called in
+    /// another way if there is none. A module that offers a function in several versions has several of one name.
+    fn lookup_as(&self, name: &str, convention: &CallingConvention<'_>) -> Option<u32> {
+        let _ = convention;
+        self.lookup(Linkage::Export, name)
+    }
+
+    /// Which versions of its functions the module offers, and who imports these, for messages: "versions 0.5 to 0.7".
+    fn offered_versions(&self) -> Option<&str> {
+        None
+    }
+
     /// Name and calling convention of a function.
     fn function(&self, linkage: Linkage, ordinal: u32) -> Option<FunctionInfo<'_>>;
 

@@ -46,6 +46,7 @@ use super::list::List;
 use super::module::{Completion, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal};
 use super::reference::{Ref, TypedRefObject};
 use super::stack::{Limits, Stack};
+use crate::bytecode::CallingConvention;
 use crate::{Error, Result};
 
 /// What a native function sees of the invocation that calls it.
@@ -491,6 +492,7 @@ type Notify<S> = fn(&S, Signal) -> Result<()>;
 pub struct NativeModule<S> {
     name: String,
     version: u32,
+    versions: Option<&'static str>,
     functions: Vec<NativeFunction<S>>,
     conventions: Vec<Cow<'static, str>>,
     make_state: MakeState<S>,
@@ -509,7 +511,30 @@ impl<S: ModuleState> NativeModule<S> {
         functions.sort_by_key(|function| function.name);
         let conventions = functions.iter().map(|function| function.convention.text()).collect();
         let make_state = Box::new(make_state);
-        NativeModule { name: name.into(), version, functions, conventions, make_state, fork: None, notify: None }
+        NativeModule {
+            name: name.into(),
+            version,
+            versions: None,
+            functions,
+            conventions,
+            make_state,
+            fork: None,
+            notify: None,
+        }
+    }
+
+    /// The ordinals of the functions of a name: newest version first.
+    fn named(&self, name: &str) -> impl Iterator<Item = u32> {
+        let first = self.functions.partition_point(|function| function.name < name);
+        let count = self.functions.iter().skip(first).take_while(|function| function.name == name).count();
+        (first..first + count).map(|index| index as u32)
+    }
+
+    /// Says which versions of the functions are there, for messages: those of the newest version come first among the functions.
+    #[must_use]
+    pub fn with_versions(mut self, versions: &'static str) -> NativeModule<S> {
+        self.versions = Some(versions);
+        self
     }
 
     /// Says how the state is copied for a forked context.
@@ -546,7 +571,19 @@ impl<S: ModuleState> Module for NativeModule<S> {
         if linkage != Linkage::Export {
             return None;
         }
-        self.functions.binary_search_by_key(&name, |function| function.name).ok().map(|index| index as u32)
+        self.named(name).next()
+    }
+
+    fn lookup_as(&self, name: &str, convention: &CallingConvention<'_>) -> Option<u32> {
+        let is_called_so = |ordinal: &u32| {
+            let text = self.conventions.get(*ordinal as usize)?;
+            Some(CallingConvention::parse(text).ok()? == *convention)
+        };
+        self.named(name).find(|ordinal| is_called_so(ordinal) == Some(true)).or_else(|| self.named(name).next())
+    }
+
+    fn offered_versions(&self) -> Option<&str> {
+        self.versions
     }
 
     fn function(&self, linkage: Linkage, ordinal: u32) -> Option<FunctionInfo<'_>> {

@@ -1,6 +1,7 @@
 //! Linking: the imports of modules, resolved to the exports of others.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -103,20 +104,24 @@ fn resolve_imports(module: &dyn Module, before: &[Arc<dyn Module>]) -> Result<Ve
         let Some(wanted) = module.function(Linkage::Import, import) else { continue };
         let found = wanted.name.split_once('.').and_then(|(module_name, function)| {
             let index = before.iter().position(|other| other.name() == module_name)?;
-            let export = before[index].lookup(Linkage::Export, function)?;
+            let convention = wanted.convention().unwrap_or_default();
+            let export = before[index].lookup_as(function, &convention)?;
             Some(Link { import, module: index, export })
         });
         match found {
             Some(link) => {
-                check_convention(module, &wanted, before[link.module].function(Linkage::Export, link.export))?;
+                check_convention(module, &wanted, &*before[link.module], link.export)?;
                 links.push(link);
             }
             None if wanted.optional => {}
             None => {
+                let exporter = wanted.name.split_once('.').map(|(name, _)| name);
+                let exporter = before.iter().find(|other| exporter == Some(other.name()));
                 return Err(Error::not_found(format!(
-                    "module @{} imports `{}`, which no module exports",
+                    "module @{} imports `{}`, which no module exports{}",
                     module.name(),
-                    wanted.name
+                    wanted.name,
+                    exporter.map(|exporter| offered(&**exporter)).unwrap_or_default(),
                 )));
             }
         }
@@ -124,15 +129,22 @@ fn resolve_imports(module: &dyn Module, before: &[Arc<dyn Module>]) -> Result<Ve
     Ok(links)
 }
 
-fn check_convention(module: &dyn Module, wanted: &FunctionInfo<'_>, found: Option<FunctionInfo<'_>>) -> Result<()> {
+/// Which versions a module offers, as the end of a message.
+fn offered(module: &dyn Module) -> String {
+    module.offered_versions().map(|versions| format!("; @{} is there in {versions}", module.name())).unwrap_or_default()
+}
+
+fn check_convention(module: &dyn Module, wanted: &FunctionInfo<'_>, exporter: &dyn Module, export: u32) -> Result<()> {
+    let found = exporter.function(Linkage::Export, export);
     let found = found.ok_or_else(|| Error::internal(format!("`{}` was found and is not there", wanted.name)))?;
     if wanted.convention()? != found.convention()? {
         return Err(Error::incompatible(format!(
-            "module @{} calls `{}` as {}, which is exported as {}",
+            "module @{} calls `{}` as {}, which is exported as {}{}",
             module.name(),
             wanted.name,
             wanted.calling_convention,
-            found.calling_convention
+            found.calling_convention,
+            offered(exporter),
         )));
     }
     Ok(())

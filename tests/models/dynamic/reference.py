@@ -5,6 +5,9 @@ import numpy as np
 import fixture
 
 VARIANTS = [fixture.LLVM_CPU, fixture.VMVX, fixture.VMVX_MICROKERNELS, fixture.INLINE_STATIC, fixture.INLINE_DYNAMIC]
+for version in fixture.OLDER:
+    VARIANTS += fixture.by(version, fixture.LLVM_CPU, fixture.VMVX)
+VARIANTS += fixture.by("3.0.0", fixture.INLINE_DYNAMIC)
 
 
 def cases():

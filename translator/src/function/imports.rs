@@ -7,12 +7,13 @@ use incarnate_runtime::modules::imports::{DirectImport, find};
 #[derive(Clone, Debug)]
 pub(super) struct Imports {
     direct: Vec<Option<&'static DirectImport>>,
+    any_call_yields: bool,
 }
 
 impl Imports {
     pub(super) fn new(module: &VerifiedModule) -> Imports {
         let direct = module.imports().map(|import| find(import.full_name, import.calling_convention_text)).collect();
-        Imports { direct }
+        Imports { direct, any_call_yields: module.generation().any_call_yields }
     }
 
     /// The native function that an import is, if it is called directly.
@@ -20,8 +21,8 @@ impl Imports {
         self.direct.get(import as usize).copied().flatten()
     }
 
-    /// Whether a yieldable call of an import may yield.
-    pub(super) fn may_yield(&self, import: u32) -> bool {
-        self.direct(import).is_none_or(|direct| direct.resume.is_some())
+    /// Whether a call of an import may yield, which is a yieldable one or not.
+    pub(super) fn may_yield(&self, import: u32, yieldable: bool) -> bool {
+        (yieldable || self.any_call_yields) && self.direct(import).is_none_or(|direct| direct.resume.is_some())
     }
 }

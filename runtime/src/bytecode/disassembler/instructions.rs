@@ -55,8 +55,9 @@ macro_rules! field_text {
     ($printer:ident $banks:ident $operands:ident cases $value:expr) => {
         let _ = $value;
     };
+    // A move bit means nothing here; older compilers set it all the same.
     ($printer:ident $banks:ident $operands:ident in_ref $value:expr) => {
-        $operands.push(reference($value))
+        $operands.push(format!("%r{}", $value.index()))
     };
     ($printer:ident $banks:ident $operands:ident in_ref_move $value:expr) => {
         $operands.push(reference($value))

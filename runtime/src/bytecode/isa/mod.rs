@@ -7,10 +7,69 @@ mod table;
 pub(crate) use format::for_each_format;
 pub(crate) use table::for_each_instruction;
 
-/// Major version of the bytecode that [`Opcode`] describes; a different major cannot be read with this table.
+/// Newest major version of the bytecode: what is assembled, and what the instruction table describes in full.
 pub const VERSION_MAJOR: u16 = 17;
-/// Newest minor version of [`VERSION_MAJOR`] that this table knows.
+/// Newest minor version of [`VERSION_MAJOR`] that the table knows.
 pub const VERSION_MINOR: u16 = 0;
+
+/// A version of the instruction set, by its major number, and which compilers write it.
+///
+/// Since major version 15 instructions were only added: the table of the newest version reads all of them, and
+/// [`Opcode::since`] tells which are there in an older one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Generation {
+    /// Major version of the bytecode.
+    pub major: u16,
+    /// Newest minor version of it that can be read.
+    pub minor: u16,
+    /// The compiler releases that write it.
+    pub compilers: &'static str,
+    /// Whether every operand that is a reference may have the move bit, which means nothing where the value is only looked
+    /// at: until version 16 compilers set it wherever a reference is used for the last time.
+    pub moves_anywhere: bool,
+    /// Whether imports may suspend their caller at any call: before version 17 there were no calls to tell them by.
+    pub any_call_yields: bool,
+    /// The instructions that came with it, besides those of the oldest.
+    pub added: &'static [Opcode],
+}
+
+/// The versions of the instruction set that can be read, in ascending order.
+pub static GENERATIONS: [Generation; 3] = [
+    Generation {
+        major: 15,
+        minor: 0,
+        compilers: "3.0 to 3.9",
+        moves_anywhere: true,
+        any_call_yields: true,
+        added: &[],
+    },
+    Generation {
+        major: 16,
+        minor: 0,
+        compilers: "3.10",
+        moves_anywhere: true,
+        any_call_yields: true,
+        added: &[Opcode::DiscardRefs, Opcode::AssignRef],
+    },
+    Generation {
+        major: VERSION_MAJOR,
+        minor: VERSION_MINOR,
+        compilers: "3.11 to 3.13",
+        moves_anywhere: false,
+        any_call_yields: false,
+        added: &[Opcode::CallYieldable, Opcode::CallVariadicYieldable],
+    },
+];
+
+impl Generation {
+    /// The generation of a bytecode version, as module files give it: major in the upper 16 bits, minor in the lower. None
+    /// if it cannot be read.
+    #[must_use]
+    pub fn of(version: u32) -> Option<&'static Generation> {
+        let (major, minor) = (version >> 16, version & 0xFFFF);
+        GENERATIONS.iter().find(|row| u32::from(row.major) == major && minor <= u32::from(row.minor))
+    }
+}
 
 /// Core opcode that prefixes an instruction of [`OpcodeSet::ExtF32`].
 pub const PREFIX_EXT_F32: u8 = 0xE0;
@@ -149,6 +208,24 @@ impl Opcode {
     #[must_use]
     pub fn info(self) -> &'static InstructionInfo {
         &INSTRUCTIONS[self as usize]
+    }
+
+    /// The major version of the bytecode that the opcode came with.
+    #[must_use]
+    pub const fn since(self) -> u16 {
+        let mut generation = GENERATIONS.len();
+        while generation > 0 {
+            generation -= 1;
+            let row = &GENERATIONS[generation];
+            let mut index = 0;
+            while index < row.added.len() {
+                if row.added[index] as u16 == self as u16 {
+                    return row.major;
+                }
+                index += 1;
+            }
+        }
+        GENERATIONS[0].major
     }
 
     /// The opcode of a byte in an encoding space, if there is one.

@@ -17,6 +17,7 @@ use super::archive::Archive;
 use super::calling_convention::CallingConvention;
 use super::contents::Contents;
 use super::instruction::Instructions;
+use super::isa::Generation;
 use super::read::FlatBuffer;
 use super::verifier;
 use crate::{Place, Result};
@@ -114,6 +115,7 @@ pub struct Module {
     name: Text,
     version: u32,
     bytecode_version: u32,
+    generation: &'static Generation,
     requirements: Requirements,
     attributes: VectorRange,
     types: Vec<TypeDef>,
@@ -199,6 +201,12 @@ impl Module {
     #[must_use]
     pub fn bytecode_version(&self) -> u32 {
         self.bytecode_version
+    }
+
+    /// The version of the instruction set that the bytecode has, and which compilers write it.
+    #[must_use]
+    pub fn generation(&self) -> &'static Generation {
+        self.generation
     }
 
     /// What the functions need together.

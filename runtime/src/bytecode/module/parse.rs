@@ -1,6 +1,7 @@
 //! Reads the tables of a module's FlatBuffer, and checks what they say.
 
 use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -8,7 +9,7 @@ use incarnate_schemas::bytecode_module as schema;
 
 use super::super::archive::Archive;
 use super::super::calling_convention::{CallingConvention, count_letters};
-use super::super::isa::{I32_REGISTER_LIMIT, REF_REGISTER_LIMIT, VERSION_MAJOR, VERSION_MINOR};
+use super::super::isa::{GENERATIONS, Generation, I32_REGISTER_LIMIT, REF_REGISTER_LIMIT};
 use super::super::read::{array_at, u16_at, u32_at};
 use super::tables::{Reader, Table, VectorRange};
 use super::{ConventionRow, DependencyRow, ExportRow, FunctionRow, ImportRow, Module, Requirements, Text, TypeDef};
@@ -39,7 +40,7 @@ pub(super) fn parse(archive: Archive) -> Result<Module> {
     let mut reader = Reader::new(flatbuffer, limit);
     let root = reader.element(ROOT_OFFSET)?;
     let bytecode_version = reader.u32(root, Fields::VT_BYTECODE_VERSION, 0)?;
-    check_version(bytecode_version)?;
+    let generation = generation_of(bytecode_version)?;
     let requirements = requirements_of(reader.u32(root, Fields::VT_REQUIREMENTS, 0)?, "the module")?;
     let name = reader.string(root, Fields::VT_NAME)?;
     if name.length == 0 {
@@ -61,6 +62,7 @@ pub(super) fn parse(archive: Archive) -> Result<Module> {
         name,
         version,
         bytecode_version,
+        generation,
         requirements,
         attributes,
         types,
@@ -75,15 +77,17 @@ pub(super) fn parse(archive: Archive) -> Result<Module> {
     })
 }
 
-fn check_version(version: u32) -> Result<()> {
-    let (major, minor) = (version >> 16, version & 0xFFFF);
-    if major != u32::from(VERSION_MAJOR) || minor > u32::from(VERSION_MINOR) {
-        return Err(Error::incompatible(format!(
-            "the module has bytecode version {major}.{minor}; this runtime reads {VERSION_MAJOR}.0 to \
-             {VERSION_MAJOR}.{VERSION_MINOR}"
-        )));
+fn generation_of(version: u32) -> Result<&'static Generation> {
+    if let Some(generation) = Generation::of(version) {
+        return Ok(generation);
     }
-    Ok(())
+    let known: Vec<String> =
+        GENERATIONS.iter().map(|row| format!("{}.{} (compilers {})", row.major, row.minor, row.compilers)).collect();
+    let (major, minor) = (version >> 16, version & 0xFFFF);
+    Err(Error::incompatible(format!(
+        "the module has bytecode version {major}.{minor}; this runtime reads {}",
+        known.join(", ")
+    )))
 }
 
 fn requirements_of(bits: u32, owner: &str) -> Result<Requirements> {

@@ -48,6 +48,8 @@ struct Row {
     w: u32,
     set: OpcodeSet,
     terminates: bool,
+    /// The version of the bytecode that the instruction came with.
+    since: u16,
 }
 
 impl Row {
@@ -58,7 +60,7 @@ impl Row {
             [v, w, ..] => (v.size(), w.size()),
         };
         let (opcode, format, set) = (info.opcode, info.format, info.set);
-        Row { banks: info.banks, opcode, format, v, w, set, terminates: info.effects.terminates }
+        Row { banks: info.banks, opcode, format, v, w, set, terminates: info.effects.terminates, since: opcode.since() }
     }
 }
 
@@ -95,7 +97,7 @@ impl From<Error> for Fault {
     }
 }
 
-/// Sizes of the module's tables, which ordinals are checked against.
+/// Sizes of the module's tables, which ordinals are checked against, and what depends on the bytecode's version.
 #[derive(Clone, Copy)]
 struct Limits {
     functions: u32,
@@ -104,6 +106,10 @@ struct Limits {
     rodata: u32,
     global_bytes: u32,
     global_refs: u32,
+    /// [`Generation::moves_anywhere`](super::isa::Generation::moves_anywhere)
+    moves_anywhere: bool,
+    /// [`Generation::major`](super::isa::Generation::major)
+    major: u16,
 }
 
 impl Limits {
@@ -115,6 +121,8 @@ impl Limits {
             rodata: module.rodata_count(),
             global_bytes: module.global_bytes(),
             global_refs: module.global_ref_count(),
+            moves_anywhere: module.generation().moves_anywhere,
+            major: module.generation().major,
         }
     }
 }
@@ -168,6 +176,9 @@ impl<'m> FunctionVerifier<'m, '_> {
         if row.set != OpcodeSet::Core {
             self.requirement(row.set)?;
         }
+        if row.since > self.limits.major {
+            return Err(too_new(row.opcode, self.limits.major).into());
+        }
         self.operands(row, reader, at)
     }
 
@@ -212,6 +223,12 @@ fn in_instruction(error: Error, opcode: Opcode) -> Error {
     let mut context = String::from("vm.");
     context.push_str(opcode.info().mnemonic);
     error.context(context)
+}
+
+#[cold]
+fn too_new(opcode: Opcode, major: u16) -> Error {
+    let since = opcode.since();
+    Error::invalid_argument(format!("the instruction came with bytecode version {since}; the module has {major}"))
 }
 
 #[cold]

@@ -171,11 +171,11 @@ impl FunctionVerifier<'_, '_> {
         Err(bad_ref_register(field, register, count))
     }
 
-    /// A reference register without the move bit.
+    /// A reference register without the move bit, or with one that means nothing.
     #[inline(always)]
     fn kept_ref_register(&self, field: &'static str, register: RefRegister) -> Result<()> {
         self.ref_register(field, register)?;
-        if register.is_move() { Err(bad_move(field, register)) } else { Ok(()) }
+        if register.is_move() && !self.limits.moves_anywhere { Err(bad_move(field, register)) } else { Ok(()) }
     }
 
     /// A register of either file.

@@ -187,6 +187,24 @@ fn register_bits() {
 }
 
 #[test]
+fn older_versions_have_fewer_instructions_and_more_move_bits() {
+    let with = |major: u32, instruction: &[u8]| {
+        let mut source = single(&[]);
+        source.bytecode_version = major << 16;
+        source.functions[0].bytecode = body(instruction);
+        source
+    };
+    let (kept, assigned) = (bytes(Opcode::CmpNZRef, &[0xC001, 0]), bytes(Opcode::AssignRef, &[0x8000, 0x8001]));
+    load(with(15, &kept).write().unwrap()).unwrap();
+    load(with(16, &kept).write().unwrap()).unwrap();
+    refused(&with(17, &kept), "`operand` has the move bit on r1");
+    refused(&with(15, &assigned), "the instruction came with bytecode version 16; the module has 15");
+    load(with(16, &assigned).write().unwrap()).unwrap();
+    let since = |opcode: Opcode| opcode.since();
+    assert_eq!([Opcode::AddI32, Opcode::DiscardRefs, Opcode::CallYieldable].map(since), [15, 16, 17]);
+}
+
+#[test]
 fn tables() {
     for (instruction, expected) in [
         ("%r0 = vm.const.ref.rodata 1", "`rodata` is 1; the module has 1 constants"),
@@ -317,7 +335,8 @@ fn module_tables() {
     let with_import =
         |name: &str, convention: &str| ModuleSource { imports: vec![import(name, convention)], ..single(&[]) };
     refused(&with(|m| m.name.clear()), "the module has no name");
-    refused(&with(|m| m.bytecode_version = 16 << 16), "INCOMPATIBLE; the module has bytecode version 16.0");
+    refused(&with(|m| m.bytecode_version = 14 << 16), "INCOMPATIBLE; the module has bytecode version 14.0");
+    refused(&with(|m| m.bytecode_version = 14 << 16), "reads 15.0 (compilers 3.0 to 3.9), 16.0 (compilers 3.10), 17.0");
     refused(&with(|m| m.bytecode_version = 17 << 16 | 1), "bytecode version 17.1");
     refused(&single(&["i32", "what"]), "types[1]: INVALID_ARGUMENT; `what` is no type");
     refused(&single(&[""]), "types[0]: INVALID_ARGUMENT; `` is no type");

@@ -11,7 +11,7 @@ use crate::hal::{
 use crate::vm::{Buffer as VmBuffer, Caller, Span};
 
 /// A binding as dispatches pass it: reserved, slot, buffer, offset, length.
-type DispatchBinding = (i32, u32, Option<Arc<Buffer>>, u64, u64);
+pub(super) type DispatchBinding = (i32, u32, Option<Arc<Buffer>>, u64, u64);
 
 fn binding_ref((_, slot, buffer, offset, length): &DispatchBinding) -> BufferRef {
     BufferRef { buffer: buffer.clone(), slot: *slot, offset: *offset, length: *length }

@@ -1,8 +1,8 @@
 //! The `hal` module: devices and everything on them, as programs import it.
 //!
 //! Each import is a method of [`HalState`], in the file of the object that it belongs to. A version of the module is a
-//! table of names and methods ([`v0_7`]); versions share the methods, so that another one is another table and whatever
-//! differs.
+//! table of names and methods ([`v0_7`]); older ones ([`v0_6`], [`v0_5`]) are tables of what differs from the next one,
+//! and the methods that lead to its own.
 
 mod buffer;
 mod channel;
@@ -10,6 +10,8 @@ mod command_buffer;
 mod device;
 mod executable;
 mod fence;
+pub mod v0_5;
+pub mod v0_6;
 pub mod v0_7;
 
 use alloc::sync::Arc;
@@ -20,8 +22,8 @@ use super::bytes::{constant_words, message_text, with_bytes};
 
 use crate::Result;
 use crate::hal::Device;
-use crate::hal::local::Loaders;
 use crate::hal::local::loaders::Loader;
+use crate::hal::local::{ExecutableLoader, Loaders};
 use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal};
 
 /// The name that programs import the module by.
@@ -60,9 +62,9 @@ impl HalState {
         Ok(self.clone())
     }
 
-    /// The same state for a program that names its loaders.
-    pub(crate) fn with_loaders(&self, loaders: &[Loader]) -> HalState {
-        HalState { options: self.options.clone(), loaders: Arc::new(Loaders::clone(&self.loaders).with(loaders)) }
+    /// The same state for a program that brings along its loaders; see [`Loaders::of_program`].
+    pub(crate) fn for_program(&self, program: Option<Arc<dyn ExecutableLoader>>, loaders: &[Loader]) -> HalState {
+        HalState { options: self.options.clone(), loaders: Arc::new(self.loaders.of_program(program, loaders)) }
     }
 
     fn notify(&self, signal: Signal) -> Result<()> {
@@ -73,29 +75,29 @@ impl HalState {
     }
 }
 
-/// The module in its newest version, for the given devices.
+/// The module in all its versions, for the given devices.
 #[must_use]
 pub fn module(options: HalOptions) -> NativeModule<HalState> {
-    with_functions(options, v0_7::VERSION, v0_7::functions())
+    with_functions(options, [v0_7::functions(), v0_6::functions(), v0_5::functions()])
 }
 
 /// The same for translated modules alone, which call its methods.
 #[must_use]
 pub fn direct_module(options: HalOptions) -> NativeModule<HalState> {
-    with_functions(options, v0_7::VERSION, v0_7::direct_functions())
+    with_functions(options, [v0_7::direct_functions(), v0_6::direct_functions(), v0_5::direct_functions()])
 }
 
-/// The module in the version of a table of functions.
-fn with_functions(
-    options: HalOptions,
-    version: u32,
-    functions: Vec<NativeFunction<HalState>>,
-) -> NativeModule<HalState> {
+/// The module of the functions of its versions, newest first.
+fn with_functions(options: HalOptions, versions: [Vec<NativeFunction<HalState>>; 3]) -> NativeModule<HalState> {
     let mut options = options;
     let loaders = Arc::new(core::mem::take(&mut options.loaders));
     let state = HalState { options: Arc::new(options), loaders };
     let make_state = move || Ok(state.clone());
-    NativeModule::new(NAME, version, make_state, functions).with_fork(HalState::fork).with_notify(HalState::notify)
+    let functions = versions.into_iter().flatten().collect();
+    NativeModule::new(NAME, v0_7::VERSION, make_state, functions)
+        .with_versions("versions 0.5 to 0.7, for modules of compilers 3.0 to 3.13")
+        .with_fork(HalState::fork)
+        .with_notify(HalState::notify)
 }
 
 #[cfg(test)]

@@ -8,11 +8,15 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::StatusCode;
+use crate::bytecode::{CallingConvention, Contents, VerifiedModule, assemble};
 use crate::hal::{
     Buffer, BufferParameters, BufferUsage, BufferView, DeviceOptions, DriverRegistry, ElementType, EncodingType, Fence,
 };
 use crate::vm::Buffer as VmBuffer;
-use crate::vm::{CallBuffer, Completion, Limits, Linkage, Module, ModuleState, Ref, Stack, TypedRefObject, Value};
+use crate::vm::{
+    BytecodeModule, CallBuffer, Completion, Limits, Linkage, Module, ModuleState, Program, Ref, Stack, TypedRefObject,
+    Value,
+};
 
 /// Names and calling conventions as `hal.imports.mlir` of compiler 3.13 has them.
 const IMPORTS: [(&str, &str); 58] = [
@@ -158,10 +162,37 @@ fn floats(values: &[f32]) -> Vec<u8> {
 fn functions_have_the_calling_conventions_that_compilers_import() {
     let module = module(HalOptions::default());
     assert_eq!(module.signature().version, 7);
-    assert_eq!(module.signature().export_count, IMPORTS.len());
+    let older = v0_6::functions().len() + v0_5::functions().len();
+    assert_eq!(module.signature().export_count, IMPORTS.len() + older);
     for (name, convention) in IMPORTS {
         let ordinal = module.lookup(Linkage::Export, name).unwrap_or_else(|| panic!("no {name}"));
         assert_eq!(module.function(Linkage::Export, ordinal).unwrap().calling_convention, convention, "{name}");
+        let convention = CallingConvention::parse(convention).unwrap();
+        assert_eq!(module.lookup_as(name, &convention), Some(ordinal), "{name}");
+    }
+}
+
+/// What linking a module with one import makes of it.
+fn link(import: &str, convention: &str) -> Result<Arc<Program>> {
+    let text = alloc::format!("vm.module @m\nvm.import @hal.{import} cconv \"{convention}\"\n");
+    let contents = Contents::from_vec(assemble(&text).unwrap());
+    let importer = BytecodeModule::new(VerifiedModule::load(Arc::new(contents)).unwrap())?;
+    Program::link(vec![Arc::new(module(HalOptions::default())), importer])
+}
+
+#[test]
+fn every_version_is_linked_and_others_name_the_compilers() {
+    for (import, convention) in
+        [("fence.create", "0rI_r"), ("fence.create", "0ri_r"), ("command_buffer.dispatch", "0rriiiiICiDCiirIID_v")]
+    {
+        link(import, convention).unwrap();
+    }
+    for (import, convention, code) in
+        [("fence.create", "0r_r", StatusCode::Incompatible), ("ex.shared_device", "0v_r", StatusCode::NotFound)]
+    {
+        let error = link(import, convention).unwrap_err();
+        assert_eq!(error.code(), code);
+        assert!(error.to_string().contains("versions 0.5 to 0.7, for modules of compilers 3.0 to 3.13"), "{error}");
     }
 }
 

@@ -3,6 +3,7 @@
 //! Modules compiled with `--iree-execution-model=inline-dynamic` import it beside `hal_inline`, which gives them buffers.
 
 mod functions;
+pub mod v0_0;
 pub mod v0_1;
 
 use alloc::sync::Arc;
@@ -51,27 +52,28 @@ impl HalLoaderState {
         Ok(self.clone())
     }
 
-    /// The same state for a program that names its loaders.
-    pub(crate) fn with_loaders(&self, loaders: &[Loader]) -> HalLoaderState {
-        HalLoaderState { loaders: Arc::new(Loaders::clone(&self.loaders).with(loaders)), ..self.clone() }
+    /// The same state for a program that brings along its loaders; see [`Loaders::of_program`].
+    pub(crate) fn for_program(&self, program: Option<Arc<dyn ExecutableLoader>>, loaders: &[Loader]) -> HalLoaderState {
+        HalLoaderState { loaders: Arc::new(self.loaders.of_program(program, loaders)), ..self.clone() }
     }
 }
 
-/// The module in its newest version.
+/// The module in all its versions.
 #[must_use]
 pub fn module(options: HalLoaderOptions) -> NativeModule<HalLoaderState> {
-    with_functions(options, v0_1::functions())
+    with_functions(options, [v0_1::functions(), v0_0::functions()])
 }
 
 /// The same for translated modules alone, which call its methods.
 #[must_use]
 pub fn direct_module(options: HalLoaderOptions) -> NativeModule<HalLoaderState> {
-    with_functions(options, v0_1::direct_functions())
+    with_functions(options, [v0_1::direct_functions(), v0_0::direct_functions()])
 }
 
+/// The module of the functions of its versions, newest first.
 fn with_functions(
     options: HalLoaderOptions,
-    functions: Vec<NativeFunction<HalLoaderState>>,
+    versions: [Vec<NativeFunction<HalLoaderState>>; 2],
 ) -> NativeModule<HalLoaderState> {
     let state = HalLoaderState {
         device: options.device.map(Arc::from),
@@ -79,5 +81,8 @@ fn with_functions(
         loaders: Arc::new(options.loaders),
     };
     let make_state = move || Ok(state.clone());
-    NativeModule::new(NAME, v0_1::VERSION, make_state, functions).with_fork(HalLoaderState::fork)
+    let functions = versions.into_iter().flatten().collect();
+    NativeModule::new(NAME, v0_1::VERSION, make_state, functions)
+        .with_versions("versions 0.0 and 0.1, for modules of compilers 3.0 to 3.13")
+        .with_fork(HalLoaderState::fork)
 }

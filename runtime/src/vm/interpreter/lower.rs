@@ -442,7 +442,7 @@ impl<'a> Lowering<'a> {
             (None, import) => {
                 let ordinal = import.ok_or_else(broken)?;
                 let convention = self.module.import(ordinal).ok_or_else(broken)?.calling_convention;
-                let yieldable = resume.is_some();
+                let yieldable = resume.is_some() || self.module.generation().any_call_yields;
                 (if yieldable { Operation::CallImportYieldable } else { Operation::CallImport }, ordinal, convention)
             }
         };

@@ -1,4 +1,4 @@
-//! Structures, constants and function types of the executable library ABI, version 0.6.
+//! Structures, constants and function types of the executable library ABI, version 0.6, and of version 0.5 what differs.
 //!
 //! Fields and their order are those of `iree/hal/local/executable_library.h`. The structures are read where the library
 //! has them; the runtime itself writes [`Environment`], [`DispatchState`] and [`WorkgroupState`]. The layout assertions at
@@ -11,6 +11,9 @@ pub const EXPORT_NAME: &str = "iree_hal_executable_library_query";
 
 /// Version 0.6, which compilers write since 3.8.
 pub const VERSION_0_6: u32 = 6;
+
+/// Version 0.5, which compilers 3.0 to 3.7 write.
+pub const VERSION_0_5: u32 = 5;
 
 /// [`LibraryHeader::sanitizer`] of a library that was built without one.
 pub const SANITIZER_NONE: u32 = 0;
@@ -231,6 +234,58 @@ pub struct Library {
     pub sources: SourceFileTable,
 }
 
+/// How a kernel of a library of version 0.5 is to be dispatched: one workgroup is 1 x 1 x 1 for the runtime.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct DispatchAttributesV05 {
+    /// Local memory that each workgroup needs, in [`LOCAL_MEMORY_PAGE_SIZE`].
+    pub local_memory_pages: u16,
+    /// Number of 32-bit constants.
+    pub constant_count: u8,
+    /// Number of bindings.
+    pub binding_count: u8,
+    /// Zero.
+    pub reserved: u32,
+    /// Zero.
+    pub reserved_words: [u64; 8],
+}
+
+/// Kernels that a library of version 0.5 has; the arrays are parallel and indexed by ordinal.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct ExportTableV05 {
+    /// Number of kernels.
+    pub count: u32,
+    /// The kernels.
+    pub functions: *const Option<DispatchFunction>,
+    /// Their attributes, or null where every kernel takes neither constants nor bindings nor local memory.
+    pub attributes: *const DispatchAttributesV05,
+    /// NUL-terminated names, or null.
+    pub names: *const *const c_char,
+    /// Tags for traces, or null. This runtime does not read them.
+    pub tags: *const *const c_char,
+    /// Source locations, or null. This runtime does not read them.
+    pub source_locations: *const c_void,
+    /// Source locations by stage of compilation, or null. This runtime does not read them.
+    pub stage_locations: *const c_void,
+}
+
+/// Description of a library of version 0.5.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct LibraryV05 {
+    /// Header.
+    pub header: *const LibraryHeader,
+    /// Imports.
+    pub imports: ImportTable,
+    /// Kernels.
+    pub exports: ExportTableV05,
+    /// Specialization constants.
+    pub constants: ConstantTable,
+    /// Sources.
+    pub sources: SourceFileTable,
+}
+
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     use core::mem::{offset_of, size_of};
@@ -253,4 +308,7 @@ const _: () = {
     assert!(offset_of!(ExportTable, names) == 40);
     assert!(size_of::<Library>() == 128);
     assert!(offset_of!(Library, constants) == 104);
+    assert!(size_of::<DispatchAttributesV05>() == 72);
+    assert!(size_of::<ExportTableV05>() == 56);
+    assert!(offset_of!(LibraryV05, constants) == 80);
 };

@@ -11,9 +11,9 @@ use core::ops::Range;
 use core::ptr;
 
 use super::abi::{
-    DISPATCH_FLAG_SEQUENTIAL, DispatchFunction, DispatchState, Environment, FEATURE_NONE, LOCAL_MEMORY_PAGE_SIZE,
-    Library, LibraryHeader, MAX_BINDING_COUNT, MAX_CONSTANT_COUNT, QueryFunction, SANITIZER_NONE, VERSION_0_6,
-    WorkgroupState,
+    ConstantTable, DISPATCH_FLAG_SEQUENTIAL, DispatchAttributes, DispatchAttributesV05, DispatchFunction,
+    DispatchState, Environment, FEATURE_NONE, ImportTable, LOCAL_MEMORY_PAGE_SIZE, Library, LibraryHeader, LibraryV05,
+    MAX_BINDING_COUNT, MAX_CONSTANT_COUNT, QueryFunction, SANITIZER_NONE, VERSION_0_5, VERSION_0_6, WorkgroupState,
 };
 use super::float_state::FlushDenormals;
 use super::imports::{ImportRegistry, Imports, call_import};
@@ -37,7 +37,7 @@ type Reader = unsafe fn(*const *const LibraryHeader, &LibraryParameters<'_>) -> 
 
 /// Versions of the ABI with their readers, in the order in which libraries are asked for them. A library answers for
 /// exactly the version that it was compiled for.
-const VERSIONS: [(u32, Reader); 1] = [(VERSION_0_6, read_v0_6)];
+const VERSIONS: [(u32, Reader); 2] = [(VERSION_0_6, read_v0_6), (VERSION_0_5, read_v0_5)];
 
 /// What a library is loaded with.
 #[derive(Clone, Debug)]
@@ -308,6 +308,59 @@ unsafe fn check_header(header: *const LibraryHeader) -> Result<String> {
     Ok(name)
 }
 
+/// What the versions of the ABI have in common.
+struct View {
+    imports: ImportTable,
+    constants: ConstantTable,
+    export_count: u32,
+    functions: *const Option<DispatchFunction>,
+    names: *const *const c_char,
+    attributes: Attributes,
+}
+
+/// The attributes of kernels, in the form of a version.
+#[derive(Clone, Copy)]
+enum Attributes {
+    V06(*const DispatchAttributes),
+    V05(*const DispatchAttributesV05),
+}
+
+impl Attributes {
+    /// Whether kernels cannot do without what is not there.
+    fn are_missing(self) -> bool {
+        matches!(self, Attributes::V06(rows) if rows.is_null())
+    }
+
+    /// The attributes of a kernel, as the newest version has them.
+    ///
+    /// # Safety
+    /// The array must be null or have more than `ordinal` entries; that of version 0.6 must not be null.
+    unsafe fn get(self, ordinal: usize) -> DispatchAttributes {
+        let plain = DispatchAttributes {
+            flags: 0,
+            local_memory_pages: 0,
+            constant_count: 0,
+            binding_count: 0,
+            workgroup_size_x: 1,
+            workgroup_size_y: 1,
+            workgroup_size_z: 1,
+            parameter_count: 0,
+            reserved: [0; 5],
+        };
+        match self {
+            // SAFETY: not null and long enough (contract).
+            Attributes::V06(rows) => unsafe { *rows.add(ordinal) },
+            Attributes::V05(rows) if rows.is_null() => plain,
+            Attributes::V05(rows) => {
+                // SAFETY: not null, so long enough (contract).
+                let row = unsafe { *rows.add(ordinal) };
+                let DispatchAttributesV05 { local_memory_pages, constant_count, binding_count, .. } = row;
+                DispatchAttributes { local_memory_pages, constant_count, binding_count, ..plain }
+            }
+        }
+    }
+}
+
 /// The reader of version 0.6.
 ///
 /// # Safety
@@ -315,6 +368,42 @@ unsafe fn check_header(header: *const LibraryHeader) -> Result<String> {
 unsafe fn read_v0_6(library: *const *const LibraryHeader, parameters: &LibraryParameters<'_>) -> Result<Tables> {
     // SAFETY: the pointer to the header is the first field of the library (contract).
     let library = unsafe { &*library.cast::<Library>() };
+    let view = View {
+        imports: library.imports,
+        constants: library.constants,
+        export_count: library.exports.count,
+        functions: library.exports.functions,
+        names: library.exports.names,
+        attributes: Attributes::V06(library.exports.attributes),
+    };
+    // SAFETY: what the view points to is the library's (contract).
+    unsafe { read_tables(&view, parameters) }
+}
+
+/// The reader of version 0.5.
+///
+/// # Safety
+/// `library` must be what a query for [`VERSION_0_5`] returned, and not null.
+unsafe fn read_v0_5(library: *const *const LibraryHeader, parameters: &LibraryParameters<'_>) -> Result<Tables> {
+    // SAFETY: the pointer to the header is the first field of the library (contract).
+    let library = unsafe { &*library.cast::<LibraryV05>() };
+    let view = View {
+        imports: library.imports,
+        constants: library.constants,
+        export_count: library.exports.count,
+        functions: library.exports.functions,
+        names: library.exports.names,
+        attributes: Attributes::V05(library.exports.attributes),
+    };
+    // SAFETY: what the view points to is the library's (contract).
+    unsafe { read_tables(&view, parameters) }
+}
+
+/// Reads and checks the tables of a library of any version.
+///
+/// # Safety
+/// The view must be of a library that follows the ABI.
+unsafe fn read_tables(library: &View, parameters: &LibraryParameters<'_>) -> Result<Tables> {
     let (declared, given) = (library.constants.count as usize, parameters.constants.len());
     // The compiler (3.13.0) emits reads of the constants but leaves their count zero; then nothing can be compared.
     if declared != 0 && declared != given {
@@ -323,26 +412,25 @@ unsafe fn read_v0_6(library: *const *const LibraryHeader, parameters: &LibraryPa
             format!("executable declares {declared} specialization constants and was given {given}"),
         ));
     }
-    let exports = &library.exports;
-    if exports.count > MAX_EXPORT_COUNT {
-        let count = exports.count;
+    let count = library.export_count;
+    if count > MAX_EXPORT_COUNT {
         return Err(Error::out_of_range(format!(
             "executable declares {count} kernels; the limit is {MAX_EXPORT_COUNT}"
         )));
     }
-    if exports.count > 0 && (exports.functions.is_null() || exports.attributes.is_null()) {
+    if count > 0 && (library.functions.is_null() || library.attributes.are_missing()) {
         return Err(Error::invalid_argument("executable declares kernels without functions or attributes"));
     }
-    let mut functions = Vec::with_capacity(exports.count as usize);
-    let mut kernels = Vec::with_capacity(exports.count as usize);
-    for ordinal in 0..exports.count as usize {
-        // SAFETY: neither array is null (checked above), so by the ABI they have `count` entries.
-        let (function, attributes) = unsafe { (*exports.functions.add(ordinal), *exports.attributes.add(ordinal)) };
-        let name = if exports.names.is_null() {
+    let mut functions = Vec::with_capacity(count as usize);
+    let mut kernels = Vec::with_capacity(count as usize);
+    for ordinal in 0..count as usize {
+        // SAFETY: neither array is null where it must not be (checked above), so by the ABI they have `count` entries.
+        let (function, attributes) = unsafe { (*library.functions.add(ordinal), library.attributes.get(ordinal)) };
+        let name = if library.names.is_null() {
             String::new()
         } else {
             // SAFETY: the array is not null, so by the ABI it has `count` entries, each null or NUL-terminated.
-            unsafe { text(*exports.names.add(ordinal)) }
+            unsafe { text(*library.names.add(ordinal)) }
         };
         let Some(function) = function else {
             return Err(Error::invalid_argument(format!("kernel {ordinal} `{name}` has no function")));
