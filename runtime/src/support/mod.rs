@@ -90,7 +90,7 @@ pub use crate::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, List, Module, Native, NoElements, Ref, RefType,
     Stack, Step, Traced, Value, ValueType, semantics,
 };
-pub use crate::vm::{Relation, is_distinct, is_within, turns};
+pub use crate::vm::{Relation, divided, is_distinct, is_within, turns};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::include_constants;
