@@ -12,23 +12,42 @@ pub const X86_64_V3: u8 = 1 << 1;
 /// x86-64-v4: AVX-512. Compilers before Rust 1.89 make none.
 pub const X86_64_V4: u8 = 1 << 2;
 
+/// How many elements of 32 bits loops hold side by side: two of the widest registers that the program is compiled for, so that
+/// four rows of them fit into all registers.
+pub const LANES: usize = if cfg!(target_feature = "avx512f") {
+    32
+} else if cfg!(any(target_feature = "avx", not(any(target_arch = "x86", target_arch = "x86_64")))) {
+    16
+} else {
+    8
+};
+
+/// Code that can be compiled in versions.
+pub trait Code {
+    /// What it gives.
+    type Output;
+    /// Runs it. `LANES` is [`LANES`] for the version's processor.
+    ///
+    /// This, and all that it calls and that is to be in versions, has to be `#[inline(always)]`.
+    fn run<const LANES: usize>(self) -> Self::Output;
+}
+
 /// Runs code, in the best version for this processor among those of some levels and that of the program's own target.
 ///
-/// The code is compiled as often: it should be what takes the time. It, and all that it calls and that is to be in versions,
-/// has to be `#[inline(always)]`.
+/// The code is compiled as often: it should be what takes the time.
 #[inline(always)]
-pub fn versions<const LEVELS: u8, R>(code: impl FnOnce() -> R) -> R {
+pub fn versions<const LEVELS: u8, C: Code>(code: C) -> C::Output {
     #[cfg(all(feature = "std", target_arch = "x86_64"))]
-    return x86_64::versions::<LEVELS, R>(code);
+    return x86_64::versions::<LEVELS, C>(code);
     #[cfg(not(all(feature = "std", target_arch = "x86_64")))]
-    code()
+    code.run::<LANES>()
 }
 
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 mod x86_64 {
     use core::sync::atomic::{AtomicU8, Ordering};
 
-    use super::{X86_64_V2, X86_64_V3, X86_64_V4};
+    use super::{Code, LANES, X86_64_V2, X86_64_V3, X86_64_V4};
 
     /// Levels that the whole program is compiled for.
     const OWN: u8 = {
@@ -79,9 +98,9 @@ mod x86_64 {
     }
 
     #[inline(always)]
-    pub(super) fn versions<const LEVELS: u8, R>(code: impl FnOnce() -> R) -> R {
+    pub(super) fn versions<const LEVELS: u8, C: Code>(code: C) -> C::Output {
         if const { !has(LEVELS, X86_64_V2) && !has(LEVELS, X86_64_V3) && !has(LEVELS, X86_64_V4) } {
-            return code();
+            return code.run::<LANES>();
         }
         let levels = levels();
         #[cfg(avx512)]
@@ -97,25 +116,25 @@ mod x86_64 {
             // SAFETY: as above.
             return unsafe { v2(code) };
         }
-        code()
+        code.run::<LANES>()
     }
 
     #[target_feature(enable = "popcnt,sse3,ssse3,sse4.1,sse4.2")]
-    fn v2<R>(code: impl FnOnce() -> R) -> R {
-        code()
+    fn v2<C: Code>(code: C) -> C::Output {
+        code.run::<8>()
     }
 
     #[target_feature(enable = "popcnt,sse3,ssse3,sse4.1,sse4.2,avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe")]
-    fn v3<R>(code: impl FnOnce() -> R) -> R {
-        code()
+    fn v3<C: Code>(code: C) -> C::Output {
+        code.run::<16>()
     }
 
     #[cfg(avx512)]
     #[target_feature(
         enable = "popcnt,sse3,ssse3,sse4.1,sse4.2,avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe,avx512f,avx512bw,avx512cd,avx512dq,avx512vl"
     )]
-    fn v4<R>(code: impl FnOnce() -> R) -> R {
-        code()
+    fn v4<C: Code>(code: C) -> C::Output {
+        code.run::<32>()
     }
 }
 
@@ -123,26 +142,36 @@ mod x86_64 {
 mod tests {
     use super::*;
 
+    struct Sum<'a>(&'a [u32], &'a mut usize);
+
+    impl Code for Sum<'_> {
+        type Output = u32;
+
+        #[inline(always)]
+        fn run<const LANES: usize>(self) -> u32 {
+            *self.1 += LANES;
+            self.0.iter().sum()
+        }
+    }
+
     #[test]
     fn versions_run_once_and_give_the_result() {
-        fn sum<const LEVELS: u8>(numbers: &[u32], count: &mut u32) -> u32 {
-            versions::<LEVELS, _>(
-                #[inline(always)]
-                || {
-                    *count += 1;
-                    numbers.iter().sum()
-                },
-            )
-        }
         let numbers: [u32; 100] = core::array::from_fn(|index| index as u32);
-        let mut count = 0;
-        let sums = [
-            sum::<0>(&numbers, &mut count),
-            sum::<X86_64_V2>(&numbers, &mut count),
-            sum::<X86_64_V3>(&numbers, &mut count),
-            sum::<X86_64_V4>(&numbers, &mut count),
-            sum::<{ X86_64_V2 | X86_64_V3 | X86_64_V4 }>(&numbers, &mut count),
+        let mut lanes = 0;
+        assert_eq!(versions::<0, _>(Sum(&numbers, &mut lanes)), 4950);
+        assert_eq!(lanes, LANES);
+        let mut run = |code: fn(Sum<'_>) -> u32| {
+            lanes = 0;
+            assert_eq!(code(Sum(&numbers, &mut lanes)), 4950);
+            assert!([LANES, 8, 16, 32].contains(&lanes), "{lanes}");
+            lanes
+        };
+        let each = [
+            run(versions::<X86_64_V2, _>),
+            run(versions::<X86_64_V3, _>),
+            run(versions::<X86_64_V4, _>),
+            run(versions::<{ X86_64_V2 | X86_64_V3 | X86_64_V4 }, _>),
         ];
-        assert_eq!((sums, count), ([4950; 5], 5));
+        assert_eq!(each.iter().max(), each.last(), "the best version is picked");
     }
 }

@@ -20,6 +20,9 @@ pub struct Options {
     /// Processors that there are versions of kernels for, beside that which the program is compiled for; the best is picked
     /// when the program runs.
     pub versions: Vec<Version>,
+    /// Query functions of libraries of kernels that the program links: executables of the format `static`. Code that names some
+    /// has the program's only unsafe code, in a module of its own, and so does not fit into crates that forbid it.
+    pub static_libraries: Vec<String>,
 }
 
 /// Levels of processors that kernels can be compiled for beside the program's own target.
@@ -160,6 +163,7 @@ impl Default for Options {
             prefer: Prefer::default(),
             target: Target::default(),
             versions: Version::DEFAULT.to_vec(),
+            static_libraries: Vec::new(),
         }
     }
 }

@@ -74,7 +74,8 @@ impl Project {
         let mut executables = Vec::new();
         for (index, module) in modules.iter().enumerate() {
             let name = format!("module_{index}");
-            let written = Config::new().out_dir(&source).module_name(&name).prefer(prefer).versions(&[]).compile(module)?;
+            let written =
+                Config::new().out_dir(&source).module_name(&name).prefer(prefer).versions(&[]).compile(module)?;
             executables.extend(written.executables);
             main.push_str(&format!("mod {name};\n"));
             added.push_str(&format!(".module({name}::module())"));

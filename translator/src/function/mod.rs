@@ -56,8 +56,10 @@ pub(crate) struct FunctionFacts {
     pub(crate) resume: Option<Ident>,
     /// The lines of its doc comment.
     pub(crate) docs: Vec<String>,
-    /// Its arguments; references are passed by value.
+    /// Its arguments; references are passed by value, but for those that are lent.
     pub(crate) arguments: Vec<Type>,
+    /// By argument, whether it is a reference that the function looks at and the caller keeps. Exported functions have none.
+    lent: Vec<bool>,
     /// Its results.
     pub(crate) results: Vec<Type>,
     /// It takes `state: &State`.
@@ -160,7 +162,7 @@ pub(crate) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
 pub(crate) fn prelude(runtime: &TokenStream) -> TokenStream {
     quote! {
         #[allow(unused_imports, reason = "not every module needs all of them")]
-        use #runtime::support::{self, At, Here, Ref, Result, Stack, State, Step, ValueType, semantics};
+        use #runtime::support::{self, At, Here, LANES, Ref, Result, Stack, State, Step, ValueType, semantics};
     }
 }
 

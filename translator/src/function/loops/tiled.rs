@@ -32,18 +32,12 @@ enum Width {
 impl Width {
     fn number(&self) -> TokenStream {
         match self {
-            Width::Whole => quote!(support::LANES),
+            Width::Whole => quote!(LANES),
             Width::Lanes(lanes) => {
                 let lanes = Literal::usize_unsuffixed(*lanes);
                 quote!(#lanes)
             }
         }
-    }
-
-    /// The same as a parameter of a function.
-    fn parameter(&self) -> TokenStream {
-        let number = self.number();
-        if matches!(self, Width::Whole) { quote!({ #number }) } else { number }
     }
 
     /// The strips that a loop is cut into, the widest first; all of any number of turns is taken.
@@ -53,7 +47,7 @@ impl Width {
         if turns >= 16 {
             widths.push(Width::Whole);
         }
-        for (lanes, covered) in [(8, 16), (4, 8), (1, 4)] {
+        for (lanes, covered) in [(16, 32), (8, 16), (4, 8), (1, 4)] {
             if turns % covered >= lanes {
                 widths.push(Width::Lanes(lanes as usize));
             }
@@ -125,10 +119,10 @@ impl Writer<'_, '_, '_> {
         let body = self.strip(&plan)?;
         let lane_count = self.named_count(tiling.lanes);
         let strips = Width::of(self.nest.loops[tiling.lanes].constant_turns()).into_iter().map(|width| {
-            let (width, parameter) = (width.number(), width.parameter());
+            let width = width.number();
             quote! {
                 while #lane_count - #first >= #width {
-                    strip::<#parameter>(#arguments #first);
+                    strip::<#width>(#arguments #first);
                     #first += #width;
                 }
             }
