@@ -11,6 +11,8 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::bench::{MinTime, TimeUnit};
 #[cfg(feature = "cli")]
+use super::check::CheckArguments;
+#[cfg(feature = "cli")]
 use super::parameters::ParametersArguments;
 
 /// The most workers of a local-task device.
@@ -365,20 +367,6 @@ pub(super) enum ReportFormat {
     /// A line for each function: its name, a tab, the median in seconds.
     #[value(hide = true)]
     Rows,
-}
-
-#[cfg(feature = "cli")]
-#[derive(Debug, Args)]
-#[command(rename_all = "snake_case")]
-pub(super) struct CheckArguments {
-    /// Module files, each of which is tested by itself.
-    #[arg(value_name = "FILE", required_unless_present_any = ["module", "list_drivers", "list_devices", "dump_devices"])]
-    pub(super) files: Vec<PathBuf>,
-    /// A module file that the others import from; without others, the last one is tested.
-    #[arg(long, value_name = "FILE")]
-    pub(super) module: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(super) program: ProgramArguments,
 }
 
 #[cfg(feature = "cli")]

@@ -1,24 +1,53 @@
 //! `incarnate check`: every exported function without arguments is a test.
 
-use std::io::Write;
 #[cfg(feature = "cli")]
-use std::path::PathBuf;
+mod files;
+#[cfg(feature = "cli")]
+mod junit;
+#[cfg(feature = "cli")]
+mod parallel;
+#[cfg(feature = "cli")]
+mod progress;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
 
 use incarnate_runtime::{Result, ResultExt};
 
 use super::Verdict;
-#[cfg(feature = "cli")]
-use super::arguments::CheckArguments;
 use super::arguments::ProgramArguments;
 use super::console::Console;
-#[cfg(feature = "cli")]
-use super::files;
 use super::program::{AddModules, Function, Program};
+
+#[cfg(feature = "cli")]
+pub(super) use files::{CheckArguments, check_files};
 
 /// Beginning of the names of functions that must fail.
 const MUST_FAIL: &str = "fail_";
 
-/// What came of tests.
+/// What came of a test, or of the attempt to load some.
+#[derive(Clone, Debug)]
+struct Outcome {
+    /// The program.
+    program: String,
+    /// The function; None where the program did not load or has no tests.
+    function: Option<String>,
+    /// Why it failed, if it did.
+    failure: Option<String>,
+    time: Duration,
+}
+
+impl Outcome {
+    fn name(&self) -> String {
+        match &self.function {
+            Some(function) => format!("{} @{function}", self.program),
+            None => self.program.clone(),
+        }
+    }
+}
+
+/// Counts what came of tests, and prints it.
+#[derive(Debug)]
 struct Report<'a> {
     out: &'a mut Console,
     passed: usize,
@@ -26,15 +55,19 @@ struct Report<'a> {
     first_failure: Option<String>,
 }
 
-impl Report<'_> {
-    /// Prints what came of a test, or of the attempt to load some.
-    fn add(&mut self, name: &str, outcome: Result<(), String>) -> Result<()> {
-        let line = match outcome {
-            Ok(()) => {
+impl<'a> Report<'a> {
+    fn new(out: &'a mut Console) -> Report<'a> {
+        Report { out, passed: 0, failed: 0, first_failure: None }
+    }
+
+    fn add(&mut self, outcome: &Outcome) -> Result<()> {
+        let name = outcome.name();
+        let line = match &outcome.failure {
+            None => {
                 self.passed += 1;
                 format!("PASS {name}")
             }
-            Err(why) => {
+            Some(why) => {
                 self.failed += 1;
                 self.first_failure.get_or_insert_with(|| format!("{name}: {why}"));
                 format!("FAIL {name}: {why}")
@@ -59,59 +92,52 @@ impl Report<'_> {
     }
 }
 
-#[cfg(feature = "cli")]
-pub(super) fn check_files(arguments: &CheckArguments, out: &mut Console) -> Result<Verdict> {
-    let programs: Vec<Vec<PathBuf>> = if arguments.files.is_empty() {
-        vec![arguments.module.clone()]
-    } else {
-        let program = |file: &PathBuf| arguments.module.iter().chain([file]).cloned().collect();
-        arguments.files.iter().map(program).collect()
-    };
-    let mut report = Report { out, passed: 0, failed: 0, first_failure: None };
-    for program in programs {
-        let name = program.last().map(|file| file.display().to_string()).unwrap_or_default();
-        check(&arguments.program, &files(&program), Some(&name), &mut report)?;
-    }
-    report.finish()
-}
-
 /// Checks the program that the modules make.
 pub(super) fn check_program(
     arguments: &ProgramArguments,
     add_modules: AddModules<'_>,
     out: &mut Console,
 ) -> Result<Verdict> {
-    let mut report = Report { out, passed: 0, failed: 0, first_failure: None };
-    check(arguments, add_modules, None, &mut report)?;
+    let mut report = Report::new(out);
+    check(arguments, add_modules, None, &mut |outcome| report.add(&outcome))?;
     report.finish()
 }
 
-/// Runs the tests of a program, which is called as given or else as its module is.
+/// Runs the tests of a program, which is called as given or else as its module is, and hands over what comes of each.
 fn check(
     arguments: &ProgramArguments,
     add_modules: AddModules<'_>,
     name: Option<&str>,
-    report: &mut Report<'_>,
+    done: &mut dyn FnMut(Outcome) -> Result<()>,
 ) -> Result<()> {
+    let start = Instant::now();
+    let of_program = |name: &str, failure: String| Outcome {
+        program: name.to_owned(),
+        function: None,
+        failure: Some(failure),
+        time: start.elapsed(),
+    };
     let loaded = Program::load_tests(arguments, add_modules).and_then(|program| Ok((program.functions()?, program)));
     let (functions, program) = match loaded {
         Ok(loaded) => loaded,
         // A module that does not load fails as a test does, so that the others are still run.
-        Err(error) => return report.add(name.unwrap_or("the program"), Err(error.to_string())),
+        Err(error) => return done(of_program(name.unwrap_or("the program"), error.to_string())),
     };
     let name = name.unwrap_or(program.name());
     let tests: Vec<Function> = functions.into_iter().filter(|function| function.arguments.is_empty()).collect();
     if tests.is_empty() {
-        return report.add(name, Err("no exported function is without arguments".to_owned()));
+        return done(of_program(name, "no exported function is without arguments".to_owned()));
     }
     for test in tests {
+        let start = Instant::now();
         let outcome = program.prepare(&test, &[]).and_then(|mut call| call.invoke());
-        let outcome = match (outcome, test.name.starts_with(MUST_FAIL)) {
-            (Ok(()), false) | (Err(_), true) => Ok(()),
-            (Ok(()), true) => Err("it succeeded, though its name says that it must fail".to_owned()),
-            (Err(error), false) => Err(error.to_string()),
+        let failure = match (outcome, test.name.starts_with(MUST_FAIL)) {
+            (Ok(()), false) | (Err(_), true) => None,
+            (Ok(()), true) => Some("it succeeded, though its name says that it must fail".to_owned()),
+            (Err(error), false) => Some(error.to_string()),
         };
-        report.add(&format!("{name} @{}", test.name), outcome)?;
+        let (program, function) = (name.to_owned(), Some(test.name));
+        done(Outcome { program, function, failure, time: start.elapsed() })?;
     }
     Ok(())
 }
