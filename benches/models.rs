@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use incarnate_runtime::Result;
+use incarnate_runtime::hal::local::Loaders;
 use incarnate_translated_tests::MODULES;
 use support::cases::{self, Call, Case};
 use support::program::{Instance, Machine};
@@ -37,7 +38,7 @@ fn interpreted(files: &[PathBuf], machine: &Machine) -> Result<Instance> {
 /// Loads what the files are translated to.
 fn translated(files: &[PathBuf], machine: &Machine) -> Result<Instance> {
     let folder = cases::root().canonicalize().expect("tests/models");
-    Instance::load_with(files.iter().map(PathBuf::as_path), machine, &|file| {
+    Instance::load_with(files.iter().map(PathBuf::as_path), machine, Loaders::all(), &|file| {
         let file = file.canonicalize().expect("a model");
         let key = file.strip_prefix(&folder).expect("a file of tests/models").display().to_string();
         let (_, module) = MODULES.iter().find(|(name, _)| *name == key).expect("the build script translates all");

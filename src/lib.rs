@@ -62,6 +62,9 @@ pub use incarnate_runtime::{Error, Place, Result, ResultExt, StatusCode};
 /// `include_module!(name = "models/digits.vmfb")` one of another name. Attributes and a visibility may stand before the name;
 /// without either it is `pub`.
 ///
+/// `include_module!(name = "path", prefer = "portable")` chooses VMVX executables, which are translated, of a module that holds
+/// machine code as well.
+///
 /// The path is relative to the package's folder. The program is built again when the file changes.
 ///
 /// The module has a struct `Module`, with a method for each function that the file exports, and a function `module`, which

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use incarnate_runtime::bytecode::{Contents, VerifiedModule};
-use incarnate_translator::{Constants, Options, module_identifier};
+use incarnate_translator::{Constants, Options, Prefer, module_identifier};
 use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
-/// Translates a module file: `CRATE; [attributes] [visibility] [name =] "path"`, where `CRATE` is the path of the crate
-/// `incarnate`.
+/// Translates a module file: `CRATE; [attributes] [visibility] [name =] "path" [, prefer = "kind"]`, where `CRATE` is the path
+/// of the crate `incarnate`.
 #[proc_macro]
 pub fn include_module(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let result = Invocation::parse(input.into()).and_then(|invocation| invocation.expand());
@@ -42,6 +42,7 @@ struct Invocation {
     name: Option<Ident>,
     literal: Literal,
     path: String,
+    prefer: Prefer,
 }
 
 impl Invocation {
@@ -54,6 +55,7 @@ impl Invocation {
         if rest.last().is_some_and(|last| is_punctuation(last, ',')) {
             rest.pop();
         }
+        let prefer = prefer(&mut rest)?;
         let end = rest.last().map_or_else(Span::call_site, TokenTree::span);
         let Some(TokenTree::Literal(literal)) = rest.pop() else { return Err(wrong(end)) };
         let path =
@@ -66,7 +68,7 @@ impl Invocation {
             },
             Some(other) => return Err(wrong(other.span())),
         };
-        Ok(Invocation { crate_path, prefix: rest.into_iter().collect(), name, literal, path })
+        Ok(Invocation { crate_path, prefix: rest.into_iter().collect(), name, literal, path, prefer })
     }
 
     fn expand(self) -> Result<TokenStream, Failure> {
@@ -84,6 +86,7 @@ impl Invocation {
         let options = Options {
             crate_path: self.crate_path.clone(),
             constants: Constants::ModuleFile(text.clone()),
+            prefer: self.prefer,
             ..Options::default()
         };
         let output = incarnate_translator::generate(&module, &options).map_err(|error| failed(&error))?;
@@ -100,6 +103,21 @@ impl Invocation {
             }
         })
     }
+}
+
+/// Takes `, prefer = "KIND"` from the end.
+fn prefer(tokens: &mut Vec<TokenTree>) -> Result<Prefer, Failure> {
+    let [.., comma, TokenTree::Ident(name), equals, TokenTree::Literal(kind)] = &tokens[..] else {
+        return Ok(Prefer::default());
+    };
+    if name != "prefer" || !is_punctuation(comma, ',') || !is_punctuation(equals, '=') {
+        return Ok(Prefer::default());
+    }
+    let value = string(kind).ok_or_else(|| "`prefer` takes a string".to_owned());
+    let value = value.and_then(|kind| kind.parse::<Prefer>().map_err(|error| error.message().to_owned()));
+    let value = value.map_err(|message| Failure::new(kind.span(), message))?;
+    tokens.truncate(tokens.len() - 4);
+    Ok(value)
 }
 
 fn is_punctuation(token: &TokenTree, wanted: char) -> bool {
@@ -157,6 +175,8 @@ mod tests {
         let error = expand("::incarnate; \"Cargo.toml\"").unwrap_err();
         assert!(error.starts_with("translating 'Cargo.toml': INVALID_ARGUMENT; FlatBuffer of"), "{error}");
         assert_eq!(expand("::incarnate; \"a\\nb\"").unwrap_err(), "the path of a module file is a string");
+        let error = expand("::incarnate; a = \"b\", prefer = \"both\"").unwrap_err();
+        assert_eq!(error, "`both` is not `native` and not `portable`");
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use incarnate_runtime::hal::format::Equality;
 use incarnate_runtime::parameters::FileAccess;
+#[cfg(feature = "cli")]
+use incarnate_translator::Prefer;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::bench::{MinTime, TimeUnit};
@@ -150,6 +152,9 @@ pub(super) struct ProjectArguments {
     /// The processor that programs are built for, by its name in `rustc --print target-cpus`; that of this host by default.
     #[arg(long, value_name = "NAME", default_value = "host", help_heading = "Programs")]
     pub(super) target_cpu: String,
+    /// Which executables are used of a module that holds them in several formats: native or portable.
+    #[arg(long, value_name = "KIND", default_value = "native", help_heading = "Programs")]
+    pub(super) prefer: Prefer,
     /// A workspace of Incarnate, whose sources programs are built with, as INCARNATE_SOURCE; by default that which this command
     /// was built from, or the registry.
     #[arg(long, value_name = "FOLDER", help_heading = "Programs")]
@@ -412,6 +417,9 @@ pub(super) struct TranslateArguments {
     /// Leave the module's constants out of the program, which maps this file instead; it is written beside OUT.rs.
     #[arg(long, value_name = "FILE")]
     pub(super) load_constants_from: Option<String>,
+    /// Which executables are used of a module that holds them in several formats: native or portable.
+    #[arg(long, value_name = "KIND", default_value = "native")]
+    pub(super) prefer: Prefer,
 }
 
 #[cfg(feature = "cli")]

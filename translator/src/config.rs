@@ -10,7 +10,7 @@ use incarnate_runtime::{Error, Result, ResultExt};
 
 use crate::files::File;
 use crate::names::module_identifier;
-use crate::options::{Constants, Options, rust};
+use crate::options::{Constants, Options, Prefer, rust};
 
 /// Translates module files in a build script, or wherever files are wanted.
 ///
@@ -38,6 +38,8 @@ pub struct Written {
     pub source: PathBuf,
     /// All files, with their lengths in bytes.
     pub files: Vec<(PathBuf, u64)>,
+    /// What became of the module's executables, a line for each format.
+    pub executables: Vec<String>,
 }
 
 impl Config {
@@ -84,6 +86,13 @@ impl Config {
         self
     }
 
+    /// Which executables are used where the module holds them in several formats: machine code for the target, the default,
+    /// or portable ones, which are translated.
+    pub fn prefer(mut self, prefer: Prefer) -> Config {
+        self.options.prefer = prefer;
+        self
+    }
+
     /// Translates a module file to `NAME.rs`, with files beside it that it takes in.
     ///
     /// In a build script, cargo is told to run it again when the module file changes. Files whose contents stay are not
@@ -106,13 +115,14 @@ impl Config {
                 Error::failed_precondition("OUT_DIR is not set: this is no build script, so name a folder by `out_dir`")
             })?,
         };
-        let files = self.generate(module, &stem).context(|| format!("translating '{}'", module.display()))?;
+        let (files, executables) =
+            self.generate(module, &stem).context(|| format!("translating '{}'", module.display()))?;
         write(&out_dir, &files)?;
         let parts = out_dir.join(format!("{stem}.parts"));
         remove_stale(&parts, &out_dir, &files)
             .map_err(|error| failed(&format!("removing old files of '{}':", parts.display()), &error))?;
         let lengths = files.iter().map(|file| (out_dir.join(&file.path), file.contents.len() as u64));
-        Ok(Written { source: out_dir.join(format!("{stem}.rs")), files: lengths.collect() })
+        Ok(Written { source: out_dir.join(format!("{stem}.rs")), files: lengths.collect(), executables })
     }
 
     /// The options, with what the user gave as text.
@@ -129,7 +139,7 @@ impl Config {
         Ok(options)
     }
 
-    fn generate(&self, module: &Path, stem: &str) -> Result<Vec<File>> {
+    fn generate(&self, module: &Path, stem: &str) -> Result<(Vec<File>, Vec<String>)> {
         let options = self.options()?;
         let bytes = fs::read(module).map_err(|error| failed("reading it:", &error))?;
         let verified = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
@@ -138,7 +148,7 @@ impl Config {
         if matches!(options.constants, Constants::Loaded(_)) {
             files.push(File { path: format!("{stem}.constants.bin").into(), contents: output.constants().to_vec() });
         }
-        Ok(files)
+        Ok((files, output.report().to_vec()))
     }
 }
 

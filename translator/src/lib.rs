@@ -40,7 +40,7 @@ pub use config::{Config, Written};
 #[cfg(feature = "files")]
 pub use files::File;
 pub use names::module_identifier;
-pub use options::{Constants, Options};
+pub use options::{Constants, Options, Prefer, Target};
 pub use output::Output;
 
 /// The version of `support` that generated code is for.

@@ -54,6 +54,7 @@
 mod call;
 mod constants;
 mod description;
+mod executables;
 #[cfg(feature = "std")]
 mod instance;
 mod module;
@@ -93,6 +94,7 @@ pub use crate::include_constants;
 pub use call::{Elements, Import, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction, Loader};
+pub use executables::*;
 #[cfg(feature = "std")]
 pub use instance::{Instance, next_result};
 pub use module::TranslatedModule;

@@ -28,7 +28,7 @@ use incarnate_runtime::ir::{Function, Op, Type};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 
-use crate::executables::{Creation, creations};
+use crate::executables::Creations;
 use imports::Imports;
 use types::Types;
 pub(crate) use values::type_of;
@@ -110,8 +110,8 @@ impl<'m> Analysis<'m> {
     }
 
     /// The calls that create executables.
-    pub(crate) fn creations(&self) -> Vec<Creation<'m>> {
-        creations(self.module, &self.bodies)
+    pub(crate) fn creations(&self) -> Creations {
+        Creations::find(self.module, &self.bodies)
     }
 
     /// Ordinals of the read-only segments that functions use, ascending.

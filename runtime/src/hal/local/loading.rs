@@ -34,15 +34,17 @@ impl Loaders {
         Loaders { program: Vec::new(), general: loaders.iter().map(|loader| loader.make()).collect() }
     }
 
-    /// These, and further ones behind them unless they are there.
+    /// These and a program's own: that of the executables which are part of it, and others that it names, behind these
+    /// unless they are there.
     #[must_use]
-    pub fn with(mut self, loaders: &[Loader]) -> Loaders {
+    pub fn of_program(&self, program: Option<Arc<dyn ExecutableLoader>>, loaders: &[Loader]) -> Loaders {
+        let mut all = Loaders { program: program.into_iter().collect(), general: self.general.clone() };
         for loader in loaders.iter().map(|loader| loader.make()) {
-            if !self.general.iter().any(|other| other.name() == loader.name()) {
-                self.general.push(loader);
+            if !all.general.iter().any(|other| other.name() == loader.name()) {
+                all.general.push(loader);
             }
         }
-        self
+        all
     }
 
     /// Those that a program asks on a device of loaders of its own or without.

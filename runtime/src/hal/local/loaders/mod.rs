@@ -23,7 +23,7 @@ pub(in crate::hal::local) use dynamic_library::DynamicLibrary;
 pub use embedded_elf::EmbeddedElfLoader;
 pub use static_library::{StaticLibrary, StaticLibraryLoader};
 pub use system_library::SystemLibraryLoader;
-pub use vmvx::{VmvxExecutable, VmvxLoader};
+pub use vmvx::{CompiledKernels, VmvxExecutable, VmvxLoader, Workgroups};
 
 /// How a loader of this crate is made, or one of a program's own. What no constant names is not linked into a program.
 #[derive(Clone, Copy, Debug)]
