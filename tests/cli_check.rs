@@ -9,7 +9,8 @@ use std::process::{Command, Output};
 fn folder() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check");
     let _ = fs::remove_dir_all(&folder);
-    let function = |name: &str, body: &str| format!("vm.export @{name}\nvm.func @{name}() -> () {{\n^bb0:\n{body}\n}}\n");
+    let function =
+        |name: &str, body: &str| format!("vm.export @{name}\nvm.func @{name}() -> () {{\n^bb0:\n{body}\n}}\n");
     let good =
         function("fine", "  vm.return") + &function("fail_well", "  %i0 = vm.const.i32 3\n  vm.fail %i0, \"so\"");
     let bad = function("wrong", "  %i0 = vm.const.i32 3\n  vm.fail %i0, \"<so>\"");
