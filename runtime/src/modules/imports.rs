@@ -1,7 +1,7 @@
 //! Which imports translated code calls directly: the functions of the native modules, as tables.
 //!
 //! A version of a native module is one macro of rows: the import's name, the method of the module's state that it is (and
-//! the one that goes on with it, where it may yield; `@inline` where it is little more than a call), and its calling
+//! the one that goes on with it, where it may yield; behind `@` how it is called if that is special), and its calling
 //! convention. That of an older version has the functions that differ from those of the next one: versions live side by
 //! side in one module, as a function is found by its name and its calling convention. The module makes its function table of
 //! these rows, and the translator asks [`find`] whether an import is one of them; so the tables are there without `std`,
@@ -24,9 +24,9 @@ macro_rules! for_each_hal_0_7 {
             ("buffer.load", buffer_load, "0rIi_i")
             ("buffer.store", buffer_store, "0irIi_v")
             ("buffer.subspan", buffer_subspan, "0rII_r")
-            ("buffer_view.assert", buffer_view_assert, "0rriiCID_v")
+            ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
             ("buffer_view.buffer", buffer_view_buffer, "0r_r")
-            ("buffer_view.create", buffer_view_create, "0rIIiiCID_r")
+            ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
             ("buffer_view.dim", buffer_view_dim, "0ri_I")
             ("buffer_view.element_type", buffer_view_element_type, "0r_i")
             ("buffer_view.encoding_type", buffer_view_encoding_type, "0r_i")
@@ -127,9 +127,9 @@ macro_rules! for_each_hal_inline_0_0 {
             ("buffer.storage", buffer_storage @inline, "0r_r")
             ("buffer.subspan", buffer_subspan, "0rII_r")
             ("buffer.wrap", buffer_wrap, "0rII_r")
-            ("buffer_view.assert", buffer_view_assert @inline, "0rriiCID_v")
+            ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
             ("buffer_view.buffer", buffer_view_buffer @inline, "0r_r")
-            ("buffer_view.create", buffer_view_create @inline, "0rIIiiCID_r")
+            ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
             ("buffer_view.dim", buffer_view_dim @inline, "0ri_I")
             ("buffer_view.element_type", buffer_view_element_type @inline, "0r_i")
             ("buffer_view.encoding_type", buffer_view_encoding_type @inline, "0r_i")
@@ -249,8 +249,10 @@ pub struct DirectImport {
     pub method: &'static str,
     /// The state's method that goes on with one that yielded. None: it does not yield.
     pub resume: Option<&'static str>,
-    /// Its code stands where it is called, as it is hardly more than a call.
-    pub is_inline: bool,
+    /// How it is called, if not by a shell that it shares with others: `inline` where its code stands where it is called, as it
+    /// is hardly more than a call, or else the function of [`support`](crate::support) that knows it and does what mostly
+    /// happens.
+    pub form: Option<&'static str>,
     /// Calling convention.
     pub convention: &'static str,
 }
@@ -264,20 +266,11 @@ macro_rules! optional {
     };
 }
 
-macro_rules! is_there {
-    () => {
-        false
-    };
-    ($name:ident) => {
-        true
-    };
-}
-
 /// The rows of one module, as imports.
 macro_rules! direct_imports {
     (
         $module:literal $state:literal
-        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $inline:ident)?, $convention:literal))*
+        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)?, $convention:literal))*
     ) => {
         &[$(DirectImport {
             module: $module,
@@ -285,7 +278,7 @@ macro_rules! direct_imports {
             name: $name,
             method: stringify!($method),
             resume: optional!($($resume)?),
-            is_inline: is_there!($($inline)?),
+            form: optional!($($form)?),
             convention: $convention,
         }),*]
     };
@@ -293,7 +286,7 @@ macro_rules! direct_imports {
 
 /// The rows of one module, as the function table of its state.
 macro_rules! native_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $inline:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)?, $convention:literal))*) => {
         $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
     };
 }
@@ -301,7 +294,7 @@ pub(crate) use native_table;
 
 /// The same for translated modules, which call the methods.
 macro_rules! direct_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $inline:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)?, $convention:literal))*) => {
         alloc::vec![$($crate::vm::NativeFunction::direct($name, $convention)),*]
     };
 }

@@ -44,7 +44,9 @@
 //!   HalState::buffer_length, stack, (&v1,))`. Arguments are a tuple of VM values: references as `&Ref` where they are lent
 //!   or as `Ref` where they are moved, spans as arrays (of tuples), [`NoElements`] for one without. It gives a VM value or a
 //!   tuple, and for a method that may yield a [`Step`]; where the instruction is not a yieldable call, [`Step::done`]. Such a
-//!   call goes on with `state.hal().resume("fence.await", HalState::fence_await_resume, stack)`.
+//!   call goes on with `state.hal().resume("fence.await", HalState::fence_await_resume, stack)`. Some are called in another
+//!   form ([`DirectImport::form`](crate::modules::imports::DirectImport::form)): by `call_inline`, or by a function such as
+//!   [`buffer_view_assert`] that takes the native module first.
 //! - Any other import: `state.import(3).call::<(i32, Ref)>(stack, (v0, &v1))`, with [`Import::call_yieldable`] and
 //!   [`Import::resume`]. Arguments as above; a span is an array, or [`Elements`] where its elements differ in type.
 //! - A function that calls itself, even by others: its body is the closure of [`guarded`].
@@ -62,11 +64,16 @@ mod operations;
 mod place;
 mod recursion;
 mod state;
+mod views;
 
 pub use alloc::boxed::Box;
 pub use alloc::sync::Arc;
 
 pub use crate::bytecode::{Contents, Dependency};
+#[cfg(feature = "std")]
+pub use crate::hal::local::library::abi::{Environment as LibraryEnvironment, LibraryHeader};
+#[cfg(feature = "std")]
+pub use crate::hal::local::loaders::{StaticLibrary, StaticLibraryLoader};
 #[cfg(feature = "std")]
 pub use crate::hal::{BufferView, Device};
 #[cfg(feature = "std")]
@@ -87,7 +94,7 @@ pub use crate::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, List, Module, Native, NoElements, Ref, RefType,
     Stack, Step, Traced, Value, ValueType, semantics,
 };
-pub use crate::vm::{Relation, is_distinct, is_within, turns};
+pub use crate::vm::{Relation, divided, is_distinct, is_within, turns};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::include_constants;
@@ -102,6 +109,7 @@ pub use operations::*;
 pub use place::{At, Here};
 pub use recursion::guarded;
 pub use state::State;
+pub use views::{Dimensions, buffer_view_assert, buffer_view_create};
 
 /// The version of the interface between this room and generated code.
 pub const VERSION: u32 = 2;

@@ -56,8 +56,10 @@ pub(crate) struct FunctionFacts {
     pub(crate) resume: Option<Ident>,
     /// The lines of its doc comment.
     pub(crate) docs: Vec<String>,
-    /// Its arguments; references are passed by value.
+    /// Its arguments; references are passed by value, but for those that are lent.
     pub(crate) arguments: Vec<Type>,
+    /// By argument, whether it is a reference that the function looks at and the caller keeps. Exported functions have none.
+    lent: Vec<bool>,
     /// Its results.
     pub(crate) results: Vec<Type>,
     /// It takes `state: &State`.
