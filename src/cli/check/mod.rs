@@ -34,6 +34,7 @@ struct Outcome {
     function: Option<String>,
     /// Why it failed, if it did.
     failure: Option<String>,
+    #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "reports of several files tell it"))]
     time: Duration,
 }
 

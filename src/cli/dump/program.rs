@@ -77,7 +77,7 @@ impl Range {
 
     /// True where all bytes of the other are in this one.
     pub(super) fn covers(&self, other: &Range) -> bool {
-        let end = |range: &Range| Some(range.offset?.checked_add(range.length?)?);
+        let end = |range: &Range| range.offset?.checked_add(range.length?);
         let within = |end: u64, other_end: u64| self.offset <= other.offset && other_end <= end;
         self.memory == other.memory && end(self).zip(end(other)).is_some_and(|(one, other)| within(one, other))
     }
