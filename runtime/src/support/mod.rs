@@ -71,6 +71,10 @@ pub use alloc::sync::Arc;
 
 pub use crate::bytecode::{Contents, Dependency};
 #[cfg(feature = "std")]
+pub use crate::hal::local::library::abi::{Environment as LibraryEnvironment, LibraryHeader};
+#[cfg(feature = "std")]
+pub use crate::hal::local::loaders::{StaticLibrary, StaticLibraryLoader};
+#[cfg(feature = "std")]
 pub use crate::hal::{BufferView, Device};
 #[cfg(feature = "std")]
 pub use crate::modules::check::CheckState;
@@ -90,7 +94,7 @@ pub use crate::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, List, Module, Native, NoElements, Ref, RefType,
     Stack, Step, Traced, Value, ValueType, semantics,
 };
-pub use crate::vm::{Relation, is_distinct, is_within, turns};
+pub use crate::vm::{Relation, divided, is_distinct, is_within, turns};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::include_constants;

@@ -98,7 +98,7 @@ impl Tiling {
         let [store] = stores[..] else { return Err(Hindrance::Stores) };
         let stored = &nest.views[store.view].index;
         let (chosen, reductions): (Vec<usize>, Vec<usize>) =
-            (0..nest.loops.len()).partition(|turn| stored.stride(*turn).next().is_some());
+            nest.path(innermost).into_iter().partition(|turn| stored.stride(*turn).next().is_some());
         if chosen.is_empty() || reductions.is_empty() {
             return Err(Hindrance::NoReduction);
         }
@@ -147,7 +147,11 @@ impl Counted {
         let (first, bound) = (self.test.first.as_constant()?, self.test.bound.as_constant()?);
         let counts = self.test.relation == Relation::Less && self.test.signed && self.test.step > 0;
         let distance = bound.checked_sub(first).filter(|_| counts && !self.tested_last)?;
-        Some((distance.max(0) as u64).div_ceil(self.test.step as u64))
+        let divisor = match &self.divisor {
+            None => 1,
+            Some(divisor) => divisor.as_constant().filter(|divisor| *divisor > 0)? as u64,
+        };
+        Some((distance.max(0) as u64).div_ceil(self.test.step as u64) / divisor)
     }
 }
 

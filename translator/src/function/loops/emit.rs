@@ -75,7 +75,8 @@ impl Writer<'_, '_, '_> {
         });
         let root = &self.nest.loops[0];
         for induction in &root.inductions {
-            let (name, turns) = (self.emitter.name(induction.parameter), self.named_count(0));
+            let turns = if root.divisor.is_some() { format_ident!("turns") } else { self.named_count(0) };
+            let name = self.emitter.name(induction.parameter);
             let end = self.induction(induction, &turns);
             tokens.extend(quote!(#name = #end;));
         }
@@ -87,7 +88,17 @@ impl Writer<'_, '_, '_> {
             let turns = self.count(counted);
             // Loops that do nothing end all the same, or else the bytecode's do not.
             let name = if self.counts.borrow()[at] { count(at) } else { format_ident!("_count{}", at) };
-            first.extend(quote!(let Some(#name) = #turns #leave;));
+            first.extend(match &counted.divisor {
+                None => quote!(let Some(#name) = #turns #leave;),
+                Some(divisor) => {
+                    let divisor = self.form(divisor.base());
+                    let all = if at == 0 { format_ident!("turns") } else { name.clone() };
+                    quote! {
+                        let Some(#all) = #turns #leave;
+                        let Some(#name) = support::divided(#all, #divisor) #leave;
+                    }
+                }
+            });
         }
         Ok(quote!(#label: { #first #tokens }))
     }
