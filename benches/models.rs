@@ -12,12 +12,13 @@ use std::path::PathBuf;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use incarnate_runtime::Result;
+use incarnate_runtime::hal::local::Loaders;
 use incarnate_translated_tests::MODULES;
 use support::cases::{self, Call, Case};
 use support::program::{Instance, Machine};
 use support::value::Value;
 
-type Loader = fn(&[PathBuf]) -> Result<Instance>;
+type Loader = fn(&[PathBuf], &Machine) -> Result<Instance>;
 
 fn weight(call: &Call) -> usize {
     let values = call.inputs.iter().chain(&call.expected);
@@ -30,14 +31,14 @@ fn heaviest(cases: &[Case]) -> Option<&Case> {
 }
 
 /// Loads files interpreted.
-fn interpreted(files: &[PathBuf]) -> Result<Instance> {
-    Instance::load(files.iter().map(PathBuf::as_path), &Machine::of(""))
+fn interpreted(files: &[PathBuf], machine: &Machine) -> Result<Instance> {
+    Instance::load(files.iter().map(PathBuf::as_path), machine)
 }
 
 /// Loads what the files are translated to.
-fn translated(files: &[PathBuf]) -> Result<Instance> {
+fn translated(files: &[PathBuf], machine: &Machine) -> Result<Instance> {
     let folder = cases::root().canonicalize().expect("tests/models");
-    Instance::load_with(files.iter().map(PathBuf::as_path), &Machine::of(""), &|file| {
+    Instance::load_with(files.iter().map(PathBuf::as_path), machine, Loaders::all(), &|file| {
         let file = file.canonicalize().expect("a model");
         let key = file.strip_prefix(&folder).expect("a file of tests/models").display().to_string();
         let (_, module) = MODULES.iter().find(|(name, _)| *name == key).expect("the build script translates all");
@@ -58,7 +59,7 @@ fn models(criterion: &mut Criterion) {
             let files: Vec<PathBuf> = case.modules.iter().chain([variant]).cloned().collect();
             let modes: [(&str, Loader); 2] = [("interpreted", interpreted), ("translated", translated)];
             for (mode, load) in modes {
-                let instance = load(&files).expect("the model");
+                let instance = load(&files, &case.machine("")).expect("the model");
                 let mut call = instance.prepare(&case.calls[0].function, &case.calls[0].inputs).expect("arguments");
                 group.bench_function(BenchmarkId::new(&name, mode), |bencher| bencher.iter(|| call.invoke()));
             }

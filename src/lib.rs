@@ -62,7 +62,15 @@ pub use incarnate_runtime::{Error, Place, Result, ResultExt, StatusCode};
 /// `include_module!(name = "models/digits.vmfb")` one of another name. Attributes and a visibility may stand before the name;
 /// without either it is `pub`.
 ///
+/// `include_module!(name = "path", prefer = "portable")` chooses VMVX executables, which are translated, of a module that holds
+/// machine code as well.
+///
 /// The path is relative to the package's folder. The program is built again when the file changes.
+///
+/// A model whose kernels are linked into the program (compiled with `--iree-llvmcpu-link-static`) names their query functions,
+/// `static_library = "NAME_library_query"`, behind the path; the build script links the object that the compiler wrote by
+/// `incarnate_translator::link_static_library("NAME.o")`. The declaration of that function is unsafe code, which a crate that
+/// says `forbid(unsafe_code)` does not take.
 ///
 /// The module has a struct `Module`, with a method for each function that the file exports, and a function `module`, which
 /// gives the [`Module`](crate::Module) for [`SessionBuilder::module`].

@@ -13,7 +13,7 @@ struct Call {
 }
 
 /// Flags that stand before the calls of a case and belong to each of them.
-const OF_CASES: [&str; 3] = ["--module=", "--device=", "--executable_plugin="];
+const OF_CASES: [&str; 4] = ["--module=", "--device=", "--executable_plugin=", "--parameters="];
 
 /// The calls of the cases of a `cases.txt`; see tests/models/README.md for its form.
 fn cases(text: &str) -> Vec<(String, Vec<Call>)> {

@@ -7,6 +7,7 @@
 //! | [`support`] | what translated modules are made with |
 //! | [`session`] | the friendly face: instances, sessions, functions, tensors |
 //! | [`modules`] | native modules that programs import: `hal` and its kin |
+//! | [`parameters`] | named bytes that programs load from archives beside their modules |
 //! | [`hal`] | devices, buffers, command buffers, semaphores, executables |
 //! | [`vm`] | values, references, lists, buffers, contexts, the interpreter |
 //! | [`ir`] | functions as typed values and basic blocks; analyses of them |
@@ -24,6 +25,8 @@ pub mod ir;
 #[cfg(feature = "std")]
 pub mod mapping;
 pub mod modules;
+#[cfg(feature = "std")]
+pub mod parameters;
 #[cfg(feature = "std")]
 pub mod profile;
 #[cfg(feature = "std")]

@@ -14,13 +14,23 @@ pub struct MappedFile {
     file: File,
 }
 
-/// A part of a file that is mapped once more, to be written to: what is written stays here, page by page.
+/// A file or a part of one that is mapped to be written to: for this process alone, page by page, or for the file itself.
 #[derive(Debug)]
-pub(crate) struct PrivateMapping {
+pub(crate) struct WritableMapping {
     map: memmap2::MmapMut,
 }
 
-impl PrivateMapping {
+impl WritableMapping {
+    /// Maps the whole file; what is written is written to the file. The demands of [`MappedFile::open`] hold. Fails as opening
+    /// and mapping fail, with the path in the message.
+    pub(crate) fn open(path: &Path) -> Result<WritableMapping> {
+        let file = File::options().read(true).write(true).open(path);
+        let file = file.context(|| format!("opening {} for writing", path.display()))?;
+        // SAFETY: as for `MappedFile::open`. The bytes are only ever reached through raw pointers.
+        let map = unsafe { memmap2::MmapMut::map_mut(&file) }.context(|| format!("mapping {}", path.display()))?;
+        Ok(WritableMapping { map })
+    }
+
     /// The address of the first byte and how many there are; valid as long as the mapping lives.
     pub(crate) fn as_mut_ptr(&mut self) -> (*mut u8, usize) {
         (self.map.as_mut_ptr(), self.map.len())
@@ -42,12 +52,12 @@ impl MappedFile {
 
     /// Maps a range of the file once more, copied where it is written to. Its address within a page is the same as here. Fails
     /// as mapping fails; the range is that of bytes of the file.
-    pub(crate) fn private(&self, range: Range<usize>) -> Result<PrivateMapping> {
+    pub(crate) fn private(&self, range: Range<usize>) -> Result<WritableMapping> {
         let mut options = memmap2::MmapOptions::new();
         options.offset(range.start as u64).len(range.len());
         // SAFETY: the mapping is private. That nobody changes the file meanwhile is what `open` demands.
         let map = unsafe { options.map_copy(&self.file) }.context(|| format!("mapping {} bytes", range.len()))?;
-        Ok(PrivateMapping { map })
+        Ok(WritableMapping { map })
     }
 
     /// The file's bytes; the address stays the same while the mapping lives, and is that of a page.
@@ -71,6 +81,8 @@ mod tests {
         let file = MappedFile::open(&path).unwrap();
         let (start, length) = file.private(3..8).unwrap().as_mut_ptr();
         assert_eq!((start.addr() % 4096, length), (3, 5));
+        let (start, _) = WritableMapping::open(&path).unwrap().as_mut_ptr();
+        assert_eq!(start.addr() % 4096, 0);
         std::fs::remove_file(&path).unwrap();
         let error = MappedFile::open(&path).unwrap_err();
         assert_eq!(error.code(), StatusCode::NotFound);

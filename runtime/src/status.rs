@@ -162,6 +162,8 @@ impl Error {
         invalid_argument => InvalidArgument;
         /// A named thing does not exist.
         not_found => NotFound;
+        /// A thing of the name exists already.
+        already_exists => AlreadyExists;
         /// The caller may not do this.
         permission_denied => PermissionDenied;
         /// A budget is used up.

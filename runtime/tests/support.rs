@@ -71,6 +71,7 @@ const BUFFER: ValueType = ValueType::Ref(Buffer::TYPE);
 
 static MODULE: Description = Description {
     loaders: &[],
+    executables: incarnate_runtime::support::Executables::NONE,
     name: "m",
     version: 3,
     attributes: &[],
@@ -319,6 +320,7 @@ fn instances_have_globals_of_their_own() {
 
 static CALLS_HAL: Description = Description {
     loaders: &[],
+    executables: incarnate_runtime::support::Executables::NONE,
     name: "h",
     imports: &[ImportedFunction { name: "hal.devices.count", convention: "0v_i", optional: false, direct: true }],
     exports: &[Export { name: "count", function: 0 }],
@@ -336,6 +338,7 @@ static CALLS_HAL: Description = Description {
 /// A module of nothing.
 const MODULE_DEFAULTS: Description = Description {
     loaders: &[],
+    executables: incarnate_runtime::support::Executables::NONE,
     name: "",
     version: 0,
     attributes: &[],

@@ -1,12 +1,19 @@
 //! The flags of the command line. Their names are those of iree-run-module and iree-benchmark-module.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use incarnate_runtime::hal::format::Equality;
+use incarnate_runtime::parameters::FileAccess;
+#[cfg(feature = "cli")]
+use incarnate_translator::Prefer;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::bench::{MinTime, TimeUnit};
+#[cfg(feature = "cli")]
+use super::parameters::ParametersArguments;
 
 /// The most workers of a local-task device.
 const MAXIMUM_WORKERS: i64 = incarnate_runtime::hal::local::task::MAXIMUM_WORKERS as i64;
@@ -36,6 +43,8 @@ pub(super) enum Command {
     Dump(DumpArguments),
     /// Write the Rust source of a module, and the files that it takes in.
     Translate(TranslateArguments),
+    /// List, convert and make archives of parameters.
+    Parameters(ParametersArguments),
     /// Build a native program of translated modules, which takes run, bench and check.
     Build(BuildArguments),
 }
@@ -49,6 +58,7 @@ impl Command {
             Command::Check(_) => "check",
             Command::Dump(_) => "dump",
             Command::Translate(_) => "translate",
+            Command::Parameters(_) => "parameters",
             Command::Build(_) => "build",
         }
     }
@@ -140,6 +150,9 @@ pub(super) struct ProjectArguments {
     /// The processor that programs are built for, by its name in `rustc --print target-cpus`; that of this host by default.
     #[arg(long, value_name = "NAME", default_value = "host", help_heading = "Programs")]
     pub(super) target_cpu: String,
+    /// Which executables are used of a module that holds them in several formats: native or portable.
+    #[arg(long, value_name = "KIND", default_value = "native", help_heading = "Programs")]
+    pub(super) prefer: Prefer,
     /// A workspace of Incarnate, whose sources programs are built with, as INCARNATE_SOURCE; by default that which this command
     /// was built from, or the registry.
     #[arg(long, value_name = "FOLDER", help_heading = "Programs")]
@@ -179,9 +192,13 @@ pub(super) struct ProgramArguments {
     /// Bind each worker of local-task to a core.
     #[arg(long)]
     pub(super) task_pin_workers: bool,
-    /// A file of parameters (.irpa, .safetensors, .gguf), with the scope that the model reads it under.
+    /// A file of parameters (.irpa, .safetensors, .gguf, .npy, .npz; .bin for any bytes), with the scope that the model reads
+    /// it under.
     #[arg(long, value_name = "[SCOPE=]FILE")]
-    pub(super) parameters: Vec<String>,
+    pub(super) parameters: Vec<ScopedFile>,
+    /// How files of parameters are used.
+    #[arg(long, value_enum, value_name = "MODE", default_value_t = ParameterMode::File)]
+    pub(super) parameter_mode: ParameterMode,
     /// Refuse machine code and bound memory, stack and steps: for modules that anyone may have made.
     #[arg(long)]
     pub(super) untrusted: bool,
@@ -189,6 +206,43 @@ pub(super) struct ProgramArguments {
     /// any number.
     #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_FUEL)]
     pub(super) fuel: u64,
+}
+
+/// A file of parameters and their scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ScopedFile {
+    /// Empty for programs that name none.
+    pub(super) scope: String,
+    pub(super) path: PathBuf,
+}
+
+impl FromStr for ScopedFile {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<ScopedFile, Infallible> {
+        let (scope, path) = text.split_once('=').unwrap_or(("", text));
+        Ok(ScopedFile { scope: scope.to_owned(), path: path.into() })
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum ParameterMode {
+    /// Map them, and read what is used.
+    File,
+    /// Read them into memory at once.
+    Preload,
+    /// Map them and let the program write to them.
+    Write,
+}
+
+impl ParameterMode {
+    pub(super) fn access(self) -> FileAccess {
+        match self {
+            ParameterMode::File => FileAccess::Map,
+            ParameterMode::Preload => FileAccess::Read,
+            ParameterMode::Write => FileAccess::Write,
+        }
+    }
 }
 
 /// A call of a function, and what is done with its results.
@@ -375,6 +429,9 @@ pub(super) struct TranslateArguments {
     /// Leave the module's constants out of the program, which maps this file instead; it is written beside OUT.rs.
     #[arg(long, value_name = "FILE")]
     pub(super) load_constants_from: Option<String>,
+    /// Which executables are used of a module that holds them in several formats: native or portable.
+    #[arg(long, value_name = "KIND", default_value = "native")]
+    pub(super) prefer: Prefer,
 }
 
 #[cfg(feature = "cli")]

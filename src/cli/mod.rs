@@ -9,6 +9,8 @@ mod console;
 mod devices;
 #[cfg(feature = "cli")]
 mod dump;
+#[cfg(feature = "cli")]
+mod parameters;
 mod profile;
 mod program;
 mod run;
@@ -62,6 +64,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Check(arguments) => check::check_files(arguments, out),
         Command::Dump(arguments) => dump::dump(arguments, out),
         Command::Translate(arguments) => translate::translate(arguments, out),
+        Command::Parameters(arguments) => parameters::parameters(arguments, out),
         Command::Build(arguments) => build::build(arguments, out),
     })
 }

@@ -185,9 +185,6 @@ impl Program {
 
 /// A session without modules, as the flags say.
 fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
-    if let Some(file) = arguments.parameters.first() {
-        return Err(Error::unimplemented(format!("--parameters={file}: this build reads no parameters")));
-    }
     let limits = if arguments.untrusted { Limits::portable() } else { Limits::default() };
     let limits = Limits { fuel: (arguments.fuel > 0).then_some(arguments.fuel), ..limits };
     let task = TaskOptions {
@@ -204,6 +201,9 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     add_plugins(arguments, &mut options)?;
     let builder = SessionBuilder::with_natives(NATIVES).trace_sink(TraceSink::new(print_trace)).device_options(options);
     let builder = arguments.device.iter().fold(builder, SessionBuilder::device);
+    let builder = arguments.parameters.iter().fold(builder, |builder, file| {
+        builder.parameter_file(&file.scope, &file.path, arguments.parameter_mode.access())
+    });
     Ok(builder.limits(limits))
 }
 

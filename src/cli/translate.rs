@@ -17,16 +17,19 @@ pub(super) fn translate(arguments: &TranslateArguments, out: &mut Console) -> Re
     let stem = target.file_stem().filter(|_| target.extension().is_some_and(|extension| extension == "rs"));
     let stem = stem.and_then(|stem| stem.to_str()).ok_or_else(wrong)?;
     let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut config = Config::new().out_dir(directory).module_name(stem);
+    let mut config = Config::new().out_dir(directory).module_name(stem).prefer(arguments.prefer);
     if let Some(path) = &arguments.crate_path {
         config = config.crate_path(path);
     }
     if let Some(path) = &arguments.load_constants_from {
         config = config.load_constants_from(path);
     }
-    let Written { files, .. } = config.compile(&arguments.file)?;
+    let Written { files, executables, .. } = config.compile(&arguments.file)?;
     for (path, length) in files {
         writeln!(out, "{} ({length} bytes)", path.display()).context(|| "writing to standard output")?;
+    }
+    for line in executables {
+        writeln!(out, "{line}").context(|| "writing to standard output")?;
     }
     Ok(Verdict::Success)
 }

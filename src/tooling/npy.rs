@@ -1,46 +1,11 @@
 //! Arrays in NumPy's `.npy` format, several of which may follow each other in one file.
-//!
-//! The format is described in NumPy's `numpy.lib.format`. Written headers are the bytes that NumPy writes.
 
 use std::io::{Read, Write};
 
-use incarnate_runtime::hal::format::TensorType;
-use incarnate_runtime::hal::{ElementType, NumericalType};
+use incarnate_runtime::hal::format::{NpyHeader, TensorType};
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::HostTensor;
-
-const MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// Headers start and arrays begin at multiples of this number of bytes.
-const ALIGNMENT: usize = 64;
-/// Largest header that is read, in bytes; those of plain arrays have some hundred.
-const HEADER_LIMIT: u64 = 1 << 20;
-
-/// NumPy's letter for the kind of an element type. Where two types share a letter, the first is what reading gives.
-const KINDS: &[(u8, NumericalType)] = &[
-    (b'b', NumericalType::Boolean),
-    (b'i', NumericalType::SignedInteger),
-    (b'i', NumericalType::Integer),
-    (b'u', NumericalType::UnsignedInteger),
-    (b'f', NumericalType::Float),
-    (b'c', NumericalType::Complex),
-    // Bytes without a meaning: NumPy has no names for these floats.
-    (b'V', NumericalType::Opaque),
-    (b'V', NumericalType::BrainFloat),
-    (b'V', NumericalType::Float8E5M2),
-    (b'V', NumericalType::Float8E4M3Fn),
-    (b'V', NumericalType::Float8E5M2Fnuz),
-    (b'V', NumericalType::Float8E4M3Fnuz),
-    (b'V', NumericalType::Float8E8M0Fnu),
-];
-
-/// What a header says.
-#[derive(Debug, PartialEq, Eq)]
-struct Header {
-    tensor: TensorType,
-    big_endian: bool,
-    fortran_order: bool,
-}
 
 /// Reads one array and leaves the reader behind it. Big-endian elements and arrays in Fortran's order are converted.
 ///
@@ -48,7 +13,7 @@ struct Header {
 /// INVALID_ARGUMENT for a malformed header, UNIMPLEMENTED for element types without a counterpart, OUT_OF_RANGE where the
 /// file ends early.
 pub(crate) fn read_array(reader: &mut impl Read) -> Result<HostTensor> {
-    let header = read_header(reader)?;
+    let header = NpyHeader::read(reader)?;
     let length = header.tensor.byte_length()?;
     let mut bytes = Vec::new();
     // The length is what the file claims, so memory is taken only as bytes arrive.
@@ -98,159 +63,13 @@ fn row_major(tensor: &TensorType, bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-fn read_header(reader: &mut impl Read) -> Result<Header> {
-    let mut prefix = [0; 8];
-    read_exact(reader, &mut prefix)?;
-    if prefix[..6] != *MAGIC {
-        return Err(Error::invalid_argument("not a .npy file: it does not begin with \\x93NUMPY"));
-    }
-    let length = match prefix[6] {
-        1 => {
-            let mut length = [0; 2];
-            read_exact(reader, &mut length)?;
-            u64::from(u16::from_le_bytes(length))
-        }
-        2 | 3 => {
-            let mut length = [0; 4];
-            read_exact(reader, &mut length)?;
-            u64::from(u32::from_le_bytes(length))
-        }
-        major => {
-            return Err(Error::unimplemented(format!("version {major}.{} of .npy is not 1.0 to 3.0", prefix[7])));
-        }
-    };
-    if length > HEADER_LIMIT {
-        return Err(Error::resource_exhausted(format!("a .npy header of {length} bytes is above {HEADER_LIMIT}")));
-    }
-    let mut header = vec![0; length as usize];
-    read_exact(reader, &mut header)?;
-    let header = String::from_utf8_lossy(&header);
-    parse_header(header.trim()).context(|| format!("in the .npy header {}", header.trim()))
-}
-
-fn read_exact(reader: &mut impl Read, bytes: &mut [u8]) -> Result<()> {
-    reader.read_exact(bytes).context(|| "reading a .npy header")
-}
-
-/// Splits the text of a Python literal, which must begin with `open` and has `close` after it, into what is within and what
-/// follows.
-fn enclosed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
-    text.trim_start().strip_prefix(open)?.split_once(close)
-}
-
-fn parse_header(text: &str) -> Result<Header> {
-    let malformed = || Error::invalid_argument("malformed dictionary");
-    let mut rest = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).ok_or_else(malformed)?;
-    let (mut descr, mut fortran_order, mut shape) = (None, None, None);
-    loop {
-        rest = rest.trim_start_matches([' ', ',']);
-        if rest.is_empty() {
-            break;
-        }
-        let quote = if rest.starts_with('"') { '"' } else { '\'' };
-        let (key, after) = enclosed(rest, quote, quote).ok_or_else(malformed)?;
-        let after = after.trim_start().strip_prefix(':').ok_or_else(malformed)?.trim_start();
-        rest = match key {
-            "descr" if after.starts_with('[') => {
-                return Err(Error::unimplemented("arrays of records have no counterpart"));
-            }
-            "descr" => {
-                let quote = if after.starts_with('"') { '"' } else { '\'' };
-                let (value, after) = enclosed(after, quote, quote).ok_or_else(malformed)?;
-                descr = Some(parse_descr(value)?);
-                after
-            }
-            "fortran_order" => {
-                let flag = after.strip_prefix("True").map(|after| (true, after));
-                let (value, after) =
-                    flag.or_else(|| after.strip_prefix("False").map(|after| (false, after))).ok_or_else(malformed)?;
-                fortran_order = Some(value);
-                after
-            }
-            "shape" => {
-                let (value, after) = enclosed(after, '(', ')').ok_or_else(malformed)?;
-                shape = Some(parse_shape(value)?);
-                after
-            }
-            other => return Err(Error::invalid_argument(format!("unknown key '{other}'"))),
-        };
-    }
-    let (element, big_endian) = descr.ok_or_else(|| Error::invalid_argument("no descr"))?;
-    Ok(Header {
-        tensor: TensorType { shape: shape.ok_or_else(|| Error::invalid_argument("no shape"))?, element },
-        big_endian,
-        fortran_order: fortran_order.ok_or_else(|| Error::invalid_argument("no fortran_order"))?,
-    })
-}
-
-fn parse_shape(text: &str) -> Result<Vec<u64>> {
-    let dims = text.split(',').map(str::trim).filter(|dim| !dim.is_empty());
-    // Python 2 wrote long integers with an L.
-    dims.map(|dim| {
-        let digits = dim.strip_suffix('L').unwrap_or(dim);
-        digits.parse().map_err(|_| Error::invalid_argument(format!("'{dim}' is not a dimension")))
-    })
-    .collect()
-}
-
-/// Reads NumPy's name of an element type, such as `<f4`: the order of bytes, the kind, the number of bytes.
-fn parse_descr(text: &str) -> Result<(ElementType, bool)> {
-    let unknown = || Error::unimplemented(format!("element type '{text}' has no counterpart"));
-    let (order, name) = match text.as_bytes() {
-        [order @ (b'<' | b'>' | b'=' | b'|'), name @ ..] => (*order, name),
-        name => (b'=', name),
-    };
-    let (kind, digits) = name.split_first().ok_or_else(unknown)?;
-    let numerical = KINDS.iter().find(|(letter, _)| letter == kind).ok_or_else(unknown)?.1;
-    let bytes: u8 = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or_else(unknown)?;
-    let known: &[u8] = match numerical {
-        NumericalType::Boolean => &[1],
-        NumericalType::Float => &[2, 4, 8],
-        NumericalType::Complex => &[8, 16],
-        NumericalType::Opaque => &[1, 2, 4, 8, 16],
-        _ => &[1, 2, 4, 8],
-    };
-    if !known.contains(&bytes) {
-        return Err(unknown());
-    }
-    let native_is_big = cfg!(target_endian = "big") && order == b'=';
-    Ok((
-        ElementType::new(numerical, bytes * 8),
-        (order == b'>' || native_is_big) && bytes > 1 && numerical != NumericalType::Opaque,
-    ))
-}
-
 /// Writes one array behind what the writer holds already.
 ///
 /// # Errors
 /// UNIMPLEMENTED for elements that NumPy cannot name, such as integers of 4 bits, and what writing gives.
 pub(crate) fn write_array(writer: &mut impl Write, array: &HostTensor) -> Result<()> {
-    let element = array.tensor.element;
-    let kind = element.numerical_type().and_then(|numerical| KINDS.iter().find(|(_, known)| *known == numerical));
-    let Some((letter, _)) = kind.filter(|_| element.is_byte_aligned() && element.bit_count() > 0) else {
-        return Err(Error::unimplemented(format!("elements of {element} have no counterpart in .npy files")));
-    };
-    let size = element.dense_byte_count();
-    let order = if size == 1 { '|' } else { '<' };
-    let dims: Vec<String> = array.tensor.shape.iter().map(u64::to_string).collect();
-    // A tuple of one element has a comma behind it.
-    let comma = if dims.len() == 1 { "," } else { "" };
-    let mut header = format!(
-        "{{'descr': '{order}{}{size}', 'fortran_order': False, 'shape': ({}{comma}), }}",
-        char::from(*letter),
-        dims.join(", ")
-    );
-    // Version 1.0 has two bytes for the length, version 2.0 four.
-    let prefix = |version: u8| MAGIC.len() + 2 + if version == 1 { 2 } else { 4 };
-    let version = if header.len() + prefix(1) + ALIGNMENT > usize::from(u16::MAX) { 2 } else { 1 };
-    let unpadded = prefix(version) + header.len() + 1;
-    header.extend(std::iter::repeat_n(' ', unpadded.next_multiple_of(ALIGNMENT) - unpadded));
-    header.push('\n');
-    let mut bytes = MAGIC.to_vec();
-    bytes.extend([version, 0]);
-    bytes.extend_from_slice(&(header.len() as u32).to_le_bytes()[..prefix(version) - bytes.len()]);
-    bytes.extend_from_slice(header.as_bytes());
-    writer.write_all(&bytes).and_then(|()| writer.write_all(&array.bytes)).context(|| "writing an array")
+    let header = NpyHeader::bytes(&array.tensor)?;
+    writer.write_all(&header).and_then(|()| writer.write_all(&array.bytes)).context(|| "writing an array")
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ class Case:
     """Calls that are made one after the other on one instance of the model.
 
     `modules` are loaded before the model, for it to import from. `devices` are those that it runs on, where it wants more
-    than one; `plugins` provide what its kernels import. `peer_differs` says why the peer gets it wrong.
+    than one; `plugins` provide what its kernels import; `parameters` are archives, as `SCOPE=FILE`. `peer_differs` says why the peer gets it wrong.
     """
 
     def __init__(
@@ -113,11 +113,13 @@ class Case:
         peer_differs: str = "",
         devices: tuple[str, ...] = (),
         plugins: tuple[str, ...] = (),
+        parameters: tuple[str, ...] = (),
     ):
         self.name = name
         self.modules = modules
         self.devices = devices
         self.plugins = plugins
+        self.parameters = parameters
         self.peer_differs = peer_differs
         self.calls: list[Call] = []
 
@@ -149,6 +151,7 @@ def write_cases(folder: Path, cases: list[Case]) -> None:
         lines += [f"--module={module}" for module in case.modules]
         lines += [f"--device={device}" for device in case.devices]
         lines += [f"--executable_plugin={plugin}" for plugin in case.plugins]
+        lines += [f"--parameters={file}" for file in case.parameters]
         for number, call in enumerate(case.calls):
             stem = case.name if len(case.calls) == 1 else f"{case.name}.{number}"
             lines.append(f"--function={call.function}")

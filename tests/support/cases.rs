@@ -27,6 +27,8 @@ pub(crate) struct Case {
     pub(crate) devices: Vec<String>,
     /// Files of plugins that provide what its kernels import.
     pub(crate) plugins: Vec<PathBuf>,
+    /// Archives of parameters, by scope.
+    pub(crate) parameters: Vec<(String, PathBuf)>,
     pub(crate) calls: Vec<Call>,
 }
 
@@ -46,7 +48,7 @@ impl Case {
     /// What it runs on: its own devices, or else the given one.
     pub(crate) fn machine(&self, device: &str) -> Machine {
         let devices = if self.devices.is_empty() { vec![device.to_owned()] } else { self.devices.clone() };
-        Machine { devices, plugins: self.plugins.clone() }
+        Machine { devices, plugins: self.plugins.clone(), parameters: self.parameters.clone() }
     }
 }
 
@@ -83,8 +85,9 @@ fn read_model(folder: PathBuf) -> Model {
 
 fn read_line(folder: &Path, line: &str, cases: &mut Vec<Case>) {
     if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
-        let (devices, plugins) = (Vec::new(), Vec::new());
-        cases.push(Case { name: name.to_owned(), modules: Vec::new(), devices, plugins, calls: Vec::new() });
+        let (devices, plugins, parameters) = (Vec::new(), Vec::new(), Vec::new());
+        let (name, modules, calls) = (name.to_owned(), Vec::new(), Vec::new());
+        cases.push(Case { name, modules, devices, plugins, parameters, calls });
         return;
     }
     let case = cases.last_mut().expect("a case before its lines");
@@ -98,6 +101,11 @@ fn read_line(folder: &Path, line: &str, cases: &mut Vec<Case>) {
     }
     if let Some(plugin) = line.strip_prefix("--executable_plugin=") {
         case.plugins.push(folder.join(plugin));
+        return;
+    }
+    if let Some(parameters) = line.strip_prefix("--parameters=") {
+        let (scope, file) = parameters.split_once('=').expect("a scope and a file");
+        case.parameters.push((scope.to_owned(), folder.join(file)));
         return;
     }
     if let Some(function) = line.strip_prefix("--function=") {

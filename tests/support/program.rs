@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::{Archive, Contents, ConventionItem, Module as BytecodeFile};
-use incarnate_runtime::hal::local::ExecutablePlugin;
+use incarnate_runtime::hal::local::{ExecutablePlugin, Loaders};
 use incarnate_runtime::hal::{
     BufferParameters, BufferView, Deadline, Device, DeviceOptions, DriverRegistry, EncodingType, Fence, Semaphore,
 };
-use incarnate_runtime::modules::{hal, hal_inline, hal_loader};
+use incarnate_runtime::modules::{TraceSink, hal, hal_inline, hal_loader, io_parameters};
+use incarnate_runtime::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};
 use incarnate_runtime::vm::{BytecodeModule, Context, Function, Limits, Module, Program, Ref, Value as VmValue};
 
 use super::compare::Output;
@@ -22,12 +23,25 @@ pub(crate) struct Machine {
     pub(crate) devices: Vec<String>,
     /// Files of executable plugins.
     pub(crate) plugins: Vec<PathBuf>,
+    /// Archives of parameters, by scope.
+    pub(crate) parameters: Vec<(String, PathBuf)>,
 }
 
 impl Machine {
     /// One device.
     pub(crate) fn of(device: &str) -> Machine {
-        Machine { devices: vec![device.to_owned()], plugins: Vec::new() }
+        Machine { devices: vec![device.to_owned()], plugins: Vec::new(), parameters: Vec::new() }
+    }
+
+    /// Who has the parameters.
+    fn providers(&self) -> Result<Vec<Arc<dyn ParameterProvider>>> {
+        let mut providers: Vec<Arc<dyn ParameterProvider>> = Vec::new();
+        for (scope, file) in &self.parameters {
+            let mut index = ParameterIndex::new();
+            index.add_file(file, FileAccess::Map)?;
+            providers.push(Arc::new(ScopedIndex::new(scope, index)));
+        }
+        Ok(providers)
     }
 
     fn devices(&self) -> Result<Vec<Arc<Device>>> {
@@ -54,24 +68,27 @@ impl Instance {
             let contents = Arc::new(Contents::map(file)?);
             Ok(BytecodeModule::new(BytecodeFile::parse(Archive::new(contents)?)?.verify()?)?)
         };
-        Instance::load_with(files, machine, &interpreted)
+        Instance::load_with(files, machine, Loaders::all(), &interpreted)
     }
 
-    /// Loads modules in a way.
+    /// Loads modules in a way; executables come from the loaders and from what the modules bring along.
     pub(crate) fn load_with<'a>(
         files: impl Iterator<Item = &'a Path>,
         machine: &Machine,
+        loaders: Loaders,
         load: &dyn Fn(&Path) -> Result<Arc<dyn Module>>,
     ) -> Result<Instance> {
         let devices = machine.devices()?;
         let device = devices.first().cloned().expect("a device");
-        let options = hal::HalOptions { devices, ..hal::HalOptions::default() };
+        let options = hal::HalOptions { devices, loaders: loaders.clone(), trace_sink: TraceSink::default() };
         let inline = hal_inline::HalInlineOptions { allocator: device.allocator().clone(), ..Default::default() };
-        let loader = hal_loader::HalLoaderOptions { imports: device.imports().clone(), ..Default::default() };
+        let loader = hal_loader::HalLoaderOptions { loaders, device: None, imports: device.imports().clone() };
+        let parameters = io_parameters::IoParametersOptions { providers: machine.providers()? };
         let mut modules: Vec<Arc<dyn Module>> = vec![
             Arc::new(hal::module(options)),
             Arc::new(hal_inline::module(inline)),
             Arc::new(hal_loader::module(loader)),
+            Arc::new(io_parameters::module(parameters)),
         ];
         for file in files {
             modules.push(load(file)?);

@@ -5,25 +5,36 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use incarnate_translator::Prefer;
+
 fn main() {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap());
     let out_dir = PathBuf::from(std::env::var("OUT_DIR").unwrap());
     let models = manifest.join("../models").canonicalize().unwrap();
     println!("cargo::rerun-if-changed={}", models.display());
     hostile(&manifest, &out_dir);
+    several_formats(&models);
     let mut list = String::new();
     let mut table = String::new();
+    let mut nested = 0;
     for path in modules(&models) {
         let folder = path.parent().and_then(Path::file_name).unwrap().to_string_lossy();
         let name = format!("{folder}_{}", path.file_stem().unwrap().to_string_lossy()).replace(['-', '.'], "_");
-        if let Err(error) = incarnate_translator::Config::new().module_name(&name).compile(&path) {
-            panic!("{error}");
+        let written = match incarnate_translator::Config::new().module_name(&name).compile(&path) {
+            Ok(written) => written,
+            Err(error) => panic!("{error}"),
+        };
+        let is_open = folder == "several_formats";
+        for line in written.executables.iter().filter(|line| line.contains("vmvx") && !is_open) {
+            assert!(line.ends_with(": translated"), "{}: {line}", path.display());
+            nested += 1;
         }
         let source = out_dir.join(format!("{name}.rs"));
         writeln!(list, "/// `{folder}`.\npub mod {name} {{ include!({:?}); }}", source.display().to_string()).unwrap();
         let key = path.strip_prefix(&models).unwrap().display().to_string();
         writeln!(table, "    ({key:?}, || {name}::module()),").unwrap();
     }
+    assert!(nested >= 15, "only {nested} modules have VMVX executables");
     fs::write(
         out_dir.join("models.rs"),
         format!(
@@ -46,6 +57,24 @@ fn hostile(manifest: &Path, out_dir: &Path) {
         .derive("NamedResults", "PartialEq, Eq")
         .type_attribute(".", "#[non_exhaustive]");
     config.module_name("hostile").compile(&module).unwrap();
+}
+
+/// Translates the module that holds its executable in two formats, once for each.
+fn several_formats(models: &Path) {
+    let module = models.join("several_formats/vmvx-and-llvm-cpu.vmfb");
+    let of = |format: &str, fate: &str| format!("1 executable of format {format}: {fate}");
+    let left_out = |kind: &str| format!("left out, as {kind} executables are preferred");
+    let (vmvx, elf) = ("vmvx-bytecode-fb", "embedded-elf-x86_64");
+    // Of machine code for another target there is none to prefer.
+    let is_native = std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|architecture| architecture == "x86_64");
+    let vmvx_fate = if is_native { left_out("native") } else { "translated".to_owned() };
+    for (prefer, name, lines) in [
+        (Prefer::Native, "native", [of(elf, "loaded by the program"), of(vmvx, &vmvx_fate)]),
+        (Prefer::Portable, "portable", [of(elf, &left_out("portable")), of(vmvx, "translated")]),
+    ] {
+        let config = incarnate_translator::Config::new().prefer(prefer).module_name(format!("formats_{name}"));
+        assert_eq!(config.compile(&module).unwrap().executables, lines);
+    }
 }
 
 /// The module files of all models.

@@ -1,75 +1,268 @@
-//! The executables that a module creates, and the loaders that they need.
+//! The executables that a module creates: which of them are translated with it, and which loaders the others need.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::hal::executable_format::LOADERS;
+use incarnate_runtime::bytecode::{Archive, Module, VerifiedModule};
+use incarnate_runtime::hal::executable_format::{LOADERS, VMVX};
 use incarnate_runtime::ir::{Call, Callee, Function, Op, Terminator, Value};
-use proc_macro2::TokenStream;
+use incarnate_runtime::modules::imports::find;
+use incarnate_runtime::{Error, Result, ResultExt};
+use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
-/// A call that creates an executable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Creation<'m> {
-    /// The format, where it is a constant.
-    pub(crate) format: Option<&'m str>,
-    /// The ordinal of the constant that is the executable, where it is one.
-    pub(crate) data: Option<u32>,
+use crate::options::{Options, Prefer};
+
+/// Methods of native modules that create executables, and the arguments that are the format and the executable.
+const CREATORS: &[(&str, usize, usize)] =
+    &[("executable_create", 2, 3), ("executable_create_v0_5", 1, 2), ("executable_load", 0, 1)];
+
+/// What begins the names of formats of machine code that end in the architecture's name.
+const MACHINE_CODE: &[&str] = &["embedded-elf-", "system-elf-", "system-dll-", "system-dylib-", STATIC];
+/// The format of executables that are names of libraries which the program links.
+const STATIC: &str = "static";
+
+/// The calls of a module that create executables.
+#[derive(Debug, Default)]
+pub(crate) struct Creations {
+    calls: BTreeSet<Creation>,
+    /// Constants that nothing but such calls uses.
+    exclusive: BTreeSet<u32>,
 }
 
-/// Functions that create executables, and the arguments that are the format and the executable.
-const CREATORS: &[(&str, usize, usize)] = &[("hal.executable.create", 2, 3), ("hal_loader.executable.load", 0, 1)];
+/// A call that creates an executable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Creation {
+    /// The constant that is the format's name; None where it is no constant.
+    format: Option<u32>,
+    /// The constant that is the executable; None where it is no constant.
+    data: Option<u32>,
+}
 
-/// The calls of functions that create executables.
-pub(crate) fn creations<'m>(module: &'m VerifiedModule, bodies: &[Function]) -> Vec<Creation<'m>> {
-    let creators: BTreeMap<u32, (usize, usize)> = (0..)
-        .zip(module.imports())
-        .filter_map(|(ordinal, import)| {
-            let creator = CREATORS.iter().find(|creator| creator.0 == import.full_name)?;
-            Some((ordinal, (creator.1, creator.2)))
-        })
-        .collect();
-    let mut found = Vec::new();
-    if creators.is_empty() {
-        return found;
+impl Creations {
+    /// Finds the calls in the functions of a module.
+    pub(crate) fn find(module: &VerifiedModule, bodies: &[Function]) -> Creations {
+        let creators: BTreeMap<u32, (usize, usize)> = (0..)
+            .zip(module.imports())
+            .filter_map(|(ordinal, import)| {
+                let method = find(import.full_name, import.calling_convention_text)?.method;
+                let creator = CREATORS.iter().find(|creator| creator.0 == method)?;
+                Some((ordinal, (creator.1, creator.2)))
+            })
+            .collect();
+        let mut found = Creations::default();
+        if creators.is_empty() {
+            return found;
+        }
+        let mut others = BTreeSet::new();
+        for body in bodies {
+            found.visit(body, &creators, &mut others);
+        }
+        found.exclusive =
+            found.calls.iter().filter_map(|call| call.data).filter(|data| !others.contains(data)).collect();
+        found
     }
-    for body in bodies {
+
+    /// Adds the calls of a function, and to `others` the constants that it uses otherwise.
+    fn visit(&mut self, body: &Function, creators: &BTreeMap<u32, (usize, usize)>, others: &mut BTreeSet<u32>) {
         let mut constants: BTreeMap<Value, u32> = BTreeMap::new();
-        let instructions = || body.blocks.iter().flat_map(|block| &block.instructions);
-        for inst in instructions() {
+        for inst in body.blocks.iter().flat_map(|block| &block.instructions) {
             if let (Op::Rodata { rodata }, Some(value)) = (&inst.op, inst.results.first()) {
                 constants.insert(*value, *rodata);
             }
         }
-        let mut visit = |call: &Call| {
-            let Callee::Import(import) = call.callee else { return };
-            let Some(&(format, data)) = creators.get(&import) else { return };
+        let mut used = |value: Value| others.extend(constants.get(&value));
+        let mut call = |call: &Call, used: &mut dyn FnMut(Value)| {
+            let creator = match call.callee {
+                Callee::Import(import) => creators.get(&import),
+                Callee::Internal(_) => None,
+            };
             let constant = |index: usize| constants.get(&call.operands.get(index)?.value).copied();
-            let format = constant(format).and_then(|ordinal| module.rodata_bytes(ordinal));
-            let format = format.and_then(|bytes| core::str::from_utf8(bytes).ok());
-            found.push(Creation { format, data: constant(data) });
-        };
-        for inst in instructions() {
-            if let Op::Call(call) = &inst.op {
-                visit(call);
+            if let Some(&(format, data)) = creator {
+                self.calls.insert(Creation { format: constant(format), data: constant(data) });
             }
-        }
+            let operands = call.operands.iter().enumerate();
+            operands
+                .filter(|(index, _)| creator.is_none_or(|creator| creator.1 != *index))
+                .for_each(|row| used(row.1.value));
+        };
         for block in &body.blocks {
-            if let Terminator::CallYieldable { call, .. } = &block.terminator {
-                visit(call);
+            for inst in &block.instructions {
+                match &inst.op {
+                    Op::Call(inner) => call(inner, &mut used),
+                    Op::Drop { .. } => {}
+                    op => op.visit(|operand| used(operand.value())),
+                }
+            }
+            match &block.terminator {
+                Terminator::CallYieldable { call: inner, .. } => call(inner, &mut used),
+                terminator => terminator.visit(|operand| used(operand.value())),
             }
         }
     }
-    found
 }
 
-/// The loaders that some executables need: all, if a format is no constant.
-pub(crate) fn loaders(creations: &[Creation<'_>]) -> TokenStream {
-    let formats: Option<BTreeSet<&str>> = creations.iter().map(|creation| creation.format).collect();
-    let is_needed = |prefix: &str| match &formats {
-        None => true,
-        Some(formats) => formats.iter().any(|format| format.starts_with(prefix)),
-    };
-    let constants = LOADERS.iter().filter(|row| is_needed(row.1)).map(|row| format_ident!("{}", row.0));
-    quote!(&[#(support::Loader::#constants),*])
+/// What becomes of a module's executables.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// Those that are translated: the constants that they are created of.
+    pub(crate) translated: Vec<(u32, Arc<VerifiedModule>)>,
+    /// What programs have in place of constants that only create executables which are translated or left out.
+    pub(crate) replaced: BTreeMap<u32, Vec<u8>>,
+    /// Names of formats that need loaders. None: some is not known.
+    formats: Option<BTreeSet<String>>,
+    /// What was decided, for people, by format.
+    pub(crate) report: Vec<String>,
+}
+
+impl Plan {
+    /// Decides.
+    ///
+    /// # Errors
+    /// What is wrong with a nested module.
+    pub(crate) fn new(module: &VerifiedModule, creations: &Creations, options: &Options) -> Result<Plan> {
+        let format = |creation: &Creation| {
+            let bytes = module.rodata_bytes(creation.format?)?;
+            core::str::from_utf8(bytes).ok().map(str::to_owned)
+        };
+        let mut formats: BTreeMap<String, Vec<Option<u32>>> = BTreeMap::new();
+        let mut plan = Plan { formats: Some(BTreeSet::new()), ..Plan::default() };
+        for creation in &creations.calls {
+            match format(creation) {
+                Some(format) => formats.entry(format).or_default().push(creation.data),
+                None => plan.formats = None,
+            }
+        }
+        let omitted = match plan.formats {
+            Some(_) => omitted(&formats, options),
+            None => BTreeSet::new(),
+        };
+        for (format, data) in &formats {
+            let count = match data.len() {
+                1 => "1 executable".to_owned(),
+                count => format!("{count} executables"),
+            };
+            let known: Option<Vec<u32>> = data.iter().copied().collect();
+            let fate = match known {
+                _ if omitted.contains(format.as_str()) => {
+                    let prefer = options.prefer.name();
+                    data.iter().flatten().for_each(|ordinal| plan.replace(module, creations, *ordinal));
+                    format!("left out, as {prefer} executables are preferred")
+                }
+                Some(known) if format == VMVX => {
+                    for ordinal in known {
+                        plan.translate(module, creations, ordinal)?;
+                    }
+                    "translated".to_owned()
+                }
+                _ => {
+                    if let Some(formats) = &mut plan.formats {
+                        formats.insert(format.clone());
+                    }
+                    match LOADERS.iter().any(|loader| format.starts_with(loader.1)) {
+                        _ if format == STATIC && !options.static_libraries.is_empty() => {
+                            "linked into the program".to_owned()
+                        }
+                        true => "loaded by the program".to_owned(),
+                        false => "loaded by the program, if it gives its devices a loader for it".to_owned(),
+                    }
+                }
+            };
+            plan.report.push(format!("{count} of format {}: {fate}", crate::names::line(format)));
+        }
+        Ok(plan)
+    }
+
+    fn translate(&mut self, module: &VerifiedModule, creations: &Creations, ordinal: u32) -> Result<()> {
+        let context = || format!("translating the executable that constant {ordinal} is");
+        let (contents, range) = module.rodata(ordinal).ok_or_else(|| Error::internal("no such constant"))?;
+        let nested = Archive::within(contents, range).and_then(Module::parse).and_then(Module::verify);
+        self.translated.push((ordinal, nested.context(context)?));
+        self.replace(module, creations, ordinal);
+        Ok(())
+    }
+
+    /// Nobody needs the bytes of an executable that is not loaded, only to tell it from others.
+    fn replace(&mut self, module: &VerifiedModule, creations: &Creations, ordinal: u32) {
+        if let Some(bytes) = module.rodata_bytes(ordinal).filter(|_| creations.exclusive.contains(&ordinal)) {
+            self.replaced.insert(ordinal, digest(bytes).to_le_bytes().to_vec());
+        }
+    }
+
+    /// The loaders that the executables need which are not translated: all of this runtime, if a format is no constant; and that
+    /// of the libraries which the program links.
+    pub(crate) fn loaders(&self, options: &Options) -> TokenStream {
+        let is_needed = |prefix: &str| match &self.formats {
+            None => true,
+            Some(formats) => formats.iter().any(|format| format.starts_with(prefix)),
+        };
+        let constants = LOADERS.iter().filter(|row| is_needed(row.1)).map(|row| format_ident!("{}", row.0));
+        let constants = constants.map(|constant| quote!(support::Loader::#constant));
+        let linked = (!options.static_libraries.is_empty()).then(|| quote!(libraries::LOADER));
+        let loaders = constants.chain(linked);
+        quote!(&[#(#loaders),*])
+    }
+}
+
+/// The module of the libraries of kernels that the program links, if it does.
+pub(crate) fn libraries(options: &Options) -> Option<TokenStream> {
+    let symbols = &options.static_libraries;
+    if symbols.is_empty() {
+        return None;
+    }
+    let path = &options.crate_path;
+    let functions: Vec<Ident> = (0..symbols.len()).map(|index| format_ident!("library_{index}")).collect();
+    Some(quote! {
+        #[doc = " Libraries of kernels that are linked into the program. The only unsafe code of this module: it says that they"]
+        #[doc = " follow the executable library ABI."]
+        #[allow(
+            unsafe_code,
+            clippy::undocumented_unsafe_blocks,
+            reason = "the functions are in objects of kernels that the compiler wrote for this module"
+        )]
+        mod libraries {
+            use #path::runtime::support;
+
+            unsafe extern "C" {
+                #(#[link_name = #symbols]
+                fn #functions(
+                    version: u32,
+                    environment: *const support::LibraryEnvironment,
+                ) -> *const *const support::LibraryHeader;)*
+            }
+
+            #[doc = " Their loader."]
+            pub const LOADER: support::Loader = support::Loader::of_program(|| {
+                let libraries = unsafe { [#(support::StaticLibrary::new(#functions)),*] };
+                support::Arc::new(support::StaticLibraryLoader::new(libraries))
+            });
+        }
+    })
+}
+
+/// The formats that are left out, where all executables come in a portable one and in one of machine code for the target.
+fn omitted<'f>(formats: &'f BTreeMap<String, Vec<Option<u32>>>, options: &Options) -> BTreeSet<&'f str> {
+    let Some(portable) = formats.get(VMVX) else { return BTreeSet::new() };
+    let machine_code = formats.iter().filter(|row| MACHINE_CODE.iter().any(|prefix| row.0.starts_with(prefix)));
+    let machine_code: Vec<(&str, bool)> = machine_code
+        .filter(|row| row.1.len() == portable.len())
+        .map(|row| (row.0.as_str(), is_native(row.0, options)))
+        .collect();
+    match options.prefer {
+        Prefer::Portable => machine_code.iter().map(|row| row.0).collect(),
+        Prefer::Native if machine_code.iter().any(|row| row.1) => BTreeSet::from([VMVX]),
+        Prefer::Native => BTreeSet::new(),
+    }
+}
+
+/// Whether executables of a format are machine code for the target.
+fn is_native(format: &str, options: &Options) -> bool {
+    options.target.is_of_format(format) || (format == STATIC && !options.static_libraries.is_empty())
+}
+
+/// A number that tells contents apart: 128 bits of FNV-1a.
+fn digest(bytes: &[u8]) -> u128 {
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = (1 << 88) + 0x13b;
+    bytes.iter().fold(OFFSET, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(PRIME))
 }

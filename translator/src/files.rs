@@ -6,7 +6,7 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
-use crate::output::{Output, allowed};
+use crate::output::{Items, Nested, Output, allowed};
 
 /// Bytes of text of functions that a file holds, about.
 const FILE_SIZE: usize = 100 << 10;
@@ -31,19 +31,14 @@ impl Output {
     /// INTERNAL where what was generated is not Rust.
     pub fn files(&self, stem: &str) -> Result<Vec<File>> {
         let mut files = Vec::new();
-        let mut functions = Vec::with_capacity(self.functions.len());
-        for items in &self.functions {
-            functions.extend(items.iter().map(format).collect::<Result<Vec<_>>>()?);
-        }
         let mut text = format!("// {}\n\n", self.header);
         for item in &self.interface {
             text.push_str(&format(item)?);
             text.push('\n');
         }
-        let mut inner = Vec::new();
-        for item in &self.tables {
-            inner.push(format(item)?);
-        }
+        let (mut inner, functions) = self.module.format()?;
+        let executables = self.executables.iter().map(|executable| executable.items.format());
+        let executables = executables.collect::<Result<Vec<_>>>()?;
         if self.included {
             let path = format!("{stem}.constants.bin");
             let doc = " The constants of the module, at the offsets that `MODULE` says.";
@@ -53,13 +48,16 @@ impl Output {
             );
             files.push(File { path: path.into(), contents: self.constants().to_vec() });
         }
-        let size: usize = functions.iter().map(String::len).sum();
-        if size <= FILE_SIZE {
-            inner.append(&mut functions);
-        } else {
+        let all = functions.iter().chain(executables.iter().flat_map(|executable| &executable.1));
+        let is_large = all.map(String::len).sum::<usize>() > FILE_SIZE;
+        let mut place = |functions: Vec<String>, prefix: &str, inner: &mut Vec<String>| -> Result<()> {
+            if !is_large {
+                inner.extend(functions);
+                return Ok(());
+            }
             for (index, part) in parts(functions).into_iter().enumerate() {
                 let name = format_ident!("functions_{index}");
-                let path = format!("{stem}.parts/{name}.rs");
+                let path = format!("{stem}.parts/{prefix}{name}.rs");
                 inner.push(format(&quote! {
                     mod #name {
                         use super::*;
@@ -70,19 +68,31 @@ impl Output {
                 let contents = format!("// {}\n\n{part}", self.header).into_bytes();
                 files.push(File { path: path.into(), contents });
             }
+            Ok(())
+        };
+        place(functions, "", &mut inner)?;
+        for (Nested { ident, doc, .. }, (mut own, functions)) in self.executables.iter().zip(executables) {
+            place(functions, &format!("{ident}_"), &mut own)?;
+            inner.push(nested(&quote!(#[doc = #doc] mod #ident {}), &own)?);
         }
-        text.push_str(&nested(&inner)?);
+        let allowed = allowed();
+        text.push_str(&nested(&quote!(#allowed mod translated {}), &inner)?);
         files.insert(0, File { path: format!("{stem}.rs").into(), contents: text.into_bytes() });
         Ok(files)
     }
 }
 
-/// The private module of the items.
-fn nested(items: &[String]) -> Result<String> {
-    let empty = format(&{
-        let allowed = allowed();
-        quote!(#allowed mod translated {})
-    })?;
+impl Items {
+    /// The text of the items around the functions, and of the functions with what belongs to them.
+    fn format(&self) -> Result<(Vec<String>, Vec<String>)> {
+        let tables = self.tables.iter().map(format).collect::<Result<_>>()?;
+        Ok((tables, self.functions.iter().flatten().map(format).collect::<Result<_>>()?))
+    }
+}
+
+/// A module with items, given without.
+fn nested(module: &TokenStream, items: &[String]) -> Result<String> {
+    let empty = format(module)?;
     let open = empty.trim_end().strip_suffix('}').ok_or_else(|| Error::internal("a module ends in a brace"))?;
     let mut text = open.trim_end().to_owned();
     text.push('\n');

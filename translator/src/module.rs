@@ -1,6 +1,6 @@
 //! What stands around a module's functions: the tables that describe it, and the shells that calls from outside go through.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::VerifiedModule;
@@ -8,7 +8,6 @@ use incarnate_runtime::ir::Type;
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
-use crate::executables;
 use crate::function::{Analysis, FunctionFacts, type_of};
 use crate::options::Constants;
 
@@ -17,26 +16,31 @@ const TUPLE_LIMIT: usize = 16;
 /// Alignment in bytes of constants.
 const ALIGNMENT: usize = incarnate_runtime::bytecode::SEGMENT_ALIGNMENT;
 
-/// The constants that functions use, in one piece.
+/// Where the constants are that functions use.
 #[derive(Debug, Default)]
 pub(crate) struct ConstantTable {
     /// Offset and length of each, by ordinal.
     ranges: Vec<(usize, usize)>,
-    /// The piece; nothing where they stay in the module's file.
-    pub(crate) bytes: Vec<u8>,
 }
 
 impl ConstantTable {
-    pub(crate) fn new(module: &VerifiedModule, used: &[u32], constants: &Constants) -> ConstantTable {
-        let mut table = ConstantTable { ranges: vec![(0, 0); module.rodata_count() as usize], bytes: Vec::new() };
+    /// Adds the constants to `bytes`, unless they stay in the module's file; those that are `replaced` with other contents.
+    pub(crate) fn new(
+        module: &VerifiedModule,
+        used: &[u32],
+        constants: &Constants,
+        replaced: &BTreeMap<u32, Vec<u8>>,
+        bytes: &mut Vec<u8>,
+    ) -> ConstantTable {
+        let mut table = ConstantTable { ranges: vec![(0, 0); module.rodata_count() as usize] };
         for &ordinal in used {
             let Some(slot) = table.ranges.get_mut(ordinal as usize) else { continue };
             if matches!(constants, Constants::ModuleFile(_)) {
                 *slot = module.rodata(ordinal).map_or((0, 0), |(_, range)| (range.start, range.len()));
-            } else if let Some(bytes) = module.rodata_bytes(ordinal) {
-                table.bytes.resize(table.bytes.len().next_multiple_of(ALIGNMENT), 0);
-                *slot = (table.bytes.len(), bytes.len());
-                table.bytes.extend_from_slice(bytes);
+            } else if let Some(own) = replaced.get(&ordinal).map(Vec::as_slice).or(module.rodata_bytes(ordinal)) {
+                bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
+                *slot = (bytes.len(), own.len());
+                bytes.extend_from_slice(own);
             }
         }
         table
@@ -51,13 +55,26 @@ impl ConstantTable {
     }
 }
 
-/// The static `MODULE`, and the functions `call` and `resume` that it names. `constants` is the expression for what the
-/// constants lie in.
+/// Expressions of a module's description that stand for what is elsewhere.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    /// What the constants lie in.
+    pub(crate) constants: TokenStream,
+    /// The executables that are translated with the module.
+    pub(crate) executables: TokenStream,
+    /// The loaders of others.
+    pub(crate) loaders: TokenStream,
+    /// Exports that are called as kernels, and by no packed calls.
+    pub(crate) kernels: BTreeSet<u32>,
+}
+
+/// The static `MODULE`, and the functions `call` and `resume` that it names.
 pub(crate) fn items(
     analysis: &Analysis<'_>,
     table: &ConstantTable,
-    constants: &TokenStream,
+    surroundings: &Surroundings,
 ) -> Result<Vec<TokenStream>> {
+    let Surroundings { constants, executables, loaders, kernels } = surroundings;
     let module = analysis.module;
     let mut sources = Sources::default();
     let functions: Vec<TokenStream> =
@@ -82,7 +99,6 @@ pub(crate) fn items(
     let global_bytes = Literal::u32_unsuffixed(module.global_bytes());
     let global_refs = Literal::u32_unsuffixed(module.global_ref_count());
     let ranges = table.ranges();
-    let loaders = executables::loaders(&analysis.creations());
     Ok(vec![
         quote! {
             pub static MODULE: support::Description = support::Description {
@@ -97,14 +113,17 @@ pub(crate) fn items(
                 global_bytes: #global_bytes,
                 global_refs: #global_refs,
                 loaders: #loaders,
+                executables: #executables,
                 constants: #constants,
                 rodata: #ranges,
                 call,
                 resume,
             };
         },
-        shell("call", "Calls an export by its ordinal.", analysis, call_arm),
-        shell("resume", "Goes on with an export that yielded.", analysis, resume_arm),
+        shell("call", "Calls an export by its ordinal.", analysis, |export, facts| {
+            (!kernels.contains(&export)).then(|| call_arm(facts))?
+        }),
+        shell("resume", "Goes on with an export that yielded.", analysis, |_, facts| resume_arm(facts)),
     ])
 }
 
@@ -157,13 +176,13 @@ fn shell(
     name: &str,
     doc: &str,
     analysis: &Analysis<'_>,
-    arm: fn(&FunctionFacts) -> Option<(TokenStream, Uses)>,
+    arm: impl Fn(u32, &FunctionFacts) -> Option<(TokenStream, Uses)>,
 ) -> TokenStream {
     let mut uses = Uses::default();
     let mut arms = Vec::new();
     for (export, ordinal) in analysis.module.exports().zip(0u32..) {
         let Some(facts) = analysis.functions.get(export.function as usize) else { continue };
-        let Some((body, used)) = arm(facts) else { continue };
+        let Some((body, used)) = arm(ordinal, facts) else { continue };
         uses =
             Uses { state: uses.state | used.state, stack: uses.stack | used.stack, buffer: uses.buffer | used.buffer };
         let ordinal = Literal::u32_unsuffixed(ordinal);

@@ -1,15 +1,33 @@
 //! A translated module: its items in the order in which they stand, and its constants.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::VerifiedModule;
-use proc_macro2::TokenStream;
-use quote::quote;
+use incarnate_runtime::ir::Type;
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
 
-use crate::function::{self, Analysis};
-use crate::module::{self, ConstantTable};
+use crate::executables::{Plan, libraries};
+use crate::function::{self, Analysis, FunctionFacts};
+use crate::module::{self, ConstantTable, Surroundings};
 use crate::names::{self, code};
 use crate::options::{Constants, Options};
 use crate::{SUPPORT_VERSION, api};
+
+/// What kernels of executables take: local memory, constants, bindings; then the workgroup's position and size, and how many
+/// there are.
+const KERNEL_ARGUMENTS: [Type; 12] = {
+    let mut arguments = [Type::i32; 12];
+    let mut index = 0;
+    while index < KERNEL_REFERENCES {
+        arguments[index] = Type::Ref;
+        index += 1;
+    }
+    arguments
+};
+/// How many of them are references.
+const KERNEL_REFERENCES: usize = 3;
 
 /// A translated module.
 #[derive(Debug)]
@@ -19,39 +37,100 @@ pub struct Output {
     pub(crate) header: String,
     /// Items that users see.
     pub(crate) interface: Vec<TokenStream>,
-    /// Items around the functions, which stand in a module of their own.
-    pub(crate) tables: Vec<TokenStream>,
-    /// The functions, and what belongs to each.
-    pub(crate) functions: Vec<Vec<TokenStream>>,
+    /// What stands in a module of its own.
+    pub(crate) module: Items,
+    /// The executables that were translated with it, in modules within that.
+    pub(crate) executables: Vec<Nested>,
     /// The static that holds the constants, for those that are part of the program from a file beside its source.
     #[cfg_attr(not(feature = "files"), allow(dead_code, reason = "files alone have files beside them"))]
     pub(crate) included: bool,
     constants: Vec<u8>,
+    report: Vec<String>,
+}
+
+/// Items of a module.
+#[derive(Debug)]
+pub(crate) struct Items {
+    /// Items around the functions.
+    pub(crate) tables: Vec<TokenStream>,
+    /// The functions, and what belongs to each.
+    pub(crate) functions: Vec<Vec<TokenStream>>,
+}
+
+/// A translated executable.
+#[derive(Debug)]
+pub(crate) struct Nested {
+    pub(crate) ident: Ident,
+    pub(crate) doc: String,
+    pub(crate) items: Items,
 }
 
 /// See [`crate::generate`].
 pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Output> {
     let analysis = Analysis::new(module, names::functions(module))?;
-    let table = ConstantTable::new(module, &analysis.used_rodata(), &options.constants);
-    let path = &options.crate_path;
-    let constants = match &options.constants {
-        _ if table.bytes.is_empty() && !matches!(options.constants, Constants::ModuleFile(_)) => {
-            quote!(support::Constants::Static(&[]))
-        }
-        Constants::Included => quote!(support::Constants::Static(CONSTANTS)),
-        Constants::ModuleFile(file) => quote!(support::Constants::Static(support::include_constants!(#file))),
-        Constants::Loaded(file) => quote!(support::Constants::File(#file)),
-    };
-    let version = proc_macro2::Literal::u32_unsuffixed(SUPPORT_VERSION);
-    let mut tables =
-        vec![function::prelude(&quote!(#path::runtime)), quote!(const _: () = support::expect_version(#version);)];
-    tables.extend(module::items(&analysis, &table, &constants)?);
-    let types = analysis.type_items();
-    if !types.is_empty() {
-        tables.push(types);
+    let plan = Plan::new(module, &analysis.creations(), options)?;
+    let mut bytes = Vec::new();
+    let used = analysis.used_rodata();
+    let table = ConstantTable::new(module, &used, &options.constants, &plan.replaced, &mut bytes);
+    let mut nested = Vec::new();
+    for (_, executable) in &plan.translated {
+        let analysis = Analysis::new(executable, names::functions(executable))?;
+        let (used, replaced) = (analysis.used_rodata(), BTreeMap::new());
+        let table = ConstantTable::new(executable, &used, &options.constants, &replaced, &mut bytes);
+        nested.push((analysis, table));
     }
-    let functions = (0..module.function_count()).map(|ordinal| Ok(function::emit(&analysis, ordinal)?.items));
-    let functions = functions.collect::<Result<Vec<_>>>()?;
+    let path = &options.crate_path;
+    let prelude = function::prelude(&quote!(#path::runtime));
+    let version = proc_macro2::Literal::u32_unsuffixed(SUPPORT_VERSION);
+    let mut tables = vec![prelude.clone(), quote!(const _: () = support::expect_version(#version);)];
+    let is_in_file = match &options.constants {
+        Constants::ModuleFile(file) => {
+            tables.push(quote!(
+                static CONSTANTS: &[u8] = support::include_constants!(#file);
+            ));
+            true
+        }
+        _ => false,
+    };
+    let included = options.constants == Constants::Included && !bytes.is_empty();
+    let constants = |statics: &TokenStream| match &options.constants {
+        Constants::Loaded(file) if !bytes.is_empty() => quote!(support::Constants::File(#file)),
+        _ if is_in_file || included => quote!(support::Constants::Static(#statics)),
+        _ => quote!(support::Constants::Static(&[])),
+    };
+    let mut executables = Vec::new();
+    let mut rows = Vec::new();
+    for (index, ((rodata, _), (analysis, table))) in plan.translated.iter().zip(&nested).enumerate() {
+        let ident = format_ident!("executable_{index}");
+        let kernels: Vec<(u32, &FunctionFacts)> = kernels(analysis).collect();
+        let surroundings = Surroundings {
+            constants: constants(&quote!(super::CONSTANTS)),
+            executables: quote!(support::Executables::NONE),
+            loaders: quote!(&[]),
+            kernels: kernels.iter().map(|kernel| kernel.0).collect(),
+        };
+        let mut own = vec![prelude.clone()];
+        own.extend(module::items(analysis, table, &surroundings)?);
+        own.push(kernel_table(&kernels));
+        let rodata_literal = proc_macro2::Literal::u32_unsuffixed(*rodata);
+        rows.push(quote! {
+            support::Executable { rodata: #rodata_literal, module: &#ident::MODULE, kernels: #ident::KERNELS }
+        });
+        let doc =
+            format!(" The executable that constant {rodata} is, {}.", code(&format!("@{}", analysis.module.name())));
+        executables.push(Nested { ident, doc, items: items(analysis, own)? });
+    }
+    let surroundings = Surroundings {
+        constants: constants(&quote!(CONSTANTS)),
+        executables: match rows.is_empty() {
+            true => quote!(support::Executables::NONE),
+            false => quote!(support::Executables::new(&[#(#rows),*])),
+        },
+        loaders: plan.loaders(options),
+        kernels: BTreeSet::new(),
+    };
+    tables.extend(module::items(&analysis, &table, &surroundings)?);
+    tables.extend(libraries(options));
     Ok(Output {
         header: format!(
             "@generated by incarnate-translator {} from module {}. Do not edit.",
@@ -59,11 +138,51 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
             code(&format!("@{}", module.name()))
         ),
         interface: api::items(&analysis, options),
-        tables,
-        functions,
-        included: options.constants == Constants::Included && !table.bytes.is_empty(),
-        constants: table.bytes,
+        module: items(&analysis, tables)?,
+        executables,
+        included,
+        constants: bytes,
+        report: plan.report,
     })
+}
+
+/// The items of a module: those around the functions, and the functions.
+fn items(analysis: &Analysis<'_>, mut tables: Vec<TokenStream>) -> Result<Items> {
+    let types = analysis.type_items();
+    if !types.is_empty() {
+        tables.push(types);
+    }
+    let functions = (0..analysis.module.function_count()).map(|ordinal| Ok(function::emit(analysis, ordinal)?.items));
+    Ok(Items { tables, functions: functions.collect::<Result<_>>()? })
+}
+
+/// An executable's kernels, by the ordinals of their exports.
+fn kernels<'a>(analysis: &'a Analysis<'_>) -> impl Iterator<Item = (u32, &'a FunctionFacts)> {
+    analysis.module.exports().zip(0u32..).filter_map(|(export, ordinal)| {
+        let facts = analysis.functions.get(export.function as usize)?;
+        let is_kernel = facts.arguments == KERNEL_ARGUMENTS && facts.results.is_empty();
+        is_kernel.then_some((ordinal, facts))
+    })
+}
+
+/// The table of an executable's kernels.
+fn kernel_table(kernels: &[(u32, &FunctionFacts)]) -> TokenStream {
+    let rows = kernels.iter().map(|(ordinal, facts)| {
+        let inputs: Vec<Ident> = (0..KERNEL_ARGUMENTS.len()).map(|index| format_ident!("input{index}")).collect();
+        let call = module::call(facts, &inputs);
+        let call = if facts.yields() { quote!(#call?.done()) } else { call };
+        let (references, numbers) = inputs.split_at(KERNEL_REFERENCES);
+        let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
+        let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));
+        let ordinal = proc_macro2::Literal::u32_unsuffixed(*ordinal);
+        quote! {
+            (#ordinal, |#state, #stack, workgroups| workgroups.run(|#(#references,)* [#(#numbers),*]| #call))
+        }
+    });
+    quote! {
+        #[doc = " The kernels, by the ordinals of their exports."]
+        pub static KERNELS: &[(u32, support::Kernel)] = &[#(#rows),*];
+    }
 }
 
 /// Attributes that allow what generated code does: nobody calls all of it, and the rest is the bytecode's.
@@ -79,17 +198,34 @@ impl Output {
         &self.constants
     }
 
+    /// What became of the module's executables, a line for each format.
+    #[must_use]
+    pub fn report(&self) -> &[String] {
+        &self.report
+    }
+
     /// The items of the Rust module, for programs whose constants lie elsewhere than beside the source.
     #[must_use]
     pub fn tokens(&self) -> TokenStream {
-        let Output { interface, tables, functions, .. } = self;
+        let Output { interface, module: Items { tables, functions }, executables, .. } = self;
         let (functions, allowed) = (functions.iter().flatten(), allowed());
+        let executables = executables.iter().map(|Nested { ident, doc, items: Items { tables, functions } }| {
+            let functions = functions.iter().flatten();
+            quote! {
+                #[doc = #doc]
+                mod #ident {
+                    #(#tables)*
+                    #(#functions)*
+                }
+            }
+        });
         quote! {
             #(#interface)*
             #allowed
             mod translated {
                 #(#tables)*
                 #(#functions)*
+                #(#executables)*
             }
         }
     }

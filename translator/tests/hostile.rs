@@ -73,8 +73,12 @@ fn changed_modules_are_refused_or_translated() {
                 continue;
             };
             let files = generate(&module, &Options::default()).and_then(|output| output.files("changed"));
-            let files = files.unwrap_or_else(|error| panic!("mutation {index} of {}: {error}", path.display()));
-            assert!(!files.is_empty());
+            match files {
+                Ok(files) => assert!(!files.is_empty()),
+                // Executables are verified when they are translated.
+                Err(error) if error.to_string().contains("translating the executable that constant") => refused += 1,
+                Err(error) => panic!("mutation {index} of {}: {error}", path.display()),
+            }
             translated += 1;
         }
     }

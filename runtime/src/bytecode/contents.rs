@@ -66,6 +66,12 @@ impl Contents {
     }
 }
 
+impl AsRef<[u8]> for Contents {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
 impl fmt::Debug for Contents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self {

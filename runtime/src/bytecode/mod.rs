@@ -11,7 +11,7 @@ mod disassembler;
 mod instruction;
 pub mod isa;
 mod module;
-mod read;
+pub(crate) mod read;
 mod text;
 mod verifier;
 mod writer;

@@ -98,6 +98,38 @@ impl Allocator {
         self.wrap_aligned(Storage::from_vm_buffer(source, offset, length, !immutable)?, parameters)
     }
 
+    /// Makes a buffer of a range of a file's bytes without copying them, if it can be: `None` where the range is not aligned to
+    /// [`MINIMUM_ALIGNMENT`] bytes, or is not of a mapped file and may be written.
+    ///
+    /// What is written to the buffer stays there: of a mapped file, pages that are written to are copied.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE where the range leaves the file.
+    #[cfg(feature = "std")]
+    pub fn import_contents(
+        &self,
+        contents: &Arc<Contents>,
+        offset: u64,
+        length: u64,
+        parameters: BufferParameters,
+    ) -> Result<Option<Arc<Buffer>>> {
+        let bytes = contents.as_bytes();
+        let (start, length) = resolve_range(bytes.len(), offset, length)?;
+        if length == 0 || !bytes.as_ptr().wrapping_add(start).addr().is_multiple_of(MINIMUM_ALIGNMENT) {
+            return Ok(None);
+        }
+        if let Contents::Mapped(file) = &**contents
+            && let Ok(mapping) = file.private(start..start + length)
+        {
+            return self.wrap_aligned(Storage::from_mapping(mapping), parameters).map(Some);
+        }
+        if !parameters.usage.contains(BufferUsage::SHARING_IMMUTABLE) {
+            return Ok(None);
+        }
+        let whole = self.wrap(Storage::from_owner(contents.clone()), parameters);
+        whole.subspan(start as u64, length as u64).map(Some)
+    }
+
     /// A range of a module's constants as memory of its own; `None` for what is no constant, or is used in place.
     fn copied_on_write(&self, source: &Arc<vm::Buffer>, offset: usize, length: usize) -> Result<Option<Storage>> {
         let (Some(contents), Some(bytes)) = (source.contents(), source.as_bytes()) else { return Ok(None) };
@@ -108,7 +140,7 @@ impl Allocator {
         if let Contents::Mapped(file) = &**contents {
             let start = bytes.as_ptr().addr() - file.as_bytes().as_ptr().addr();
             // Without another mapping the constant is used in place.
-            return Ok(file.private(start..start + length).ok().map(Storage::from_private_mapping));
+            return Ok(file.private(start..start + length).ok().map(Storage::from_mapping));
         }
         let _ = contents;
         if length > COPIED_CONSTANTS {

@@ -31,6 +31,7 @@ impl BufferView {
     /// # Errors
     /// INVALID_ARGUMENT where the number of elements leaves 64 bits, or where a dense row-major shape needs more bytes
     /// than the buffer has.
+    #[inline]
     pub fn new(
         buffer: Arc<Buffer>,
         shape: &[u64],
@@ -109,6 +110,16 @@ impl BufferView {
         self.encoding_type
     }
 
+    /// True where the view is exactly of the type, the encoding and the shape.
+    #[inline]
+    #[must_use]
+    pub fn is(&self, element_type: ElementType, encoding_type: EncodingType, shape: &[u64]) -> bool {
+        // Shapes are short: as bytes they would be compared by a call.
+        let (own, encoding) = (self.shape(), self.encoding_type);
+        let alike = own.len() == shape.len() && own.iter().zip(shape).all(|(own, other)| own == other);
+        alike && self.element_type == element_type && encoding == encoding_type
+    }
+
     /// Checks the view against what a program expects, as `hal.buffer_view.assert` does: an opaque encoding or element
     /// type passes for any, integers pass for integers of the same width, everything else must be equal.
     ///
@@ -116,10 +127,7 @@ impl BufferView {
     /// INVALID_ARGUMENT that names what differs.
     #[inline]
     pub fn check(&self, element_type: ElementType, encoding_type: EncodingType, shape: &[u64]) -> Result<()> {
-        // Shapes are short: as bytes they would be compared by a call.
-        let (own, encoding) = (self.shape(), self.encoding_type);
-        let alike = own.len() == shape.len() && own.iter().zip(shape).all(|(own, other)| own == other);
-        if alike && self.element_type == element_type && encoding == encoding_type {
+        if self.is(element_type, encoding_type, shape) {
             return Ok(());
         }
         self.check_lenient(element_type, encoding_type, shape)

@@ -18,6 +18,7 @@ use super::local::task::TaskOptions;
 use super::local::{ExecutableLoader, Loaders};
 use super::memory::BufferParameters;
 use super::queue::{self, Backend, Completion, Operation};
+use super::transfers::Transfers;
 use crate::bytecode::Contents;
 use crate::{Error, Result, ref_object};
 
@@ -283,6 +284,17 @@ impl Device {
         length: u64,
     ) -> Result<()> {
         self.submit(fences, Operation::Write { source, source_offset, target, target_offset, length })
+    }
+
+    /// Makes transfers, one after the other, as one operation.
+    ///
+    /// # Errors
+    /// Those of the first transfer that fails, and the failure of a fence.
+    pub fn queue_transfers(&self, fences: Fences<'_>, transfers: Transfers) -> Result<()> {
+        if transfers.is_empty() {
+            return self.queue_barrier(fences);
+        }
+        self.submit(fences, Operation::Batch(transfers.operations))
     }
 
     /// Executes a command buffer with the given buffers bound to its slots.

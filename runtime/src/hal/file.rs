@@ -2,10 +2,13 @@
 
 use alloc::format;
 use alloc::sync::Arc;
+use std::path::Path;
 
 use super::buffer::{Buffer, resolve_range};
 use super::memory::{BufferUsage, MemoryAccess, MemoryType};
 use super::storage::Storage;
+use crate::bytecode::Contents;
+use crate::mapping::WritableMapping;
 use crate::{Error, Result, ref_object, vm};
 
 /// A file (`!hal.file`) in memory of the host.
@@ -43,6 +46,29 @@ impl File {
         File::from_buffer(Arc::new(contents), access)
     }
 
+    /// A file whose contents are those of a file that was mapped or read, for reading only.
+    #[must_use]
+    pub fn from_contents(contents: Arc<Contents>) -> File {
+        let contents = Buffer::new(Storage::from_owner(contents), MemoryType::HOST_LOCAL, BufferUsage::TRANSFER);
+        File { contents: Arc::new(contents), access: MemoryAccess::READ }
+    }
+
+    /// Maps a file that is read and written in place. Its length must not change while this lives.
+    ///
+    /// # Errors
+    /// What opening and mapping give, with the path.
+    pub fn map_writable(path: &Path) -> Result<File> {
+        let storage = Storage::from_mapping(WritableMapping::open(path)?);
+        let contents = Buffer::new(storage, MemoryType::HOST_LOCAL, BufferUsage::TRANSFER);
+        File::from_buffer(Arc::new(contents), MemoryAccess::READ | MemoryAccess::WRITE)
+    }
+
+    /// What may be done with the file.
+    #[must_use]
+    pub fn access(&self) -> MemoryAccess {
+        self.access
+    }
+
     /// Number of bytes.
     #[must_use]
     pub fn byte_length(&self) -> u64 {
@@ -54,6 +80,15 @@ impl File {
             return Ok(());
         }
         Err(Error::permission_denied(format!("file of {} bytes does not allow {access:?}", self.byte_length())))
+    }
+
+    /// Copies bytes out of the file.
+    ///
+    /// # Errors
+    /// PERMISSION_DENIED where the file may not be read, OUT_OF_RANGE where the range leaves it.
+    pub fn read_bytes(&self, offset: u64, target: &mut [u8]) -> Result<()> {
+        self.check(MemoryAccess::READ)?;
+        self.contents.read(offset, target)
     }
 
     /// Copies a range of the file into a buffer.

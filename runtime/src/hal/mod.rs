@@ -39,6 +39,8 @@ mod storage;
 #[cfg(all(test, feature = "std"))]
 mod tests;
 #[cfg(feature = "std")]
+mod transfers;
+#[cfg(feature = "std")]
 mod wait;
 
 pub use allocator::{Allocator, AllocatorStatistics, COPIED_CONSTANTS};
@@ -68,5 +70,7 @@ pub use pool::MINIMUM_ALIGNMENT;
 #[cfg(feature = "std")]
 pub use semaphore::{MAXIMUM_PAYLOAD, Semaphore};
 pub use storage::BindingPointer;
+#[cfg(feature = "std")]
+pub use transfers::Transfers;
 #[cfg(feature = "std")]
 pub use wait::{Deadline, Reached};

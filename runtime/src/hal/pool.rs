@@ -79,7 +79,8 @@ impl Pool {
     }
 
     /// A storage of `length` bytes.
-    #[inline]
+    // Inlined, since a storage that is returned is copied from memory that was just written in other pieces.
+    #[inline(always)]
     pub(super) fn allocate(self: &Arc<Pool>, length: u64) -> Result<Storage> {
         if length == 0 {
             return Ok(Storage::empty());

@@ -9,6 +9,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::cell::RefCell;
 use core::fmt;
 use core::task::Poll;
@@ -37,6 +38,13 @@ pub(super) enum Operation {
         length: u64,
         pattern: u64,
         pattern_length: usize,
+    },
+    /// Repeats a pattern of any length; what is left over has its beginning.
+    Splat {
+        target: Arc<Buffer>,
+        offset: u64,
+        length: u64,
+        pattern: Box<[u8]>,
     },
     Update {
         source: Box<[u8]>,
@@ -68,6 +76,8 @@ pub(super) enum Operation {
         command_buffer: Arc<CommandBuffer>,
         bindings: Box<[BufferBinding]>,
     },
+    /// Transfers, one after the other.
+    Batch(Vec<Operation>),
 }
 
 impl Operation {
@@ -84,8 +94,8 @@ impl Operation {
     #[cold]
     fn record(&self, start: std::time::Instant) {
         let (name, bytes) = match self {
-            Operation::Barrier | Operation::Release(_) | Operation::Execute { .. } => return,
-            Operation::Fill { length, .. } => ("queue fill", *length),
+            Operation::Barrier | Operation::Release(_) | Operation::Execute { .. } | Operation::Batch(_) => return,
+            Operation::Fill { length, .. } | Operation::Splat { length, .. } => ("queue fill", *length),
             Operation::Update { source, .. } => ("queue update", source.len() as u64),
             Operation::Copy { length, .. } => ("queue copy", *length),
             Operation::Read { length, .. } => ("queue read", *length),
@@ -100,6 +110,7 @@ impl Operation {
             Operation::Fill { target, offset, length, pattern, pattern_length } => {
                 target.fill(*offset, *length, *pattern, *pattern_length)
             }
+            Operation::Splat { target, offset, length, pattern } => splat(target, *offset, *length, pattern),
             Operation::Update { source, target, offset } => target.write(*offset, source),
             Operation::Copy { source, source_offset, target, target_offset, length } => {
                 target.copy_from(*target_offset, source, *source_offset, *length)
@@ -110,8 +121,28 @@ impl Operation {
             Operation::Write { source, source_offset, target, target_offset, length } => {
                 target.write(*target_offset, source, *source_offset, *length)
             }
+            Operation::Batch(operations) => operations.iter().try_for_each(Operation::transfer),
         }
     }
+}
+
+/// Bytes that are written at once where a pattern is repeated.
+const SPLAT_BYTES: usize = 64 << 10;
+
+fn splat(target: &Buffer, offset: u64, length: u64, pattern: &[u8]) -> Result<()> {
+    let (start, length) = target.range(offset, length)?;
+    if pattern.is_empty() {
+        return Err(Error::invalid_argument("pattern without bytes"));
+    }
+    let repetitions = SPLAT_BYTES.min(length).div_ceil(pattern.len());
+    let block = pattern.repeat(repetitions);
+    let mut written = 0;
+    while written < length {
+        let count = block.len().min(length - written);
+        target.write((start + written) as u64, block.get(..count).unwrap_or(&block))?;
+        written += count;
+    }
+    Ok(())
 }
 
 /// Runs operations that have nothing to wait for any more.

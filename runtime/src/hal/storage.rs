@@ -22,7 +22,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 #[cfg(feature = "std")]
-use crate::mapping::PrivateMapping;
+use crate::mapping::WritableMapping;
 use crate::{Error, Result, vm};
 
 /// A region of memory that a dispatch works on. The dispatch's caller keeps it alive and mapped while workgroups run.
@@ -87,9 +87,9 @@ impl Storage {
         Storage { pointer, length, writable: false, backing: Backing::Owner(owner) }
     }
 
-    /// Takes over a private mapping of a part of a file: the storage may be written, and the file does not change.
+    /// Takes over a mapping that may be written.
     #[cfg(feature = "std")]
-    pub(super) fn from_private_mapping(mut mapping: PrivateMapping) -> Storage {
+    pub(super) fn from_mapping(mut mapping: WritableMapping) -> Storage {
         let (pointer, length) = mapping.as_mut_ptr();
         let pointer = NonNull::new(pointer).unwrap_or(NonNull::<Aligned>::dangling().cast());
         Storage { pointer, length, writable: true, backing: Backing::Owner(Arc::new(mapping)) }

@@ -1,7 +1,7 @@
 //! Which imports translated code calls directly: the functions of the native modules, as tables.
 //!
 //! A version of a native module is one macro of rows: the import's name, the method of the module's state that it is (and
-//! the one that goes on with it, where it may yield; `@inline` where it is little more than a call), and its calling
+//! the one that goes on with it, where it may yield; behind `@` how it is called if that is special), and its calling
 //! convention. That of an older version has the functions that differ from those of the next one: versions live side by
 //! side in one module, as a function is found by its name and its calling convention. The module makes its function table of
 //! these rows, and the translator asks [`find`] whether an import is one of them; so the tables are there without `std`,
@@ -24,9 +24,9 @@ macro_rules! for_each_hal_0_7 {
             ("buffer.load", buffer_load, "0rIi_i")
             ("buffer.store", buffer_store, "0irIi_v")
             ("buffer.subspan", buffer_subspan, "0rII_r")
-            ("buffer_view.assert", buffer_view_assert, "0rriiCID_v")
+            ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
             ("buffer_view.buffer", buffer_view_buffer, "0r_r")
-            ("buffer_view.create", buffer_view_create, "0rIIiiCID_r")
+            ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
             ("buffer_view.dim", buffer_view_dim, "0ri_I")
             ("buffer_view.element_type", buffer_view_element_type, "0r_i")
             ("buffer_view.encoding_type", buffer_view_encoding_type, "0r_i")
@@ -127,9 +127,9 @@ macro_rules! for_each_hal_inline_0_0 {
             ("buffer.storage", buffer_storage @inline, "0r_r")
             ("buffer.subspan", buffer_subspan, "0rII_r")
             ("buffer.wrap", buffer_wrap, "0rII_r")
-            ("buffer_view.assert", buffer_view_assert @inline, "0rriiCID_v")
+            ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
             ("buffer_view.buffer", buffer_view_buffer @inline, "0r_r")
-            ("buffer_view.create", buffer_view_create @inline, "0rIIiiCID_r")
+            ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
             ("buffer_view.dim", buffer_view_dim @inline, "0ri_I")
             ("buffer_view.element_type", buffer_view_element_type @inline, "0r_i")
             ("buffer_view.encoding_type", buffer_view_encoding_type @inline, "0r_i")
@@ -166,6 +166,19 @@ macro_rules! for_each_hal_loader_0_0 {
 }
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_loader_0_0;
+
+/// The functions of the `io_parameters` module in version 0.0: calls a macro with all rows, behind what else it is given.
+macro_rules! for_each_io_parameters_0_0 {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
+            ("gather", gather, "0rIrrrrrrr_v")
+            ("load", load, "0rIrrrIiirrr_r")
+            ("scatter", scatter, "0rIrrrrrrr_v")
+        }
+    };
+}
+#[cfg(feature = "std")]
+pub(crate) use for_each_io_parameters_0_0;
 
 /// The functions of the `vmvx` module in version 0.0: calls a macro with all rows, behind what else it is given.
 macro_rules! for_each_vmvx_0_0 {
@@ -236,8 +249,10 @@ pub struct DirectImport {
     pub method: &'static str,
     /// The state's method that goes on with one that yielded. None: it does not yield.
     pub resume: Option<&'static str>,
-    /// Its code stands where it is called, as it is hardly more than a call.
-    pub is_inline: bool,
+    /// How it is called, if not by a shell that it shares with others: `inline` where its code stands where it is called, as it
+    /// is hardly more than a call, or else the function of [`support`](crate::support) that knows it and does what mostly
+    /// happens.
+    pub form: Option<&'static str>,
     /// Calling convention.
     pub convention: &'static str,
 }
@@ -251,20 +266,11 @@ macro_rules! optional {
     };
 }
 
-macro_rules! is_there {
-    () => {
-        false
-    };
-    ($name:ident) => {
-        true
-    };
-}
-
 /// The rows of one module, as imports.
 macro_rules! direct_imports {
     (
         $module:literal $state:literal
-        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $inline:ident)?, $convention:literal))*
+        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)?, $convention:literal))*
     ) => {
         &[$(DirectImport {
             module: $module,
@@ -272,7 +278,7 @@ macro_rules! direct_imports {
             name: $name,
             method: stringify!($method),
             resume: optional!($($resume)?),
-            is_inline: is_there!($($inline)?),
+            form: optional!($($form)?),
             convention: $convention,
         }),*]
     };
@@ -280,7 +286,7 @@ macro_rules! direct_imports {
 
 /// The rows of one module, as the function table of its state.
 macro_rules! native_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $inline:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)?, $convention:literal))*) => {
         $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
     };
 }
@@ -288,7 +294,7 @@ pub(crate) use native_table;
 
 /// The same for translated modules, which call the methods.
 macro_rules! direct_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $inline:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)?, $convention:literal))*) => {
         alloc::vec![$($crate::vm::NativeFunction::direct($name, $convention)),*]
     };
 }
@@ -313,12 +319,14 @@ const MODULES: &[(&str, &[&[DirectImport]])] = &[
             for_each_hal_loader_0_0!(direct_imports "hal_loader" "HalLoaderState"),
         ],
     ),
+    ("io_parameters", &[for_each_io_parameters_0_0!(direct_imports "io_parameters" "IoParametersState")]),
     ("vmvx", &[for_each_vmvx_0_0!(direct_imports "vmvx" "VmvxState")]),
 ];
 
 /// The native modules that sessions provide: their names, and the constants of
 /// [`support::natives`](crate::support::natives) that are them.
-pub const PROVIDED: &[(&str, &str)] = &[("hal", "HAL"), ("hal_inline", "HAL_INLINE"), ("hal_loader", "HAL_LOADER")];
+pub const PROVIDED: &[(&str, &str)] =
+    &[("hal", "HAL"), ("hal_inline", "HAL_INLINE"), ("hal_loader", "HAL_LOADER"), ("io_parameters", "IO_PARAMETERS")];
 
 /// The function that an import of the given name (with the module's) and calling convention is; None where it is called as
 /// any function of another module is.
@@ -369,13 +377,14 @@ mod tests {
     #[test]
     #[cfg(feature = "std")]
     fn conventions_are_those_of_the_methods() {
-        use crate::modules::{check, hal, hal_inline, hal_loader, vmvx};
+        use crate::modules::{check, hal, hal_inline, hal_loader, io_parameters, vmvx};
         use crate::vm::{Linkage, Module};
-        let modules: [&dyn Module; 5] = [
+        let modules: [&dyn Module; 6] = [
             &check::module(),
             &hal::module(hal::HalOptions::default()),
             &hal_inline::module(hal_inline::HalInlineOptions::default()),
             &hal_loader::module(hal_loader::HalLoaderOptions::default()),
+            &io_parameters::module(io_parameters::IoParametersOptions::default()),
             &vmvx::module(),
         ];
         assert_eq!(modules.len(), MODULES.len());

@@ -9,6 +9,8 @@ pub mod hal_inline;
 #[cfg(feature = "std")]
 pub mod hal_loader;
 pub mod imports;
+#[cfg(feature = "std")]
+pub mod io_parameters;
 mod trace;
 mod views;
 pub mod vmvx;

@@ -1,13 +1,14 @@
 //! Sessions and how they are built: modules loaded, the native ones they import provided, all of them linked.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::bytecode::{Contents, VerifiedModule};
-use crate::hal::local::Loaders;
 use crate::hal::local::loaders::Loader;
+use crate::hal::local::{ExecutableLoader, Loaders};
 use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry};
-use crate::modules::{TraceSink, hal, hal_inline, hal_loader};
+use crate::modules::{TraceSink, hal, hal_inline, hal_loader, io_parameters};
+use crate::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};
 use crate::vm::{self, BytecodeModule, Context, Limits, Linkage, Module, Program};
 use crate::{Result, ResultExt};
 
@@ -32,9 +33,11 @@ pub struct SessionBuilder {
     modules: Vec<ModuleChoice>,
     natives: &'static [Native],
     loaders: &'static [Loader],
+    own_loaders: Vec<Arc<dyn ExecutableLoader>>,
     offered: Vec<Arc<dyn Module>>,
     limits: Option<Limits>,
     trace_sink: TraceSink,
+    parameters: Vec<ParameterChoice>,
 }
 
 impl Default for SessionBuilder {
@@ -47,6 +50,16 @@ impl Default for SessionBuilder {
 enum DeviceChoice {
     Uri(String),
     Made(Arc<Device>),
+}
+
+/// Adds a file to an index. Formats of archives are reached by these pointers alone, as interpretation is by [`Load`].
+type AddFile = fn(&mut ParameterIndex, &Path, FileAccess) -> Result<()>;
+
+#[derive(Debug)]
+enum ParameterChoice {
+    /// Scope and file.
+    File(String, PathBuf, FileAccess, AddFile),
+    Made(Arc<dyn ParameterProvider>),
 }
 
 /// Makes a module of a file's bytes. Interpretation is reached by these pointers alone, so that programs that add no files have
@@ -74,7 +87,7 @@ pub struct Native {
 
 /// The native modules that sessions provide; their names are those of [`PROVIDED`](crate::modules::imports::PROVIDED).
 pub mod natives {
-    use super::{Arc, Loaders, Native, Natives, Result, hal, hal_inline, hal_loader};
+    use super::{Arc, Native, Natives, Result, hal, hal_inline, hal_loader, io_parameters};
 
     macro_rules! natives {
         ($($(#[$attribute:meta])* $constant:ident: $module:ident, $options:ident;)*) => {
@@ -89,7 +102,7 @@ pub mod natives {
 
             /// The same, for sessions of translated modules alone: these have no packed calls.
             pub mod direct {
-                use super::{Arc, Native, hal, hal_inline, hal_loader};
+                use super::{Arc, Native, hal, hal_inline, hal_loader, io_parameters};
 
                 $($(#[$attribute])*
                 pub const $constant: Native = Native {
@@ -109,11 +122,17 @@ pub mod natives {
         HAL_INLINE: hal_inline, hal_inline_options;
         /// `hal_loader`.
         HAL_LOADER: hal_loader, hal_loader_options;
+        /// `io_parameters`.
+        IO_PARAMETERS: io_parameters, io_parameters_options;
     }
 
     fn hal_options(session: &mut Natives) -> Result<hal::HalOptions> {
-        let (devices, loaders) = (session.devices()?, Loaders::named(session.loaders));
+        let (devices, loaders) = (session.devices()?, session.loaders.clone());
         Ok(hal::HalOptions { devices, trace_sink: session.trace_sink.clone(), loaders })
+    }
+
+    fn io_parameters_options(session: &mut Natives) -> Result<io_parameters::IoParametersOptions> {
+        Ok(io_parameters::IoParametersOptions { providers: session.parameters()? })
     }
 
     fn hal_inline_options(session: &mut Natives) -> Result<hal_inline::HalInlineOptions> {
@@ -125,7 +144,7 @@ pub mod natives {
             Some(device) => (device.loaders().map(<[_]>::to_vec), device.imports().clone()),
             None => (session.device_options.loaders.clone(), session.device_options.imports.clone()),
         };
-        Ok(hal_loader::HalLoaderOptions { loaders: Loaders::named(session.loaders), device, imports })
+        Ok(hal_loader::HalLoaderOptions { loaders: session.loaders.clone(), device, imports })
     }
 }
 
@@ -139,9 +158,11 @@ impl SessionBuilder {
             modules: Vec::new(),
             natives,
             loaders: &[],
+            own_loaders: Vec::new(),
             offered: Vec::new(),
             limits: None,
             trace_sink: TraceSink::default(),
+            parameters: Vec::new(),
         }
     }
 
@@ -200,6 +221,32 @@ impl SessionBuilder {
         self
     }
 
+    /// Adds a loader of executables, which is asked before others and on every device, such as one of
+    /// [static libraries](crate::hal::local::loaders::StaticLibraryLoader).
+    pub fn executable_loader(mut self, loader: Arc<dyn ExecutableLoader>) -> SessionBuilder {
+        self.own_loaders.push(loader);
+        self
+    }
+
+    /// Adds an archive of parameters (`.irpa`, `.gguf`, `.safetensors`, `.npy`, `.npz`, or any bytes as `.bin`), for programs that
+    /// read them under a scope; the empty scope is that of programs that name none. Of several files of one scope, those that
+    /// come first take precedence. Files are opened when the session is built; see [`FileAccess`] for what that asks of them.
+    pub fn parameter_file(
+        mut self,
+        scope: impl Into<String>,
+        path: impl Into<PathBuf>,
+        access: FileAccess,
+    ) -> SessionBuilder {
+        self.parameters.push(ParameterChoice::File(scope.into(), path.into(), access, ParameterIndex::add_file));
+        self
+    }
+
+    /// Adds a provider of parameters; the first that has a scope serves it, those of this method before files.
+    pub fn parameters(mut self, provider: impl ParameterProvider + 'static) -> SessionBuilder {
+        self.parameters.push(ParameterChoice::Made(Arc::new(provider)));
+        self
+    }
+
     /// Says what a call may use up; see [`Limits::portable`] for modules of unknown origin.
     pub fn limits(mut self, limits: Limits) -> SessionBuilder {
         self.limits = Some(limits);
@@ -219,11 +266,12 @@ impl SessionBuilder {
     pub fn build(self) -> Result<Session> {
         let mut natives = Natives {
             known: self.natives,
-            loaders: self.loaders,
+            loaders: Loaders::named(self.loaders).with(&self.own_loaders),
             choices: self.devices,
             device_options: self.device_options,
             offered: self.offered,
             trace_sink: self.trace_sink,
+            parameters: self.parameters,
             devices: None,
             allocator: None,
         };
@@ -261,11 +309,12 @@ impl ModuleChoice {
 #[derive(Debug)]
 struct Natives {
     known: &'static [Native],
-    loaders: &'static [Loader],
+    loaders: Loaders,
     choices: Vec<DeviceChoice>,
     device_options: DeviceOptions,
     offered: Vec<Arc<dyn Module>>,
     trace_sink: TraceSink,
+    parameters: Vec<ParameterChoice>,
     /// The devices, once a module needed them.
     devices: Option<Vec<Arc<Device>>>,
     /// The allocator of programs without a device, once one needed it.
@@ -280,6 +329,34 @@ impl Natives {
         }
         let Some(native) = self.known.iter().find(|native| native.name == name) else { return Ok(None) };
         (native.make)(self).map(Some)
+    }
+
+    /// The providers of parameters: those that were made, then one for each scope of files.
+    fn parameters(&mut self) -> Result<Vec<Arc<dyn ParameterProvider>>> {
+        let mut providers: Vec<Arc<dyn ParameterProvider>> = Vec::new();
+        let mut indices: Vec<(String, ParameterIndex)> = Vec::new();
+        for choice in std::mem::take(&mut self.parameters) {
+            let (scope, path, access, add_file) = match choice {
+                ParameterChoice::Made(provider) => {
+                    providers.push(provider);
+                    continue;
+                }
+                ParameterChoice::File(scope, path, access, add_file) => (scope, path, access, add_file),
+            };
+            match indices.iter_mut().find(|(other, _)| *other == scope) {
+                Some((_, index)) => add_file(index, &path, access)?,
+                None => {
+                    let mut index = ParameterIndex::new();
+                    add_file(&mut index, &path, access)?;
+                    indices.push((scope, index));
+                }
+            }
+        }
+        providers.extend(indices.into_iter().map(|(scope, index)| {
+            let provider: Arc<dyn ParameterProvider> = Arc::new(ScopedIndex::new(scope, index));
+            provider
+        }));
+        Ok(providers)
     }
 
     /// The first device that was asked for, if any was: programs that run inline use its memory and its loaders.

@@ -33,14 +33,26 @@ impl<T: Element> Tensor<T> {
         Tensor::allocated(device.allocator(), shape, elements)
     }
 
+    /// A tensor of elements that somebody owns, such as an `Arc<Vec<T>>` or a mapped file: they are used where they are if they
+    /// begin at a multiple of 64 bytes, and copied otherwise. What is used in place is read-only, and the owner lives as long
+    /// as the tensor, the program and operations that still run need it.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn of_owner<O>(device: &Device, shape: &[u64], owner: Arc<O>) -> Result<Tensor<T>>
+    where
+        O: AsRef<[T]> + Send + Sync + 'static,
+    {
+        let elements: &[T] = (*owner).as_ref();
+        check_count(shape, elements.len())?;
+        let bytes = Arc::new(Bytes { owner, element: PhantomData });
+        let buffer = device.allocator().import_or_copy(bytes, BufferParameters::DEVICE)?;
+        let view = BufferView::new(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?;
+        Ok(Tensor { view: Arc::new(view), element: PhantomData })
+    }
+
     pub(super) fn allocated(allocator: &Arc<Allocator>, shape: &[u64], elements: &[T]) -> Result<Tensor<T>> {
-        let count = shape.iter().try_fold(1u64, |count, dimension| count.checked_mul(*dimension));
-        if count != Some(elements.len() as u64) {
-            return Err(Error::invalid_argument(format!(
-                "a tensor of shape {shape:?} does not have {} elements",
-                elements.len()
-            )));
-        }
+        check_count(shape, elements.len())?;
         let buffer = allocator.allocate(BufferParameters::DEVICE, size_of_val(elements) as u64)?;
         buffer.write(0, bytemuck::cast_slice(elements))?;
         let view = BufferView::new(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?;
@@ -182,6 +194,26 @@ impl<T: Element> Tensor<T> {
     }
 }
 
+fn check_count(shape: &[u64], elements: usize) -> Result<()> {
+    let count = shape.iter().try_fold(1u64, |count, dimension| count.checked_mul(*dimension));
+    if count == Some(elements as u64) {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!("a tensor of shape {shape:?} does not have {elements} elements")))
+}
+
+/// The elements of an owner as bytes.
+struct Bytes<T, O> {
+    owner: Arc<O>,
+    element: PhantomData<fn() -> T>,
+}
+
+impl<T: Element, O: AsRef<[T]>> AsRef<[u8]> for Bytes<T, O> {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice((*self.owner).as_ref())
+    }
+}
+
 impl<T> Tensor<T> {
     pub(super) fn shared_view(&self) -> Arc<BufferView> {
         self.view.clone()
@@ -222,6 +254,37 @@ mod tests {
         assert!(tensor.as_slice().is_some());
         assert!(Tensor::on_device(&device, &[3], &[1.0f32]).is_err());
         assert_eq!(Tensor::<i64>::on_device(&device, &[0], &[]).unwrap().as_slice(), Some(&[][..]));
+    }
+
+    #[test]
+    fn elements_of_an_owner_are_used_in_place_where_they_are_aligned() {
+        #[repr(align(64))]
+        struct Aligned([f32; 20]);
+        impl AsRef<[f32]> for Aligned {
+            fn as_ref(&self) -> &[f32] {
+                &self.0
+            }
+        }
+        struct Shifted(Aligned);
+        impl AsRef<[f32]> for Shifted {
+            fn as_ref(&self) -> &[f32] {
+                &self.0.0[1..]
+            }
+        }
+        let device = Device::create("local-sync").unwrap();
+        let owner = Arc::new(Aligned([3.0; 20]));
+        let tensor = Tensor::of_owner(&device, &[4, 5], owner.clone()).unwrap();
+        assert_eq!(tensor.view().buffer().address().0.cast_const().cast(), owner.0.as_ptr());
+        assert_eq!(tensor.to_vec().unwrap(), [3.0; 20]);
+        assert!(tensor.write(&[0.0; 20]).is_err());
+        assert_eq!(Arc::strong_count(&owner), 2);
+        drop(tensor);
+        assert_eq!(Arc::strong_count(&owner), 1);
+        let shifted = Arc::new(Shifted(Aligned([4.0; 20])));
+        let copied = Tensor::of_owner(&device, &[19], shifted.clone()).unwrap();
+        assert_eq!(copied.to_vec().unwrap(), [4.0; 19]);
+        assert_eq!(Arc::strong_count(&shifted), 1);
+        assert!(Tensor::of_owner(&device, &[20], shifted).is_err());
     }
 
     #[test]

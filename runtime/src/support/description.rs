@@ -3,6 +3,7 @@
 use alloc::borrow::Cow;
 
 use super::constants::Constants;
+use super::executables::Executables;
 use super::state::State;
 use crate::bytecode::Dependency;
 use crate::vm::{CallBuffer, Completion, Stack};
@@ -40,6 +41,8 @@ pub struct Description {
     pub global_refs: u32,
     /// Loaders that the module's executables need, on devices that have none of their own.
     pub loaders: &'static [Loader],
+    /// Executables that the module creates and that were translated with it.
+    pub executables: Executables,
     /// What the constants lie in.
     pub constants: Constants,
     /// The constants, by ordinal: offset and length in bytes; (0, 0) for those that no function names.

@@ -44,7 +44,9 @@
 //!   HalState::buffer_length, stack, (&v1,))`. Arguments are a tuple of VM values: references as `&Ref` where they are lent
 //!   or as `Ref` where they are moved, spans as arrays (of tuples), [`NoElements`] for one without. It gives a VM value or a
 //!   tuple, and for a method that may yield a [`Step`]; where the instruction is not a yieldable call, [`Step::done`]. Such a
-//!   call goes on with `state.hal().resume("fence.await", HalState::fence_await_resume, stack)`.
+//!   call goes on with `state.hal().resume("fence.await", HalState::fence_await_resume, stack)`. Some are called in another
+//!   form ([`DirectImport::form`](crate::modules::imports::DirectImport::form)): by `call_inline`, or by a function such as
+//!   [`buffer_view_assert`] that takes the native module first.
 //! - Any other import: `state.import(3).call::<(i32, Ref)>(stack, (v0, &v1))`, with [`Import::call_yieldable`] and
 //!   [`Import::resume`]. Arguments as above; a span is an array, or [`Elements`] where its elements differ in type.
 //! - A function that calls itself, even by others: its body is the closure of [`guarded`].
@@ -54,6 +56,7 @@
 mod call;
 mod constants;
 mod description;
+mod executables;
 #[cfg(feature = "std")]
 mod instance;
 mod module;
@@ -61,11 +64,16 @@ mod operations;
 mod place;
 mod recursion;
 mod state;
+mod views;
 
 pub use alloc::boxed::Box;
 pub use alloc::sync::Arc;
 
 pub use crate::bytecode::{Contents, Dependency};
+#[cfg(feature = "std")]
+pub use crate::hal::local::library::abi::{Environment as LibraryEnvironment, LibraryHeader};
+#[cfg(feature = "std")]
+pub use crate::hal::local::loaders::{StaticLibrary, StaticLibraryLoader};
 #[cfg(feature = "std")]
 pub use crate::hal::{BufferView, Device};
 #[cfg(feature = "std")]
@@ -75,22 +83,25 @@ pub use crate::modules::hal::HalState;
 pub use crate::modules::hal_inline::HalInlineState;
 #[cfg(feature = "std")]
 pub use crate::modules::hal_loader::HalLoaderState;
+#[cfg(feature = "std")]
+pub use crate::modules::io_parameters::IoParametersState;
 pub use crate::modules::vmvx::VmvxState;
 #[cfg(feature = "std")]
 pub use crate::session::{
     BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, Input, Session, SessionBuilder, Tensor, natives,
 };
 pub use crate::vm::{
-    BoundFunction, Buffer, CallBuffer, Completion, List, Module, Native, NoElements, Ref, RefType, Stack, Step, Traced,
-    Value, ValueType, semantics,
+    BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, List, Module, Native, NoElements, Ref, RefType,
+    Stack, Step, Traced, Value, ValueType, semantics,
 };
-pub use crate::vm::{Relation, is_distinct, is_within, turns};
+pub use crate::vm::{Relation, divided, is_distinct, is_within, turns};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::include_constants;
 pub use call::{Elements, Import, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction, Loader};
+pub use executables::*;
 #[cfg(feature = "std")]
 pub use instance::{Instance, next_result};
 pub use module::TranslatedModule;
@@ -98,9 +109,15 @@ pub use operations::*;
 pub use place::{At, Here};
 pub use recursion::guarded;
 pub use state::State;
+pub use views::{Dimensions, buffer_view_assert, buffer_view_create};
 
 /// The version of the interface between this room and generated code.
 pub const VERSION: u32 = 2;
+
+/// How many elements translated loops hold side by side: two of the widest registers that the program is compiled for,
+/// so that four rows of them fit into all registers.
+pub const LANES: usize =
+    if cfg!(any(target_feature = "avx", not(any(target_arch = "x86", target_arch = "x86_64")))) { 16 } else { 8 };
 
 /// Fails to compile, in a constant, where the code was generated for another version of this room.
 pub const fn expect_version(version: u32) {

@@ -11,6 +11,8 @@ use crate::modules::hal::HalState;
 use crate::modules::hal_inline::HalInlineState;
 #[cfg(feature = "std")]
 use crate::modules::hal_loader::HalLoaderState;
+#[cfg(feature = "std")]
+use crate::modules::io_parameters::IoParametersState;
 use crate::modules::vmvx::VmvxState;
 use crate::vm::{BoundFunction, ModuleState, Native, Ref, ValueType, check_ref, state};
 use crate::{Error, Result};
@@ -41,13 +43,13 @@ macro_rules! natives {
 
         impl Natives {
             /// Remembers the state of the module that an import is bound to.
-            fn bind(&mut self, target: &BoundFunction, _program: &Description) -> Result<()> {
+            fn bind(&mut self, target: &BoundFunction, _program: &Description, _rodata: &Arc<[Ref]>) -> Result<()> {
                 match target.module.name() {
                     $($(#[$attribute])*
                     $name => {
                         let state: Arc<$state> = own_state(target)?;
                         if self.$module.is_none() {
-                            $(let state = Arc::new(state.$adapt(_program.loaders));)?
+                            $(let state = Arc::new(state.$adapt(_program.executables.loader(_rodata), _program.loaders));)?
                             self.$module = Some(state);
                         }
                         Ok(())
@@ -72,10 +74,12 @@ natives! {
     #[cfg(feature = "std")]
     check: CheckState = "check";
     #[cfg(feature = "std")]
-    hal: HalState = "hal", with_loaders;
+    hal: HalState = "hal", for_program;
     hal_inline: HalInlineState = "hal_inline";
     #[cfg(feature = "std")]
-    hal_loader: HalLoaderState = "hal_loader", with_loaders;
+    hal_loader: HalLoaderState = "hal_loader", for_program;
+    #[cfg(feature = "std")]
+    io_parameters: IoParametersState = "io_parameters";
     vmvx: VmvxState = "vmvx";
 }
 
@@ -112,7 +116,7 @@ impl State {
 
     pub(super) fn resolve(&mut self, import: u32, target: BoundFunction) -> Result<()> {
         if self.description.imports.get(import as usize).is_some_and(|import| import.direct) {
-            self.natives.bind(&target, self.description)?;
+            self.natives.bind(&target, self.description, &self.rodata)?;
         }
         self.core.resolve(import, target)
     }

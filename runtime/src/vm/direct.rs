@@ -206,6 +206,18 @@ impl<S> Native<'_, S> {
         }
     }
 
+    /// True where the module is there.
+    #[inline(always)]
+    pub(crate) fn is_there(self) -> bool {
+        self.state.is_some()
+    }
+
+    /// What a function fails with, placed in it.
+    #[cold]
+    pub(crate) fn failed(self, name: &str, error: crate::Error) -> crate::Error {
+        super::native::locate(error, self.module, name)
+    }
+
     #[cold]
     fn missing(self, name: &str) -> crate::Error {
         super::failure::unresolved(&alloc::format!("{}.{name}", self.module))

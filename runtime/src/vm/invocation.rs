@@ -151,6 +151,15 @@ impl Invocation {
         }
     }
 
+    /// Runs kernels of translated code, which do not wait.
+    ///
+    /// # Errors
+    /// FAILED_PRECONDITION where a call is suspended; what they fail with.
+    #[cfg(feature = "std")]
+    pub(crate) fn run_kernel(&mut self, kernel: impl FnOnce(&mut Stack) -> Result<()>) -> Result<()> {
+        self.run(|stack| kernel(stack).map(Step::Done), |_| Err(Error::internal("a kernel waits")))
+    }
+
     /// An empty call buffer, reused where one was given back.
     #[must_use]
     pub fn take_buffer(&mut self) -> Box<CallBuffer> {

@@ -42,7 +42,7 @@ pub use reference::{Ref, RefObject, RefType, TypedRefObject};
 pub use stack::{Limits, Stack, WaitSource};
 pub(crate) use sync::{Lock, Once};
 pub use trace::Traced;
-pub use turns::{Counter, Relation, is_distinct, is_within, turns};
+pub use turns::{Counter, Relation, divided, is_distinct, is_within, turns};
 pub use value::{Value, ValueType};
 
 /// What the macros of this crate name.

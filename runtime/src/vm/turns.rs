@@ -59,6 +59,15 @@ pub fn turns<T: Counter>(first: T, step: i64, relation: Relation, bound: T) -> O
     usize::try_from(count).ok()
 }
 
+/// How many turns an outer loop makes, if so many turns of all its inner loops are `divisor` for each; None where that is not
+/// positive, or there is a rest.
+#[inline(always)]
+#[must_use]
+pub fn divided(turns: usize, divisor: i64) -> Option<usize> {
+    let divisor = usize::try_from(divisor).ok().filter(|divisor| *divisor > 0)?;
+    (turns % divisor == 0).then_some(turns / divisor)
+}
+
 /// The least and the greatest of `base + k0 * stride0 + k1 * stride1 + ..` for turns `k` from zero to below the counts; None
 /// where one of the counts is zero, or 64 bits are not enough.
 #[inline(always)]
@@ -179,6 +188,13 @@ mod tests {
         assert_eq!(turns(-1i64, 1, NotEqual, i64::MIN), None);
         assert_eq!(turns(5i64, 0, Less, 6), None);
         assert_eq!(turns(5i64, 0, Less, 5), Some(0));
+    }
+
+    #[test]
+    fn turns_are_divided_without_a_rest() {
+        let cases = [(12, 4), (0, 4), (12, 5), (12, 0), (12, -4), (5, 5), (usize::MAX, 1)];
+        let expected = [Some(3), Some(0), None, None, None, Some(1), Some(usize::MAX)];
+        assert_eq!(cases.map(|(turns, by)| divided(turns, by)), expected);
     }
 
     #[test]

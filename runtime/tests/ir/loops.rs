@@ -225,7 +225,7 @@ pub fn program(random: &mut Random) -> String {
 }
 
 /// A module like that of [`program`], with one nest that reduces: a product of two buffers is added to a third, over two to four
-/// loops in any order, with strides that mostly leave room. Buffers may overlap.
+/// loops in any order, with strides that mostly leave room. Buffers may overlap. Some loops are collapsed into one.
 pub fn product(random: &mut Random) -> String {
     let depth = 2 + random.next(3);
     let counts: Vec<i64> = (0..depth).map(|_| [0, 1, 2, 3, 3, 5, 9, 35][random.next(8)]).collect();
@@ -280,15 +280,23 @@ pub fn product(random: &mut Random) -> String {
     for (at, count) in counts.iter().enumerate() {
         text.push_str(&format!("  {} = vm.const.i64 {count}\n", pair(20 + at * 2)));
     }
-    for at in 0..depth {
+    // One loop may be several: the first of them, or all.
+    let collapsed = if random.next(3) == 0 { 2 + random.next(depth - 1) } else { 1 };
+    text.push_str(&digits_bound(&counts[..collapsed]));
+    for at in collapsed - 1..depth {
         let (turn, head, next) = (10 + at * 2, 1 + at * 3, 2 + at * 3);
+        let is_digits = collapsed > 1 && at == collapsed - 1;
+        let (turn, bound) = if is_digits { (COLLAPSED, COLLAPSED_BOUND) } else { (turn, 20 + at * 2) };
         text.push_str(&format!("  vm.br ^bb{head}(%i4->%i{turn}, %i5->%i{})\n^bb{head}:\n", turn + 1));
-        text.push_str(&format!("  %i8 = vm.cmp.lt.i64.s {}, {}\n", pair(turn), pair(20 + at * 2)));
+        text.push_str(&format!("  %i8 = vm.cmp.lt.i64.s {}, {}\n", pair(turn), pair(bound)));
         text.push_str(&format!("  vm.cond_br %i8, ^bb{next}(), ^bb{}()\n^bb{next}:\n", next + 1));
+        if is_digits {
+            text.push_str(&digits(random, collapsed));
+        }
     }
     text.push_str(&body);
-    for at in (0..depth).rev() {
-        let turn = pair(10 + at * 2);
+    for at in (collapsed - 1..depth).rev() {
+        let turn = pair(if collapsed > 1 && at == collapsed - 1 { COLLAPSED } else { 10 + at * 2 });
         text.push_str(&format!(
             "  {turn} = vm.add.i64 {turn}, %i6:7\n  vm.br ^bb{}()\n^bb{}:\n",
             1 + at * 3,
@@ -299,4 +307,57 @@ pub fn product(random: &mut Random) -> String {
         "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%r0: !vm.buffer, %r1: !vm.buffer, %r2: !vm.buffer, \
          %i0:1: i64, %i2:3: i64) -> (i64, f32) {{\n{text}  %i60 = vm.const.f32 0.5\n  vm.return %i6:7, %i60\n}}\n",
     )
+}
+
+/// The register that counts for several loops, that of its bound, and those of products of the numbers of turns.
+const COLLAPSED: usize = 70;
+const COLLAPSED_BOUND: usize = 72;
+const WEIGHTS: usize = 74;
+
+/// The product of the numbers of turns of some loops, and those of all but the first, but the first two, and so on.
+fn digits_bound(counts: &[i64]) -> String {
+    let mut text = String::new();
+    let mut product = pair(20 + (counts.len() - 1) * 2);
+    for at in (0..counts.len() - 1).rev() {
+        // What the digit is divided by, and the product that it is a digit of.
+        text.push_str(&format!("  {} = vm.mul.i64 {product}, %i6:7\n", pair(WEIGHTS + at * 2)));
+        let of = if at == 0 { COLLAPSED_BOUND } else { WEIGHTS + (at - 1) * 2 };
+        text.push_str(&format!("  {} = vm.mul.i64 {product}, {}\n", pair(of), pair(20 + at * 2)));
+        product = pair(of);
+    }
+    text
+}
+
+/// The turns of collapsed loops by division, as compilers write it: towards minus infinity, mostly.
+fn digits(random: &mut Random, collapsed: usize) -> String {
+    let floors = random.next(4) != 0;
+    let mut text = String::from("  %i90:91 = vm.const.i64 -1\n");
+    let mut rest = pair(COLLAPSED);
+    for at in 0..collapsed {
+        let turn = pair(10 + at * 2);
+        if at == collapsed - 1 {
+            text.push_str(&format!("  {turn} = vm.mul.i64 {rest}, %i6:7\n"));
+            break;
+        }
+        let (weight, quotient, next) = (pair(WEIGHTS + at * 2), pair(92), pair(100 + at * 2));
+        text.push_str(&format!("  {quotient} = vm.div.i64.s {rest}, {weight}\n"));
+        match floors {
+            false => text.push_str(&format!("  {turn} = vm.mul.i64 {quotient}, %i6:7\n")),
+            true => text.push_str(&format!(
+                "  %i94:95 = vm.mul.i64 {quotient}, {weight}\n  %i96 = vm.cmp.ne.i64 {rest}, %i94:95\n  \
+                 %i97 = vm.cmp.lt.i64.s {rest}, %i4:5\n  %i98 = vm.cmp.lt.i64.s {weight}, %i4:5\n  \
+                 %i97 = vm.cmp.ne.i32 %i97, %i98\n  %i96 = vm.and.i32 %i96, %i97\n  \
+                 %i94:95 = vm.add.i64 {quotient}, %i90:91\n  {turn} = vm.select.i64 %i96 ? %i94:95 : {quotient}\n"
+            )),
+        }
+        text.push_str(&format!("  {next} = vm.rem.i64.s {rest}, {weight}\n"));
+        if floors {
+            text.push_str(&format!(
+                "  %i97 = vm.cmp.lt.i64.s {next}, %i4:5\n  %i94:95 = vm.add.i64 {next}, {weight}\n  \
+                 {next} = vm.select.i64 %i97 ? %i94:95 : {next}\n"
+            ));
+        }
+        rest = next;
+    }
+    text
 }

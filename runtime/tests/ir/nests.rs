@@ -8,7 +8,7 @@ use incarnate_runtime::bytecode::VerifiedModule;
 use incarnate_runtime::ir::nest::{Affine, Element, Item, Needed, Nest, Nests, Tiling};
 use incarnate_runtime::ir::{Block, Function, Op, Type, Value};
 use incarnate_runtime::vm::{
-    Buffer, BytecodeModule, Context, Counter, Limits, Module, Program, Ref, Value as VmValue, turns,
+    Buffer, BytecodeModule, Context, Counter, Limits, Module, Program, Ref, Value as VmValue, divided, turns,
 };
 
 use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
@@ -17,8 +17,12 @@ use super::random::Random;
 
 /// Turns of outermost loops that ran apart.
 static TURNS: AtomicUsize = AtomicUsize::new(0);
+/// The length of strips.
+const LANES: usize = 8;
 /// Nests that ran tiled.
 static TILED: AtomicUsize = AtomicUsize::new(0);
+/// Those of which one integer counts several loops.
+static SPLIT: AtomicUsize = AtomicUsize::new(0);
 
 impl Frame {
     /// A form in given turns, modulo 2^64.
@@ -75,7 +79,7 @@ fn holds(entry: &Frame, f: &Function, nest: &Nest, tiling: &Tiling, counts: &[us
     let is_apart = |view: &usize| bytes(*view).1 <= stored.0 || stored.1 <= bytes(*view).0;
     let mut seen = BTreeSet::new();
     let mut turns = vec![0; counts.len()];
-    let chosen: Vec<usize> = tiling.outer.iter().copied().chain([tiling.lanes]).collect();
+    let chosen: Vec<usize> = tiling.outer.iter().copied().chain(tiling.rows).chain([tiling.lanes]).collect();
     let distinct = loop {
         if !seen.insert(entry.form(f, &nest.views[tiling.store].index, &turns)) {
             break false;
@@ -109,6 +113,7 @@ impl Machine<'_> {
     ) {
         let mut order = tiling.outer.clone();
         order.push(tiling.lanes);
+        order.extend(tiling.rows);
         order.extend(&tiling.reductions);
         let mut all = Vec::new();
         let mut turns = vec![0; counts.len()];
@@ -118,11 +123,20 @@ impl Machine<'_> {
             turns[*at] += 1;
             order.iter().rev().take_while(|inner| *inner != at).for_each(|inner| turns[*inner] = 0);
         }
-        // Strips as wide as the tiling's, whose turns go innermost.
+        // Strips, whose turns go innermost; around them blocks of rows, chunks of the last reduction, strips.
         let key = |turns: &Vec<usize>| {
-            let outer: Vec<usize> = tiling.outer.iter().map(|at| turns[*at]).collect();
-            let inner: Vec<usize> = tiling.reductions.iter().map(|at| turns[*at]).collect();
-            (outer, turns[tiling.lanes] / tiling.width, inner, turns[tiling.lanes])
+            let of = |loops: &[usize]| loops.iter().map(|at| turns[*at]).collect::<Vec<usize>>();
+            let mut key = of(&tiling.outer);
+            key.push(turns[tiling.lanes] / LANES);
+            if let Some((last, before)) = tiling.reductions.split_last().filter(|_| !tiling.panels.is_empty()) {
+                key.extend(of(before));
+                key.push(turns[*last] / Tiling::CHUNK);
+            }
+            key.extend(tiling.rows.map(|rows| turns[rows] / Tiling::ROWS));
+            key.extend(of(&tiling.reductions));
+            key.extend(tiling.rows.map(|rows| turns[rows]));
+            key.push(turns[tiling.lanes]);
+            key
         };
         all.sort_by_key(key);
         for turns in all {
@@ -167,6 +181,10 @@ impl Machine<'_> {
                 (_, true) => count(&entry, f, &counted.test, |v| v),
                 (_, false) => count(&entry, f, &counted.test, |v| v as u64),
             };
+            let count = match &counted.divisor {
+                None => count,
+                Some(divisor) => count.and_then(|count| divided(count, entry.form(f, divisor, &[]))),
+            };
             match count.and_then(|count| count.checked_add(usize::from(counted.tested_last))) {
                 Some(count) => counts.push(count),
                 None => return false,
@@ -199,6 +217,8 @@ impl Machine<'_> {
             && holds(&entry, f, nest, &tiling, &counts)
         {
             TILED.fetch_add(1, Ordering::Relaxed);
+            let is_split = nest.loops.iter().any(|counted| counted.divisor.is_some());
+            SPLIT.fetch_add(usize::from(is_split), Ordering::Relaxed);
             self.tiled(&entry, frame, f, nest, &tiling, &counts);
             turns[0] = counts[0];
             self.inductions(&entry, frame, f, nest, 0, &turns);
@@ -382,10 +402,10 @@ fn random_nests_run_the_same_apart() {
 fn random_products_run_the_same_tiled() {
     let mut random = Random(0x1F83_D9AB_FB41_BD6B);
     let (mut done, mut failed) = (0, 0);
-    for _ in 0..120 {
+    for _ in 0..240 {
         let counts = compare(&product(&mut random), 2000);
         (done, failed) = (done + counts.0, failed + counts.1);
     }
-    let tiled = TILED.load(Ordering::Relaxed);
-    assert!(done > 200 && failed > 10 && tiled > 40, "{done} {failed} {tiled}");
+    let (tiled, split) = (TILED.load(Ordering::Relaxed), SPLIT.load(Ordering::Relaxed));
+    assert!(done > 400 && failed > 20 && tiled > 80 && split > 20, "{done} {failed} {tiled} {split}");
 }

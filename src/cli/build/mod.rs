@@ -16,23 +16,28 @@ use project::Project;
 use sources::Sources;
 
 pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Verdict> {
-    let length = program(&arguments.files, &arguments.output, &arguments.project)?;
+    let (length, executables) = program(&arguments.files, &arguments.output, &arguments.project)?;
     writeln!(out, "{} ({length} bytes)", arguments.output.display()).context(|| "writing to standard output")?;
+    for line in executables {
+        writeln!(out, "{line}").context(|| "writing to standard output")?;
+    }
     Ok(Verdict::Success)
 }
 
-/// Builds the program of some modules, the main one last, and gives its length in bytes.
+/// Builds the program of some modules, the main one last, and gives its length in bytes and what became of the modules'
+/// executables.
 ///
 /// # Errors
 /// What is wrong with a module, what cargo or the compiler lacks, what writing gives.
-pub(super) fn program(modules: &[PathBuf], target: &Path, arguments: &ProjectArguments) -> Result<u64> {
+pub(super) fn program(modules: &[PathBuf], target: &Path, arguments: &ProjectArguments) -> Result<(u64, Vec<String>)> {
     if target.is_dir() {
         return Err(Error::invalid_argument(format!("'{}' is a folder: name the program's file", target.display())));
     }
     let sources = Sources::find(arguments.incarnate_source.as_deref())?;
     let project = Project::open(&sources, &arguments.target_cpu)?;
-    let built = project.build(modules)?;
-    copy(&built, target).context(|| format!("writing '{}'", target.display()))
+    let (built, executables) = project.build(modules, arguments.prefer)?;
+    let length = copy(&built, target).context(|| format!("writing '{}'", target.display()))?;
+    Ok((length, executables))
 }
 
 /// Copies a program so that it is there as a whole or not at all, even over one that runs.

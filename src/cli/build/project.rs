@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use incarnate_runtime::{Error, Result, ResultExt};
-use incarnate_translator::Config;
+use incarnate_translator::{Config, Prefer};
 
 use super::sources::Sources;
 
@@ -62,17 +62,20 @@ impl Project {
         Ok(Project { root, flags, _lock: lock })
     }
 
-    /// Builds the program of some modules, the main one last, and gives where it is.
+    /// Builds the program of some modules, the main one last, and gives where it is, and what became of the modules'
+    /// executables.
     ///
     /// # Errors
     /// What is wrong with a module; NOT_FOUND without cargo; INTERNAL where what was generated is not compiled.
-    pub(super) fn build(&self, modules: &[PathBuf]) -> Result<PathBuf> {
+    pub(super) fn build(&self, modules: &[PathBuf], prefer: Prefer) -> Result<(PathBuf, Vec<String>)> {
         let source = self.root.join("src");
         let mut main = String::from("//! A program of translated modules.\n\n");
         let mut added = String::new();
+        let mut executables = Vec::new();
         for (index, module) in modules.iter().enumerate() {
             let name = format!("module_{index}");
-            Config::new().out_dir(&source).module_name(&name).compile(module)?;
+            let written = Config::new().out_dir(&source).module_name(&name).prefer(prefer).compile(module)?;
+            executables.extend(written.executables);
             main.push_str(&format!("mod {name};\n"));
             added.push_str(&format!(".module({name}::module())"));
         }
@@ -82,7 +85,8 @@ impl Project {
         ));
         replace(&source.join("main.rs"), main.as_bytes()).context(|| format!("writing to '{}'", source.display()))?;
         self.compile()?;
-        Ok(self.root.join("target").join("release").join(format!("{PACKAGE}{}", env::consts::EXE_SUFFIX)))
+        let program = self.root.join("target").join("release").join(format!("{PACKAGE}{}", env::consts::EXE_SUFFIX));
+        Ok((program, executables))
     }
 
     fn compile(&self) -> Result<()> {

@@ -6,6 +6,16 @@ pub mod hostile {
     include!(concat!(env!("OUT_DIR"), "/hostile.rs"));
 }
 
+/// A module that holds an executable in two formats, with machine code.
+pub mod formats_native {
+    include!(concat!(env!("OUT_DIR"), "/formats_native.rs"));
+}
+
+/// The same with translated bytecode.
+pub mod formats_portable {
+    include!(concat!(env!("OUT_DIR"), "/formats_portable.rs"));
+}
+
 include!(concat!(env!("OUT_DIR"), "/models.rs"));
 
 /// What programs may call the crate.

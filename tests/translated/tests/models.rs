@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use incarnate::{Module, Result};
 use incarnate_runtime::bytecode::{Archive, Contents, Module as BytecodeFile};
+use incarnate_runtime::hal::local::Loaders;
 use incarnate_runtime::vm::BytecodeModule;
 use incarnate_translated_tests::MODULES;
 use support::cases::{self, Case};
@@ -42,7 +43,9 @@ fn load(file: &Path, is_translated: bool) -> Result<Arc<dyn Module>> {
 
 fn instance(case: &Case, model: &Path, mode: Mode) -> Result<Instance> {
     let files = case.modules.iter().map(AsRef::as_ref).chain([model]);
-    Instance::load_with(files, &case.machine("local-sync"), &|file| {
+    // Translated, modules have to bring along what they need: nothing interprets their kernels.
+    let loaders = if mode == Mode::Translated { Loaders::default() } else { Loaders::all() };
+    Instance::load_with(files, &case.machine("local-sync"), loaders, &|file| {
         let is_model = file == model;
         load(
             file,

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
+use incarnate::runtime::hal::{DeviceOptions, DriverRegistry};
 use incarnate::runtime::session::{BF16, F16, I1, Input};
 use incarnate::{Device, Session, StatusCode, Tensor};
 use incarnate_translated_tests as models;
@@ -153,4 +154,23 @@ fn named_results_are_a_struct_with_the_attributes_that_are_asked_for() {
     let results = module.named(7, 3).unwrap();
     assert_eq!((results.fn_, results.fn_2, results.a_b), (7, 3, 4));
     assert!(results == results.clone());
+}
+
+#[test]
+fn executables_of_either_format_can_be_preferred() {
+    let device = device();
+    let native = models::formats_native::Module::load(&device).unwrap();
+    let portable = models::formats_portable::Module::load(&device).unwrap();
+    let (a, b) = ([1.0f32, -2.0, 3.0, 4.0], [0.5f32; 4]);
+    assert_eq!(native.simple_mul(&a, &b).unwrap().to_vec().unwrap(), [0.5, -1.0, 1.5, 2.0]);
+    assert_eq!(portable.simple_mul(&a, &b).unwrap().to_vec().unwrap(), [0.5, -1.0, 1.5, 2.0]);
+}
+
+#[test]
+fn devices_with_their_own_loaders_run_what_is_part_of_the_program() {
+    let options = DeviceOptions { loaders: Some(Vec::new()), ..DeviceOptions::default() };
+    let device = DriverRegistry::default().create_device("local-sync", options).unwrap();
+    assert!(models::formats_portable::Module::load(&device).is_ok());
+    assert!(models::simple_mul_vmvx::Module::load(&device).is_ok());
+    assert!(models::simple_mul_llvm_cpu::Module::load(&device).is_err());
 }

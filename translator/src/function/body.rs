@@ -20,7 +20,7 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     let missing = || Error::out_of_range(format!("no function {ordinal}"));
     let function = analysis.bodies.get(ordinal as usize).ok_or_else(missing)?;
     let facts = analysis.functions.get(ordinal as usize).ok_or_else(missing)?;
-    let (body, mut sequence) = Body::new(function, suspensions(function));
+    let (body, mut sequence) = Body::new(function, suspensions(function), &facts.lent);
     outline(&body, analysis, &mut sequence);
     let graph = Graph::of(function);
     let unit = Unit {
@@ -99,6 +99,7 @@ impl<'a, 'm> Unit<'a, 'm> {
             .iter()
             .map(|value| {
                 let (name, ty) = (&self.names[value.index()], type_of(function.ty(*value)));
+                let ty = if self.body.is_borrowed(*value) { quote!(&#ty) } else { ty };
                 if emitter.scopes.is_used(*value) || variables {
                     return quote!(#mutable #name: #ty);
                 }
@@ -230,11 +231,11 @@ impl<'a, 'm> Unit<'a, 'm> {
             if is_lent { quote!(#name: &Ref) } else { quote!(#name: #ty) }
         });
         // Constants are borrowed from the state.
-        let borrows = part.outputs.iter().any(|value| self.body.is_constant(*value));
+        let borrows = part.outputs.iter().any(|value| self.body.is_borrowed(*value));
         let lifetime = borrows.then(|| lifetime_named("s"));
         let types = part.outputs.iter().map(|value| {
             let ty = type_of(function.ty(*value));
-            if self.body.is_constant(*value) { quote!(&#lifetime #ty) } else { ty }
+            if self.body.is_borrowed(*value) { quote!(&#lifetime #ty) } else { ty }
         });
         let results = one_or_tuple(types.collect());
         let outputs = part.outputs.iter().map(|value| self.names[value.index()].to_token_stream());
@@ -268,13 +269,17 @@ fn part_name(analysis: &Analysis<'_>, facts: &FunctionFacts, part: &Part) -> Ide
 impl Emitter<'_, '_> {
     /// What a value is called.
     pub(super) fn name(&self, value: Value) -> TokenStream {
+        if let Some(ordinal) = self.body.asked(value) {
+            let ordinal = Literal::u32_unsuffixed(ordinal);
+            return quote!(state.rodata(#ordinal));
+        }
         let name = &self.names[value.index()];
         quote!(#name)
     }
 
     /// Whether a name is that of a borrowed reference.
     pub(super) fn is_lent(&self, value: Value) -> bool {
-        self.lent.contains(&value) || self.body.is_constant(value)
+        self.lent.contains(&value) || self.body.is_borrowed(value)
     }
 
     /// Whether a reference is moved by taking it out of a variable.
@@ -321,7 +326,7 @@ impl Emitter<'_, '_> {
                 let mutable = mutable.then(|| quote!(mut));
                 let (name, ty) = (self.name(*value), type_of(self.body.function.ty(*value)));
                 // Constants are looked at where they are.
-                let borrow = self.body.is_constant(*value).then(|| quote!(&));
+                let borrow = self.body.is_borrowed(*value).then(|| quote!(&));
                 tokens.extend(quote!(let #mutable #name: #borrow #ty;));
             }
             tokens.extend(self.node(node, tail && position + 1 == sequence.len())?);

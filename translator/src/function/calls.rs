@@ -48,19 +48,33 @@ impl Emitter<'_, '_> {
     /// A call as an expression, and what is dropped behind it.
     pub(super) fn invocation(&self, call: &Call, offset: u32, form: Form) -> Result<(TokenStream, TokenStream)> {
         let (expression, drops) = match call.callee {
-            Callee::Internal(ordinal) => (self.internal(ordinal, call)?, TokenStream::new()),
+            Callee::Internal(ordinal) => self.internal(ordinal, call)?,
             Callee::Import(ordinal) => self.import(ordinal, call, form)?,
         };
         Ok((self.fallible(expression, offset), drops))
     }
 
-    fn internal(&self, ordinal: u32, call: &Call) -> Result<TokenStream> {
+    fn internal(&self, ordinal: u32, call: &Call) -> Result<(TokenStream, TokenStream)> {
         let facts = self.analysis.functions.get(ordinal as usize).ok_or_else(|| Error::internal("no such function"))?;
         let name = &facts.ident;
         let state = facts.needs_state.then(|| quote!(state,));
         let stack = facts.needs_stack.then(|| quote!(stack,));
-        let arguments = call.operands.iter().map(|operand| self.take(operand));
-        Ok(quote!(#name(#state #stack #(#arguments),*)))
+        let is_lent = |at: usize| facts.lent.get(at).is_some_and(|lent| *lent);
+        let lends =
+            |value: Value| call.operands.iter().enumerate().any(|(at, operand)| operand.value == value && is_lent(at));
+        let arguments = call.operands.iter().enumerate().map(|(at, operand)| match is_lent(at) {
+            true => self.read(operand.value),
+            // What is lent in the same call is not moved by it.
+            false => self.take(&Operand { moved: operand.moved && !lends(operand.value), ..*operand }),
+        });
+        let kept = call.operands.iter().filter(|operand| {
+            operand.moved
+                && lends(operand.value)
+                && self.body.function.ty(operand.value) == Type::Ref
+                && self.body.function.constant_bits(operand.value).is_none()
+        });
+        let drops = kept.map(|operand| self.drop(operand.value)).collect();
+        Ok((quote!(#name(#state #stack #(#arguments),*)), drops))
     }
 
     fn import(&self, ordinal: u32, call: &Call, form: Form) -> Result<(TokenStream, TokenStream)> {
@@ -75,8 +89,14 @@ impl Emitter<'_, '_> {
         let expression = match direct {
             Some(direct) => {
                 let (native, name, method) = self.native(direct);
-                let how = if direct.is_inline { format_ident!("call_inline") } else { format_ident!("call") };
-                let call = quote!(state.#native().#how(#name, #method, stack, (#(#values,)*)));
+                let call = match direct.form {
+                    None => quote!(state.#native().call(#name, #method, stack, (#(#values,)*))),
+                    Some("inline") => quote!(state.#native().call_inline(#name, #method, stack, (#(#values,)*))),
+                    Some(form) => {
+                        let form = format_ident!("{form}");
+                        quote!(support::#form(state.#native(), #name, #method, stack, (#(#values,)*)))
+                    }
+                };
                 match (form, direct.resume) {
                     (Form::Plain, Some(_)) => quote!(#call.and_then(Step::done)),
                     _ => call,

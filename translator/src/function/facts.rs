@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::{Call, Callee, Function, Op, Terminator, ownership};
+use incarnate_runtime::ir::{Call, Callee, Function, Op, Terminator, Type, Use, Value, ownership};
 use incarnate_runtime::vm::semantics;
 use incarnate_runtime::{Error, Result};
 
@@ -36,12 +36,15 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Resu
     }
     let calls: Vec<Vec<u32>> = bodies.iter().map(internal_callees).collect();
     let guarded = guards(&calls);
+    let lent = lent(module, &bodies, &yields, &imports);
     let taken: HashSet<String> = names.iter().map(|name| name.ident.to_string()).collect();
     let functions = names
         .into_iter()
         .zip(&bodies)
         .zip(yields.iter().zip(guarded))
-        .map(|((name, body), (yields, is_guarded))| FunctionFacts {
+        .zip(lent)
+        .map(|(((name, body), (yields, is_guarded)), lent)| FunctionFacts {
+            lent,
             resume: yields.then(|| super::fresh(&taken, &format!("{}_resume", super::stem(&name.ident)))),
             ident: name.ident,
             docs: name.docs,
@@ -108,6 +111,64 @@ fn yields(bodies: &[Function], imports: &Imports) -> Vec<bool> {
         }
     }
     yields
+}
+
+/// Which arguments functions look at without keeping them: such a reference needs not be counted for the call.
+fn lent(module: &VerifiedModule, bodies: &[Function], yields: &[bool], imports: &Imports) -> Vec<Vec<bool>> {
+    let mut lent: Vec<Vec<bool>> = bodies
+        .iter()
+        .zip(yields)
+        .map(|(body, yields)| body.arguments().iter().map(|value| !yields && body.ty(*value) == Type::Ref).collect())
+        .collect();
+    // Exported functions are called with references of their own.
+    for export in module.exports() {
+        if let Some(lent) = lent.get_mut(export.function as usize) {
+            lent.fill(false);
+        }
+    }
+    // What a function passes on is lent if the callee keeps it neither.
+    loop {
+        let mut changed = false;
+        for (ordinal, body) in bodies.iter().enumerate() {
+            for value in kept(body, &lent, imports) {
+                if let Some(position) = body.arguments().iter().position(|argument| *argument == value) {
+                    changed |= core::mem::take(&mut lent[ordinal][position]);
+                }
+            }
+        }
+        if !changed {
+            return lent;
+        }
+    }
+}
+
+/// The values that a function stores, returns, or passes to what takes them over.
+fn kept(body: &Function, lent: &[Vec<bool>], imports: &Imports) -> Vec<Value> {
+    let mut kept = Vec::new();
+    for data in &body.blocks {
+        for inst in &data.instructions {
+            match &inst.op {
+                Op::Call(Call { callee: Callee::Import(import), .. }) if imports.direct(*import).is_some() => {}
+                Op::Call(Call { callee: Callee::Internal(ordinal), operands, .. }) => {
+                    let lent = lent.get(*ordinal as usize).map_or(&[][..], |lent| lent);
+                    let owned = operands.iter().enumerate().filter(|(at, _)| !lent.get(*at).is_some_and(|lent| *lent));
+                    kept.extend(owned.map(|(_, operand)| operand.value));
+                }
+                op => op.visit(|operand| {
+                    if let Use::Take(operand) = operand {
+                        kept.push(operand.value);
+                    }
+                }),
+            }
+        }
+        data.terminator.visit(|operand| {
+            if let Use::Take(operand) = operand {
+                kept.push(operand.value);
+            }
+        });
+        data.terminator.visit_edges(|edge| kept.extend(edge.arguments.iter().map(|operand| operand.value)));
+    }
+    kept
 }
 
 /// Which functions guard the host's stack: those that may call themselves, and every so many levels one of the others.

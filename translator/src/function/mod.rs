@@ -28,7 +28,7 @@ use incarnate_runtime::ir::{Function, Op, Type};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 
-use crate::executables::{Creation, creations};
+use crate::executables::Creations;
 use imports::Imports;
 use types::Types;
 pub(crate) use values::type_of;
@@ -56,8 +56,10 @@ pub(crate) struct FunctionFacts {
     pub(crate) resume: Option<Ident>,
     /// The lines of its doc comment.
     pub(crate) docs: Vec<String>,
-    /// Its arguments; references are passed by value.
+    /// Its arguments; references are passed by value, but for those that are lent.
     pub(crate) arguments: Vec<Type>,
+    /// By argument, whether it is a reference that the function looks at and the caller keeps. Exported functions have none.
+    lent: Vec<bool>,
     /// Its results.
     pub(crate) results: Vec<Type>,
     /// It takes `state: &State`.
@@ -110,8 +112,8 @@ impl<'m> Analysis<'m> {
     }
 
     /// The calls that create executables.
-    pub(crate) fn creations(&self) -> Vec<Creation<'m>> {
-        creations(self.module, &self.bodies)
+    pub(crate) fn creations(&self) -> Creations {
+        Creations::find(self.module, &self.bodies)
     }
 
     /// Ordinals of the read-only segments that functions use, ascending.

@@ -168,10 +168,7 @@ impl Emitter<'_, '_> {
             }
             Op::Rodata { rodata } => {
                 let ordinal = Literal::u32_unsuffixed(*rodata);
-                match inst.results.first().is_some_and(|value| self.body.is_constant(*value)) {
-                    true => quote!(state.rodata(#ordinal)),
-                    false => quote!(state.rodata(#ordinal).clone()),
-                }
+                quote!(state.rodata(#ordinal))
             }
             Op::CheckRef { .. }
             | Op::SelectRef { .. }

@@ -190,7 +190,7 @@ impl Cutter<'_, '_> {
         let mut values: Vec<Value> = counts.keys().copied().collect();
         values.sort_unstable();
         let total = |value: &Value| self.totals.get(value).copied().unwrap_or_default();
-        let is_owned = |value: Value| self.body.function.ty(value) == Type::Ref && !self.body.is_constant(value);
+        let is_owned = |value: Value| self.body.function.ty(value) == Type::Ref && !self.body.is_borrowed(value);
         let moves = |value: &Value| counts[value].moved && is_owned(*value);
         let is_input = |value: &&Value| counts[*value].defined == 0;
         let is_output = |value: &&Value| counts[*value].defined != 0 && total(value).used > counts[*value].used;
@@ -201,7 +201,7 @@ impl Cutter<'_, '_> {
             into.append(&mut body);
             return;
         }
-        let (mut needs_state, mut needs_stack) = (false, false);
+        let (mut needs_state, mut needs_stack) = (self.body.asks(), false);
         self.needs_of(&body, &mut needs_state, &mut needs_stack);
         // From here on the part is what accesses the values.
         for (value, count) in &counts {

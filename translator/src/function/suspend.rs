@@ -1,5 +1,7 @@
 //! Where a function is suspended, and what it saves there.
 
+use std::collections::HashSet;
+
 use incarnate_runtime::ir::{Block, Definition, Function, Liveness, Terminator, Value};
 
 /// A place where a function may be suspended.
@@ -26,6 +28,8 @@ pub(super) fn suspensions(function: &Function) -> Vec<Suspension> {
         return Vec::new();
     }
     let liveness = Liveness::new(function);
+    // The state has them, whenever they are used.
+    let segments: HashSet<Value> = super::tree::segments(function).map(|segment| segment.0).collect();
     let mut found = Vec::new();
     for (block, data) in function.iter() {
         let (edge, results, is_call) = match &data.terminator {
@@ -41,7 +45,7 @@ pub(super) fn suspensions(function: &Function) -> Vec<Suspension> {
             saved.extend_from_slice(&function.block(edge.target).parameters);
         }
         let is_constant = |value: Value| matches!(function.definition(value), Definition::Constant(_));
-        saved.retain(|value| !results.contains(value) && !is_constant(*value));
+        saved.retain(|value| !results.contains(value) && !is_constant(*value) && !segments.contains(value));
         saved.sort_unstable();
         saved.dedup();
         found.push(Suspension { block, is_call, resume: edge.target, saved, results });

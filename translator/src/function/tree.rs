@@ -4,6 +4,8 @@
 //! pieces of a body can be cut out ([`outline`](super::outline)), and names be declared where they are needed
 //! ([`scope`](super::scope)).
 
+use std::collections::HashMap;
+
 use incarnate_runtime::ir::nest::Nests;
 use incarnate_runtime::ir::{
     Block, BlockData, Definition, Edge, Function, Graph, Inst, Label, Op, Operand, Statement, Structure, Terminator,
@@ -113,22 +115,29 @@ pub(super) struct Body<'f> {
     pub(super) nests: Nests,
     /// Number of operands that are each value.
     uses: Vec<u32>,
-    /// Values that are read-only segments and need not be shared.
-    constants: Vec<bool>,
+    /// References that somebody else keeps: read-only segments, and arguments that are lent.
+    borrowed: Vec<bool>,
+    /// Ordinals of those that are asked for wherever they are used, as no name can be borrowed across suspensions.
+    asked: HashMap<Value, u32>,
 }
 
 impl<'f> Body<'f> {
-    /// The tree of a function.
-    pub(super) fn new(function: &'f Function, suspensions: Vec<Suspension>) -> (Body<'f>, Sequence) {
+    /// The tree of a function; `lent` are the arguments that its caller keeps.
+    pub(super) fn new(function: &'f Function, suspensions: Vec<Suspension>, lent: &[bool]) -> (Body<'f>, Sequence) {
         let structure = match suspensions.is_empty() {
             true => Structure::of(function),
             false => Structure::new(&resumable_graph(function, &suspensions)),
         };
         let has_selectors = structure.selector_count() != 0 || !suspensions.is_empty();
         let selector_count = structure.selector_count();
-        let (uses, constants) = (count_uses(function), constants(function, has_selectors));
+        let segments: HashMap<Value, u32> = segments(function).collect();
+        let mut borrowed = vec![false; function.value_count()];
+        segments.keys().for_each(|value| borrowed[value.index()] = true);
+        let lent = function.arguments().iter().zip(lent).filter(|(_, lent)| **lent);
+        lent.for_each(|(value, _)| borrowed[value.index()] = true);
+        let (uses, asked) = (count_uses(function), if has_selectors { segments } else { HashMap::new() });
         let nests = Nests::of(function);
-        let body = Body { function, suspensions, has_selectors, selector_count, nests, uses, constants };
+        let body = Body { function, suspensions, has_selectors, selector_count, nests, uses, borrowed, asked };
         let mut sequence = Vec::new();
         body.sequence(structure.body(), &mut sequence);
         loops::insert(&body, &mut sequence);
@@ -293,7 +302,8 @@ impl<'f> Body<'f> {
     /// Calls a function with each value that a statement itself defines, reads or moves; not those of statements within.
     pub(super) fn visit(&self, node: &Node, f: &mut dyn FnMut(Value, Access)) {
         let f = &mut |value, access| match access {
-            Access::Move if self.is_constant(value) => f(value, Access::Read),
+            _ if self.asked.contains_key(&value) => {}
+            Access::Move if self.is_borrowed(value) => f(value, Access::Read),
             _ => f(value, access),
         };
         match node {
@@ -362,10 +372,19 @@ impl<'f> Body<'f> {
         });
     }
 
-    /// Whether a value is a read-only segment that is looked at where it is: what would move it shares it instead. Variables
-    /// that are taken from are references of their own.
-    pub(super) fn is_constant(&self, value: Value) -> bool {
-        self.constants[value.index()]
+    /// Whether a value is a reference that is looked at where somebody else keeps it: what would move it shares it instead.
+    pub(super) fn is_borrowed(&self, value: Value) -> bool {
+        self.borrowed[value.index()]
+    }
+
+    /// The ordinal of a read-only segment that has no name: the state is asked for it wherever it is used.
+    pub(super) fn asked(&self, value: Value) -> Option<u32> {
+        self.asked.get(&value).copied()
+    }
+
+    /// Whether there are such segments.
+    pub(super) fn asks(&self) -> bool {
+        !self.asked.is_empty()
     }
 
     /// The block that defines a value.
@@ -430,15 +449,13 @@ fn count_uses(function: &Function) -> Vec<u32> {
     uses
 }
 
-/// The read-only segments among the values; none where values are variables.
-fn constants(function: &Function, has_selectors: bool) -> Vec<bool> {
-    let mut constants = vec![false; function.value_count()];
-    for inst in function.blocks.iter().filter(|_| !has_selectors).flat_map(|block| &block.instructions) {
-        if matches!(inst.op, Op::Rodata { .. }) {
-            inst.results.iter().for_each(|value| constants[value.index()] = true);
-        }
-    }
-    constants
+/// The read-only segments among the values, with their ordinals.
+pub(super) fn segments(function: &Function) -> impl Iterator<Item = (Value, u32)> {
+    let instructions = function.blocks.iter().flat_map(|block| &block.instructions);
+    instructions.filter_map(|inst| match inst.op {
+        Op::Rodata { rodata } => inst.results.first().map(|value| (*value, rodata)),
+        _ => None,
+    })
 }
 
 /// A loop; where its first statement leaves it or goes on, and nothing else leaves it, a `while`.

@@ -6,6 +6,7 @@ use core::ops::Range;
 use crate::{Error, Result};
 
 /// Position in the grid of workgroups, x fastest, then y, then z.
+#[derive(Debug)]
 pub(super) struct Cursor {
     pub(super) x: u32,
     pub(super) y: u32,

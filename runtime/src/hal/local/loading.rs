@@ -34,15 +34,28 @@ impl Loaders {
         Loaders { program: Vec::new(), general: loaders.iter().map(|loader| loader.make()).collect() }
     }
 
-    /// These, and further ones behind them unless they are there.
+    /// These, and loaders of what is part of the program.
     #[must_use]
-    pub fn with(mut self, loaders: &[Loader]) -> Loaders {
-        for loader in loaders.iter().map(|loader| loader.make()) {
-            if !self.general.iter().any(|other| other.name() == loader.name()) {
-                self.general.push(loader);
+    pub fn with(mut self, program: &[Arc<dyn ExecutableLoader>]) -> Loaders {
+        self.program.extend_from_slice(program);
+        self
+    }
+
+    /// These and a program's own: that of the executables which are part of it, and others that it names, behind these
+    /// unless they are there.
+    #[must_use]
+    pub fn of_program(&self, program: Option<Arc<dyn ExecutableLoader>>, loaders: &[Loader]) -> Loaders {
+        let mut all = self.clone();
+        all.program.extend(program);
+        for loader in loaders {
+            let made = loader.make();
+            if loader.is_of_program {
+                all.program.push(made);
+            } else if !all.general.iter().any(|other| other.name() == made.name()) {
+                all.general.push(made);
             }
         }
-        self
+        all
     }
 
     /// Those that a program asks on a device of loaders of its own or without.

@@ -117,7 +117,7 @@ pub enum Item {
 /// A counted loop of a nest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
-    /// The only way in.
+    /// The only way in. Loops of which one integer counts the turns have one header.
     pub header: Block,
     /// The loop around it, as an index into [`Nest::loops`]; None for the first.
     pub parent: Option<usize>,
@@ -125,6 +125,9 @@ pub struct Counted {
     pub test: Test,
     /// There is one turn more than tests pass, as the test is at the end. Never set for the first loop.
     pub tested_last: bool,
+    /// Where the loop is one of several that one integer counts: as many turns as the test passes are so many of this
+    /// loop's turns. There must be no rest, and it must be positive; else the nest cannot be run apart.
+    pub divisor: Option<Affine>,
     /// Header parameters that count.
     pub inductions: Vec<Induction>,
     /// The other ones.
@@ -177,7 +180,7 @@ pub struct Bounded {
 /// turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nest {
-    /// The loops; each stands behind the one around it, the outermost first.
+    /// The loops, the outermost first.
     pub loops: Vec<Counted>,
     /// Instructions that make the same in all turns, and cannot fail, in an order in which they can be computed before.
     pub hoisted: Vec<(Block, usize)>,

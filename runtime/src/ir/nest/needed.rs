@@ -46,6 +46,7 @@ impl Needed {
         pending.extend(nest.views.iter().map(|view| view.buffer));
         for counted in &nest.loops {
             pending.extend(counted.test.first.factors().chain(counted.test.bound.factors()));
+            pending.extend(counted.divisor.iter().flat_map(Affine::factors));
         }
         while let Some(value) = pending.pop() {
             if !needed.values.insert(value) {

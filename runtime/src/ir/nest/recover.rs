@@ -6,13 +6,18 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::{Access, Affine, Bounded, Carried, Counted, Element, Induction, Item, Nest, Nests, Obstacle, Test, View};
+use super::{
+    Access, Affine, Bounded, Carried, Counted, Element, Induction, Item, Needed, Nest, Nests, Obstacle, Test, View,
+};
 use crate::bytecode::isa::Opcode;
 use crate::ir::function::{Block, Definition, Function, Inst, Type, Value};
 use crate::ir::graph::{Graph, Loop, Loops};
 use crate::ir::op::{Edge, Op, Terminator};
 
+mod split;
 mod test;
+
+use split::{Digits, Split};
 
 /// Bounds of what is tried; nests of real programs are far below.
 const MAX_LOOPS: usize = 16;
@@ -64,6 +69,8 @@ struct Shape {
     condition: Value,
     on_zero: bool,
     tested_at: usize,
+    /// It is a digit of the loop around it.
+    is_digit: bool,
 }
 
 /// A form, and the conditions (indices into `Recovery::conditions`) that it holds under.
@@ -89,6 +96,10 @@ struct Recovery<'a> {
     /// How deep forms are in forms.
     depth: usize,
     conditions: Vec<Bounded>,
+    /// Loops that are several.
+    splits: BTreeMap<usize, Split>,
+    /// What divisions make of the integers of those.
+    digits: BTreeMap<Value, (usize, Digits)>,
 }
 
 impl<'a> Recovery<'a> {
@@ -112,12 +123,15 @@ impl<'a> Recovery<'a> {
             forms: BTreeMap::new(),
             depth: 0,
             conditions: Vec::new(),
+            splits: BTreeMap::new(),
+            digits: BTreeMap::new(),
         }
     }
 
     fn nest(mut self, root: usize) -> Result<Nest, Obstacle> {
         self.shape(root, None, None)?;
         self.hoist();
+        self.split_loops();
         for index in 0..self.shapes.len() {
             self.count(index)?;
         }
@@ -137,9 +151,26 @@ impl<'a> Recovery<'a> {
         conditions.sort_unstable();
         conditions.dedup();
         nest.conditions = conditions.into_iter().map(|index| self.conditions[index].clone()).collect();
-        nest.hoisted = self.hoisted;
-        nest.loops = self.shapes.into_iter().map(|shape| shape.counted).collect();
+        nest.hoisted = core::mem::take(&mut self.hoisted);
+        nest.loops = self.shapes.iter().map(|shape| shape.counted.clone()).collect();
+        self.only_indices(&nest)?;
         Ok(nest)
+    }
+
+    /// Checks that what divisions make of integers is used in indices alone.
+    fn only_indices(&self, nest: &Nest) -> Result<(), Obstacle> {
+        if self.splits.is_empty() {
+            return Ok(());
+        }
+        let needed = Needed::of(self.function, nest);
+        let parameters = self.splits.values().map(|split| &split.parameter);
+        match self.digits.keys().chain(parameters).find(|value| needed.has(**value)) {
+            None => Ok(()),
+            Some(value) => {
+                let place = self.places[value.index()];
+                Err(place.map_or(Obstacle::Escapes(*value), |place| Obstacle::Effect(self.inst(place).offset)))
+            }
+        }
     }
 
     /// The blocks of a loop in a row, inner loops in place of theirs. Gives the loop's index and the edge that leaves it.
@@ -276,6 +307,9 @@ impl<'a> Recovery<'a> {
 
     /// Finds the inductions of a loop and what its test counts.
     fn count(&mut self, index: usize) -> Result<(), Obstacle> {
+        if self.shapes[index].is_digit {
+            return Ok(());
+        }
         let header = self.shapes[index].counted.header;
         let parameters = &self.function.block(header).parameters;
         for (position, &parameter) in parameters.iter().enumerate() {
@@ -297,7 +331,10 @@ impl<'a> Recovery<'a> {
         let (before, behind) = shape.counted.items.split_at(shape.tested_at);
         let works = |items: &[Item]| {
             items.iter().any(|item| match item {
-                Item::Instruction(block, position) => !is_arithmetic(&self.inst((*block, *position)).op),
+                Item::Instruction(block, position) => {
+                    let place = (*block, *position);
+                    !is_arithmetic(&self.inst(place).op) && !self.is_division(place)
+                }
                 Item::Loop(_) => true,
             })
         };
@@ -310,7 +347,7 @@ impl<'a> Recovery<'a> {
             (false, false) => behind.is_empty(),
         };
         self.shapes[index].counted.tested_last = tested_last;
-        Ok(())
+        self.count_digits(index).ok_or(Obstacle::Uncounted(header))
     }
 
     /// What a parameter is in each turn, if each turn changes it by the same.
@@ -380,6 +417,9 @@ impl<'a> Recovery<'a> {
         if let Some(form) = self.inductions.get(&value) {
             return free(form.clone());
         }
+        if let Some((index, digits)) = self.digits.get(&value).copied() {
+            return free(self.digit_form(index, digits)?);
+        }
         let Op::Eval { opcode, operands } = &self.inst(self.places[value.index()]?).op else { return None };
         let two = |this: &mut Self, combine: fn(&Affine, &Affine) -> Option<Affine>| {
             let (left, mut conditions) = this.form(*operands.first()?)?;
@@ -437,7 +477,7 @@ impl<'a> Recovery<'a> {
             let (opcode, buffer, offset, stored) = match &inst.op {
                 Op::BufferLoad { opcode, buffer, offset } => (*opcode, *buffer, *offset, None),
                 Op::BufferStore { opcode, buffer, offset, value } => (*opcode, *buffer, *offset, Some(*value)),
-                op if is_arithmetic(op) => continue,
+                op if is_arithmetic(op) || self.is_division((block, position)) => continue,
                 _ => return Err(Obstacle::Effect(inst.offset)),
             };
             let element = Element::of(opcode).ok_or(Obstacle::Effect(inst.offset))?;
@@ -517,11 +557,20 @@ impl Shape {
             parent,
             test: Test::unknown(),
             tested_last: false,
+            divisor: None,
             inductions: Vec::new(),
             carried: Vec::new(),
             items: Vec::new(),
         };
-        Shape { counted, initial, next: Vec::new(), condition: Value(u32::MAX), on_zero: false, tested_at: 0 }
+        Shape {
+            counted,
+            initial,
+            next: Vec::new(),
+            condition: Value(u32::MAX),
+            on_zero: false,
+            tested_at: 0,
+            is_digit: false,
+        }
     }
 }
 

@@ -97,8 +97,10 @@ fn matrix_products_are_nests_of_three() {
     });
     assert_eq!(computed.count(), 4);
     let tiling = Tiling::of(&function, &nest, &needed).unwrap();
-    assert_eq!((tiling.store, tiling.lanes, tiling.innermost, tiling.width), (2, 1, 2, 16));
-    assert_eq!((&tiling.outer[..], &tiling.reductions[..], &tiling.apart[..]), (&[0][..], &[2][..], &[0, 1][..]));
+    assert_eq!((tiling.store, tiling.lanes, tiling.rows, tiling.innermost), (2, 1, Some(0), 2));
+    assert_eq!((&tiling.outer[..], &tiling.reductions[..], &tiling.apart[..]), (&[][..], &[2][..], &[0, 1][..]));
+    // What goes along the lanes is the same for all rows.
+    assert_eq!(tiling.panels, [1]);
 }
 
 fn hindrance(body: &str) -> Hindrance {

@@ -3,7 +3,8 @@
 //! Compilers write `c[i, j] += a[i, k] * b[k, j]` with the reduction innermost and `c` in memory. Turns that store different
 //! elements of `c` have nothing to do with each other, if `c` overlaps nothing else that the nest takes. So the loops that choose
 //! the element can go outside, those that do not, inside, in their order: each element sees the same operations in the same
-//! order as before. One of the former is cut into strips, whose elements are held in registers side by side.
+//! order as before. One of the former is cut into strips, whose elements are held in registers side by side, and another into
+//! blocks of some rows, which share what does not differ between them.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -11,34 +12,38 @@ use core::fmt;
 use super::{Access, Counted, Item, Needed, Nest, Relation};
 use crate::ir::function::Function;
 
-/// Elements held at once where all accesses go from one to the next, or stay: as many as compilers unroll and keep in
-/// registers of 128 bits. Of more they make a loop over memory.
-const WIDE: usize = 16;
-/// Where some access goes in larger strides, as each touches another cache line.
-const NARROW: usize = 8;
-/// The least that is worth it.
-const LEAST: usize = 4;
+/// Turns of the innermost reduction that are worth a copy of what the rows share.
+const LEAST_PACKED: u64 = 16;
+/// Rows that are worth it.
+const LEAST_SHARED: u64 = 8;
+/// Views of which a copy is made; copies take room on the stack.
+const MAX_PANELS: usize = 2;
 
-/// How to run a nest that stores elements of one view again and again: for each turn of the `outer` loops, and each strip of
-/// turns of the loop `lanes`, the elements of the strip are loaded, all turns of the `reductions` are made for the strip, and the
-/// elements are stored.
+/// How to run a nest that stores elements of one view again and again: for each turn of the `outer` loops, each strip of turns
+/// of the loop `lanes` and each block of turns of the loop `rows`, the elements of strip and block are loaded, all turns of the
+/// `reductions` are made for them, and the elements are stored.
 ///
-/// It may be run so if all loops make turns, no turns of the `outer` loops and of `lanes` take the same element of `store`, and
-/// each view of `apart` shares no byte with it.
+/// Where there are `panels`, a chunk of turns of the last of the reductions is cut off, and the loops `rows` go between that
+/// and those before: then what the panels take in the chunk is copied once for all rows, to lie side by side.
+///
+/// It may be run so if all loops make turns, no turns of the `outer` loops, of `rows` and of `lanes` take the same element of
+/// `store`, and each view of `apart` shares no byte with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiling {
     /// The view that is stored.
     pub store: usize,
-    /// The loops that choose the element, but for `lanes`; in their order.
+    /// The loops that choose the element, but for `lanes` and `rows`; in their order.
     pub outer: Vec<usize>,
     /// The loop that is cut into strips.
     pub lanes: usize,
-    /// The length of a strip; what is left goes one by one.
-    pub width: usize,
+    /// The loop that is cut into blocks.
+    pub rows: Option<usize>,
     /// The other loops, in their order.
     pub reductions: Vec<usize>,
     /// The other views that loads use.
     pub apart: Vec<usize>,
+    /// Those of `apart` that are copied; their elements are the same for all rows.
+    pub panels: Vec<usize>,
     /// The loop that holds the work.
     pub innermost: usize,
 }
@@ -71,6 +76,11 @@ impl fmt::Display for Hindrance {
 }
 
 impl Tiling {
+    /// Turns of `rows` that go together.
+    pub const ROWS: usize = 4;
+    /// Turns of the last reduction that a copy holds.
+    pub const CHUNK: usize = 256;
+
     /// How a nest can be run with what it reduces in registers.
     ///
     /// # Errors
@@ -88,7 +98,7 @@ impl Tiling {
         let [store] = stores[..] else { return Err(Hindrance::Stores) };
         let stored = &nest.views[store.view].index;
         let (chosen, reductions): (Vec<usize>, Vec<usize>) =
-            (0..nest.loops.len()).partition(|turn| stored.stride(*turn).next().is_some());
+            nest.path(innermost).into_iter().partition(|turn| stored.stride(*turn).next().is_some());
         if chosen.is_empty() || reductions.is_empty() {
             return Err(Hindrance::NoReduction);
         }
@@ -107,22 +117,41 @@ impl Tiling {
         // The last of the best: loops further inside go over what lies closer together.
         let candidates = chosen.iter().copied().filter(|turn| stored.constant_stride(*turn) == Some(1));
         let lanes = candidates.rev().min_by_key(|turn| strides(*turn)).ok_or(Hindrance::Strides)?;
-        let mut width = if strides(lanes) == 0 { WIDE } else { NARROW };
-        while width > LEAST && nest.loops[lanes].constant_turns().is_some_and(|turns| turns < width as u64) {
-            width /= 2;
-        }
-        let outer = chosen.into_iter().filter(|turn| *turn != lanes).collect();
-        Ok(Tiling { store: store.view, outer, lanes, width, reductions, apart, innermost })
+        let changes = |view: usize, turn: usize| nest.views[view].index.stride(turn).next().is_some();
+        // What goes along the lanes costs the most, unless it is the same for all rows.
+        let shared = |rows: usize| apart.iter().filter(|view| changes(**view, lanes) && !changes(**view, rows)).count();
+        let rows = chosen.iter().copied().filter(|turn| *turn != lanes).max_by_key(|turn| shared(*turn));
+        let panels = match (rows, reductions.last()) {
+            (Some(rows), Some(last)) if nest.makes(rows, LEAST_SHARED) && nest.makes(*last, LEAST_PACKED) => {
+                let panels = apart.iter().copied().filter(|view| changes(*view, lanes) && !changes(*view, rows));
+                panels.take(MAX_PANELS).collect()
+            }
+            _ => Vec::new(),
+        };
+        let outer = chosen.into_iter().filter(|turn| *turn != lanes && Some(*turn) != rows).collect();
+        Ok(Tiling { store: store.view, outer, lanes, rows, reductions, apart, panels, innermost })
+    }
+}
+
+impl Nest {
+    /// Whether a loop makes so many turns, for all that is known.
+    fn makes(&self, at: usize, turns: u64) -> bool {
+        self.loops[at].constant_turns().is_none_or(|count| count >= turns)
     }
 }
 
 impl Counted {
     /// The number of turns, where the test says it: a number less than another.
-    fn constant_turns(&self) -> Option<u64> {
+    #[must_use]
+    pub fn constant_turns(&self) -> Option<u64> {
         let (first, bound) = (self.test.first.as_constant()?, self.test.bound.as_constant()?);
         let counts = self.test.relation == Relation::Less && self.test.signed && self.test.step > 0;
-        let distance = bound.checked_sub(first).filter(|_| counts)?;
-        Some((distance.max(0) as u64).div_ceil(self.test.step as u64))
+        let distance = bound.checked_sub(first).filter(|_| counts && !self.tested_last)?;
+        let divisor = match &self.divisor {
+            None => 1,
+            Some(divisor) => divisor.as_constant().filter(|divisor| *divisor > 0)? as u64,
+        };
+        Some((distance.max(0) as u64).div_ceil(self.test.step as u64) / divisor)
     }
 }
 

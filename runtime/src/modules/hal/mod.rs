@@ -22,8 +22,8 @@ use super::bytes::{constant_words, message_text, with_bytes};
 
 use crate::Result;
 use crate::hal::Device;
-use crate::hal::local::Loaders;
 use crate::hal::local::loaders::Loader;
+use crate::hal::local::{ExecutableLoader, Loaders};
 use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal};
 
 /// The name that programs import the module by.
@@ -62,9 +62,9 @@ impl HalState {
         Ok(self.clone())
     }
 
-    /// The same state for a program that names its loaders.
-    pub(crate) fn with_loaders(&self, loaders: &[Loader]) -> HalState {
-        HalState { options: self.options.clone(), loaders: Arc::new(Loaders::clone(&self.loaders).with(loaders)) }
+    /// The same state for a program that brings along its loaders; see [`Loaders::of_program`].
+    pub(crate) fn for_program(&self, program: Option<Arc<dyn ExecutableLoader>>, loaders: &[Loader]) -> HalState {
+        HalState { options: self.options.clone(), loaders: Arc::new(self.loaders.of_program(program, loaders)) }
     }
 
     fn notify(&self, signal: Signal) -> Result<()> {

@@ -52,9 +52,9 @@ impl HalLoaderState {
         Ok(self.clone())
     }
 
-    /// The same state for a program that names its loaders.
-    pub(crate) fn with_loaders(&self, loaders: &[Loader]) -> HalLoaderState {
-        HalLoaderState { loaders: Arc::new(Loaders::clone(&self.loaders).with(loaders)), ..self.clone() }
+    /// The same state for a program that brings along its loaders; see [`Loaders::of_program`].
+    pub(crate) fn for_program(&self, program: Option<Arc<dyn ExecutableLoader>>, loaders: &[Loader]) -> HalLoaderState {
+        HalLoaderState { loaders: Arc::new(self.loaders.of_program(program, loaders)), ..self.clone() }
     }
 }
 

@@ -78,6 +78,53 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
         unsafe { self.origin.as_ptr().offset(offset as isize) }
     }
 
+    /// The turns of one of the loops from `first` on, `count` of them: turn zero of the part is that turn.
+    ///
+    /// # Panics
+    /// Where the loop has no such turns.
+    #[inline(always)]
+    #[must_use]
+    pub fn part(&self, of: usize, first: usize, count: usize) -> Self {
+        let (turns, stride) = self.loops[of];
+        if first > turns || count > turns - first {
+            no_such_turn();
+        }
+        let mut loops = self.loops;
+        loops[of].0 = count;
+        // An address that is never used where another loop makes no turn, and so need not be one of the buffer's.
+        let origin = self.origin.as_ptr().wrapping_offset(stride.wrapping_mul(first as i64) as isize);
+        let origin = NonNull::new(origin).unwrap_or(self.origin);
+        Grid { origin, loops, span: self.span.clone(), buffer: PhantomData }
+    }
+
+    /// The elements of a turn and those behind it along one of the loops.
+    ///
+    /// # Panics
+    /// Where a loop has no such turns.
+    #[inline(always)]
+    #[must_use]
+    pub fn lanes<const L: usize>(&self, turn: [usize; D], along: usize) -> [T; L] {
+        let first = self.lane(turn, along, L);
+        let stride = self.loops[along].1;
+        if stride == 1 {
+            // SAFETY: `lane` checked that so many turns are there, whose elements lie side by side, as the stride is one.
+            return unsafe { first.cast::<[T; L]>().read() };
+        }
+        core::array::from_fn(|lane| {
+            // SAFETY: `lane` checked that there is such a turn, and `new` that its element is within the buffer.
+            unsafe { first.offset(stride.wrapping_mul(lane as i64) as isize).read() }
+        })
+    }
+
+    /// The address of the first of `count` turns.
+    #[inline(always)]
+    fn lane(&self, turn: [usize; D], along: usize, count: usize) -> *mut T {
+        if count == 0 || count > self.loops[along].0 || turn[along] > self.loops[along].0 - count {
+            no_such_turn();
+        }
+        self.element(turn)
+    }
+
     /// None where an element of some turn is not within the buffer, or elements are not aligned.
     #[inline(always)]
     fn new(buffer: &Buffer, base: i64, loops: [(usize, i64); D]) -> Option<Grid<'_, T, D>> {
@@ -120,6 +167,46 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
         // SAFETY: `element` gives an address within the buffer, aligned for the type; `Ref::grid_mut` checked that the buffer
         // can be written to.
         unsafe { self.0.element(turn).write(value) }
+    }
+
+    /// As [`Grid::part`].
+    ///
+    /// # Panics
+    /// Where the loop has no such turns.
+    #[inline(always)]
+    #[must_use]
+    pub fn part(&self, of: usize, first: usize, count: usize) -> Self {
+        GridMut(self.0.part(of, first, count))
+    }
+
+    /// As [`Grid::lanes`].
+    ///
+    /// # Panics
+    /// Where a loop has no such turns.
+    #[inline(always)]
+    #[must_use]
+    pub fn lanes<const L: usize>(&self, turn: [usize; D], along: usize) -> [T; L] {
+        self.0.lanes(turn, along)
+    }
+
+    /// Changes the elements of a turn and those behind it along one of the loops; the last where two are one.
+    ///
+    /// # Panics
+    /// Where a loop has no such turns.
+    #[inline(always)]
+    pub fn set_lanes<const L: usize>(&self, turn: [usize; D], along: usize, values: [T; L]) {
+        let first = self.0.lane(turn, along, L);
+        let stride = self.0.loops[along].1;
+        if stride == 1 {
+            // SAFETY: as in `Grid::lanes`; `Ref::grid_mut` checked that the buffer can be written to.
+            return unsafe { first.cast::<[T; L]>().write(values) };
+        }
+        let mut lane = 0;
+        while lane < L {
+            // SAFETY: as in `Grid::lanes`; `Ref::grid_mut` checked that the buffer can be written to.
+            unsafe { first.offset(stride.wrapping_mul(lane as i64) as isize).write(values[lane]) };
+            lane += 1;
+        }
     }
 
     /// Whether no byte of one is a byte of the other.

@@ -12,6 +12,7 @@ use quote::{format_ident, quote};
 
 use super::super::body::{Emitter, lifetime_named};
 use super::super::values::type_of;
+use super::tiled::Tile;
 
 /// A nest that is emitted.
 pub(super) struct Writer<'a, 'e, 'm> {
@@ -22,8 +23,8 @@ pub(super) struct Writer<'a, 'e, 'm> {
     pub(super) turns: RefCell<Vec<bool>>,
     /// Whether something names the number of turns of each loop.
     counts: RefCell<Vec<bool>>,
-    /// The view whose element is in a variable, and that.
-    pub(super) sum: RefCell<Option<(usize, TokenStream)>>,
+    /// What is held in variables.
+    pub(super) tile: RefCell<Tile>,
 }
 
 impl Emitter<'_, '_> {
@@ -36,7 +37,7 @@ impl Emitter<'_, '_> {
             needed: Needed::of(self.body.function, nest),
             turns: RefCell::new(vec![false; nest.loops.len()]),
             counts: RefCell::new(vec![false; nest.loops.len()]),
-            sum: RefCell::new(None),
+            tile: RefCell::default(),
         };
         writer.nest(index)
     }
@@ -66,15 +67,16 @@ impl Writer<'_, '_, '_> {
         }
         let turns = self.turns(0)?;
         tokens.extend(match Tiling::of(self.emitter.body.function, self.nest, &self.needed) {
-            Ok(tiling) => {
+            Ok(tiling) if self.is_tileable(&tiling) => {
                 let (condition, tiled) = (self.tiling_holds(&tiling), self.tiled(&tiling)?);
                 quote!(if #condition { #tiled } else { #turns })
             }
-            Err(_) => turns,
+            _ => turns,
         });
         let root = &self.nest.loops[0];
         for induction in &root.inductions {
-            let (name, turns) = (self.emitter.name(induction.parameter), self.named_count(0));
+            let turns = if root.divisor.is_some() { format_ident!("turns") } else { self.named_count(0) };
+            let name = self.emitter.name(induction.parameter);
             let end = self.induction(induction, &turns);
             tokens.extend(quote!(#name = #end;));
         }
@@ -86,7 +88,17 @@ impl Writer<'_, '_, '_> {
             let turns = self.count(counted);
             // Loops that do nothing end all the same, or else the bytecode's do not.
             let name = if self.counts.borrow()[at] { count(at) } else { format_ident!("_count{}", at) };
-            first.extend(quote!(let Some(#name) = #turns #leave;));
+            first.extend(match &counted.divisor {
+                None => quote!(let Some(#name) = #turns #leave;),
+                Some(divisor) => {
+                    let divisor = self.form(divisor.base());
+                    let all = if at == 0 { format_ident!("turns") } else { name.clone() };
+                    quote! {
+                        let Some(#all) = #turns #leave;
+                        let Some(#name) = support::divided(#all, #divisor) #leave;
+                    }
+                }
+            });
         }
         Ok(quote!(#label: { #first #tokens }))
     }
@@ -184,7 +196,7 @@ impl Writer<'_, '_, '_> {
         if body.is_empty() {
             return Ok(TokenStream::new());
         }
-        let first = self.inductions(at);
+        let first = self.inductions(at, |_| true);
         let (turn, count) = (turn(at), self.named_count(at));
         let turn = if self.turns.borrow()[at] { quote!(#turn) } else { quote!(_) };
         let turns = quote!(for #turn in 0..#count { #first #body });
@@ -208,11 +220,11 @@ impl Writer<'_, '_, '_> {
         Ok(quote!(#before #turns #behind))
     }
 
-    /// What the inductions of a loop are in a turn, those that something reads.
-    pub(super) fn inductions(&self, at: usize) -> TokenStream {
+    /// What some inductions of a loop are in a turn, those that something reads.
+    pub(super) fn inductions(&self, at: usize, which: impl Fn(&Induction) -> bool) -> TokenStream {
         let inductions = self.nest.loops[at].inductions.iter();
         let mut tokens = TokenStream::new();
-        for induction in inductions.filter(|induction| self.is_read(induction.parameter)) {
+        for induction in inductions.filter(|induction| which(induction) && self.is_read(induction.parameter)) {
             self.turns.borrow_mut()[at] = true;
             let turn = turn(at);
             let (name, value) = (self.emitter.name(induction.parameter), self.induction(induction, &turn));
@@ -244,7 +256,7 @@ impl Writer<'_, '_, '_> {
     }
 
     /// Whether an instruction that is kept, or what a loop carries, reads a value.
-    fn is_read(&self, value: Value) -> bool {
+    pub(super) fn is_read(&self, value: Value) -> bool {
         let function = self.emitter.body.function;
         let places = self.nest.instructions();
         let mut found = false;
@@ -315,6 +327,15 @@ impl Writer<'_, '_, '_> {
         self.needed.keeps(self.emitter.body.function, self.nest, access)
     }
 
+    /// Whether an instruction or access is made.
+    pub(super) fn is_made(&self, block: Block, position: usize) -> bool {
+        let inst = self.nest.instruction(self.emitter.body.function, block, position);
+        match self.nest.access(block, position) {
+            Some(access) => self.is_kept(access),
+            None => inst.results.iter().any(|result| self.needed.has(*result)),
+        }
+    }
+
     /// An instruction or access, if it is needed.
     pub(super) fn instruction(&self, block: Block, position: usize) -> Result<TokenStream> {
         let inst = self.nest.instruction(self.emitter.body.function, block, position);
@@ -330,10 +351,15 @@ impl Writer<'_, '_, '_> {
             return Ok(TokenStream::new());
         }
         let view = &self.nest.views[access.view];
-        let sum = self.sum.borrow().as_ref().filter(|sum| sum.0 == access.view).map(|sum| sum.1.clone());
+        let tile = self.tile.borrow();
+        let held = tile.sum.iter().chain(&tile.held);
+        let held = held.filter(|held| held.0 == access.view).map(|held| held.1.clone()).next();
         let grid = grid(access.view);
         let place = || {
             let turns = view.index.turns().into_iter().map(|at| {
+                if let Some((_, turn)) = tile.turns.iter().find(|turn| turn.0 == at) {
+                    return turn.clone();
+                }
                 self.turns.borrow_mut()[at] = true;
                 let turn = turn(at);
                 quote!(#turn)
@@ -349,7 +375,7 @@ impl Writer<'_, '_, '_> {
                     }
                     _ => self.emitter.number(stored),
                 };
-                match sum {
+                match held {
                     Some(sum) => quote!(#sum = #value;),
                     None => {
                         let place = place();
@@ -359,7 +385,7 @@ impl Writer<'_, '_, '_> {
             }
             (None, [result]) => {
                 let name = self.emitter.name(*result);
-                let value = sum.unwrap_or_else(|| {
+                let value = held.unwrap_or_else(|| {
                     let place = place();
                     quote!(#grid.get(#place))
                 });

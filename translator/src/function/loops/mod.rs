@@ -8,7 +8,7 @@ mod emit;
 mod tiled;
 
 use incarnate_runtime::ir::Value;
-use incarnate_runtime::ir::nest::{Needed, Nest};
+use incarnate_runtime::ir::nest::{Affine, Needed, Nest};
 
 use super::tree::{Body, Node, Sequence};
 
@@ -39,6 +39,7 @@ pub(super) fn accesses(body: &Body<'_>, nest: &Nest) -> (Vec<Value>, Vec<Value>)
     nest.conditions.iter().for_each(|condition| read.extend(condition.form.factors()));
     for counted in &nest.loops {
         read.extend(counted.test.first.factors().chain(counted.test.bound.factors()));
+        read.extend(counted.divisor.iter().flat_map(Affine::factors));
         for induction in &counted.inductions {
             read.extend(induction.step.factors());
         }
@@ -66,7 +67,7 @@ fn made(body: &Body<'_>, nest: &Nest) -> Vec<Value> {
     for place in nest.instructions().chain(nest.hoisted.iter().copied()) {
         made.extend(nest.instruction(body.function, place.0, place.1).results.iter().copied());
     }
-    for counted in &nest.loops[1..] {
+    for counted in nest.loops[1..].iter().filter(|counted| counted.header != nest.loops[0].header) {
         made.extend(body.block(counted.header).parameters.iter().copied());
     }
     made

@@ -37,10 +37,10 @@ use crate::hal::executable_format::VMVX;
 use crate::hal::local::grid::Cursor;
 use crate::hal::local::{DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo};
 use crate::hal::local::{LocalExecutable, Worker};
-use crate::modules::vmvx;
+use crate::modules::vmvx::{self, VmvxState};
 use crate::vm::{
     BoundFunction, Buffer, BytecodeModule, CallBuffer, Completion, Context, Invocation, Limits, Linkage, List, Module,
-    Program, Ref, Value, ValueType,
+    ModuleState, NativeModule, Program, Ref, Stack, Value, ValueType,
 };
 use crate::{Error, Result, ResultExt};
 
@@ -98,9 +98,26 @@ fn archive(parameters: &ExecutableParameters<'_>) -> Result<Archive> {
     Archive::new(Arc::new(Contents::copy_from(parameters.data)))
 }
 
+/// Kernels of a translated module, which are called as they are.
+pub trait CompiledKernels: Send + Sync + fmt::Debug {
+    /// Calls the kernel that the export of an ordinal is, for each of some workgroups; `state` is the module's.
+    ///
+    /// # Errors
+    /// What the kernel fails with; INTERNAL where there is no such kernel.
+    fn run(
+        &self,
+        export: u32,
+        state: &dyn ModuleState,
+        stack: &mut Stack,
+        workgroups: &mut Workgroups<'_>,
+    ) -> Result<()>;
+}
+
 /// An executable whose kernels are exports of a module of the virtual machine, interpreted or translated.
 pub struct VmvxExecutable {
     program: Arc<Program>,
+    /// How kernels are called, where not by packed calls.
+    compiled: Option<&'static dyn CompiledKernels>,
     limits: Limits,
     constants: Box<[u32]>,
     functions: Vec<FunctionInfo>,
@@ -117,6 +134,29 @@ impl VmvxExecutable {
     /// INVALID_ARGUMENT for exports that are none, and for specialization constants that the module does not take or lacks;
     /// NOT_FOUND for imports from other modules than `vmvx`; what its initialiser fails with.
     pub fn new(module: Arc<dyn Module>, constants: &[u32], limits: Limits) -> Result<VmvxExecutable> {
+        VmvxExecutable::of_modules(vmvx::module(), module, None, constants, limits)
+    }
+
+    /// Makes an executable of a translated module whose exports are kernels; calls are plain ones.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn compiled(
+        module: Arc<dyn Module>,
+        kernels: &'static dyn CompiledKernels,
+        constants: &[u32],
+    ) -> Result<VmvxExecutable> {
+        let limits = Limits::default();
+        VmvxExecutable::of_modules(vmvx::direct_module(), module, Some(kernels), constants, limits)
+    }
+
+    fn of_modules(
+        library: NativeModule<VmvxState>,
+        module: Arc<dyn Module>,
+        compiled: Option<&'static dyn CompiledKernels>,
+        constants: &[u32],
+        limits: Limits,
+    ) -> Result<VmvxExecutable> {
         let (exports, functions) = kernels(&*module)?;
         let takes_constants = match module.lookup(Linkage::Export, SET_CONSTANTS) {
             None => false,
@@ -132,9 +172,10 @@ impl VmvxExecutable {
                 "the executable {takes} specialization constants and {given} are given"
             )));
         }
-        let program = Program::link(alloc::vec![Arc::new(vmvx::module()), module])?;
+        let program = Program::link(alloc::vec![Arc::new(library), module])?;
         let idle = (0..KEPT_WORKERS).map(|_| Mutex::new(None)).collect();
-        let executable = VmvxExecutable { program, limits, constants: constants.into(), functions, exports, idle };
+        let executable =
+            VmvxExecutable { program, compiled, limits, constants: constants.into(), functions, exports, idle };
         // Fails here, where it can be said, if it fails; and is the first worker's.
         let worker = executable.make_worker()?;
         executable.give_back(0, worker);
@@ -153,11 +194,13 @@ impl VmvxExecutable {
         let module = self.program.modules().len() - 1;
         let bound = |export: &u32| Ok(context.export(module, *export)?.bound().clone());
         let functions = self.exports.iter().map(bound).collect::<Result<_>>()?;
+        let compiled = self.compiled.zip(context.state(module).cloned());
         let invocation = context.take_invocation();
         let bindings = List::new(ValueType::Ref(Buffer::TYPE), 0, None)?;
         Ok(Box::new(VmvxWorker {
             invocation,
             functions,
+            compiled,
             call: CallBuffer::new(),
             bindings,
             lent: Vec::new(),
@@ -278,6 +321,8 @@ impl LocalExecutable for VmvxExecutable {
 struct VmvxWorker {
     invocation: Box<Invocation>,
     functions: Vec<BoundFunction>,
+    /// How kernels are called, where not by packed calls, and the module's state.
+    compiled: Option<(&'static dyn CompiledKernels, Arc<dyn ModuleState>)>,
     call: CallBuffer,
     /// Shares of `lent`, while a dispatch runs.
     bindings: Arc<List>,
@@ -326,33 +371,33 @@ impl VmvxWorker {
     }
 
     /// Runs workgroups in order.
-    fn run(&mut self, function: usize, arguments: &DispatchArguments<'_>, mut cursor: Cursor) -> Result<()> {
-        let [size_x, size_y, size_z] = arguments.workgroup_size;
-        let [count_x, count_y, count_z] = arguments.workgroup_count;
+    fn run(&mut self, function: usize, arguments: &DispatchArguments<'_>, cursor: Cursor) -> Result<()> {
         let Some(function) = self.functions.get(function) else {
             return Err(Error::internal("worker without the function"));
         };
-        loop {
-            let Cursor { x, y, z, .. } = cursor;
-            self.call.clear();
-            self.call.push_ref(Ref::from(self.lent[LOCAL_MEMORY].clone()));
-            self.call.push_ref(Ref::from(self.lent[CONSTANTS].clone()));
-            self.call.push_ref(Ref::from(self.bindings.clone()));
-            for word in [x, y, z, size_x, size_y, size_z, count_x, count_y, count_z] {
-                self.call.push_word(u64::from(word));
-            }
-            match self.invocation.begin(function, &mut self.call) {
-                Ok(Completion::Done) => {}
-                Ok(Completion::Yielded) => {
-                    self.invocation.cancel();
-                    return Err(Error::failed_precondition("a kernel cannot wait"));
-                }
-                Err(error) => return Err(error.context(format!("workgroup {x},{y},{z}"))),
-            }
-            if !cursor.advance() {
-                return Ok(());
-            }
+        let mut workgroups = Workgroups {
+            local_memory: Ref::from(self.lent[LOCAL_MEMORY].clone()),
+            constants: Ref::from(self.lent[CONSTANTS].clone()),
+            bindings: Ref::from(self.bindings.clone()),
+            arguments,
+            cursor,
+        };
+        if let Some((kernels, state)) = &self.compiled {
+            return self.invocation.run_kernel(|stack| kernels.run(function.export, &**state, stack, &mut workgroups));
         }
+        let (call, invocation) = (&mut self.call, &mut self.invocation);
+        workgroups.run(|local_memory, constants, bindings, numbers| {
+            call.clear();
+            [local_memory, constants, bindings].into_iter().for_each(|reference| call.push_ref(reference));
+            numbers.iter().for_each(|number| call.push_word(u64::from(*number as u32)));
+            match invocation.begin(function, call)? {
+                Completion::Done => Ok(()),
+                Completion::Yielded => {
+                    invocation.cancel();
+                    Err(Error::failed_precondition("a kernel cannot wait"))
+                }
+            }
+        })
     }
 
     /// Ends a dispatch; true where the program holds no share of what was lent.
@@ -361,6 +406,40 @@ impl VmvxWorker {
         // A program that put something else into the list loses it, too.
         let emptied = self.bindings.resize(0).is_ok();
         emptied && self.lent.iter_mut().all(|buffer| Arc::get_mut(buffer).is_some())
+    }
+}
+
+/// Workgroups of a dispatch that one worker runs, and what their kernel works on.
+#[derive(Debug)]
+pub struct Workgroups<'a> {
+    local_memory: Ref,
+    constants: Ref,
+    bindings: Ref,
+    arguments: &'a DispatchArguments<'a>,
+    cursor: Cursor,
+}
+
+impl Workgroups<'_> {
+    /// Calls a kernel for each workgroup, in order: with local memory, constants, bindings, and the numbers that a kernel
+    /// gets behind them.
+    ///
+    /// # Errors
+    /// What the kernel fails with.
+    #[inline(always)]
+    pub fn run(&mut self, mut kernel: impl FnMut(Ref, Ref, Ref, [i32; 9]) -> Result<()>) -> Result<()> {
+        let [size_x, size_y, size_z] = self.arguments.workgroup_size;
+        let [count_x, count_y, count_z] = self.arguments.workgroup_count;
+        loop {
+            let Cursor { x, y, z, .. } = self.cursor;
+            let numbers = [x, y, z, size_x, size_y, size_z, count_x, count_y, count_z].map(|number| number as i32);
+            let (local_memory, constants) = (self.local_memory.clone(), self.constants.clone());
+            if let Err(error) = kernel(local_memory, constants, self.bindings.clone(), numbers) {
+                return Err(error.context(format!("workgroup {x},{y},{z}")));
+            }
+            if !self.cursor.advance() {
+                return Ok(());
+            }
+        }
     }
 }
 

@@ -1,0 +1,3 @@
+incarnate::include_module!(digits = "digits.vmfb", optimize);
+
+fn main() {}

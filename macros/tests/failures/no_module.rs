@@ -1,0 +1,3 @@
+incarnate::include_module!(digits = "/dev/null");
+
+fn main() {}

@@ -1,0 +1,54 @@
+//! Transfers that a queue makes as one operation.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::buffer::Buffer;
+use super::file::File;
+use super::queue::Operation;
+
+/// Transfers between buffers and files, to be submitted together: see [`Device::queue_transfers`](super::Device::queue_transfers).
+/// Ranges and access are checked when they are made.
+#[derive(Debug, Default)]
+pub struct Transfers {
+    pub(super) operations: Vec<Operation>,
+}
+
+impl Transfers {
+    /// None.
+    #[must_use]
+    pub fn new() -> Transfers {
+        Transfers::default()
+    }
+
+    /// True where there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Repeats a pattern over a range of a buffer; it has at least one byte, and what is left over gets its beginning.
+    pub fn splat(&mut self, target: Arc<Buffer>, offset: u64, length: u64, pattern: &[u8]) {
+        self.operations.push(Operation::Splat { target, offset, length, pattern: pattern.into() });
+    }
+
+    /// Copies from a file into a buffer.
+    pub fn read(
+        &mut self,
+        (source, source_offset): (Arc<File>, u64),
+        (target, target_offset): (Arc<Buffer>, u64),
+        length: u64,
+    ) {
+        self.operations.push(Operation::Read { source, source_offset, target, target_offset, length });
+    }
+
+    /// Copies from a buffer into a file.
+    pub fn write(
+        &mut self,
+        (source, source_offset): (Arc<Buffer>, u64),
+        (target, target_offset): (Arc<File>, u64),
+        length: u64,
+    ) {
+        self.operations.push(Operation::Write { source, source_offset, target, target_offset, length });
+    }
+}

@@ -1,0 +1,111 @@
+//! The formats of archives.
+//!
+//! What a file says of itself is checked before it is used: every range against the file, every count against the bytes that
+//! are there to count, so that neither time nor memory exceed what the file's length accounts for.
+
+mod gguf;
+pub(super) mod irpa;
+mod json;
+mod npy;
+mod safetensors;
+mod zip;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::file::ParameterFile;
+use super::index::{ParameterEntry, ParameterIndex};
+use super::shown;
+use crate::hal::format::NPY_MAGIC;
+use crate::{Error, Result, ResultExt};
+
+/// A format of files that hold parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArchiveFormat {
+    /// IREE's parameter archive (`.irpa`).
+    Irpa,
+    /// The format of ggml's models (`.gguf`), versions 2 and 3.
+    Gguf,
+    /// `.safetensors`.
+    Safetensors,
+    /// One array of NumPy (`.npy`); its key is the file's name without extension.
+    Npy,
+    /// Arrays of NumPy (`.npz`), not compressed.
+    Npz,
+    /// Bytes (`.bin`, `.raw`); the key is the file's name without extension.
+    Raw,
+}
+
+/// Extensions, formats, and what files begin with.
+const FORMATS: &[(&[&str], ArchiveFormat, &[u8])] = &[
+    (&["irpa"], ArchiveFormat::Irpa, b"IRPA"),
+    (&["gguf"], ArchiveFormat::Gguf, b"GGUF"),
+    (&["safetensors"], ArchiveFormat::Safetensors, b""),
+    (&["npy"], ArchiveFormat::Npy, NPY_MAGIC),
+    (&["npz"], ArchiveFormat::Npz, b"PK\x03\x04"),
+    (&["bin", "raw"], ArchiveFormat::Raw, b""),
+];
+
+impl ArchiveFormat {
+    /// The format of a file: that of its extension, or, where that says nothing, that which its first bytes name.
+    ///
+    /// # Errors
+    /// UNIMPLEMENTED where neither does.
+    pub fn of(path: &Path, bytes: &[u8]) -> Result<ArchiveFormat> {
+        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let known = |row: &&(&[&str], _, _)| row.0.iter().any(|known| known.eq_ignore_ascii_case(extension));
+        let begins = |row: &&(_, _, &[u8])| !row.2.is_empty() && bytes.starts_with(row.2);
+        let row = FORMATS.iter().find(known).or_else(|| FORMATS.iter().find(begins));
+        row.map(|row| row.1).ok_or_else(|| {
+            let known: Vec<String> = FORMATS.iter().flat_map(|row| row.0).map(|name| format!(".{name}")).collect();
+            Error::unimplemented(format!(
+                "neither the extension '{}' nor the first bytes are those of a known format: {}",
+                shown(extension),
+                known.join(", ")
+            ))
+        })
+    }
+}
+
+/// Finds what an archive holds.
+pub(super) fn parse(file: &Arc<ParameterFile>, format: ArchiveFormat, index: &mut ParameterIndex) -> Result<()> {
+    match format {
+        ArchiveFormat::Irpa => irpa::parse(file, index).context(|| "IRPA archive"),
+        ArchiveFormat::Gguf => gguf::parse(file, index).context(|| "GGUF file"),
+        ArchiveFormat::Safetensors => safetensors::parse(file, index).context(|| "safetensors file"),
+        ArchiveFormat::Npy => npy::parse(file, index).context(|| ".npy file"),
+        ArchiveFormat::Npz => npy::parse_archive(file, index).context(|| ".npz file"),
+        ArchiveFormat::Raw => index.add(ParameterEntry::in_file(stem(file), file, 0, file.length())?),
+    }
+}
+
+/// The file's name without folders and extension.
+fn stem(file: &ParameterFile) -> String {
+    let stem = Path::new(file.name()).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    stem.unwrap_or_else(|| file.name().to_owned())
+}
+
+/// A key as text.
+fn key_text(bytes: &[u8], place: usize) -> Result<&str> {
+    core::str::from_utf8(bytes).map_err(|_| {
+        Error::invalid_argument(format!("the key at byte {place} is not UTF-8: '{}'", bytes.escape_ascii()))
+    })
+}
+
+/// Checks that tensors do not overlap, which formats without shared data forbid: keys, offsets and lengths.
+fn check_apart(mut ranges: Vec<(u64, u64, &str)>) -> Result<()> {
+    ranges.retain(|range| range.1 > 0);
+    ranges.sort_unstable();
+    for pair in ranges.windows(2) {
+        let [(first, length, key), (second, _, other)] = pair else { continue };
+        if first.saturating_add(*length) > *second {
+            return Err(Error::invalid_argument(format!(
+                "tensors '{}' and '{}' overlap: the first is {length} bytes at byte {first} of the data, the second begins \
+                 at byte {second}",
+                shown(key),
+                shown(other)
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,46 @@
+//! Arrays of NumPy as parameters: `.npy` files, and those in `.npz` archives that are not compressed.
+
+use std::io::Cursor;
+use std::sync::Arc;
+
+use super::zip;
+use crate::hal::format::NpyHeader;
+use crate::parameters::file::ParameterFile;
+use crate::parameters::index::{ParameterEntry, ParameterIndex, TensorFacts};
+use crate::parameters::shown;
+use crate::{Error, Result, ResultExt};
+
+pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Result<()> {
+    index.add(array(file, super::stem(file), 0, file.bytes().len())?)
+}
+
+pub(super) fn parse_archive(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Result<()> {
+    for member in zip::members(file.bytes())? {
+        let key = member.name.strip_suffix(".npy").unwrap_or(&member.name);
+        index.add(array(file, key.to_owned(), member.start, member.length).context(|| format!("'{}'", shown(key)))?)?;
+    }
+    Ok(())
+}
+
+/// The array that a range of the file is.
+fn array(file: &Arc<ParameterFile>, key: String, start: usize, length: usize) -> Result<ParameterEntry> {
+    let bytes = file.bytes().get(start..).and_then(|rest| rest.get(..length)).unwrap_or_default();
+    let mut cursor = Cursor::new(bytes);
+    let header = NpyHeader::read(&mut cursor)?;
+    if header.big_endian || header.fortran_order {
+        let why = if header.big_endian { "big-endian" } else { "in Fortran's order" };
+        return Err(Error::unimplemented(format!(
+            "its elements are {why} and cannot be used in place; `incarnate parameters create` makes an archive of them"
+        )));
+    }
+    let (data, size) = (cursor.position(), header.tensor.byte_length()?);
+    if size > (length as u64).saturating_sub(data) {
+        return Err(Error::out_of_range(format!(
+            "{} is {size} bytes, of which {} are there",
+            header.tensor,
+            (length as u64).saturating_sub(data)
+        )));
+    }
+    let facts = TensorFacts { element_type: header.tensor.element.to_string(), shape: header.tensor.shape };
+    Ok(ParameterEntry::in_file(key, file, start as u64 + data, size)?.with_tensor(facts))
+}

@@ -1,0 +1,126 @@
+//! Members of ZIP archives that are stored, not compressed, as NumPy's `savez` writes them.
+//!
+//! Facts: PKWARE's APPNOTE.TXT, 4.3.
+
+use crate::bytecode::read::{array_at, u16_at, u32_at};
+use crate::parameters::shown;
+use crate::{Error, Result, ResultExt};
+
+/// Signatures and lengths in bytes of the records, without what is variable in them.
+const LOCAL: (u32, usize) = (0x0403_4B50, 30);
+const CENTRAL: (u32, usize) = (0x0201_4B50, 46);
+const END: (u32, usize) = (0x0605_4B50, 22);
+const END64: (u32, usize) = (0x0606_4B50, 56);
+const END64_LOCATOR: (u32, usize) = (0x0706_4B50, 20);
+/// The extra field with lengths of 64 bits.
+const EXTRA64: u16 = 1;
+/// Most bytes of a comment behind the end record.
+const COMMENT_BYTES: usize = 0xFFFF;
+
+/// A member, and where its bytes are in the archive.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) start: usize,
+    pub(super) length: usize,
+}
+
+fn u64_at(bytes: &[u8], position: usize) -> Option<u64> {
+    array_at(bytes, position).map(u64::from_le_bytes)
+}
+
+/// The members of an archive.
+///
+/// # Errors
+/// UNIMPLEMENTED where one is compressed or encrypted, INVALID_ARGUMENT and OUT_OF_RANGE where the archive is malformed.
+pub(super) fn members(bytes: &[u8]) -> Result<Vec<Member>> {
+    let (count, mut position) = directory(bytes)
+        .ok_or_else(|| Error::out_of_range("it has no directory at its end: it is cut off or not an archive"))?;
+    let mut members = Vec::new();
+    for number in 0..count {
+        let (member, next) =
+            central(bytes, position).context(|| format!("member {number}, listed at byte {position}"))?;
+        members.push(member);
+        position = next;
+    }
+    Ok(members)
+}
+
+/// Number of members and position of the directory.
+fn directory(bytes: &[u8]) -> Option<(u64, usize)> {
+    let last = bytes.len().checked_sub(END.1)?;
+    let first = last.saturating_sub(COMMENT_BYTES);
+    let end = (first..=last).rev().find(|at| u32_at(bytes, *at) == Some(END.0))?;
+    let locator = end.checked_sub(END64_LOCATOR.1).filter(|at| u32_at(bytes, *at) == Some(END64_LOCATOR.0));
+    let Some(locator) = locator else {
+        return Some((u64::from(u16_at(bytes, end + 10)?), u32_at(bytes, end + 16)? as usize));
+    };
+    let end64 = usize::try_from(u64_at(bytes, locator + 8)?).ok()?;
+    let whole = end64.checked_add(END64.1).is_some_and(|end| end <= bytes.len());
+    if !whole || u32_at(bytes, end64)? != END64.0 {
+        return None;
+    }
+    Some((u64_at(bytes, end64 + 32)?, usize::try_from(u64_at(bytes, end64 + 48)?).ok()?))
+}
+
+/// Reads an entry of the directory and finds its data; gives the position of the next entry.
+fn central(bytes: &[u8], position: usize) -> Result<(Member, usize)> {
+    let malformed = || Error::out_of_range("the entry is cut off or not one");
+    let entry = bytes.get(position..).ok_or_else(malformed)?;
+    if u32_at(entry, 0) != Some(CENTRAL.0) || entry.len() < CENTRAL.1 {
+        return Err(malformed());
+    }
+    let field = |at| u16_at(entry, at).map(usize::from).ok_or_else(malformed);
+    let (name_length, extra_length, comment_length) = (field(28)?, field(30)?, field(32)?);
+    let name = entry.get(CENTRAL.1..).and_then(|rest| rest.get(..name_length)).ok_or_else(malformed)?;
+    let name = super::key_text(name, position + CENTRAL.1)?.to_owned();
+    let context = || format!("'{}'", shown(&name));
+    if field(8)? & 1 != 0 || field(10)? != 0 {
+        return Err(Error::unimplemented("it is compressed or encrypted: `numpy.savez` writes archives that are not"))
+            .context(context);
+    }
+    let extra = entry.get(CENTRAL.1 + name_length..).and_then(|rest| rest.get(..extra_length)).ok_or_else(malformed)?;
+    let numbers = [24, 20, 42].map(|at| u64::from(u32_at(entry, at).unwrap_or_default()));
+    let [length, stored, local] = widen(numbers, extra).ok_or_else(malformed).context(context)?;
+    if length != stored {
+        return Err(Error::invalid_argument(format!("it is not compressed and has {stored} bytes of {length}")))
+            .context(context);
+    }
+    let data = data_range(bytes, local, length).ok_or_else(|| {
+        Error::out_of_range(format!("its data of {length} bytes, listed at byte {local}, is not in the file"))
+    });
+    let start = data.context(context)?;
+    let next = position + CENTRAL.1 + name_length + extra_length + comment_length;
+    Ok((Member { name, start, length: length as usize }, next))
+}
+
+/// Replaces numbers of 32 bits that are all ones by those of 64 bits in the extra field, which has only these.
+fn widen(mut numbers: [u64; 3], mut extra: &[u8]) -> Option<[u64; 3]> {
+    if !numbers.contains(&u64::from(u32::MAX)) {
+        return Some(numbers);
+    }
+    loop {
+        let (kind, length) = (u16_at(extra, 0)?, usize::from(u16_at(extra, 2)?));
+        let data = extra.get(4..)?.get(..length)?;
+        if kind == EXTRA64 {
+            let wide = numbers.iter_mut().filter(|number| **number == u64::from(u32::MAX));
+            for (index, number) in wide.enumerate() {
+                *number = u64_at(data, 8 * index)?;
+            }
+            return Some(numbers);
+        }
+        extra = extra.get(4 + length..)?;
+    }
+}
+
+/// Where the data behind a local header begins, if all of it is there.
+fn data_range(bytes: &[u8], local: u64, length: u64) -> Option<usize> {
+    let local = usize::try_from(local).ok()?;
+    let header = bytes.get(local..)?;
+    if u32_at(header, 0)? != LOCAL.0 {
+        return None;
+    }
+    let start = local + LOCAL.1 + usize::from(u16_at(header, 26)?) + usize::from(u16_at(header, 28)?);
+    let end = start.checked_add(usize::try_from(length).ok()?)?;
+    (end <= bytes.len()).then_some(start)
+}
