@@ -61,6 +61,7 @@ impl fmt::Display for Metadata<'_> {
         let module = self.0;
         heading(f, &format!("@{} : version {}", module.name(), module.version()))?;
         writeln!(f, "Bytecode: version {}.{}", module.bytecode_version() >> 16, module.bytecode_version() & 0xFFFF)?;
+        writeln!(f, "Generation: {}", module.provenance())?;
         writeln!(f, "Requirements: {}\n", requirements(module.requirements()))?;
         write_links(f, module)?;
         heading(f, "Sections")?;
