@@ -404,6 +404,12 @@ impl Module {
         DebugDatabase::of(self.archive.flatbuffer(), self.function_count())
     }
 
+    /// Whether [`Module::source_location`] knows of any.
+    #[must_use]
+    pub fn has_source_locations(&self) -> bool {
+        self.is_first_generation() || self.debug_database().is_some()
+    }
+
     /// Source location of an instruction, given by its offset in bytes within the function: `mlp.mlir:12:8`.
     #[must_use]
     ///
