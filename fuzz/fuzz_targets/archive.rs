@@ -9,7 +9,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|data: &[u8]| {
     let Ok(archive) = Archive::new(Arc::new(Contents::copy_from(data))) else { return };
     // Of a file of the first generation another one is made, which lies elsewhere and is larger.
-    let size = 64 * data.len() + (1 << 16);
+    let size = 256 * data.len() + (1 << 16);
     let contents = archive.contents().clone();
     let data = contents.as_bytes();
     assert!(data.len() <= size);

@@ -14,6 +14,8 @@ use crate::{Error, Result};
 
 /// How often tables may share the same data, on average: the work of reading stays in proportion to the file.
 const SHARING_LIMIT: usize = 16;
+/// How often functions may share the same bytecode, on average: each gets a copy.
+const COPY_LIMIT: usize = 4;
 /// Bytes that a file may have: half of what a FlatBuffer's signed offsets reach, since its builder panics beyond.
 const FILE_LIMIT: usize = 1 << 30;
 /// Bytes of a function's descriptor.
@@ -76,7 +78,8 @@ impl Source {
         let limit = file.len().saturating_mul(SHARING_LIMIT).saturating_add(1 << 16);
         let mut reader = Reader::new(file, limit);
         let root = reader.element(0)?;
-        let mut tables = Tables { file, reader, left: limit };
+        let left = file.len().saturating_mul(COPY_LIMIT);
+        let mut tables = Tables { file, reader, left };
         let name = tables.text(root, Fields::VT_NAME)?;
         if name.is_empty() {
             return Err(Error::invalid_argument("the module has no name"));
@@ -327,7 +330,9 @@ impl<'a> Tables<'a> {
     /// The bytes of a range that lies within the file.
     fn copy(&mut self, range: VectorRange) -> Result<Vec<u8>> {
         self.left = self.left.checked_sub(range.count).ok_or_else(|| {
-            Error::resource_exhausted(format!("parts of the file share their bytes more than {SHARING_LIMIT} times"))
+            Error::resource_exhausted(format!(
+                "functions and constants share the file's bytes more than {COPY_LIMIT} times"
+            ))
         })?;
         Ok(self.file.get(range.start..).and_then(|rest| rest.get(..range.count)).unwrap_or_default().to_vec())
     }
