@@ -9,6 +9,7 @@ use incarnate_runtime::bytecode::{Contents, VerifiedModule};
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use crate::files::File;
+use crate::function::LoopReport;
 use crate::names::module_identifier;
 use crate::options::{Constants, Options, Prefer, rust};
 
@@ -40,6 +41,8 @@ pub struct Written {
     pub files: Vec<(PathBuf, u64)>,
     /// What became of the module's executables, a line for each format.
     pub executables: Vec<String>,
+    /// What became of the loops, those of translated executables among them.
+    pub loops: Vec<LoopReport>,
 }
 
 impl Config {
@@ -115,14 +118,14 @@ impl Config {
                 Error::failed_precondition("OUT_DIR is not set: this is no build script, so name a folder by `out_dir`")
             })?,
         };
-        let (files, executables) =
+        let (files, executables, loops) =
             self.generate(module, &stem).context(|| format!("translating '{}'", module.display()))?;
         write(&out_dir, &files)?;
         let parts = out_dir.join(format!("{stem}.parts"));
         remove_stale(&parts, &out_dir, &files)
             .map_err(|error| failed(&format!("removing old files of '{}':", parts.display()), &error))?;
         let lengths = files.iter().map(|file| (out_dir.join(&file.path), file.contents.len() as u64));
-        Ok(Written { source: out_dir.join(format!("{stem}.rs")), files: lengths.collect(), executables })
+        Ok(Written { source: out_dir.join(format!("{stem}.rs")), files: lengths.collect(), executables, loops })
     }
 
     /// The options, with what the user gave as text.
@@ -139,7 +142,7 @@ impl Config {
         Ok(options)
     }
 
-    fn generate(&self, module: &Path, stem: &str) -> Result<(Vec<File>, Vec<String>)> {
+    fn generate(&self, module: &Path, stem: &str) -> Result<(Vec<File>, Vec<String>, Vec<LoopReport>)> {
         let options = self.options()?;
         let bytes = fs::read(module).map_err(|error| failed("reading it:", &error))?;
         let verified = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
@@ -148,7 +151,7 @@ impl Config {
         if matches!(options.constants, Constants::Loaded(_)) {
             files.push(File { path: format!("{stem}.constants.bin").into(), contents: output.constants().to_vec() });
         }
-        Ok((files, output.report().to_vec()))
+        Ok((files, output.report().to_vec(), output.loops().to_vec()))
     }
 }
 
