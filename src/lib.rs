@@ -67,6 +67,11 @@ pub use incarnate_runtime::{Error, Place, Result, ResultExt, StatusCode};
 ///
 /// The path is relative to the package's folder. The program is built again when the file changes.
 ///
+/// A model whose kernels are linked into the program (compiled with `--iree-llvmcpu-link-static`) names their query functions,
+/// `static_library = "NAME_library_query"`, behind the path; the build script links the object that the compiler wrote by
+/// `incarnate_translator::link_static_library("NAME.o")`. The declaration of that function is unsafe code, which a crate that
+/// says `forbid(unsafe_code)` does not take.
+///
 /// The module has a struct `Module`, with a method for each function that the file exports, and a function `module`, which
 /// gives the [`Module`](crate::Module) for [`SessionBuilder::module`].
 ///

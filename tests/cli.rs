@@ -165,6 +165,65 @@ fn errors_are_one_line_that_says_what_and_where() {
 }
 
 #[test]
+fn drivers_and_devices_are_listed() {
+    for command in ["run", "bench", "check"] {
+        let drivers = incarnate(&[command, "--list_drivers"]);
+        assert_eq!(drivers.code, Some(0), "{drivers:?}");
+        assert!(
+            drivers.out.contains("\n      local-sync: ") && drivers.out.contains("\n      local-task: "),
+            "{drivers:?}"
+        );
+        assert_eq!(incarnate(&[command, "--list_devices"]).out, "local-sync://\nlocal-task://\n");
+    }
+    assert_eq!(incarnate(&["run", "--list_devices=local-task"]).out, "local-task://\n");
+    let described = incarnate(&["run", "--dump_devices=local-sync"]);
+    assert!(
+        described.out.starts_with("# --device=local-sync://\n") && described.out.contains("workers: 1\n"),
+        "{described:?}"
+    );
+    let unknown = incarnate(&["run", "--list_devices=abacus"]);
+    assert_eq!((unknown.code, unknown.out.as_str()), (Some(1), ""));
+    assert!(
+        unknown.error.contains("no driver for devices of 'abacus'; drivers: local-sync, local-task"),
+        "{unknown:?}"
+    );
+    for uri in ["local-sync://", "local-task://default", "local-task://?workers=2&spin_us=0"] {
+        assert_eq!(run_simple_mul(&[&format!("--device={uri}")]).code, Some(0), "{uri}");
+    }
+    for (uri, error) in [("local-sync://3", "NOT_FOUND"), ("local-task://?colour=1", "INVALID_ARGUMENT")] {
+        let outcome = run_simple_mul(&[&format!("--device={uri}")]);
+        assert!(outcome.code == Some(1) && outcome.error.contains(error), "{outcome:?}");
+    }
+}
+
+#[test]
+fn programs_of_several_devices_need_them() {
+    let module = "--module=two_devices/llvm-cpu.vmfb";
+    let call = &["run", module, "--function=relay", "--input=64xf32=2", "--expected_output=64xf32=12"];
+    let both = incarnate(&[&call[..], &["--device=local-sync", "--device=local-task"]].concat());
+    assert_eq!(both.code, Some(0), "{both:?}");
+    let one = incarnate(&[&call[..], &["--device=local-sync"]].concat());
+    assert_eq!(one.code, Some(1));
+    assert!(one.error.contains("INCOMPATIBLE") && one.error.contains("device_b"), "{one:?}");
+}
+
+#[test]
+fn plugins_that_cannot_be_used_are_refused() {
+    let module = "--module=plugin/llvm-cpu.vmfb";
+    let call = &["run", module, "--function=offset", "--input=4xf32=1"];
+    let without = incarnate(call);
+    assert!(without.code == Some(1) && without.error.contains("`incarnate_test_offset`"), "{without:?}");
+    let plugin = "--executable_plugin=../../runtime/tests/fixtures/system/plugin.so";
+    for (flags, error) in [
+        (&["--executable_plugin=missing.so"][..], "loading the executable plugin 'missing.so': NOT_FOUND"),
+        (&[plugin, "--untrusted"], "PERMISSION_DENIED"),
+    ] {
+        let outcome = incarnate(&[&call[..], flags].concat());
+        assert!(outcome.code == Some(1) && outcome.error.contains(error), "{outcome:?}");
+    }
+}
+
+#[test]
 fn endless_loops_end_when_their_fuel_is_used_up() {
     let scratch = Scratch::new("fuel");
     let source = "vm.module @m version 0\nvm.export @spin\nvm.func @spin() -> () {\n^bb0:\n  vm.br ^bb0()\n}\n";

@@ -4,13 +4,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use incarnate_runtime::Error;
 use incarnate_runtime::bytecode::{Contents, VerifiedModule};
 use incarnate_translator::{Constants, Options, Prefer, module_identifier};
 use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
-/// Translates a module file: `CRATE; [attributes] [visibility] [name =] "path" [, prefer = "kind"]`, where `CRATE` is the path
-/// of the crate `incarnate`.
+/// Translates a module file: `CRATE; [attributes] [visibility] [name =] "path" [, prefer = "kind"] [, static_library =
+/// "symbol"]...`, where `CRATE` is the path of the crate `incarnate`.
 #[proc_macro]
 pub fn include_module(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let result = Invocation::parse(input.into()).and_then(|invocation| invocation.expand());
@@ -42,7 +43,7 @@ struct Invocation {
     name: Option<Ident>,
     literal: Literal,
     path: String,
-    prefer: Prefer,
+    settings: Settings,
 }
 
 impl Invocation {
@@ -55,7 +56,7 @@ impl Invocation {
         if rest.last().is_some_and(|last| is_punctuation(last, ',')) {
             rest.pop();
         }
-        let prefer = prefer(&mut rest)?;
+        let settings = Settings::take(&mut rest)?;
         let end = rest.last().map_or_else(Span::call_site, TokenTree::span);
         let Some(TokenTree::Literal(literal)) = rest.pop() else { return Err(wrong(end)) };
         let path =
@@ -68,7 +69,7 @@ impl Invocation {
             },
             Some(other) => return Err(wrong(other.span())),
         };
-        Ok(Invocation { crate_path, prefix: rest.into_iter().collect(), name, literal, path, prefer })
+        Ok(Invocation { crate_path, prefix: rest.into_iter().collect(), name, literal, path, settings })
     }
 
     fn expand(self) -> Result<TokenStream, Failure> {
@@ -86,7 +87,8 @@ impl Invocation {
         let options = Options {
             crate_path: self.crate_path.clone(),
             constants: Constants::ModuleFile(text.clone()),
-            prefer: self.prefer,
+            prefer: self.settings.prefer,
+            static_libraries: self.settings.static_libraries,
             ..Options::default()
         };
         let output = incarnate_translator::generate(&module, &options).map_err(|error| failed(&error))?;
@@ -105,19 +107,42 @@ impl Invocation {
     }
 }
 
-/// Takes `, prefer = "KIND"` from the end.
-fn prefer(tokens: &mut Vec<TokenTree>) -> Result<Prefer, Failure> {
-    let [.., comma, TokenTree::Ident(name), equals, TokenTree::Literal(kind)] = &tokens[..] else {
-        return Ok(Prefer::default());
-    };
-    if name != "prefer" || !is_punctuation(comma, ',') || !is_punctuation(equals, '=') {
-        return Ok(Prefer::default());
+/// What stands behind the path.
+#[derive(Default)]
+struct Settings {
+    prefer: Prefer,
+    /// Query functions of libraries of kernels that the program links.
+    static_libraries: Vec<String>,
+}
+
+impl Settings {
+    /// Takes `, prefer = "KIND"` and `, static_library = "SYMBOL"`, as many as there are, from the end.
+    fn take(tokens: &mut Vec<TokenTree>) -> Result<Settings, Failure> {
+        let mut settings = Settings::default();
+        while let [.., comma, TokenTree::Ident(name), equals, TokenTree::Literal(literal)] = &tokens[..] {
+            if !is_punctuation(comma, ',') || !is_punctuation(equals, '=') {
+                break;
+            }
+            let name = name.to_string();
+            let failed = |message: String| Failure::new(literal.span(), message);
+            let value = string(literal).ok_or_else(|| failed(format!("`{name}` takes a string")));
+            match name.as_str() {
+                "prefer" => {
+                    settings.prefer = value?.parse().map_err(|error: Error| failed(error.message().to_owned()))?
+                }
+                "static_library" => {
+                    let symbol = value?;
+                    if symbol.is_empty() || !symbol.bytes().all(|byte| byte.is_ascii_graphic()) {
+                        return Err(failed(format!("`{symbol}` is the symbol of no query function")));
+                    }
+                    settings.static_libraries.insert(0, symbol);
+                }
+                _ => break,
+            }
+            tokens.truncate(tokens.len() - 4);
+        }
+        Ok(settings)
     }
-    let value = string(kind).ok_or_else(|| "`prefer` takes a string".to_owned());
-    let value = value.and_then(|kind| kind.parse::<Prefer>().map_err(|error| error.message().to_owned()));
-    let value = value.map_err(|message| Failure::new(kind.span(), message))?;
-    tokens.truncate(tokens.len() - 4);
-    Ok(value)
 }
 
 fn is_punctuation(token: &TokenTree, wanted: char) -> bool {
@@ -168,6 +193,25 @@ mod tests {
         assert_eq!(start(&format!("::incarnate; pub(crate) numbers = r#\"{path}\"#")), "pub (crate) mod numbers");
         let tokens = expand(&format!("::a::b; numbers = {path:?}")).unwrap();
         assert!(tokens.contains(":: a :: b :: runtime :: support") && !tokens.contains("incarnate ::"));
+    }
+
+    #[test]
+    fn settings_stand_behind_the_path() {
+        let path = "../tests/static/kernels.vmfb";
+        let text = format!(
+            "::incarnate; m = {path:?}, static_library = \"a_query\", prefer = \"native\", static_library = \"b\","
+        );
+        let tokens = expand(&text).unwrap();
+        assert!(tokens.contains("link_name = \"a_query\"") && tokens.contains("link_name = \"b\""), "{tokens}");
+        assert!(tokens.contains("loaders : & [libraries :: LOADER]"), "{tokens}");
+        assert!(!expand(&format!("::incarnate; m = {path:?}")).unwrap().contains("unsafe {"));
+        for (setting, message) in [
+            ("static_library = 5", "`static_library` takes a string"),
+            ("static_library = \"\"", "`` is the symbol of no query function"),
+            ("prefer = \"both\"", "`both` is not `native` and not `portable`"),
+        ] {
+            assert_eq!(expand(&format!("::incarnate; m = {path:?}, {setting}")).unwrap_err(), message);
+        }
     }
 
     #[test]

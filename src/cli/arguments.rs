@@ -13,6 +13,14 @@ use tracing_subscriber::filter::LevelFilter;
 
 use super::bench::{MinTime, TimeUnit};
 #[cfg(feature = "cli")]
+use super::check::CheckArguments;
+#[cfg(feature = "cli")]
+use super::diff::DiffArguments;
+#[cfg(feature = "cli")]
+use super::examples;
+#[cfg(feature = "cli")]
+use super::manual::{CompletionsArguments, ManArguments};
+#[cfg(feature = "cli")]
 use super::parameters::ParametersArguments;
 
 /// The most workers of a local-task device.
@@ -34,18 +42,34 @@ pub(super) struct CommandLine {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Call a function and print, write or check its results.
+    #[command(after_help = examples::RUN)]
     Run(OfFiles<RunArguments>),
     /// Measure how long calls of a function take.
+    #[command(after_help = examples::BENCH)]
     Bench(BenchFiles),
     /// Run every exported function without arguments as a test; those named fail_* must fail.
+    #[command(after_help = examples::CHECK)]
     Check(CheckArguments),
     /// Print what a module holds.
+    #[command(after_help = examples::DUMP)]
     Dump(DumpArguments),
     /// Write the Rust source of a module, and the files that it takes in.
+    #[command(after_help = examples::TRANSLATE)]
     Translate(TranslateArguments),
+    /// Say in what two modules differ.
+    #[command(after_help = examples::DIFF)]
+    Diff(DiffArguments),
+    /// Print what a shell needs to complete the command line.
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions(CompletionsArguments),
+    /// Print the manual page, or write those of all commands.
+    #[command(after_help = examples::MAN)]
+    Man(ManArguments),
     /// List, convert and make archives of parameters.
+    #[command(after_help = examples::PARAMETERS)]
     Parameters(ParametersArguments),
     /// Build a native program of translated modules, which takes run, bench and check.
+    #[command(after_help = examples::BUILD)]
     Build(BuildArguments),
 }
 
@@ -59,6 +83,9 @@ impl Command {
             Command::Dump(_) => "dump",
             Command::Translate(_) => "translate",
             Command::Parameters(_) => "parameters",
+            Command::Diff(_) => "diff",
+            Command::Completions(_) => "completions",
+            Command::Man(_) => "man",
             Command::Build(_) => "build",
         }
     }
@@ -375,20 +402,6 @@ pub(super) enum ReportFormat {
 #[cfg(feature = "cli")]
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
-pub(super) struct CheckArguments {
-    /// Module files, each of which is tested by itself.
-    #[arg(value_name = "FILE", required_unless_present_any = ["module", "list_drivers", "list_devices", "dump_devices"])]
-    pub(super) files: Vec<PathBuf>,
-    /// A module file that the others import from; without others, the last one is tested.
-    #[arg(long, value_name = "FILE")]
-    pub(super) module: Vec<PathBuf>,
-    #[command(flatten)]
-    pub(super) program: ProgramArguments,
-}
-
-#[cfg(feature = "cli")]
-#[derive(Debug, Args)]
-#[command(rename_all = "snake_case")]
 pub(super) struct DumpArguments {
     /// The module file.
     #[arg(value_name = "FILE")]
@@ -396,6 +409,9 @@ pub(super) struct DumpArguments {
     /// What is printed.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = DumpOutput::All)]
     pub(super) output: DumpOutput,
+    /// Form of the graph.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = GraphFormat::Dot)]
+    pub(super) graph_format: GraphFormat,
     /// Disassemble only this function, by its name or its ordinal.
     #[arg(long, value_name = "NAME")]
     pub(super) function: Option<String>,
@@ -439,7 +455,19 @@ pub(super) struct TranslateArguments {
 pub(super) enum DumpOutput {
     Metadata,
     Disassembly,
+    /// Both of these.
     All,
+    /// The dispatches and transfers of command buffers, and what they pass to each other.
+    Graph,
+}
+
+#[cfg(feature = "cli")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum GraphFormat {
+    /// For Graphviz.
+    Dot,
+    /// A drawing.
+    Svg,
 }
 
 #[cfg(all(test, feature = "cli"))]

@@ -1,16 +1,23 @@
 //! `incarnate dump`: prints what a module holds.
 
+mod executables;
+mod graph;
+mod program;
+
 use std::fmt;
 use std::io::Write;
 use std::sync::Arc;
 
 use incarnate_runtime::bytecode::{
-    Archive, CallingConvention, Contents, ConventionItem, Module, Requirements, disassemble, disassemble_function,
+    Archive, CallingConvention, Contents, ConventionItem, Module, Requirements, VerifiedModule, disassemble,
+    disassemble_function,
 };
 use incarnate_runtime::{Error, Result, ResultExt};
 
+use program::Program;
+
 use super::Verdict;
-use super::arguments::{DumpArguments, DumpOutput};
+use super::arguments::{DumpArguments, DumpOutput, GraphFormat};
 use super::console::Console;
 
 /// Characters of a constant that looks like text.
@@ -23,10 +30,16 @@ const PEER_REF_BYTES: u64 = 16;
 pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdict> {
     let context = || format!("reading '{}'", arguments.file.display());
     let contents = Arc::new(Contents::map(&arguments.file).context(context)?);
+    if arguments.output == DumpOutput::Graph {
+        let module = VerifiedModule::load(contents).context(context)?;
+        let text = graph_text(&module, arguments.graph_format)?;
+        out.write_all(text.as_bytes()).context(|| "printing the graph")?;
+        return Ok(Verdict::Success);
+    }
     // Not verified: what is wrong with a module is a reason to look into it.
-    let module = Module::parse(Archive::new(contents).context(context)?).context(context)?;
+    let module = Module::parse(Archive::new(contents.clone()).context(context)?).context(context)?;
     if arguments.function.is_none() && arguments.output != DumpOutput::Disassembly {
-        write!(out, "{}", Metadata(&module)).context(|| "printing metadata")?;
+        write!(out, "{}", Metadata(&module, VerifiedModule::load(contents).ok())).context(|| "printing metadata")?;
     }
     if arguments.function.is_some() || arguments.output != DumpOutput::Metadata {
         let text = match &arguments.function {
@@ -36,6 +49,25 @@ pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdi
         out.write_all(text.as_bytes()).context(|| "printing the disassembly")?;
     }
     Ok(Verdict::Success)
+}
+
+/// What a module's functions tell of its executables, a text for each; none of a module that is not sound.
+pub(super) fn executables_of(module: &Module) -> Vec<String> {
+    let contents = module.archive().contents().clone();
+    let Ok(verified) = VerifiedModule::load(contents) else { return Vec::new() };
+    Program::of(&verified).map(|program| executables::facts(&verified, &program)).unwrap_or_default()
+}
+
+/// The graph of dispatches in a form.
+fn graph_text(module: &VerifiedModule, format: GraphFormat) -> Result<String> {
+    let program = Program::of(module)?;
+    if program.recorders.is_empty() {
+        return Err(Error::not_found(format!("no function of @{} records a command buffer", module.name())));
+    }
+    Ok(match format {
+        GraphFormat::Dot => graph::dot(module, &program),
+        GraphFormat::Svg => graph::svg(module, &program),
+    })
 }
 
 /// The disassembly of the function that is exported under a name, that had it in the compiler, or that has an ordinal.
@@ -53,8 +85,8 @@ fn function_text(module: &Module, name: &str) -> Result<String> {
     })
 }
 
-/// The tables of a module as text.
-struct Metadata<'a>(&'a Module);
+/// The tables of a module as text, and, if it is sound, what its functions tell of its executables.
+struct Metadata<'a>(&'a Module, Option<Arc<VerifiedModule>>);
 
 impl fmt::Display for Metadata<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,11 +97,16 @@ impl fmt::Display for Metadata<'_> {
         write_links(f, module)?;
         heading(f, "Sections")?;
         write_sections(f, module)?;
+        if let Some(verified) = &self.1
+            && let Ok(program) = Program::of(verified)
+            && !program.executables.is_empty()
+        {
+            heading(f, "Executables")?;
+            executables::write(f, verified, &program)?;
+        }
         heading(f, "Functions")?;
         write_functions(f, module)?;
-        if module.debug_database().is_some() {
-            writeln!(f, "\nThe module has a debug database.")?;
-        }
+        write_debug(f, module)?;
         writeln!(f)
     }
 }
@@ -80,13 +117,13 @@ fn heading(f: &mut fmt::Formatter<'_>, title: &str) -> fmt::Result {
 }
 
 /// Names of requirements, or a dash.
-fn requirements(requirements: Requirements) -> String {
+pub(super) fn requirements(requirements: Requirements) -> String {
     let names: Vec<String> = requirements.iter_names().map(|(name, _)| name.to_owned()).collect();
     if names.is_empty() { "-".to_owned() } else { names.join(" | ") }
 }
 
 /// A calling convention as types: `(i32, tuple<i64>...) -> (!vm.ref<?>)`.
-fn signature(convention: CallingConvention<'_>) -> String {
+pub(super) fn signature(convention: CallingConvention<'_>) -> String {
     format!("({}) -> ({})", types(convention.arguments()), types(convention.results()))
 }
 
@@ -180,6 +217,21 @@ fn write_sections(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
         writeln!(f, "\nExternal .rodata: {external} bytes")?;
     }
     writeln!(f)
+}
+
+/// How many source locations there are, and where functions begin.
+fn write_debug(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
+    let Some(database) = module.debug_database() else { return Ok(()) };
+    writeln!(f)?;
+    heading(f, "Debug Information")?;
+    writeln!(f, "Locations: {}", database.location_count())?;
+    for function in 0..module.function_count() {
+        // The first instructions make constants, which may have no place.
+        let length = u32::try_from(bytecode_length(module, function)).unwrap_or(u32::MAX);
+        let Some(location) = (0..length).find_map(|offset| module.source_location(function, offset)) else { continue };
+        writeln!(f, "  [{function:3}] @{} begins at {location}", module.function_name(function))?;
+    }
+    Ok(())
 }
 
 fn bytecode_length(module: &Module, ordinal: u32) -> usize {

@@ -8,7 +8,13 @@ mod check;
 mod console;
 mod devices;
 #[cfg(feature = "cli")]
+mod diff;
+#[cfg(feature = "cli")]
 mod dump;
+#[cfg(feature = "cli")]
+mod examples;
+#[cfg(feature = "cli")]
+mod manual;
 #[cfg(feature = "cli")]
 mod parameters;
 mod profile;
@@ -64,6 +70,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Check(arguments) => check::check_files(arguments, out),
         Command::Dump(arguments) => dump::dump(arguments, out),
         Command::Translate(arguments) => translate::translate(arguments, out),
+        Command::Diff(arguments) => diff::diff(arguments, out),
+        Command::Completions(arguments) => manual::completions(arguments, out),
+        Command::Man(arguments) => manual::man(arguments, out),
         Command::Parameters(arguments) => parameters::parameters(arguments, out),
         Command::Build(arguments) => build::build(arguments, out),
     })

@@ -12,6 +12,7 @@ use crate::files::File;
 use crate::function::LoopReport;
 use crate::names::module_identifier;
 use crate::options::{Constants, Options, Prefer, rust};
+use crate::static_library::{StaticLibrary, is_build_script, link};
 
 /// Translates module files in a build script, or wherever files are wanted.
 ///
@@ -30,6 +31,8 @@ pub struct Config {
     type_attributes: Vec<(String, String)>,
     out_dir: Option<PathBuf>,
     module_name: Option<String>,
+    /// Object files of kernels, and the query functions that are wanted of each.
+    static_libraries: Vec<(PathBuf, Vec<String>)>,
 }
 
 /// What a translation wrote.
@@ -96,6 +99,20 @@ impl Config {
         self
     }
 
+    /// Links kernels into the program: the object file that the compiler writes beside a module of the format `static`
+    /// (`--iree-llvmcpu-link-embedded=false --iree-llvmcpu-link-static --iree-llvmcpu-static-library-output-path=F.o`), or an
+    /// archive of several. `queries` are the symbols of its query functions; without any, those that the file has are taken.
+    ///
+    /// The program then runs machine code without loading any. The generated code has a module `libraries`, which declares these
+    /// functions and is the only unsafe code in it: it fits into crates that deny unsafe code, and not into those that
+    /// forbid it, which can have it in a crate of its own.
+    ///
+    /// In a build script the linker is told by cargo's directives; elsewhere the archive is only written, beside the source.
+    pub fn static_library(mut self, object: impl Into<PathBuf>, queries: &[&str]) -> Config {
+        self.static_libraries.push((object.into(), queries.iter().map(|name| (*name).to_owned()).collect()));
+        self
+    }
+
     /// Translates a module file to `NAME.rs`, with files beside it that it takes in.
     ///
     /// In a build script, cargo is told to run it again when the module file changes. Files whose contents stay are not
@@ -105,8 +122,9 @@ impl Config {
     /// What is wrong with the module, with its file and place; what writing gives.
     pub fn compile(&self, module: impl AsRef<Path>) -> Result<Written> {
         let module = module.as_ref();
-        if std::env::var_os("CARGO_MANIFEST_DIR").is_some() && std::env::var_os("OUT_DIR").is_some() {
-            println!("cargo::rerun-if-changed={}", module.display());
+        if is_build_script() {
+            let libraries = self.static_libraries.iter().map(|library| library.0.as_path());
+            libraries.chain([module]).for_each(|file| println!("cargo::rerun-if-changed={}", file.display()));
         }
         let stem = match &self.module_name {
             Some(name) => name.clone(),
@@ -118,9 +136,19 @@ impl Config {
                 Error::failed_precondition("OUT_DIR is not set: this is no build script, so name a folder by `out_dir`")
             })?,
         };
+        let mut options = self.options()?;
+        let mut libraries = Vec::new();
+        for (path, queries) in &self.static_libraries {
+            let library = StaticLibrary::read(path)?;
+            options.static_libraries.extend(library.queries(queries)?);
+            libraries.push(library);
+        }
         let (files, executables, loops) =
-            self.generate(module, &stem).context(|| format!("translating '{}'", module.display()))?;
+            generate(module, &options, &stem).context(|| format!("translating '{}'", module.display()))?;
         write(&out_dir, &files)?;
+        for (index, library) in libraries.iter().enumerate() {
+            link(library, &out_dir, &format!("{stem}_{index}"))?;
+        }
         let parts = out_dir.join(format!("{stem}.parts"));
         remove_stale(&parts, &out_dir, &files)
             .map_err(|error| failed(&format!("removing old files of '{}':", parts.display()), &error))?;
@@ -141,22 +169,21 @@ impl Config {
         }
         Ok(options)
     }
+}
 
-    fn generate(&self, module: &Path, stem: &str) -> Result<(Vec<File>, Vec<String>, Vec<LoopReport>)> {
-        let options = self.options()?;
-        let bytes = fs::read(module).map_err(|error| failed("reading it:", &error))?;
-        let verified = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
-        let output = crate::generate(&verified, &options)?;
-        let mut files = output.files(stem)?;
-        if matches!(options.constants, Constants::Loaded(_)) {
-            files.push(File { path: format!("{stem}.constants.bin").into(), contents: output.constants().to_vec() });
-        }
-        Ok((files, output.report().to_vec(), output.loops().to_vec()))
+fn generate(module: &Path, options: &Options, stem: &str) -> Result<(Vec<File>, Vec<String>, Vec<LoopReport>)> {
+    let bytes = fs::read(module).map_err(|error| failed("reading it:", &error))?;
+    let verified = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
+    let output = crate::generate(&verified, options)?;
+    let mut files = output.files(stem)?;
+    if matches!(options.constants, Constants::Loaded(_)) {
+        files.push(File { path: format!("{stem}.constants.bin").into(), contents: output.constants().to_vec() });
     }
+    Ok((files, output.report().to_vec(), output.loops().to_vec()))
 }
 
 /// The error of a file operation.
-fn failed(what: &str, error: &io::Error) -> Error {
+pub(crate) fn failed(what: &str, error: &io::Error) -> Error {
     let make = match error.kind() {
         io::ErrorKind::NotFound => Error::not_found,
         io::ErrorKind::PermissionDenied => Error::permission_denied,

@@ -8,7 +8,7 @@ use incarnate_runtime::hal::executable_format::{LOADERS, VMVX};
 use incarnate_runtime::ir::{Call, Callee, Function, Op, Terminator, Value};
 use incarnate_runtime::modules::imports::find;
 use incarnate_runtime::{Error, Result, ResultExt};
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use crate::options::{Options, Prefer};
@@ -18,7 +18,9 @@ const CREATORS: &[(&str, usize, usize)] =
     &[("executable_create", 2, 3), ("executable_create_v0_5", 1, 2), ("executable_load", 0, 1)];
 
 /// What begins the names of formats of machine code that end in the architecture's name.
-const MACHINE_CODE: &[&str] = &["embedded-elf-", "system-elf-", "system-dll-", "system-dylib-", "static"];
+const MACHINE_CODE: &[&str] = &["embedded-elf-", "system-elf-", "system-dll-", "system-dylib-", STATIC];
+/// The format of executables that are names of libraries which the program links.
+const STATIC: &str = "static";
 
 /// The calls of a module that create executables.
 #[derive(Debug, Default)]
@@ -158,6 +160,9 @@ impl Plan {
                         formats.insert(format.clone());
                     }
                     match LOADERS.iter().any(|loader| format.starts_with(loader.1)) {
+                        _ if format == STATIC && !options.static_libraries.is_empty() => {
+                            "linked into the program".to_owned()
+                        }
                         true => "loaded by the program".to_owned(),
                         false => "loaded by the program, if it gives its devices a loader for it".to_owned(),
                     }
@@ -184,15 +189,55 @@ impl Plan {
         }
     }
 
-    /// The loaders that the executables need which are not translated: all of this runtime, if a format is no constant.
-    pub(crate) fn loaders(&self) -> TokenStream {
+    /// The loaders that the executables need which are not translated: all of this runtime, if a format is no constant; and that
+    /// of the libraries which the program links.
+    pub(crate) fn loaders(&self, options: &Options) -> TokenStream {
         let is_needed = |prefix: &str| match &self.formats {
             None => true,
             Some(formats) => formats.iter().any(|format| format.starts_with(prefix)),
         };
         let constants = LOADERS.iter().filter(|row| is_needed(row.1)).map(|row| format_ident!("{}", row.0));
-        quote!(&[#(support::Loader::#constants),*])
+        let constants = constants.map(|constant| quote!(support::Loader::#constant));
+        let linked = (!options.static_libraries.is_empty()).then(|| quote!(libraries::LOADER));
+        let loaders = constants.chain(linked);
+        quote!(&[#(#loaders),*])
     }
+}
+
+/// The module of the libraries of kernels that the program links, if it does.
+pub(crate) fn libraries(options: &Options) -> Option<TokenStream> {
+    let symbols = &options.static_libraries;
+    if symbols.is_empty() {
+        return None;
+    }
+    let path = &options.crate_path;
+    let functions: Vec<Ident> = (0..symbols.len()).map(|index| format_ident!("library_{index}")).collect();
+    Some(quote! {
+        #[doc = " Libraries of kernels that are linked into the program. The only unsafe code of this module: it says that they"]
+        #[doc = " follow the executable library ABI."]
+        #[allow(
+            unsafe_code,
+            clippy::undocumented_unsafe_blocks,
+            reason = "the functions are in objects of kernels that the compiler wrote for this module"
+        )]
+        mod libraries {
+            use #path::runtime::support;
+
+            unsafe extern "C" {
+                #(#[link_name = #symbols]
+                fn #functions(
+                    version: u32,
+                    environment: *const support::LibraryEnvironment,
+                ) -> *const *const support::LibraryHeader;)*
+            }
+
+            #[doc = " Their loader."]
+            pub const LOADER: support::Loader = support::Loader::of_program(|| {
+                let libraries = unsafe { [#(support::StaticLibrary::new(#functions)),*] };
+                support::Arc::new(support::StaticLibraryLoader::new(libraries))
+            });
+        }
+    })
 }
 
 /// The formats that are left out, where all executables come in a portable one and in one of machine code for the target.
@@ -201,13 +246,18 @@ fn omitted<'f>(formats: &'f BTreeMap<String, Vec<Option<u32>>>, options: &Option
     let machine_code = formats.iter().filter(|row| MACHINE_CODE.iter().any(|prefix| row.0.starts_with(prefix)));
     let machine_code: Vec<(&str, bool)> = machine_code
         .filter(|row| row.1.len() == portable.len())
-        .map(|row| (row.0.as_str(), options.target.is_of_format(row.0)))
+        .map(|row| (row.0.as_str(), is_native(row.0, options)))
         .collect();
     match options.prefer {
         Prefer::Portable => machine_code.iter().map(|row| row.0).collect(),
         Prefer::Native if machine_code.iter().any(|row| row.1) => BTreeSet::from([VMVX]),
         Prefer::Native => BTreeSet::new(),
     }
+}
+
+/// Whether executables of a format are machine code for the target.
+fn is_native(format: &str, options: &Options) -> bool {
+    options.target.is_of_format(format) || (format == STATIC && !options.static_libraries.is_empty())
 }
 
 /// A number that tells contents apart: 128 bits of FNV-1a.

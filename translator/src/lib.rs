@@ -31,6 +31,8 @@ mod module;
 mod names;
 mod options;
 mod output;
+#[cfg(feature = "files")]
+mod static_library;
 
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::VerifiedModule;
@@ -43,6 +45,8 @@ pub use function::{LoopFate, LoopReport};
 pub use names::module_identifier;
 pub use options::{Constants, Options, Prefer, Target};
 pub use output::Output;
+#[cfg(feature = "files")]
+pub use static_library::link_static_library;
 
 /// The version of `support` that generated code is for.
 const SUPPORT_VERSION: u32 = 2;

@@ -16,6 +16,9 @@ pub struct Options {
     pub prefer: Prefer,
     /// What the program is compiled for.
     pub target: Target,
+    /// Query functions of libraries of kernels that the program links: executables of the format `static`. Code that names some
+    /// has the program's only unsafe code, in a module of its own, and so does not fit into crates that forbid it.
+    pub static_libraries: Vec<String>,
 }
 
 /// Which formats are used of executables that a module holds in several.
@@ -101,6 +104,7 @@ impl Default for Options {
             type_attributes: Vec::new(),
             prefer: Prefer::default(),
             target: Target::default(),
+            static_libraries: Vec::new(),
         }
     }
 }

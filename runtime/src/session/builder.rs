@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::bytecode::{Contents, VerifiedModule};
-use crate::hal::local::Loaders;
 use crate::hal::local::loaders::Loader;
+use crate::hal::local::{ExecutableLoader, Loaders};
 use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry};
 use crate::modules::{TraceSink, hal, hal_inline, hal_loader, io_parameters};
 use crate::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};
@@ -33,6 +33,7 @@ pub struct SessionBuilder {
     modules: Vec<ModuleChoice>,
     natives: &'static [Native],
     loaders: &'static [Loader],
+    own_loaders: Vec<Arc<dyn ExecutableLoader>>,
     offered: Vec<Arc<dyn Module>>,
     limits: Option<Limits>,
     trace_sink: TraceSink,
@@ -86,7 +87,7 @@ pub struct Native {
 
 /// The native modules that sessions provide; their names are those of [`PROVIDED`](crate::modules::imports::PROVIDED).
 pub mod natives {
-    use super::{Arc, Loaders, Native, Natives, Result, hal, hal_inline, hal_loader, io_parameters};
+    use super::{Arc, Native, Natives, Result, hal, hal_inline, hal_loader, io_parameters};
 
     macro_rules! natives {
         ($($(#[$attribute:meta])* $constant:ident: $module:ident, $options:ident;)*) => {
@@ -126,7 +127,7 @@ pub mod natives {
     }
 
     fn hal_options(session: &mut Natives) -> Result<hal::HalOptions> {
-        let (devices, loaders) = (session.devices()?, Loaders::named(session.loaders));
+        let (devices, loaders) = (session.devices()?, session.loaders.clone());
         Ok(hal::HalOptions { devices, trace_sink: session.trace_sink.clone(), loaders })
     }
 
@@ -143,7 +144,7 @@ pub mod natives {
             Some(device) => (device.loaders().map(<[_]>::to_vec), device.imports().clone()),
             None => (session.device_options.loaders.clone(), session.device_options.imports.clone()),
         };
-        Ok(hal_loader::HalLoaderOptions { loaders: Loaders::named(session.loaders), device, imports })
+        Ok(hal_loader::HalLoaderOptions { loaders: session.loaders.clone(), device, imports })
     }
 }
 
@@ -157,6 +158,7 @@ impl SessionBuilder {
             modules: Vec::new(),
             natives,
             loaders: &[],
+            own_loaders: Vec::new(),
             offered: Vec::new(),
             limits: None,
             trace_sink: TraceSink::default(),
@@ -219,6 +221,13 @@ impl SessionBuilder {
         self
     }
 
+    /// Adds a loader of executables, which is asked before others and on every device, such as one of
+    /// [static libraries](crate::hal::local::loaders::StaticLibraryLoader).
+    pub fn executable_loader(mut self, loader: Arc<dyn ExecutableLoader>) -> SessionBuilder {
+        self.own_loaders.push(loader);
+        self
+    }
+
     /// Adds an archive of parameters (`.irpa`, `.gguf`, `.safetensors`, `.npy`, `.npz`, or any bytes as `.bin`), for programs that
     /// read them under a scope; the empty scope is that of programs that name none. Of several files of one scope, those that
     /// come first take precedence. Files are opened when the session is built; see [`FileAccess`] for what that asks of them.
@@ -257,7 +266,7 @@ impl SessionBuilder {
     pub fn build(self) -> Result<Session> {
         let mut natives = Natives {
             known: self.natives,
-            loaders: self.loaders,
+            loaders: Loaders::named(self.loaders).with(&self.own_loaders),
             choices: self.devices,
             device_options: self.device_options,
             offered: self.offered,
@@ -300,7 +309,7 @@ impl ModuleChoice {
 #[derive(Debug)]
 struct Natives {
     known: &'static [Native],
-    loaders: &'static [Loader],
+    loaders: Loaders,
     choices: Vec<DeviceChoice>,
     device_options: DeviceOptions,
     offered: Vec<Arc<dyn Module>>,

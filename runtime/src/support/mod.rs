@@ -71,6 +71,10 @@ pub use alloc::sync::Arc;
 
 pub use crate::bytecode::{Contents, Dependency};
 #[cfg(feature = "std")]
+pub use crate::hal::local::library::abi::{Environment as LibraryEnvironment, LibraryHeader};
+#[cfg(feature = "std")]
+pub use crate::hal::local::loaders::{StaticLibrary, StaticLibraryLoader};
+#[cfg(feature = "std")]
 pub use crate::hal::{BufferView, Device};
 #[cfg(feature = "std")]
 pub use crate::modules::check::CheckState;

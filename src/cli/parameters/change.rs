@@ -41,6 +41,9 @@ fn pattern(kind: &str, value: &str) -> Result<Vec<u8>> {
     if !tensor.shape.is_empty() {
         return Err(Error::invalid_argument(format!("a pattern is one value, not {tensor}")));
     }
+    if !tensor.element.is_byte_aligned() {
+        return Err(Error::invalid_argument(format!("a pattern is of whole bytes, which {tensor} is not")));
+    }
     let mut bytes = vec![0; tensor.element.dense_byte_count()];
     parse_elements(value, tensor.element, &mut bytes)?;
     Ok(bytes)

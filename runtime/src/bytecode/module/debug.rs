@@ -71,6 +71,12 @@ impl<'a> DebugDatabase<'a> {
         (!text.is_empty()).then_some(text)
     }
 
+    /// How many source locations the database has.
+    #[must_use]
+    pub fn location_count(&self) -> usize {
+        self.buffer.vector(self.table, FIELD_LOCATIONS).map_or(0, |(_, count)| count)
+    }
+
     /// Position of a function's source map.
     ///
     /// There should be one map for each function. IREE's compiler (3.13) numbers all of them 0 where functions have no explicit

@@ -34,14 +34,25 @@ impl Loaders {
         Loaders { program: Vec::new(), general: loaders.iter().map(|loader| loader.make()).collect() }
     }
 
+    /// These, and loaders of what is part of the program.
+    #[must_use]
+    pub fn with(mut self, program: &[Arc<dyn ExecutableLoader>]) -> Loaders {
+        self.program.extend_from_slice(program);
+        self
+    }
+
     /// These and a program's own: that of the executables which are part of it, and others that it names, behind these
     /// unless they are there.
     #[must_use]
     pub fn of_program(&self, program: Option<Arc<dyn ExecutableLoader>>, loaders: &[Loader]) -> Loaders {
-        let mut all = Loaders { program: program.into_iter().collect(), general: self.general.clone() };
-        for loader in loaders.iter().map(|loader| loader.make()) {
-            if !all.general.iter().any(|other| other.name() == loader.name()) {
-                all.general.push(loader);
+        let mut all = self.clone();
+        all.program.extend(program);
+        for loader in loaders {
+            let made = loader.make();
+            if loader.is_of_program {
+                all.program.push(made);
+            } else if !all.general.iter().any(|other| other.name() == made.name()) {
+                all.general.push(made);
             }
         }
         all

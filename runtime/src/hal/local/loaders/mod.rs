@@ -29,13 +29,21 @@ pub use vmvx::{CompiledKernels, VmvxExecutable, VmvxLoader, Workgroups};
 #[derive(Clone, Copy, Debug)]
 pub struct Loader {
     make: fn() -> Arc<dyn ExecutableLoader>,
+    /// Whether what it loads is part of the program.
+    pub(super) is_of_program: bool,
 }
 
 impl Loader {
     /// A loader that is made so.
     #[must_use]
     pub const fn new(make: fn() -> Arc<dyn ExecutableLoader>) -> Loader {
-        Loader { make }
+        Loader { make, is_of_program: false }
+    }
+
+    /// A loader, made so, of what is part of the program: it is asked first, also on devices with loaders of their own.
+    #[must_use]
+    pub const fn of_program(make: fn() -> Arc<dyn ExecutableLoader>) -> Loader {
+        Loader { make, is_of_program: true }
     }
 
     /// Makes the loader.

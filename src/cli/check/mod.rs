@@ -1,0 +1,144 @@
+//! `incarnate check`: every exported function without arguments is a test.
+
+#[cfg(feature = "cli")]
+mod files;
+#[cfg(feature = "cli")]
+mod junit;
+#[cfg(feature = "cli")]
+mod parallel;
+#[cfg(feature = "cli")]
+mod progress;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use incarnate_runtime::{Result, ResultExt};
+
+use super::Verdict;
+use super::arguments::ProgramArguments;
+use super::console::Console;
+use super::program::{AddModules, Function, Program};
+
+#[cfg(feature = "cli")]
+pub(super) use files::{CheckArguments, check_files};
+
+/// Beginning of the names of functions that must fail.
+const MUST_FAIL: &str = "fail_";
+
+/// What came of a test, or of the attempt to load some.
+#[derive(Clone, Debug)]
+struct Outcome {
+    /// The program.
+    program: String,
+    /// The function; None where the program did not load or has no tests.
+    function: Option<String>,
+    /// Why it failed, if it did.
+    failure: Option<String>,
+    #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "reports of several files tell it"))]
+    time: Duration,
+}
+
+impl Outcome {
+    fn name(&self) -> String {
+        match &self.function {
+            Some(function) => format!("{} @{function}", self.program),
+            None => self.program.clone(),
+        }
+    }
+}
+
+/// Counts what came of tests, and prints it.
+#[derive(Debug)]
+struct Report<'a> {
+    out: &'a mut Console,
+    passed: usize,
+    failed: usize,
+    first_failure: Option<String>,
+}
+
+impl<'a> Report<'a> {
+    fn new(out: &'a mut Console) -> Report<'a> {
+        Report { out, passed: 0, failed: 0, first_failure: None }
+    }
+
+    fn add(&mut self, outcome: &Outcome) -> Result<()> {
+        let name = outcome.name();
+        let line = match &outcome.failure {
+            None => {
+                self.passed += 1;
+                format!("PASS {name}")
+            }
+            Some(why) => {
+                self.failed += 1;
+                self.first_failure.get_or_insert_with(|| format!("{name}: {why}"));
+                format!("FAIL {name}: {why}")
+            }
+        };
+        self.line(&line)
+    }
+
+    fn line(&mut self, line: &str) -> Result<()> {
+        // Tests may crash the process, so each line is out before the next test runs.
+        writeln!(self.out, "{line}").and_then(|()| self.out.flush()).context(|| "writing to standard output")
+    }
+
+    fn finish(mut self) -> Result<Verdict> {
+        self.line(&format!("{} passed, {} failed", self.passed, self.failed))?;
+        Ok(match self.first_failure {
+            None => Verdict::Success,
+            Some(first) => {
+                Verdict::Failure(format!("{} of {} failed; {first}", self.failed, self.failed + self.passed))
+            }
+        })
+    }
+}
+
+/// Checks the program that the modules make.
+pub(super) fn check_program(
+    arguments: &ProgramArguments,
+    add_modules: AddModules<'_>,
+    out: &mut Console,
+) -> Result<Verdict> {
+    let mut report = Report::new(out);
+    check(arguments, add_modules, None, &mut |outcome| report.add(&outcome))?;
+    report.finish()
+}
+
+/// Runs the tests of a program, which is called as given or else as its module is, and hands over what comes of each.
+fn check(
+    arguments: &ProgramArguments,
+    add_modules: AddModules<'_>,
+    name: Option<&str>,
+    done: &mut dyn FnMut(Outcome) -> Result<()>,
+) -> Result<()> {
+    let start = Instant::now();
+    let of_program = |name: &str, failure: String| Outcome {
+        program: name.to_owned(),
+        function: None,
+        failure: Some(failure),
+        time: start.elapsed(),
+    };
+    let loaded = Program::load_tests(arguments, add_modules).and_then(|program| Ok((program.functions()?, program)));
+    let (functions, program) = match loaded {
+        Ok(loaded) => loaded,
+        // A module that does not load fails as a test does, so that the others are still run.
+        Err(error) => return done(of_program(name.unwrap_or("the program"), error.to_string())),
+    };
+    let name = name.unwrap_or(program.name());
+    let tests: Vec<Function> = functions.into_iter().filter(|function| function.arguments.is_empty()).collect();
+    if tests.is_empty() {
+        return done(of_program(name, "no exported function is without arguments".to_owned()));
+    }
+    for test in tests {
+        let start = Instant::now();
+        let outcome = program.prepare(&test, &[]).and_then(|mut call| call.invoke());
+        let failure = match (outcome, test.name.starts_with(MUST_FAIL)) {
+            (Ok(()), false) | (Err(_), true) => None,
+            (Ok(()), true) => Some("it succeeded, though its name says that it must fail".to_owned()),
+            (Err(error), false) => Some(error.to_string()),
+        };
+        let (program, function) = (name.to_owned(), Some(test.name));
+        done(Outcome { program, function, failure, time: start.elapsed() })?;
+    }
+    Ok(())
+}

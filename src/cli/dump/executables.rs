@@ -1,0 +1,71 @@
+//! The executables of a module as text.
+
+use std::fmt;
+use std::sync::Arc;
+
+use incarnate_runtime::bytecode::{Archive, Contents, Module, VerifiedModule};
+
+use super::program::{Executable, Program};
+
+/// Prints what the functions of a module tell of its executables. Machine code is not loaded for it: that would run it.
+pub(super) fn write(f: &mut fmt::Formatter<'_>, module: &VerifiedModule, program: &Program) -> fmt::Result {
+    for (number, executable) in program.executables.iter().enumerate() {
+        let format = executable.format.and_then(|ordinal| module.rodata_bytes(ordinal)).unwrap_or(b"unknown format");
+        write!(f, "  [{number:3}] {}", String::from_utf8_lossy(format).escape_debug())?;
+        match executable.data.map(|ordinal| (ordinal, module.rodata_bytes(ordinal).unwrap_or_default())) {
+            Some((ordinal, data)) => writeln!(f, ", {} bytes in .rodata[{ordinal}]", data.len())?,
+            None => writeln!(f, ", bytes that the program chooses")?,
+        }
+        write_entry_points(f, executable)?;
+        if let Some(nested) = nested(module, executable) {
+            write_nested(f, &nested)?;
+        }
+    }
+    writeln!(f)
+}
+
+/// Format, length and functions of each executable on one line.
+pub(super) fn facts(module: &VerifiedModule, program: &Program) -> Vec<String> {
+    let facts = program.executables.iter().map(|executable| {
+        let bytes = |ordinal: Option<u32>| ordinal.and_then(|ordinal| module.rodata_bytes(ordinal)).unwrap_or_default();
+        let format = String::from_utf8_lossy(bytes(executable.format)).escape_debug().to_string();
+        let names: Vec<&str> = executable.entry_points.iter().map(|entry_point| entry_point.name.as_str()).collect();
+        format!(" {format}, {} bytes: {}", bytes(executable.data).len(), names.join(", "))
+    });
+    facts.collect()
+}
+
+fn write_entry_points(f: &mut fmt::Formatter<'_>, executable: &Executable) -> fmt::Result {
+    for entry_point in &executable.entry_points {
+        writeln!(
+            f,
+            "        @{}: {} constants, {} bindings, dispatched in {} places",
+            entry_point.name.escape_debug(),
+            entry_point.constants,
+            entry_point.bindings,
+            entry_point.dispatches
+        )?;
+    }
+    Ok(())
+}
+
+/// The module that an executable of bytecode is.
+fn nested(module: &VerifiedModule, executable: &Executable) -> Option<Module> {
+    let format = module.rodata_bytes(executable.format?)?;
+    if !format.starts_with(b"vmvx") {
+        return None;
+    }
+    let contents = Contents::copy_from(module.rodata_bytes(executable.data?)?);
+    Module::parse(Archive::new(Arc::new(contents)).ok()?).ok()
+}
+
+fn write_nested(f: &mut fmt::Formatter<'_>, nested: &Module) -> fmt::Result {
+    write!(f, "        module @{}: {} functions, exports", nested.name(), nested.function_count())?;
+    nested.exports().try_for_each(|export| write!(f, " @{}", export.local_name))?;
+    writeln!(f)?;
+    for import in nested.imports() {
+        let convention = super::signature(import.calling_convention);
+        writeln!(f, "        imports {}{}{convention}", if import.optional { "?" } else { "" }, import.full_name)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! `incarnate check` over folders.
+#![allow(clippy::expect_used, reason = "tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder with a module of tests in each of two folders within it, one of which fails, and a file that is none.
+fn folder() -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check");
+    let _ = fs::remove_dir_all(&folder);
+    let function =
+        |name: &str, body: &str| format!("vm.export @{name}\nvm.func @{name}() -> () {{\n^bb0:\n{body}\n}}\n");
+    let good =
+        function("fine", "  vm.return") + &function("fail_well", "  %i0 = vm.const.i32 3\n  vm.fail %i0, \"so\"");
+    let bad = function("wrong", "  %i0 = vm.const.i32 3\n  vm.fail %i0, \"<so>\"");
+    for (name, text) in [("b/good.vmfb", &good), ("a/bad.vmfb", &bad), ("a/c/good.vmfb", &good)] {
+        let path = folder.join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        let module = incarnate_runtime::bytecode::assemble(&format!("vm.module @tests version 0\nvm.type i32\n{text}"));
+        fs::write(path, module.expect("sound assembly")).expect("a module");
+    }
+    fs::write(folder.join("a/readme.txt"), "no module").expect("a file");
+    folder
+}
+
+fn check(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
+    command.current_dir(folder).arg("check").args(arguments).output().expect("the command line starts")
+}
+
+#[test]
+fn folders_are_checked_in_order_by_any_number_of_jobs() {
+    let folder = folder();
+    for jobs in ["--jobs=1", "--jobs=3", "-j2"] {
+        let output = check(&folder, &[".", "b/good.vmfb", jobs, "--junit=report.xml"]);
+        assert_eq!(output.status.code(), Some(1));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        let names: Vec<&str> = lines.iter().map(|line| line.split(": ").next().unwrap_or_default()).collect();
+        assert_eq!(
+            names[..7],
+            [
+                "FAIL ./a/bad.vmfb @wrong",
+                "PASS ./a/c/good.vmfb @fine",
+                "PASS ./a/c/good.vmfb @fail_well",
+                "PASS ./b/good.vmfb @fine",
+                "PASS ./b/good.vmfb @fail_well",
+                "PASS b/good.vmfb @fine",
+                "PASS b/good.vmfb @fail_well",
+            ]
+        );
+        assert!(lines[7].starts_with("4 files, of which 1 have failures, in "), "{text}");
+        assert_eq!(lines[8..], ["6 passed, 1 failed"]);
+        // Nobody sees a progress bar where standard error is no terminal.
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            error.starts_with("incarnate check: 1 of 7 failed; ./a/bad.vmfb @wrong: INVALID_ARGUMENT; <so>"),
+            "{error}"
+        );
+        assert_eq!(error.lines().count(), 1);
+        let report = fs::read_to_string(folder.join("report.xml")).expect("the report");
+        assert_eq!(report.matches("<testsuite ").count(), 4);
+        assert_eq!(report.matches("<testcase ").count(), 7);
+        assert!(report.contains("<failure message=\"INVALID_ARGUMENT; &lt;so&gt;; at @tests.wrong+0x"), "{report}");
+    }
+}
+
+#[test]
+fn folders_without_modules_are_mistakes() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check-empty");
+    fs::create_dir_all(&folder).expect("a folder");
+    let output = check(&folder, &["."]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "incarnate check: NOT_FOUND; no .vmfb file is in '.'\n");
+    assert_eq!(check(&folder, &[".", "--jobs=0"]).status.code(), Some(2));
+}
