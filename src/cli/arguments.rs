@@ -180,6 +180,9 @@ pub(super) struct ProjectArguments {
     /// Which executables are used of a module that holds them in several formats: native or portable.
     #[arg(long, value_name = "KIND", default_value = "native", help_heading = "Programs")]
     pub(super) prefer: Prefer,
+    /// An object of kernels that the program links (--iree-llvmcpu-static-library-output-path=), for modules of the format static.
+    #[arg(long, value_name = "OBJECT", help_heading = "Programs")]
+    pub(super) static_library: Vec<PathBuf>,
     /// A workspace of Incarnate, whose sources programs are built with, as INCARNATE_SOURCE; by default that which this command
     /// was built from, or the registry.
     #[arg(long, value_name = "FOLDER", help_heading = "Programs")]

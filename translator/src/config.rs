@@ -46,6 +46,8 @@ pub struct Written {
     pub executables: Vec<String>,
     /// What became of the loops, those of translated executables among them.
     pub loops: Vec<LoopReport>,
+    /// Names of the archives of [static libraries](Config::static_library) beside the source, as linkers take them.
+    pub static_libraries: Vec<String>,
 }
 
 impl Config {
@@ -146,14 +148,21 @@ impl Config {
         let (files, executables, loops) =
             generate(module, &options, &stem).context(|| format!("translating '{}'", module.display()))?;
         write(&out_dir, &files)?;
-        for (index, library) in libraries.iter().enumerate() {
-            link(library, &out_dir, &format!("{stem}_{index}"))?;
-        }
+        let libraries = libraries.iter().enumerate();
+        let static_libraries = libraries
+            .map(|(index, library)| link(library, &out_dir, &format!("{stem}_{index}")))
+            .collect::<Result<_>>()?;
         let parts = out_dir.join(format!("{stem}.parts"));
         remove_stale(&parts, &out_dir, &files)
             .map_err(|error| failed(&format!("removing old files of '{}':", parts.display()), &error))?;
         let lengths = files.iter().map(|file| (out_dir.join(&file.path), file.contents.len() as u64));
-        Ok(Written { source: out_dir.join(format!("{stem}.rs")), files: lengths.collect(), executables, loops })
+        Ok(Written {
+            source: out_dir.join(format!("{stem}.rs")),
+            files: lengths.collect(),
+            executables,
+            loops,
+            static_libraries,
+        })
     }
 
     /// The options, with what the user gave as text.
