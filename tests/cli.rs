@@ -414,6 +414,24 @@ fn translate_writes_the_source_and_what_it_takes_in() {
 }
 
 #[test]
+fn translate_says_what_became_of_loops() {
+    let scratch = Scratch::new("translate-loops");
+    let lines = |model: &str| {
+        let outcome = incarnate(&["translate", model, "-o", &scratch.path("model.rs")]);
+        assert_eq!((outcome.code, outcome.error.as_str()), (Some(0), ""));
+        outcome.out.lines().filter(|line| line.starts_with('@')).map(String::from).collect::<Vec<_>>()
+    };
+    let matmul = lines("mlp/vmvx.vmfb");
+    let tiled: Vec<&String> = matmul.iter().filter(|line| line.contains("tiled: 4 turns of loop 0 by lanes")).collect();
+    assert!(tiled.len() == 3 && tiled[0].contains(": 8 x 48 x 32 turns"), "{matmul:#?}");
+    let gather = lines("indexing/vmvx.vmfb");
+    assert!(gather.iter().any(|line| line.contains("run as it is: the index of the access at 0x")), "{gather:#?}");
+    // Loops over tiles whose size is not constant are collapsed into one, and are three all the same.
+    let attention = lines("attention/vmvx.vmfb");
+    assert!(attention.iter().any(|line| line.contains(": ? x 32 x ? turns, tiled:")), "{attention:#?}");
+}
+
+#[test]
 fn translation_of_what_is_no_module_writes_nothing() {
     let scratch = Scratch::new("translate-failures");
     let module = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models/scalars/llvm-cpu.vmfb"));

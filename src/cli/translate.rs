@@ -25,12 +25,15 @@ pub(super) fn translate(arguments: &TranslateArguments, out: &mut Console) -> Re
     if let Some(path) = &arguments.load_constants_from {
         config = config.load_constants_from(path);
     }
-    let Written { files, executables, .. } = config.compile(&arguments.file)?;
+    let Written { files, executables, loops, .. } = config.compile(&arguments.file)?;
     for (path, length) in files {
         writeln!(out, "{} ({length} bytes)", path.display()).context(|| "writing to standard output")?;
     }
     for line in executables {
         writeln!(out, "{line}").context(|| "writing to standard output")?;
+    }
+    for found in loops {
+        writeln!(out, "{found}").context(|| "writing to standard output")?;
     }
     Ok(Verdict::Success)
 }

@@ -9,6 +9,7 @@ use incarnate_runtime::bytecode::{Contents, VerifiedModule};
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use crate::files::File;
+use crate::function::LoopReport;
 use crate::names::module_identifier;
 use crate::options::{Constants, Options, Prefer, Version, rust};
 use crate::static_library::{StaticLibrary, is_build_script, link};
@@ -43,6 +44,8 @@ pub struct Written {
     pub files: Vec<(PathBuf, u64)>,
     /// What became of the module's executables, a line for each format.
     pub executables: Vec<String>,
+    /// What became of the loops, those of translated executables among them.
+    pub loops: Vec<LoopReport>,
     /// Names of the archives of [static libraries](Config::static_library) beside the source, as linkers take them.
     pub static_libraries: Vec<String>,
 }
@@ -149,7 +152,7 @@ impl Config {
             options.static_libraries.extend(library.queries(queries)?);
             libraries.push(library);
         }
-        let (files, executables) =
+        let (files, executables, loops) =
             generate(module, &options, &stem).context(|| format!("translating '{}'", module.display()))?;
         write(&out_dir, &files)?;
         let libraries = libraries.iter().enumerate();
@@ -164,6 +167,7 @@ impl Config {
             source: out_dir.join(format!("{stem}.rs")),
             files: lengths.collect(),
             executables,
+            loops,
             static_libraries,
         })
     }
@@ -183,7 +187,7 @@ impl Config {
     }
 }
 
-fn generate(module: &Path, options: &Options, stem: &str) -> Result<(Vec<File>, Vec<String>)> {
+fn generate(module: &Path, options: &Options, stem: &str) -> Result<(Vec<File>, Vec<String>, Vec<LoopReport>)> {
     let bytes = fs::read(module).map_err(|error| failed("reading it:", &error))?;
     let verified = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
     let output = crate::generate(&verified, options)?;
@@ -191,7 +195,7 @@ fn generate(module: &Path, options: &Options, stem: &str) -> Result<(Vec<File>, 
     if matches!(options.constants, Constants::Loaded(_)) {
         files.push(File { path: format!("{stem}.constants.bin").into(), contents: output.constants().to_vec() });
     }
-    Ok((files, output.report().to_vec()))
+    Ok((files, output.report().to_vec(), output.loops().to_vec()))
 }
 
 /// The error of a file operation.

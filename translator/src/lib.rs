@@ -41,6 +41,7 @@ use incarnate_runtime::bytecode::VerifiedModule;
 pub use config::{Config, Written};
 #[cfg(feature = "files")]
 pub use files::File;
+pub use function::{LoopFate, LoopReport};
 pub use names::module_identifier;
 pub use options::{Constants, Options, Prefer, Target, Version};
 pub use output::Output;

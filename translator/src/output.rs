@@ -9,7 +9,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use crate::executables::{Plan, libraries};
-use crate::function::{self, Analysis, FunctionFacts};
+use crate::function::{self, Analysis, FunctionFacts, LoopReport};
 use crate::module::{self, ConstantTable, Surroundings};
 use crate::names::{self, code};
 use crate::options::{Constants, Options, Version};
@@ -46,6 +46,7 @@ pub struct Output {
     pub(crate) included: bool,
     constants: Vec<u8>,
     report: Vec<String>,
+    loops: Vec<LoopReport>,
 }
 
 /// Items of a module.
@@ -147,6 +148,10 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
         included,
         constants: bytes,
         report: plan.report,
+        loops: core::iter::once(&analysis)
+            .chain(nested.iter().map(|nested| &nested.0))
+            .flat_map(Analysis::loops)
+            .collect(),
     })
 }
 
@@ -243,6 +248,12 @@ impl Output {
     #[must_use]
     pub fn report(&self) -> &[String] {
         &self.report
+    }
+
+    /// What became of the loops of the module's functions, and of those of executables that were translated with it.
+    #[must_use]
+    pub fn loops(&self) -> &[LoopReport] {
+        &self.loops
     }
 
     /// The items of the Rust module, for programs whose constants lie elsewhere than beside the source.

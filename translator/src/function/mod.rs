@@ -30,6 +30,7 @@ use quote::quote;
 
 use crate::executables::Creations;
 use imports::Imports;
+pub use loops::{LoopFate, LoopReport};
 use types::Types;
 pub(crate) use values::type_of;
 
@@ -124,6 +125,11 @@ impl<'m> Analysis<'m> {
     /// The calls that create executables.
     pub(crate) fn creations(&self) -> Creations {
         Creations::find(self.module, &self.bodies)
+    }
+
+    /// What became of the loops of all functions.
+    pub(crate) fn loops(&self) -> Vec<LoopReport> {
+        loops::report(self.module, &self.bodies)
     }
 
     /// Ordinals of the read-only segments that functions use, ascending.

@@ -5,12 +5,15 @@
 //! whose test fails; or all of them, if an access of one of them may fail: then it fails where the bytecode does.
 
 mod emit;
+mod report;
 mod tiled;
 
 use incarnate_runtime::ir::Value;
 use incarnate_runtime::ir::nest::{Affine, Needed, Nest};
 
 use super::tree::{Body, Node, Sequence};
+pub(crate) use report::report;
+pub use report::{LoopFate, LoopReport};
 
 /// Puts nests before the loops that they are.
 pub(super) fn insert(body: &Body<'_>, sequence: &mut Sequence) {

@@ -1,0 +1,47 @@
+//! Modules of nests of loops over buffers, such as compilers make of tensors: what the translator runs apart and in another
+//! order. The generators are those of the runtime's tests.
+
+use super::{Argument, Call};
+use crate::random::Random;
+
+#[path = "../../../../runtime/tests/ir/loops.rs"]
+mod loops;
+
+/// What the generators of the runtime's tests take.
+mod random {
+    /// Numbers that look random, always the same for a seed.
+    pub struct Random(pub crate::random::Random);
+
+    impl Random {
+        pub fn next(&mut self, below: usize) -> usize {
+            self.0.below(below)
+        }
+    }
+}
+
+/// The text of a module that exports `f`, and the calls to make: with buffers of their own, and with some that are one.
+pub(super) fn program(random: &mut Random) -> (String, Vec<Call>) {
+    let reduces = !random.one_in(4);
+    let mut source = random::Random(random.clone());
+    let text = if reduces { loops::product(&mut source) } else { loops::program(&mut source) };
+    *random = source.0;
+    let length = if reduces { 8000 } else { 200 };
+    let calls = (0..3).map(|round| {
+        let mut arguments = vec![buffer(length, random)];
+        arguments.push(if round == 1 { Argument::Same } else { buffer(length, random) });
+        arguments.push(if random.one_in(6) { Argument::Same } else { buffer(length, random) });
+        arguments.extend([Argument::I64(round * 3), Argument::I64(4 - round)]);
+        Call { export: "f".into(), arguments, cancel_at: None }
+    });
+    let calls = calls.collect();
+    (text, calls)
+}
+
+/// Floats of some size, as sums of which every order gives other bits.
+fn buffer(length: usize, random: &mut Random) -> Argument {
+    let floats = (0..length / 4).flat_map(|_| {
+        let bits = random.bits() as u32;
+        ((bits & 0x83FF_FFFF) | 0x3C00_0000).to_le_bytes()
+    });
+    Argument::Buffer(floats.collect())
+}
