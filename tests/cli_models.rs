@@ -71,7 +71,7 @@ fn cases_of_one_call_pass() {
     for folder in fs::read_dir(models).expect("the models").map(|entry| entry.expect("an entry").path()) {
         let Ok(text) = fs::read_to_string(folder.join("cases.txt")) else { continue };
         let files = fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
-        for module in files.filter(|file| file.extension().is_some_and(|extension| extension == "vmfb")) {
+        for module in files.filter(|file| file.extension().is_some_and(|e| e == "vmfb" || e == "module")) {
             for (name, calls) in cases(&text) {
                 let [call] = calls.as_slice() else { continue };
                 let module_flag = format!("--module={}", module.display());

@@ -92,7 +92,15 @@ impl fmt::Display for Metadata<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let module = self.0;
         heading(f, &format!("@{} : version {}", module.name(), module.version()))?;
-        writeln!(f, "Bytecode: version {}.{}", module.bytecode_version() >> 16, module.bytecode_version() & 0xFFFF)?;
+        if !module.is_first_generation() {
+            writeln!(
+                f,
+                "Bytecode: version {}.{}",
+                module.bytecode_version() >> 16,
+                module.bytecode_version() & 0xFFFF
+            )?;
+        }
+        writeln!(f, "Generation: {}", module.provenance())?;
         writeln!(f, "Requirements: {}\n", requirements(module.requirements()))?;
         write_links(f, module)?;
         heading(f, "Sections")?;

@@ -66,9 +66,14 @@ pub(crate) fn models() -> Vec<Model> {
     folders.into_iter().map(read_model).collect()
 }
 
+/// Whether a file is a module, of today or of the first generation.
+fn is_module(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "vmfb" || extension == "module")
+}
+
 fn read_model(folder: PathBuf) -> Model {
     let files = fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
-    let mut variants: Vec<PathBuf> = files.filter(|path| path.extension().is_some_and(|e| e == "vmfb")).collect();
+    let mut variants: Vec<PathBuf> = files.filter(|path| is_module(path)).collect();
     variants.sort();
     let text = fs::read_to_string(folder.join("cases.txt")).expect("cases.txt");
     let mut cases = Vec::new();

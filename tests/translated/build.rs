@@ -84,7 +84,7 @@ fn modules(models: &Path) -> Vec<PathBuf> {
         let model = model.unwrap().path();
         if model.is_dir() {
             let files = fs::read_dir(model).unwrap().map(|file| file.unwrap().path());
-            found.extend(files.filter(|path| path.extension().is_some_and(|extension| extension == "vmfb")));
+            found.extend(files.filter(|path| path.extension().is_some_and(|e| e == "vmfb" || e == "module")));
         }
     }
     found.sort();

@@ -154,7 +154,7 @@ fn function_row(module: &VerifiedModule, ordinal: u32, sources: &mut Sources) ->
     let convention = module.function(ordinal).and_then(|view| view.calling_convention).unwrap_or_default();
     let attributes = pairs(module.function_attributes(ordinal));
     let mut locations: Vec<(u32, u32)> = Vec::new();
-    if module.debug_database().is_some() {
+    if module.has_source_locations() {
         for instruction in module.instructions(ordinal) {
             let offset = instruction.offset;
             let Some(text) = module.source_location(ordinal, offset) else { continue };
@@ -267,7 +267,8 @@ pub(crate) fn call(facts: &FunctionFacts, values: &[Ident]) -> TokenStream {
     let state = facts.needs_state.then(|| quote!(state,));
     let stack = facts.needs_stack.then(|| quote!(stack,));
     let function = &facts.ident;
-    quote!(#function(#state #stack #(#values),*))
+    let generics = facts.is_inlined.then(|| quote!(::<LANES>));
+    quote!(#function #generics(#state #stack #(#values),*))
 }
 
 /// Values as a tuple, or as a tuple of tuples where there are more than calls take.

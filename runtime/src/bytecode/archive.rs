@@ -8,7 +8,7 @@
 //! - at the next multiple of 64 bytes from the start of the file, external constants, each aligned as it needs;
 //! - optionally the directory of the ZIP archive.
 //!
-//! Everything is little-endian.
+//! Everything is little-endian. A file of the first generation is a FlatBuffer with the identifier `BMOD` and nothing else.
 
 use alloc::format;
 use alloc::sync::Arc;
@@ -16,6 +16,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::bmod;
 use super::contents::{Contents, SEGMENT_ALIGNMENT};
 use super::read::{u16_at, u32_at};
 use crate::{Error, Result};
@@ -42,6 +43,8 @@ pub struct Archive {
     flatbuffer: Range<usize>,
     /// Where offsets of external constants count from, within the contents.
     rodata_base: usize,
+    /// Of a file of the first generation: what it held. The contents are what was made of it.
+    origin: Option<Arc<bmod::Origin>>,
 }
 
 impl Archive {
@@ -60,6 +63,11 @@ impl Archive {
             let length = bytes.len();
             return Err(Error::out_of_range(format!("archive {range:?} lies outside of contents of {length} bytes")));
         };
+        if bmod::is_bmod(archive) {
+            let (contents, origin) = bmod::open(archive)?;
+            let opened = Archive::new(Arc::new(contents))?;
+            return Ok(Archive { origin: Some(Arc::new(origin)), ..opened });
+        }
         let start = zip_header_length(archive)?;
         let length = u32_at(archive, start).ok_or_else(|| too_short(archive.len()))? as usize;
         let data = start + SIZE_PREFIX_LENGTH;
@@ -81,10 +89,15 @@ impl Archive {
         }
         let flatbuffer = range.start + start..range.start + data + length;
         let rodata_base = range.start.saturating_add((data + length).next_multiple_of(SEGMENT_ALIGNMENT));
-        Ok(Archive { contents, range, flatbuffer, rodata_base })
+        Ok(Archive { contents, range, flatbuffer, rodata_base, origin: None })
     }
 
-    /// The bytes that the archive lies in.
+    /// What a file of the first generation held.
+    pub(super) fn origin(&self) -> Option<&bmod::Origin> {
+        self.origin.as_deref()
+    }
+
+    /// The bytes that the archive lies in; of a file of the first generation those of today's file that was made of it.
     #[must_use]
     pub fn contents(&self) -> &Arc<Contents> {
         &self.contents

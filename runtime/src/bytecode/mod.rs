@@ -3,6 +3,7 @@
 
 mod archive;
 mod assembler;
+mod bmod;
 mod calling_convention;
 mod contents;
 mod declaration;

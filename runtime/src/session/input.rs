@@ -22,19 +22,24 @@ pub struct Input<'a, T> {
     source: Source<'a, T>,
 }
 
+/// Small, as it is moved before it is looked at.
 #[derive(Clone, Debug)]
 enum Source<'a, T> {
     /// On the device.
     View(Arc<BufferView>),
-    /// Elements in row-major order, with their shape where it is known.
-    Host(&'a [T], Option<Shape>),
+    /// Elements in row-major order, of the shape that is declared.
+    Flat(&'a [T]),
+    /// Elements of arrays within arrays: their dimensions, and how many there are of them.
+    Nested(&'a [T], [u64; 3], usize),
+    /// Elements and their shape.
+    Shaped(&'a [T], Box<[u64]>),
 }
 
 impl<'a, T: Element> Input<'a, T> {
     /// Elements in row-major order, and their shape.
     #[must_use]
     pub fn new(shape: &[u64], elements: &'a [T]) -> Input<'a, T> {
-        Input { source: Source::Host(elements, Some(Shape::from_slice(shape))) }
+        Input { source: Source::Shaped(elements, shape.into()) }
     }
 
     /// The tensor on a device, of a shape that fits the declared one.
@@ -42,25 +47,38 @@ impl<'a, T: Element> Input<'a, T> {
     /// # Errors
     /// INVALID_ARGUMENT where it does not fit; RESOURCE_EXHAUSTED where memory is short.
     pub(crate) fn into_view(self, allocator: &Arc<Allocator>, declared: &[Option<u64>]) -> Result<Arc<BufferView>> {
-        let (elements, shape) = match self.source {
+        match &self.source {
             Source::View(view) => {
                 check(view.shape(), declared)?;
-                return Ok(view);
+                Ok(Arc::clone(view))
             }
-            Source::Host(elements, Some(shape)) => {
-                check(&shape, declared)?;
-                (elements, shape)
+            Source::Flat(elements) => {
+                let rest = open_dimension(elements.len() as u64, declared)?;
+                let shape: Shape = declared.iter().map(|dim| dim.unwrap_or(rest)).collect();
+                copied(allocator, elements, &shape)
             }
-            Source::Host(elements, None) => (elements, shape_of(elements.len() as u64, declared)?),
-        };
-        if count(shape.iter().copied()) != Some(elements.len() as u64) {
-            let (count, shape) = (elements.len(), shape.as_slice());
-            return Err(Error::invalid_argument(format!("a tensor of shape {shape:?} does not have {count} elements")));
+            Source::Nested(elements, shape, rank) => {
+                let shape = shape.get(..*rank).unwrap_or(shape);
+                check(shape, declared)?;
+                copied(allocator, elements, shape)
+            }
+            Source::Shaped(elements, shape) => {
+                check(shape, declared)?;
+                copied(allocator, elements, shape)
+            }
         }
-        let buffer = allocator.allocate(BufferParameters::DEVICE, size_of_val(elements) as u64)?;
-        buffer.write(0, bytemuck::cast_slice(elements))?;
-        Ok(Arc::new(BufferView::new(buffer, &shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?))
     }
+}
+
+/// Elements as a tensor of the device.
+fn copied<T: Element>(allocator: &Arc<Allocator>, elements: &[T], shape: &[u64]) -> Result<Arc<BufferView>> {
+    if count(shape.iter().copied()) != Some(elements.len() as u64) {
+        let count = elements.len();
+        return Err(Error::invalid_argument(format!("a tensor of shape {shape:?} does not have {count} elements")));
+    }
+    let buffer = allocator.allocate(BufferParameters::DEVICE, size_of_val(elements) as u64)?;
+    buffer.write(0, bytemuck::cast_slice(elements))?;
+    Ok(Arc::new(BufferView::new(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?))
 }
 
 fn count(mut dims: impl Iterator<Item = u64>) -> Option<u64> {
@@ -88,63 +106,62 @@ pub(crate) fn shape_text(declared: &[Option<u64>]) -> String {
     format!("[{}]", dims.join(", "))
 }
 
-/// The shape of a number of elements, of which at most one dimension is open.
-fn shape_of(elements: u64, declared: &[Option<u64>]) -> Result<Shape> {
+/// The dimension that is open in a shape of a number of elements; anything where none is.
+fn open_dimension(elements: u64, declared: &[Option<u64>]) -> Result<u64> {
     let open = declared.iter().filter(|dim| dim.is_none()).count();
-    let fixed = count(declared.iter().copied().flatten());
-    let rest = match (open, fixed) {
-        (0, _) => Some(0),
-        (1, Some(fixed)) if fixed > 0 && elements.is_multiple_of(fixed) => Some(elements / fixed),
-        _ => None,
-    };
-    let rest = rest.ok_or_else(|| {
-        let shape = shape_text(declared);
-        Error::invalid_argument(match open {
-            1 => format!("{elements} elements do not make a tensor of shape {shape}"),
-            _ => format!(
-                "{elements} elements make tensors of shape {shape} in several ways: say which with `Input::new`"
-            ),
-        })
-    })?;
-    Ok(declared.iter().map(|dim| dim.unwrap_or(rest)).collect())
+    if open == 0 {
+        return Ok(0);
+    }
+    match count(declared.iter().copied().flatten()) {
+        Some(fixed) if open == 1 && fixed > 0 && elements.is_multiple_of(fixed) => Ok(elements / fixed),
+        _ => Err(ambiguous(elements, declared, open)),
+    }
+}
+
+#[cold]
+fn ambiguous(elements: u64, declared: &[Option<u64>], open: usize) -> Error {
+    let shape = shape_text(declared);
+    Error::invalid_argument(match open {
+        1 => format!("{elements} elements do not make a tensor of shape {shape}"),
+        _ => format!("{elements} elements make tensors of shape {shape} in several ways: say which with `Input::new`"),
+    })
 }
 
 impl<'a, T> From<&'a [T]> for Input<'a, T> {
     fn from(elements: &'a [T]) -> Input<'a, T> {
-        Input { source: Source::Host(elements, None) }
+        Input { source: Source::Flat(elements) }
     }
 }
 
 impl<'a, T> From<&'a Vec<T>> for Input<'a, T> {
     fn from(elements: &'a Vec<T>) -> Input<'a, T> {
-        Input { source: Source::Host(elements, None) }
+        Input { source: Source::Flat(elements) }
     }
 }
 
 impl<'a, T, const N: usize> From<&'a [T; N]> for Input<'a, T> {
     fn from(elements: &'a [T; N]) -> Input<'a, T> {
-        Input { source: Source::Host(elements, None) }
+        Input { source: Source::Flat(elements) }
     }
 }
 
 impl<'a, T, const M: usize, const N: usize> From<&'a [[T; N]; M]> for Input<'a, T> {
     fn from(elements: &'a [[T; N]; M]) -> Input<'a, T> {
-        let shape = Shape::from_slice(&[M as u64, N as u64]);
-        Input { source: Source::Host(elements.as_flattened(), Some(shape)) }
+        Input { source: Source::Nested(elements.as_flattened(), [M as u64, N as u64, 0], 2) }
     }
 }
 
 impl<'a, T, const L: usize, const M: usize, const N: usize> From<&'a [[[T; N]; M]; L]> for Input<'a, T> {
     fn from(elements: &'a [[[T; N]; M]; L]) -> Input<'a, T> {
-        let shape = Shape::from_slice(&[L as u64, M as u64, N as u64]);
-        Input { source: Source::Host(elements.as_flattened().as_flattened(), Some(shape)) }
+        let shape = [L as u64, M as u64, N as u64];
+        Input { source: Source::Nested(elements.as_flattened().as_flattened(), shape, 3) }
     }
 }
 
 /// A tensor without dimensions.
 impl<'a, T: Element> From<&'a T> for Input<'a, T> {
     fn from(element: &'a T) -> Input<'a, T> {
-        Input { source: Source::Host(std::slice::from_ref(element), Some(Shape::new())) }
+        Input { source: Source::Nested(std::slice::from_ref(element), [0; 3], 0) }
     }
 }
 

@@ -10,12 +10,12 @@ use crate::{Error, Result};
 
 /// A part of one line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Span<'a> {
-    pub(super) text: &'a str,
+pub(in crate::bytecode) struct Span<'a> {
+    pub(in crate::bytecode) text: &'a str,
     /// Counted from 1.
-    pub(super) line: usize,
+    pub(in crate::bytecode) line: usize,
     /// Bytes of the line in front of the text.
-    pub(super) column: usize,
+    pub(in crate::bytecode) column: usize,
 }
 
 impl<'a> Span<'a> {
@@ -28,43 +28,43 @@ impl<'a> Span<'a> {
         Span { text: self.text.get(..index).unwrap_or_default(), ..self }
     }
 
-    pub(super) fn trim(self) -> Span<'a> {
+    pub(in crate::bytecode) fn trim(self) -> Span<'a> {
         let start = self.text.len() - self.text.trim_start().len();
         Span { text: self.text.trim(), column: self.column + start, ..self }
     }
 
-    pub(super) fn is_empty(self) -> bool {
+    pub(in crate::bytecode) fn is_empty(self) -> bool {
         self.text.is_empty()
     }
 
     /// An error at the span's first character.
     #[cold]
-    pub(super) fn error(self, message: impl Display) -> Error {
+    pub(in crate::bytecode) fn error(self, message: impl Display) -> Error {
         Error::invalid_argument(format!("line {}, column {}: {message}", self.line, self.column + 1))
     }
 
     /// What follows a prefix, trimmed.
-    pub(super) fn strip_prefix(self, prefix: &str) -> Option<Span<'a>> {
+    pub(in crate::bytecode) fn strip_prefix(self, prefix: &str) -> Option<Span<'a>> {
         self.text.starts_with(prefix).then(|| self.from(prefix.len()).trim())
     }
 
-    pub(super) fn expect_prefix(self, prefix: &str) -> Result<Span<'a>> {
+    pub(in crate::bytecode) fn expect_prefix(self, prefix: &str) -> Result<Span<'a>> {
         self.strip_prefix(prefix).ok_or_else(|| self.error(format!("expected `{prefix}`")))
     }
 
     /// Fails unless nothing is left.
-    pub(super) fn expect_end(self) -> Result<()> {
+    pub(in crate::bytecode) fn expect_end(self) -> Result<()> {
         if self.is_empty() { Ok(()) } else { Err(self.error(format!("unexpected `{}`", self.text))) }
     }
 
     /// The word up to the first white space, and the rest, trimmed.
-    pub(super) fn word(self) -> (Span<'a>, Span<'a>) {
+    pub(in crate::bytecode) fn word(self) -> (Span<'a>, Span<'a>) {
         let end = self.text.find(char::is_whitespace).unwrap_or(self.text.len());
         (self.until(end), self.from(end).trim())
     }
 
     /// Both sides of the first `separator` outside of quotes and brackets, trimmed.
-    pub(super) fn split(self, separator: &str) -> Option<(Span<'a>, Span<'a>)> {
+    pub(in crate::bytecode) fn split(self, separator: &str) -> Option<(Span<'a>, Span<'a>)> {
         let (mut depth, mut quoted) = (0usize, false);
         for (index, character) in self.text.char_indices() {
             let rest = &self.text[index..];
@@ -82,7 +82,7 @@ impl<'a> Span<'a> {
     }
 
     /// The items between commas; none of an empty text.
-    pub(super) fn items(self) -> Vec<Span<'a>> {
+    pub(in crate::bytecode) fn items(self) -> Vec<Span<'a>> {
         let mut items = Vec::new();
         let mut rest = self.trim();
         if rest.is_empty() {
@@ -97,7 +97,7 @@ impl<'a> Span<'a> {
     }
 
     /// What stands between an opening bracket at the beginning and the next closing one, and what follows it.
-    pub(super) fn bracketed(self, open: char, close: char) -> Result<(Span<'a>, Span<'a>)> {
+    pub(in crate::bytecode) fn bracketed(self, open: char, close: char) -> Result<(Span<'a>, Span<'a>)> {
         let Some(inside) = self.text.strip_prefix(open) else {
             return Err(self.error(format!("expected `{open}`")));
         };
@@ -111,7 +111,7 @@ impl<'a> Span<'a> {
     }
 
     /// A quoted text's bytes, and what follows it.
-    pub(super) fn string(self) -> Result<(Vec<u8>, Span<'a>)> {
+    pub(in crate::bytecode) fn string(self) -> Result<(Vec<u8>, Span<'a>)> {
         let Some(inside) = self.text.strip_prefix('"') else {
             return Err(self.error("expected a text in quotes"));
         };
@@ -122,14 +122,14 @@ impl<'a> Span<'a> {
     }
 
     /// The same, of a text that must be UTF-8.
-    pub(super) fn utf8_string(self) -> Result<(String, Span<'a>)> {
+    pub(in crate::bytecode) fn utf8_string(self) -> Result<(String, Span<'a>)> {
         let (bytes, rest) = self.string()?;
         let text = String::from_utf8(bytes).map_err(|_| self.error("the text is not UTF-8"))?;
         Ok((text, rest))
     }
 
     /// A symbol's name, without its `@`, and what follows it.
-    pub(super) fn symbol(self) -> Result<(String, Span<'a>)> {
+    pub(in crate::bytecode) fn symbol(self) -> Result<(String, Span<'a>)> {
         let Some(inside) = self.text.strip_prefix('@') else {
             return Err(self.error("expected a symbol, which begins with `@`"));
         };
@@ -144,13 +144,13 @@ impl<'a> Span<'a> {
     }
 
     /// The longest run of symbol characters, and what follows it.
-    pub(super) fn name(self) -> (Span<'a>, Span<'a>) {
+    pub(in crate::bytecode) fn name(self) -> (Span<'a>, Span<'a>) {
         let end = self.text.find(|character| !is_symbol_character(character)).unwrap_or(self.text.len());
         (self.until(end), self.from(end).trim())
     }
 
     /// An unsigned number, decimal or with `0x`.
-    pub(super) fn number<T: TryFrom<u64>>(self) -> Result<T> {
+    pub(in crate::bytecode) fn number<T: TryFrom<u64>>(self) -> Result<T> {
         let parsed = match self.text.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16),
             None => self.text.parse(),
@@ -163,7 +163,7 @@ impl<'a> Span<'a> {
 }
 
 /// The line without a comment, which `//` or `#` begins outside of quotes.
-pub(super) fn without_comment(line: &str) -> &str {
+pub(in crate::bytecode) fn without_comment(line: &str) -> &str {
     let mut quoted = false;
     for (index, character) in line.char_indices() {
         match character {

@@ -22,6 +22,9 @@ use super::text::{Derived, quoted, symbol};
 /// The text of a module. Cannot fail: functions that cannot be decoded end in a comment that says so.
 #[must_use]
 pub fn disassemble(module: &Module) -> String {
+    if let Some(origin) = module.archive().origin() {
+        return origin.text();
+    }
     let mut printer = Printer::new(module);
     printer.header();
     for ordinal in 0..module.function_count() {
@@ -35,6 +38,9 @@ pub fn disassemble(module: &Module) -> String {
 #[must_use]
 pub fn disassemble_function(module: &Module, ordinal: u32) -> Option<String> {
     module.function(ordinal)?;
+    if let Some(origin) = module.archive().origin() {
+        return origin.function_text(ordinal);
+    }
     let mut printer = Printer::new(module);
     printer.function(ordinal);
     Some(printer.text)

@@ -2,7 +2,7 @@
 
 mod debug;
 mod parse;
-mod tables;
+pub(super) mod tables;
 mod types;
 
 use alloc::string::String;
@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use core::ops::{Deref, Range};
 
 pub use debug::DebugDatabase;
+pub(super) use parse::{GLOBAL_BYTES_LIMIT, GLOBAL_REF_LIMIT};
 pub use types::{Dependency, Export, FunctionView, Import, Requirements, TypeDef, TypeKind};
 
 use super::archive::Archive;
@@ -29,7 +30,7 @@ const ATTRIBUTE_VALUE: usize = 1;
 
 /// A text of the FlatBuffer, which was checked to be one; in bytes from its start, with its size prefix.
 #[derive(Clone, Copy, Debug, Default)]
-struct Text {
+pub(super) struct Text {
     /// No text lies at 0, where absent ones are.
     start: u32,
     length: u32,
@@ -209,6 +210,23 @@ impl Module {
         self.generation
     }
 
+    /// Whether the file is one of the first generation (`BMOD`); what is here was made of it.
+    #[must_use]
+    pub fn is_first_generation(&self) -> bool {
+        self.archive.origin().is_some()
+    }
+
+    /// Which generation of the format the file is, and which compilers write it.
+    #[must_use]
+    pub fn provenance(&self) -> String {
+        if self.is_first_generation() {
+            return "BMOD, the first generation (compilers of early 2020)".into();
+        }
+        let (major, minor, compilers) =
+            (self.generation.major, self.bytecode_version & 0xFFFF, self.generation.compilers);
+        alloc::format!("bytecode {major}.{minor} (compilers {compilers})")
+    }
+
     /// What the functions need together.
     #[must_use]
     pub fn requirements(&self) -> Requirements {
@@ -386,16 +404,30 @@ impl Module {
         DebugDatabase::of(self.archive.flatbuffer(), self.function_count())
     }
 
+    /// Whether [`Module::source_location`] knows of any.
+    #[must_use]
+    pub fn has_source_locations(&self) -> bool {
+        self.is_first_generation() || self.debug_database().is_some()
+    }
+
     /// Source location of an instruction, given by its offset in bytes within the function: `mlp.mlir:12:8`.
     #[must_use]
+    ///
+    /// Of a module of the first generation, it is where the instruction was in the file's own bytecode: `BMOD+0x1F`.
     pub fn source_location(&self, function: u32, offset: u32) -> Option<String> {
+        if let Some(origin) = self.archive.origin() {
+            return Some(alloc::format!("BMOD+0x{:X}", origin.offset(function, offset)?));
+        }
         self.debug_database()?.source_location(function, offset)
     }
 
     /// The name that a function had in the compiler, which need not be unique.
     #[must_use]
     pub fn function_debug_name(&self, ordinal: u32) -> Option<&str> {
-        self.debug_database()?.function_name(ordinal)
+        match self.archive.origin() {
+            Some(origin) => origin.function_name(ordinal),
+            None => self.debug_database()?.function_name(ordinal),
+        }
     }
 
     /// A name for a function in messages: that of its first export, or that of the debug database, or its ordinal.

@@ -17,7 +17,7 @@ const WORD: usize = 4;
 const VTABLE_HEADER: usize = 4;
 
 /// Reads tables. Positions are in bytes from the start of the buffer, with its size prefix.
-pub(super) struct Reader<'a> {
+pub(in crate::bytecode) struct Reader<'a> {
     bytes: &'a [u8],
     /// Bytes that may still be read: tables that share data multiply the work, which this bounds.
     left: usize,
@@ -25,7 +25,7 @@ pub(super) struct Reader<'a> {
 
 /// A table, or a part of one that has been checked.
 #[derive(Clone, Copy)]
-pub(super) struct Table<'a> {
+pub(in crate::bytecode) struct Table<'a> {
     position: usize,
     object: &'a [u8],
     vtable: &'a [u8],
@@ -33,17 +33,17 @@ pub(super) struct Table<'a> {
 
 /// A vector whose elements lie within the buffer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct VectorRange {
+pub(in crate::bytecode) struct VectorRange {
     /// Position of the first element.
-    pub(super) start: usize,
+    pub(in crate::bytecode) start: usize,
     /// Number of elements.
-    pub(super) count: usize,
+    pub(in crate::bytecode) count: usize,
 }
 
 impl VectorRange {
     /// Positions of the elements, each `size` bytes.
     #[inline(always)]
-    pub(super) fn positions(self, size: usize) -> impl Iterator<Item = usize> {
+    pub(in crate::bytecode) fn positions(self, size: usize) -> impl Iterator<Item = usize> {
         (0..self.count).map(move |index| self.start + index * size)
     }
 }
@@ -51,7 +51,7 @@ impl VectorRange {
 impl<'a> Table<'a> {
     /// Whether a field is present.
     #[inline(always)]
-    pub(super) fn has(&self, field: u16) -> bool {
+    pub(in crate::bytecode) fn has(&self, field: u16) -> bool {
         !matches!(u16_at(self.vtable, usize::from(field)), None | Some(0))
     }
 
@@ -72,7 +72,7 @@ impl<'a> Table<'a> {
 
 impl<'a> Reader<'a> {
     /// Reads a buffer of which at most `limit` bytes, counting those that are read again, may be read.
-    pub(super) fn new(bytes: &'a [u8], limit: usize) -> Reader<'a> {
+    pub(in crate::bytecode) fn new(bytes: &'a [u8], limit: usize) -> Reader<'a> {
         Reader { bytes, left: limit }
     }
 
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
 
     /// Where the offset stored at a position leads.
     #[inline(always)]
-    pub(super) fn follow(&self, position: usize) -> Result<usize> {
+    pub(in crate::bytecode) fn follow(&self, position: usize) -> Result<usize> {
         let target = u32_at(self.bytes, position).and_then(|offset| position.checked_add(offset as usize));
         match target {
             Some(target) if target.is_multiple_of(WORD) => Ok(target),
@@ -99,7 +99,7 @@ impl<'a> Reader<'a> {
 
     /// The table at a position.
     #[inline(always)]
-    pub(super) fn table(&mut self, position: usize) -> Result<Table<'a>> {
+    pub(in crate::bytecode) fn table(&mut self, position: usize) -> Result<Table<'a>> {
         let Some(table) = self.checked_table(position) else { return Err(broken("a table", position)) };
         self.spend(table.object.len() + table.vtable.len())?;
         Ok(table)
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
 
     /// The table that a field refers to, if it is present.
     #[inline(always)]
-    pub(super) fn child(&mut self, table: Table<'a>, field: u16) -> Result<Option<Table<'a>>> {
+    pub(in crate::bytecode) fn child(&mut self, table: Table<'a>, field: u16) -> Result<Option<Table<'a>>> {
         match self.target(table, field)? {
             Some(position) => self.table(position).map(Some),
             None => Ok(None),
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
 
     /// A 32-bit field, or what is given if it is absent.
     #[inline(always)]
-    pub(super) fn u32(&self, table: Table<'a>, field: u16, absent: u32) -> Result<u32> {
+    pub(in crate::bytecode) fn u32(&self, table: Table<'a>, field: u16, absent: u32) -> Result<u32> {
         match table.field(field, WORD) {
             Some(None) => Ok(absent),
             Some(Some(position)) => u32_at(self.bytes, position).ok_or_else(|| broken("a field", position)),
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
 
     /// A byte, or what is given if it is absent.
     #[inline(always)]
-    pub(super) fn u8(&self, table: Table<'a>, field: u16, absent: u8) -> Result<u8> {
+    pub(in crate::bytecode) fn u8(&self, table: Table<'a>, field: u16, absent: u8) -> Result<u8> {
         match table.field(field, 1) {
             Some(None) => Ok(absent),
             Some(Some(position)) => self.bytes.get(position).copied().ok_or_else(|| broken("a field", position)),
@@ -158,7 +158,7 @@ impl<'a> Reader<'a> {
 
     /// A 64-bit field, or what is given if it is absent.
     #[inline(always)]
-    pub(super) fn u64(&self, table: Table<'a>, field: u16, absent: u64) -> Result<u64> {
+    pub(in crate::bytecode) fn u64(&self, table: Table<'a>, field: u16, absent: u64) -> Result<u64> {
         match table.field(field, 2 * WORD) {
             Some(None) => Ok(absent),
             Some(Some(position)) => match array_at(self.bytes, position) {
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
 
     /// A vector of elements of `size` bytes, a multiple of their alignment; empty if the field is absent.
     #[inline(always)]
-    pub(super) fn vector(&mut self, table: Table<'a>, field: u16, size: usize) -> Result<VectorRange> {
+    pub(in crate::bytecode) fn vector(&mut self, table: Table<'a>, field: u16, size: usize) -> Result<VectorRange> {
         let Some(position) = self.target(table, field)? else { return Ok(VectorRange::default()) };
         let start = position.saturating_add(WORD);
         let count = u32_at(self.bytes, position).map(|count| count as usize);
@@ -186,20 +186,20 @@ impl<'a> Reader<'a> {
 
     /// A vector of tables.
     #[inline(always)]
-    pub(super) fn tables(&mut self, table: Table<'a>, field: u16) -> Result<VectorRange> {
+    pub(in crate::bytecode) fn tables(&mut self, table: Table<'a>, field: u16) -> Result<VectorRange> {
         self.vector(table, field, WORD)
     }
 
     /// The table that an element of a vector of tables refers to.
     #[inline(always)]
-    pub(super) fn element(&mut self, position: usize) -> Result<Table<'a>> {
+    pub(in crate::bytecode) fn element(&mut self, position: usize) -> Result<Table<'a>> {
         let table = self.follow(position)?;
         self.table(table)
     }
 
     /// A string that need not be UTF-8, since what reads it accepts less; absent if the field is.
     #[inline(always)]
-    pub(super) fn string_bytes(&mut self, table: Table<'a>, field: u16) -> Result<Text> {
+    pub(in crate::bytecode) fn string_bytes(&mut self, table: Table<'a>, field: u16) -> Result<Text> {
         let Some(position) = self.target(table, field)? else { return Ok(Text::default()) };
         let Some(length) = u32_at(self.bytes, position) else { return Err(broken("a string", position)) };
         // Behind it there is a zero.
@@ -215,7 +215,7 @@ impl<'a> Reader<'a> {
 
     /// A string; absent if the field is.
     #[inline(always)]
-    pub(super) fn string(&mut self, table: Table<'a>, field: u16) -> Result<Text> {
+    pub(in crate::bytecode) fn string(&mut self, table: Table<'a>, field: u16) -> Result<Text> {
         let text = self.string_bytes(table, field)?;
         let bytes = self.text_bytes(text);
         if is_ascii(bytes) || core::str::from_utf8(bytes).is_ok() { Ok(text) } else { Err(no_utf8(text)) }
@@ -223,13 +223,13 @@ impl<'a> Reader<'a> {
 
     /// The bytes of a text.
     #[inline(always)]
-    pub(super) fn text_bytes(&self, text: Text) -> &'a [u8] {
+    pub(in crate::bytecode) fn text_bytes(&self, text: Text) -> &'a [u8] {
         text.of(self.bytes)
     }
 
     /// A text, checked.
     #[inline(always)]
-    pub(super) fn text(&self, text: Text) -> Result<&'a str> {
+    pub(in crate::bytecode) fn text(&self, text: Text) -> Result<&'a str> {
         core::str::from_utf8(self.text_bytes(text)).map_err(|_| no_utf8(text))
     }
 }

@@ -1,0 +1,77 @@
+//! The first generation of the format: files with the identifier `BMOD` and the extension `.module`, as compilers of March
+//! 2020 wrote them (IREE commit 2bbabc307d).
+//!
+//! A second front end: it reads the file's own schema ([`source`]) and instruction set ([`isa`], [`instruction`]) and makes
+//! today's module of it ([`lower`]), so that nothing behind it knows of the difference. The text form ([`text`]) is the
+//! file's own.
+
+mod instruction;
+mod isa;
+mod lower;
+mod source;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::contents::Contents;
+use crate::Result;
+use source::Source;
+pub(super) use text::{assemble, is_bmod_text};
+
+/// Position of the file identifier; such files have no size prefix.
+const IDENTIFIER_RANGE: Range<usize> = 4..8;
+/// File identifier.
+const FILE_IDENTIFIER: &[u8; 4] = b"BMOD";
+
+/// A module of the first generation, beside what was made of it.
+#[derive(Debug)]
+pub(super) struct Origin {
+    source: Source,
+    offsets: lower::Offsets,
+}
+
+/// Whether bytes are a file of this generation.
+pub(super) fn is_bmod(file: &[u8]) -> bool {
+    file.get(IDENTIFIER_RANGE).is_some_and(|identifier| identifier == FILE_IDENTIFIER)
+}
+
+/// Reads a file, and makes today's file of it.
+pub(super) fn open(file: &[u8]) -> Result<(Contents, Origin)> {
+    let source = Source::read(file)?;
+    let (module, offsets) = lower::lower(&source)?;
+    Ok((Contents::from_vec(module.write()?), Origin { source, offsets }))
+}
+
+impl Origin {
+    /// The offset within the file's bytecode of what an offset of today's instructions was made of.
+    pub(super) fn offset(&self, function: u32, offset: u32) -> Option<u32> {
+        let rows = self.offsets.get(function as usize)?;
+        let behind = rows.partition_point(|row| row.0 <= offset);
+        rows.get(behind.checked_sub(1)?).map(|row| row.1)
+    }
+
+    /// The name of a function, if the file has one.
+    pub(super) fn function_name(&self, function: u32) -> Option<&str> {
+        let name = &self.source.functions.get(function as usize)?.local_name;
+        (!name.is_empty()).then_some(name)
+    }
+
+    /// The module as text.
+    pub(super) fn text(&self) -> String {
+        text::disassemble(&self.source)
+    }
+
+    /// A function as text.
+    pub(super) fn function_text(&self, function: u32) -> Option<String> {
+        text::disassemble_function(&self.source, function)
+    }
+}
+
+/// The file of a module.
+fn write(source: &Source) -> Result<Vec<u8>> {
+    source.write()
+}
