@@ -151,7 +151,7 @@ fn modules_of_both_forms_are_assembled_from_their_text() {
     let (code, _, error) = incarnate(&["assemble", "dynamic/cases.txt", "-o", &target]);
     assert_eq!(code, Some(1));
     assert!(
-        error.contains("'dynamic/cases.txt': INVALID_ARGUMENT; line 1, column 1: `vm.module` comes first"),
+        error.contains("'dynamic/cases.txt': INVALID_ARGUMENT; line 4, column 1: `vm.module` comes first"),
         "{error}"
     );
     fs::remove_dir_all(&folder).expect("the folder goes");

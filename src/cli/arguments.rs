@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use incarnate_runtime::hal::format::Equality;
 use incarnate_runtime::parameters::FileAccess;
 #[cfg(feature = "cli")]
-use incarnate_translator::Prefer;
+use incarnate_translator::{Prefer, Version};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::bench::{MinTime, TimeUnit};
@@ -184,6 +184,9 @@ pub(super) struct ProjectArguments {
     /// Which executables are used of a module that holds them in several formats: native or portable.
     #[arg(long, value_name = "KIND", default_value = "native", help_heading = "Programs")]
     pub(super) prefer: Prefer,
+    /// An object of kernels that the program links (--iree-llvmcpu-static-library-output-path=), for modules of the format static.
+    #[arg(long, value_name = "OBJECT", help_heading = "Programs")]
+    pub(super) static_library: Vec<PathBuf>,
     /// A workspace of Incarnate, whose sources programs are built with, as INCARNATE_SOURCE; by default that which this command
     /// was built from, or the registry.
     #[arg(long, value_name = "FOLDER", help_heading = "Programs")]
@@ -434,6 +437,21 @@ pub(super) struct BuildArguments {
     pub(super) project: ProjectArguments,
 }
 
+/// Levels of processors, in a list that may be empty.
+#[cfg(feature = "cli")]
+#[derive(Clone, Debug)]
+pub(super) struct Versions(pub(super) Vec<Version>);
+
+#[cfg(feature = "cli")]
+impl FromStr for Versions {
+    type Err = incarnate_runtime::Error;
+
+    fn from_str(text: &str) -> Result<Versions, incarnate_runtime::Error> {
+        let names = text.split(',').filter(|name| !name.is_empty());
+        Ok(Versions(names.map(str::parse).collect::<Result<_, _>>()?))
+    }
+}
+
 #[cfg(feature = "cli")]
 #[derive(Debug, Args)]
 pub(super) struct AssembleArguments {
@@ -460,6 +478,10 @@ pub(super) struct TranslateArguments {
     /// Leave the module's constants out of the program, which maps this file instead; it is written beside OUT.rs.
     #[arg(long, value_name = "FILE")]
     pub(super) load_constants_from: Option<String>,
+    /// Processors that there are versions of kernels for, beside that which the program is compiled for: x86-64-v2, x86-64-v3,
+    /// x86-64-v4, or nothing.
+    #[arg(long, value_name = "NAMES", default_value = "x86-64-v3,x86-64-v4")]
+    pub(super) versions: Versions,
     /// Which executables are used of a module that holds them in several formats: native or portable.
     #[arg(long, value_name = "KIND", default_value = "native")]
     pub(super) prefer: Prefer,

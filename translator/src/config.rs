@@ -10,7 +10,7 @@ use incarnate_runtime::{Error, Result, ResultExt};
 
 use crate::files::File;
 use crate::names::module_identifier;
-use crate::options::{Constants, Options, Prefer, rust};
+use crate::options::{Constants, Options, Prefer, Version, rust};
 use crate::static_library::{StaticLibrary, is_build_script, link};
 
 /// Translates module files in a build script, or wherever files are wanted.
@@ -43,6 +43,8 @@ pub struct Written {
     pub files: Vec<(PathBuf, u64)>,
     /// What became of the module's executables, a line for each format.
     pub executables: Vec<String>,
+    /// Names of the archives of [static libraries](Config::static_library) beside the source, as linkers take them.
+    pub static_libraries: Vec<String>,
 }
 
 impl Config {
@@ -96,6 +98,13 @@ impl Config {
         self
     }
 
+    /// Processors that there are versions of kernels for, beside that which the program is compiled for: by default
+    /// [`Version::DEFAULT`], and none for none.
+    pub fn versions(mut self, versions: &[Version]) -> Config {
+        self.options.versions = versions.to_vec();
+        self
+    }
+
     /// Links kernels into the program: the object file that the compiler writes beside a module of the format `static`
     /// (`--iree-llvmcpu-link-embedded=false --iree-llvmcpu-link-static --iree-llvmcpu-static-library-output-path=F.o`), or an
     /// archive of several. `queries` are the symbols of its query functions; without any, those that the file has are taken.
@@ -143,14 +152,20 @@ impl Config {
         let (files, executables) =
             generate(module, &options, &stem).context(|| format!("translating '{}'", module.display()))?;
         write(&out_dir, &files)?;
-        for (index, library) in libraries.iter().enumerate() {
-            link(library, &out_dir, &format!("{stem}_{index}"))?;
-        }
+        let libraries = libraries.iter().enumerate();
+        let static_libraries = libraries
+            .map(|(index, library)| link(library, &out_dir, &format!("{stem}_{index}")))
+            .collect::<Result<_>>()?;
         let parts = out_dir.join(format!("{stem}.parts"));
         remove_stale(&parts, &out_dir, &files)
             .map_err(|error| failed(&format!("removing old files of '{}':", parts.display()), &error))?;
         let lengths = files.iter().map(|file| (out_dir.join(&file.path), file.contents.len() as u64));
-        Ok(Written { source: out_dir.join(format!("{stem}.rs")), files: lengths.collect(), executables })
+        Ok(Written {
+            source: out_dir.join(format!("{stem}.rs")),
+            files: lengths.collect(),
+            executables,
+            static_libraries,
+        })
     }
 
     /// The options, with what the user gave as text.

@@ -42,7 +42,7 @@ pub use config::{Config, Written};
 #[cfg(feature = "files")]
 pub use files::File;
 pub use names::module_identifier;
-pub use options::{Constants, Options, Prefer, Target};
+pub use options::{Constants, Options, Prefer, Target, Version};
 pub use output::Output;
 #[cfg(feature = "files")]
 pub use static_library::link_static_library;

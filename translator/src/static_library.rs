@@ -180,11 +180,11 @@ pub fn link_static_library(object: impl AsRef<Path>) -> Result<()> {
     let out_dir = std::env::var_os("OUT_DIR").ok_or_else(|| {
         Error::failed_precondition("OUT_DIR is not set: static libraries are linked by build scripts")
     })?;
-    link(&library, Path::new(&out_dir), &crate::module_identifier(object))
+    link(&library, Path::new(&out_dir), &crate::module_identifier(object)).map(drop)
 }
 
-/// Writes a library's archive to a folder and has cargo link it. `stem` is unique among the libraries of a program.
-pub(crate) fn link(library: &StaticLibrary, folder: &Path, stem: &str) -> Result<()> {
+/// Writes a library's archive to a folder, has cargo link it, and gives its name. `stem` is unique among the libraries of a program.
+pub(crate) fn link(library: &StaticLibrary, folder: &Path, stem: &str) -> Result<String> {
     let name = format!("incarnate_kernels_{stem}");
     // The linkers of MSVC's environment look for names without a prefix.
     let is_msvc = std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|environment| environment == "msvc");
@@ -197,7 +197,7 @@ pub(crate) fn link(library: &StaticLibrary, folder: &Path, stem: &str) -> Result
         println!("cargo::rustc-link-search=native={}", folder.display());
         println!("cargo::rustc-link-lib=static={name}");
     }
-    Ok(())
+    Ok(name)
 }
 
 /// Whether cargo reads what is printed.

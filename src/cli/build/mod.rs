@@ -35,7 +35,7 @@ pub(super) fn program(modules: &[PathBuf], target: &Path, arguments: &ProjectArg
     }
     let sources = Sources::find(arguments.incarnate_source.as_deref())?;
     let project = Project::open(&sources, &arguments.target_cpu)?;
-    let (built, executables) = project.build(modules, arguments.prefer)?;
+    let (built, executables) = project.build(modules, arguments.prefer, &arguments.static_library)?;
     let length = copy(&built, target).context(|| format!("writing '{}'", target.display()))?;
     Ok((length, executables))
 }

@@ -62,20 +62,29 @@ impl Project {
         Ok(Project { root, flags, _lock: lock })
     }
 
-    /// Builds the program of some modules, the main one last, and gives where it is, and what became of the modules'
-    /// executables.
+    /// Builds the program of some modules, the main one last, which has the kernels of some objects, and gives where it is,
+    /// and what became of the modules' executables.
     ///
     /// # Errors
     /// What is wrong with a module; NOT_FOUND without cargo; INTERNAL where what was generated is not compiled.
-    pub(super) fn build(&self, modules: &[PathBuf], prefer: Prefer) -> Result<(PathBuf, Vec<String>)> {
+    pub(super) fn build(
+        &self,
+        modules: &[PathBuf],
+        prefer: Prefer,
+        objects: &[PathBuf],
+    ) -> Result<(PathBuf, Vec<String>)> {
         let source = self.root.join("src");
         let mut main = String::from("//! A program of translated modules.\n\n");
         let mut added = String::new();
-        let mut executables = Vec::new();
+        let (mut executables, mut libraries) = (Vec::new(), Vec::new());
         for (index, module) in modules.iter().enumerate() {
             let name = format!("module_{index}");
-            let written = Config::new().out_dir(&source).module_name(&name).prefer(prefer).compile(module)?;
+            let config = Config::new().out_dir(&source).module_name(&name).prefer(prefer).versions(&[]);
+            let config = objects.iter().fold(config, |config, object| config.static_library(object, &[]));
+            let written = config.compile(module)?;
             executables.extend(written.executables);
+            // Each module may ask for any of them, and they are the same for all.
+            libraries = written.static_libraries;
             main.push_str(&format!("mod {name};\n"));
             added.push_str(&format!(".module({name}::module())"));
         }
@@ -84,20 +93,24 @@ impl Project {
                  incarnate::cli::program_main(std::env::args_os(), |builder| builder{added})\n}}\n"
         ));
         replace(&source.join("main.rs"), main.as_bytes()).context(|| format!("writing to '{}'", source.display()))?;
-        self.compile()?;
+        self.compile(&libraries)?;
         let program = self.root.join("target").join("release").join(format!("{PACKAGE}{}", env::consts::EXE_SUFFIX));
         Ok((program, executables))
     }
 
-    fn compile(&self) -> Result<()> {
+    /// Compiles the project, with archives in its sources' folder.
+    fn compile(&self, libraries: &[String]) -> Result<()> {
         // What is there already needs no network, and asking for it would fail without one.
         let mut offline = self.cargo("metadata");
         let offline = offline.args(["--offline", "--format-version=1"]).output().map_err(no_cargo)?.status.success();
-        let mut build = self.cargo("build");
+        let mut build = self.cargo("rustc");
         build.args(["--release", "--quiet"]).arg("--target-dir").arg(self.root.join("target"));
         if offline {
             build.arg("--offline");
         }
+        // For the program alone, so that what programs share stays as it is.
+        build.arg("--").arg(format!("-Lnative={}", self.root.join("src").display()));
+        build.args(libraries.iter().map(|library| format!("-lstatic={library}")));
         // The compiler's own words go to standard error as they come.
         let status = build.status().map_err(no_cargo)?;
         match status.success() {

@@ -5,14 +5,14 @@
 //! that is cut short, damaged or another machine's is an error. The code itself is trusted like any machine code.
 
 use alloc::format;
-use alloc::string::String;
 use core::ops::Range;
 
-use object::elf::{self, DynamicTag};
+use object::elf::{self, DynamicTag, RelocationType};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader, Rel, Rela, SectionHeader, Sym};
 use object::{LittleEndian, Pod, ReadRef};
 
-use super::arch::{Addend, Class, Machine};
+use super::arch::{Addend, Class, Machine, Relocation, Value};
+use super::layout::MAX_IMAGE_SIZE;
 use crate::{Error, Result};
 
 /// Checks that a file is a shared object for `machine` which lies in `data` as a whole, with tables within its segments.
@@ -76,42 +76,74 @@ fn outside(what: &str, address: u64, size: u64) -> Error {
     ))
 }
 
+/// Bytes of the smallest pages that segments are placed by.
+const LEAST_PAGE_SIZE: u64 = 4096;
+/// Tags of the dynamic table that the ABI names, and from where on systems and processors name their own.
+const KNOWN_TAGS: Range<i64> = 0..elf::DT_RELRENT.0 + 1;
+const SYSTEM_TAGS: Range<i64> = elf::DT_LOOS..elf::DT_HIPROC + 1;
+
 impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
+    fn loads(&self) -> impl Iterator<Item = &'data Elf::ProgramHeader> {
+        self.segments.iter().filter(|segment| segment.p_type(self.endian) == elf::PT_LOAD)
+    }
+
     fn check_segments(&self) -> Result<()> {
-        let mut loads = 0;
+        let mut span: Option<Range<u64>> = None;
         for segment in self.segments {
             let kind = segment.p_type(self.endian);
             if kind != elf::PT_LOAD && kind != elf::PT_DYNAMIC {
                 continue;
             }
-            let start: u64 = segment.p_vaddr(self.endian).into();
+            let (start, offset): (u64, u64) =
+                (segment.p_vaddr(self.endian).into(), segment.p_offset(self.endian).into());
             let (file_size, memory_size) = (segment.p_filesz(self.endian).into(), segment.p_memsz(self.endian).into());
-            let fits = segment.data(self.endian, self.data).is_ok() && start.checked_add(memory_size).is_some();
-            if !fits || file_size > memory_size {
+            let end = start.checked_add(memory_size);
+            let Some(end) = end.filter(|_| segment.data(self.endian, self.data).is_ok() && file_size <= memory_size)
+            else {
                 return Err(Error::invalid_argument(format!(
-                    "ELF segment at {start:#x} takes {file_size} bytes at {} of a file of {} for {memory_size} bytes of memory",
-                    segment.p_offset(self.endian).into(),
+                    "ELF segment at {start:#x} takes {file_size} bytes at {offset} of a file of {} for {memory_size} bytes of memory",
                     self.data.len()
                 )));
+            };
+            if kind == elf::PT_DYNAMIC {
+                continue;
             }
-            loads += usize::from(kind == elf::PT_LOAD);
+            let is_readable = segment.p_flags(self.endian).0 & elf::PF_R.0 != 0;
+            let is_in_order = span.as_ref().is_none_or(|span| span.end <= start);
+            if !is_readable || !is_in_order || start % LEAST_PAGE_SIZE != offset % LEAST_PAGE_SIZE {
+                return Err(Error::invalid_argument(format!(
+                    "ELF segment at {start:#x} is not readable, out of order or between pages"
+                )));
+            }
+            let first = span.map_or(start, |span| span.start);
+            if end - first > MAX_IMAGE_SIZE {
+                return Err(Error::resource_exhausted(format!(
+                    "ELF file spans {} bytes of memory; the limit is {MAX_IMAGE_SIZE}",
+                    end - first
+                )));
+            }
+            span = Some(first..end);
         }
-        if loads == 0 { Err(Error::invalid_argument("ELF file has no segment to load")) } else { Ok(()) }
+        span.map(drop).ok_or_else(|| Error::invalid_argument("ELF file has no segment to load"))
     }
 
-    /// Ranges of addresses that the file's segments take in memory.
-    fn memory(&self) -> impl Iterator<Item = Range<u64>> {
-        let loads = self.segments.iter().filter(|segment| segment.p_type(self.endian) == elf::PT_LOAD);
-        loads.map(|segment| {
+    /// Whether bytes of memory belong to a segment with the given permissions.
+    fn is_mapped(&self, address: u64, size: u64, flags: u32) -> bool {
+        self.loads().any(|segment| {
             let start: u64 = segment.p_vaddr(self.endian).into();
-            start..start.saturating_add(segment.p_memsz(self.endian).into())
+            let end = start.saturating_add(segment.p_memsz(self.endian).into());
+            // The address behind the last byte is one that programs hold, too.
+            segment.p_flags(self.endian).0 & flags == flags
+                && start <= address
+                && address <= end
+                && end - address >= size
         })
     }
 
     /// The elements of a table in the file.
     fn table<T: Pod>(&self, table: Table, what: &str) -> Result<&'data [T]> {
         let error = || outside(what, table.address, table.size);
-        for segment in self.segments.iter().filter(|segment| segment.p_type(self.endian) == elf::PT_LOAD) {
+        for segment in self.loads() {
             let (start, length): (u64, u64) =
                 (segment.p_vaddr(self.endian).into(), segment.p_filesz(self.endian).into());
             let Some(offset) = table.address.checked_sub(start).filter(|offset| *offset < length) else { continue };
@@ -125,23 +157,36 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         Err(error())
     }
 
-    fn check_dynamic(&self) -> Result<()> {
+    fn dynamic(&self) -> Result<&'data [Elf::Dyn]> {
         let dynamic = self.segments.iter().find_map(|segment| segment.dynamic(self.endian, self.data).transpose());
-        let entries = match dynamic {
-            Some(Ok(entries)) => entries,
-            Some(Err(_)) | None => return Err(Error::invalid_argument("ELF file has no dynamic table")),
-        };
+        let Some(Ok(entries)) = dynamic else { return Err(Error::invalid_argument("ELF file has no dynamic table")) };
         // The linker reads up to this entry, whatever the table's size.
         let Some(count) = entries.iter().position(|entry| entry.d_tag(self.endian) == elf::DT_NULL) else {
             return Err(Error::invalid_argument("ELF dynamic table has no end"));
         };
         let entries = entries.get(..count).unwrap_or_default();
-        let value = |tag: DynamicTag| {
+        let unknown = |tag: i64| !KNOWN_TAGS.contains(&tag) && !SYSTEM_TAGS.contains(&tag);
+        match entries.iter().map(|entry| entry.d_tag(self.endian).0).find(|tag| unknown(*tag)) {
+            Some(tag) => Err(Error::invalid_argument(format!("ELF dynamic table has an entry of tag {tag:#x}"))),
+            None => Ok(entries),
+        }
+    }
+
+    fn check_dynamic(&self) -> Result<()> {
+        let entries = self.dynamic()?;
+        let find = |tag: DynamicTag| {
             let last = entries.iter().rev().find(|entry| entry.d_tag(self.endian) == tag);
-            last.map_or(0, |entry| entry.d_val(self.endian).into())
+            last.map(|entry| -> u64 { entry.d_val(self.endian).into() })
         };
-        let table = |address, size| Table { address: value(address), size: value(size) };
-        let strings = table(elf::DT_STRTAB, elf::DT_STRSZ);
+        let value = |tag: DynamicTag| find(tag).unwrap_or(0);
+        let needed = |tag: DynamicTag, what: &str| {
+            find(tag).ok_or_else(|| Error::invalid_argument(format!("ELF file has no {what}")))
+        };
+        let table = |address: DynamicTag, size: DynamicTag| Table { address: value(address), size: value(size) };
+        let strings = Table {
+            address: needed(elf::DT_STRTAB, "string table")?,
+            size: needed(elf::DT_STRSZ, "size of its string table")?,
+        };
         let texts: &[u8] = self.table(strings, "string table")?;
         if texts.last() != Some(&0) {
             return Err(Error::invalid_argument("ELF string table has no end"));
@@ -163,59 +208,117 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
                 self.table::<u8>(table, what)?;
             }
         }
-        let symbols = Symbols { address: value(elf::DT_SYMTAB), strings: strings.size };
-        self.symbol(symbols, 0)?;
-        let plain = match self.machine.addend {
-            Addend::Explicit => table(elf::DT_RELA, elf::DT_RELASZ),
-            Addend::InPlace => table(elf::DT_REL, elf::DT_RELSZ),
+        for tag in [elf::DT_INIT, elf::DT_FINI] {
+            if find(tag).is_some_and(|function| !self.is_mapped(function, 1, elf::PF_X.0)) {
+                return Err(outside("function", value(tag), 1));
+            }
+        }
+        let symbols = Symbols { address: needed(elf::DT_SYMTAB, "symbol table")?, strings: strings.size };
+        let (entry, tags) = match self.machine.addend {
+            Addend::Explicit => {
+                (size_of::<Elf::Rela>() as u64, (elf::DT_RELA, elf::DT_RELASZ, elf::DT_RELAENT, elf::DT_RELACOUNT))
+            }
+            Addend::InPlace => {
+                (size_of::<Elf::Rel>() as u64, (elf::DT_REL, elf::DT_RELSZ, elf::DT_RELENT, elf::DT_RELCOUNT))
+            }
         };
-        self.check_relocations(plain, symbols)?;
-        self.check_relocations(table(elf::DT_JMPREL, elf::DT_PLTRELSZ), symbols)?;
+        let sizes =
+            [(elf::DT_SYMENT, size_of::<Elf::Sym>() as u64), (tags.2, entry), (elf::DT_PLTREL, tags.0.0 as u64)];
+        for (tag, wanted) in sizes {
+            if find(tag).is_some_and(|found| found != wanted) {
+                return Err(Error::invalid_argument(format!(
+                    "ELF dynamic entry {:#x} is {}, not {wanted}",
+                    tag.0,
+                    value(tag)
+                )));
+            }
+        }
+        let present = [tags.0, tags.1, tags.2].map(|tag| find(tag).is_some());
+        if present.contains(&true) && present.contains(&false) || value(tags.3) > value(tags.1) / entry {
+            return Err(Error::invalid_argument("ELF relocation table has an address, a size or a count that is none"));
+        }
+        self.check_relocations(table(tags.0, tags.1), value(tags.3), symbols)?;
+        self.check_relocations(table(elf::DT_JMPREL, elf::DT_PLTRELSZ), 0, symbols)?;
         self.check_hash(value(elf::DT_HASH), value(elf::DT_GNU_HASH), symbols)
     }
 
-    /// Checks that a symbol lies in the file and has its name in the string table.
+    /// Checks that a symbol lies in the file, and its name and what it is in theirs.
     fn symbol(&self, symbols: Symbols, index: u64) -> Result<()> {
         let size = size_of::<Elf::Sym>() as u64;
         let address = index.checked_mul(size).and_then(|offset| symbols.address.checked_add(offset));
         let address = address.ok_or_else(|| outside("symbol", index, size))?;
         let symbol: &[Elf::Sym] = self.table(Table { address, size }, "symbol")?;
-        let name = symbol.first().map_or(0, |symbol| symbol.st_name(self.endian));
-        if u64::from(name) >= symbols.strings {
+        let Some(symbol) = symbol.first() else { return Err(outside("symbol", address, size)) };
+        if u64::from(symbol.st_name(self.endian)) >= symbols.strings {
             return Err(Error::invalid_argument(format!(
                 "ELF symbol {index} has its name outside of the string table"
             )));
         }
+        let flags = match symbol.st_type() {
+            elf::STT_FUNC | elf::STT_GNU_IFUNC => elf::PF_X.0,
+            elf::STT_TLS => return Ok(()),
+            _ => 0,
+        };
+        let value: u64 = symbol.st_value(self.endian).into();
+        let is_elsewhere = matches!(symbol.st_shndx(self.endian), elf::SHN_UNDEF | elf::SHN_ABS);
+        if !is_elsewhere && !self.is_mapped(value, 0, flags) {
+            return Err(outside("symbol", value, 0));
+        }
         Ok(())
     }
 
-    fn check_relocations(&self, table: Table, symbols: Symbols) -> Result<()> {
+    /// Checks relocations; the first `relative` ones are taken for such as only add the load address.
+    fn check_relocations(&self, table: Table, relative: u64, symbols: Symbols) -> Result<()> {
         const WHAT: &str = "relocation table";
         if table.size == 0 {
             return Ok(());
         }
+        let check = |index: u64, offset: u64, kind: RelocationType, addend: Option<u64>, symbol: u32| {
+            let word = size_of::<Elf::Word>() as u64;
+            let adds_base = matches!((self.machine.relocation)(kind), Some(Relocation::Write(_, Value::Base)));
+            if !self.is_mapped(offset, word, elf::PF_W.0) {
+                return Err(outside("relocation's target", offset, word));
+            }
+            if index < relative && !adds_base {
+                return Err(Error::invalid_argument(format!(
+                    "ELF relocation {index} is of another kind than is counted"
+                )));
+            }
+            match addend.filter(|_| adds_base) {
+                Some(addend) if !self.is_mapped(addend, 0, 0) => Err(outside("relocation's value", addend, 0)),
+                _ => self.symbol(symbols, u64::from(symbol)),
+            }
+        };
+        let mut indices = 0u64..;
+        let mut next = || indices.next().unwrap_or(0);
         match self.machine.addend {
             Addend::Explicit => {
                 let entries: &[Elf::Rela] = self.table(table, WHAT)?;
                 entries.iter().try_for_each(|entry| {
-                    self.relocation(entry.r_offset(self.endian).into(), entry.r_sym(self.endian, false), symbols)
+                    let addend: i64 = entry.r_addend(self.endian).into();
+                    let kind = RelocationType(entry.r_type(self.endian, false).0);
+                    check(
+                        next(),
+                        entry.r_offset(self.endian).into(),
+                        kind,
+                        Some(addend as u64),
+                        entry.r_sym(self.endian, false),
+                    )
                 })
             }
             Addend::InPlace => {
                 let entries: &[Elf::Rel] = self.table(table, WHAT)?;
                 entries.iter().try_for_each(|entry| {
-                    self.relocation(entry.r_offset(self.endian).into(), entry.r_sym(self.endian), symbols)
+                    check(
+                        next(),
+                        entry.r_offset(self.endian).into(),
+                        entry.r_type(self.endian),
+                        None,
+                        entry.r_sym(self.endian),
+                    )
                 })
             }
         }
-    }
-
-    fn relocation(&self, offset: u64, symbol: u32, symbols: Symbols) -> Result<()> {
-        let word = size_of::<Elf::Word>() as u64;
-        if !self.memory().any(|range| range.contains(&offset) && range.end - offset >= word) {
-            return Err(outside("relocation's target", offset, word));
-        }
-        self.symbol(symbols, u64::from(symbol))
     }
 
     /// Checks what the linker divides by and looks up when it searches a symbol.
@@ -228,34 +331,45 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
             let words = words(address, count)?;
             Ok(core::array::from_fn(|index| words.get(index).map_or(0, |word| u64::from(word.get(self.endian)))))
         };
-        let empty = || Error::invalid_argument("ELF hash table has no buckets");
+        let damaged = || Error::invalid_argument("ELF hash table has no buckets, or chains that do not end");
+        if gnu_hash == 0 && hash == 0 {
+            return Err(Error::invalid_argument("ELF file has no hash table of symbols"));
+        }
+        if hash != 0 {
+            let [buckets, chains, ..] = numbers(hash, 2)?;
+            let entries = words(hash, 2 + buckets + chains)?;
+            let is_damaged = entries.iter().skip(2).any(|entry| u64::from(entry.get(self.endian)) >= chains);
+            if buckets == 0 || chains == 0 || is_damaged {
+                return Err(damaged());
+            }
+            (0..chains).try_for_each(|index| self.symbol(symbols, index))?;
+        }
         if gnu_hash != 0 {
             let [buckets, first, bloom, _] = numbers(gnu_hash, 4)?;
             if buckets == 0 || !bloom.is_power_of_two() {
-                return Err(empty());
+                return Err(damaged());
             }
             let start = gnu_hash.saturating_add(16 + bloom * size_of::<Elf::Word>() as u64);
-            let heads = words(start, buckets)?;
-            let last = heads.iter().map(|head| u64::from(head.get(self.endian))).max().unwrap_or(0);
-            if last == 0 {
-                return Ok(());
+            let heads = || words(start, buckets).map(|heads| heads.iter().map(|head| u64::from(head.get(self.endian))));
+            // Chains have no symbol in common.
+            let mut left = self.data.len() / 4;
+            for head in heads()?.filter(|head| *head != 0) {
+                let chain = start.saturating_add(buckets * 4);
+                let mut index = head;
+                loop {
+                    let position = index.checked_sub(first).ok_or_else(damaged)?;
+                    let word =
+                        words(chain.saturating_add(position * 4), 1)?.first().map_or(1, |word| word.get(self.endian));
+                    self.symbol(symbols, index)?;
+                    if word & 1 == 1 {
+                        break;
+                    }
+                    left = left.checked_sub(1).ok_or_else(damaged)?;
+                    index += 1;
+                }
             }
-            let position = last.checked_sub(first).ok_or_else(empty)?;
-            words(start.saturating_add(buckets * 4).saturating_add(position * 4), 1)?;
-            return self.symbol(symbols, last);
         }
-        if hash == 0 {
-            return Err(Error::invalid_argument(String::from("ELF file has no hash table of symbols")));
-        }
-        let [buckets, chains, ..] = numbers(hash, 2)?;
-        if buckets == 0 {
-            return Err(empty());
-        }
-        words(hash, 2 + buckets + chains)?;
-        match chains.checked_sub(1) {
-            Some(last) => self.symbol(symbols, last),
-            None => Err(empty()),
-        }
+        Ok(())
     }
 }
 
