@@ -56,6 +56,9 @@ pub(super) enum Command {
     /// Write the Rust source of a module, and the files that it takes in.
     #[command(after_help = examples::TRANSLATE)]
     Translate(TranslateArguments),
+    /// Make a module file of its text, as `dump --output=disassembly` prints it.
+    #[command(after_help = examples::ASSEMBLE)]
+    Assemble(AssembleArguments),
     /// Say in what two modules differ.
     #[command(after_help = examples::DIFF)]
     Diff(DiffArguments),
@@ -83,6 +86,7 @@ impl Command {
             Command::Dump(_) => "dump",
             Command::Translate(_) => "translate",
             Command::Parameters(_) => "parameters",
+            Command::Assemble(_) => "assemble",
             Command::Diff(_) => "diff",
             Command::Completions(_) => "completions",
             Command::Man(_) => "man",
@@ -451,6 +455,17 @@ impl FromStr for Versions {
         let names = text.split(',').filter(|name| !name.is_empty());
         Ok(Versions(names.map(str::parse).collect::<Result<_, _>>()?))
     }
+}
+
+#[cfg(feature = "cli")]
+#[derive(Debug, Args)]
+pub(super) struct AssembleArguments {
+    /// The text.
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// The module file.
+    #[arg(short, long, value_name = "OUT")]
+    pub(super) output: PathBuf,
 }
 
 #[cfg(feature = "cli")]
