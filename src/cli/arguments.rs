@@ -217,6 +217,11 @@ pub(super) struct ProgramArguments {
     /// path). Of several, the last one is asked first.
     #[arg(long, value_name = "FILE")]
     pub(super) executable_plugin: Vec<String>,
+    /// Leave the files of executables that are libraries of the system in this folder, for profilers and debuggers to find their
+    /// symbols.
+    #[cfg(feature = "cli")]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "untrusted")]
+    pub(super) keep_libraries: Option<PathBuf>,
     /// Threads that local-task works with, the calling one among them; without it, one for each physical core.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAXIMUM_WORKERS))]
     pub(super) task_topology_group_count: Option<u32>,
