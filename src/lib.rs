@@ -32,6 +32,7 @@
 //! |---|---|
 //! | several modules, shared devices, limits for modules of unknown origin | [`SessionBuilder`] |
 //! | calls that overlap | [`Function::call_async`] |
+//! | weights in archives of their own (`.irpa`, `.gguf`, `.safetensors`) | [`SessionBuilder::parameter_file`], [`runtime::parameters`] |
 //! | modules written in Rust that models import | [`runtime::vm::NativeModule`] |
 //! | devices, buffers, fences below all this | [`runtime::hal`] |
 //! | reading, verifying and disassembling module files | [`runtime::bytecode`] |

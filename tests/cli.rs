@@ -224,6 +224,18 @@ fn plugins_that_cannot_be_used_are_refused() {
 }
 
 #[test]
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn libraries_are_kept_for_profilers_on_request() {
+    let scratch = Scratch::new("libraries");
+    let keep = format!("--keep_libraries={}", scratch.path(""));
+    let module = "--module=simple_mul/system-library.vmfb";
+    let outcome = incarnate(&["run", module, INPUTS[0], INPUTS[1], "--expected_output=4xf32=2,4,6,8", &keep]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let files = fs::read_dir(scratch.path("")).expect("the folder").count();
+    assert_eq!(files, 1);
+}
+
+#[test]
 fn endless_loops_end_when_their_fuel_is_used_up() {
     let scratch = Scratch::new("fuel");
     let source = "vm.module @m version 0\nvm.export @spin\nvm.func @spin() -> () {\n^bb0:\n  vm.br ^bb0()\n}\n";

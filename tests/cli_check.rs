@@ -4,17 +4,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A folder with a module of tests in each of two folders within it, one of which fails, and a file that is none.
 fn folder() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check");
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let name = format!("check-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = fs::remove_dir_all(&folder);
     let function =
         |name: &str, body: &str| format!("vm.export @{name}\nvm.func @{name}() -> () {{\n^bb0:\n{body}\n}}\n");
     let good =
         function("fine", "  vm.return") + &function("fail_well", "  %i0 = vm.const.i32 3\n  vm.fail %i0, \"so\"");
     let bad = function("wrong", "  %i0 = vm.const.i32 3\n  vm.fail %i0, \"<so>\"");
-    for (name, text) in [("b/good.vmfb", &good), ("a/bad.vmfb", &bad), ("a/c/good.vmfb", &good)] {
+    let none = "vm.export @takes\nvm.func @takes(%i0: i32) -> () {\n^bb0:\n  vm.return\n}\n".to_owned();
+    for (name, text) in [("b/good.vmfb", &good), ("a/bad.vmfb", &bad), ("a/c/good.vmfb", &good), ("b/none.vmfb", &none)]
+    {
         let path = folder.join(name);
         fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
         let module = incarnate_runtime::bytecode::assemble(&format!("vm.module @tests version 0\nvm.type i32\n{text}"));
@@ -39,19 +44,20 @@ fn folders_are_checked_in_order_by_any_number_of_jobs() {
         let lines: Vec<&str> = text.lines().collect();
         let names: Vec<&str> = lines.iter().map(|line| line.split(": ").next().unwrap_or_default()).collect();
         assert_eq!(
-            names[..7],
+            names[..8],
             [
                 "FAIL ./a/bad.vmfb @wrong",
                 "PASS ./a/c/good.vmfb @fine",
                 "PASS ./a/c/good.vmfb @fail_well",
                 "PASS ./b/good.vmfb @fine",
                 "PASS ./b/good.vmfb @fail_well",
+                "SKIP ./b/none.vmfb",
                 "PASS b/good.vmfb @fine",
                 "PASS b/good.vmfb @fail_well",
             ]
         );
-        assert!(lines[7].starts_with("4 files, of which 1 have failures, in "), "{text}");
-        assert_eq!(lines[8..], ["6 passed, 1 failed"]);
+        assert!(lines[8].starts_with("5 files, of which 1 have failures, in "), "{text}");
+        assert_eq!(lines[9..], ["6 passed, 1 failed"]);
         // Nobody sees a progress bar where standard error is no terminal.
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
@@ -60,8 +66,8 @@ fn folders_are_checked_in_order_by_any_number_of_jobs() {
         );
         assert_eq!(error.lines().count(), 1);
         let report = fs::read_to_string(folder.join("report.xml")).expect("the report");
-        assert_eq!(report.matches("<testsuite ").count(), 4);
-        assert_eq!(report.matches("<testcase ").count(), 7);
+        assert_eq!(report.matches("<testsuite ").count(), 5);
+        assert_eq!(report.matches("<testcase ").count(), 8);
         assert!(report.contains("<failure message=\"INVALID_ARGUMENT; &lt;so&gt;; at @tests.wrong+0x"), "{report}");
     }
 }
@@ -73,5 +79,13 @@ fn folders_without_modules_are_mistakes() {
     let output = check(&folder, &["."]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&output.stderr), "incarnate check: NOT_FOUND; no .vmfb file is in '.'\n");
+    // A file that is named is to have tests; a folder has some.
+    let folder = self::folder();
+    fs::create_dir_all(folder.join("none")).expect("a folder");
+    fs::rename(folder.join("b/none.vmfb"), folder.join("none/none.vmfb")).expect("a file");
+    let text = |output: &Output| String::from_utf8_lossy(&output.stdout).lines().last().map(str::to_owned);
+    let (named, found) = (check(&folder, &["none/none.vmfb"]), check(&folder, &["none"]));
+    assert_eq!((named.status.code(), text(&named).as_deref()), (Some(1), Some("0 passed, 1 failed")));
+    assert_eq!((found.status.code(), text(&found).as_deref()), (Some(1), Some("0 passed, 0 failed")));
     assert_eq!(check(&folder, &[".", "--jobs=0"]).status.code(), Some(2));
 }

@@ -127,3 +127,32 @@ fn shells_and_readers_are_told_of_all_commands() {
         assert!(printed(&[command, "--help"]).contains("Examples:\n  incarnate "), "{command}");
     }
 }
+
+#[test]
+fn modules_of_both_forms_are_assembled_from_their_text() {
+    let folder = std::env::temp_dir().join(format!("incarnate-assemble-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let target = folder.join("first.module").display().to_string();
+    printed(&["assemble", "first_generation/model.vmasm", "-o", &target]);
+    let (made, kept) = (fs::read(&target), fs::read("tests/models/first_generation/bmod.module"));
+    assert_eq!(made.expect("the file"), kept.expect("the model"));
+    let text = printed(&["dump", "first_generation/bmod.module", "--output=metadata"]);
+    assert!(text.contains("Generation: BMOD, the first generation (compilers of early 2020)\n"), "{text}");
+    let text = printed(&["dump", "dynamic/vmvx-3.9.0.vmfb", "--output=metadata"]);
+    assert!(text.contains("Generation: bytecode 15.0 (compilers 3.0 to 3.9)\n"), "{text}");
+    // A module of an older compiler becomes one of today by its text.
+    let source = folder.join("older.vmasm").display().to_string();
+    let text = printed(&["dump", "dynamic/vmvx-3.9.0.vmfb", "--output=disassembly"]);
+    fs::write(&source, text).expect("the text is written");
+    let target = folder.join("today.vmfb").display().to_string();
+    printed(&["assemble", &source, "-o", &target]);
+    let text = printed(&["dump", &target, "--output=metadata"]);
+    assert!(text.contains("Generation: bytecode 17.0 (compilers 3.11 to 3.13)\n"), "{text}");
+    let (code, _, error) = incarnate(&["assemble", "dynamic/cases.txt", "-o", &target]);
+    assert_eq!(code, Some(1));
+    assert!(
+        error.contains("'dynamic/cases.txt': INVALID_ARGUMENT; line 4, column 1: `vm.module` comes first"),
+        "{error}"
+    );
+    fs::remove_dir_all(&folder).expect("the folder goes");
+}

@@ -27,6 +27,8 @@ pub mod mapping;
 pub mod modules;
 #[cfg(feature = "std")]
 pub mod parameters;
+#[allow(unsafe_code, reason = "calls versions of code for processors that were found to have what they need")]
+pub mod processor;
 #[cfg(feature = "std")]
 pub mod profile;
 #[cfg(feature = "std")]

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use incarnate_runtime::hal::format::Equality;
 use incarnate_runtime::parameters::FileAccess;
 #[cfg(feature = "cli")]
-use incarnate_translator::Prefer;
+use incarnate_translator::{Prefer, Version};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::bench::{MinTime, TimeUnit};
@@ -56,6 +56,9 @@ pub(super) enum Command {
     /// Write the Rust source of a module, and the files that it takes in.
     #[command(after_help = examples::TRANSLATE)]
     Translate(TranslateArguments),
+    /// Make a module file of its text, as `dump --output=disassembly` prints it.
+    #[command(after_help = examples::ASSEMBLE)]
+    Assemble(AssembleArguments),
     /// Say in what two modules differ.
     #[command(after_help = examples::DIFF)]
     Diff(DiffArguments),
@@ -83,6 +86,7 @@ impl Command {
             Command::Dump(_) => "dump",
             Command::Translate(_) => "translate",
             Command::Parameters(_) => "parameters",
+            Command::Assemble(_) => "assemble",
             Command::Diff(_) => "diff",
             Command::Completions(_) => "completions",
             Command::Man(_) => "man",
@@ -213,6 +217,11 @@ pub(super) struct ProgramArguments {
     /// path). Of several, the last one is asked first.
     #[arg(long, value_name = "FILE")]
     pub(super) executable_plugin: Vec<String>,
+    /// Leave the files of executables that are libraries of the system in this folder, for profilers and debuggers to find their
+    /// symbols.
+    #[cfg(feature = "cli")]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "untrusted")]
+    pub(super) keep_libraries: Option<PathBuf>,
     /// Threads that local-task works with, the calling one among them; without it, one for each physical core.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAXIMUM_WORKERS))]
     pub(super) task_topology_group_count: Option<u32>,
@@ -433,6 +442,32 @@ pub(super) struct BuildArguments {
     pub(super) project: ProjectArguments,
 }
 
+/// Levels of processors, in a list that may be empty.
+#[cfg(feature = "cli")]
+#[derive(Clone, Debug)]
+pub(super) struct Versions(pub(super) Vec<Version>);
+
+#[cfg(feature = "cli")]
+impl FromStr for Versions {
+    type Err = incarnate_runtime::Error;
+
+    fn from_str(text: &str) -> Result<Versions, incarnate_runtime::Error> {
+        let names = text.split(',').filter(|name| !name.is_empty());
+        Ok(Versions(names.map(str::parse).collect::<Result<_, _>>()?))
+    }
+}
+
+#[cfg(feature = "cli")]
+#[derive(Debug, Args)]
+pub(super) struct AssembleArguments {
+    /// The text.
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// The module file.
+    #[arg(short, long, value_name = "OUT")]
+    pub(super) output: PathBuf,
+}
+
 #[cfg(feature = "cli")]
 #[derive(Debug, Args)]
 pub(super) struct TranslateArguments {
@@ -448,6 +483,10 @@ pub(super) struct TranslateArguments {
     /// Leave the module's constants out of the program, which maps this file instead; it is written beside OUT.rs.
     #[arg(long, value_name = "FILE")]
     pub(super) load_constants_from: Option<String>,
+    /// Processors that there are versions of kernels for, beside that which the program is compiled for: x86-64-v2, x86-64-v3,
+    /// x86-64-v4, or nothing.
+    #[arg(long, value_name = "NAMES", default_value = "x86-64-v3,x86-64-v4")]
+    pub(super) versions: Versions,
     /// Which executables are used of a module that holds them in several formats: native or portable.
     #[arg(long, value_name = "KIND", default_value = "native")]
     pub(super) prefer: Prefer,

@@ -26,6 +26,12 @@ pub(super) const DIFF: &str = "The exit status is 0 where the modules are the sa
 Examples:
   incarnate diff before.vmfb after.vmfb --brief";
 
+pub(super) const ASSEMBLE: &str =
+    "A text whose first line is `//! generation BMOD` makes a file of the first generation.
+
+Examples:
+  incarnate assemble model.vmasm -o model.vmfb";
+
 pub(super) const TRANSLATE: &str = "Examples:
   incarnate translate model.vmfb -o src/model.rs";
 
@@ -60,6 +66,7 @@ mod tests {
             super::BENCH,
             super::CHECK,
             super::DUMP,
+            super::ASSEMBLE,
             super::DIFF,
             super::TRANSLATE,
             super::BUILD,

@@ -1,6 +1,8 @@
 //! The command line.
 
 mod arguments;
+#[cfg(feature = "cli")]
+mod assemble;
 mod bench;
 #[cfg(feature = "cli")]
 mod build;
@@ -70,6 +72,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Check(arguments) => check::check_files(arguments, out),
         Command::Dump(arguments) => dump::dump(arguments, out),
         Command::Translate(arguments) => translate::translate(arguments, out),
+        Command::Assemble(arguments) => assemble::assemble(arguments, out),
         Command::Diff(arguments) => diff::diff(arguments, out),
         Command::Completions(arguments) => manual::completions(arguments, out),
         Command::Man(arguments) => manual::man(arguments, out),

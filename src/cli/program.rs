@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use incarnate_runtime::hal::format::{TensorType, format_tensor};
 use incarnate_runtime::hal::local::ExecutableLoader;
+#[cfg(feature = "cli")]
+use incarnate_runtime::hal::local::loaders::SystemLibraryLoader;
 use incarnate_runtime::hal::local::task::TaskOptions;
 use incarnate_runtime::hal::{Buffer, BufferParameters, BufferView, DeviceOptions, ElementType, EncodingType, Fence};
 use incarnate_runtime::modules::{TraceSink, check};
@@ -201,6 +203,11 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     add_plugins(arguments, &mut options)?;
     let builder = SessionBuilder::with_natives(NATIVES).trace_sink(TraceSink::new(print_trace)).device_options(options);
     let builder = arguments.device.iter().fold(builder, SessionBuilder::device);
+    #[cfg(feature = "cli")]
+    let builder = match &arguments.keep_libraries {
+        Some(folder) => builder.executable_loader(Arc::new(SystemLibraryLoader::keeping_files(folder))),
+        None => builder,
+    };
     let builder = arguments.parameters.iter().fold(builder, |builder, file| {
         builder.parameter_file(&file.scope, &file.path, arguments.parameter_mode.access())
     });

@@ -11,7 +11,7 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use crate::files::File;
 use crate::function::LoopReport;
 use crate::names::module_identifier;
-use crate::options::{Constants, Options, Prefer, rust};
+use crate::options::{Constants, Options, Prefer, Version, rust};
 use crate::static_library::{StaticLibrary, is_build_script, link};
 
 /// Translates module files in a build script, or wherever files are wanted.
@@ -98,6 +98,13 @@ impl Config {
     /// or portable ones, which are translated.
     pub fn prefer(mut self, prefer: Prefer) -> Config {
         self.options.prefer = prefer;
+        self
+    }
+
+    /// Processors that there are versions of kernels for, beside that which the program is compiled for: by default
+    /// [`Version::DEFAULT`], and none for none.
+    pub fn versions(mut self, versions: &[Version]) -> Config {
+        self.options.versions = versions.to_vec();
         self
     }
 

@@ -43,7 +43,7 @@ pub use config::{Config, Written};
 pub use files::File;
 pub use function::{LoopFate, LoopReport};
 pub use names::module_identifier;
-pub use options::{Constants, Options, Prefer, Target};
+pub use options::{Constants, Options, Prefer, Target, Version};
 pub use output::Output;
 #[cfg(feature = "files")]
 pub use static_library::link_static_library;

@@ -267,7 +267,8 @@ pub(crate) fn call(facts: &FunctionFacts, values: &[Ident]) -> TokenStream {
     let state = facts.needs_state.then(|| quote!(state,));
     let stack = facts.needs_stack.then(|| quote!(stack,));
     let function = &facts.ident;
-    quote!(#function(#state #stack #(#values),*))
+    let generics = facts.is_inlined.then(|| quote!(::<LANES>));
+    quote!(#function #generics(#state #stack #(#values),*))
 }
 
 /// Values as a tuple, or as a tuple of tuples where there are more than calls take.

@@ -1,5 +1,6 @@
 //! How a module is translated.
 
+use incarnate_runtime::processor;
 use proc_macro2::TokenStream;
 
 /// How a module is translated. [`Options::default`] is right for programs that depend on the crate `incarnate`.
@@ -16,9 +17,66 @@ pub struct Options {
     pub prefer: Prefer,
     /// What the program is compiled for.
     pub target: Target,
+    /// Processors that there are versions of kernels for, beside that which the program is compiled for; the best is picked
+    /// when the program runs.
+    pub versions: Vec<Version>,
     /// Query functions of libraries of kernels that the program links: executables of the format `static`. Code that names some
     /// has the program's only unsafe code, in a module of its own, and so does not fit into crates that forbid it.
     pub static_libraries: Vec<String>,
+}
+
+/// Levels of processors that kernels can be compiled for beside the program's own target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// x86-64-v2: SSE4.2.
+    X86_64V2,
+    /// x86-64-v3: AVX2.
+    X86_64V3,
+    /// x86-64-v4: AVX-512, with Rust 1.89 or later.
+    X86_64V4,
+}
+
+impl Version {
+    /// All of them.
+    pub const ALL: [Version; 3] = [Version::X86_64V2, Version::X86_64V3, Version::X86_64V4];
+    /// Those that are made unless others are asked for.
+    pub const DEFAULT: [Version; 2] = [Version::X86_64V3, Version::X86_64V4];
+
+    /// Its name, as compilers name the processor.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Version::X86_64V2 => "x86-64-v2",
+            Version::X86_64V3 => "x86-64-v3",
+            Version::X86_64V4 => "x86-64-v4",
+        }
+    }
+
+    /// The bit by which generated code names it.
+    fn bit(self) -> u8 {
+        match self {
+            Version::X86_64V2 => processor::X86_64_V2,
+            Version::X86_64V3 => processor::X86_64_V3,
+            Version::X86_64V4 => processor::X86_64_V4,
+        }
+    }
+
+    /// The number by which generated code names some of them.
+    pub(crate) fn bits(versions: &[Version]) -> u8 {
+        versions.iter().fold(0, |bits, version| bits | version.bit())
+    }
+}
+
+impl core::str::FromStr for Version {
+    type Err = incarnate_runtime::Error;
+
+    fn from_str(text: &str) -> Result<Version, incarnate_runtime::Error> {
+        let found = Version::ALL.into_iter().find(|version| version.name() == text);
+        found.ok_or_else(|| {
+            let names = Version::ALL.map(Version::name).join(", ");
+            incarnate_runtime::Error::invalid_argument(format!("`{text}` is none of {names}"))
+        })
+    }
 }
 
 /// Which formats are used of executables that a module holds in several.
@@ -104,6 +162,7 @@ impl Default for Options {
             type_attributes: Vec::new(),
             prefer: Prefer::default(),
             target: Target::default(),
+            versions: Version::DEFAULT.to_vec(),
             static_libraries: Vec::new(),
         }
     }

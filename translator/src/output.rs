@@ -12,7 +12,7 @@ use crate::executables::{Plan, libraries};
 use crate::function::{self, Analysis, FunctionFacts, LoopReport};
 use crate::module::{self, ConstantTable, Surroundings};
 use crate::names::{self, code};
-use crate::options::{Constants, Options};
+use crate::options::{Constants, Options, Version};
 use crate::{SUPPORT_VERSION, api};
 
 /// What kernels of executables take: local memory, constants, bindings; then the workgroup's position and size, and how many
@@ -74,8 +74,12 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let used = analysis.used_rodata();
     let table = ConstantTable::new(module, &used, &options.constants, &plan.replaced, &mut bytes);
     let mut nested = Vec::new();
+    let versions = Version::bits(&options.versions);
     for (_, executable) in &plan.translated {
-        let analysis = Analysis::new(executable, names::functions(executable))?;
+        let mut analysis = Analysis::new(executable, names::functions(executable))?;
+        if versions != 0 {
+            inline_kernels(&mut analysis);
+        }
         let (used, replaced) = (analysis.used_rodata(), BTreeMap::new());
         let table = ConstantTable::new(executable, &used, &options.constants, &replaced, &mut bytes);
         nested.push((analysis, table));
@@ -112,7 +116,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
         };
         let mut own = vec![prelude.clone()];
         own.extend(module::items(analysis, table, &surroundings)?);
-        own.push(kernel_table(&kernels));
+        own.push(kernel_table(&kernels, versions));
         let rodata_literal = proc_macro2::Literal::u32_unsuffixed(*rodata);
         rows.push(quote! {
             support::Executable { rodata: #rodata_literal, module: &#ident::MODULE, kernels: #ident::KERNELS }
@@ -161,17 +165,33 @@ fn items(analysis: &Analysis<'_>, mut tables: Vec<TokenStream>) -> Result<Items>
     Ok(Items { tables, functions: functions.collect::<Result<_>>()? })
 }
 
+/// Makes kernels with loops part of what calls them.
+fn inline_kernels(analysis: &mut Analysis<'_>) {
+    let functions = analysis.module.exports().map(|export| export.function);
+    let functions: Vec<u32> = functions.filter(|function| analysis.has_loops(*function)).collect();
+    for function in functions {
+        if let Some(facts) = analysis.functions.get_mut(function as usize).filter(|facts| is_kernel(facts)) {
+            facts.is_inlined = !facts.yields();
+        }
+    }
+}
+
+fn is_kernel(facts: &FunctionFacts) -> bool {
+    facts.arguments == KERNEL_ARGUMENTS && facts.results.is_empty()
+}
+
 /// An executable's kernels, by the ordinals of their exports.
 fn kernels<'a>(analysis: &'a Analysis<'_>) -> impl Iterator<Item = (u32, &'a FunctionFacts)> {
     analysis.module.exports().zip(0u32..).filter_map(|(export, ordinal)| {
         let facts = analysis.functions.get(export.function as usize)?;
-        let is_kernel = facts.arguments == KERNEL_ARGUMENTS && facts.results.is_empty();
-        is_kernel.then_some((ordinal, facts))
+        is_kernel(facts).then_some((ordinal, facts))
     })
 }
 
 /// The table of an executable's kernels.
-fn kernel_table(kernels: &[(u32, &FunctionFacts)]) -> TokenStream {
+fn kernel_table(kernels: &[(u32, &FunctionFacts)], versions: u8) -> TokenStream {
+    let versions = proc_macro2::Literal::u8_unsuffixed(versions);
+    let mut versioned = Vec::new();
     let rows = kernels.iter().map(|(ordinal, facts)| {
         let inputs: Vec<Ident> = (0..KERNEL_ARGUMENTS.len()).map(|index| format_ident!("input{index}")).collect();
         let call = module::call(facts, &inputs);
@@ -180,13 +200,34 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts)]) -> TokenStream {
         let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
         let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));
         let ordinal = proc_macro2::Literal::u32_unsuffixed(*ordinal);
-        quote! {
-            (#ordinal, |#state, #stack, workgroups| workgroups.run(|#(#references,)* [#(#numbers),*]| #call))
+        let parameters = quote!(#(#references,)* [#(#numbers),*]);
+        if !facts.is_inlined {
+            return quote!((#ordinal, |#state, #stack, workgroups| workgroups.run(|#parameters| #call)));
         }
+        let name = format_ident!("Kernel{}", versioned.len());
+        let doc = format!(" [`{}`].", facts.ident);
+        // The closure, too, has to be part of each version.
+        versioned.push(quote! {
+            #[doc = #doc]
+            struct #name;
+            impl support::VersionedKernel for #name {
+                #[inline(always)]
+                fn run<const LANES: usize>(
+                    #state: &State,
+                    #stack: &mut Stack,
+                    workgroups: &mut support::Workgroups<'_>,
+                ) -> Result<()> {
+                    workgroups.run(#[inline(always)] |#parameters| #call)
+                }
+            }
+        });
+        quote!((#ordinal, support::versions::<#versions, #name>))
     });
+    let rows: Vec<TokenStream> = rows.collect();
     quote! {
         #[doc = " The kernels, by the ordinals of their exports."]
         pub static KERNELS: &[(u32, support::Kernel)] = &[#(#rows),*];
+        #(#versioned)*
     }
 }
 

@@ -42,17 +42,57 @@ impl Executables {
 
 #[cfg(feature = "std")]
 mod with_std {
+    use core::marker::PhantomData;
+
     use super::{Arc, Error, ExecutableLoader, Executables, Ref, Result};
     pub use crate::hal::local::loaders::Workgroups;
 
     use crate::hal::executable_format::VMVX;
     use crate::hal::local::loaders::{CompiledKernels, VmvxExecutable};
     use crate::hal::local::{ExecutableParameters, LocalExecutable};
+    use crate::processor;
     use crate::support::{Description, Stack, State, TranslatedModule};
     use crate::vm::ModuleState;
 
     /// Calls a kernel for some workgroups.
     pub type Kernel = fn(&State, &mut Stack, &mut Workgroups<'_>) -> Result<()>;
+
+    /// A kernel that comes in versions for processors.
+    pub trait VersionedKernel {
+        /// Calls it for some workgroups; see [`processor::Code::run`].
+        ///
+        /// # Errors
+        /// What the kernel fails with.
+        fn run<const LANES: usize>(state: &State, stack: &mut Stack, workgroups: &mut Workgroups<'_>) -> Result<()>;
+    }
+
+    struct Call<'a, 'w, K> {
+        state: &'a State,
+        stack: &'a mut Stack,
+        workgroups: &'a mut Workgroups<'w>,
+        kernel: PhantomData<K>,
+    }
+
+    impl<K: VersionedKernel> processor::Code for Call<'_, '_, K> {
+        type Output = Result<()>;
+
+        #[inline(always)]
+        fn run<const LANES: usize>(self) -> Result<()> {
+            K::run::<LANES>(self.state, self.stack, self.workgroups)
+        }
+    }
+
+    /// Calls a kernel in the best version for this processor among those of some levels; see [`processor::versions`].
+    ///
+    /// # Errors
+    /// What the kernel fails with.
+    pub fn versions<const LEVELS: u8, K: VersionedKernel>(
+        state: &State,
+        stack: &mut Stack,
+        workgroups: &mut Workgroups<'_>,
+    ) -> Result<()> {
+        processor::versions::<LEVELS, _>(Call { state, stack, workgroups, kernel: PhantomData::<K> })
+    }
 
     /// An executable that is part of a program.
     #[derive(Debug)]

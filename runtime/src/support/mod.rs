@@ -98,6 +98,7 @@ pub use crate::vm::{Relation, divided, is_distinct, is_within, turns};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::include_constants;
+pub use crate::processor::LANES;
 pub use call::{Elements, Import, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction, Loader};
@@ -113,11 +114,6 @@ pub use views::{Dimensions, buffer_view_assert, buffer_view_create};
 
 /// The version of the interface between this room and generated code.
 pub const VERSION: u32 = 2;
-
-/// How many elements translated loops hold side by side: two of the widest registers that the program is compiled for,
-/// so that four rows of them fit into all registers.
-pub const LANES: usize =
-    if cfg!(any(target_feature = "avx", not(any(target_arch = "x86", target_arch = "x86_64")))) { 16 } else { 8 };
 
 /// Fails to compile, in a constant, where the code was generated for another version of this room.
 pub const fn expect_version(version: u32) {

@@ -62,8 +62,8 @@ impl Project {
         Ok(Project { root, flags, _lock: lock })
     }
 
-    /// Builds the program of some modules, the main one last, which has the kernels of some objects, and gives where it is, and what became of the modules'
-    /// executables.
+    /// Builds the program of some modules, the main one last, which has the kernels of some objects, and gives where it is,
+    /// and what became of the modules' executables.
     ///
     /// # Errors
     /// What is wrong with a module; NOT_FOUND without cargo; INTERNAL where what was generated is not compiled.
@@ -79,7 +79,7 @@ impl Project {
         let (mut executables, mut libraries) = (Vec::new(), Vec::new());
         for (index, module) in modules.iter().enumerate() {
             let name = format!("module_{index}");
-            let config = Config::new().out_dir(&source).module_name(&name).prefer(prefer);
+            let config = Config::new().out_dir(&source).module_name(&name).prefer(prefer).versions(&[]);
             let config = objects.iter().fold(config, |config, object| config.static_library(object, &[]));
             let written = config.compile(module)?;
             executables.extend(written.executables);

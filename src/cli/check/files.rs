@@ -1,6 +1,6 @@
 //! Checks of module files and folders of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use super::{Outcome, Report, junit, parallel};
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(in crate::cli) struct CheckArguments {
-    /// Module files, each of which is tested by itself, and folders, of which all .vmfb files are.
+    /// Module files, each of which is tested by itself, and folders, of which all .vmfb files are that have tests.
     #[arg(value_name = "FILE", required_unless_present_any = ["module", "list_drivers", "list_devices", "dump_devices"])]
     files: Vec<PathBuf>,
     /// A module file that the others import from; without others, the last one is tested.
@@ -36,11 +36,12 @@ pub(in crate::cli) struct CheckArguments {
 pub(in crate::cli) fn check_files(arguments: &CheckArguments, out: &mut Console) -> Result<Verdict> {
     let start = Instant::now();
     let has_folders = arguments.files.iter().any(|file| file.is_dir());
+    let mut in_folders = HashSet::new();
     let programs: Vec<Vec<PathBuf>> = if arguments.files.is_empty() {
         vec![arguments.module.clone()]
     } else {
         let program = |file: PathBuf| arguments.module.iter().cloned().chain([file]).collect();
-        module_files(&arguments.files)?.into_iter().map(program).collect()
+        module_files(&arguments.files, &mut in_folders)?.into_iter().map(program).collect()
     };
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize).min(programs.len());
@@ -48,8 +49,14 @@ pub(in crate::cli) fn check_files(arguments: &CheckArguments, out: &mut Console)
     let mut report = Report::new(out);
     let mut outcomes: Vec<Outcome> = Vec::new();
     parallel::check_all(&arguments.program, &programs, jobs, &mut |event| match event {
-        parallel::Event::Test(outcome) => {
-            progress.suspended(|| report.add(&outcome))?;
+        parallel::Event::Test(mut outcome) => {
+            if outcome.is_empty && in_folders.contains(&outcome.program) {
+                let why = outcome.failure.take().unwrap_or_default();
+                progress.suspended(|| report.line(&format!("SKIP {}: {why}", outcome.program)))?;
+            } else {
+                outcome.is_empty = false;
+                progress.suspended(|| report.add(&outcome))?;
+            }
             outcomes.push(outcome);
             Ok(())
         }
@@ -84,7 +91,7 @@ fn summary(outcomes: &[Outcome], programs: usize, jobs: usize, time: Duration) -
 }
 
 /// The given files and the modules in the given folders, each folder's in order of their names.
-fn module_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+fn module_files(paths: &[PathBuf], in_folders: &mut HashSet<String>) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
         if !path.is_dir() {
@@ -98,6 +105,7 @@ fn module_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             return Err(Error::not_found(format!("no .vmfb file is in '{}'", path.display())));
         }
         found.sort();
+        in_folders.extend(found.iter().map(|file| file.display().to_string()));
         files.extend(found);
     }
     Ok(files)

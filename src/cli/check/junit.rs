@@ -21,8 +21,9 @@ pub(super) fn write(path: &Path, outcomes: &[Outcome], time: Duration) -> Result
 fn counts(outcomes: &[Outcome], time: Duration) -> String {
     let failures = outcomes.iter().filter(|outcome| outcome.failure.is_some() && outcome.function.is_some()).count();
     let errors = outcomes.iter().filter(|outcome| outcome.failure.is_some() && outcome.function.is_none()).count();
+    let skipped = outcomes.iter().filter(|outcome| outcome.is_empty).count();
     format!(
-        "tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\" time=\"{:.6}\"",
+        "tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\" time=\"{:.6}\"",
         outcomes.len(),
         time.as_secs_f64()
     )
@@ -56,6 +57,10 @@ fn case(text: &mut String, outcome: &Outcome) {
         "    <testcase name=\"{name}\" classname=\"{program}\" time=\"{:.6}\"",
         outcome.time.as_secs_f64()
     );
+    if outcome.is_empty {
+        text.push_str(">\n      <skipped/>\n    </testcase>\n");
+        return;
+    }
     let Some(failure) = &outcome.failure else {
         text.push_str("/>\n");
         return;
@@ -96,25 +101,32 @@ mod tests {
             program: program.to_owned(),
             function: function.map(str::to_owned),
             failure: failure.map(str::to_owned),
+            is_empty: program == "c.vmfb",
             time: Duration::from_millis(1500),
         };
         let outcomes = [
             outcome("a.vmfb", Some("one"), None),
             outcome("a.vmfb", Some("two"), Some("expected \"x\" < 3\u{1b}[1m\nmore & more")),
             outcome("b.vmfb", None, Some("cut off")),
+            outcome("c.vmfb", None, None),
         ];
         let expected = r#"<?xml version="1.0" encoding="UTF-8"?>
-<testsuites name="incarnate check" tests="3" failures="1" errors="1" time="2.000000">
-  <testsuite name="a.vmfb" tests="2" failures="1" errors="0" time="3.000000">
+<testsuites name="incarnate check" tests="4" failures="1" errors="1" skipped="1" time="2.000000">
+  <testsuite name="a.vmfb" tests="2" failures="1" errors="0" skipped="0" time="3.000000">
     <testcase name="one" classname="a.vmfb" time="1.500000"/>
     <testcase name="two" classname="a.vmfb" time="1.500000">
       <failure message="expected &quot;x&quot; &lt; 3�[1m">expected &quot;x&quot; &lt; 3�[1m
 more &amp; more</failure>
     </testcase>
   </testsuite>
-  <testsuite name="b.vmfb" tests="1" failures="0" errors="1" time="1.500000">
+  <testsuite name="b.vmfb" tests="1" failures="0" errors="1" skipped="0" time="1.500000">
     <testcase name="load" classname="b.vmfb" time="1.500000">
       <error message="cut off">cut off</error>
+    </testcase>
+  </testsuite>
+  <testsuite name="c.vmfb" tests="1" failures="0" errors="0" skipped="1" time="1.500000">
+    <testcase name="load" classname="c.vmfb" time="1.500000">
+      <skipped/>
     </testcase>
   </testsuite>
 </testsuites>

@@ -34,6 +34,9 @@ struct Outcome {
     function: Option<String>,
     /// Why it failed, if it did.
     failure: Option<String>,
+    /// The program has no tests, which is no failure where nobody said that it has.
+    #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "folders have such programs"))]
+    is_empty: bool,
     #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "reports of several files tell it"))]
     time: Duration,
 }
@@ -85,6 +88,7 @@ impl<'a> Report<'a> {
     fn finish(mut self) -> Result<Verdict> {
         self.line(&format!("{} passed, {} failed", self.passed, self.failed))?;
         Ok(match self.first_failure {
+            None if self.passed == 0 => Verdict::Failure("there is no test".to_owned()),
             None => Verdict::Success,
             Some(first) => {
                 Verdict::Failure(format!("{} of {} failed; {first}", self.failed, self.failed + self.passed))
@@ -116,6 +120,7 @@ fn check(
         program: name.to_owned(),
         function: None,
         failure: Some(failure),
+        is_empty: false,
         time: start.elapsed(),
     };
     let loaded = Program::load_tests(arguments, add_modules).and_then(|program| Ok((program.functions()?, program)));
@@ -127,7 +132,8 @@ fn check(
     let name = name.unwrap_or(program.name());
     let tests: Vec<Function> = functions.into_iter().filter(|function| function.arguments.is_empty()).collect();
     if tests.is_empty() {
-        return done(of_program(name, "no exported function is without arguments".to_owned()));
+        let outcome = of_program(name, "no exported function is without arguments".to_owned());
+        return done(Outcome { is_empty: true, ..outcome });
     }
     for test in tests {
         let start = Instant::now();
@@ -138,7 +144,7 @@ fn check(
             (Err(error), false) => Some(error.to_string()),
         };
         let (program, function) = (name.to_owned(), Some(test.name));
-        done(Outcome { program, function, failure, time: start.elapsed() })?;
+        done(Outcome { program, function, failure, is_empty: false, time: start.elapsed() })?;
     }
     Ok(())
 }

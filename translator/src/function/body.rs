@@ -126,12 +126,15 @@ impl<'a, 'm> Unit<'a, 'm> {
             .then(|| quote!(#[allow(clippy::only_used_in_recursion, reason = "arguments are those of the bytecode")]));
         let results = if facts.yields() { quote!(Step<#results>) } else { results };
         let saved = self.saved();
+        let inline = facts.is_inlined.then(|| quote!(#[inline(always)]));
+        let generics = facts.is_inlined.then(|| quote!(<const LANES: usize>));
         if self.body.suspensions.is_empty() {
             items.push(quote! {
                 #(#[doc = #docs])*
+                #inline
                 #lints
                 #recursive
-                pub fn #name(#state #stack #(#parameters),*) -> Result<#results> { #body }
+                pub fn #name #generics(#state #stack #(#parameters),*) -> Result<#results> { #body }
             });
             // The bytecode yields where nothing gets to.
             items.extend(facts.resume.as_ref().map(|resume| {

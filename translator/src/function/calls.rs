@@ -57,6 +57,7 @@ impl Emitter<'_, '_> {
     fn internal(&self, ordinal: u32, call: &Call) -> Result<(TokenStream, TokenStream)> {
         let facts = self.analysis.functions.get(ordinal as usize).ok_or_else(|| Error::internal("no such function"))?;
         let name = &facts.ident;
+        let generics = facts.is_inlined.then(|| quote!(::<LANES>));
         let state = facts.needs_state.then(|| quote!(state,));
         let stack = facts.needs_stack.then(|| quote!(stack,));
         let is_lent = |at: usize| facts.lent.get(at).is_some_and(|lent| *lent);
@@ -74,7 +75,7 @@ impl Emitter<'_, '_> {
                 && self.body.function.constant_bits(operand.value).is_none()
         });
         let drops = kept.map(|operand| self.drop(operand.value)).collect();
-        Ok((quote!(#name(#state #stack #(#arguments),*)), drops))
+        Ok((quote!(#name #generics(#state #stack #(#arguments),*)), drops))
     }
 
     fn import(&self, ordinal: u32, call: &Call, form: Form) -> Result<(TokenStream, TokenStream)> {

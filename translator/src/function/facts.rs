@@ -53,6 +53,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Resu
             needs_state: *yields,
             needs_stack: *yields || is_guarded,
             is_guarded,
+            is_inlined: false,
         })
         .collect();
     let types = Types::new(module, &bodies);

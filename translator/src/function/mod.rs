@@ -24,7 +24,7 @@ use std::collections::HashSet;
 
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::{Function, Op, Type};
+use incarnate_runtime::ir::{Function, Graph, Loops, Op, Type};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 
@@ -69,6 +69,8 @@ pub(crate) struct FunctionFacts {
     pub(crate) needs_stack: bool,
     /// It bounds the depth of calls.
     is_guarded: bool,
+    /// It is part of the code that calls it, which comes in versions for processors.
+    pub(crate) is_inlined: bool,
 }
 
 impl FunctionFacts {
@@ -110,6 +112,14 @@ impl<'m> Analysis<'m> {
     /// Whether an import is called directly, as a method of a native module's state.
     pub(crate) fn is_direct(&self, import: u32) -> bool {
         self.imports.direct(import).is_some()
+    }
+
+    /// Whether a function has loops.
+    pub(crate) fn has_loops(&self, ordinal: u32) -> bool {
+        self.bodies.get(ordinal as usize).is_some_and(|body| {
+            let graph = Graph::of(body);
+            !Loops::new(&graph, &graph.dominators()).all().is_empty()
+        })
     }
 
     /// The calls that create executables.
@@ -158,7 +168,7 @@ pub(crate) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
 pub(crate) fn prelude(runtime: &TokenStream) -> TokenStream {
     quote! {
         #[allow(unused_imports, reason = "not every module needs all of them")]
-        use #runtime::support::{self, At, Here, Ref, Result, Stack, State, Step, ValueType, semantics};
+        use #runtime::support::{self, At, Here, LANES, Ref, Result, Stack, State, Step, ValueType, semantics};
     }
 }
 

@@ -32,7 +32,7 @@ enum Width {
 impl Width {
     fn number(&self) -> TokenStream {
         match self {
-            Width::Whole => quote!(support::LANES),
+            Width::Whole => quote!(LANES),
             Width::Lanes(lanes) => {
                 let lanes = Literal::usize_unsuffixed(*lanes);
                 quote!(#lanes)
@@ -47,7 +47,7 @@ impl Width {
         if turns >= 16 {
             widths.push(Width::Whole);
         }
-        for (lanes, covered) in [(8, 16), (4, 8), (1, 4)] {
+        for (lanes, covered) in [(16, 32), (8, 16), (4, 8), (1, 4)] {
             if turns % covered >= lanes {
                 widths.push(Width::Lanes(lanes as usize));
             }
@@ -122,7 +122,7 @@ impl Writer<'_, '_, '_> {
             let width = width.number();
             quote! {
                 while #lane_count - #first >= #width {
-                    strip::<{ #width }>(#arguments #first);
+                    strip::<#width>(#arguments #first);
                     #first += #width;
                 }
             }

@@ -1,0 +1,48 @@
+//! Reads archives of parameters in every format: what is accepted lies in the file, and is written and read again as it is.
+#![no_main]
+
+use std::sync::Arc;
+
+use incarnate_runtime::bytecode::Contents;
+use incarnate_runtime::parameters::{ArchiveFormat, ArchiveWriter, ParameterFile, ParameterIndex, ParameterStorage};
+use libfuzzer_sys::fuzz_target;
+
+const FORMATS: [ArchiveFormat; 5] = [
+    ArchiveFormat::Irpa,
+    ArchiveFormat::Gguf,
+    ArchiveFormat::Safetensors,
+    ArchiveFormat::Npy,
+    ArchiveFormat::Npz,
+];
+
+fn read(bytes: &[u8], format: ArchiveFormat) -> Option<ParameterIndex> {
+    let file = ParameterFile::from_contents("fuzzed", Arc::new(Contents::copy_from(bytes)));
+    let mut index = ParameterIndex::new();
+    index.add_archive(&file, format).ok().map(|()| index)
+}
+
+fuzz_target!(|data: &[u8]| {
+    for format in FORMATS {
+        let Some(index) = read(data, format) else { continue };
+        // Entries of one archive may share their bytes: what they are together is not bounded by the file.
+        let stored: u64 = index
+            .entries()
+            .iter()
+            .filter(|entry| matches!(entry.storage(), ParameterStorage::File { .. }))
+            .map(|entry| entry.length())
+            .sum();
+        if stored > 1 << 20 {
+            continue;
+        }
+        let mut written = Vec::new();
+        ArchiveWriter::new(&index).write(&mut written).expect("a vector takes all");
+        let again = read(&written, ArchiveFormat::Irpa).expect("what is written is sound");
+        assert_eq!(again.entries().len(), index.entries().len());
+        for (one, other) in again.entries().iter().zip(index.entries()) {
+            assert_eq!((one.key(), one.metadata(), one.length()), (other.key(), other.metadata(), other.length()));
+            if matches!(one.storage(), ParameterStorage::File { .. }) {
+                assert_eq!(one.read().expect("it is there"), other.read().expect("it is there"));
+            }
+        }
+    }
+});
