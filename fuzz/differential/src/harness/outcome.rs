@@ -32,7 +32,8 @@ pub fn describe(reference: &Ref, depth: usize) -> String {
         Ref::Null => "null".to_owned(),
         Ref::Buffer(buffer) => {
             let bytes: String = buffer.to_vec().iter().take(64).map(|byte| format!("{byte:02x}")).collect();
-            format!("{buffer:?} {bytes}")
+            let hash = buffer.hash(0, buffer.length()).unwrap_or_default();
+            format!("{buffer:?} {bytes} {hash:x}")
         }
         Ref::List(list) if depth == 0 => format!("{list:?}"),
         Ref::List(list) => {

@@ -238,6 +238,39 @@ fn indices_are_sums_of_products() {
     }
 }
 
+/// A loop whose integer is divided by %i2:3: the quotient goes to %i22:23, the rest to %i24:25.
+fn collapsed(fixed: &str, index: &str, stored: &str) -> String {
+    let body = format!(
+        "  %i22:23 = vm.div.i64.s %i12:13, %i2:3\n  %i24:25 = vm.rem.i64.s %i12:13, %i2:3\n{fixed}{index}  \
+         vm.buffer.store.i64 {stored}, %r0, %i26:27\n"
+    );
+    single(0, 1, "vm.cmp.lt.i64.s %i12:13, %i0:1", &body)
+}
+
+#[test]
+fn one_integer_may_count_several_loops() {
+    let index = "  %i26:27 = vm.fma.i64 %i22:23, %i10:11, %i24:25\n";
+    // Rests towards minus infinity.
+    let fixed = "  %i5 = vm.cmp.lt.i64.s %i24:25, %i6:7\n  %i20:21 = vm.add.i64 %i24:25, %i2:3\n  \
+        %i24:25 = vm.select.i64 %i5 ? %i20:21 : %i24:25\n";
+    for fixed in ["", fixed] {
+        let body = collapsed(fixed, index, "%i0:1");
+        let (nest, divisor) = (one(&body), function(&body).arguments()[4].0);
+        let [outer, inner] = &nest.loops[..] else { panic!("{nest:#?}") };
+        assert_eq!((inner.parent, &outer.items[..]), (Some(0), &[Item::Loop(1)][..]));
+        assert_eq!(outer.divisor.as_ref().map(text), Some(format!("1 v{divisor}")));
+        assert_eq!((text(&inner.test.bound), &inner.divisor), (format!("1 v{divisor}"), &None));
+        assert_eq!(text(&nest.views[0].index), "16 k0 + 1 k1");
+        assert_eq!(text(&outer.inductions[0].form), format!("1 v{divisor} k0 + 1 k1"));
+    }
+    // What is stored is no index.
+    let stored = collapsed("", index, "%i22:23");
+    assert!(matches!(rejected(&stored), Obstacle::Effect(_)));
+    // Nor does division by what is not positive, or begins elsewhere, make turns.
+    let other = collapsed("", index, "%i0:1").replace("%i12:13 = vm.const.i64 0", "%i12:13 = vm.const.i64 1");
+    assert!(matches!(rejected(&other), Obstacle::Effect(_)));
+}
+
 #[test]
 fn narrow_indices_must_not_wrap() {
     for (sign, least, greatest) in [("s", i64::from(i32::MIN), i64::from(i32::MAX)), ("u", 0, i64::from(u32::MAX))] {

@@ -296,6 +296,35 @@ mod tests {
     }
 
     #[test]
+    fn parts_begin_at_their_first_turn() {
+        let reference = numbers(24);
+        let matrix = reference.grid_mut::<i32, 2>(0, [(4, 6), (5, 1)]).unwrap();
+        let part = matrix.part(0, 1, 2).part(1, 2, 3);
+        assert_eq!([part.get([0, 0]), part.get([1, 2])], [8, 16]);
+        assert_eq!(part.lanes::<3>([1, 0], 1), [14, 15, 16]);
+        // Along a loop whose elements do not lie side by side.
+        assert_eq!(part.lanes::<2>([0, 1], 0), [9, 15]);
+        part.set_lanes([0, 0], 1, [50, 51]);
+        part.set_lanes([0, 2], 0, [60, 61]);
+        let rows = reference.grid::<i32, 2>(0, [(4, 6), (6, 1)]).unwrap();
+        assert_eq!(rows.lanes::<6>([1, 0], 1), [6, 7, 50, 51, 60, 11]);
+        assert_eq!(rows.lanes::<6>([2, 0], 1), [12, 13, 14, 15, 61, 17]);
+        assert_eq!(rows.part(0, 4, 0).part(1, 0, 6).loops[0].0, 0);
+    }
+
+    #[test]
+    fn parts_and_lanes_beyond_the_count_panic() {
+        let reference = numbers(24);
+        let grid = reference.grid::<i32, 2>(0, [(4, 6), (5, 1)]).unwrap();
+        let panics = |f: &dyn Fn()| std::panic::catch_unwind(core::panic::AssertUnwindSafe(f)).is_err();
+        assert!(panics(&|| drop(grid.part(0, 3, 2))) && panics(&|| drop(grid.part(0, 5, 0))));
+        assert!(panics(&|| drop(grid.part(1, usize::MAX, 2))));
+        assert!(panics(&|| _ = grid.lanes::<6>([0, 0], 1)) && panics(&|| _ = grid.lanes::<2>([0, 4], 1)));
+        assert!(panics(&|| _ = grid.lanes::<2>([4, 0], 1)) && panics(&|| _ = grid.lanes::<2>([3, 0], 0)));
+        assert!(!panics(&|| _ = grid.lanes::<5>([3, 0], 1)));
+    }
+
+    #[test]
     fn what_is_not_within_the_buffer_is_refused() {
         let reference = numbers(12);
         for (base, loops) in [
