@@ -181,7 +181,7 @@ impl Device {
         categories: CommandCategory,
         binding_capacity: u32,
     ) -> CommandBuffer {
-        CommandBuffer::new(modes, categories, binding_capacity, self.inline, self.backend.plans())
+        CommandBuffer::new(modes, categories, binding_capacity, self.inline, self.backend.prepare())
     }
 
     fn submit(&self, fences: Fences<'_>, operation: Operation) -> Result<()> {
