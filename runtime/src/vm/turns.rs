@@ -65,7 +65,7 @@ pub fn turns<T: Counter>(first: T, step: i64, relation: Relation, bound: T) -> O
 #[must_use]
 pub fn divided(turns: usize, divisor: i64) -> Option<usize> {
     let divisor = usize::try_from(divisor).ok().filter(|divisor| *divisor > 0)?;
-    (turns % divisor == 0).then_some(turns / divisor)
+    turns.is_multiple_of(divisor).then_some(turns / divisor)
 }
 
 /// The least and the greatest of `base + k0 * stride0 + k1 * stride1 + ..` for turns `k` from zero to below the counts; None

@@ -145,7 +145,11 @@ impl Writer<'_, '_, '_> {
             let (turn, count) = (turn(*at), self.named_count(*at));
             turns = quote!(for #turn in 0..#count { #turns });
         }
+        let lint = (!tiling.panels.is_empty()).then(|| {
+            quote!(#[allow(clippy::needless_range_loop, reason = "steps are numbers in several arrays and positions in buffers")])
+        });
         Ok(quote! {
+            #lint
             #[inline(always)]
             fn strip<const L: usize>(#parameters #first: usize) { #body }
             #turns
