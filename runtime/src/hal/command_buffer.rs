@@ -95,6 +95,10 @@ pub enum Workgroups {
 /// Runs recorded commands at once, for devices that can.
 pub(super) type InlineExecution = fn(&Commands, &[BufferBinding]) -> Result<()>;
 
+/// Plans commands that will be executed often. What plans is reached by these pointers alone: programs without a device that
+/// wants it have none of it.
+pub(super) type Prepare = fn(&Plan, &Commands);
+
 /// A command buffer (`!hal.command_buffer`): recorded by one thread, finalized, and then executed any number of times, by
 /// several threads at once.
 ///
@@ -108,8 +112,8 @@ pub struct CommandBuffer {
     inline: Option<InlineExecution>,
     recording: Mutex<Recording>,
     recorded: OnceLock<Commands>,
-    /// The device wants a graph of commands that are executed often.
-    planned: bool,
+    /// Set where the device wants commands planned that are executed often.
+    prepare: Option<Prepare>,
     plan: Plan,
 }
 
@@ -129,7 +133,7 @@ impl CommandBuffer {
         categories: CommandCategory,
         binding_capacity: u32,
         inline: Option<InlineExecution>,
-        planned: bool,
+        prepare: Option<Prepare>,
     ) -> CommandBuffer {
         let may_inline = modes.contains(CommandBufferMode::ONE_SHOT | CommandBufferMode::ALLOW_INLINE_EXECUTION)
             && binding_capacity == 0;
@@ -140,7 +144,7 @@ impl CommandBuffer {
             inline: inline.filter(|_| may_inline),
             recording: Mutex::default(),
             recorded: OnceLock::new(),
-            planned,
+            prepare,
             plan: Plan::default(),
         }
     }
@@ -218,8 +222,10 @@ impl CommandBuffer {
         }
         let mut commands = core::mem::take(&mut recording.commands);
         commands.list.shrink_to_fit();
-        if self.planned && !self.modes.contains(CommandBufferMode::ONE_SHOT) {
-            self.plan.prepare(&commands);
+        if let Some(prepare) = self.prepare
+            && !self.modes.contains(CommandBufferMode::ONE_SHOT)
+        {
+            prepare(&self.plan, &commands);
         }
         // The lock is held, so nobody else has set it meanwhile.
         let _ = self.recorded.set(commands);

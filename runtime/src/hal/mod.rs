@@ -63,6 +63,8 @@ pub use executable::Executable;
 pub use fence::Fence;
 #[cfg(feature = "std")]
 pub use file::File;
+#[cfg(feature = "std")]
+pub(crate) use local::default_device;
 pub use memory::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 #[cfg(feature = "std")]
 pub use narrow_float::NarrowFloat;

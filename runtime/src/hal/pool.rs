@@ -3,6 +3,7 @@
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 
 use super::storage::Storage;
 use crate::vm::{Block, BlockPool, Buffer, Chunk, Lock};
@@ -42,10 +43,15 @@ pub struct AllocatorStatistics {
 }
 
 /// Blocks by size class. A lock is held for a push or a pop; the system is asked outside of it.
-#[derive(Debug)]
 pub(super) struct Pool {
     state: Lock<State>,
     limit: u64,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pool(at most {} bytes)", self.limit)
+    }
 }
 
 #[derive(Debug, Default)]

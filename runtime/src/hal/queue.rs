@@ -16,7 +16,7 @@ use core::task::Poll;
 use std::sync::{Mutex, PoisonError};
 
 use super::buffer::Buffer;
-use super::command_buffer::CommandBuffer;
+use super::command_buffer::{CommandBuffer, Prepare};
 use super::commands::BufferBinding;
 use super::fence::Fence;
 use super::file::File;
@@ -173,9 +173,9 @@ pub(super) trait Backend: Send + Sync + fmt::Debug {
     /// How many workers run the workgroups of a dispatch.
     fn concurrency(&self) -> usize;
 
-    /// True where command buffers that are executed often should be planned when they are finalized.
-    fn plans(&self) -> bool {
-        false
+    /// What plans command buffers that are executed often, when they are finalized.
+    fn prepare(&self) -> Option<Prepare> {
+        None
     }
 
     /// Waits until nothing is under way.

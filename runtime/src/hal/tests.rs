@@ -456,6 +456,14 @@ fn read_only_bindings_are_marked_for_kernels() {
 fn devices_are_made_by_address_and_answer_queries() {
     let registry = DriverRegistry::default();
     assert_eq!(registry.device_uris().first().unwrap(), "local-sync://");
+    // Shortcuts around the registry know which driver is the first.
+    assert_eq!(registry.driver("").unwrap().name(), super::local::DEFAULT_DRIVER);
+    assert_eq!(super::default_device(DeviceOptions::default()).id(), super::local::DEFAULT_DRIVER);
+    for uri in ["", "local-sync", "local-sync://", "local-sync://0", "local-task://?workers=2"] {
+        let (made, expected) =
+            (Device::create(uri).unwrap(), registry.create_device(uri, DeviceOptions::default()).unwrap());
+        assert_eq!((made.id(), made.concurrency()), (expected.id(), expected.concurrency()), "{uri}");
+    }
     for uri in ["", "local-sync", "local-sync://", "local-sync://0"] {
         assert_eq!(registry.create_device(uri, DeviceOptions::default()).unwrap().id(), "local-sync", "{uri}");
     }

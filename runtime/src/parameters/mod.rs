@@ -11,7 +11,7 @@
 //! index.add(ParameterEntry::splat("layer.bias", Splat::new(&1f32.to_le_bytes(), 64)?))?;
 //! let provider = ScopedIndex::new("model", index);
 //! # assert_eq!(provider.index().get("layer.bias").map(|entry| entry.length()), Some(64));
-//! # incarnate_runtime::Result::Ok(())
+//! # Ok::<(), incarnate_runtime::Error>(())
 //! ```
 //!
 //! The facts are those of IREE's `iree/io`, `iree/modules/io/parameters` and `iree/schemas/parameter_archive.h`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::bytecode::{Contents, VerifiedModule};
 use crate::hal::local::loaders::Loader;
 use crate::hal::local::{ExecutableLoader, Loaders};
-use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry};
+use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry, default_device};
 use crate::modules::{TraceSink, hal, hal_inline, hal_loader, io_parameters};
 use crate::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};
 use crate::vm::{self, BytecodeModule, Context, Limits, Linkage, Module, Program};
@@ -46,9 +46,16 @@ impl Default for SessionBuilder {
     }
 }
 
+/// Makes the device of an address. Drivers are reached by these pointers alone, as interpretation is by [`Load`].
+type MakeDevice = fn(&str, DeviceOptions) -> Result<Arc<Device>>;
+
+fn of_drivers(uri: &str, options: DeviceOptions) -> Result<Arc<Device>> {
+    DriverRegistry::default().create_device(uri, options)
+}
+
 #[derive(Debug)]
 enum DeviceChoice {
-    Uri(String),
+    Uri(String, MakeDevice),
     Made(Arc<Device>),
 }
 
@@ -169,7 +176,7 @@ impl SessionBuilder {
     /// Adds a device by its address, such as `local-sync`; the first one is the default. Without any, programs that need a
     /// device get the default one of this build.
     pub fn device(mut self, uri: impl Into<String>) -> SessionBuilder {
-        self.devices.push(DeviceChoice::Uri(uri.into()));
+        self.devices.push(DeviceChoice::Uri(uri.into(), of_drivers));
         self
     }
 
@@ -387,13 +394,11 @@ impl Natives {
         if let Some(devices) = &self.devices {
             return Ok(devices.clone());
         }
-        let registry = DriverRegistry::default();
         if self.choices.is_empty() {
-            // The empty address is the default device.
-            self.choices.push(DeviceChoice::Uri(String::new()));
+            self.choices.push(DeviceChoice::Made(default_device(self.device_options.clone())));
         }
         let make = |choice: DeviceChoice| match choice {
-            DeviceChoice::Uri(uri) => registry.create_device(&uri, self.device_options.clone()),
+            DeviceChoice::Uri(uri, make) => make(&uri, self.device_options.clone()),
             DeviceChoice::Made(device) => Ok(device),
         };
         let devices = std::mem::take(&mut self.choices).into_iter().map(make).collect::<Result<Vec<_>>>()?;

@@ -1,6 +1,7 @@
 //! The state of a translated module in a context.
 
 use alloc::sync::Arc;
+use core::fmt;
 
 use super::call::Import;
 use super::description::Description;
@@ -21,7 +22,6 @@ use crate::{Error, Result};
 static NULL: Ref = Ref::Null;
 
 /// Globals, constants, imports.
-#[derive(Debug)]
 pub struct State {
     pub(super) description: &'static Description,
     /// What interpreted modules have, too.
@@ -31,6 +31,12 @@ pub struct State {
 }
 
 impl ModuleState for State {}
+
+impl fmt::Debug for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "State(@{})", self.description.name)
+    }
+}
 
 /// The native modules that translated code calls directly: the field, the type of the module's state, its name, and the
 /// method that adds the program's loaders of executables to it.

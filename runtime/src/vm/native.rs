@@ -488,6 +488,17 @@ type MakeState<S> = Box<dyn Fn() -> Result<S> + Send + Sync>;
 type ForkState<S> = fn(&S) -> Result<S>;
 type Notify<S> = fn(&S, Signal) -> Result<()>;
 
+/// The indices of names in their order, those of equal names in the order given. Names come in sorted runs, so that insertion is
+/// fast; the sort of slices would be most of the code that small programs have of this.
+fn sorted_order(names: &[&str]) -> Vec<usize> {
+    let mut order: Vec<usize> = Vec::with_capacity(names.len());
+    for (index, name) in names.iter().enumerate() {
+        let place = order.partition_point(|other| names.get(*other).is_some_and(|other| other <= name));
+        order.insert(place, index);
+    }
+    order
+}
+
 /// A module of functions written in Rust.
 pub struct NativeModule<S> {
     name: String,
@@ -506,9 +517,11 @@ impl<S: ModuleState> NativeModule<S> {
         name: impl Into<String>,
         version: u32,
         make_state: impl Fn() -> Result<S> + Send + Sync + 'static,
-        mut functions: Vec<NativeFunction<S>>,
+        functions: Vec<NativeFunction<S>>,
     ) -> NativeModule<S> {
-        functions.sort_by_key(|function| function.name);
+        let order = sorted_order(&functions.iter().map(|function| function.name).collect::<Vec<_>>());
+        let mut functions: Vec<_> = functions.into_iter().map(Some).collect();
+        let functions: Vec<_> = order.into_iter().filter_map(|index| functions.get_mut(index)?.take()).collect();
         let conventions = functions.iter().map(|function| function.convention.text()).collect();
         let make_state = Box::new(make_state);
         NativeModule {

@@ -18,13 +18,21 @@ pub(in crate::hal) fn default_drivers() -> Vec<Box<dyn Driver>> {
     vec![Box::new(SyncDriver), Box::new(TaskDriver)]
 }
 
+/// The name of the first of them, which makes the [`default_device`].
+pub(in crate::hal) const DEFAULT_DRIVER: &str = "local-sync";
+
+/// Makes the default device without looking for its driver, which would have every driver linked into the program.
+pub(crate) fn default_device(options: DeviceOptions) -> Arc<Device> {
+    Arc::new(Device::new(DEFAULT_DRIVER, options, Arc::new(SyncBackend), Some(execution::execute)))
+}
+
 /// Makes `local-sync` devices.
 #[derive(Debug)]
 struct SyncDriver;
 
 impl Driver for SyncDriver {
     fn name(&self) -> &'static str {
-        "local-sync"
+        DEFAULT_DRIVER
     }
 
     fn description(&self) -> &'static str {
@@ -40,7 +48,7 @@ impl Driver for SyncDriver {
         if let Some((key, _)) = uri.parameters.first() {
             return Err(Error::invalid_argument(format!("{} has no parameter '{key}'", self.name())));
         }
-        Ok(Arc::new(Device::new(self.name(), options, Arc::new(SyncBackend), Some(execution::execute))))
+        Ok(default_device(options))
     }
 }
 

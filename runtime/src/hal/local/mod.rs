@@ -16,7 +16,8 @@ mod sync;
 pub mod task;
 
 pub use super::storage::BindingPointer;
-pub(super) use driver::default_drivers;
+pub(crate) use driver::default_device;
+pub(super) use driver::{DEFAULT_DRIVER, default_drivers};
 pub use executable::{
     DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, LocalExecutable, MAXIMUM_BINDINGS, Worker,
 };

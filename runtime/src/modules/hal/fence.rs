@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::fmt;
 use core::task::{Context, Waker};
 use core::time::Duration;
 use std::sync::{Mutex, Once, PoisonError};
@@ -109,12 +110,17 @@ impl Awaited {
 }
 
 /// A wait for a fence that ends at a deadline.
-#[derive(Debug)]
 struct FenceWait {
     fence: Arc<Fence>,
     deadline: Deadline,
     future: Mutex<Option<Reached>>,
     alarm: Once,
+}
+
+impl fmt::Debug for FenceWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FenceWait").field(&self.fence).finish()
+    }
 }
 
 impl FenceWait {

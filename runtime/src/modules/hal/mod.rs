@@ -16,6 +16,7 @@ pub mod v0_7;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::fmt;
 
 pub use super::TraceSink;
 use super::bytes::{constant_words, message_text, with_bytes};
@@ -48,7 +49,7 @@ impl Default for HalOptions {
 }
 
 /// The module's state within a context.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct HalState {
     pub(super) options: Arc<HalOptions>,
     /// Where executables of the program come from that imports the module.
@@ -56,6 +57,12 @@ pub struct HalState {
 }
 
 impl ModuleState for HalState {}
+
+impl fmt::Debug for HalState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HalState").field(&self.options.devices).finish()
+    }
+}
 
 impl HalState {
     fn fork(&self) -> Result<HalState> {

@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
 use super::abi::{ImportFunction, ImportTable};
@@ -14,6 +15,10 @@ use crate::{Error, Result};
 
 /// Largest number of imports that is believed; the compiler writes a handful.
 const MAX_IMPORT_COUNT: u32 = 4096;
+
+/// Whether a plugin's file was ever added. Where nothing of a program adds one the compiler knows it to be false, and leaves
+/// out what opens them.
+static HAS_FILES: AtomicBool = AtomicBool::new(false);
 
 /// A function that kernels may call, with the context that it is passed.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +89,7 @@ impl ImportRegistry {
     /// Adds the plugin of a file, as [`ExecutablePlugin::open`] takes it, which is opened when the first executable of machine
     /// code is loaded. Programs without such executables have nothing to open plugins with in them.
     pub fn add_file(&mut self, path: impl Into<String>) {
+        HAS_FILES.store(true, Ordering::Relaxed);
         self.providers.push(Provider::File(Arc::new((path.into(), OnceLock::new()))));
     }
 
@@ -102,10 +108,12 @@ impl ImportRegistry {
         for provider in self.providers.iter().rev() {
             match provider {
                 Provider::Made(provider) => provider.resolve_all(imports)?,
-                Provider::File(file) => {
+                Provider::File(file) if HAS_FILES.load(Ordering::Relaxed) => {
                     let (path, plugin) = &**file;
                     plugin.get_or_init(|| ExecutablePlugin::open(path)).clone()?.resolve_all(imports)?;
                 }
+                // There is none before one was added, which is seen by whoever sees the provider.
+                Provider::File(_) => {}
             }
         }
         let missing = (0..imports.len()).filter(|entry| !imports.is_resolved(*entry) && !imports.is_optional(*entry));

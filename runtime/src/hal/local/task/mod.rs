@@ -35,7 +35,7 @@ pub use executor::{Executor, Work};
 pub use options::{MAXIMUM_WORKERS, TaskOptions};
 pub(in crate::hal) use plan::Plan;
 
-use super::super::command_buffer::CommandBuffer;
+use super::super::command_buffer::{CommandBuffer, Prepare};
 use super::super::commands::BufferBinding;
 use super::super::queue::{Backend, Completion};
 use super::cost::picoseconds;
@@ -117,8 +117,8 @@ impl Backend for TaskBackend {
         self.scheduler.concurrency()
     }
 
-    fn plans(&self) -> bool {
-        true
+    fn prepare(&self) -> Option<Prepare> {
+        Some(Plan::prepare)
     }
 
     fn drain(&self) {
