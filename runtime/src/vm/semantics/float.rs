@@ -22,6 +22,15 @@ macro_rules! math {
         libm::$libm64
     };
 }
+/// Functions of `f32` that loops are to vectorise with.
+macro_rules! vectorised {
+    (f32: $std:ident, $libm32:ident, $libm64:ident) => {
+        super::transcendental::$std
+    };
+    (f64: $std:ident, $libm32:ident, $libm64:ident) => {
+        math!(f64: $std, $libm32, $libm64)
+    };
+}
 macro_rules! libm_only {
     (f32: $libm32:ident, $libm64:ident) => {
         libm::$libm32
@@ -60,16 +69,16 @@ macro_rules! floats {
             $atan "Arc tangent." math!($float: atan, atanf, atan);
             $cos "Cosine." math!($float: cos, cosf, cos);
             $sin "Sine." math!($float: sin, sinf, sin);
-            $exp "Power of e." math!($float: exp, expf, exp);
-            $exp2 "Power of two." math!($float: exp2, exp2f, exp2);
-            $expm1 "Power of e, less one." math!($float: exp_m1, expm1f, expm1);
-            $log "Natural logarithm." math!($float: ln, logf, log);
-            $log10 "Logarithm to the base 10." math!($float: log10, log10f, log10);
-            $log1p "Natural logarithm of one more." math!($float: ln_1p, log1pf, log1p);
-            $log2 "Logarithm to the base 2." math!($float: log2, log2f, log2);
+            $exp "Power of e." vectorised!($float: exp, expf, exp);
+            $exp2 "Power of two." vectorised!($float: exp2, exp2f, exp2);
+            $expm1 "Power of e, less one." vectorised!($float: exp_m1, expm1f, expm1);
+            $log "Natural logarithm." vectorised!($float: ln, logf, log);
+            $log10 "Logarithm to the base 10." vectorised!($float: log10, log10f, log10);
+            $log1p "Natural logarithm of one more." vectorised!($float: ln_1p, log1pf, log1p);
+            $log2 "Logarithm to the base 2." vectorised!($float: log2, log2f, log2);
             $sqrt "Square root." math!($float: sqrt, sqrtf, sqrt);
             $rsqrt "Reciprocal of the square root." |operand| 1.0 / $sqrt(operand);
-            $tanh "Hyperbolic tangent." math!($float: tanh, tanhf, tanh);
+            $tanh "Hyperbolic tangent." vectorised!($float: tanh, tanhf, tanh);
             $erf "Error function." libm_only!($float: erff, erf);
         }
         floats! { @compare $float

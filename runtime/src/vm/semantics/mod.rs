@@ -6,6 +6,7 @@
 mod float;
 mod integer;
 mod table;
+mod transcendental;
 
 pub use float::*;
 pub use integer::*;

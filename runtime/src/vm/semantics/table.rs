@@ -82,8 +82,8 @@ macro_rules! define_evaluate {
 }
 for_each_instruction!(define_evaluate);
 
-/// Functions, but for their type, whose last bits depend on the machine or on how this crate is built: the math library, and
-/// whether a sum of products is rounded once.
+/// Functions, but for their type, whose last bits depend on the machine or on how this crate is built, for one type at least:
+/// the math library, and whether a sum of products is rounded once.
 const INEXACT: &[&str] = &[
     "atan", "atan2", "cos", "sin", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "pow", "tanh", "erf", "fma",
 ];
