@@ -19,6 +19,8 @@ const CREATORS: &[(&str, usize, usize)] =
 
 /// What begins the names of formats of machine code that end in the architecture's name.
 const MACHINE_CODE: &[&str] = &["embedded-elf-", "system-elf-", "system-dll-", "system-dylib-", STATIC];
+/// Constants of this length and more are not looked at as names of formats.
+const NAME_BYTES: usize = 256;
 /// The format of executables that are names of libraries which the program links.
 const STATIC: &str = "static";
 
@@ -111,6 +113,8 @@ pub(crate) struct Plan {
     pub(crate) replaced: BTreeMap<u32, Vec<u8>>,
     /// Names of formats that need loaders. None: some is not known.
     formats: Option<BTreeSet<String>>,
+    /// The loaders, by their place in `LOADERS`, of formats that the module names and creates no executable of.
+    unused: BTreeSet<usize>,
     /// What was decided, for people, by format.
     pub(crate) report: Vec<String>,
 }
@@ -133,6 +137,7 @@ impl Plan {
                 None => plan.formats = None,
             }
         }
+        plan.unused = unused(module, &formats);
         let omitted = match plan.formats {
             Some(_) => omitted(&formats, options),
             None => BTreeSet::new(),
@@ -196,12 +201,30 @@ impl Plan {
             None => true,
             Some(formats) => formats.iter().any(|format| format.starts_with(prefix)),
         };
-        let constants = LOADERS.iter().filter(|row| is_needed(row.1)).map(|row| format_ident!("{}", row.0));
-        let constants = constants.map(|constant| quote!(support::Loader::#constant));
+        let constants = LOADERS.iter().enumerate().filter_map(|(index, row)| {
+            let constant = format_ident!("{}", row.0);
+            if is_needed(row.1) {
+                return Some(quote!(support::Loader::#constant));
+            }
+            self.unused.contains(&index).then(|| quote!(support::UnusedLoader::#constant))
+        });
         let linked = (!options.static_libraries.is_empty()).then(|| quote!(libraries::LOADER));
         let loaders = constants.chain(linked);
         quote!(&[#(#loaders),*])
     }
+}
+
+/// The loaders, by their place in `LOADERS`, of formats that are a module's constants, and of which it creates nothing: programs
+/// ask for devices of their target, even where they have nothing to run there.
+fn unused(module: &VerifiedModule, created: &BTreeMap<String, Vec<Option<u32>>>) -> BTreeSet<usize> {
+    let names: Vec<&str> = (0..module.rodata_count())
+        .filter_map(|ordinal| module.rodata_bytes(ordinal).filter(|bytes| bytes.len() < NAME_BYTES))
+        .filter_map(|bytes| core::str::from_utf8(bytes).ok())
+        .collect();
+    let is_unused = |prefix: &str| {
+        !created.keys().any(|format| format.starts_with(prefix)) && names.iter().any(|name| name.starts_with(prefix))
+    };
+    (0..LOADERS.len()).filter(|index| is_unused(LOADERS[*index].1)).collect()
 }
 
 /// The module of the libraries of kernels that the program links, if it does.

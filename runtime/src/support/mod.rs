@@ -73,7 +73,7 @@ pub use crate::bytecode::{Contents, Dependency};
 #[cfg(feature = "std")]
 pub use crate::hal::local::library::abi::{Environment as LibraryEnvironment, LibraryHeader};
 #[cfg(feature = "std")]
-pub use crate::hal::local::loaders::{StaticLibrary, StaticLibraryLoader};
+pub use crate::hal::local::loaders::{StaticLibrary, StaticLibraryLoader, UnusedLoader};
 #[cfg(feature = "std")]
 pub use crate::hal::{BufferView, Device};
 #[cfg(feature = "std")]

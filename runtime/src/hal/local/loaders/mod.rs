@@ -14,10 +14,14 @@ mod static_library;
 mod system_library;
 mod vmvx;
 
+use alloc::boxed::Box;
+use alloc::format;
 use alloc::sync::Arc;
+use core::fmt;
 
-use super::ExecutableLoader;
+use super::{ExecutableLoader, ExecutableParameters, LocalExecutable};
 use crate::hal::executable_format::for_each_loader;
+use crate::{Error, Result};
 
 pub(in crate::hal::local) use dynamic_library::DynamicLibrary;
 pub use embedded_elf::EmbeddedElfLoader;
@@ -53,11 +57,57 @@ impl Loader {
     }
 }
 
+/// Answers for a loader whether it supports a format, and loads nothing: a program compiled for a target looks for a device that
+/// runs its format, even if it has nothing to run there. What loads is not linked for that.
+pub struct UnusedLoader {
+    name: &'static str,
+    supports: Box<dyn Fn(&str) -> bool + Send + Sync>,
+}
+
+impl UnusedLoader {
+    fn of(loader: impl ExecutableLoader + 'static) -> UnusedLoader {
+        UnusedLoader { name: loader.name(), supports: Box::new(move |format| loader.supports(format)) }
+    }
+}
+
+impl fmt::Debug for UnusedLoader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UnusedLoader({})", self.name)
+    }
+}
+
+impl ExecutableLoader for UnusedLoader {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn supports(&self, format: &str) -> bool {
+        (self.supports)(format)
+    }
+
+    fn accepts(&self, _parameters: &ExecutableParameters<'_>) -> bool {
+        false
+    }
+
+    fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
+        Err(Error::not_found(format!("the program was translated without a loader of format '{}'", parameters.format)))
+    }
+}
+
 macro_rules! loaders {
     ($($(#[$attribute:meta])* $constant:ident: $loader:ident = $formats:expr;)*) => {
         impl Loader {
             $($(#[$attribute])*
             pub const $constant: Loader = Loader::new(|| Arc::new(<$loader>::default()));)*
+        }
+
+        /// The same loaders for programs that ask whether a device has one, and load nothing with it.
+        impl UnusedLoader {
+            $($(#[$attribute])*
+            pub const $constant: Loader = Loader::new(|| Arc::new(UnusedLoader::of(<$loader>::default())));)*
+        }
+
+        impl Loader {
             /// Every loader of this build, in the order in which they are asked.
             pub const ALL: &[Loader] = &[$(Loader::$constant),*];
         }

@@ -1,0 +1,12 @@
+"""The same elements in another shape."""
+
+import numpy as np
+
+import fixture
+
+VARIANTS = [fixture.LLVM_CPU, fixture.VMVX]
+
+
+def cases():
+    x = np.array([1, 2, 3, 4], np.float32)
+    return [fixture.Case("reshape").call("reshape", [x], [x.reshape(2, 2)])]
