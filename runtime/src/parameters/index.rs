@@ -19,7 +19,7 @@ pub struct Splat {
 }
 
 impl Splat {
-    /// Most bytes of a pattern: an element of complex<f64>.
+    /// Most bytes of a pattern: an element of `complex<f64>`.
     pub const MAXIMUM_PATTERN: usize = 16;
 
     /// `length` bytes of a pattern, which is 1, 2, 4, 8 or 16 bytes long.

@@ -1,6 +1,6 @@
 //! Loaders of executables, shared by all local devices and both execution modes.
 //!
-//! Each loader implements [`ExecutableLoader`](super::ExecutableLoader). One of machine code brings it into memory, finds the
+//! Each loader implements [`ExecutableLoader`]. One of machine code brings it into memory, finds the
 //! library's query function and hands it to [`LibraryExecutable`](super::library::LibraryExecutable), which does everything
 //! that those formats have in common. The one of bytecode verifies a module and makes a [`VmvxExecutable`] of it, as
 //! whoever has translated such a module does.
