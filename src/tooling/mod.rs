@@ -6,6 +6,8 @@ pub(crate) mod expected;
 pub(crate) mod npy;
 pub(crate) mod output;
 pub(crate) mod spec;
+#[cfg(feature = "cli")]
+pub(crate) mod xml;
 
 use incarnate_runtime::hal::format::TensorType;
 

@@ -9,6 +9,7 @@ use incarnate_runtime::{Result, ResultExt};
 
 use super::Outcome;
 use crate::tooling::atomic_file::AtomicFile;
+use crate::tooling::xml::escape;
 
 /// Writes a file with a suite for each program.
 pub(super) fn write(path: &Path, outcomes: &[Outcome], time: Duration) -> Result<()> {
@@ -72,23 +73,6 @@ fn case(text: &mut String, outcome: &Outcome) {
         escape(first),
         escape(failure)
     );
-}
-
-/// Text within elements and attributes. XML 1.0 cannot have most control characters, not even escaped.
-fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\n' | '\t' => escaped.push(character),
-            '\0'..='\u{1F}' | '\u{FFFE}' | '\u{FFFF}' => escaped.push('\u{FFFD}'),
-            other => escaped.push(other),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::fmt::Write;
 use incarnate_runtime::bytecode::Module;
 
 use super::program::{Memory, Program, Range, Recorder, What};
+use crate::tooling::xml::escape;
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -285,18 +286,7 @@ fn draw(body: &mut String, graph: &Graph, places: &[Place], top: usize) {
     }
 }
 
-/// Text within XML.
+/// A label: text of one line within XML, with what cannot be shown replaced.
 fn escaped(text: &str) -> String {
-    let mut escaped = String::new();
-    for character in text.chars() {
-        match character {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            control if control.is_control() => escaped.push('\u{FFFD}'),
-            other => escaped.push(other),
-        }
-    }
-    escaped
+    escape(&text.replace(char::is_control, "\u{FFFD}"))
 }

@@ -8,7 +8,7 @@ use flatbuffers::{FlatBufferBuilder, WIPOffset};
 use incarnate_schemas::bmod as schema;
 
 use crate::bytecode::module::tables::{Reader, Table, VectorRange};
-use crate::bytecode::module::{GLOBAL_BYTES_LIMIT, GLOBAL_REF_LIMIT};
+use crate::bytecode::module::{GLOBAL_BYTES_LIMIT, GLOBAL_REF_LIMIT, limited};
 use crate::bytecode::read::{array_at, u32_at};
 use crate::{Error, Result};
 
@@ -350,16 +350,10 @@ impl<'a> Tables<'a> {
     fn globals(&mut self, root: Table<'a>) -> Result<(u32, u32)> {
         use schema::ModuleState as Fields;
         let Some(state) = self.reader.child(root, schema::BytecodeModule::VT_STATE)? else { return Ok((0, 0)) };
-        let limited = |field: u16, limit: u32, what: &str| match self.reader.u32(state, field, 0)? {
-            value if value <= limit => Ok(value),
-            value => {
-                let value = value as i32;
-                Err(Error::out_of_range(format!("the module asks for {value} {what}; the limit is {limit}")))
-            }
-        };
+        let number = |field| self.reader.u32(state, field, 0);
         Ok((
-            limited(Fields::VT_GLOBAL_BYTES_CAPACITY, GLOBAL_BYTES_LIMIT, "bytes of globals")?,
-            limited(Fields::VT_GLOBAL_REF_COUNT, GLOBAL_REF_LIMIT, "reference globals")?,
+            limited(number(Fields::VT_GLOBAL_BYTES_CAPACITY)?, GLOBAL_BYTES_LIMIT, "bytes of globals")?,
+            limited(number(Fields::VT_GLOBAL_REF_COUNT)?, GLOBAL_REF_LIMIT, "reference globals")?,
         ))
     }
 }

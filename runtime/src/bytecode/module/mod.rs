@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::ops::{Deref, Range};
 
 pub use debug::DebugDatabase;
-pub(super) use parse::{GLOBAL_BYTES_LIMIT, GLOBAL_REF_LIMIT};
+pub(super) use parse::{GLOBAL_BYTES_LIMIT, GLOBAL_REF_LIMIT, limited};
 pub use types::{Dependency, Export, FunctionView, Import, Requirements, TypeDef, TypeKind};
 
 use super::archive::Archive;

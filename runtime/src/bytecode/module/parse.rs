@@ -324,18 +324,21 @@ impl<'a> Builder<'a> {
     fn globals(&mut self, root: Table<'a>) -> Result<(u32, u32)> {
         use schema::ModuleState as Fields;
         let Some(state) = self.reader.child(root, schema::BytecodeModule::VT_STATE)? else { return Ok((0, 0)) };
-        let limited = |field: u16, limit: u32, what: &str| match self.reader.u32(state, field, 0)? {
-            value if value <= limit => Ok(value),
-            value => {
-                let value = value as i32;
-                Err(Error::out_of_range(format!("the module asks for {value} {what}; the limit is {limit}")))
-            }
-        };
+        let number = |field| self.reader.u32(state, field, 0);
         Ok((
-            limited(Fields::VT_GLOBAL_BYTES_CAPACITY, GLOBAL_BYTES_LIMIT, "bytes of globals")?,
-            limited(Fields::VT_GLOBAL_REF_COUNT, GLOBAL_REF_LIMIT, "reference globals")?,
+            limited(number(Fields::VT_GLOBAL_BYTES_CAPACITY)?, GLOBAL_BYTES_LIMIT, "bytes of globals")?,
+            limited(number(Fields::VT_GLOBAL_REF_COUNT)?, GLOBAL_REF_LIMIT, "reference globals")?,
         ))
     }
+}
+
+/// A number that a module asks for, if it is within its limit.
+pub(crate) fn limited(value: u32, limit: u32, what: &str) -> Result<u32> {
+    if value <= limit {
+        return Ok(value);
+    }
+    let value = value as i32;
+    Err(Error::out_of_range(format!("the module asks for {value} {what}; the limit is {limit}")))
 }
 
 /// Bytes of a function's descriptor.
