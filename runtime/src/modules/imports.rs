@@ -1,8 +1,8 @@
 //! Which imports translated code calls directly: the functions of the native modules, as tables.
 //!
 //! A version of a native module is one macro of rows: the import's name, the method of the module's state that it is (and
-//! the one that goes on with it, where it may yield; behind `@` how it is called if that is special), and its calling
-//! convention. That of an older version has the functions that differ from those of the next one: versions live side by
+//! the one that goes on with it, where it may yield; behind `@` how it is called if that is special; behind `lent` what gives
+//! the result where it is what the first argument keeps), and its calling convention. That of an older version has the functions that differ from those of the next one: versions live side by
 //! side in one module, as a function is found by its name and its calling convention. The module makes its function table of
 //! these rows, and the translator asks [`find`] whether an import is one of them; so the tables are there without `std`,
 //! too, where the modules are not.
@@ -25,7 +25,7 @@ macro_rules! for_each_hal_0_7 {
             ("buffer.store", buffer_store, "0irIi_v")
             ("buffer.subspan", buffer_subspan, "0rII_r")
             ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
-            ("buffer_view.buffer", buffer_view_buffer, "0r_r")
+            ("buffer_view.buffer", buffer_view_buffer lent view_buffer, "0r_r")
             ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
             ("buffer_view.dim", buffer_view_dim, "0ri_I")
             ("buffer_view.element_type", buffer_view_element_type, "0r_i")
@@ -124,11 +124,11 @@ macro_rules! for_each_hal_inline_0_0 {
             ("buffer.allocate", buffer_allocate @inline, "0iI_rr")
             ("buffer.allocate.initialized", buffer_allocate_initialized, "0irII_rr")
             ("buffer.length", buffer_length @inline, "0r_I")
-            ("buffer.storage", buffer_storage @inline, "0r_r")
+            ("buffer.storage", buffer_storage @inline lent buffer_storage, "0r_r")
             ("buffer.subspan", buffer_subspan, "0rII_r")
             ("buffer.wrap", buffer_wrap, "0rII_r")
             ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
-            ("buffer_view.buffer", buffer_view_buffer @inline, "0r_r")
+            ("buffer_view.buffer", buffer_view_buffer @inline lent view_buffer, "0r_r")
             ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
             ("buffer_view.dim", buffer_view_dim @inline, "0ri_I")
             ("buffer_view.element_type", buffer_view_element_type @inline, "0r_i")
@@ -253,6 +253,9 @@ pub struct DirectImport {
     /// is hardly more than a call, or else the function of [`support`](crate::support) that knows it and does what mostly
     /// happens.
     pub form: Option<&'static str>,
+    /// Where the result is what the first argument keeps, the function of [`support`](crate::support) that lends it as long as that
+    /// is there, instead of sharing it.
+    pub lent: Option<&'static str>,
     /// Calling convention.
     pub convention: &'static str,
 }
@@ -270,7 +273,7 @@ macro_rules! optional {
 macro_rules! direct_imports {
     (
         $module:literal $state:literal
-        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)?, $convention:literal))*
+        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident)?, $convention:literal))*
     ) => {
         &[$(DirectImport {
             module: $module,
@@ -279,6 +282,7 @@ macro_rules! direct_imports {
             method: stringify!($method),
             resume: optional!($($resume)?),
             form: optional!($($form)?),
+            lent: optional!($($lent)?),
             convention: $convention,
         }),*]
     };
@@ -286,7 +290,7 @@ macro_rules! direct_imports {
 
 /// The rows of one module, as the function table of its state.
 macro_rules! native_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident)?, $convention:literal))*) => {
         $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
     };
 }
@@ -294,7 +298,7 @@ pub(crate) use native_table;
 
 /// The same for translated modules, which call the methods.
 macro_rules! direct_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident)?, $convention:literal))*) => {
         alloc::vec![$($crate::vm::NativeFunction::direct($name, $convention)),*]
     };
 }

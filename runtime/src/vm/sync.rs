@@ -26,14 +26,39 @@ impl<T> Lock<T> {
     }
 }
 
-impl<T> Lock<T> {
-    /// The value, unless somebody has it, or panicked while having it.
-    #[inline]
-    pub(crate) fn try_lock(&self) -> Option<InnerGuard<'_, T>> {
-        #[cfg(feature = "std")]
-        return self.0.try_lock().ok();
-        #[cfg(not(feature = "std"))]
-        return self.0.try_lock();
+/// A value for one at a time, where whoever finds it taken does something else instead of waiting. It is given back by a
+/// store, where the lock above needs a second read-modify-write.
+#[derive(Debug, Default)]
+pub(crate) struct TryLock<T>(spin::Mutex<Slot<T>>);
+
+#[derive(Debug, Default)]
+struct Slot<T> {
+    value: T,
+    /// Somebody has it, or panicked while having it.
+    taken: bool,
+}
+
+impl<T> TryLock<T> {
+    pub(crate) const fn new(value: T) -> TryLock<T> {
+        TryLock(spin::Mutex::new(Slot { value, taken: false }))
+    }
+
+    /// Runs the closure with the value; gives it back where somebody has the value, or panicked while having it.
+    #[inline(always)]
+    pub(crate) fn with<R, F: FnOnce(&mut T) -> R>(&self, body: F) -> core::result::Result<R, F> {
+        let Some(mut slot) = self.0.try_lock() else { return Err(body) };
+        if slot.taken {
+            return Err(body);
+        }
+        slot.taken = true;
+        let result = body(&mut slot.value);
+        slot.taken = false;
+        Ok(result)
+    }
+
+    /// Runs the closure with the value, even if it has to wait: for what is rare, as waiting is spinning.
+    pub(crate) fn wait_with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        body(&mut self.0.lock().value)
     }
 }
 

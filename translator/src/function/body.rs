@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use incarnate_runtime::ir::{Block, Edge, Graph, Label, Loops, Operand, Terminator, Type, Value};
+use incarnate_runtime::ir::{Block, Call, Edge, Graph, Label, Loops, Operand, Terminator, Type, Value};
 use incarnate_runtime::{Error, Result};
 use proc_macro2::{Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
@@ -20,20 +20,28 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     let missing = || Error::out_of_range(format!("no function {ordinal}"));
     let function = analysis.bodies.get(ordinal as usize).ok_or_else(missing)?;
     let facts = analysis.functions.get(ordinal as usize).ok_or_else(missing)?;
-    let (body, mut sequence) = Body::new(function, suspensions(function), &facts.lent);
-    outline(&body, analysis, &mut sequence);
     let graph = Graph::of(function);
-    let unit = Unit {
-        analysis,
-        facts,
-        body: &body,
-        loops: Loops::new(&graph, &graph.dominators()),
-        names: values::names(analysis.module, function, &analysis.taken),
-    };
+    let loops = Loops::new(&graph, &graph.dominators());
+    let lends = |call: &Call| analysis.imports.lends(call);
+    let (mut body, mut sequence) = Body::new(function, suspensions(function), &facts.lent, lends);
+    let parts = outline(&body, analysis, &mut sequence);
+    if !body.looked_up().is_empty() && (parts != 0 || !are_in_sight(&body, &loops, &sequence)) {
+        (body, sequence) = Body::new(function, suspensions(function), &facts.lent, |_| false);
+        outline(&body, analysis, &mut sequence);
+    }
+    let names = values::names(analysis.module, function, &analysis.taken);
+    let unit = Unit { analysis, facts, body: &body, loops, names };
     let mut items = Vec::new();
     unit.function(&sequence, &mut items)?;
     unit.parts(&sequence, &mut items)?;
     Ok(Emitted { items })
+}
+
+/// Whether everything that is looked up is used where what the look-up gives lives: within the sequence that it is in.
+fn are_in_sight(body: &Body<'_>, loops: &Loops, sequence: &Sequence) -> bool {
+    let scopes = Scopes::new(body, loops, sequence, body.function.arguments(), &[], body.has_selectors);
+    let is_in_sight = |value: &Value| matches!(scopes.binding(*value), Binding::Let { mutable: false, .. } | Binding::Unused);
+    body.looked_up().iter().all(is_in_sight)
 }
 
 /// A function that is emitted.

@@ -40,9 +40,30 @@ struct Passing<'f> {
 impl Emitter<'_, '_> {
     /// A call that does not yield, as a statement.
     pub(super) fn call(&self, call: &Call, inst: &Inst) -> Result<TokenStream> {
+        if let [result] = inst.results[..]
+            && self.body.is_looked_up(result)
+        {
+            return self.lookup(call, inst.offset, result);
+        }
         let (expression, drops) = self.invocation(call, inst.offset, Form::Plain)?;
         let bound = self.bind(&inst.results, expression);
         Ok(quote!(#bound #drops))
+    }
+
+    /// A call that gives what its argument keeps, which is looked at where that is.
+    fn lookup(&self, call: &Call, offset: u32, result: Value) -> Result<TokenStream> {
+        let missing = || Error::internal("a call that lends no result");
+        let (Callee::Import(ordinal), [operand]) = (call.callee, &call.operands[..]) else { return Err(missing()) };
+        let direct = self.analysis.imports.direct(ordinal).ok_or_else(missing)?;
+        let lender = format_ident!("{}", direct.lent.ok_or_else(missing)?);
+        let (native, name, _) = self.native(direct);
+        let keeper = self.read(operand.value);
+        let lent = self.fallible(quote!(support::#lender(state.#native(), #name, #keeper)), offset);
+        if self.is_unused(result) {
+            return Ok(quote!(#lent;));
+        }
+        let name = self.name(result);
+        Ok(quote!(let #name: &Ref = &#lent;))
     }
 
     /// A call as an expression, and what is dropped behind it.
@@ -60,7 +81,7 @@ impl Emitter<'_, '_> {
         let generics = facts.is_inlined.then(|| quote!(::<LANES>));
         let state = facts.needs_state.then(|| quote!(state,));
         let stack = facts.needs_stack.then(|| quote!(stack,));
-        let is_lent = |at: usize| facts.lent.get(at).is_some_and(|lent| *lent);
+        let is_lent = |at: usize| facts.is_lent(at);
         let lends =
             |value: Value| call.operands.iter().enumerate().any(|(at, operand)| operand.value == value && is_lent(at));
         let arguments = call.operands.iter().enumerate().map(|(at, operand)| match is_lent(at) {

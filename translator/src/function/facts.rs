@@ -36,7 +36,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Resu
     }
     let calls: Vec<Vec<u32>> = bodies.iter().map(internal_callees).collect();
     let guarded = guards(&calls);
-    let lent = lent(module, &bodies, &yields, &imports);
+    let lent = lent(&bodies, &yields, &imports);
     let taken: HashSet<String> = names.iter().map(|name| name.ident.to_string()).collect();
     let functions = names
         .into_iter()
@@ -115,18 +115,12 @@ fn yields(bodies: &[Function], imports: &Imports) -> Vec<bool> {
 }
 
 /// Which arguments functions look at without keeping them: such a reference needs not be counted for the call.
-fn lent(module: &VerifiedModule, bodies: &[Function], yields: &[bool], imports: &Imports) -> Vec<Vec<bool>> {
+fn lent(bodies: &[Function], yields: &[bool], imports: &Imports) -> Vec<Vec<bool>> {
     let mut lent: Vec<Vec<bool>> = bodies
         .iter()
         .zip(yields)
         .map(|(body, yields)| body.arguments().iter().map(|value| !yields && body.ty(*value) == Type::Ref).collect())
         .collect();
-    // Exported functions are called with references of their own.
-    for export in module.exports() {
-        if let Some(lent) = lent.get_mut(export.function as usize) {
-            lent.fill(false);
-        }
-    }
     // What a function passes on is lent if the callee keeps it neither.
     loop {
         let mut changed = false;

@@ -1,6 +1,7 @@
 //! Which imports are called directly.
 
 use incarnate_runtime::bytecode::VerifiedModule;
+use incarnate_runtime::ir::{Call, Callee};
 use incarnate_runtime::modules::imports::{DirectImport, find};
 
 /// The imports of a module, by ordinal.
@@ -19,6 +20,14 @@ impl Imports {
     /// The native function that an import is, if it is called directly.
     pub(super) fn direct(&self, import: u32) -> Option<&'static DirectImport> {
         self.direct.get(import as usize).copied().flatten()
+    }
+
+    /// Whether a call gives what its argument keeps, and can look at it there.
+    pub(super) fn lends(&self, call: &Call) -> bool {
+        match call.callee {
+            Callee::Import(import) => self.direct(import).is_some_and(|direct| direct.lent.is_some()),
+            Callee::Internal(_) => false,
+        }
     }
 
     /// Whether a call of an import may yield, which is a yieldable one or not.

@@ -59,7 +59,7 @@ pub(crate) struct FunctionFacts {
     pub(crate) docs: Vec<String>,
     /// Its arguments; references are passed by value, but for those that are lent.
     pub(crate) arguments: Vec<Type>,
-    /// By argument, whether it is a reference that the function looks at and the caller keeps. Exported functions have none.
+    /// By argument, whether it is a reference that the function looks at and the caller keeps.
     lent: Vec<bool>,
     /// Its results.
     pub(crate) results: Vec<Type>,
@@ -77,6 +77,11 @@ impl FunctionFacts {
     /// Whether it may yield.
     pub(crate) fn yields(&self) -> bool {
         self.resume.is_some()
+    }
+
+    /// Whether an argument is a reference that the caller keeps: it is passed as `&Ref`.
+    pub(crate) fn is_lent(&self, argument: usize) -> bool {
+        self.lent.get(argument).is_some_and(|lent| *lent)
     }
 }
 
