@@ -119,9 +119,8 @@ impl Pool {
             return None;
         }
         let taken = self.recent.with(|recent| {
-            let is_of_class = |block: &&mut Option<(usize, SoleBuffer)>| {
-                block.as_ref().is_some_and(|(other, _)| *other == class)
-            };
+            let is_of_class =
+                |block: &&mut Option<(usize, SoleBuffer)>| block.as_ref().is_some_and(|(other, _)| *other == class);
             let (_, block) = recent.blocks.iter_mut().find(is_of_class)?.take()?;
             let statistics = &mut recent.statistics;
             statistics.live = statistics.live.wrapping_add(length);

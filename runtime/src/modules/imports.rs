@@ -2,7 +2,7 @@
 //!
 //! A version of a native module is one macro of rows: the import's name, the method of the module's state that it is (and
 //! the one that goes on with it, where it may yield; behind `@` how it is called if that is special; behind `lent` what gives
-//! the result where it is what the first argument keeps), and its calling convention. That of an older version has the functions that differ from those of the next one: versions live side by
+//! a result that something else keeps), and its calling convention. That of an older version has the functions that differ from those of the next one: versions live side by
 //! side in one module, as a function is found by its name and its calling convention. The module makes its function table of
 //! these rows, and the translator asks [`find`] whether an import is one of them; so the tables are there without `std`,
 //! too, where the modules are not.
@@ -121,7 +121,7 @@ pub(crate) use for_each_hal_0_5;
 macro_rules! for_each_hal_inline_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
-            ("buffer.allocate", buffer_allocate @inline, "0iI_rr")
+            ("buffer.allocate", buffer_allocate @inline lent buffer_storage of buffer_allocate_alone, "0iI_rr")
             ("buffer.allocate.initialized", buffer_allocate_initialized, "0irII_rr")
             ("buffer.length", buffer_length @inline, "0r_I")
             ("buffer.storage", buffer_storage @inline lent buffer_storage, "0r_r")
@@ -253,11 +253,29 @@ pub struct DirectImport {
     /// is hardly more than a call, or else the function of [`support`](crate::support) that knows it and does what mostly
     /// happens.
     pub form: Option<&'static str>,
-    /// Where the result is what the first argument keeps, the function of [`support`](crate::support) that lends it as long as that
-    /// is there, instead of sharing it.
-    pub lent: Option<&'static str>,
+    /// Where a result is what something else keeps: how it is lent as long as that is there, instead of shared.
+    pub lent: Option<Lender>,
     /// Calling convention.
     pub convention: &'static str,
+}
+
+/// How a result is had that something else keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lender {
+    /// The function of [`support`](crate::support) that gives it.
+    pub function: &'static str,
+    /// None: the only result is what the only argument keeps. Else it is the second of two, which the first one keeps, and this
+    /// is the state's method that gives the first one alone.
+    pub alone: Option<&'static str>,
+}
+
+macro_rules! lender {
+    () => {
+        None
+    };
+    ($function:ident $(of $alone:ident)?) => {
+        Some(Lender { function: stringify!($function), alone: optional!($($alone)?) })
+    };
 }
 
 macro_rules! optional {
@@ -273,7 +291,7 @@ macro_rules! optional {
 macro_rules! direct_imports {
     (
         $module:literal $state:literal
-        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident)?, $convention:literal))*
+        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)?, $convention:literal))*
     ) => {
         &[$(DirectImport {
             module: $module,
@@ -282,7 +300,7 @@ macro_rules! direct_imports {
             method: stringify!($method),
             resume: optional!($($resume)?),
             form: optional!($($form)?),
-            lent: optional!($($lent)?),
+            lent: lender!($($lent $(of $alone)?)?),
             convention: $convention,
         }),*]
     };
@@ -290,7 +308,7 @@ macro_rules! direct_imports {
 
 /// The rows of one module, as the function table of its state.
 macro_rules! native_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)?, $convention:literal))*) => {
         $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
     };
 }
@@ -298,7 +316,7 @@ pub(crate) use native_table;
 
 /// The same for translated modules, which call the methods.
 macro_rules! direct_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)?, $convention:literal))*) => {
         alloc::vec![$($crate::vm::NativeFunction::direct($name, $convention)),*]
     };
 }

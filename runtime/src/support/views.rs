@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 
 use crate::Result;
 use crate::hal::{Buffer, BufferView, ElementType, EncodingType};
-use crate::vm::{self, DirectMethod, LentRef, Lend, Native, NoElements, Ref, Stack};
+use crate::vm::{self, DirectMethod, Lend, LentRef, Native, NoElements, Ref, Stack};
 
 /// The dimensions that a call passes: an array, or [`NoElements`].
 pub trait Dimensions: Copy {

@@ -2,12 +2,13 @@
 
 use std::cell::Cell;
 
-use incarnate_runtime::ir::{Block, Call, Edge, Graph, Label, Loops, Operand, Terminator, Type, Value};
+use incarnate_runtime::ir::{Block, Edge, Graph, Label, Loops, Operand, Terminator, Type, Value};
 use incarnate_runtime::{Error, Result};
 use proc_macro2::{Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 
 use super::calls::{Form, grouped};
+use super::lookups;
 use super::outline::outline;
 use super::scope::{Binding, Place, Scopes};
 use super::suspend::suspensions;
@@ -22,12 +23,9 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     let facts = analysis.functions.get(ordinal as usize).ok_or_else(missing)?;
     let graph = Graph::of(function);
     let loops = Loops::new(&graph, &graph.dominators());
-    let lends = |call: &Call| analysis.imports.lends(call);
-    let (mut body, mut sequence) = Body::new(function, suspensions(function), &facts.lent, lends);
-    let parts = outline(&body, analysis, &mut sequence);
-    if !body.looked_up().is_empty() && (parts != 0 || !are_in_sight(&body, &loops, &sequence)) {
-        (body, sequence) = Body::new(function, suspensions(function), &facts.lent, |_| false);
-        outline(&body, analysis, &mut sequence);
+    let (mut body, mut sequence) = Body::new(function, suspensions(function), &facts.lent);
+    if outline(&body, analysis, &mut sequence) == 0 {
+        lookups::find(&mut body, &analysis.imports, &loops, &sequence);
     }
     let names = values::names(analysis.module, function, &analysis.taken);
     let unit = Unit { analysis, facts, body: &body, loops, names };
@@ -35,13 +33,6 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     unit.function(&sequence, &mut items)?;
     unit.parts(&sequence, &mut items)?;
     Ok(Emitted { items })
-}
-
-/// Whether everything that is looked up is used where what the look-up gives lives: within the sequence that it is in.
-fn are_in_sight(body: &Body<'_>, loops: &Loops, sequence: &Sequence) -> bool {
-    let scopes = Scopes::new(body, loops, sequence, body.function.arguments(), &[], body.has_selectors);
-    let is_in_sight = |value: &Value| matches!(scopes.binding(*value), Binding::Let { mutable: false, .. } | Binding::Unused);
-    body.looked_up().iter().all(is_in_sight)
 }
 
 /// A function that is emitted.

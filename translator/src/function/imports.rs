@@ -2,7 +2,7 @@
 
 use incarnate_runtime::bytecode::VerifiedModule;
 use incarnate_runtime::ir::{Call, Callee};
-use incarnate_runtime::modules::imports::{DirectImport, find};
+use incarnate_runtime::modules::imports::{DirectImport, Lender, find};
 
 /// The imports of a module, by ordinal.
 #[derive(Clone, Debug)]
@@ -22,11 +22,11 @@ impl Imports {
         self.direct.get(import as usize).copied().flatten()
     }
 
-    /// Whether a call gives what its argument keeps, and can look at it there.
-    pub(super) fn lends(&self, call: &Call) -> bool {
+    /// How a result of a call is had that something else keeps, if it is.
+    pub(super) fn lender(&self, call: &Call) -> Option<Lender> {
         match call.callee {
-            Callee::Import(import) => self.direct(import).is_some_and(|direct| direct.lent.is_some()),
-            Callee::Internal(_) => false,
+            Callee::Import(import) => self.direct(import)?.lent,
+            Callee::Internal(_) => None,
         }
     }
 

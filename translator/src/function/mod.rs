@@ -5,12 +5,13 @@
 //! [`prelude`], the static `MODULE`, the items of [`Analysis::type_items`], and the items of the other such modules.
 //!
 //! The way of a function: `facts` makes its IR, `tree` its structured form with instructions in place, `outline` cuts what is
-//! too long, `scope` finds where names are declared, `body` writes control flow, `operations` and `calls` what is within.
+//! too long, `scope` finds where names are declared, `lookups` what is borrowed of what calls give, `body` writes control flow, `operations` and `calls` what is within.
 
 mod body;
 mod calls;
 mod facts;
 mod imports;
+mod lookups;
 mod loops;
 mod operations;
 mod outline;

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use incarnate_runtime::ir::nest::Nests;
 use incarnate_runtime::ir::{
-    Block, BlockData, Call, Definition, Edge, Function, Graph, Inst, Label, Op, Operand, Statement, Structure, Terminator,
+    Block, BlockData, Definition, Edge, Function, Graph, Inst, Label, Op, Operand, Statement, Structure, Terminator,
     Use, Value,
 };
 
@@ -115,23 +115,17 @@ pub(super) struct Body<'f> {
     pub(super) nests: Nests,
     /// Number of operands that are each value.
     uses: Vec<u32>,
-    /// References that somebody else keeps: read-only segments, arguments that are lent, and what is looked up in those.
+    /// References that somebody else keeps: read-only segments, arguments that are lent, and what is looked up.
     borrowed: Vec<bool>,
-    /// Results of calls that are what the argument keeps, which somebody else keeps in turn.
+    /// Results of calls that something else keeps as long as they are used.
     looked_up: Vec<Value>,
     /// Ordinals of those that are asked for wherever they are used, as no name can be borrowed across suspensions.
     asked: HashMap<Value, u32>,
 }
 
 impl<'f> Body<'f> {
-    /// The tree of a function; `lent` are the arguments that its caller keeps, and `lends` tells calls that give what their
-    /// argument keeps.
-    pub(super) fn new(
-        function: &'f Function,
-        suspensions: Vec<Suspension>,
-        lent: &[bool],
-        lends: impl Fn(&Call) -> bool,
-    ) -> (Body<'f>, Sequence) {
+    /// The tree of a function; `lent` are the arguments that its caller keeps.
+    pub(super) fn new(function: &'f Function, suspensions: Vec<Suspension>, lent: &[bool]) -> (Body<'f>, Sequence) {
         let structure = match suspensions.is_empty() {
             true => Structure::of(function),
             false => Structure::new(&resumable_graph(function, &suspensions)),
@@ -143,11 +137,19 @@ impl<'f> Body<'f> {
         segments.keys().for_each(|value| borrowed[value.index()] = true);
         let lent = function.arguments().iter().zip(lent).filter(|(_, lent)| **lent);
         lent.for_each(|(value, _)| borrowed[value.index()] = true);
-        // Variables that are assigned cannot be borrowed from.
-        let looked_up = if has_selectors { Vec::new() } else { look_up(function, &mut borrowed, lends) };
         let (uses, asked) = (count_uses(function), if has_selectors { segments } else { HashMap::new() });
         let nests = Nests::of(function);
-        let body = Body { function, suspensions, has_selectors, selector_count, nests, uses, borrowed, looked_up, asked };
+        let body = Body {
+            function,
+            suspensions,
+            has_selectors,
+            selector_count,
+            nests,
+            uses,
+            borrowed,
+            looked_up: Vec::new(),
+            asked,
+        };
         let mut sequence = Vec::new();
         body.sequence(structure.body(), &mut sequence);
         loops::insert(&body, &mut sequence);
@@ -387,14 +389,15 @@ impl<'f> Body<'f> {
         self.borrowed[value.index()]
     }
 
-    /// Whether a value is the result of a call that lends it.
+    /// Whether a value is the result of a call, and looked at where something else keeps it.
     pub(super) fn is_looked_up(&self, value: Value) -> bool {
         self.looked_up.contains(&value)
     }
 
-    /// The results of calls that lend them.
-    pub(super) fn looked_up(&self) -> &[Value] {
-        &self.looked_up
+    /// Says so.
+    pub(super) fn look_up(&mut self, value: Value) {
+        self.borrowed[value.index()] = true;
+        self.looked_up.push(value);
     }
 
     /// The ordinal of a read-only segment that has no name: the state is asked for it wherever it is used.
@@ -467,23 +470,6 @@ fn count_uses(function: &Function) -> Vec<u32> {
         });
     }
     uses
-}
-
-/// Finds results of calls that are what a borrowed argument keeps, and so are borrowed, too.
-fn look_up(function: &Function, borrowed: &mut [bool], lends: impl Fn(&Call) -> bool) -> Vec<Value> {
-    let mut found = Vec::new();
-    // Definitions come before uses: blocks are in reverse postorder, and dominate those that use what they define.
-    for inst in function.blocks.iter().flat_map(|block| &block.instructions) {
-        let Op::Call(call) = &inst.op else { continue };
-        if let ([operand], [result]) = (&call.operands[..], &inst.results[..])
-            && borrowed[operand.value.index()]
-            && lends(call)
-        {
-            borrowed[result.index()] = true;
-            found.push(*result);
-        }
-    }
-    found
 }
 
 /// The read-only segments among the values, with their ordinals.
