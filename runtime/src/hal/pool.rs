@@ -392,6 +392,34 @@ mod tests {
     }
 
     #[test]
+    fn blocks_of_all_sizes_are_found_again_and_counted() {
+        let pool = Pool::new(u64::MAX);
+        // More small sizes than there are recent blocks, and a large one.
+        let sizes = [16u64, 100, 200, 300, 400, 500, 600, 100_000];
+        let all: u64 = sizes.iter().sum();
+        for turn in 1..=3 {
+            let held: Vec<_> = sizes.iter().map(|size| pool.allocate(*size).unwrap()).collect();
+            for (index, storage) in held.iter().enumerate() {
+                storage.fill(0, storage.length(), index as u64, 1).unwrap();
+            }
+            for (index, storage) in held.iter().enumerate() {
+                let mut bytes = vec![0xFF; storage.length()];
+                storage.read(0, &mut bytes).unwrap();
+                assert!(bytes.iter().all(|byte| usize::from(*byte) == index), "two buffers have the same block");
+            }
+            let statistics = pool.statistics();
+            assert_eq!((statistics.live, statistics.peak, statistics.allocated), (all, all, turn * all));
+            drop(held);
+            let statistics = pool.statistics();
+            assert_eq!((statistics.live, statistics.freed), (0, turn * all));
+            assert!(statistics.cached >= all);
+            assert_eq!(statistics.system_allocations, sizes.len() as u64);
+        }
+        pool.trim();
+        assert_eq!(pool.statistics().cached, 0);
+    }
+
+    #[test]
     fn blocks_are_aligned_and_large_ones_of_a_chunk_differ_in_their_low_bits() {
         let pool = Pool::new(u64::MAX);
         for length in [1u64, 65, 4000, 70_000, 3 << 20] {

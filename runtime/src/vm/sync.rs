@@ -94,3 +94,30 @@ impl<T> Once<T> {
         return Ok(self.0.call_once(|| value));
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_is_given_back() {
+        let lock = TryLock::new(1);
+        let nested = lock.with(|value| {
+            *value += 1;
+            lock.with(|value| *value).is_err()
+        });
+        assert!(nested.is_ok_and(|refused| refused));
+        assert!(lock.with(|value| *value).is_ok_and(|value| value == 2));
+    }
+
+    #[test]
+    #[cfg(feature = "std")]
+    fn what_a_panic_left_is_nobodys() {
+        let lock = TryLock::new(1);
+        let body = std::panic::AssertUnwindSafe(|| lock.with(|_| panic!("of a test")).is_ok());
+        assert!(std::panic::catch_unwind(body).is_err());
+        assert!(lock.with(|_| ()).is_err());
+        assert_eq!(lock.wait_with(|value| *value), 1);
+    }
+}

@@ -154,11 +154,15 @@ impl<'a, 'm> Unit<'a, 'm> {
             let name = &self.names[value.index()];
             quote!(#name)
         });
+        let borrow = |value: Value| self.body.is_borrowed(value).then(|| quote!(&));
         let plain = function.arguments().iter().map(|value| {
-            let (name, ty) = (&self.names[value.index()], type_of(function.ty(*value)));
-            quote!(#name: #ty)
+            let (name, borrow, ty) = (&self.names[value.index()], borrow(*value), type_of(function.ty(*value)));
+            quote!(#name: #borrow #ty)
         });
-        let zeros = function.arguments().iter().map(|value| literal(function.ty(*value), 0, false));
+        let zeros = function.arguments().iter().map(|value| {
+            let (borrow, zero) = (borrow(*value), literal(function.ty(*value), 0, false));
+            quote!(#borrow #zero)
+        });
         let doc = format!(" Resumes [`{name}`].");
         let run_doc = format!(" The body of [`{name}`], from its beginning or from where it was suspended.");
         items.push(quote! {

@@ -11,11 +11,8 @@ use super::tree::{Access, Body, Node, Sequence};
 
 /// Finds them, in a body that was not cut into parts.
 pub(super) fn find(body: &mut Body<'_>, imports: &Imports, loops: &Loops, sequence: &Sequence) {
-    // Variables that are assigned cannot be borrowed from.
-    if body.has_selectors {
-        return;
-    }
-    let scopes = Scopes::new(body, loops, sequence, body.function.arguments(), &[], false);
+    let variables = body.has_selectors;
+    let scopes = Scopes::new(body, loops, sequence, body.function.arguments(), &[], variables);
     // What is looked up lives as long as the sequence that it is in: all uses have to be there.
     let is_in_sight = |value: Value| matches!(scopes.binding(value), Binding::Let { mutable: false, .. });
     // Definitions come before uses: blocks are in reverse postorder, and dominate those that use what they define.
@@ -27,7 +24,8 @@ pub(super) fn find(body: &mut Body<'_>, imports: &Imports, loops: &Loops, sequen
                 ([keeper], [result]) if lender.alone.is_none() => {
                     (body.is_borrowed(keeper.value) && is_in_sight(*result)).then_some(*result)
                 }
-                (_, [keeper, part]) if lender.alone.is_some() => {
+                // Variables that are assigned cannot be borrowed from.
+                (_, [keeper, part]) if lender.alone.is_some() && !variables => {
                     let at = (block, position as u32);
                     let stays = || stays(body, sequence, at, *keeper, *part) == Some(true);
                     (is_in_sight(*keeper) && is_in_sight(*part) && stays()).then_some(*part)
