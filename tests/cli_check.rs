@@ -85,8 +85,8 @@ fn all_that_is_not_met_is_reported() {
             "vm.export @{name}\nvm.func @{name}() -> () {{\n^bb0:\n  %i0 = vm.const.i32 3\n  %i1 = vm.const.i32.zero\n{body}}}\n"
         )
     };
-    let [good, bad] = ["%i0", "%i1"].map(|value| format!("  vm.call @check.expect_true({value}) : (i32) -> ()\n"));
-    let other = "  vm.call @check.expect_false(%i0) : (i32) -> ()\n";
+    let [good, bad] = ["%i0", "%i1"].map(|value| format!("  vm.call @check.expect_true({value})\n"));
+    let other = "  vm.call @check.expect_false(%i0)\n";
     let end = "  vm.return\n";
     let text = format!(
         "vm.module @tests version 0\nvm.type i32\n\
