@@ -17,8 +17,8 @@ fn main() {
     several_formats(&models);
     // What `sweep` compiled, instead: so much that kernels come in one version.
     let (models, versions) = match std::env::var_os("INCARNATE_TEST_MODELS") {
-        Some(folder) => (PathBuf::from(folder), &[][..]),
-        None => (models, Version::DEFAULT),
+        Some(folder) => (PathBuf::from(folder), [].as_slice()),
+        None => (models, &Version::DEFAULT[..]),
     };
     let mut list = String::new();
     let mut table = String::new();
