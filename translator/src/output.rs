@@ -194,7 +194,16 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts)], versions: u8) -> TokenStream 
     let mut versioned = Vec::new();
     let rows = kernels.iter().map(|(ordinal, facts)| {
         let inputs: Vec<Ident> = (0..KERNEL_ARGUMENTS.len()).map(|index| format_ident!("input{index}")).collect();
-        let call = module::call(facts, &inputs);
+        // References are those of the dispatch, which lends them to each workgroup.
+        let passed: Vec<TokenStream> = inputs
+            .iter()
+            .enumerate()
+            .map(|(index, input)| match index < KERNEL_REFERENCES && !facts.is_lent(index) {
+                true => quote!(#input.clone()),
+                false => quote!(#input),
+            })
+            .collect();
+        let call = module::call(facts, &passed);
         let call = if facts.yields() { quote!(#call?.done()) } else { call };
         let (references, numbers) = inputs.split_at(KERNEL_REFERENCES);
         let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };

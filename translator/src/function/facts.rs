@@ -9,6 +9,7 @@ use incarnate_runtime::{Error, Result};
 
 use super::imports::Imports;
 use super::outline::Needs;
+use super::suspend::suspensions;
 use super::types::Types;
 use super::{Analysis, FunctionFacts, FunctionName};
 
@@ -36,7 +37,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Resu
     }
     let calls: Vec<Vec<u32>> = bodies.iter().map(internal_callees).collect();
     let guarded = guards(&calls);
-    let lent = lent(module, &bodies, &yields, &imports);
+    let lent = lent(&bodies, &imports);
     let taken: HashSet<String> = names.iter().map(|name| name.ident.to_string()).collect();
     let functions = names
         .into_iter()
@@ -115,27 +116,25 @@ fn yields(bodies: &[Function], imports: &Imports) -> Vec<bool> {
 }
 
 /// Which arguments functions look at without keeping them: such a reference needs not be counted for the call.
-fn lent(module: &VerifiedModule, bodies: &[Function], yields: &[bool], imports: &Imports) -> Vec<Vec<bool>> {
-    let mut lent: Vec<Vec<bool>> = bodies
-        .iter()
-        .zip(yields)
-        .map(|(body, yields)| body.arguments().iter().map(|value| !yields && body.ty(*value) == Type::Ref).collect())
-        .collect();
-    // Exported functions are called with references of their own.
-    for export in module.exports() {
-        if let Some(lent) = lent.get_mut(export.function as usize) {
-            lent.fill(false);
-        }
+fn lent(bodies: &[Function], imports: &Imports) -> Vec<Vec<bool>> {
+    let mut lent: Vec<Vec<bool>> =
+        bodies.iter().map(|body| body.arguments().iter().map(|value| body.ty(*value) == Type::Ref).collect()).collect();
+    let keep = |lent: &mut Vec<bool>, body: &Function, values: Vec<Value>| {
+        values.iter().fold(false, |changed, value| {
+            let position = body.arguments().iter().position(|argument| argument == value);
+            position.is_some_and(|position| core::mem::take(&mut lent[position])) || changed
+        })
+    };
+    // What a function saves while it is suspended is its own.
+    for (body, lent) in bodies.iter().zip(&mut lent) {
+        keep(lent, body, suspensions(body).into_iter().flat_map(|suspension| suspension.saved).collect());
     }
     // What a function passes on is lent if the callee keeps it neither.
     loop {
         let mut changed = false;
         for (ordinal, body) in bodies.iter().enumerate() {
-            for value in kept(body, &lent, imports) {
-                if let Some(position) = body.arguments().iter().position(|argument| *argument == value) {
-                    changed |= core::mem::take(&mut lent[ordinal][position]);
-                }
-            }
+            let kept = kept(body, &lent, imports);
+            changed |= keep(&mut lent[ordinal], body, kept);
         }
         if !changed {
             return lent;

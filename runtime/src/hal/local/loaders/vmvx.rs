@@ -388,7 +388,7 @@ impl VmvxWorker {
         let (call, invocation) = (&mut self.call, &mut self.invocation);
         workgroups.run(|local_memory, constants, bindings, numbers| {
             call.clear();
-            [local_memory, constants, bindings].into_iter().for_each(|reference| call.push_ref(reference));
+            [local_memory, constants, bindings].into_iter().for_each(|reference| call.push_ref(reference.clone()));
             numbers.iter().for_each(|number| call.push_word(u64::from(*number as u32)));
             match invocation.begin(function, call)? {
                 Completion::Done => Ok(()),
@@ -426,14 +426,13 @@ impl Workgroups<'_> {
     /// # Errors
     /// What the kernel fails with.
     #[inline(always)]
-    pub fn run(&mut self, mut kernel: impl FnMut(Ref, Ref, Ref, [i32; 9]) -> Result<()>) -> Result<()> {
+    pub fn run(&mut self, mut kernel: impl FnMut(&Ref, &Ref, &Ref, [i32; 9]) -> Result<()>) -> Result<()> {
         let [size_x, size_y, size_z] = self.arguments.workgroup_size;
         let [count_x, count_y, count_z] = self.arguments.workgroup_count;
         loop {
             let Cursor { x, y, z, .. } = self.cursor;
             let numbers = [x, y, z, size_x, size_y, size_z, count_x, count_y, count_z].map(|number| number as i32);
-            let (local_memory, constants) = (self.local_memory.clone(), self.constants.clone());
-            if let Err(error) = kernel(local_memory, constants, self.bindings.clone(), numbers) {
+            if let Err(error) = kernel(&self.local_memory, &self.constants, &self.bindings, numbers) {
                 return Err(error.context(format!("workgroup {x},{y},{z}")));
             }
             if !self.cursor.advance() {
