@@ -170,6 +170,9 @@ pub(super) struct BenchFiles {
     /// Measure the module translated, too, and print both in one table.
     #[arg(long)]
     pub(super) compare: bool,
+    /// Another build of the module, such as one of machine code beside one of VMVX, which --compare measures in further columns.
+    #[arg(long, value_name = "FILE", requires = "compare")]
+    pub(super) against: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) project: ProjectArguments,
 }
