@@ -241,7 +241,8 @@ pub(super) struct ProgramArguments {
     /// How files of parameters are used.
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ParameterMode::File)]
     pub(super) parameter_mode: ParameterMode,
-    /// Refuse machine code and bound memory, stack and steps: for modules that anyone may have made.
+    /// Refuse machine code and bound memory, stack and steps: for modules that anyone may have made. Programs of translated
+    /// modules count steps if `build` was told --untrusted, too.
     #[arg(long)]
     pub(super) untrusted: bool,
     /// Branches and calls that the host program may make in one invocation, so that an endless loop ends in an error; 0 for
@@ -441,6 +442,10 @@ pub(super) struct BuildArguments {
     /// The program.
     #[arg(short, long, value_name = "EXE")]
     pub(super) output: PathBuf,
+    /// The modules may be anyone's: turns of loops and calls are counted, so that --untrusted and --fuel of the program bound them,
+    /// and memory that threads may share is read and written element by element. Loops are slower for it.
+    #[arg(long)]
+    pub(super) untrusted: bool,
     #[command(flatten)]
     pub(super) project: ProjectArguments,
 }
@@ -493,6 +498,10 @@ pub(super) struct TranslateArguments {
     /// Which executables are used of a module that holds them in several formats: native or portable.
     #[arg(long, value_name = "KIND", default_value = "native")]
     pub(super) prefer: Prefer,
+    /// The module may be anyone's: turns of loops and calls are counted against the limits of the program, and memory that
+    /// threads may share is read and written element by element. Loops are slower for it.
+    #[arg(long)]
+    pub(super) untrusted: bool,
 }
 
 #[cfg(feature = "cli")]

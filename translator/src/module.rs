@@ -6,7 +6,7 @@ use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::VerifiedModule;
 use incarnate_runtime::ir::Type;
 use proc_macro2::{Ident, Literal, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 
 use crate::function::{Analysis, FunctionFacts, type_of};
 use crate::options::Constants;
@@ -263,7 +263,8 @@ fn resume_arm(facts: &FunctionFacts) -> Option<(TokenStream, Uses)> {
 }
 
 /// The call of a function with values that are there.
-pub(crate) fn call(facts: &FunctionFacts, values: &[Ident]) -> TokenStream {
+pub(crate) fn call(facts: &FunctionFacts, values: impl IntoIterator<Item: ToTokens>) -> TokenStream {
+    let values = values.into_iter();
     let state = facts.needs_state.then(|| quote!(state,));
     let stack = facts.needs_stack.then(|| quote!(stack,));
     let function = &facts.ident;

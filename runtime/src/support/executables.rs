@@ -165,7 +165,7 @@ mod with_std {
                 .find(parameters.data)
                 .ok_or_else(|| Error::not_found("no such executable is part of the program"))?;
             let module = TranslatedModule::new(executable.module);
-            Ok(Arc::new(VmvxExecutable::compiled(module, executable, parameters.constants)?))
+            Ok(Arc::new(VmvxExecutable::compiled(module, executable, parameters.constants, parameters.limits.clone())?))
         }
     }
 }

@@ -61,7 +61,8 @@ fn names(builds: &[&PathBuf]) -> Vec<String> {
 fn translated(arguments: &BenchFiles, modules: &[PathBuf], line: &[OsString]) -> Result<Vec<(String, f64)>> {
     let program = std::env::temp_dir().join(format!("incarnate-compare-{}", std::process::id()));
     let _removed = Removed(&program);
-    build::program(modules, &program, &arguments.project)?;
+    let untrusted = arguments.of.arguments.call.program.untrusted;
+    build::program(modules, &program, &arguments.project, untrusted)?;
     let mut command = Command::new(&program);
     command.arg("bench").args(passed(line)).arg("--benchmark_format=rows").stderr(Stdio::inherit());
     let output = command.output().context(|| format!("running '{}'", program.display()))?;

@@ -16,8 +16,14 @@ use super::{Analysis, FunctionFacts, FunctionName};
 /// host's stack.
 const GUARD_LEVELS: u32 = 64;
 
-/// Makes the IR of all functions and what is known of each.
-pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Result<Analysis<'_>> {
+/// Makes the IR of all functions and what is known of each. Exports for which `lends` is true are called with references that
+/// the caller keeps.
+pub(super) fn analyze(
+    module: &VerifiedModule,
+    names: Vec<FunctionName>,
+    untrusted: bool,
+    lends: impl Fn(&Function) -> bool,
+) -> Result<Analysis<'_>> {
     if names.len() != module.function_count() as usize {
         return Err(Error::internal("there are not as many names as functions"));
     }
@@ -36,7 +42,9 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Resu
     }
     let calls: Vec<Vec<u32>> = bodies.iter().map(internal_callees).collect();
     let guarded = guards(&calls);
-    let lent = lent(module, &bodies, &yields, &imports);
+    let owning = module.exports().map(|export| export.function);
+    let owning = owning.filter(|function| !bodies.get(*function as usize).is_some_and(&lends));
+    let lent = lent(owning, &bodies, &yields, &imports);
     let taken: HashSet<String> = names.iter().map(|name| name.ident.to_string()).collect();
     let functions = names
         .into_iter()
@@ -51,13 +59,14 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Resu
             arguments: body.arguments().iter().map(|value| body.ty(*value)).collect(),
             results: body.results.clone(),
             needs_state: *yields,
-            needs_stack: *yields || is_guarded,
+            // Fuel is counted in it.
+            needs_stack: *yields || is_guarded || untrusted,
             is_guarded,
             is_inlined: false,
         })
         .collect();
     let types = Types::new(module, &bodies);
-    let mut analysis = Analysis { module, functions, bodies, imports, types, taken };
+    let mut analysis = Analysis { module, functions, bodies, imports, types, taken, untrusted };
     needs(&mut analysis, &calls);
     Ok(analysis)
 }
@@ -114,16 +123,16 @@ fn yields(bodies: &[Function], imports: &Imports) -> Vec<bool> {
     yields
 }
 
-/// Which arguments functions look at without keeping them: such a reference needs not be counted for the call.
-fn lent(module: &VerifiedModule, bodies: &[Function], yields: &[bool], imports: &Imports) -> Vec<Vec<bool>> {
+/// Which arguments functions look at without keeping them: such a reference needs not be counted for the call. The `owning`
+/// functions are called with references of their own.
+fn lent(owning: impl Iterator<Item = u32>, bodies: &[Function], yields: &[bool], imports: &Imports) -> Vec<Vec<bool>> {
     let mut lent: Vec<Vec<bool>> = bodies
         .iter()
         .zip(yields)
         .map(|(body, yields)| body.arguments().iter().map(|value| !yields && body.ty(*value) == Type::Ref).collect())
         .collect();
-    // Exported functions are called with references of their own.
-    for export in module.exports() {
-        if let Some(lent) = lent.get_mut(export.function as usize) {
+    for function in owning {
+        if let Some(lent) = lent.get_mut(function as usize) {
             lent.fill(false);
         }
     }
@@ -292,6 +301,32 @@ impl Analysis<'_> {
     }
 }
 
+/// What instructions do to many bytes, which counts against the fuel.
+pub(super) enum Counted {
+    /// So many bytes.
+    Bytes(Value),
+    /// So many elements of as many bytes.
+    Elements(Value, u64),
+    /// So many elements of a list.
+    ListElements(Value),
+}
+
+pub(super) fn counted(op: &Op) -> Option<Counted> {
+    Some(match op {
+        Op::BufferAlloc { length, .. }
+        | Op::BufferClone { length, .. }
+        | Op::BufferCopy { length, .. }
+        | Op::BufferCompare { length, .. }
+        | Op::BufferHash { length, .. } => Counted::Bytes(*length),
+        // The widest element is of eight bytes; narrower ones are not cheaper to fill.
+        Op::BufferFill { length, .. } => Counted::Elements(*length, 8),
+        Op::ListAlloc { capacity: count, .. }
+        | Op::ListReserve { capacity: count, .. }
+        | Op::ListResize { size: count, .. } => Counted::ListElements(*count),
+        _ => return None,
+    })
+}
+
 impl Needs for Analysis<'_> {
     fn needs(&self, op: &Op) -> (bool, bool) {
         match op {
@@ -299,8 +334,15 @@ impl Needs for Analysis<'_> {
                 let facts = &self.functions[*ordinal as usize];
                 (facts.needs_state, facts.needs_stack)
             }
-            op => self.own_needs(op),
+            op => {
+                let (state, stack) = self.own_needs(op);
+                (state, stack || (self.untrusted && counted(op).is_some()))
+            }
         }
+    }
+
+    fn counts_turns(&self) -> bool {
+        self.untrusted
     }
 }
 

@@ -46,6 +46,20 @@ pub(crate) struct FunctionName {
 /// Identifiers that bodies use and that no function may have.
 pub(crate) const RESERVED: &[&str] = &["state", "stack", "resumed", "saved", "step", "results", "drop"];
 
+/// What kernels of executables take: local memory, constants, bindings; then the workgroup's position and size, and how many
+/// there are.
+pub(crate) const KERNEL_ARGUMENTS: [Type; 12] = {
+    let mut arguments = [Type::i32; 12];
+    let mut index = 0;
+    while index < KERNEL_REFERENCES {
+        arguments[index] = Type::Ref;
+        index += 1;
+    }
+    arguments
+};
+/// How many of them are references.
+pub(crate) const KERNEL_REFERENCES: usize = 3;
+
 /// What is known of a function without its body.
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionFacts {
@@ -59,8 +73,9 @@ pub(crate) struct FunctionFacts {
     pub(crate) docs: Vec<String>,
     /// Its arguments; references are passed by value, but for those that are lent.
     pub(crate) arguments: Vec<Type>,
-    /// By argument, whether it is a reference that the function looks at and the caller keeps. Exported functions have none.
-    lent: Vec<bool>,
+    /// By argument, whether it is a reference that the function looks at and the caller keeps. Of exported functions only
+    /// kernels have such.
+    pub(crate) lent: Vec<bool>,
     /// Its results.
     pub(crate) results: Vec<Type>,
     /// It takes `state: &State`.
@@ -93,6 +108,8 @@ pub(crate) struct Analysis<'m> {
     types: Types,
     /// The names of functions.
     taken: HashSet<String>,
+    /// See [`Options::untrusted`](crate::Options::untrusted).
+    untrusted: bool,
 }
 
 impl<'m> Analysis<'m> {
@@ -100,8 +117,24 @@ impl<'m> Analysis<'m> {
     ///
     /// # Errors
     /// INTERNAL where the module is not what its verification proves.
-    pub(crate) fn new(module: &'m VerifiedModule, names: Vec<FunctionName>) -> Result<Analysis<'m>> {
-        facts::analyze(module, names)
+    pub(crate) fn new(module: &'m VerifiedModule, names: Vec<FunctionName>, untrusted: bool) -> Result<Analysis<'m>> {
+        facts::analyze(module, names, untrusted, |_| false)
+    }
+
+    /// The same of an executable: exports whose arguments and results are those of kernels are called with references that the
+    /// caller keeps.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) fn of_executable(
+        module: &'m VerifiedModule,
+        names: Vec<FunctionName>,
+        untrusted: bool,
+    ) -> Result<Analysis<'m>> {
+        facts::analyze(module, names, untrusted, |body| {
+            let arguments = body.arguments().iter().map(|value| body.ty(*value));
+            arguments.eq(KERNEL_ARGUMENTS) && body.results.is_empty()
+        })
     }
 
     /// Constants of the types that functions check references against; they stand beside the functions, once.
@@ -129,7 +162,7 @@ impl<'m> Analysis<'m> {
 
     /// What became of the loops of all functions.
     pub(crate) fn loops(&self) -> Vec<LoopReport> {
-        loops::report(self.module, &self.bodies)
+        loops::report(self.module, &self.bodies, self.untrusted)
     }
 
     /// Ordinals of the read-only segments that functions use, ascending.
