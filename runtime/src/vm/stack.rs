@@ -70,6 +70,11 @@ pub struct Stack {
     limits: Limits,
 }
 
+/// Bytes that one instruction may fill, copy, compare, hash or obtain for the price of a branch.
+pub(super) const BYTES_PER_FUEL: u64 = 64;
+/// What an element of a list counts as, in bytes.
+pub(super) const LIST_ELEMENT_BYTES: u64 = 16;
+
 /// Module calls that may nest on the host's stack; calls within one module do not nest there.
 const MAX_NESTING: usize = 128;
 
@@ -135,6 +140,38 @@ impl Stack {
     #[inline]
     pub(super) fn refuel(&mut self) {
         self.fuel = self.limits.fuel.unwrap_or(u64::MAX);
+    }
+
+    /// Counts a turn of a loop or a call of translated code against the fuel.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where it is used up.
+    #[inline]
+    pub fn count_turn(&mut self) -> Result<()> {
+        if self.fuel <= 1 {
+            return Err(failure::out_of_fuel());
+        }
+        self.fuel -= 1;
+        Ok(())
+    }
+
+    /// Counts what an instruction of translated code does to many bytes, or would do if it did not fail. Where the fuel does
+    /// not last, the next turn or call fails.
+    #[inline]
+    pub fn count_bytes(&mut self, bytes: u64) {
+        self.fuel = self.fuel.saturating_sub(bytes / BYTES_PER_FUEL).max(1);
+    }
+
+    /// As [`Stack::count_bytes`], for elements of lists.
+    #[inline]
+    pub fn count_list_elements(&mut self, elements: u64) {
+        self.count_bytes(elements.saturating_mul(LIST_ELEMENT_BYTES));
+    }
+
+    /// Fills the fuel up for a kernel's next workgroup.
+    #[inline]
+    pub fn begin_workgroup(&mut self) {
+        self.refuel();
     }
 
     /// Forgets suspended calls and open frames, and fills the fuel up.

@@ -23,7 +23,7 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     let facts = analysis.functions.get(ordinal as usize).ok_or_else(missing)?;
     let graph = Graph::of(function);
     let loops = Loops::new(&graph, &graph.dominators());
-    let (mut body, mut sequence) = Body::new(function, suspensions(function), &facts.lent);
+    let (mut body, mut sequence) = Body::new(function, suspensions(function), &facts.lent, analysis.untrusted);
     if outline(&body, analysis, &mut sequence) == 0 {
         lookups::find(&mut body, &analysis.imports, &loops, &sequence);
     }
@@ -91,6 +91,7 @@ impl<'a, 'm> Unit<'a, 'm> {
         let emitter = self.emitter(scopes, variables, None);
         let statements = emitter.sequence(sequence, true)?;
         let first = emitter.variables();
+        let counted = emitter.count_turn(0);
         let here = emitter.here();
         let mutable = variables.then(|| quote!(mut));
         let parameters: Vec<TokenStream> = function
@@ -110,7 +111,7 @@ impl<'a, 'm> Unit<'a, 'm> {
         let state = facts.needs_state.then(|| quote!(state: &State,));
         let stack = facts.needs_stack.then(|| quote!(stack: &mut Stack,));
         let (name, results) = (&facts.ident, types_of(&facts.results));
-        let body = quote!(#here #first #statements);
+        let body = quote!(#here #counted #first #statements);
         let body = match facts.is_guarded {
             true => quote!(support::guarded(stack, |stack| { #body })),
             false => body,
@@ -350,9 +351,11 @@ impl Emitter<'_, '_> {
                 let (label, body) = (lifetime(*label), self.inner(None, body)?);
                 quote!(#label: { #body })
             }
-            Node::Loop { label, body, .. } => {
+            Node::Loop { label, body, header } => {
                 let named = self.label(*label, body);
+                let counted = self.count_turn(self.offset_of(*header));
                 let body = self.inner(Some(*label), body)?;
+                let body = quote!(#counted #body);
                 match body.is_empty() {
                     // Nothing ever ends this loop.
                     true => quote!(loop {
@@ -361,11 +364,12 @@ impl Emitter<'_, '_> {
                     false => quote!(#named loop { #body }),
                 }
             }
-            Node::While { condition, label, body, .. } => {
+            Node::While { condition, label, body, header } => {
                 let named = self.label(*label, body);
                 let condition = self.condition(condition, false)?;
+                let counted = self.count_turn(self.offset_of(*header));
                 let body = self.inner(Some(*label), body)?;
-                quote!(#named while #condition { #body })
+                quote!(#named while #condition { #counted #body })
             }
             Node::Break(label) => self.jump(*label, quote!(break)),
             Node::Continue(label) => self.jump(*label, quote!(continue)),
