@@ -117,8 +117,20 @@ impl Generator<'_> {
             }
             8 => {
                 let (a, b, result) = (self.any(&self.numbers.clone()), self.any(&self.numbers.clone()), self.wide());
-                let name = ["add", "mul", "xor", "sub"][self.random.next(4)];
-                self.line(format!("%i{result} = vm.{name}.i32 %i{a}, %i{b}"));
+                match self.random.next(5) {
+                    // By a number, which may be the one that divides the least number to itself.
+                    4 => {
+                        let (name, sign) = (["div", "rem"][self.random.next(2)], ["s", "u"][self.random.next(2)]);
+                        let divisor = [3, -1, 7, 1, -16][self.random.next(5)];
+                        let by = self.wide();
+                        self.line(format!("%i{by} = vm.const.i32 {divisor}"));
+                        self.line(format!("%i{result} = vm.{name}.i32.{sign} %i{a}, %i{by}"));
+                    }
+                    name => {
+                        let name = ["add", "mul", "xor", "sub"][name];
+                        self.line(format!("%i{result} = vm.{name}.i32 %i{a}, %i{b}"));
+                    }
+                }
                 self.line(format!("%i{} = vm.add.i32 %i{}, %i{result}", SUM, SUM));
                 self.numbers.push(result);
             }
