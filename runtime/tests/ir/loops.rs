@@ -289,6 +289,15 @@ pub fn product(random: &mut Random) -> String {
         _ => body.push_str(&format!("  %i52 = vm.fma.{ty} %i50, %i51, %i52\n")),
     }
     body.push_str(&format!("  vm.buffer.store.{ty} %i52, %r1, {}\n", pair(30)));
+    // Now and then a second result, which the same loops choose, behind the first or in a buffer of its own, mostly.
+    if random.next(4) == 0 {
+        let (buffer, further) = [(1, 200), (0, 0), (0, 100), (1, 7)][random.next(4)];
+        body.push_str(&format!("  {} = vm.const.i64 {further}\n", pair(54)));
+        body.push_str(&format!("  {} = vm.add.i64 {}, {}\n", pair(54), pair(30), pair(54)));
+        body.push_str(&format!("  %i56 = vm.buffer.load.{ty} %r{buffer}, {}\n", pair(54)));
+        body.push_str(&format!("  %i57 = vm.add.{ty} %i52, %i51\n  %i56 = vm.sub.{ty} %i57, %i56\n"));
+        body.push_str(&format!("  vm.buffer.store.{ty} %i56, %r{buffer}, {}\n", pair(54)));
+    }
     for (at, count) in counts.iter().enumerate() {
         text.push_str(&format!("  {} = vm.const.i64 {count}\n", pair(20 + at * 2)));
     }

@@ -215,6 +215,13 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
     pub fn is_apart<U: Element, const E: usize>(&self, other: &Grid<'_, U, E>) -> bool {
         self.0.is_apart(other)
     }
+
+    /// The same elements, as those that are read.
+    #[inline]
+    #[must_use]
+    pub const fn as_grid(&self) -> &Grid<'_, T, D> {
+        &self.0
+    }
 }
 
 #[cold]

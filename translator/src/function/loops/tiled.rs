@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use incarnate_runtime::Result;
 use incarnate_runtime::ir::nest::{Affine, Element, Item, Nest, Tiling};
 use incarnate_runtime::ir::{Type, Value};
+use incarnate_runtime::{Error, Result};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -14,8 +14,6 @@ use super::emit::{Writer, count, element, grid, turn};
 /// Where the elements of views are within a tile.
 #[derive(Default)]
 pub(super) struct Tile {
-    /// The view that is stored, and the variable that its element is in.
-    pub(super) sum: Option<(usize, TokenStream)>,
     /// The variables that elements of views are in.
     pub(super) held: Vec<(usize, TokenStream)>,
     /// The turns of loops as grids count them.
@@ -70,13 +68,20 @@ struct Plan<'t> {
 impl Writer<'_, '_, '_> {
     /// Under which conditions a tiling comes to the same as the nest.
     pub(super) fn tiling_holds(&self, tiling: &Tiling) -> TokenStream {
-        let store = grid(tiling.store);
-        let (_, loops) = self.extent(&self.nest.views[tiling.store].index);
-        let mut conditions = vec![quote!(support::is_distinct(#loops))];
-        conditions.extend(tiling.apart.iter().map(|view| {
-            let other = grid(*view);
-            quote!(#store.is_apart(&#other))
-        }));
+        let mut conditions = Vec::new();
+        for (at, view) in tiling.stores.iter().enumerate() {
+            let store = grid(*view);
+            let (_, loops) = self.extent(&self.nest.views[*view].index);
+            conditions.push(quote!(support::is_distinct(#loops)));
+            conditions.extend(tiling.apart.iter().map(|view| {
+                let other = grid(*view);
+                quote!(#store.is_apart(&#other))
+            }));
+            conditions.extend(tiling.stores[..at].iter().map(|view| {
+                let other = grid(*view);
+                quote!(#store.is_apart(#other.as_grid()))
+            }));
+        }
         // What is not reduced is not to be stored either.
         conditions.extend(tiling.reductions.iter().map(|at| {
             let count = self.named_count(*at);
@@ -159,7 +164,7 @@ impl Writer<'_, '_, '_> {
     fn plan<'t>(&self, tiling: &'t Tiling) -> Plan<'t> {
         let function = self.emitter.body.function;
         let mut views = tiling.apart.clone();
-        views.push(tiling.store);
+        views.extend(&tiling.stores);
         views.sort_unstable();
         let mut varying = BTreeSet::new();
         let (mut read, mut made) = (BTreeSet::new(), BTreeSet::new());
@@ -183,7 +188,7 @@ impl Writer<'_, '_, '_> {
             match self.nest.access(block, position) {
                 Some(access) => {
                     read.extend(access.stored);
-                    varies |= access.view == tiling.store || self.is_along(access.view, tiling.lanes);
+                    varies |= tiling.stores.contains(&access.view) || self.is_along(access.view, tiling.lanes);
                 }
                 None => inst.op.visit(|operand| {
                     read.insert(operand.value());
@@ -294,16 +299,20 @@ impl Writer<'_, '_, '_> {
     /// Some rows of a strip, with their sums in variables.
     fn block(&self, plan: &Plan<'_>, rows: usize, reductions: &[usize], chunked: Option<usize>) -> Result<TokenStream> {
         let tiling = plan.tiling;
-        let store = grid(tiling.store);
-        let ty = element(self.nest.views[tiling.store].element);
         let (mut load, mut work, mut keep) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
         self.turns.borrow_mut().fill(false);
         for row in 0..rows {
-            let sums = if rows == 1 { format_ident!("sums") } else { format_ident!("sums{}", row) };
-            let elements = self.lanes_of(plan, tiling.store, chunked, row);
-            load.extend(quote!(let mut #sums: [#ty; L] = #elements;));
-            let (place, axis) = self.place(plan, tiling.store, chunked, row);
-            keep.extend(quote!(#store.set_lanes(#place, #axis, #sums);));
+            let named = if rows == 1 { format_ident!("sums") } else { format_ident!("sums{}", row) };
+            let mut sums = Vec::new();
+            for view in &tiling.stores {
+                let name = if sums.is_empty() { named.clone() } else { format_ident!("{}_{}", named, *view) };
+                let (store, ty) = (grid(*view), element(self.nest.views[*view].element));
+                let elements = self.lanes_of(plan, *view, chunked, row);
+                load.extend(quote!(let mut #name: [#ty; L] = #elements;));
+                let (place, axis) = self.place(plan, *view, chunked, row);
+                keep.extend(quote!(#store.set_lanes(#place, #axis, #name);));
+                sums.push(name);
+            }
             let turns = self.row(plan, row, &sums, chunked)?;
             work.extend(if rows == 1 { turns } else { quote!({ #turns }) });
         }
@@ -321,10 +330,14 @@ impl Writer<'_, '_, '_> {
     }
 
     /// What a turn of the reductions does to a row of a strip.
-    fn row(&self, plan: &Plan<'_>, row: usize, sums: &Ident, chunked: Option<usize>) -> Result<TokenStream> {
+    fn row(&self, plan: &Plan<'_>, row: usize, sums: &[Ident], chunked: Option<usize>) -> Result<TokenStream> {
         let tiling = plan.tiling;
-        let mut tile = Tile { sum: Some((tiling.store, quote!(*sum))), ..Tile::default() };
-        let (mut before, mut within, mut enumerated) = (TokenStream::new(), TokenStream::new(), false);
+        let mut tile = Tile::default();
+        let (mut before, mut within, mut enumerated) = (TokenStream::new(), TokenStream::new(), sums.len() > 1);
+        tile.held.extend(tiling.stores.iter().zip(sums).enumerate().map(|(at, (view, sums))| match at {
+            0 => (*view, quote!(*sum)),
+            _ => (*view, quote!(#sums[lane])),
+        }));
         for view in tiling.apart.iter().filter(|view| self.is_along(**view, tiling.lanes)) {
             let lanes = format_ident!("lanes{}", view);
             if tiling.panels.contains(view) {
@@ -368,6 +381,7 @@ impl Writer<'_, '_, '_> {
             if varies { within.extend(tokens) } else { before.extend(tokens) }
         }
         self.tile.replace(Tile::default());
+        let Some(sums) = sums.first() else { return Err(Error::internal("a tiling that stores nothing")) };
         let lanes =
             if enumerated { quote!((lane, sum) in #sums.iter_mut().enumerate()) } else { quote!(sum in &mut #sums) };
         Ok(quote!(#before for #lanes { #within }))
