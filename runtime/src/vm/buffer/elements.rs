@@ -224,6 +224,19 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
     }
 }
 
+/// Has the turns of a loop run one after the other: between them, compilers change nothing.
+///
+/// Sums of integers may be made in any order, so compilers run turns of the loop around side by side, and then have none but
+/// single elements for what stands in it.
+#[inline(always)]
+pub fn in_turn() {
+    #[cfg(all(not(miri), any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    // SAFETY: no instructions.
+    unsafe {
+        core::arch::asm!("", options(nomem, nostack, preserves_flags));
+    }
+}
+
 #[cold]
 #[inline(never)]
 #[expect(clippy::panic, reason = "as for an index that is not within a slice")]

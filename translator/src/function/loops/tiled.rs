@@ -121,7 +121,7 @@ impl Writer<'_, '_, '_> {
             parameters.extend(quote!(#name: &mut [[#ty; L]; #chunk],));
             arguments.extend(quote!(&mut #name,));
         }
-        let body = self.strip(&plan)?;
+        let body = self.strip(&plan, 1)?;
         let lane_count = self.named_count(tiling.lanes);
         let strips = Width::of(self.nest.loops[tiling.lanes].constant_turns()).into_iter().map(|width| {
             let width = width.number();
@@ -145,7 +145,23 @@ impl Writer<'_, '_, '_> {
             let panels = panels(width);
             quote!(#panels #strip)
         });
-        let mut turns = quote!(let mut #first = 0; #(#strips)*);
+        let mut several = TokenStream::new();
+        let mut together = TokenStream::new();
+        for number in self.strips_together(tiling) {
+            let (name, body) = (format_ident!("strips{}", number), self.strip(&plan, *number)?);
+            let number = Literal::usize_unsuffixed(*number);
+            several.extend(quote! {
+                #[inline(always)]
+                fn #name<const L: usize>(#parameters #first: usize) { #body }
+            });
+            together.extend(quote! {
+                while #lane_count - #first >= #number * LANES {
+                    #name::<LANES>(#arguments #first);
+                    #first += #number * LANES;
+                }
+            });
+        }
+        let mut turns = quote!(let mut #first = 0; #together #(#strips)*);
         for at in tiling.outer.iter().rev() {
             let (turn, count) = (turn(*at), self.named_count(*at));
             turns = quote!(for #turn in 0..#count { #turns });
@@ -157,6 +173,7 @@ impl Writer<'_, '_, '_> {
             #lint
             #[inline(always)]
             fn strip<const L: usize>(#parameters #first: usize) { #body }
+            #several
             #turns
         })
     }
@@ -235,13 +252,29 @@ impl Writer<'_, '_, '_> {
         quote!(#(#parts)*)
     }
 
-    /// The body of the function for a strip.
-    fn strip(&self, plan: &Plan<'_>) -> Result<TokenStream> {
+    /// How many strips go together, the most first: where no rows do, as each operation waits for the one before it on the
+    /// same element. Elements that lie apart would be loaded one by one.
+    fn strips_together(&self, tiling: &Tiling) -> &'static [usize] {
+        let is_dense = |view: &usize| matches!(self.nest.views[*view].index.constant_stride(tiling.lanes), Some(0 | 1));
+        let turns = self.nest.loops[tiling.lanes].constant_turns().unwrap_or(u64::MAX);
+        match tiling.rows {
+            None if turns >= 32 && tiling.apart.iter().all(is_dense) => &[4, 2],
+            _ => &[],
+        }
+    }
+
+    /// The body of the function for some strips side by side.
+    fn strip(&self, plan: &Plan<'_>, strips: usize) -> Result<TokenStream> {
         let tiling = plan.tiling;
         let first_lane = first(tiling.lanes);
-        let cut = self.parts(&plan.views, tiling.lanes, &quote!(#first_lane), &quote!(L));
+        let number = Literal::usize_unsuffixed(strips);
+        let width = if strips == 1 { quote!(L) } else { quote!(#number * L) };
+        let cut = self.parts(&plan.views, tiling.lanes, &quote!(#first_lane), &width);
         let Some((last, before)) = tiling.reductions.split_last().filter(|_| !tiling.panels.is_empty()) else {
-            let rows = self.rows(plan, &tiling.reductions, None)?;
+            let rows = match tiling.rows {
+                Some(_) => self.rows(plan, &tiling.reductions, None)?,
+                None => self.block(plan, strips, &tiling.reductions, None)?,
+            };
             return Ok(quote!(#cut #rows));
         };
         let rows = self.rows(plan, &[], Some(*last))?;
@@ -296,7 +329,7 @@ impl Writer<'_, '_, '_> {
         Ok(tokens)
     }
 
-    /// Some rows of a strip, with their sums in variables.
+    /// Some rows of a strip, or some strips where there are no rows, with their sums in variables.
     fn block(&self, plan: &Plan<'_>, rows: usize, reductions: &[usize], chunked: Option<usize>) -> Result<TokenStream> {
         let tiling = plan.tiling;
         let (mut load, mut work, mut keep) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
@@ -315,6 +348,11 @@ impl Writer<'_, '_, '_> {
             }
             let turns = self.row(plan, row, &sums, chunked)?;
             work.extend(if rows == 1 { turns } else { quote!({ #turns }) });
+        }
+        // Turns would be run side by side, instead of elements: what is added up in integers may be so in any order.
+        let is_integer = |view: &usize| !matches!(self.nest.views[*view].element, Element::f32 | Element::f64);
+        if tiling.stores.iter().any(is_integer) {
+            work = quote!(support::in_turn(); #work);
         }
         if let Some(at) = chunked {
             let (turn, first) = (turn(at), first(at));
@@ -369,7 +407,13 @@ impl Writer<'_, '_, '_> {
         before.extend(scalar);
         if self.turns.borrow()[tiling.lanes] {
             let (turn, first) = (turn(tiling.lanes), first(tiling.lanes));
-            within.extend(quote!(let #turn = #first + lane;));
+            within.extend(match plan.tiling.rows {
+                None if row > 0 => {
+                    let row = Literal::usize_unsuffixed(row);
+                    quote!(let #turn = #first + #row * L + lane;)
+                }
+                _ => quote!(let #turn = #first + lane;),
+            });
             enumerated = true;
         }
         within.extend(varying);
@@ -407,6 +451,10 @@ impl Writer<'_, '_, '_> {
     fn place(&self, plan: &Plan<'_>, view: usize, chunked: Option<usize>, row: usize) -> (TokenStream, TokenStream) {
         let tiling = plan.tiling;
         let turns = self.nest.views[view].index.turns().into_iter().map(|at| match at {
+            at if at == tiling.lanes && tiling.rows.is_none() && row > 0 => {
+                let row = Literal::usize_unsuffixed(row);
+                quote!(#row * L)
+            }
             at if at == tiling.lanes => quote!(0),
             at if Some(at) == tiling.rows => {
                 let row = Literal::usize_unsuffixed(row);
