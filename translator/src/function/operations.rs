@@ -175,7 +175,11 @@ impl Emitter<'_, '_> {
                 let function = format_ident!("{}", meaning.function);
                 let operands = operands.iter().map(read);
                 let call = quote!(semantics::#function(#(#operands),*));
-                if meaning.fails { at(call) } else { call }
+                match meaning.fails {
+                    true if self.body.function.is_arithmetic(&inst.op) => quote!(#call.unwrap_or_default()),
+                    true => at(call),
+                    false => call,
+                }
             }
             Op::Bitcast { operand } => self.bitcast(*operand, inst)?,
             Op::Low { operand } => {
