@@ -15,7 +15,7 @@ use super::super::super::queue::Completion;
 use super::super::cost::{Cost, picoseconds};
 use super::executor::{Executor, Work};
 use super::graph::Graph;
-use super::run::{Idle, Role, Run};
+use super::run::{Idle, Role, Run, Terms};
 
 /// Executions that can be under way at once; more are run by those who submit them.
 const PLACES: usize = 64;
@@ -105,6 +105,11 @@ impl Scheduler {
         self.spin
     }
 
+    /// Picoseconds since the device was made.
+    pub(super) fn now(&self) -> u64 {
+        picoseconds(self.epoch.elapsed())
+    }
+
     /// The least time that work must save, in picoseconds, to be spread over threads.
     pub(super) fn least_gain(&self) -> u64 {
         match self.workers.load(Ordering::Relaxed) {
@@ -124,7 +129,8 @@ impl Scheduler {
         self.workers.load(Ordering::Relaxed) + self.waiters.load(Ordering::Relaxed) > self.concurrency
     }
 
-    /// Starts an execution that `hands` threads can make use of, the calling one among them; gives the completion back where
+    /// Starts an execution that `hands` threads can make use of, the calling one among them, and which is `short` enough for
+    /// a thread to wait for it before it submits the next; gives the completion back where
     /// too many are under way.
     pub(super) fn submit(
         &self,
@@ -132,12 +138,12 @@ impl Scheduler {
         graph: &Arc<Graph>,
         table: &[BufferBinding],
         completion: Completion,
-        hands: usize,
+        (hands, short): (usize, bool),
     ) -> core::result::Result<(), Completion> {
         let Some(place) = self.reserve() else { return Err(completion) };
         let mut run = self.take_run();
         match Arc::get_mut(&mut run) {
-            Some(run) => run.set(command_buffer, graph, table, completion, place),
+            Some(run) => run.set(command_buffer, graph, table, completion, Terms { place, threads: hands, short }),
             None => {
                 self.reserved.fetch_and(!(1 << place), Ordering::AcqRel);
                 return Err(completion);
@@ -228,13 +234,22 @@ impl Scheduler {
         if count == 0 {
             return;
         }
-        self.last_wake_up.store(picoseconds(self.epoch.elapsed()), Ordering::Relaxed);
+        self.last_wake_up.store(self.now(), Ordering::Relaxed);
         self.coming.fetch_add(count, Ordering::Relaxed);
         // Whoever calls holds a share.
         let Some(this) = self.this.upgrade() else { return };
         let work: Arc<dyn Work> = this;
         let woken = self.executor.wake(&work, count).min(count);
         self.coming.fetch_sub(count - woken, Ordering::Relaxed);
+    }
+
+    /// True where fewer threads are there or coming than may be.
+    #[inline]
+    pub(super) fn lacks_threads(&self) -> bool {
+        self.workers.load(Ordering::Relaxed)
+            + self.waiters.load(Ordering::Relaxed)
+            + self.coming.load(Ordering::Relaxed)
+            < self.concurrency
     }
 
     /// Wakes threads for `work` picoseconds that can be divided into `blocks`, beyond what the present ones have begun; as
@@ -291,8 +306,7 @@ impl Scheduler {
     }
 
     fn arrived(&self) {
-        let now = picoseconds(self.epoch.elapsed());
-        self.wake_up.learn(now.saturating_sub(self.last_wake_up.load(Ordering::Relaxed)).min(WAKE_UP.1));
+        self.wake_up.learn(self.now().saturating_sub(self.last_wake_up.load(Ordering::Relaxed)).min(WAKE_UP.1));
         // Never below zero: each thread that comes was counted before it was woken.
         self.coming.fetch_sub(1, Ordering::Relaxed);
     }
