@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::sync::Arc;
 
 use super::local::LocalExecutable;
-use super::local::cost::{Comparison, Cost};
+use super::local::cost::Cost;
 use crate::{Error, Result, ref_object};
 
 /// Loaded device code (`!hal.executable`): functions that dispatches name by ordinal.
@@ -14,8 +14,6 @@ pub struct Executable {
     code: Arc<dyn LocalExecutable>,
     /// What a workgroup of each function was measured to cost.
     costs: Box<[Cost]>,
-    /// How command buffers that are executed once, and whose greatest part is a function, are best executed.
-    comparisons: Box<[Comparison]>,
 }
 
 ref_object!(Executable, "hal.executable");
@@ -25,8 +23,7 @@ impl Executable {
     #[must_use]
     pub fn new(code: Arc<dyn LocalExecutable>) -> Executable {
         let costs = code.functions().iter().map(|_| Cost::default()).collect();
-        let comparisons = code.functions().iter().map(|_| Comparison::default()).collect();
-        Executable { code, costs, comparisons }
+        Executable { code, costs }
     }
 
     /// The loaded code.
@@ -40,11 +37,6 @@ impl Executable {
     #[inline]
     pub(super) fn cost(&self, function: usize) -> Option<&Cost> {
         self.costs.get(function)
-    }
-
-    /// Whether command buffers that are executed once, and whose greatest part is a function, are best spread over threads.
-    pub(super) fn comparison(&self, function: usize) -> Option<&Comparison> {
-        self.comparisons.get(function)
     }
 
     /// The ordinal of the function of the given name.

@@ -21,7 +21,7 @@ use super::commands::BufferBinding;
 use super::fence::Fence;
 use super::file::File;
 use super::semaphore::{Helper, Waiter};
-use super::wait::{self, Countdown};
+use super::wait::Countdown;
 use crate::profile::{self, EventKind, Facts};
 use crate::{Error, Result};
 
@@ -251,7 +251,7 @@ pub(super) fn submit_execution(
     bindings: &[BufferBinding],
 ) -> Result<()> {
     let completion = Completion::new(signal);
-    match wait.map_or(Ok(true), reach) {
+    match wait.map_or(Ok(true), Fence::query) {
         Ok(true) => backend.execute(command_buffer, bindings, completion),
         Ok(false) => {
             if let Some(wait) = wait {
@@ -262,24 +262,6 @@ pub(super) fn submit_execution(
         }
         Err(error) => completion.finish(Err(error)),
     }
-}
-
-/// Whether a fence is reached, after working on what it waits for where that is soon done.
-#[inline]
-fn reach(wait: &Fence) -> Result<bool> {
-    let reached = wait.query()?;
-    if reached { Ok(true) } else { assist(wait) }
-}
-
-#[cold]
-fn assist(wait: &Fence) -> Result<bool> {
-    if let Some(helper) = wait.helper()
-        && helper.is_short()
-        && helper.help()
-    {
-        wait::look(&wait.timepoints());
-    }
-    wait.query()
 }
 
 /// An operation that waits.

@@ -25,9 +25,6 @@ pub(super) trait Waiter: Send + Sync {
 
 /// Whoever a thread can work for that waits for a semaphore.
 pub(super) trait Helper: Send + Sync {
-    /// True where that takes no longer than what a thread may do that submits an operation.
-    fn is_short(&self) -> bool;
-
     /// Works on what will signal the semaphore, until it is done or there is nothing to do for this thread. True where it
     /// is done, so that the signal is due.
     fn help(&self) -> bool;

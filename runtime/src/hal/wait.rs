@@ -133,7 +133,7 @@ const LOOKS_FOR_A_SIGNAL: u32 = 20;
 const QUERIES_FOR_EACH_LOOK: u32 = 16;
 
 /// Looks for some time whether all of the timepoints are reached or have failed.
-pub(super) fn look<'a>(timepoints: &(impl Iterator<Item = (&'a Semaphore, u64)> + Clone)) -> bool {
+fn look<'a>(timepoints: &(impl Iterator<Item = (&'a Semaphore, u64)> + Clone)) -> bool {
     (0..QUERIES_FOR_EACH_LOOK).any(|_| {
         core::hint::spin_loop();
         timepoints.clone().all(|(semaphore, payload)| semaphore.is_settled(payload))

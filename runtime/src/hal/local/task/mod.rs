@@ -99,16 +99,16 @@ impl Backend for TaskBackend {
             threads: scheduler.concurrency(),
             least_gain: scheduler.least_gain(),
             longest_inline: picoseconds(LONGEST_INLINE),
-            now: if once { scheduler.now() } else { 0 },
+            turn: if once { scheduler.count_submission() } else { 0 },
         };
         let measured = match plan.choose(commands, once, &bounds) {
             Choice::Inline { measured } => measured,
-            Choice::Spread { hands, short } => {
+            Choice::Spread { hands } => {
                 if let Err(error) = execution::check_table(commands, bindings) {
                     return completion.finish(Err(error));
                 }
                 let graph = plan.graph(commands, bindings);
-                match scheduler.submit(command_buffer, graph, bindings, completion, (hands, short)) {
+                match scheduler.submit(command_buffer, graph, bindings, completion, hands) {
                     Ok(()) => return Ok(()),
                     Err(completion) => {
                         return completion.finish(self.execute_inline(command_buffer, bindings, false));

@@ -4,9 +4,9 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
-use super::super::super::commands::{BindingSource, BufferBinding, Command, Commands, Dispatch, WorkgroupCount};
+use super::super::super::commands::{BindingSource, BufferBinding, Command, Commands, WorkgroupCount};
 use super::super::super::memory::MemoryAccess;
-use super::super::cost::{Comparison, Cost};
+use super::super::cost::Cost;
 use super::graph::Graph;
 
 /// A command buffer's plan.
@@ -109,18 +109,15 @@ fn estimate(commands: &Commands, command: &Command, threads: usize) -> Estimate 
 }
 
 /// What all commands together are expected to cost, in picoseconds.
-struct Sums<'a> {
+struct Sums {
     work: u64,
     /// By how much threads shorten it.
     gain: u64,
-    /// The dispatch that costs most.
-    heaviest: Option<&'a Dispatch>,
 }
 
 /// `None` where the cost of any command is unknown.
-fn sums(commands: &Commands, threads: usize) -> Option<Sums<'_>> {
-    let mut sums = Sums { work: 0, gain: 0, heaviest: None };
-    let mut most = 0;
+fn sums(commands: &Commands, threads: usize) -> Option<Sums> {
+    let mut sums = Sums { work: 0, gain: 0 };
     for command in &commands.list {
         let Estimate { work, blocks, unknown, .. } = estimate(commands, command, threads);
         if unknown {
@@ -128,9 +125,6 @@ fn sums(commands: &Commands, threads: usize) -> Option<Sums<'_>> {
         }
         sums.work = sums.work.saturating_add(work);
         sums.gain = sums.gain.saturating_add(work - work / blocks.min(threads as u64).max(1));
-        if let (Command::Dispatch(dispatch), true) = (command, work > most) {
-            (most, sums.heaviest) = (work, Some(dispatch));
-        }
     }
     Some(sums)
 }
@@ -143,27 +137,27 @@ pub(super) struct Bounds {
     pub(super) least_gain: u64,
     /// The longest that a thread which submits may be kept from going on.
     pub(super) longest_inline: u64,
-    /// The time since any point.
-    pub(super) now: u64,
+    /// How many were executed before.
+    pub(super) turn: u32,
 }
 
-/// As [`Plan::choose`] for commands that are executed once: what is known is how others like them fared.
+/// As [`Plan::choose`] for commands that are executed once. Handing them to another thread costs more than a few
+/// microseconds gain: the program goes on to record the next ones, whose memory goes to and fro between the threads.
 fn choose_once(commands: &Commands, bounds: &Bounds) -> Choice {
-    let &Bounds { threads, least_gain, longest_inline, now } = bounds;
-    let Some(Sums { work, gain, heaviest }) = sums(commands, threads) else {
-        return Choice::Spread { hands: threads, short: false };
+    let &Bounds { threads, least_gain, longest_inline, turn } = bounds;
+    let Some(Sums { work, gain }) = sums(commands, threads) else {
+        return Choice::Spread { hands: threads };
     };
-    let comparison = heaviest.and_then(|dispatch| dispatch.executable.comparison(dispatch.function));
-    let measured = comparison.is_none_or(|comparison| comparison.turns().is_multiple_of(MEASURED_EVERY));
-    let short = work <= longest_inline;
-    if short {
-        let is_faster = |comparison: &Comparison| gain > LEAST_COMPARED && comparison.choose(now);
-        if !comparison.is_some_and(is_faster) {
-            return Choice::Inline { measured };
-        }
+    if work <= longest_inline {
+        return Choice::Inline { measured: turn.is_multiple_of(MEASURED_EVERY) };
     }
+    Choice::Spread { hands: hands(gain, least_gain, threads) }
+}
+
+/// As many threads as gain by an execution.
+fn hands(gain: u64, least_gain: u64, threads: usize) -> usize {
     let hands = gain.checked_div(least_gain).map_or(u64::MAX, |more| more.saturating_add(1)).max(2);
-    Choice::Spread { hands: hands.min(threads as u64) as usize, short }
+    hands.min(threads as u64) as usize
 }
 
 /// How an execution is best run.
@@ -178,8 +172,6 @@ pub(super) enum Choice {
     Spread {
         /// As many threads as gain by it, with the calling one.
         hands: usize,
-        /// It does not take longer than what may keep the thread that submits it.
-        short: bool,
     },
 }
 
@@ -212,9 +204,9 @@ impl Plan {
         let work = match self.work.get() {
             Some(work) if !measured => work,
             known => {
-                let Some(Sums { work: sum, mut gain, .. }) = sums(commands, threads) else {
+                let Some(Sums { work: sum, mut gain }) = sums(commands, threads) else {
                     // It may take any time. The first execution tells.
-                    return Choice::Spread { hands: threads, short: false };
+                    return Choice::Spread { hands: threads };
                 };
                 if self.minimal.get().is_some_and(|graph| graph.concurrent()) && threads > 1 {
                     gain = gain.max(sum / 2);
@@ -244,8 +236,7 @@ impl Plan {
                 return Choice::Inline { measured: measured || trial || execution < COMPARED_AFTER };
             }
         }
-        let hands = gain.checked_div(least_gain).map_or(u64::MAX, |more| more.saturating_add(1)).max(2);
-        Choice::Spread { hands: hands.min(threads as u64) as usize, short: work <= longest_inline }
+        Choice::Spread { hands: hands(gain, least_gain, threads) }
     }
 
     /// Takes into account how long an execution took that one thread ran.

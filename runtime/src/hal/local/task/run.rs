@@ -32,8 +32,6 @@ pub(super) struct Run {
     /// Number of the place that the scheduler keeps it in.
     place: u32,
     submitted: Option<Instant>,
-    /// A thread that submits what waits for this one may wait for it.
-    short: bool,
     tracker: Tracker,
     /// Held for reading by whoever works on it until `finished`. Who ends it waits for them, and gives up what was bound
     /// before anybody learns of the end.
@@ -51,17 +49,6 @@ pub(super) struct Run {
     work: AtomicU64,
     /// The longest that a block is expected to take, in picoseconds.
     longest_block: AtomicU64,
-}
-
-/// How an execution is run.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
-    /// Number of the place that the scheduler keeps it in.
-    pub(super) place: u32,
-    /// Threads that can make use of it.
-    pub(super) threads: usize,
-    /// A thread that submits what waits for this one may wait for it.
-    pub(super) short: bool,
 }
 
 /// The most lanes of a dispatch's workgroups. More threads share them.
@@ -134,7 +121,6 @@ impl Run {
             graph: Arc::default(),
             place: 0,
             submitted: None,
-            short: false,
             tracker: Tracker::default(),
             resources: RwLock::default(),
             outcome: Mutex::default(),
@@ -148,16 +134,15 @@ impl Run {
         }
     }
 
-    /// Sets an execution up.
+    /// Sets an execution up, in a place of the scheduler, for so many threads.
     pub(super) fn set(
         &mut self,
         command_buffer: &Arc<CommandBuffer>,
         graph: &Arc<Graph>,
         table: &[BufferBinding],
         completion: Completion,
-        Terms { place, threads, short }: Terms,
+        (place, threads): (u32, usize),
     ) {
-        self.short = short;
         self.lanes = threads.clamp(1, MAXIMUM_LANES);
         *self.taken_lanes.get_mut() = 0;
         self.tracker.reset(graph, self.lanes);
@@ -492,10 +477,6 @@ impl Run {
 }
 
 impl Helper for Run {
-    fn is_short(&self) -> bool {
-        self.short
-    }
-
     fn help(&self) -> bool {
         if let Some(scheduler) = self.scheduler.upgrade() {
             scheduler.assist(|| self.participate(&scheduler, Role::Waiter));

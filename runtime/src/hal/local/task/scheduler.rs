@@ -5,7 +5,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use super::super::super::queue::Completion;
 use super::super::cost::{Cost, picoseconds};
 use super::executor::{Executor, Work};
 use super::graph::Graph;
-use super::run::{Idle, Role, Run, Terms};
+use super::run::{Idle, Role, Run};
 
 /// Executions that can be under way at once; more are run by those who submit them.
 const PLACES: usize = 64;
@@ -48,6 +48,7 @@ pub(super) struct Scheduler {
     /// When the last wake-up was, in picoseconds since `epoch`.
     last_wake_up: AtomicU64,
     wake_up: Cost,
+    submissions: AtomicU32,
     epoch: Instant,
     executor: Arc<dyn Executor>,
     concurrency: usize,
@@ -88,6 +89,7 @@ impl Scheduler {
             coming: AtomicUsize::new(0),
             last_wake_up: AtomicU64::new(0),
             wake_up: Cost::default(),
+            submissions: AtomicU32::new(0),
             epoch: Instant::now(),
             concurrency: executor.concurrency().max(1),
             executor,
@@ -105,8 +107,16 @@ impl Scheduler {
         self.spin
     }
 
+    /// Counts an execution of commands that are executed once; gives the number of those before.
+    pub(super) fn count_submission(&self) -> u32 {
+        let count = self.submissions.load(Ordering::Relaxed);
+        // One that is lost to another thread does no harm.
+        self.submissions.store(count.wrapping_add(1), Ordering::Relaxed);
+        count
+    }
+
     /// Picoseconds since the device was made.
-    pub(super) fn now(&self) -> u64 {
+    fn now(&self) -> u64 {
         picoseconds(self.epoch.elapsed())
     }
 
@@ -129,8 +139,7 @@ impl Scheduler {
         self.workers.load(Ordering::Relaxed) + self.waiters.load(Ordering::Relaxed) > self.concurrency
     }
 
-    /// Starts an execution that `hands` threads can make use of, the calling one among them, and which is `short` enough for
-    /// a thread to wait for it before it submits the next; gives the completion back where
+    /// Starts an execution that `hands` threads can make use of, the calling one among them; gives the completion back where
     /// too many are under way.
     pub(super) fn submit(
         &self,
@@ -138,12 +147,12 @@ impl Scheduler {
         graph: &Arc<Graph>,
         table: &[BufferBinding],
         completion: Completion,
-        (hands, short): (usize, bool),
+        hands: usize,
     ) -> core::result::Result<(), Completion> {
         let Some(place) = self.reserve() else { return Err(completion) };
         let mut run = self.take_run();
         match Arc::get_mut(&mut run) {
-            Some(run) => run.set(command_buffer, graph, table, completion, Terms { place, threads: hands, short }),
+            Some(run) => run.set(command_buffer, graph, table, completion, (place, hands)),
             None => {
                 self.reserved.fetch_and(!(1 << place), Ordering::AcqRel);
                 return Err(completion);
