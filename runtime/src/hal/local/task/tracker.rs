@@ -15,6 +15,8 @@ pub(super) struct Tracker {
     /// Nodes that became ready, in that order, each plus one; zero is not written yet. A node is in it once at most.
     ready: Box<[AtomicU32]>,
     cursors: Option<Box<Cursors>>,
+    /// Lanes of each node's workgroups.
+    lanes: usize,
 }
 
 /// Apart from each other in cache lines, as different threads write them at different times.
@@ -44,11 +46,12 @@ pub(super) struct Block {
 }
 
 impl Tracker {
-    /// Prepares for an execution of a graph; keeps the memory where it suffices.
-    pub(super) fn reset(&mut self, graph: &Graph) {
+    /// Prepares for an execution of a graph by threads with `lanes` lanes; keeps the memory where it suffices.
+    pub(super) fn reset(&mut self, graph: &Graph, lanes: usize) {
         let count = graph.len();
-        if self.nodes.len() < count || self.cursors.is_none() {
-            let node = || NodeState { claims: Claims::new(), pending: AtomicU32::new(0) };
+        if self.nodes.len() < count || self.cursors.is_none() || self.lanes < lanes {
+            self.lanes = lanes;
+            let node = || NodeState { claims: Claims::new(lanes), pending: AtomicU32::new(0) };
             self.nodes = (0..count).map(|_| node()).collect();
             self.ready = (0..count).map(|_| AtomicU32::new(0)).collect();
             let zero = || AtomicU32::new(0);
@@ -85,8 +88,9 @@ impl Tracker {
         }
     }
 
-    /// Claims a block of a ready node, of those that became ready first.
-    pub(super) fn claim(&self) -> Option<Block> {
+    /// Claims a block of a ready node, of those that became ready first, for a thread with the lane of this index.
+    #[inline]
+    pub(super) fn claim(&self, lane: usize) -> Option<Block> {
         let cursors = self.cursors.as_ref()?;
         let head = cursors.head.load(Ordering::Relaxed);
         let tail = cursors.tail.load(Ordering::Acquire);
@@ -95,7 +99,7 @@ impl Tracker {
                 // The thread that took the entry is about to write it.
                 continue;
             };
-            if let Some(workgroups) = self.claims(node)?.claim() {
+            if let Some(workgroups) = self.claims(node)?.claim(lane) {
                 return Some(Block { node, workgroups });
             }
             // Only from entry to entry, so that none that is still unwritten is passed over.
