@@ -68,7 +68,7 @@ impl Emitter<'_, '_> {
         let function = format_ident!("{}", lender.function);
         let lent = self.fallible(quote!(support::#function(state.#native(), #name, #keeper)), inst.offset);
         let result = self.name(result);
-        Ok(quote!(#before let #result: &Ref = &#lent;))
+        Ok(quote!(#before let #result = &*#lent;))
     }
 
     /// A call as an expression, and what is dropped behind it.
