@@ -19,8 +19,10 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, module: &VerifiedModule, program
         }
         write_entry_points(f, executable)?;
         if let Some(library) = library(module, executable) {
-            write!(f, "        library @{} of ABI 0.{}, kernels", library.name, library.abi)?;
-            library.kernels.iter().try_for_each(|name| write!(f, " @{name}"))?;
+            write!(f, "        library @{} of ABI 0.{}", library.name, library.abi)?;
+            for (index, name) in library.kernels.iter().enumerate() {
+                write!(f, "{}{name}", if index == 0 { ", kernels @" } else { " @" })?;
+            }
             writeln!(f)?;
             library.imports.iter().try_for_each(|name| writeln!(f, "        imports {name}"))?;
         }

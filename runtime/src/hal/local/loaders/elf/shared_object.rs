@@ -380,8 +380,7 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         let mut word = |at: u64, index: u64| -> Result<u64> {
             left = left.checked_sub(1).ok_or_else(damaged)?;
             let address = at.checked_add(index * VERSION_WORD).ok_or_else(damaged)?;
-            let words: &[object::U32Bytes<LittleEndian>] =
-                self.table(Table { address, size: VERSION_WORD }, "version")?;
+            let words: &[object::U32<LittleEndian>] = self.table(Table { address, size: VERSION_WORD }, "version")?;
             words.first().map(|word| u64::from(word.get(self.endian))).ok_or_else(damaged)
         };
         let is_name = |offset: u64| if offset < symbols.strings { Ok(()) } else { Err(damaged()) };
