@@ -1,6 +1,8 @@
 //! Translates every module of tests/models, and lists them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure is one of the build")]
 
+mod kernels;
+
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,6 +15,7 @@ fn main() {
     let models = manifest.join("../models").canonicalize().unwrap();
     println!("cargo::rerun-if-changed={}", models.display());
     hostile(&manifest, &out_dir);
+    kernels::translate(&manifest.join("kernels"), &out_dir);
     several_formats(&models);
     let mut list = String::new();
     let mut table = String::new();

@@ -113,7 +113,7 @@ pub use state::State;
 pub use views::{Dimensions, buffer_view_assert, buffer_view_create};
 
 /// The version of the interface between this room and generated code.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Fails to compile, in a constant, where the code was generated for another version of this room.
 pub const fn expect_version(version: u32) {
