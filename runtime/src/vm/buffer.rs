@@ -442,7 +442,8 @@ impl Buffer {
         // Atomic, as the answer decides where the program goes on.
         // SAFETY: both ranges were checked, bytes have no alignment, and memory that somebody may write meanwhile is never
         // lent as plain bytes.
-        let byte = |start: *mut u8, index: usize| unsafe { AtomicU8::from_ptr(start.add(index)).load(Ordering::Relaxed) };
+        let byte =
+            |start: *mut u8, index: usize| unsafe { AtomicU8::from_ptr(start.add(index)).load(Ordering::Relaxed) };
         Ok((0..length as usize).all(|index| byte(lhs, index) == byte(rhs, index)))
     }
 
