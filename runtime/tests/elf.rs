@@ -3,7 +3,7 @@
 //! Kernels of other architectures run, too, with the target's standard library, a linker and QEMU's user mode:
 //! `CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64
 //! cargo test -p incarnate-runtime --test elf --target aarch64-unknown-linux-musl`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
 #![cfg_attr(
     not(target_arch = "x86_64"),
     allow(dead_code, unused_imports, reason = "all but one kernel are compiled for x86-64 only")

@@ -101,7 +101,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
         };
         let mut own = vec![prelude.clone()];
         own.extend(module::items(analysis, table, &surroundings)?);
-        own.push(kernel_table(&kernels, versions, options.untrusted));
+        own.push(kernel_table(&kernels, versions));
         let rodata_literal = proc_macro2::Literal::u32_unsuffixed(*rodata);
         rows.push(quote! {
             support::Executable { rodata: #rodata_literal, module: &#ident::MODULE, kernels: #ident::KERNELS }
@@ -174,7 +174,7 @@ fn kernels<'a>(analysis: &'a Analysis<'_>) -> impl Iterator<Item = (u32, &'a Fun
 }
 
 /// The table of an executable's kernels.
-fn kernel_table(kernels: &[(u32, &FunctionFacts)], versions: u8, counts_turns: bool) -> TokenStream {
+fn kernel_table(kernels: &[(u32, &FunctionFacts)], versions: u8) -> TokenStream {
     let versions = proc_macro2::Literal::u8_unsuffixed(versions);
     let mut versioned = Vec::new();
     let rows = kernels.iter().map(|(ordinal, facts)| {
@@ -190,7 +190,8 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts)], versions: u8, counts_turns: b
             .collect();
         let call = module::call(facts, &passed);
         let call = if facts.yields() { quote!(#call?.done()) } else { call };
-        let call = match counts_turns {
+        // What counts against the fuel takes the stack.
+        let call = match facts.needs_stack {
             true => quote!({
                 stack.begin_workgroup();
                 #call

@@ -1,5 +1,5 @@
 //! Devices, queues and command buffers together, with an executable written here.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![allow(unsafe_code, reason = "kernels work on raw memory")]
 
 use alloc::sync::Arc;

@@ -521,7 +521,7 @@ impl fmt::Debug for Buffer {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::StatusCode;

@@ -93,20 +93,7 @@ impl<'a, 'm> Unit<'a, 'm> {
         let first = emitter.variables();
         let counted = emitter.count_turn(0);
         let here = emitter.here();
-        let mutable = variables.then(|| quote!(mut));
-        let parameters: Vec<TokenStream> = function
-            .arguments()
-            .iter()
-            .map(|value| {
-                let (name, ty) = (&self.names[value.index()], type_of(function.ty(*value)));
-                let ty = if self.body.is_borrowed(*value) { quote!(&#ty) } else { ty };
-                if emitter.scopes.is_used(*value) || variables {
-                    return quote!(#mutable #name: #ty);
-                }
-                let name = format_ident!("_{}", name);
-                quote!(#name: #ty)
-            })
-            .collect();
+        let parameters = self.parameters(&emitter);
         let docs = facts.docs.iter().map(|line| format!(" {line}"));
         let state = facts.needs_state.then(|| quote!(state: &State,));
         let stack = facts.needs_stack.then(|| quote!(stack: &mut Stack,));
@@ -148,6 +135,36 @@ impl<'a, 'm> Unit<'a, 'm> {
             return Ok(());
         }
         items.push(self.suspended());
+        let lints = quote!(#lints #recursive);
+        self.resumable(&lints, &results, &parameters, &body, items)
+    }
+
+    /// The parameters of the function, as Rust has them.
+    fn parameters(&self, emitter: &Emitter<'_, '_>) -> Vec<TokenStream> {
+        let mutable = emitter.variables.then(|| quote!(mut));
+        let parameter = |value: &Value| {
+            let (name, ty) = (&self.names[value.index()], type_of(self.body.function.ty(*value)));
+            let ty = if self.body.is_borrowed(*value) { quote!(&#ty) } else { ty };
+            if emitter.scopes.is_used(*value) || emitter.variables {
+                return quote!(#mutable #name: #ty);
+            }
+            let name = format_ident!("_{}", name);
+            quote!(#name: #ty)
+        };
+        self.body.function.arguments().iter().map(parameter).collect()
+    }
+
+    /// A function that yields, in three: what calls it, what resumes it, and its body, which does either.
+    fn resumable(
+        &self,
+        lints: &TokenStream,
+        results: &TokenStream,
+        parameters: &[TokenStream],
+        body: &TokenStream,
+        items: &mut Vec<TokenStream>,
+    ) -> Result<()> {
+        let (function, facts, saved) = (self.body.function, self.facts, self.saved());
+        let (name, docs) = (&facts.ident, facts.docs.iter().map(|line| format!(" {line}")));
         let run = super::fresh(&self.analysis.taken, &format!("{}_run", super::stem(name)));
         let resume =
             facts.resume.as_ref().ok_or_else(|| Error::internal("a function that yields has no resumption"))?;
@@ -182,7 +199,6 @@ impl<'a, 'm> Unit<'a, 'm> {
         items.push(quote! {
             #[doc = #run_doc]
             #lints
-            #recursive
             pub fn #run(
                 state: &State,
                 stack: &mut Stack,

@@ -1,5 +1,5 @@
 //! Executables that are assembled here: what kernels get, what they must not do, and many workers at once.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use alloc::string::ToString;
 
