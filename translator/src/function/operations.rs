@@ -74,10 +74,14 @@ impl Emitter<'_, '_> {
         Some(quote!(#counted;))
     }
 
-    /// The offset of a block's first instruction in the bytecode.
+    /// The offset of a block's first instruction in the bytecode; 0 for what is no block of the function, as where a loop
+    /// begins with the choice of one.
     pub(super) fn offset_of(&self, block: Block) -> u32 {
-        let data = self.body.block(block);
-        data.instructions.first().map_or(data.offset, |inst| inst.offset)
+        self.body
+            .function
+            .blocks
+            .get(block.0 as usize)
+            .map_or(0, |data| data.instructions.first().map_or(data.offset, |inst| inst.offset))
     }
 
     /// Counts what an instruction does to many bytes, if that is counted.

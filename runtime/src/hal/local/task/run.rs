@@ -361,7 +361,9 @@ impl Run {
 
     /// What is known of the cost of a node that is a dispatch.
     fn cost<'a>(&self, resources: &'a Resources, node: u32) -> Option<&'a Cost> {
-        let Command::Dispatch(dispatch) = resources.commands()?.list.get(self.graph.command(node)? as usize)? else { return None };
+        let Command::Dispatch(dispatch) = resources.commands()?.list.get(self.graph.command(node)? as usize)? else {
+            return None;
+        };
         dispatch.executable.cost(dispatch.function)
     }
 
