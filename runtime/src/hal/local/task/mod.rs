@@ -2,7 +2,7 @@
 //!
 //! An execution of a command buffer that is too small to gain by that runs on the thread that submits it, as on
 //! `local-sync`. Any other becomes a `run::Run`: its `graph::Graph` says which commands are ready, whose workgroups are
-//! handed out in blocks from one counter each (`claims::Claims`). Threads are those of an [`Executor`], and those that wait
+//! handed out in blocks (`claims`). Threads are those of an [`Executor`], and those that wait
 //! for the execution's fence, which work along. Nothing is locked while work is handed out: `tracker::Tracker` counts.
 //!
 //! What commands cost is measured while they run and decides how they are divided and whether a sleeping thread is

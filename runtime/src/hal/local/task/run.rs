@@ -17,11 +17,11 @@ use super::super::super::semaphore::Helper;
 use super::super::cost::{Cost, picoseconds};
 use super::super::execution::{self, Scratch};
 use super::super::task::current_worker;
-use super::claims::{Claims, MAXIMUM_WORKGROUPS};
+use super::claims::MAXIMUM_WORKGROUPS;
 use super::graph::Graph;
 use super::plan::Estimate;
 use super::scheduler::Scheduler;
-use super::tracker::{Block, Tracker};
+use super::tracker::{Block, Seat, Tracker};
 use crate::{Error, Result, profile};
 
 /// The state of an execution. It is set while nobody else holds it, and kept for the next one afterwards.
@@ -60,8 +60,7 @@ const MEASURED_EVERY: u32 = 16;
 #[derive(Debug)]
 struct Hand {
     scratch: Box<Scratch>,
-    /// Index of the lane from which it claims.
-    lane: usize,
+    seat: Seat,
     /// The lane is nobody else's.
     owns_lane: bool,
     nodes: u32,
@@ -200,12 +199,12 @@ impl Run {
     pub(super) fn participate(&self, scheduler: &Scheduler, role: Role) {
         self.participants.fetch_add(1, Ordering::AcqRel);
         let (lane, owns_lane) = self.take_lane();
-        let mut hand = Hand { scratch: Scratch::take(), lane, owns_lane, nodes: 0 };
+        let mut hand = Hand { scratch: Scratch::take(), seat: Seat::new(lane), owns_lane, nodes: 0 };
         let resources = self.resources();
         let over = !self.is_finished() && self.work_along(scheduler, &resources, role, &mut hand);
         drop(resources);
         if hand.owns_lane {
-            self.taken_lanes.fetch_and(!(1 << hand.lane), Ordering::Relaxed);
+            self.taken_lanes.fetch_and(!(1 << hand.seat.lane), Ordering::Relaxed);
         }
         hand.scratch.give_back();
         self.participants.fetch_sub(1, Ordering::AcqRel);
@@ -227,7 +226,7 @@ impl Run {
 
     /// True for the thread that is to end the run.
     fn work_along(&self, scheduler: &Scheduler, resources: &Resources, role: Role, hand: &mut Hand) -> bool {
-        let mut block = self.tracker.claim(hand.lane);
+        let mut block = self.tracker.claim(&mut hand.seat);
         let mut idle: Option<Idle> = None;
         // When this thread last began to be busy.
         let mut busy = Instant::now();
@@ -259,7 +258,7 @@ impl Run {
                 }
             }
             if block.is_none() {
-                block = self.tracker.claim(hand.lane);
+                block = self.tracker.claim(&mut hand.seat);
             }
         };
         if idle.is_none() {
@@ -309,26 +308,25 @@ impl Run {
         if block_time > self.longest_block.load(Ordering::Relaxed) {
             self.longest_block.fetch_max(block_time, Ordering::Relaxed);
         }
-        self.tracker.claims(node)?.open(total, estimate.block, self.lanes);
+        self.tracker.open(node, total, estimate.block);
         Some(estimate)
     }
 
     /// Runs a block and as many more of its node as there are, and counts them.
     fn work_on(&self, scheduler: &Scheduler, resources: &Resources, block: Block, hand: &mut Hand) -> Next {
         let Block { node, workgroups } = block;
-        let Some(claims) = self.tracker.claims(node) else { return Next::Any };
         let mut done = 0;
         let first = workgroups.start == 0;
         let cost = self.cost(resources, node);
         let measured = hand.nodes.is_multiple_of(MEASURED_EVERY) || cost.is_some_and(|cost| cost.get().is_none());
         hand.nodes = hand.nodes.wrapping_add(1);
         let start = (measured || profile::is_on()).then(Instant::now);
-        let lane = hand.lane;
+        let lane = hand.seat.lane;
         let mut blocks = core::iter::once(workgroups)
-            .chain(core::iter::from_fn(|| claims.claim(lane)))
+            .chain(core::iter::from_fn(|| self.tracker.claim_of(node, lane)))
             .inspect(|block| done += block.end - block.start);
         if !self.failed.load(Ordering::Relaxed) {
-            self.execute(scheduler, resources, node, claims, &mut blocks, &mut hand.scratch);
+            self.execute(scheduler, resources, node, &mut blocks, &mut hand.scratch);
         }
         // After a failure what is left is counted and not run.
         blocks.for_each(drop);
@@ -343,7 +341,7 @@ impl Run {
                 cost.learn(picoseconds(start.elapsed()) / done.max(1));
             }
         }
-        if claims.finish(done) {
+        if self.tracker.finish(node, done) {
             self.complete(scheduler, resources, SmallVec::from_elem(node, 1), Some(lane))
         } else {
             Next::Any
@@ -373,7 +371,6 @@ impl Run {
         scheduler: &Scheduler,
         resources: &Resources,
         node: u32,
-        claims: &Claims,
         blocks: &mut dyn Iterator<Item = Range<u64>>,
         scratch: &mut Scratch,
     ) {
@@ -389,7 +386,7 @@ impl Run {
                 let workgroup = cost.unwrap_or(u64::MAX);
                 let mut until_failure = blocks.take_while(|_| {
                     if scheduler.lacks_threads() {
-                        let left = claims.left();
+                        let left = self.tracker.left(node);
                         scheduler.call_for_help(workgroup.saturating_mul(left), left);
                     }
                     !self.failed.load(Ordering::Relaxed)
@@ -429,7 +426,7 @@ impl Run {
                 };
                 if let (Some(lane), Next::Any) = (lane, &next) {
                     // Claimed before others can see it, so there is a block.
-                    if let Some(workgroups) = self.tracker.claims(*successor).and_then(|claims| claims.claim(lane)) {
+                    if let Some(workgroups) = self.tracker.claim_of(*successor, lane) {
                         next = Next::This(Block { node: *successor, workgroups });
                     }
                     if estimate.blocks < 2 {
