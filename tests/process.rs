@@ -1,7 +1,7 @@
 //! What a session costs its process beside calls: no processor time while it is idle, and no memory that grows with calls.
 //! Linux tells in /proc. `INCARNATE_IDLE_SECONDS` and `INCARNATE_CALLS` ask for longer runs.
 #![cfg(target_os = "linux")]
-#![allow(clippy::expect_used, reason = "tests")]
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 #[allow(dead_code, reason = "other tests use the rest")]
 mod support;
@@ -27,7 +27,7 @@ fn processor_time() -> Duration {
     let of_thread = |thread: std::io::Result<std::fs::DirEntry>| {
         let path = thread.expect("a thread").path().join("schedstat");
         let text = std::fs::read_to_string(path).expect("the times of a thread");
-        text.split(' ').next().and_then(|time| time.parse().ok()).expect("nanoseconds")
+        text.split(' ').next().and_then(|time| time.parse::<u64>().ok()).expect("nanoseconds")
     };
     Duration::from_nanos(threads.map(of_thread).sum())
 }
