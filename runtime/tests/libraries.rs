@@ -149,6 +149,7 @@ fn sizes_that_lie_are_refused() {
         ("size of relocations", tagged(8), 1 << 40),
         ("hash table", tagged(0x6fff_fef5), 0xFFFF_FFFF),
         ("buckets", hash, 0),
+        ("end of the dynamic table", entries[3], 0),
         ("part that is protected", offset_of_segment(0x6474_e552) + 40, 0xBFB6),
         ("size of the segment of the dynamic table", dynamic_load + 32, 0x7F),
         ("place of the dynamic table", dynamic + 16, 0x1000),

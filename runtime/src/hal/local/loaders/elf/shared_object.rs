@@ -205,6 +205,10 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         let Some(count) = entries.iter().position(|entry| entry.d_tag(self.endian) == elf::DT_NULL) else {
             return Err(Error::invalid_argument("ELF dynamic table has no end"));
         };
+        // Linkers fill the rest with more of these: what follows else was not meant to be left out.
+        if entries.iter().skip(count).any(|entry| entry.d_tag(self.endian) != elf::DT_NULL) {
+            return Err(Error::invalid_argument("ELF dynamic table goes on behind its end"));
+        }
         let entries = entries.get(..count).unwrap_or_default();
         let unknown = |tag: i64| !KNOWN_TAGS.contains(&tag) && !SYSTEM_TAGS.contains(&tag);
         match entries.iter().map(|entry| entry.d_tag(self.endian).0).find(|tag| unknown(*tag)) {
