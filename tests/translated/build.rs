@@ -1,6 +1,8 @@
 //! Translates every module of tests/models, and lists them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failure is one of the build")]
 
+mod kernels;
+
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,6 +18,7 @@ fn main() {
     hostile(&manifest, &out_dir);
     let keeping = assembled(&manifest, &out_dir, "keeping");
     incarnate_translator::Config::new().module_name("keeping").compile(&keeping).unwrap();
+    kernels::translate(&manifest.join("kernels"), &out_dir);
     several_formats(&models);
     // What `sweep` compiled, instead: so much that kernels come in one version.
     let (models, versions) = match std::env::var_os("INCARNATE_TEST_MODELS") {

@@ -357,7 +357,7 @@ fn too_large(length: u64, available: u64) -> Error {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     #[test]

@@ -19,7 +19,7 @@ mod block;
 mod elements;
 
 pub(crate) use block::{Block, BlockPool, Chunk, SoleBuffer};
-pub use elements::{Element, Grid, GridMut};
+pub use elements::{Element, Grid, GridMut, in_turn};
 
 use super::budget::{Charge, MemoryBudget};
 use super::reference::RefType;
@@ -404,8 +404,12 @@ impl Buffer {
     pub fn equal(lhs: &Buffer, lhs_offset: u64, rhs: &Buffer, rhs_offset: u64, length: u64) -> Result<bool> {
         let lhs = lhs.address(lhs_offset, length, 1)?;
         let rhs = rhs.address(rhs_offset, length, 1)?;
-        // SAFETY: both ranges were checked, and bytes have no alignment.
-        Ok((0..length as usize).all(|index| unsafe { lhs.add(index).read() == rhs.add(index).read() }))
+        // Atomic, as the answer decides where the program goes on.
+        // SAFETY: both ranges were checked, bytes have no alignment, and memory that somebody may write meanwhile is never
+        // lent as plain bytes.
+        let byte =
+            |start: *mut u8, index: usize| unsafe { AtomicU8::from_ptr(start.add(index)).load(Ordering::Relaxed) };
+        Ok((0..length as usize).all(|index| byte(lhs, index) == byte(rhs, index)))
     }
 
     /// SipHash-2-4 of a range, with the key that `vm.buffer.hash` fixes; offset and length in bytes.
@@ -517,7 +521,7 @@ impl fmt::Debug for Buffer {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::StatusCode;

@@ -21,6 +21,28 @@ pub mod formats_portable {
     include!(concat!(env!("OUT_DIR"), "/formats_portable.rs"));
 }
 
+/// Modules around kernels that are assembled for tests.
+pub mod kernels {
+    use std::sync::Arc;
+
+    use incarnate::Module;
+
+    /// A module around a kernel.
+    #[derive(Debug)]
+    pub struct Kernel {
+        /// Name.
+        pub name: &'static str,
+        /// The module's file.
+        pub file: &'static [u8],
+        /// It, translated.
+        pub translated: fn() -> Arc<dyn Module>,
+        /// The same for a module that anyone may have made.
+        pub untrusted: fn() -> Arc<dyn Module>,
+    }
+
+    include!(concat!(env!("OUT_DIR"), "/kernels.rs"));
+}
+
 include!(concat!(env!("OUT_DIR"), "/models.rs"));
 
 /// What programs may call the crate.

@@ -18,7 +18,7 @@ use super::{Analysis, FunctionFacts, FunctionName};
 const GUARD_LEVELS: u32 = 64;
 
 /// Makes the IR of all functions and what is known of each.
-pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Result<Analysis<'_>> {
+pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrusted: bool) -> Result<Analysis<'_>> {
     if names.len() != module.function_count() as usize {
         return Err(Error::internal("there are not as many names as functions"));
     }
@@ -52,13 +52,14 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Resu
             arguments: body.arguments().iter().map(|value| body.ty(*value)).collect(),
             results: body.results.clone(),
             needs_state: *yields,
-            needs_stack: *yields || is_guarded,
+            // Fuel is counted in it.
+            needs_stack: *yields || is_guarded || untrusted,
             is_guarded,
             is_inlined: false,
         })
         .collect();
     let types = Types::new(module, &bodies);
-    let mut analysis = Analysis { module, functions, bodies, imports, types, taken };
+    let mut analysis = Analysis { module, functions, bodies, imports, types, taken, untrusted };
     needs(&mut analysis, &calls);
     Ok(analysis)
 }
@@ -291,6 +292,32 @@ impl Analysis<'_> {
     }
 }
 
+/// What instructions do to many bytes, which counts against the fuel.
+pub(super) enum Counted {
+    /// So many bytes.
+    Bytes(Value),
+    /// So many elements of as many bytes.
+    Elements(Value, u64),
+    /// So many elements of a list.
+    ListElements(Value),
+}
+
+pub(super) fn counted(op: &Op) -> Option<Counted> {
+    Some(match op {
+        Op::BufferAlloc { length, .. }
+        | Op::BufferClone { length, .. }
+        | Op::BufferCopy { length, .. }
+        | Op::BufferCompare { length, .. }
+        | Op::BufferHash { length, .. } => Counted::Bytes(*length),
+        // The widest element is of eight bytes; narrower ones are not cheaper to fill.
+        Op::BufferFill { length, .. } => Counted::Elements(*length, 8),
+        Op::ListAlloc { capacity: count, .. }
+        | Op::ListReserve { capacity: count, .. }
+        | Op::ListResize { size: count, .. } => Counted::ListElements(*count),
+        _ => return None,
+    })
+}
+
 impl Needs for Analysis<'_> {
     fn needs(&self, op: &Op) -> (bool, bool) {
         match op {
@@ -298,8 +325,15 @@ impl Needs for Analysis<'_> {
                 let facts = &self.functions[*ordinal as usize];
                 (facts.needs_state, facts.needs_stack)
             }
-            op => self.own_needs(op),
+            op => {
+                let (state, stack) = self.own_needs(op);
+                (state, stack || (self.untrusted && counted(op).is_some()))
+            }
         }
+    }
+
+    fn counts_turns(&self) -> bool {
+        self.untrusted
     }
 }
 

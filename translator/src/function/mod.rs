@@ -47,6 +47,20 @@ pub(crate) struct FunctionName {
 /// Identifiers that bodies use and that no function may have.
 pub(crate) const RESERVED: &[&str] = &["state", "stack", "resumed", "saved", "step", "results", "drop"];
 
+/// What kernels of executables take: local memory, constants, bindings; then the workgroup's position and size, and how many
+/// there are.
+pub(crate) const KERNEL_ARGUMENTS: [Type; 12] = {
+    let mut arguments = [Type::i32; 12];
+    let mut index = 0;
+    while index < KERNEL_REFERENCES {
+        arguments[index] = Type::Ref;
+        index += 1;
+    }
+    arguments
+};
+/// How many of them are references.
+pub(crate) const KERNEL_REFERENCES: usize = 3;
+
 /// What is known of a function without its body.
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionFacts {
@@ -99,6 +113,8 @@ pub(crate) struct Analysis<'m> {
     types: Types,
     /// The names of functions.
     taken: HashSet<String>,
+    /// See [`Options::untrusted`](crate::Options::untrusted).
+    untrusted: bool,
 }
 
 impl<'m> Analysis<'m> {
@@ -106,8 +122,8 @@ impl<'m> Analysis<'m> {
     ///
     /// # Errors
     /// INTERNAL where the module is not what its verification proves.
-    pub(crate) fn new(module: &'m VerifiedModule, names: Vec<FunctionName>) -> Result<Analysis<'m>> {
-        facts::analyze(module, names)
+    pub(crate) fn new(module: &'m VerifiedModule, names: Vec<FunctionName>, untrusted: bool) -> Result<Analysis<'m>> {
+        facts::analyze(module, names, untrusted)
     }
 
     /// Constants of the types that functions check references against; they stand beside the functions, once.
@@ -135,7 +151,7 @@ impl<'m> Analysis<'m> {
 
     /// What became of the loops of all functions.
     pub(crate) fn loops(&self) -> Vec<LoopReport> {
-        loops::report(self.module, &self.bodies)
+        loops::report(self.module, &self.bodies, self.untrusted)
     }
 
     /// Ordinals of the read-only segments that functions use, ascending.

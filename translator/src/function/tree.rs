@@ -124,8 +124,14 @@ pub(super) struct Body<'f> {
 }
 
 impl<'f> Body<'f> {
-    /// The tree of a function; `lent` are the arguments that its caller keeps.
-    pub(super) fn new(function: &'f Function, suspensions: Vec<Suspension>, lent: &[bool]) -> (Body<'f>, Sequence) {
+    /// The tree of a function; `lent` are the arguments that its caller keeps. Loops are run in one go where that is possible,
+    /// unless their turns are counted.
+    pub(super) fn new(
+        function: &'f Function,
+        suspensions: Vec<Suspension>,
+        lent: &[bool],
+        counts_turns: bool,
+    ) -> (Body<'f>, Sequence) {
         let structure = match suspensions.is_empty() {
             true => Structure::of(function),
             false => Structure::new(&resumable_graph(function, &suspensions)),
@@ -152,7 +158,9 @@ impl<'f> Body<'f> {
         };
         let mut sequence = Vec::new();
         body.sequence(structure.body(), &mut sequence);
-        loops::insert(&body, &mut sequence);
+        if !counts_turns {
+            loops::insert(&body, &mut sequence);
+        }
         (body, sequence)
     }
 

@@ -53,17 +53,18 @@ const SET_CONSTANTS_CONVENTION: &str = "0r_v";
 /// Contexts of workers that are kept; more workers at a time make their own anew.
 const KEPT_WORKERS: usize = 64;
 
-/// Loads bytecode executables. They are verified, and run within limits of their own.
+/// Loads bytecode executables. They are verified, and run within the limits of the program that loads them, or others.
 #[derive(Clone, Debug, Default)]
 pub struct VmvxLoader {
-    limits: Limits,
+    limits: Option<Limits>,
 }
 
 impl VmvxLoader {
-    /// A loader whose kernels use up at most `limits`: the memory is of all of them, the fuel of each workgroup.
+    /// A loader whose kernels use up at most `limits`, whatever the program may: the memory is of all of them, the fuel of each
+    /// workgroup.
     #[must_use]
     pub fn new(limits: Limits) -> VmvxLoader {
-        VmvxLoader { limits }
+        VmvxLoader { limits: Some(limits) }
     }
 }
 
@@ -78,7 +79,8 @@ impl ExecutableLoader for VmvxLoader {
 
     fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
         let module = BytecodeFile::parse(archive(parameters)?)?.verify()?;
-        let executable = VmvxExecutable::new(BytecodeModule::new(module)?, parameters.constants, self.limits.clone())?;
+        let limits = self.limits.as_ref().unwrap_or(parameters.limits).clone();
+        let executable = VmvxExecutable::new(BytecodeModule::new(module)?, parameters.constants, limits)?;
         Ok(Arc::new(executable))
     }
 }
@@ -145,8 +147,8 @@ impl VmvxExecutable {
         module: Arc<dyn Module>,
         kernels: &'static dyn CompiledKernels,
         constants: &[u32],
+        limits: Limits,
     ) -> Result<VmvxExecutable> {
-        let limits = Limits::default();
         VmvxExecutable::of_modules(vmvx::direct_module(), module, Some(kernels), constants, limits)
     }
 
