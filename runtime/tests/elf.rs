@@ -3,7 +3,7 @@
 //! Kernels of other architectures run, too, with the target's standard library, a linker and QEMU's user mode:
 //! `CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64
 //! cargo test -p incarnate-runtime --test elf --target aarch64-unknown-linux-musl`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
 #![cfg_attr(
     not(target_arch = "x86_64"),
     allow(dead_code, unused_imports, reason = "all but one kernel are compiled for x86-64 only")
@@ -20,6 +20,7 @@ use incarnate_runtime::hal::local::loaders::elf::{Class, LibraryFacts, Machine, 
 use incarnate_runtime::hal::local::{
     DispatchArguments, ExecutableLoader, ExecutableParameters, LocalExecutable, Worker,
 };
+use incarnate_runtime::vm::Limits;
 use incarnate_runtime::{Result, StatusCode};
 
 const SIMPLE_MUL: &[u8] = include_bytes!("fixtures/elf/simple_mul_x86_64.so");
@@ -79,6 +80,7 @@ mod run {
             contents: None,
             constants,
             imports: &imports,
+            limits: &Limits::default(),
         })
     }
 
@@ -280,8 +282,14 @@ mod run {
             // Foreign bytes under the host's name; the foreign format.
             assert_eq!(load_with(ImportRegistry::default(), data, &[]).unwrap_err().code(), StatusCode::Incompatible);
             let imports = ImportRegistry::default();
-            let parameters =
-                ExecutableParameters { format: &format, data, contents: None, constants: &[], imports: &imports };
+            let parameters = ExecutableParameters {
+                format: &format,
+                data,
+                contents: None,
+                constants: &[],
+                imports: &imports,
+                limits: &Limits::default(),
+            };
             assert_eq!(loader.load(&parameters).unwrap_err().code(), StatusCode::Incompatible);
         }
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use incarnate_runtime::hal::local::library::{ImportProvider, ImportRegistry};
 use incarnate_runtime::hal::local::loaders::{EmbeddedElfLoader, SystemLibraryLoader};
 use incarnate_runtime::hal::local::{ExecutableLoader, ExecutableParameters, ExecutablePlugin, LocalExecutable};
+use incarnate_runtime::vm::Limits;
 use incarnate_runtime::{Error, Result, StatusCode};
 use kernels::{Aligned, binding, dispatch};
 
@@ -27,7 +28,14 @@ fn load(
     data: &[u8],
     imports: &ImportRegistry,
 ) -> Result<Arc<dyn LocalExecutable>> {
-    loader.load(&ExecutableParameters { format, data, contents: None, constants: &[], imports })
+    loader.load(&ExecutableParameters {
+        format,
+        data,
+        contents: None,
+        constants: &[],
+        imports,
+        limits: &Limits::default(),
+    })
 }
 
 fn load_system(data: &[u8]) -> Result<Arc<dyn LocalExecutable>> {

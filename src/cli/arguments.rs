@@ -170,6 +170,9 @@ pub(super) struct BenchFiles {
     /// Measure the module translated, too, and print both in one table.
     #[arg(long)]
     pub(super) compare: bool,
+    /// Another build of the module, such as one of machine code beside one of VMVX, which --compare measures in further columns.
+    #[arg(long, value_name = "FILE", requires = "compare")]
+    pub(super) against: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) project: ProjectArguments,
 }
@@ -239,7 +242,8 @@ pub(super) struct ProgramArguments {
     /// How files of parameters are used.
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ParameterMode::File)]
     pub(super) parameter_mode: ParameterMode,
-    /// Refuse machine code and bound memory, stack and steps: for modules that anyone may have made.
+    /// Refuse machine code and bound memory, stack and steps: for modules that anyone may have made. Programs of translated
+    /// modules count steps if `build` was told --untrusted, too.
     #[arg(long)]
     pub(super) untrusted: bool,
     /// Branches and calls that the host program may make in one invocation, so that an endless loop ends in an error; 0 for
@@ -439,6 +443,10 @@ pub(super) struct BuildArguments {
     /// The program.
     #[arg(short, long, value_name = "EXE")]
     pub(super) output: PathBuf,
+    /// The modules may be anyone's: turns of loops and calls are counted, so that --untrusted and --fuel of the program bound them,
+    /// and memory that threads may share is read and written element by element. Loops are slower for it.
+    #[arg(long)]
+    pub(super) untrusted: bool,
     #[command(flatten)]
     pub(super) project: ProjectArguments,
 }
@@ -495,6 +503,10 @@ pub(super) struct TranslateArguments {
     /// OUT.rs.
     #[arg(long, value_name = "OBJECT[=SYMBOL,...]")]
     pub(super) static_library: Vec<StaticLibraryFile>,
+    /// The module may be anyone's: turns of loops and calls are counted against the limits of the program, and memory that
+    /// threads may share is read and written element by element. Loops are slower for it.
+    #[arg(long)]
+    pub(super) untrusted: bool,
 }
 
 /// An object file of kernels, and the query functions that are wanted of it: all that it has where none is named.

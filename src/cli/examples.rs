@@ -10,7 +10,8 @@ pub(super) const RUN: &str = "Examples:
 pub(super) const BENCH: &str = "Examples:
   incarnate bench --module=mlp.vmfb --function=mlp --input=8x32xf32=1
   incarnate bench --module=mlp.vmfb --input=@x.npy --benchmark_min_time=2s --benchmark_format=json
-  incarnate bench --module=mlp.vmfb --input=@x.npy --compare";
+  incarnate bench --module=mlp.vmfb --input=@x.npy --compare
+  incarnate bench --module=vmvx.vmfb --against=llvm-cpu.vmfb --input=8x32xf32=1 --compare";
 
 pub(super) const CHECK: &str = "Examples:
   incarnate check tests.vmfb

@@ -19,6 +19,7 @@ pub(super) fn translate(arguments: &TranslateArguments, out: &mut Console) -> Re
     let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut config =
         Config::new().out_dir(directory).module_name(stem).prefer(arguments.prefer).versions(&arguments.versions.0);
+    config = config.untrusted(arguments.untrusted);
     if let Some(path) = &arguments.crate_path {
         config = config.crate_path(path);
     }

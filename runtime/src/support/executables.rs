@@ -159,7 +159,8 @@ mod with_std {
         fn take(&self, parameters: &ExecutableParameters<'_>) -> Option<Result<Arc<dyn LocalExecutable>>> {
             let executable = self.supports(parameters.format).then(|| self.find(parameters.data))??;
             let module = TranslatedModule::new(executable.module);
-            let executable = VmvxExecutable::compiled(module, executable, parameters.constants);
+            let executable =
+                VmvxExecutable::compiled(module, executable, parameters.constants, parameters.limits.clone());
             Some(executable.map(|executable| Arc::new(executable) as Arc<dyn LocalExecutable>))
         }
 

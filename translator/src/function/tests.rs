@@ -33,7 +33,7 @@ fn names(module: &VerifiedModule) -> Vec<FunctionName> {
 }
 
 fn emitted(module: &VerifiedModule) -> String {
-    let analysis = Analysis::new(module, names(module)).unwrap();
+    let analysis = Analysis::new(module, names(module), false).unwrap();
     let mut text = String::new();
     for ordinal in 0..module.function_count() {
         for item in emit(&analysis, ordinal).unwrap().items {

@@ -1,5 +1,5 @@
 //! What is met and what is not, and in which words.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use alloc::sync::Arc;
 use alloc::vec;

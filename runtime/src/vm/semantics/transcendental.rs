@@ -156,7 +156,7 @@ pub(super) fn powf(base: f32, exponent: f32) -> f32 {
     let is_integer = integer - INTEGERS == size;
     let is_odd = is_integer & (integer.to_bits() & 1 != 0);
     let signed = if is_odd { raised.copysign(base) } else { raised };
-    let is_real = is_integer | !(base < 0.0) | (base == f32::NEG_INFINITY);
+    let is_real = is_integer | (base >= 0.0) | base.is_nan() | (base == f32::NEG_INFINITY);
     let real = if is_real { signed } else { f32::NAN };
     if (exponent == 0.0) | (base == 1.0) { 1.0 } else { real }
 }

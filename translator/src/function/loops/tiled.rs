@@ -267,8 +267,7 @@ impl Writer<'_, '_, '_> {
     fn strip(&self, plan: &Plan<'_>, strips: usize) -> Result<TokenStream> {
         let tiling = plan.tiling;
         let first_lane = first(tiling.lanes);
-        let number = Literal::usize_unsuffixed(strips);
-        let width = if strips == 1 { quote!(L) } else { quote!(#number * L) };
+        let width = lanes(strips);
         let cut = self.parts(&plan.views, tiling.lanes, &quote!(#first_lane), &width);
         let Some((last, before)) = tiling.reductions.split_last().filter(|_| !tiling.panels.is_empty()) else {
             let rows = match tiling.rows {
@@ -409,8 +408,8 @@ impl Writer<'_, '_, '_> {
             let (turn, first) = (turn(tiling.lanes), first(tiling.lanes));
             within.extend(match plan.tiling.rows {
                 None if row > 0 => {
-                    let row = Literal::usize_unsuffixed(row);
-                    quote!(let #turn = #first + #row * L + lane;)
+                    let width = lanes(row);
+                    quote!(let #turn = #first + #width + lane;)
                 }
                 _ => quote!(let #turn = #first + lane;),
             });
@@ -451,10 +450,7 @@ impl Writer<'_, '_, '_> {
     fn place(&self, plan: &Plan<'_>, view: usize, chunked: Option<usize>, row: usize) -> (TokenStream, TokenStream) {
         let tiling = plan.tiling;
         let turns = self.nest.views[view].index.turns().into_iter().map(|at| match at {
-            at if at == tiling.lanes && tiling.rows.is_none() && row > 0 => {
-                let row = Literal::usize_unsuffixed(row);
-                quote!(#row * L)
-            }
+            at if at == tiling.lanes && tiling.rows.is_none() && row > 0 => lanes(row),
             at if at == tiling.lanes => quote!(0),
             at if Some(at) == tiling.rows => {
                 let row = Literal::usize_unsuffixed(row);
@@ -496,4 +492,10 @@ fn panel(view: usize) -> Ident {
 
 fn zero(element: Element) -> TokenStream {
     if matches!(element, Element::f32 | Element::f64) { quote!(0.0) } else { quote!(0) }
+}
+
+/// The lanes of some vectors.
+fn lanes(vectors: usize) -> TokenStream {
+    let number = Literal::usize_unsuffixed(vectors);
+    if vectors == 1 { quote!(L) } else { quote!(#number * L) }
 }

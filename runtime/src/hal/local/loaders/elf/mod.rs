@@ -24,7 +24,7 @@ mod memory;
 mod relocate;
 mod shared_object;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 mod tests;
 
 use alloc::format;
