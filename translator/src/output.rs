@@ -90,25 +90,17 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     };
     let mut executables = Vec::new();
     let mut rows = Vec::new();
+    let of_executables = constants(&quote!(super::CONSTANTS));
     for (index, ((rodata, _), (analysis, table))) in plan.translated.iter().zip(&nested).enumerate() {
         let ident = format_ident!("executable_{index}");
-        let kernels: Vec<(u32, &FunctionFacts)> = kernels(analysis).collect();
-        let surroundings = Surroundings {
-            constants: constants(&quote!(super::CONSTANTS)),
-            executables: quote!(support::Executables::NONE),
-            loaders: quote!(&[]),
-            kernels: kernels.iter().map(|kernel| kernel.0).collect(),
-        };
-        let mut own = vec![prelude.clone()];
-        own.extend(module::items(analysis, table, &surroundings)?);
-        own.push(kernel_table(&kernels, versions));
         let rodata_literal = proc_macro2::Literal::u32_unsuffixed(*rodata);
         rows.push(quote! {
             support::Executable { rodata: #rodata_literal, module: &#ident::MODULE, kernels: #ident::KERNELS }
         });
         let doc =
             format!(" The executable that constant {rodata} is, {}.", code(&format!("@{}", analysis.module.name())));
-        executables.push(Nested { ident, doc, items: items(analysis, own)? });
+        let items = executable_items(analysis, table, of_executables.clone(), prelude.clone(), versions)?;
+        executables.push(Nested { ident, doc, items });
     }
     let surroundings = Surroundings {
         constants: constants(&quote!(CONSTANTS)),
@@ -138,6 +130,27 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
             .flat_map(Analysis::loops)
             .collect(),
     })
+}
+
+/// The items of an executable's module.
+fn executable_items(
+    analysis: &Analysis<'_>,
+    table: &ConstantTable,
+    constants: TokenStream,
+    prelude: TokenStream,
+    versions: u8,
+) -> Result<Items> {
+    let kernels: Vec<(u32, &FunctionFacts)> = kernels(analysis).collect();
+    let surroundings = Surroundings {
+        constants,
+        executables: quote!(support::Executables::NONE),
+        loaders: quote!(&[]),
+        kernels: kernels.iter().map(|kernel| kernel.0).collect(),
+    };
+    let mut own = vec![prelude];
+    own.extend(module::items(analysis, table, &surroundings)?);
+    own.push(kernel_table(&kernels, versions));
+    items(analysis, own)
 }
 
 /// The items of a module: those around the functions, and the functions.
