@@ -244,7 +244,7 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts)], versions: u8) -> TokenStream 
 /// Attributes that allow what generated code does: nobody calls all of it, and the rest is the bytecode's.
 pub(crate) fn allowed() -> TokenStream {
     let functions = function::attributes();
-    quote!(#[allow(dead_code, unreachable_pub, unused_imports)] #functions)
+    quote!(#[allow(dead_code, unreachable_pub, unused_imports, reason = "nobody uses all of it")] #functions)
 }
 
 impl Output {
