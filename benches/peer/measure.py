@@ -137,6 +137,15 @@ def translated_program(modules: list[Path]) -> Path:
     return program
 
 
+def small_program(name: str) -> Path:
+    """A program of one model, of the folder `program`, built to be small."""
+    target = ROOT / "target" / "peer"
+    output_of(
+        ["cargo", "build", "--quiet", "-p", "incarnate-small-programs", "--profile=small", "--target-dir", target]
+    )
+    return target / "small" / name
+
+
 def peer_vm(variable: str, *arguments) -> float:
     """What a program of the peer's virtual machine, named by an environment variable, says a call takes."""
     return json.loads(output_of([os.environ[variable], *map(str, arguments)]))["ns"]

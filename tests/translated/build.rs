@@ -16,6 +16,8 @@ fn main() {
     println!("cargo::rerun-if-changed={}", models.display());
     hostile(&manifest, &out_dir);
     kernels::translate(&manifest.join("kernels"), &out_dir);
+    let keeping = assembled(&manifest, &out_dir, "keeping");
+    incarnate_translator::Config::new().module_name("keeping").compile(&keeping).unwrap();
     several_formats(&models);
     let mut list = String::new();
     let mut table = String::new();
@@ -49,12 +51,18 @@ fn main() {
     .unwrap();
 }
 
+/// The module file of a text beside this file.
+fn assembled(manifest: &Path, out_dir: &Path, name: &str) -> PathBuf {
+    let source = manifest.join(name).with_extension("vmasm");
+    println!("cargo::rerun-if-changed={}", source.display());
+    let module = out_dir.join(name).with_extension("vmfb");
+    fs::write(&module, incarnate_runtime::bytecode::assemble(&fs::read_to_string(source).unwrap()).unwrap()).unwrap();
+    module
+}
+
 /// Translates the module whose names are no identifiers, with the options that no other module is translated with.
 fn hostile(manifest: &Path, out_dir: &Path) {
-    let source = manifest.join("hostile.vmasm");
-    println!("cargo::rerun-if-changed={}", source.display());
-    let module = out_dir.join("hostile.vmfb");
-    fs::write(&module, incarnate_runtime::bytecode::assemble(&fs::read_to_string(source).unwrap()).unwrap()).unwrap();
+    let module = assembled(manifest, out_dir, "hostile");
     let config = incarnate_translator::Config::new()
         .crate_path("crate::renamed::incarnate")
         .derive("NamedResults", "PartialEq, Eq")

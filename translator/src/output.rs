@@ -4,15 +4,30 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::VerifiedModule;
+use incarnate_runtime::ir::Type;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use crate::executables::{Plan, libraries};
-use crate::function::{self, Analysis, FunctionFacts, KERNEL_ARGUMENTS, KERNEL_REFERENCES, LoopReport};
+use crate::function::{self, Analysis, FunctionFacts, LoopReport};
 use crate::module::{self, ConstantTable, Surroundings};
 use crate::names::{self, code};
 use crate::options::{Constants, Options, Version};
 use crate::{SUPPORT_VERSION, api};
+
+/// What kernels of executables take: local memory, constants, bindings; then the workgroup's position and size, and how many
+/// there are.
+const KERNEL_ARGUMENTS: [Type; 12] = {
+    let mut arguments = [Type::i32; 12];
+    let mut index = 0;
+    while index < KERNEL_REFERENCES {
+        arguments[index] = Type::Ref;
+        index += 1;
+    }
+    arguments
+};
+/// How many of them are references.
+const KERNEL_REFERENCES: usize = 3;
 
 /// A translated module.
 #[derive(Debug)]
@@ -61,7 +76,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let mut nested = Vec::new();
     let versions = Version::bits(&options.versions);
     for (_, executable) in &plan.translated {
-        let mut analysis = Analysis::of_executable(executable, names::functions(executable), options.untrusted)?;
+        let mut analysis = Analysis::new(executable, names::functions(executable), options.untrusted)?;
         if versions != 0 {
             inline_kernels(&mut analysis);
         }
@@ -192,11 +207,16 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts)], versions: u8) -> TokenStream 
     let mut versioned = Vec::new();
     let rows = kernels.iter().map(|(ordinal, facts)| {
         let inputs: Vec<Ident> = (0..KERNEL_ARGUMENTS.len()).map(|index| format_ident!("input{index}")).collect();
-        // What the kernel may keep is a share of its own.
-        let values = inputs.iter().zip(&facts.lent).enumerate().map(|(at, (input, lent))| {
-            if at < KERNEL_REFERENCES && !lent { quote!(#input.clone()) } else { quote!(#input) }
-        });
-        let call = module::call(facts, values);
+        // References are those of the dispatch, which lends them to each workgroup.
+        let passed: Vec<TokenStream> = inputs
+            .iter()
+            .enumerate()
+            .map(|(index, input)| match index < KERNEL_REFERENCES && !facts.is_lent(index) {
+                true => quote!(#input.clone()),
+                false => quote!(#input),
+            })
+            .collect();
+        let call = module::call(facts, &passed);
         let call = if facts.yields() { quote!(#call?.done()) } else { call };
         // What counts against the fuel takes the stack.
         let call = match facts.needs_stack {

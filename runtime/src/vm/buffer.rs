@@ -18,7 +18,7 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 mod block;
 mod elements;
 
-pub(crate) use block::{Block, BlockPool, Chunk};
+pub(crate) use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub use elements::{Element, Grid, GridMut};
 
 use super::budget::{Charge, MemoryBudget};
@@ -202,45 +202,10 @@ impl Buffer {
         Buffer { data, length, mutable, storage: Storage::Lent }
     }
 
-    /// A mutable buffer of a block for a pool to keep: the block is dropped with it until [`Buffer::take_from_pool`].
-    pub(crate) fn of_block(block: Block) -> Arc<Buffer> {
-        let (data, length) = (block.pointer(), block.capacity());
-        Arc::new(Buffer { data, length, mutable: true, storage: Storage::Pooled(block, None) })
-    }
-
-    /// Capacity in bytes of the block that the buffer is made of; 0 where it is none.
-    pub(crate) fn block_capacity(&self) -> usize {
-        if let Storage::Pooled(block, _) = &self.storage { block.capacity() } else { 0 }
-    }
-
-    /// Makes a buffer that a pool kept one of `length` bytes, which goes back to the pool.
-    ///
-    /// # Errors
-    /// INTERNAL where the block has fewer bytes, or somebody else has a share of the buffer.
-    #[inline]
-    pub(crate) fn take_from_pool(
-        mut buffer: Arc<Buffer>,
-        length: usize,
-        pool: Arc<dyn BlockPool>,
-    ) -> Result<Arc<Buffer>> {
-        match Arc::get_mut(&mut buffer) {
-            Some(Buffer { length: current, storage: Storage::Pooled(block, keeper), .. })
-                if length <= block.capacity() =>
-            {
-                *current = length;
-                *keeper = Some(pool);
-                Ok(buffer)
-            }
-            _ => Err(Error::internal("what a pool kept is not a buffer of the size")),
-        }
-    }
-
     /// Gives a share of a buffer up. If it is the last one of a pool's buffer, the pool gets the buffer as it is.
     #[inline]
-    pub(crate) fn recycle(mut buffer: Arc<Buffer>) {
-        if let Some(Buffer { storage: Storage::Pooled(_, pool), .. }) = Arc::get_mut(&mut buffer)
-            && let Some(pool) = pool.take()
-        {
+    pub(crate) fn recycle(buffer: Arc<Buffer>) {
+        if let Some((buffer, pool)) = SoleBuffer::take(buffer) {
             pool.give_back(buffer);
         }
     }
@@ -541,11 +506,7 @@ impl Drop for Buffer {
             // SAFETY: `zeroed` allocated it with this layout, and nobody refers to the buffer any more.
             Storage::Owned(layout, _) => unsafe { dealloc(self.data.as_ptr(), layout) },
             Storage::Pooled(block, Some(pool)) => {
-                let mut buffer = Buffer::of_block(block);
-                if let Some(buffer) = Arc::get_mut(&mut buffer) {
-                    buffer.length = self.length;
-                }
-                pool.give_back(buffer);
+                pool.give_back(SoleBuffer::of_block(block).with_length(self.length));
             }
             Storage::Pooled(_, None) | Storage::Contents(_) | Storage::Foreign(_) | Storage::Lent => {}
         }

@@ -6,6 +6,11 @@ pub mod hostile {
     include!(concat!(env!("OUT_DIR"), "/hostile.rs"));
 }
 
+/// What functions do with references that they are called with.
+pub mod keeping {
+    include!(concat!(env!("OUT_DIR"), "/keeping.rs"));
+}
+
 /// A module that holds an executable in two formats, with machine code.
 pub mod formats_native {
     include!(concat!(env!("OUT_DIR"), "/formats_native.rs"));

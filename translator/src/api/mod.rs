@@ -35,6 +35,7 @@ const SUPPORT: &[&str] = &[
     "I1",
     "Input",
     "Instance",
+    "LentRef",
     "Ref",
     "Result",
     "Session",

@@ -8,6 +8,7 @@ use proc_macro2::{Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 
 use super::calls::{Form, grouped};
+use super::lookups;
 use super::outline::outline;
 use super::scope::{Binding, Place, Scopes};
 use super::suspend::suspensions;
@@ -20,16 +21,14 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     let missing = || Error::out_of_range(format!("no function {ordinal}"));
     let function = analysis.bodies.get(ordinal as usize).ok_or_else(missing)?;
     let facts = analysis.functions.get(ordinal as usize).ok_or_else(missing)?;
-    let (body, mut sequence) = Body::new(function, suspensions(function), &facts.lent, analysis.untrusted);
-    outline(&body, analysis, &mut sequence);
     let graph = Graph::of(function);
-    let unit = Unit {
-        analysis,
-        facts,
-        body: &body,
-        loops: Loops::new(&graph, &graph.dominators()),
-        names: values::names(analysis.module, function, &analysis.taken),
-    };
+    let loops = Loops::new(&graph, &graph.dominators());
+    let (mut body, mut sequence) = Body::new(function, suspensions(function), &facts.lent, analysis.untrusted);
+    if outline(&body, analysis, &mut sequence) == 0 {
+        lookups::find(&mut body, &analysis.imports, &loops, &sequence);
+    }
+    let names = values::names(analysis.module, function, &analysis.taken);
+    let unit = Unit { analysis, facts, body: &body, loops, names };
     let mut items = Vec::new();
     unit.function(&sequence, &mut items)?;
     unit.parts(&sequence, &mut items)?;
@@ -173,11 +172,15 @@ impl<'a, 'm> Unit<'a, 'm> {
             let name = &self.names[value.index()];
             quote!(#name)
         });
+        let borrow = |value: Value| self.body.is_borrowed(value).then(|| quote!(&));
         let plain = function.arguments().iter().map(|value| {
-            let (name, ty) = (&self.names[value.index()], type_of(function.ty(*value)));
-            quote!(#name: #ty)
+            let (name, borrow, ty) = (&self.names[value.index()], borrow(*value), type_of(function.ty(*value)));
+            quote!(#name: #borrow #ty)
         });
-        let zeros = function.arguments().iter().map(|value| literal(function.ty(*value), 0, false));
+        let zeros = function.arguments().iter().map(|value| {
+            let (borrow, zero) = (borrow(*value), literal(function.ty(*value), 0, false));
+            quote!(#borrow #zero)
+        });
         let doc = format!(" Resumes [`{name}`].");
         let run_doc = format!(" The body of [`{name}`], from its beginning or from where it was suspended.");
         items.push(quote! {

@@ -9,6 +9,7 @@ use incarnate_runtime::{Error, Result};
 
 use super::imports::Imports;
 use super::outline::Needs;
+use super::suspend::suspensions;
 use super::types::Types;
 use super::{Analysis, FunctionFacts, FunctionName};
 
@@ -16,14 +17,8 @@ use super::{Analysis, FunctionFacts, FunctionName};
 /// host's stack.
 const GUARD_LEVELS: u32 = 64;
 
-/// Makes the IR of all functions and what is known of each. Exports for which `lends` is true are called with references that
-/// the caller keeps.
-pub(super) fn analyze(
-    module: &VerifiedModule,
-    names: Vec<FunctionName>,
-    untrusted: bool,
-    lends: impl Fn(&Function) -> bool,
-) -> Result<Analysis<'_>> {
+/// Makes the IR of all functions and what is known of each; `untrusted` code counts turns and calls.
+pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrusted: bool) -> Result<Analysis<'_>> {
     if names.len() != module.function_count() as usize {
         return Err(Error::internal("there are not as many names as functions"));
     }
@@ -42,9 +37,7 @@ pub(super) fn analyze(
     }
     let calls: Vec<Vec<u32>> = bodies.iter().map(internal_callees).collect();
     let guarded = guards(&calls);
-    let owning = module.exports().map(|export| export.function);
-    let owning = owning.filter(|function| !bodies.get(*function as usize).is_some_and(&lends));
-    let lent = lent(owning, &bodies, &yields, &imports);
+    let lent = lent(&bodies, &imports);
     let taken: HashSet<String> = names.iter().map(|name| name.ident.to_string()).collect();
     let functions = names
         .into_iter()
@@ -123,28 +116,26 @@ fn yields(bodies: &[Function], imports: &Imports) -> Vec<bool> {
     yields
 }
 
-/// Which arguments functions look at without keeping them: such a reference needs not be counted for the call. The `owning`
-/// functions are called with references of their own.
-fn lent(owning: impl Iterator<Item = u32>, bodies: &[Function], yields: &[bool], imports: &Imports) -> Vec<Vec<bool>> {
-    let mut lent: Vec<Vec<bool>> = bodies
-        .iter()
-        .zip(yields)
-        .map(|(body, yields)| body.arguments().iter().map(|value| !yields && body.ty(*value) == Type::Ref).collect())
-        .collect();
-    for function in owning {
-        if let Some(lent) = lent.get_mut(function as usize) {
-            lent.fill(false);
-        }
+/// Which arguments functions look at without keeping them: such a reference needs not be counted for the call.
+fn lent(bodies: &[Function], imports: &Imports) -> Vec<Vec<bool>> {
+    let mut lent: Vec<Vec<bool>> =
+        bodies.iter().map(|body| body.arguments().iter().map(|value| body.ty(*value) == Type::Ref).collect()).collect();
+    let keep = |lent: &mut Vec<bool>, body: &Function, values: Vec<Value>| {
+        values.iter().fold(false, |changed, value| {
+            let position = body.arguments().iter().position(|argument| argument == value);
+            position.is_some_and(|position| core::mem::take(&mut lent[position])) || changed
+        })
+    };
+    // What a function saves while it is suspended is its own.
+    for (body, lent) in bodies.iter().zip(&mut lent) {
+        keep(lent, body, suspensions(body).into_iter().flat_map(|suspension| suspension.saved).collect());
     }
     // What a function passes on is lent if the callee keeps it neither.
     loop {
         let mut changed = false;
         for (ordinal, body) in bodies.iter().enumerate() {
-            for value in kept(body, &lent, imports) {
-                if let Some(position) = body.arguments().iter().position(|argument| *argument == value) {
-                    changed |= core::mem::take(&mut lent[ordinal][position]);
-                }
-            }
+            let kept = kept(body, &lent, imports);
+            changed |= keep(&mut lent[ordinal], body, kept);
         }
         if !changed {
             return lent;

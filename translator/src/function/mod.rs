@@ -5,12 +5,13 @@
 //! [`prelude`], the static `MODULE`, the items of [`Analysis::type_items`], and the items of the other such modules.
 //!
 //! The way of a function: `facts` makes its IR, `tree` its structured form with instructions in place, `outline` cuts what is
-//! too long, `scope` finds where names are declared, `body` writes control flow, `operations` and `calls` what is within.
+//! too long, `scope` finds where names are declared, `lookups` what is borrowed of what calls give, `body` writes control flow, `operations` and `calls` what is within.
 
 mod body;
 mod calls;
 mod facts;
 mod imports;
+mod lookups;
 mod loops;
 mod operations;
 mod outline;
@@ -46,20 +47,6 @@ pub(crate) struct FunctionName {
 /// Identifiers that bodies use and that no function may have.
 pub(crate) const RESERVED: &[&str] = &["state", "stack", "resumed", "saved", "step", "results", "drop"];
 
-/// What kernels of executables take: local memory, constants, bindings; then the workgroup's position and size, and how many
-/// there are.
-pub(crate) const KERNEL_ARGUMENTS: [Type; 12] = {
-    let mut arguments = [Type::i32; 12];
-    let mut index = 0;
-    while index < KERNEL_REFERENCES {
-        arguments[index] = Type::Ref;
-        index += 1;
-    }
-    arguments
-};
-/// How many of them are references.
-pub(crate) const KERNEL_REFERENCES: usize = 3;
-
 /// What is known of a function without its body.
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionFacts {
@@ -73,9 +60,8 @@ pub(crate) struct FunctionFacts {
     pub(crate) docs: Vec<String>,
     /// Its arguments; references are passed by value, but for those that are lent.
     pub(crate) arguments: Vec<Type>,
-    /// By argument, whether it is a reference that the function looks at and the caller keeps. Of exported functions only
-    /// kernels have such.
-    pub(crate) lent: Vec<bool>,
+    /// By argument, whether it is a reference that the function looks at and the caller keeps.
+    lent: Vec<bool>,
     /// Its results.
     pub(crate) results: Vec<Type>,
     /// It takes `state: &State`.
@@ -92,6 +78,11 @@ impl FunctionFacts {
     /// Whether it may yield.
     pub(crate) fn yields(&self) -> bool {
         self.resume.is_some()
+    }
+
+    /// Whether an argument is a reference that the caller keeps: it is passed as `&Ref`.
+    pub(crate) fn is_lent(&self, argument: usize) -> bool {
+        self.lent.get(argument).is_some_and(|lent| *lent)
     }
 }
 
@@ -118,23 +109,7 @@ impl<'m> Analysis<'m> {
     /// # Errors
     /// INTERNAL where the module is not what its verification proves.
     pub(crate) fn new(module: &'m VerifiedModule, names: Vec<FunctionName>, untrusted: bool) -> Result<Analysis<'m>> {
-        facts::analyze(module, names, untrusted, |_| false)
-    }
-
-    /// The same of an executable: exports whose arguments and results are those of kernels are called with references that the
-    /// caller keeps.
-    ///
-    /// # Errors
-    /// As above.
-    pub(crate) fn of_executable(
-        module: &'m VerifiedModule,
-        names: Vec<FunctionName>,
-        untrusted: bool,
-    ) -> Result<Analysis<'m>> {
-        facts::analyze(module, names, untrusted, |body| {
-            let arguments = body.arguments().iter().map(|value| body.ty(*value));
-            arguments.eq(KERNEL_ARGUMENTS) && body.results.is_empty()
-        })
+        facts::analyze(module, names, untrusted)
     }
 
     /// Constants of the types that functions check references against; they stand beside the functions, once.
