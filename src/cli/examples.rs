@@ -34,11 +34,13 @@ Examples:
   incarnate assemble model.vmasm -o model.vmfb";
 
 pub(super) const TRANSLATE: &str = "Examples:
-  incarnate translate model.vmfb -o src/model.rs";
+  incarnate translate model.vmfb -o src/model.rs
+  incarnate translate model.vmfb -o src/model.rs --static-library=model.o";
 
 pub(super) const BUILD: &str = "Examples:
   incarnate build model.vmfb -o model
-  incarnate build model.vmfb -o model --target-cpu=x86-64-v3";
+  incarnate build model.vmfb -o model --target-cpu=x86-64-v3
+  incarnate build model.vmfb -o model --static-library=model.o=model_linked_library_query";
 
 pub(super) const PARAMETERS: &str = "Examples:
   incarnate parameters list model=weights.gguf --extract=model::layer.bias=bias.bin

@@ -82,12 +82,17 @@ impl Program {
         Program::build(add_modules(builder(arguments)?))
     }
 
-    /// Loads modules of which the last has tests, with the native modules that only tests import.
+    /// Loads modules of which the last has tests, with the native modules that only tests import, and where expectations that
+    /// are not met are kept.
     ///
     /// # Errors
     /// As [`Program::load`].
-    pub(super) fn load_tests(arguments: &ProgramArguments, add_modules: AddModules<'_>) -> Result<Program> {
-        let builder = builder(arguments)?.offer(Arc::new(check::module()));
+    pub(super) fn load_tests(
+        arguments: &ProgramArguments,
+        unmet: &check::Unmet,
+        add_modules: AddModules<'_>,
+    ) -> Result<Program> {
+        let builder = builder(arguments)?.offer(Arc::new(check::module_recording(unmet)));
         Program::build(add_modules(builder.offer(Arc::new(super::yieldable_test::module()))))
     }
 

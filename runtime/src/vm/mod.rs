@@ -21,7 +21,7 @@ mod reference;
 pub mod semantics;
 mod stack;
 pub(crate) mod state;
-mod sync;
+pub(crate) mod sync;
 pub(crate) mod trace;
 mod turns;
 mod value;

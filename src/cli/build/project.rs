@@ -12,6 +12,7 @@ use std::process::Command;
 use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::Config;
 
+use super::super::arguments::StaticLibraryFile;
 use super::sources::Sources;
 
 /// Name of the project's package, and of the program that it makes.
@@ -71,7 +72,7 @@ impl Project {
         &self,
         modules: &[PathBuf],
         config: Config,
-        objects: &[PathBuf],
+        objects: &[StaticLibraryFile],
     ) -> Result<(PathBuf, Vec<String>)> {
         let source = self.root.join("src");
         let mut main = String::from("//! A program of translated modules.\n\n");
@@ -80,7 +81,7 @@ impl Project {
         for (index, module) in modules.iter().enumerate() {
             let name = format!("module_{index}");
             let config = config.clone().out_dir(&source).module_name(&name);
-            let config = objects.iter().fold(config, |config, object| config.static_library(object, &[]));
+            let config = StaticLibraryFile::add_to(objects, config);
             let written = config.compile(module)?;
             executables.extend(written.executables);
             // Each module may ask for any of them, and they are the same for all.

@@ -107,9 +107,12 @@ pub trait ExecutableLoader: Send + Sync + fmt::Debug {
     /// `hal.executable.format`, too.
     fn supports(&self, format: &str) -> bool;
 
-    /// True where this loader is the one for these bytes; else another one is asked that supports the format.
-    fn accepts(&self, parameters: &ExecutableParameters<'_>) -> bool {
-        self.supports(parameters.format)
+    /// Loads an executable if this loader is the one for these bytes; else another one is asked that supports the format.
+    ///
+    /// # Errors
+    /// As [`ExecutableLoader::load`].
+    fn take(&self, parameters: &ExecutableParameters<'_>) -> Option<Result<Arc<dyn LocalExecutable>>> {
+        self.supports(parameters.format).then(|| self.load(parameters))
     }
 
     /// Loads an executable of a supported format.

@@ -101,16 +101,14 @@ impl Loaders {
         let contents = contents.filter(|_| matches!(aligned, AlignedBytes::InPlace(_)));
         let limits = &self.limits;
         let parameters = ExecutableParameters { format, data: aligned.bytes(), contents, constants, imports, limits };
-        let Some(loader) = self.candidates(device).find(|loader| loader.accepts(&parameters)) else {
+        let Some(code) = self.candidates(device).find_map(|loader| loader.take(&parameters)) else {
             let names: Vec<&str> = self.candidates(device).map(|loader| loader.name()).collect();
             return Err(Error::not_found(format!(
                 "no loader for this executable of format '{format}'; loaders: {}",
                 if names.is_empty() { "none".into() } else { names.join(", ") }
             )));
         };
-        let code = loader
-            .load(&parameters)
-            .map_err(|error| error.context(format!("loading an executable of format '{format}'")))?;
+        let code = code.map_err(|error| error.context(format!("loading an executable of format '{format}'")))?;
         Ok(Arc::new(Executable::new(code)))
     }
 }
