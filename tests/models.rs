@@ -1,6 +1,7 @@
 //! Every case of every model of tests/models, through the library, on every device.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
+#[allow(dead_code, reason = "other tests use the rest")]
 mod support;
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! Compiled models on the `hal` module and a `local-sync` device.
+//! Compiled models on the `hal` module and a device.
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -13,11 +13,15 @@ use incarnate_runtime::hal::{
 use incarnate_runtime::modules::hal::{HalOptions, module};
 use incarnate_runtime::vm::{BytecodeModule, Context, Limits, Program, Ref, Value};
 
-/// A context of one of the repository's test models.
+/// A context of one of the repository's test models on local-sync.
 fn load(model: &str) -> (Arc<Device>, Arc<Context>) {
+    load_on("local-sync", model)
+}
+
+fn load_on(uri: &str, model: &str) -> (Arc<Device>, Arc<Context>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(model);
     let verified = VerifiedModule::load(Arc::new(Contents::map(&path).unwrap())).unwrap();
-    let device = DriverRegistry::default().create_device("local-sync", DeviceOptions::default()).unwrap();
+    let device = DriverRegistry::default().create_device(uri, DeviceOptions::default()).unwrap();
     let hal = module(HalOptions { devices: vec![Arc::clone(&device)], ..HalOptions::default() });
     let program = Program::link(vec![Arc::new(hal), BytecodeModule::new(verified).unwrap()]).unwrap();
     (device, Context::new(program, Limits::default()).unwrap())
@@ -84,6 +88,37 @@ fn an_asynchronous_function_runs_when_its_fence_is_signalled() {
         signal.wait(Deadline::NEVER).unwrap();
     });
     assert_eq!(floats(&results[0]), [3.0, 6.0, 9.0, 12.0]);
+}
+
+#[test]
+fn asynchronous_calls_overlap() {
+    for uri in ["local-sync", "local-task?workers=1", "local-task?workers=2", "local-task?workers=4"] {
+        let (device, context) = load_on(uri, "simple_mul/async-external.vmfb");
+        let function = context.function("module.simple_mul").unwrap();
+        let call = |inputs: [Value; 2], wait: &Arc<Fence>, signal: &Arc<Fence>| {
+            let fences = [wait, signal].map(|fence| Value::Ref(Arc::clone(fence).into()));
+            function.call(&inputs.into_iter().chain(fences).collect::<Vec<Value>>()).unwrap().remove(0)
+        };
+        let factor = |value| view(&device, &[4], &[value; 4]);
+        let fence = || Arc::new(Fence::new());
+        // Three calls are under way at once: two that nothing orders, and one that takes the first one's result.
+        let [begin_first, first_done, begin_second, second_done, third_done] = [(); 5].map(|()| fence());
+        let first = call([factor(2.0), factor(3.0)], &begin_first, &first_done);
+        let second = call([factor(5.0), factor(7.0)], &begin_second, &second_done);
+        let third = call([first.clone(), factor(10.0)], &first_done, &third_done);
+        assert!([&first_done, &second_done, &third_done].iter().all(|fence| !fence.query().unwrap()), "{uri}");
+        std::thread::scope(|scope| {
+            scope.spawn(|| begin_second.signal().unwrap());
+            second_done.wait(Deadline::NEVER).unwrap();
+        });
+        assert_eq!(floats(&second), [35.0; 4], "{uri}");
+        assert!(!first_done.query().unwrap() && !third_done.query().unwrap(), "{uri}");
+        std::thread::scope(|scope| {
+            scope.spawn(|| begin_first.signal().unwrap());
+            third_done.wait(Deadline::NEVER).unwrap();
+        });
+        assert_eq!((floats(&first), floats(&third)), (vec![6.0; 4], vec![60.0; 4]), "{uri}");
+    }
 }
 
 #[test]

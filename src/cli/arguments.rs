@@ -499,14 +499,14 @@ pub(super) struct TranslateArguments {
     /// Which executables are used of a module that holds them in several formats: native or portable.
     #[arg(long, value_name = "KIND", default_value = "native")]
     pub(super) prefer: Prefer,
-    /// The module may be anyone's: turns of loops and calls are counted against the limits of the program, and memory that
-    /// threads may share is read and written element by element. Loops are slower for it.
-    #[arg(long)]
-    pub(super) untrusted: bool,
     /// An object of kernels that the program links, as `build` takes it; an archive of it for the linker is written beside
     /// OUT.rs.
     #[arg(long, value_name = "OBJECT[=SYMBOL,...]")]
     pub(super) static_library: Vec<StaticLibraryFile>,
+    /// The module may be anyone's: turns of loops and calls are counted against the limits of the program, and memory that
+    /// threads may share is read and written element by element. Loops are slower for it.
+    #[arg(long)]
+    pub(super) untrusted: bool,
 }
 
 /// An object file of kernels, and the query functions that are wanted of it: all that it has where none is named.

@@ -4,4 +4,5 @@
 pub(crate) mod cases;
 pub(crate) mod compare;
 pub(crate) mod program;
+pub(crate) mod repeat;
 pub(crate) mod value;

@@ -16,9 +16,9 @@ fn main() {
     println!("cargo::rerun-if-changed={}", models.display());
     println!("cargo::rerun-if-env-changed=INCARNATE_TEST_MODELS");
     hostile(&manifest, &out_dir);
-    kernels::translate(&manifest.join("kernels"), &out_dir);
     let keeping = assembled(&manifest, &out_dir, "keeping");
     incarnate_translator::Config::new().module_name("keeping").compile(&keeping).unwrap();
+    kernels::translate(&manifest.join("kernels"), &out_dir);
     several_formats(&models);
     // What `sweep` compiled, instead: so much that kernels come in one version.
     let (models, versions) = match std::env::var_os("INCARNATE_TEST_MODELS") {

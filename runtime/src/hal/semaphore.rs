@@ -25,8 +25,9 @@ pub(super) trait Waiter: Send + Sync {
 
 /// Whoever a thread can work for that waits for a semaphore.
 pub(super) trait Helper: Send + Sync {
-    /// Works on what will signal the semaphore, until it is done or there is nothing to do for this thread.
-    fn help(&self);
+    /// Works on what will signal the semaphore, until it is done or there is nothing to do for this thread. True where it
+    /// is done, so that the signal is due.
+    fn help(&self) -> bool;
 }
 
 /// A timeline semaphore (`!hal.semaphore`): a payload that only grows, and that work waits for and advances.
@@ -88,6 +89,12 @@ impl Semaphore {
             FAILED => Err(self.failure()),
             payload => Ok(payload),
         }
+    }
+
+    /// True where the payload is reached or the semaphore has failed.
+    pub(super) fn is_settled(&self, payload: u64) -> bool {
+        // The payload of failure is the greatest.
+        self.payload.load(Ordering::Acquire) >= payload
     }
 
     /// Advances the payload and lets those who wait for it go on: queued operations run on this thread.

@@ -128,12 +128,25 @@ impl Waiter for BlockedThread {
     }
 }
 
+/// How often a thread looks for a signal that is due, some microseconds in all.
+const LOOKS_FOR_A_SIGNAL: u32 = 20;
+const QUERIES_FOR_EACH_LOOK: u32 = 16;
+
+/// Looks for some time whether all of the timepoints are reached or have failed.
+fn look<'a>(timepoints: &(impl Iterator<Item = (&'a Semaphore, u64)> + Clone)) -> bool {
+    (0..QUERIES_FOR_EACH_LOOK).any(|_| {
+        core::hint::spin_loop();
+        timepoints.clone().all(|(semaphore, payload)| semaphore.is_settled(payload))
+    })
+}
+
 /// Blocks until all of the timepoints are reached, one of them fails, or the deadline passes.
 pub(super) fn wait_all<'a>(
     timepoints: impl Iterator<Item = (&'a Semaphore, u64)> + Clone,
     deadline: Deadline,
 ) -> Result<()> {
     let mut helped = None;
+    let mut looks = 0;
     loop {
         let mut helper = None;
         let mut pending = false;
@@ -151,7 +164,19 @@ pub(super) fn wait_all<'a>(
         let address = helper.as_ref().map(|helper| Arc::as_ptr(helper).addr());
         match helper {
             // Having come back from the same one, there is nothing to do for this thread.
-            Some(helper) if address != helped => helper.help(),
+            Some(helper) if address != helped => {
+                looks = if helper.help() { LOOKS_FOR_A_SIGNAL } else { 0 };
+            }
+            // The thread that ends what was helped with is about to signal, which takes less than to sleep. Or it goes on
+            // with what waited for that, which is helped with next.
+            _ if looks > 0 => {
+                looks -= 1;
+                let settled = look(&timepoints);
+                if !settled && looks < LOOKS_FOR_A_SIGNAL / 2 {
+                    thread::yield_now();
+                }
+                continue;
+            }
             _ => return block(timepoints, None, deadline),
         }
         helped = address;

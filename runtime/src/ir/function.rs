@@ -189,6 +189,20 @@ impl Function {
         }
     }
 
+    /// Whether an operation makes numbers (or a constant buffer) of its operands alone, and cannot fail: division by a number
+    /// that is not zero among them.
+    #[must_use]
+    pub fn is_arithmetic(&self, op: &Op) -> bool {
+        match op {
+            Op::SwitchRef { .. } => false,
+            Op::Eval { opcode, operands } if opcode.info().effects.fails => {
+                // Of arithmetic, division alone fails, and by zero alone.
+                operands.get(1).and_then(|divisor| self.constant_bits(*divisor)).is_some_and(|bits| bits != 0)
+            }
+            op => op.is_pure(),
+        }
+    }
+
     /// The block of an index, that of the entry and of every edge among them.
     ///
     /// # Panics

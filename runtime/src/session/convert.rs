@@ -343,7 +343,7 @@ macro_rules! tuples {
         }
         impl<$($name: FromValue),*> FromResults for ($($name,)*) {
             #[inline]
-            #[allow(non_snake_case, reason = "values named by their types")]
+            #[allow(non_snake_case, clippy::unused_unit, reason = "values named by their types; there may be none")]
             fn from_results(values: &mut CallValues<'_>) -> Result<Self> {
                 // Primitives alone are read at once.
                 if let ($(Some($name),)*) = const { ($($name::PRIMITIVE,)*) }

@@ -29,8 +29,8 @@
 //! Globals, constants and imports belong to [`State`]: [`State::load_i32`], [`State::store_ref`], [`State::rodata`].
 //!
 //! Counted loops over buffers are checked before their first turn: [`turns`] counts, [`Ref::grid`] and [`Ref::grid_mut`] lend
-//! the elements, [`is_within`] tells that indices
-//! do not wrap, [`is_distinct`] that turns take different elements.
+//! the elements, [`is_within`] tells that indices do not wrap, [`is_distinct`] that turns take different elements; turns of
+//! loops with [`in_turn`] stay one after the other.
 //!
 //! # Errors
 //!
@@ -95,7 +95,7 @@ pub use crate::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, LentRef, List, Module, Native, NoElements, Ref,
     RefType, Stack, Step, Traced, Value, ValueType, semantics,
 };
-pub use crate::vm::{Relation, divided, is_distinct, is_within, turns};
+pub use crate::vm::{Relation, divided, in_turn, is_distinct, is_within, turns};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::include_constants;

@@ -19,7 +19,7 @@ mod block;
 mod elements;
 
 pub(crate) use block::{Block, BlockPool, Chunk, SoleBuffer};
-pub use elements::{Element, Grid, GridMut};
+pub use elements::{Element, Grid, GridMut, in_turn};
 
 use super::budget::{Charge, MemoryBudget};
 use super::reference::RefType;

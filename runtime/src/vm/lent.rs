@@ -78,7 +78,6 @@ mod tests {
         assert_eq!((Arc::strong_count(&thing), lent.get::<Thing>().unwrap().0), (1, 7));
         let kept: Ref = lent.clone();
         assert!(kept.same(&lent));
-        drop(lent);
         assert_eq!(Arc::strong_count(&thing), 2);
         drop(thing);
         assert_eq!(kept.get::<Thing>().unwrap().0, 7);

@@ -28,7 +28,7 @@ mod value;
 
 pub use budget::MemoryBudget;
 pub(crate) use buffer::{Block, BlockPool, Chunk, SoleBuffer};
-pub use buffer::{Buffer, Element, Grid, GridMut, Scalar};
+pub use buffer::{Buffer, Element, Grid, GridMut, Scalar, in_turn};
 pub use call::{CallBuffer, CallReader, CallValues};
 pub use context::{Context, Function};
 pub use direct::{DirectMethod, Lend, Native, NoElements, Pass};

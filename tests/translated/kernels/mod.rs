@@ -12,7 +12,7 @@ use incarnate_translator::Config;
 const KERNELS: [&str; 4] = ["deep", "hoard", "race", "spin"];
 
 /// Translates them, and writes `kernels.rs`: their modules, and a table of them. `source` is this folder.
-pub fn translate(source: &Path, out_dir: &Path) {
+pub(crate) fn translate(source: &Path, out_dir: &Path) {
     println!("cargo::rerun-if-changed={}", source.display());
     let read = |name: &str| fs::read_to_string(source.join(name)).unwrap();
     let host = read("host.vmasm");

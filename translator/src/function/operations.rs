@@ -74,10 +74,14 @@ impl Emitter<'_, '_> {
         Some(quote!(#counted;))
     }
 
-    /// The offset of a block's first instruction in the bytecode.
+    /// The offset of a block's first instruction in the bytecode; 0 for what is no block of the function, as where a loop
+    /// begins with the choice of one.
     pub(super) fn offset_of(&self, block: Block) -> u32 {
-        let data = self.body.block(block);
-        data.instructions.first().map_or(data.offset, |inst| inst.offset)
+        self.body
+            .function
+            .blocks
+            .get(block.0 as usize)
+            .map_or(0, |data| data.instructions.first().map_or(data.offset, |inst| inst.offset))
     }
 
     /// Counts what an instruction does to many bytes, if that is counted.
@@ -175,7 +179,11 @@ impl Emitter<'_, '_> {
                 let function = format_ident!("{}", meaning.function);
                 let operands = operands.iter().map(read);
                 let call = quote!(semantics::#function(#(#operands),*));
-                if meaning.fails { at(call) } else { call }
+                match meaning.fails {
+                    true if self.body.function.is_arithmetic(&inst.op) => quote!(#call.unwrap_or_default()),
+                    true => at(call),
+                    false => call,
+                }
             }
             Op::Bitcast { operand } => self.bitcast(*operand, inst)?,
             Op::Low { operand } => {

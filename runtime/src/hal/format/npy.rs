@@ -164,7 +164,7 @@ fn parse_header(text: &str) -> Result<NpyHeader> {
                 shape = Some(parse_shape(value)?);
                 after
             }
-            other => return Err(Error::invalid_argument(format!("unknown key '{other}'"))),
+            other => return Err(Error::invalid_argument(format!("unknown key {other:?}"))),
         };
     }
     let (element, big_endian) = descr.ok_or_else(|| Error::invalid_argument("no descr"))?;

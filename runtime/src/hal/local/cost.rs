@@ -43,6 +43,27 @@ impl Cost {
     }
 }
 
+impl Cost {
+    /// As [`Cost::learn`] for what takes as long each time but where it is disturbed: follows downwards fast and upwards
+    /// slowly.
+    pub(in crate::hal) fn learn_least(&self, picoseconds: u64) {
+        let measured = picoseconds.clamp(1, GREATEST);
+        let known = self.picoseconds.load(Ordering::Relaxed);
+        let next = match known {
+            0 => measured,
+            known if measured < known => known - (known - measured).div_ceil(2),
+            // A measurement counts at most double.
+            known => known + (measured - known).min(known) / RISE,
+        };
+        if next != known {
+            self.picoseconds.store(next, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Part of the difference by which a greater measurement changes what is known of the least.
+const RISE: u64 = 8;
+
 /// A duration in picoseconds.
 #[inline]
 pub(in crate::hal) fn picoseconds(duration: Duration) -> u64 {
@@ -52,6 +73,23 @@ pub(in crate::hal) fn picoseconds(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_least_is_followed_downwards() {
+        let cost = Cost::default();
+        cost.learn_least(1000);
+        cost.learn_least(1_000_000);
+        assert_eq!(cost.get(), Some(1125));
+        cost.learn_least(125);
+        assert_eq!(cost.get(), Some(625));
+        for _ in 0..100 {
+            cost.learn_least(800);
+        }
+        let settled = cost.get().unwrap_or(0);
+        assert!((780..=800).contains(&settled), "{settled}");
+        cost.learn_least(0);
+        assert!(cost.get().is_some());
+    }
 
     #[test]
     fn the_mean_follows_and_outliers_are_bounded() {

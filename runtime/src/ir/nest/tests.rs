@@ -97,7 +97,7 @@ fn matrix_products_are_nests_of_three() {
     });
     assert_eq!(computed.count(), 4);
     let tiling = Tiling::of(&function, &nest, &needed).unwrap();
-    assert_eq!((tiling.store, tiling.lanes, tiling.rows, tiling.innermost), (2, 1, Some(0), 2));
+    assert_eq!((&tiling.stores[..], tiling.lanes, tiling.rows, tiling.innermost), (&[2][..], 1, Some(0), 2));
     assert_eq!((&tiling.outer[..], &tiling.reductions[..], &tiling.apart[..]), (&[][..], &[2][..], &[0, 1][..]));
     // What goes along the lanes is the same for all rows.
     assert_eq!(tiling.panels, [1]);

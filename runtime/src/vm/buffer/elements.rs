@@ -216,6 +216,26 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
     pub fn is_apart<U: Element, const E: usize>(&self, other: &Grid<'_, U, E>) -> bool {
         self.0.is_apart(other)
     }
+
+    /// The same elements, as those that are read.
+    #[inline]
+    #[must_use]
+    pub const fn as_grid(&self) -> &Grid<'_, T, D> {
+        &self.0
+    }
+}
+
+/// Has the turns of a loop run one after the other: between them, compilers change nothing.
+///
+/// Sums of integers may be made in any order, so compilers run turns of the loop around side by side, and then have none but
+/// single elements for what stands in it.
+#[inline(always)]
+pub fn in_turn() {
+    #[cfg(all(not(miri), any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    // SAFETY: no instructions.
+    unsafe {
+        core::arch::asm!("", options(nomem, nostack, preserves_flags));
+    }
 }
 
 /// A plain load that promises the compiler nothing about the bytes: where another thread writes them meanwhile, the number is

@@ -355,8 +355,7 @@ impl Writer<'_, '_, '_> {
         }
         let view = &self.nest.views[access.view];
         let tile = self.tile.borrow();
-        let held = tile.sum.iter().chain(&tile.held);
-        let held = held.filter(|held| held.0 == access.view).map(|held| held.1.clone()).next();
+        let held = tile.held.iter().find(|held| held.0 == access.view).map(|held| held.1.clone());
         let grid = grid(access.view);
         let place = || {
             let turns = view.index.turns().into_iter().map(|at| {

@@ -2,7 +2,7 @@
 //!
 //! An execution of a command buffer that is too small to gain by that runs on the thread that submits it, as on
 //! `local-sync`. Any other becomes a `run::Run`: its `graph::Graph` says which commands are ready, whose workgroups are
-//! handed out in blocks from one counter each (`claims::Claims`). Threads are those of an [`Executor`], and those that wait
+//! handed out in blocks (`claims`). Threads are those of an [`Executor`], and those that wait
 //! for the execution's fence, which work along. Nothing is locked while work is handed out: `tracker::Tracker` counts.
 //!
 //! What commands cost is measured while they run and decides how they are divided and whether a sleeping thread is
@@ -35,13 +35,13 @@ pub use executor::{Executor, Work};
 pub use options::{MAXIMUM_WORKERS, TaskOptions};
 pub(in crate::hal) use plan::Plan;
 
-use super::super::command_buffer::{CommandBuffer, Prepare};
+use super::super::command_buffer::{CommandBuffer, CommandBufferMode, Prepare};
 use super::super::commands::BufferBinding;
 use super::super::queue::{Backend, Completion};
 use super::cost::picoseconds;
 use super::execution;
-use crate::Result;
-use plan::Choice;
+use crate::{Result, profile};
+use plan::{Bounds, Choice};
 use scheduler::Scheduler;
 use workers::WorkerPool;
 pub(super) use workers::current_worker;
@@ -71,7 +71,7 @@ impl TaskBackend {
 
     fn execute_inline(&self, command_buffer: &CommandBuffer, bindings: &[BufferBinding], measured: bool) -> Result<()> {
         let commands = command_buffer.commands()?;
-        if !measured {
+        if !measured || profile::is_on() {
             return execution::execute(commands, bindings);
         }
         let start = Instant::now();
@@ -94,8 +94,14 @@ impl Backend for TaskBackend {
             Err(error) => return completion.finish(Err(error)),
         };
         let plan = command_buffer.plan();
-        let least_gain = scheduler.least_gain();
-        let measured = match plan.choose(commands, scheduler.concurrency(), least_gain, picoseconds(LONGEST_INLINE)) {
+        let once = command_buffer.modes().contains(CommandBufferMode::ONE_SHOT);
+        let bounds = Bounds {
+            threads: scheduler.concurrency(),
+            least_gain: scheduler.least_gain(),
+            longest_inline: picoseconds(LONGEST_INLINE),
+            turn: if once { scheduler.count_submission() } else { 0 },
+        };
+        let measured = match plan.choose(commands, once, &bounds) {
             Choice::Inline { measured } => measured,
             Choice::Spread { hands } => {
                 if let Err(error) = execution::check_table(commands, bindings) {

@@ -3,16 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
-use super::claims::Claims;
 use super::graph::Graph;
 use super::idle::IdleSet;
-use super::tracker::Tracker;
+use super::tracker::{Seat, Tracker};
 use crate::hal::commands::{Binding, BindingSource, Command, Commands};
 
 /// Memory that loom watches: an access that is not ordered with a write fails the check.
@@ -46,16 +46,18 @@ impl Cells {
 #[test]
 fn every_workgroup_is_claimed_once_and_the_last_sees_all() {
     loom::model(|| {
-        let claims = Arc::new(Claims::new());
-        claims.open(3, 1);
+        let mut tracker = Tracker::default();
+        tracker.reset(&single(), 2);
+        tracker.open(0, 3, 1);
+        let claims = Arc::new(tracker);
         let cells = Arc::new(Cells::new(3));
-        let work = move |claims: &Claims, cells: &Cells| {
+        let work = move |claims: &Tracker, cells: &Cells, lane: usize| {
             let mut done = 0;
-            while let Some(block) = claims.claim() {
+            while let Some(block) = claims.claim_of(0, lane) {
                 block.clone().for_each(|workgroup| cells.add(workgroup as usize));
                 done += block.end - block.start;
             }
-            if done > 0 && claims.finish(done) {
+            if done > 0 && claims.finish(0, done) {
                 assert_eq!([0, 1, 2].map(|index| cells.get(index)), [1; 3]);
                 1
             } else {
@@ -64,17 +66,27 @@ fn every_workgroup_is_claimed_once_and_the_last_sees_all() {
         };
         let other = thread::spawn({
             let (claims, cells) = (claims.clone(), cells.clone());
-            move || work(&claims, &cells)
+            move || work(&claims, &cells, 1)
         });
-        let own = work(&claims, &cells);
+        let own = work(&claims, &cells, 0);
         assert_eq!(own + other.join().unwrap(), 1);
     });
 }
 
-/// Commands of which the second and the third wait for the first, and the fourth for both.
-fn diamond() -> Graph {
+/// One command.
+fn single() -> Graph {
+    graph(&[Some(0..1)])
+}
+
+/// Commands of which the third waits for the first two, which nothing orders.
+fn join() -> Graph {
+    graph(&[Some(0..1), Some(1..2), None, Some(0..2)])
+}
+
+/// Commands that fill ranges, or barriers.
+fn graph(ranges: &[Option<Range<u64>>]) -> Graph {
     let mut commands = Commands::default();
-    for range in [Some(0..2), None, Some(0..1), Some(1..2), None, Some(0..2)] {
+    for range in ranges.iter().cloned() {
         commands.list.push(match range {
             None => Command::Barrier,
             Some(range) => {
@@ -90,25 +102,23 @@ fn diamond() -> Graph {
 /// What a thread does until it finds nothing more, as `Run` does it. Whoever makes a node ready goes on, so that threads
 /// which find nothing are not needed.
 fn follow(graph: &Graph, tracker: &Tracker, cells: &Cells) {
-    while let Some(block) = tracker.claim() {
-        let before: &[usize] = match block.node {
-            0 => &[],
-            3 => &[1, 2],
-            _ => &[0],
-        };
-        before.iter().for_each(|node| assert_eq!(cells.get(*node), 1));
+    let mut seat = Seat::new(0);
+    while let Some(block) = tracker.claim(&mut seat) {
+        if block.node == 2 {
+            assert_eq!([0, 1].map(|node| cells.get(node)), [1; 2]);
+        }
         cells.add(block.node as usize);
-        if tracker.claims(block.node).unwrap().finish(1) {
+        if tracker.finish(block.node, 1) {
             for successor in graph.successors(block.node) {
                 if tracker.release(*successor) {
-                    tracker.claims(*successor).unwrap().open(1, 1);
+                    tracker.open(*successor, 1, 1);
                     tracker.publish(*successor);
                 }
             }
             if tracker.finish_node() {
-                (0..4).for_each(|node| assert_eq!(cells.get(node), 1));
+                (0..3).for_each(|node| assert_eq!(cells.get(node), 1));
                 // Counted apart from the nodes: exactly one thread gets here.
-                cells.add(4);
+                cells.add(3);
             }
         }
     }
@@ -119,21 +129,21 @@ fn nodes_run_once_and_after_what_they_wait_for() {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(2);
     model.check(|| {
-        let graph = diamond();
+        let graph = join();
         let mut tracker = Tracker::default();
-        tracker.reset(&graph);
+        tracker.reset(&graph, 1);
         for root in graph.roots() {
-            tracker.claims(*root).unwrap().open(1, 1);
+            tracker.open(*root, 1, 1);
             tracker.publish(*root);
         }
-        let shared = Arc::new((graph, tracker, Cells::new(5)));
+        let shared = Arc::new((graph, tracker, Cells::new(4)));
         let other = thread::spawn({
             let shared = shared.clone();
             move || follow(&shared.0, &shared.1, &shared.2)
         });
         follow(&shared.0, &shared.1, &shared.2);
         other.join().unwrap();
-        assert_eq!(shared.2.get(4), 1);
+        assert_eq!(shared.2.get(3), 1);
     });
 }
 

@@ -25,10 +25,16 @@ pub(in crate::hal) struct Plan {
     spread_time: Cost,
 }
 
+/// Executions of which several threads save less are not compared, but run by one.
+const LEAST_COMPARED: u64 = 3_000_000;
 /// Executions that cost more picoseconds than this are spread without comparing.
 const LONGEST_COMPARED: u64 = 2_000_000_000;
-/// Every so many executions that are run the way that was faster, the other way is tried.
-const TRIED_EVERY: u32 = 64;
+/// Every so many executions that are run the way that was faster, the other way is tried some times, of which the first
+/// pays for waking threads and for bringing memory to their caches.
+const TRIED_EVERY: u32 = 256;
+const TRIALS: u32 = 4;
+/// After so many executions of which the first ones are spread and the others are not, the ways are compared.
+const COMPARED_AFTER: u32 = 8;
 
 /// Every so many executions of a command buffer that runs on the calling thread are measured.
 const MEASURED_EVERY: u32 = 16;
@@ -38,7 +44,7 @@ const UNKNOWN_WORKGROUP: u64 = 20_000_000;
 /// What transfers cost for each byte, in picoseconds.
 const TRANSFERRED_BYTE: u64 = 100;
 /// Blocks of fewer picoseconds than this are not worth being claimed.
-const LEAST_BLOCK: u64 = 1_000_000;
+const LEAST_BLOCK: u64 = 500_000;
 /// Blocks that each thread finds in a dispatch that is large enough: the more, the more even the threads' ends.
 const BLOCKS_FOR_EACH_THREAD: u64 = 32;
 /// Dispatches below so many picoseconds are left to one thread.
@@ -102,6 +108,58 @@ fn estimate(commands: &Commands, command: &Command, threads: usize) -> Estimate 
     }
 }
 
+/// What all commands together are expected to cost, in picoseconds.
+struct Sums {
+    work: u64,
+    /// By how much threads shorten it.
+    gain: u64,
+}
+
+/// `None` where the cost of any command is unknown.
+fn sums(commands: &Commands, threads: usize) -> Option<Sums> {
+    let mut sums = Sums { work: 0, gain: 0 };
+    for command in &commands.list {
+        let Estimate { work, blocks, unknown, .. } = estimate(commands, command, threads);
+        if unknown {
+            return None;
+        }
+        sums.work = sums.work.saturating_add(work);
+        sums.gain = sums.gain.saturating_add(work - work / blocks.min(threads as u64).max(1));
+    }
+    Some(sums)
+}
+
+/// What a choice depends on beside the commands. Times in picoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) threads: usize,
+    /// What has to be gained so that threads are woken.
+    pub(super) least_gain: u64,
+    /// The longest that a thread which submits may be kept from going on.
+    pub(super) longest_inline: u64,
+    /// How many were executed before.
+    pub(super) turn: u32,
+}
+
+/// As [`Plan::choose`] for commands that are executed once. Handing them to another thread costs more than a few
+/// microseconds gain: the program goes on to record the next ones, whose memory goes to and fro between the threads.
+fn choose_once(commands: &Commands, bounds: &Bounds) -> Choice {
+    let &Bounds { threads, least_gain, longest_inline, turn } = bounds;
+    let Some(Sums { work, gain }) = sums(commands, threads) else {
+        return Choice::Spread { hands: threads };
+    };
+    if work <= longest_inline {
+        return Choice::Inline { measured: turn.is_multiple_of(MEASURED_EVERY) };
+    }
+    Choice::Spread { hands: hands(gain, least_gain, threads) }
+}
+
+/// As many threads as gain by an execution.
+fn hands(gain: u64, least_gain: u64, threads: usize) -> usize {
+    let hands = gain.checked_div(least_gain).map_or(u64::MAX, |more| more.saturating_add(1)).max(2);
+    hands.min(threads as u64) as usize
+}
+
 /// How an execution is best run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
@@ -132,9 +190,13 @@ impl Plan {
         self.in_waves.get_or_init(|| Arc::new(Graph::in_waves(commands)))
     }
 
-    /// Decides how to run an execution: by several threads if that gains more than `least_gain` picoseconds, or if it takes
-    /// longer than `longest_inline`, or any time.
-    pub(super) fn choose(&self, commands: &Commands, threads: usize, least_gain: u64, longest_inline: u64) -> Choice {
+    /// Decides how to run an execution: by several threads if that gains more than `least_gain` picoseconds, or was seen to
+    /// be faster, or if it takes longer than `longest_inline`, or any time.
+    pub(super) fn choose(&self, commands: &Commands, once: bool, bounds: &Bounds) -> Choice {
+        let &Bounds { threads, least_gain, longest_inline, .. } = bounds;
+        if once {
+            return choose_once(commands, bounds);
+        }
         let execution = self.executions.load(Ordering::Relaxed);
         // A count that is lost to another thread does no harm.
         self.executions.store(execution.wrapping_add(1), Ordering::Relaxed);
@@ -142,18 +204,10 @@ impl Plan {
         let work = match self.work.get() {
             Some(work) if !measured => work,
             known => {
-                let mut sum = 0u64;
-                let mut gain = 0u64;
-                for command in &commands.list {
-                    let Estimate { work, blocks, unknown, .. } = estimate(commands, command, threads);
-                    if unknown {
-                        // It may take any time. The first execution tells.
-                        return Choice::Spread { hands: threads };
-                    }
-                    sum = sum.saturating_add(work);
-                    let share = work / blocks.min(threads as u64).max(1);
-                    gain = gain.saturating_add(work - share);
-                }
+                let Some(Sums { work: sum, mut gain }) = sums(commands, threads) else {
+                    // It may take any time. The first execution tells.
+                    return Choice::Spread { hands: threads };
+                };
                 if self.minimal.get().is_some_and(|graph| graph.concurrent()) && threads > 1 {
                     gain = gain.max(sum / 2);
                 }
@@ -165,35 +219,36 @@ impl Plan {
             }
         };
         let gain = self.gain.load(Ordering::Relaxed);
-        if gain <= least_gain && work <= longest_inline {
+        // What is executed again and again shows whether it gains in spite of wake-ups.
+        let worth = if execution == 0 { least_gain } else { least_gain.min(LEAST_COMPARED) };
+        if gain <= worth && work <= longest_inline {
             return Choice::Inline { measured };
         }
-        if work <= LONGEST_COMPARED && execution > 1 {
-            let trial = execution % TRIED_EVERY == TRIED_EVERY / 2;
+        if work <= LONGEST_COMPARED && execution >= TRIALS {
+            let trial = execution % TRIED_EVERY >= TRIED_EVERY - TRIALS;
             let faster_inline = match (self.inline_time.get(), self.spread_time.get()) {
+                _ if execution < COMPARED_AFTER => true,
                 // Shared out it should take notably less, as other threads' time is spent on it.
                 (Some(inline), Some(spread)) => spread >= inline - inline / 16,
                 (inline, spread) => inline.is_none() && spread.is_some(),
             };
             if faster_inline != trial {
-                let measured = measured || self.inline_time.get().is_none() || trial;
-                return Choice::Inline { measured };
+                return Choice::Inline { measured: measured || trial || execution < COMPARED_AFTER };
             }
         }
-        let hands = gain.checked_div(least_gain).map_or(u64::MAX, |more| more.saturating_add(1)).min(threads as u64);
-        Choice::Spread { hands: hands as usize }
+        Choice::Spread { hands: hands(gain, least_gain, threads) }
     }
 
     /// Takes into account how long an execution took that one thread ran.
     pub(super) fn learn_inline(&self, picoseconds: u64) {
         self.work.learn(picoseconds);
-        self.inline_time.learn(picoseconds);
+        self.inline_time.learn_least(picoseconds);
     }
 
     /// Takes into account what all commands of an execution cost that several threads ran, and how long it took.
     pub(super) fn learn_spread(&self, work: u64, time: u64) {
         self.work.learn(work);
-        self.spread_time.learn(time);
+        self.spread_time.learn_least(time);
     }
 }
 

@@ -1,5 +1,6 @@
 //! One execution of a command buffer by several threads.
 
+use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -15,11 +16,12 @@ use super::super::super::queue::Completion;
 use super::super::super::semaphore::Helper;
 use super::super::cost::{Cost, picoseconds};
 use super::super::execution::{self, Scratch};
-use super::claims::{Claims, MAXIMUM_WORKGROUPS};
+use super::super::task::current_worker;
+use super::claims::MAXIMUM_WORKGROUPS;
 use super::graph::Graph;
 use super::plan::Estimate;
 use super::scheduler::Scheduler;
-use super::tracker::{Block, Tracker};
+use super::tracker::{Block, Seat, Tracker};
 use crate::{Error, Result, profile};
 
 /// The state of an execution. It is set while nobody else holds it, and kept for the next one afterwards.
@@ -31,12 +33,16 @@ pub(super) struct Run {
     place: u32,
     submitted: Option<Instant>,
     tracker: Tracker,
-    /// Held for reading by whoever looks at a node that is not counted as done; so it is free when the last has been, and
-    /// what was bound is given up before anybody learns of the end.
+    /// Held for reading by whoever works on it until `finished`. Who ends it waits for them, and gives up what was bound
+    /// before anybody learns of the end.
     resources: RwLock<Resources>,
     outcome: Mutex<Outcome>,
     failed: AtomicBool,
+    /// Every node is done.
     finished: AtomicBool,
+    /// The lanes that threads choose from, and bits of those that are taken.
+    lanes: usize,
+    taken_lanes: AtomicU64,
     /// Threads that work on it.
     participants: AtomicU32,
     /// Time that threads spent in commands, in picoseconds.
@@ -45,11 +51,43 @@ pub(super) struct Run {
     longest_block: AtomicU64,
 }
 
+/// The most lanes of a dispatch's workgroups. More threads share them.
+const MAXIMUM_LANES: usize = 16;
+/// Each thread measures what a workgroup costs once in so many nodes that it works on.
+const MEASURED_EVERY: u32 = 16;
+
+/// What a thread that works on a run has for itself.
+#[derive(Debug)]
+struct Hand {
+    scratch: Box<Scratch>,
+    seat: Seat,
+    /// The lane is nobody else's.
+    owns_lane: bool,
+    nodes: u32,
+}
+
+/// How a thread goes on.
+#[derive(Debug)]
+enum Next {
+    /// With any block.
+    Any,
+    /// With this block.
+    This(Block),
+    /// It has counted the last node, and ends the run.
+    End,
+}
+
 #[derive(Debug, Default)]
 struct Resources {
     command_buffer: Option<Arc<CommandBuffer>>,
     /// What is bound to the slots.
     table: Vec<BufferBinding>,
+}
+
+impl Resources {
+    fn commands(&self) -> Option<&Commands> {
+        self.command_buffer.as_ref()?.commands().ok()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -87,22 +125,26 @@ impl Run {
             outcome: Mutex::default(),
             failed: AtomicBool::new(false),
             finished: AtomicBool::new(true),
+            lanes: 1,
+            taken_lanes: AtomicU64::new(0),
             participants: AtomicU32::new(0),
             work: AtomicU64::new(0),
             longest_block: AtomicU64::new(0),
         }
     }
 
-    /// Sets an execution up.
+    /// Sets an execution up, in a place of the scheduler, for so many threads.
     pub(super) fn set(
         &mut self,
         command_buffer: &Arc<CommandBuffer>,
         graph: &Arc<Graph>,
         table: &[BufferBinding],
         completion: Completion,
-        place: u32,
+        (place, threads): (u32, usize),
     ) {
-        self.tracker.reset(graph);
+        self.lanes = threads.clamp(1, MAXIMUM_LANES);
+        *self.taken_lanes.get_mut() = 0;
+        self.tracker.reset(graph, self.lanes);
         self.graph = Arc::clone(graph);
         self.place = place;
         self.submitted = Some(Instant::now());
@@ -128,20 +170,21 @@ impl Run {
     /// Makes what waits for nothing ready.
     pub(super) fn begin(&self, scheduler: &Scheduler) {
         let mut empty = SmallVec::<[u32; 8]>::new();
+        let resources = self.resources();
         for root in self.graph.roots() {
-            match self.open(scheduler, *root) {
+            match self.open(scheduler, &resources, *root) {
                 Some(_) => self.tracker.publish(*root),
                 None => empty.push(*root),
             }
         }
-        if self.graph.len() == 0 {
+        let over = self.graph.len() == 0 || matches!(self.complete(scheduler, &resources, empty, None), Next::End);
+        drop(resources);
+        if over {
             self.finish(scheduler);
-        } else {
-            self.complete(scheduler, empty, false);
         }
     }
 
-    /// True once everything is done and its fence signalled or about to be.
+    /// True once everything is done and its fence is signalled or about to be.
     pub(super) fn is_finished(&self) -> bool {
         self.finished.load(Ordering::Acquire)
     }
@@ -155,28 +198,74 @@ impl Run {
     /// nothing to do here.
     pub(super) fn participate(&self, scheduler: &Scheduler, role: Role) {
         self.participants.fetch_add(1, Ordering::AcqRel);
-        let mut scratch = Scratch::take();
-        let mut block = self.tracker.claim();
-        let mut idle: Option<Idle> = None;
-        loop {
-            if let Some(claimed) = block.take() {
-                idle = None;
-                block = self.work_on(scheduler, claimed, &mut scratch);
-                if block.is_none() && role == Role::Worker && scheduler.crowded() {
-                    break;
-                }
-            } else if self.is_finished()
-                || role == Role::Worker && scheduler.has_other_work(self)
-                || idle.get_or_insert_with(Idle::new).is_over(self.patience(scheduler))
-            {
-                break;
-            }
-            if block.is_none() {
-                block = self.tracker.claim();
+        let (lane, owns_lane) = self.take_lane();
+        let mut hand = Hand { scratch: Scratch::take(), seat: Seat::new(lane), owns_lane, nodes: 0 };
+        let resources = self.resources();
+        let over = !self.is_finished() && self.work_along(scheduler, &resources, role, &mut hand);
+        drop(resources);
+        if hand.owns_lane {
+            self.taken_lanes.fetch_and(!(1 << hand.seat.lane), Ordering::Relaxed);
+        }
+        hand.scratch.give_back();
+        self.participants.fetch_sub(1, Ordering::AcqRel);
+        if over {
+            self.finish(scheduler);
+        }
+    }
+
+    /// The lane of this thread's number, which it had in other runs as well, if it is free; else any free one.
+    fn take_lane(&self) -> (usize, bool) {
+        let own = current_worker() as usize % self.lanes;
+        for lane in (own..self.lanes).chain(0..own) {
+            if self.taken_lanes.fetch_or(1 << lane, Ordering::Relaxed) >> lane & 1 == 0 {
+                return (lane, true);
             }
         }
-        scratch.give_back();
-        self.participants.fetch_sub(1, Ordering::AcqRel);
+        (own, false)
+    }
+
+    /// True for the thread that is to end the run.
+    fn work_along(&self, scheduler: &Scheduler, resources: &Resources, role: Role, hand: &mut Hand) -> bool {
+        let mut block = self.tracker.claim(&mut hand.seat);
+        let mut idle: Option<Idle> = None;
+        // When this thread last began to be busy.
+        let mut busy = Instant::now();
+        let mut work = Duration::ZERO;
+        let over = loop {
+            if let Some(claimed) = block.take() {
+                if idle.take().is_some() {
+                    busy = Instant::now();
+                }
+                match self.work_on(scheduler, resources, claimed, hand) {
+                    Next::End => break true,
+                    Next::This(next) => block = Some(next),
+                    Next::Any if role == Role::Worker && scheduler.crowded() => break false,
+                    Next::Any => {}
+                }
+            } else {
+                let waiting = match &mut idle {
+                    Some(idle) => idle,
+                    none => {
+                        work += busy.elapsed();
+                        none.insert(Idle::new())
+                    }
+                };
+                if self.is_finished()
+                    || role == Role::Worker && scheduler.has_other_work(self)
+                    || waiting.is_over(self.patience(scheduler))
+                {
+                    break false;
+                }
+            }
+            if block.is_none() {
+                block = self.tracker.claim(&mut hand.seat);
+            }
+        };
+        if idle.is_none() {
+            work += busy.elapsed();
+        }
+        self.work.fetch_add(picoseconds(work), Ordering::Relaxed);
+        over
     }
 
     /// How long a thread waits for others that have the last blocks of what comes next: as long as these take, for it would
@@ -195,10 +284,9 @@ impl Run {
     }
 
     /// Sets the blocks of a node that has become ready; `None` where there is nothing to do in it.
-    fn open(&self, scheduler: &Scheduler, node: u32) -> Option<Estimate> {
+    fn open(&self, scheduler: &Scheduler, resources: &Resources, node: u32) -> Option<Estimate> {
         let command_index = self.graph.command(node)? as usize;
-        let resources = self.resources();
-        let commands = resources.command_buffer.as_ref()?.commands().ok()?;
+        let commands = resources.commands()?;
         let command = commands.list.get(command_index)?;
         let (total, estimate) = match command {
             Command::Dispatch(dispatch) => match workgroups(commands, dispatch, &resources.table) {
@@ -216,49 +304,53 @@ impl Run {
             },
             _ => (1, Estimate { block: 1, blocks: 1, ..Estimate::default() }),
         };
-        self.longest_block.fetch_max(estimate.work / estimate.blocks.max(1), Ordering::Relaxed);
-        self.tracker.claims(node)?.open(total, estimate.block);
+        let block_time = estimate.work / estimate.blocks.max(1);
+        if block_time > self.longest_block.load(Ordering::Relaxed) {
+            self.longest_block.fetch_max(block_time, Ordering::Relaxed);
+        }
+        self.tracker.open(node, total, estimate.block);
         Some(estimate)
     }
 
-    /// Runs a block and as many more of its node as there are, and counts them. Gives a block of another node that this thread
-    /// is to go on with.
-    fn work_on(&self, scheduler: &Scheduler, block: Block, scratch: &mut Scratch) -> Option<Block> {
+    /// Runs a block and as many more of its node as there are, and counts them.
+    fn work_on(&self, scheduler: &Scheduler, resources: &Resources, block: Block, hand: &mut Hand) -> Next {
         let Block { node, workgroups } = block;
-        let claims = self.tracker.claims(node)?;
         let mut done = 0;
         let first = workgroups.start == 0;
-        let start = Instant::now();
-        {
-            let resources = self.resources();
-            let mut blocks = core::iter::once(workgroups)
-                .chain(core::iter::from_fn(|| claims.claim()))
-                .inspect(|block| done += block.end - block.start);
-            if !self.failed.load(Ordering::Relaxed) {
-                self.execute(scheduler, &resources, node, claims, &mut blocks, scratch);
-            }
-            // After a failure what is left is counted and not run.
-            blocks.for_each(drop);
-            let elapsed = picoseconds(start.elapsed());
-            self.work.fetch_add(elapsed, Ordering::Relaxed);
+        let cost = self.cost(resources, node);
+        let measured = hand.nodes.is_multiple_of(MEASURED_EVERY) || cost.is_some_and(|cost| cost.get().is_none());
+        hand.nodes = hand.nodes.wrapping_add(1);
+        let start = (measured || profile::is_on()).then(Instant::now);
+        let lane = hand.seat.lane;
+        let mut blocks = core::iter::once(workgroups)
+            .chain(core::iter::from_fn(|| self.tracker.claim_of(node, lane)))
+            .inspect(|block| done += block.end - block.start);
+        if !self.failed.load(Ordering::Relaxed) {
+            self.execute(scheduler, resources, node, &mut blocks, &mut hand.scratch);
+        }
+        // After a failure what is left is counted and not run.
+        blocks.for_each(drop);
+        if let Some(start) = start {
             if profile::is_on() {
-                self.record(&resources, node, start, done, first);
+                self.record(resources, node, start, done, first);
             }
-            if let Some(cost) = self.cost(&resources, node)
+            if let Some(cost) = cost
+                && measured
                 && !self.failed.load(Ordering::Relaxed)
             {
-                cost.learn(elapsed / done.max(1));
+                cost.learn(picoseconds(start.elapsed()) / done.max(1));
             }
         }
-        if !claims.finish(done) {
-            return None;
+        if self.tracker.finish(node, done) {
+            self.complete(scheduler, resources, SmallVec::from_elem(node, 1), Some(lane))
+        } else {
+            Next::Any
         }
-        self.complete(scheduler, SmallVec::from_elem(node, 1), true)
     }
 
     #[cold]
     fn record(&self, resources: &Resources, node: u32, start: Instant, workgroups: u64, first: bool) {
-        let commands = resources.command_buffer.as_ref().and_then(|buffer| buffer.commands().ok());
+        let commands = resources.commands();
         let command = self.graph.command(node).and_then(|index| commands?.list.get(index as usize));
         if let (Some(commands), Some(command)) = (commands, command) {
             execution::record(start, commands, command, &resources.table, workgroups, first);
@@ -267,8 +359,9 @@ impl Run {
 
     /// What is known of the cost of a node that is a dispatch.
     fn cost<'a>(&self, resources: &'a Resources, node: u32) -> Option<&'a Cost> {
-        let commands = resources.command_buffer.as_ref()?.commands().ok()?;
-        let Command::Dispatch(dispatch) = commands.list.get(self.graph.command(node)? as usize)? else { return None };
+        let Command::Dispatch(dispatch) = resources.commands()?.list.get(self.graph.command(node)? as usize)? else {
+            return None;
+        };
         dispatch.executable.cost(dispatch.function)
     }
 
@@ -278,11 +371,10 @@ impl Run {
         scheduler: &Scheduler,
         resources: &Resources,
         node: u32,
-        claims: &Claims,
         blocks: &mut dyn Iterator<Item = Range<u64>>,
         scratch: &mut Scratch,
     ) {
-        let commands = resources.command_buffer.as_ref().and_then(|buffer| buffer.commands().ok());
+        let commands = resources.commands();
         let command_index = self.graph.command(node).unwrap_or(u32::MAX) as usize;
         let Some((commands, command)) = commands.and_then(|all| Some((all, all.list.get(command_index)?))) else {
             return self.fail(Error::internal("command buffer of an execution is gone"));
@@ -293,8 +385,8 @@ impl Run {
                 let cost = dispatch.executable.cost(dispatch.function).and_then(Cost::get);
                 let workgroup = cost.unwrap_or(u64::MAX);
                 let mut until_failure = blocks.take_while(|_| {
-                    let left = claims.left();
-                    if left > 0 {
+                    if scheduler.lacks_threads() {
+                        let left = self.tracker.left(node);
                         scheduler.call_for_help(workgroup.saturating_mul(left), left);
                     }
                     !self.failed.load(Ordering::Relaxed)
@@ -313,23 +405,30 @@ impl Run {
         }
     }
 
-    /// Counts nodes as done and makes ready what waited for them. The last of the execution ends it. Gives a block of a
-    /// node that has become ready, if one is `wanted`; all others are published.
-    fn complete(&self, scheduler: &Scheduler, mut done: SmallVec<[u32; 8]>, wanted: bool) -> Option<Block> {
-        let mut mine: Option<Block> = None;
+    /// Counts nodes as done and makes ready what waited for them. A thread of `lane` is given a block of a node that has
+    /// become ready; all others are published.
+    fn complete(
+        &self,
+        scheduler: &Scheduler,
+        resources: &Resources,
+        mut done: SmallVec<[u32; 8]>,
+        lane: Option<usize>,
+    ) -> Next {
+        let mut next = Next::Any;
         while let Some(node) = done.pop() {
             for successor in self.graph.successors(node) {
                 if !self.tracker.release(*successor) {
                     continue;
                 }
-                let Some(estimate) = self.open(scheduler, *successor) else {
+                let Some(estimate) = self.open(scheduler, resources, *successor) else {
                     done.push(*successor);
                     continue;
                 };
-                if wanted && mine.is_none() {
+                if let (Some(lane), Next::Any) = (lane, &next) {
                     // Claimed before others can see it, so there is a block.
-                    let workgroups = self.tracker.claims(*successor).and_then(Claims::claim);
-                    mine = workgroups.map(|workgroups| Block { node: *successor, workgroups });
+                    if let Some(workgroups) = self.tracker.claim_of(*successor, lane) {
+                        next = Next::This(Block { node: *successor, workgroups });
+                    }
                     if estimate.blocks < 2 {
                         continue;
                     }
@@ -338,10 +437,10 @@ impl Run {
                 scheduler.call_for_help(estimate.work, estimate.blocks);
             }
             if self.tracker.finish_node() {
-                self.finish(scheduler);
+                next = Next::End;
             }
         }
-        mine
+        next
     }
 
     /// Keeps the first failure.
@@ -351,8 +450,9 @@ impl Run {
         self.failed.store(true, Ordering::Release);
     }
 
-    /// Ends the execution: called once, when every node is done.
+    /// Ends the execution: called once, when every node is done, by a thread that no longer works on it.
     fn finish(&self, scheduler: &Scheduler) {
+        self.finished.store(true, Ordering::Release);
         let (completion, failure) = {
             let mut outcome = self.outcome.lock().unwrap_or_else(PoisonError::into_inner);
             (outcome.completion.take(), outcome.failure.take())
@@ -366,7 +466,6 @@ impl Run {
                 command_buffer.plan().learn_spread(self.work.load(Ordering::Relaxed), time);
             }
         }
-        self.finished.store(true, Ordering::Release);
         scheduler.end(self.place, || {
             if let Some(completion) = completion {
                 // Whoever waits learns of a failure through the fence.
@@ -377,10 +476,11 @@ impl Run {
 }
 
 impl Helper for Run {
-    fn help(&self) {
+    fn help(&self) -> bool {
         if let Some(scheduler) = self.scheduler.upgrade() {
             scheduler.assist(|| self.participate(&scheduler, Role::Waiter));
         }
+        self.is_finished()
     }
 }
 

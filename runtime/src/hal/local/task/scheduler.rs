@@ -5,7 +5,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,7 @@ pub(super) struct Scheduler {
     /// When the last wake-up was, in picoseconds since `epoch`.
     last_wake_up: AtomicU64,
     wake_up: Cost,
+    submissions: AtomicU32,
     epoch: Instant,
     executor: Arc<dyn Executor>,
     concurrency: usize,
@@ -88,6 +89,7 @@ impl Scheduler {
             coming: AtomicUsize::new(0),
             last_wake_up: AtomicU64::new(0),
             wake_up: Cost::default(),
+            submissions: AtomicU32::new(0),
             epoch: Instant::now(),
             concurrency: executor.concurrency().max(1),
             executor,
@@ -103,6 +105,19 @@ impl Scheduler {
 
     pub(super) fn spin_time(&self) -> Duration {
         self.spin
+    }
+
+    /// Counts an execution of commands that are executed once; gives the number of those before.
+    pub(super) fn count_submission(&self) -> u32 {
+        let count = self.submissions.load(Ordering::Relaxed);
+        // One that is lost to another thread does no harm.
+        self.submissions.store(count.wrapping_add(1), Ordering::Relaxed);
+        count
+    }
+
+    /// Picoseconds since the device was made.
+    fn now(&self) -> u64 {
+        picoseconds(self.epoch.elapsed())
     }
 
     /// The least time that work must save, in picoseconds, to be spread over threads.
@@ -137,7 +152,7 @@ impl Scheduler {
         let Some(place) = self.reserve() else { return Err(completion) };
         let mut run = self.take_run();
         match Arc::get_mut(&mut run) {
-            Some(run) => run.set(command_buffer, graph, table, completion, place),
+            Some(run) => run.set(command_buffer, graph, table, completion, (place, hands)),
             None => {
                 self.reserved.fetch_and(!(1 << place), Ordering::AcqRel);
                 return Err(completion);
@@ -228,13 +243,22 @@ impl Scheduler {
         if count == 0 {
             return;
         }
-        self.last_wake_up.store(picoseconds(self.epoch.elapsed()), Ordering::Relaxed);
+        self.last_wake_up.store(self.now(), Ordering::Relaxed);
         self.coming.fetch_add(count, Ordering::Relaxed);
         // Whoever calls holds a share.
         let Some(this) = self.this.upgrade() else { return };
         let work: Arc<dyn Work> = this;
         let woken = self.executor.wake(&work, count).min(count);
         self.coming.fetch_sub(count - woken, Ordering::Relaxed);
+    }
+
+    /// True where fewer threads are there or coming than may be.
+    #[inline]
+    pub(super) fn lacks_threads(&self) -> bool {
+        self.workers.load(Ordering::Relaxed)
+            + self.waiters.load(Ordering::Relaxed)
+            + self.coming.load(Ordering::Relaxed)
+            < self.concurrency
     }
 
     /// Wakes threads for `work` picoseconds that can be divided into `blocks`, beyond what the present ones have begun; as
@@ -291,8 +315,7 @@ impl Scheduler {
     }
 
     fn arrived(&self) {
-        let now = picoseconds(self.epoch.elapsed());
-        self.wake_up.learn(now.saturating_sub(self.last_wake_up.load(Ordering::Relaxed)).min(WAKE_UP.1));
+        self.wake_up.learn(self.now().saturating_sub(self.last_wake_up.load(Ordering::Relaxed)).min(WAKE_UP.1));
         // Never below zero: each thread that comes was counted before it was woken.
         self.coming.fetch_sub(1, Ordering::Relaxed);
     }

@@ -1,0 +1,59 @@
+"""The drivers of both sides on the same modules: local-sync, and local-task with a number of workers."""
+
+from functools import partial
+from pathlib import Path
+
+from measure import INCARNATE, geometric_mean, google_benchmark, peer_tool, translated_program
+
+SYNC, TASK = "local-sync", "local-task"
+COLUMNS = [f"{side} {driver}" for side in ("peer", "ours") for driver in (SYNC, TASK)]
+PEER_SYNC, PEER_TASK, OUR_SYNC, OUR_TASK = COLUMNS
+VERDICTS = ["vs better peer", "vs own sync", "vs peer task", "efficiency"]
+
+
+def driver_sides(options, folder: Path, module: Path, flags: list[str]) -> dict:
+    """What runs a model in each column: warm calls, ours interpreted, or translated without interpretation."""
+    imports = [flag for flag in flags if flag.startswith("--module=")]
+    rest = [flag for flag in flags if not flag.startswith("--module=")]
+    modules = [*imports, f"--module={module.name}"]
+    if options.without_interpretation:
+        files = [folder / flag.removeprefix("--module=") for flag in imports]
+        ours = [translated_program([*files, module]), "bench"]
+    else:
+        ours = [INCARNATE, "bench", *modules]
+    commands = {"peer": [peer_tool("iree-benchmark-module"), *modules], "ours": ours}
+    sides = {}
+    for column in COLUMNS:
+        side, driver = column.split()
+        device = [f"--device={driver}"]
+        if driver == TASK:
+            device.append(f"--task_topology_group_count={options.workers}")
+        command = [*commands[side], *device, *rest]
+        sides[column] = partial(google_benchmark, command, folder, options.min_time)
+    return sides
+
+
+def verdicts(workers: int, times: dict) -> list[float]:
+    """Our local-task against the better of the peer's drivers, against our local-sync and the peer's local-task, and the
+    part of the workers' time that is gained."""
+    task, sync = times[OUR_TASK], times[OUR_SYNC]
+    better = min(times[PEER_SYNC], times[PEER_TASK])
+    return [task / better, task / sync, task / times[PEER_TASK], sync / task / workers]
+
+
+def header() -> str:
+    return f"{'us':24}" + "".join(f"{name:>18}" for name in [*COLUMNS, *VERDICTS])
+
+
+def line(workers: int, name: str, times: dict) -> str:
+    cells = [f"{times[column] / 1e3:18.1f}" for column in COLUMNS]
+    return f"{name:24}" + "".join(cells) + "".join(f"{value:18.3f}" for value in verdicts(workers, times))
+
+
+def means(workers: int, rows: dict) -> str:
+    """Geometric means of what is compared, and the greatest of each."""
+    columns = list(zip(*(verdicts(workers, times) for times in rows.values())))
+    empty = f"{'':{18 * len(COLUMNS)}}"
+    mean = "".join(f"{geometric_mean(list(values)):18.3f}" for values in columns)
+    greatest = "".join(f"{max(values):18.3f}" for values in columns)
+    return f"{'geometric mean':24}{empty}{mean}\n{'greatest':24}{empty}{greatest}"

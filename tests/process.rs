@@ -1,0 +1,83 @@
+//! What a session costs its process beside calls: no processor time while it is idle, and no memory that grows with calls.
+//! Linux tells in /proc. `INCARNATE_IDLE_SECONDS` and `INCARNATE_CALLS` ask for longer runs.
+#![cfg(target_os = "linux")]
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
+
+#[allow(dead_code, reason = "other tests use the rest")]
+mod support;
+
+use std::path::Path;
+use std::time::Duration;
+
+use support::cases;
+use support::program::Instance;
+
+/// The most processor time of all threads together while nothing is called: that of the threads that measure.
+const IDLE_TIME: Duration = Duration::from_millis(1);
+/// By how many bytes resident memory may differ: pages that the allocator had not touched before.
+const GROWTH: u64 = 512 << 10;
+
+fn asked(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
+}
+
+/// Time that all threads of this process have been running.
+fn processor_time() -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task").expect("the threads");
+    let of_thread = |thread: std::io::Result<std::fs::DirEntry>| {
+        let path = thread.expect("a thread").path().join("schedstat");
+        let text = std::fs::read_to_string(path).expect("the times of a thread");
+        text.split(' ').next().and_then(|time| time.parse::<u64>().ok()).expect("nanoseconds")
+    };
+    Duration::from_nanos(threads.map(of_thread).sum())
+}
+
+/// Bytes of memory that this process has in use.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").expect("the process's memory");
+    let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number of pages");
+    pages * page_size()
+}
+
+fn page_size() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/smaps").expect("the process's mappings");
+    let line = text.lines().find(|line| line.starts_with("KernelPageSize:")).expect("a page size");
+    line.split_whitespace().nth(1).and_then(|size| size.parse::<u64>().ok()).expect("kilobytes") << 10
+}
+
+/// A model of one call whose dispatches are spread over threads.
+fn instance(device: &str) -> (Instance, cases::Case) {
+    let models = cases::models();
+    let model = models.into_iter().find(|model| model.folder.ends_with("attention")).expect("the model");
+    let case = model.cases.into_iter().find(|case| case.calls.len() == 1).expect("a case of one call");
+    let variant = model.variants.iter().find(|variant| !variant.ends_with("vmvx.vmfb")).expect("a variant");
+    let files = case.modules.iter().map(AsRef::as_ref).chain([variant.as_ref() as &Path]);
+    let instance = Instance::load(files, &case.machine(device)).expect("the model");
+    (instance, case)
+}
+
+#[test]
+fn sessions_rest_and_keep_their_size() {
+    for device in ["local-task?workers=2", "local-task?workers=4&spin_us=40"] {
+        let (instance, case) = instance(device);
+        let call = &case.calls[0];
+        let run = |count: u64| {
+            for _ in 0..count {
+                instance.call(&call.function, &call.inputs).expect("results");
+            }
+        };
+        run(1000);
+        let before = resident();
+        run(asked("INCARNATE_CALLS", 5000));
+        let after = resident();
+        println!("{device}: {before} bytes resident before, {after} after the calls");
+        assert!(after <= before + GROWTH, "{device}: {before} bytes resident before, {after} after the calls");
+        // Threads that look for work do so for some microseconds.
+        std::thread::sleep(Duration::from_millis(200));
+        let begin = processor_time();
+        std::thread::sleep(Duration::from_secs(asked("INCARNATE_IDLE_SECONDS", 1)));
+        let idle = processor_time() - begin;
+        println!("{device}: {idle:?} of processor time while idle");
+        assert!(idle < IDLE_TIME, "{device}: {idle:?} of processor time while idle");
+    }
+}

@@ -1,0 +1,81 @@
+//! Calling one instance again and again from many threads at once.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::cases::{self, Case, Model};
+use super::compare;
+use super::program::Instance;
+
+/// Threads that call at once.
+const CALLERS: usize = 8;
+/// The most rounds of a case for each thread, and the time after which there are no more than two.
+const ROUNDS: usize = 60;
+const TIME: Duration = Duration::from_millis(60);
+/// The environment variable that asks for a number of rounds, without a limit of time.
+const ROUNDS_VARIABLE: &str = "INCARNATE_TASK_ROUNDS";
+
+/// Cases whose calls change state that they read: model and case. Several callers see each other's.
+const STATEFUL: [(&str, &str); 2] = [("first_generation", "global_refs"), ("parameters", "count")];
+
+fn is_stateless(model: &Model, case: &Case) -> bool {
+    !model.folder.ends_with("accumulator")
+        && !STATEFUL.iter().any(|(folder, name)| model.folder.ends_with(folder) && case.name == *name)
+}
+
+fn asked_rounds() -> Option<usize> {
+    std::env::var(ROUNDS_VARIABLE).ok().map(|rounds| rounds.parse().expect("a number of rounds"))
+}
+
+/// Repeats a case that is one call from several threads on one instance, and tells what went wrong.
+fn repeat(instance: &Instance, case: &Case) -> Result<usize, String> {
+    let call = &case.calls[0];
+    let (most, limited) = asked_rounds().map_or((ROUNDS, true), |rounds| (rounds, false));
+    let start = Instant::now();
+    let rounds = std::thread::scope(|scope| {
+        let callers: Vec<_> = (0..CALLERS)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut round = 0;
+                    while round < most && (round < 2 || !limited || start.elapsed() < TIME) {
+                        let outputs = instance.call(&call.function, &call.inputs);
+                        let outputs = outputs.map_err(|error| format!("round {round}: {error}"))?;
+                        if let Some(fault) = compare::mismatch(call, &outputs) {
+                            return Err(format!("round {round}: {fault}"));
+                        }
+                        round += 1;
+                    }
+                    Ok(round)
+                })
+            })
+            .collect();
+        callers.into_iter().map(|caller| caller.join().expect("a caller")).collect::<Result<Vec<_>, String>>()
+    })?;
+    Ok(rounds.iter().sum())
+}
+
+/// Repeats every case of every model that is one call without state of its own on local-task, with few and many workers.
+///
+/// # Panics
+/// Where any call fails, gives anything else than what is expected, or few calls were made.
+pub(crate) fn repeat_all(instance: impl Fn(&Case, &Path, &str) -> Result<Instance, String>) {
+    let (mut calls, mut faults) = (0, Vec::new());
+    for workers in [1, 2, 4, 16] {
+        let device = format!("local-task?workers={workers}");
+        for model in &cases::models() {
+            let single =
+                |case: &&Case| case.calls.len() == 1 && case.calls[0].fails.is_none() && is_stateless(model, case);
+            for (variant, case) in
+                model.variants.iter().flat_map(|v| model.cases.iter().filter(single).map(move |case| (v, case)))
+            {
+                match instance(case, variant, &device).and_then(|instance| repeat(&instance, case)) {
+                    Ok(rounds) => calls += rounds,
+                    Err(fault) => faults.push(format!("{} [{}] on {device}: {fault}", variant.display(), case.name)),
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}:\n{}", faults.len(), faults.join("\n"));
+    println!("{calls} calls");
+    assert!(calls > 4000, "only {calls} calls were made");
+}
