@@ -192,12 +192,12 @@ impl Pool {
             // Each is a number of bytes that can be addressed; all that were ever allocated may wrap.
             let statistics = &mut state.statistics;
             let live = statistics.live.wrapping_add(length);
-            let all = both_live(live, &self.recent_live);
-            if all > self.limit {
+            // A pool with a limit has nothing else that is live.
+            if self.limit != u64::MAX && live > self.limit {
                 return Err(too_large(length, self.limit.saturating_sub(statistics.live)));
             }
             statistics.live = live;
-            statistics.peak = statistics.peak.max(all);
+            statistics.peak = statistics.peak.max(both_live(live, &self.recent_live));
             statistics.allocated = statistics.allocated.wrapping_add(length);
             self.state_live.store(live, Ordering::Relaxed);
             state.take(class, capacity)
