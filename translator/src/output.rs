@@ -4,15 +4,30 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::VerifiedModule;
+use incarnate_runtime::ir::Type;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use crate::executables::{Plan, libraries};
-use crate::function::{self, Analysis, FunctionFacts, KERNEL_ARGUMENTS, KERNEL_REFERENCES, LoopReport};
+use crate::function::{self, Analysis, FunctionFacts, LoopReport};
 use crate::module::{self, ConstantTable, Surroundings};
 use crate::names::{self, code};
 use crate::options::{Constants, Options, Version};
 use crate::{SUPPORT_VERSION, api};
+
+/// What kernels of executables take: local memory, constants, bindings; then the workgroup's position and size, and how many
+/// there are.
+const KERNEL_ARGUMENTS: [Type; 12] = {
+    let mut arguments = [Type::i32; 12];
+    let mut index = 0;
+    while index < KERNEL_REFERENCES {
+        arguments[index] = Type::Ref;
+        index += 1;
+    }
+    arguments
+};
+/// How many of them are references.
+const KERNEL_REFERENCES: usize = 3;
 
 /// A translated module.
 #[derive(Debug)]
@@ -90,25 +105,17 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     };
     let mut executables = Vec::new();
     let mut rows = Vec::new();
+    let of_executables = constants(&quote!(super::CONSTANTS));
     for (index, ((rodata, _), (analysis, table))) in plan.translated.iter().zip(&nested).enumerate() {
         let ident = format_ident!("executable_{index}");
-        let kernels: Vec<(u32, &FunctionFacts)> = kernels(analysis).collect();
-        let surroundings = Surroundings {
-            constants: constants(&quote!(super::CONSTANTS)),
-            executables: quote!(support::Executables::NONE),
-            loaders: quote!(&[]),
-            kernels: kernels.iter().map(|kernel| kernel.0).collect(),
-        };
-        let mut own = vec![prelude.clone()];
-        own.extend(module::items(analysis, table, &surroundings)?);
-        own.push(kernel_table(&kernels, versions));
         let rodata_literal = proc_macro2::Literal::u32_unsuffixed(*rodata);
         rows.push(quote! {
             support::Executable { rodata: #rodata_literal, module: &#ident::MODULE, kernels: #ident::KERNELS }
         });
         let doc =
             format!(" The executable that constant {rodata} is, {}.", code(&format!("@{}", analysis.module.name())));
-        executables.push(Nested { ident, doc, items: items(analysis, own)? });
+        let items = executable_items(analysis, table, of_executables.clone(), prelude.clone(), versions)?;
+        executables.push(Nested { ident, doc, items });
     }
     let surroundings = Surroundings {
         constants: constants(&quote!(CONSTANTS)),
@@ -138,6 +145,27 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
             .flat_map(Analysis::loops)
             .collect(),
     })
+}
+
+/// The items of an executable's module.
+fn executable_items(
+    analysis: &Analysis<'_>,
+    table: &ConstantTable,
+    constants: TokenStream,
+    prelude: TokenStream,
+    versions: u8,
+) -> Result<Items> {
+    let kernels: Vec<(u32, &FunctionFacts)> = kernels(analysis).collect();
+    let surroundings = Surroundings {
+        constants,
+        executables: quote!(support::Executables::NONE),
+        loaders: quote!(&[]),
+        kernels: kernels.iter().map(|kernel| kernel.0).collect(),
+    };
+    let mut own = vec![prelude];
+    own.extend(module::items(analysis, table, &surroundings)?);
+    own.push(kernel_table(&kernels, versions));
+    items(analysis, own)
 }
 
 /// The items of a module: those around the functions, and the functions.
@@ -236,7 +264,7 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts)], versions: u8) -> TokenStream 
 /// Attributes that allow what generated code does: nobody calls all of it, and the rest is the bytecode's.
 pub(crate) fn allowed() -> TokenStream {
     let functions = function::attributes();
-    quote!(#[allow(dead_code, unreachable_pub, unused_imports)] #functions)
+    quote!(#[allow(dead_code, unreachable_pub, unused_imports, reason = "nobody uses all of it")] #functions)
 }
 
 impl Output {

@@ -124,6 +124,19 @@ impl Generator<'_> {
                         let divisor = [3, -1, 7, 1, -16][self.random.next(5)];
                         let by = self.wide();
                         self.line(format!("%i{by} = vm.const.i32 {divisor}"));
+                        // Or by what is one where it would be zero.
+                        let by = match self.random.next(2) {
+                            0 => by,
+                            _ => {
+                                let (zero, is_zero, other, chosen) =
+                                    (self.wide(), self.wide(), self.wide(), self.wide());
+                                self.line(format!("%i{zero} = vm.const.i32.zero"));
+                                self.line(format!("%i{is_zero} = vm.cmp.eq.i32 %i{b}, %i{zero}"));
+                                self.line(format!("%i{other} = vm.or.i32 %i{a}, %i{is_zero}"));
+                                self.line(format!("%i{chosen} = vm.select.i32 %i{other} ? %i{by} : %i{b}"));
+                                chosen
+                            }
+                        };
                         self.line(format!("%i{result} = vm.{name}.i32.{sign} %i{a}, %i{by}"));
                     }
                     name => {

@@ -24,7 +24,7 @@ pub(super) fn results_struct(signature: &Signature<'_>, options: &Options) -> Op
     Some(quote! {
         #[doc = #doc]
         #[derive(Clone, Debug)]
-        #[allow(dead_code, unreachable_pub)]
+        #[allow(dead_code, unreachable_pub, reason = "nobody uses all of it")]
         #(#attributes)*
         pub struct #name {
             #(#fields,)*

@@ -17,7 +17,7 @@ use super::{Analysis, FunctionFacts, FunctionName};
 /// host's stack.
 const GUARD_LEVELS: u32 = 64;
 
-/// Makes the IR of all functions and what is known of each.
+/// Makes the IR of all functions and what is known of each; `untrusted` code counts turns and calls.
 pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrusted: bool) -> Result<Analysis<'_>> {
     if names.len() != module.function_count() as usize {
         return Err(Error::internal("there are not as many names as functions"));

@@ -47,20 +47,6 @@ pub(crate) struct FunctionName {
 /// Identifiers that bodies use and that no function may have.
 pub(crate) const RESERVED: &[&str] = &["state", "stack", "resumed", "saved", "step", "results", "drop"];
 
-/// What kernels of executables take: local memory, constants, bindings; then the workgroup's position and size, and how many
-/// there are.
-pub(crate) const KERNEL_ARGUMENTS: [Type; 12] = {
-    let mut arguments = [Type::i32; 12];
-    let mut index = 0;
-    while index < KERNEL_REFERENCES {
-        arguments[index] = Type::Ref;
-        index += 1;
-    }
-    arguments
-};
-/// How many of them are references.
-pub(crate) const KERNEL_REFERENCES: usize = 3;
-
 /// What is known of a function without its body.
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionFacts {

@@ -177,13 +177,23 @@ impl Emitter<'_, '_> {
             Op::Eval { opcode, operands } => {
                 let meaning = semantics(*opcode).ok_or_else(|| Error::internal("an instruction without a meaning"))?;
                 let function = format_ident!("{}", meaning.function);
-                let operands = operands.iter().map(read);
-                let call = quote!(semantics::#function(#(#operands),*));
-                match meaning.fails {
-                    true if self.body.function.is_arithmetic(&inst.op) => quote!(#call.unwrap_or_default()),
-                    true => at(call),
-                    false => call,
+                let mut read: Vec<TokenStream> = operands.iter().map(read).collect();
+                if !meaning.fails {
+                    return Ok(quote!(semantics::#function(#(#read),*)));
                 }
+                if !self.body.function.is_arithmetic(&inst.op) {
+                    return Ok(at(quote!(semantics::#function(#(#read),*))));
+                }
+                // The compiler is to see it, too.
+                if let (&[_, divisor], [_, last]) = (&operands[..], &mut read[..])
+                    && self.body.function.constant_bits(divisor).is_none()
+                {
+                    *last = match self.body.function.ty(divisor) {
+                        Type::i64 => quote!(semantics::select_i64(semantics::cmp_nz_i64(#last), #last, 1)),
+                        _ => quote!(semantics::select_i32(#last, #last, 1)),
+                    };
+                }
+                quote!(semantics::#function(#(#read),*).unwrap_or_default())
             }
             Op::Bitcast { operand } => self.bitcast(*operand, inst)?,
             Op::Low { operand } => {

@@ -138,6 +138,12 @@ fn nests_that_do_not_reduce_keep_their_order() {
         Tiling::of(&function, &nest, &Needed::of(&function, &nest)).unwrap()
     };
     assert_eq!((tiling.lanes, &tiling.reductions[..], tiling.apart.len()), (0, &[1][..], 0));
+    // Several elements, which the same loop chooses; but not one of them twice.
+    assert_eq!(hindrance(&nested(&format!("{STORE}{STORE}"), "")), Hindrance::Stores);
+    let several = nested(&format!("{STORE}  vm.buffer.store.i32 %i4, %r1, %i18:19\n"), "");
+    let (function, nest) = (function(&several), one(&several));
+    let tiling = Tiling::of(&function, &nest, &Needed::of(&function, &nest)).unwrap();
+    assert_eq!((&tiling.stores[..], tiling.lanes, &tiling.reductions[..]), (&[0, 1][..], 0, &[1][..]));
 }
 
 #[test]
