@@ -27,7 +27,7 @@ fn processor_time() -> Duration {
     let of_thread = |thread: std::io::Result<std::fs::DirEntry>| {
         let path = thread.expect("a thread").path().join("schedstat");
         let text = std::fs::read_to_string(path).expect("the times of a thread");
-        text.split(' ').next().and_then(|time| time.parse().ok()).expect("nanoseconds")
+        text.split(' ').next().and_then(|time| time.parse::<u64>().ok()).expect("nanoseconds")
     };
     Duration::from_nanos(threads.map(of_thread).sum())
 }
