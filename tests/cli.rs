@@ -473,6 +473,37 @@ fn translation_of_what_is_no_module_writes_nothing() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn translate_takes_objects_of_kernels() {
+    let scratch = Scratch::new("translate-static");
+    let target = scratch.path("kernels.rs");
+    let translate = |library: &str| {
+        let library = format!("--static-library=../static/{library}");
+        incarnate(&["translate", "../static/kernels.vmfb", "-o", &target, &library])
+    };
+    for library in ["kernels.o", "kernels.o=static_kernels_linked_library_query"] {
+        let outcome = translate(library);
+        assert_eq!((outcome.code, outcome.error.as_str()), (Some(0), ""));
+        let line = outcome.out.lines().find(|line| line.contains("an archive of kernels")).expect("a line");
+        let name = line.rsplit("-l static=").next().expect("a name");
+        let archive = fs::read(scratch.path(&format!("lib{name}.a"))).expect("the archive");
+        let object = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/static/kernels.o")).expect("an object");
+        assert!(archive.windows(object.len()).any(|part| part == object), "{line}");
+        let source = fs::read_to_string(&target).expect("the source");
+        assert!(source.contains("static_kernels_linked_library_query"), "{source}");
+    }
+    for (library, why) in [
+        ("kernels.o=other", "it does not export `other` but: static_kernels_linked_library_query"),
+        ("none.o", "NOT_FOUND; reading it:"),
+        ("kernels.mlir", "INVALID_ARGUMENT; it is no object file, or damaged"),
+    ] {
+        let outcome = translate(library);
+        assert_eq!(outcome.code, Some(1));
+        assert!(outcome.error.contains(why) && outcome.error.lines().count() == 1, "{}", outcome.error);
+    }
+}
+
+#[test]
 fn build_says_what_it_lacks() {
     let scratch = Scratch::new("build-failures");
     let target = scratch.path("program");

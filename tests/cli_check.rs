@@ -72,6 +72,52 @@ fn folders_are_checked_in_order_by_any_number_of_jobs() {
     }
 }
 
+fn on_one_line(texts: &[&str]) -> String {
+    texts.iter().flat_map(|text| text.lines()).map(str::trim).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn all_that_is_not_met_is_reported() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check-expectations");
+    fs::create_dir_all(&folder).expect("a folder");
+    let function = |name: &str, body: &str| {
+        format!(
+            "vm.export @{name}\nvm.func @{name}() -> () {{\n^bb0:\n  %i0 = vm.const.i32 3\n  %i1 = vm.const.i32.zero\n{body}}}\n"
+        )
+    };
+    let [good, bad] = ["%i0", "%i1"].map(|value| format!("  vm.call @check.expect_true({value})\n"));
+    let other = "  vm.call @check.expect_false(%i0)\n";
+    let end = "  vm.return\n";
+    let text = format!(
+        "vm.module @tests version 0\nvm.type i32\n\
+         vm.import @check.expect_true cconv \"0i_v\"\nvm.import @check.expect_false cconv \"0i_v\"\n{}{}{}{}",
+        function("met", &format!("{good}{end}")),
+        function("unmet", &format!("{bad}{good}{other}{end}")),
+        function("unmet_and_fails", &format!("{bad}  vm.fail %i0, \"so\"\n")),
+        function("fail_unmet", &format!("{bad}{end}")),
+    );
+    let module = incarnate_runtime::bytecode::assemble(&text).expect("sound assembly");
+    fs::write(folder.join("tests.vmfb"), module).expect("a module");
+    let output = check(&folder, &["tests.vmfb"]);
+    assert_eq!(output.status.code(), Some(1));
+    let (nonzero, zero) = (
+        "Value of: operand\n  Actual: false\nExpected: true\nExpected 0 to be nonzero.",
+        "Value of: operand\n  Actual: true\nExpected: false\nExpected 3 to be zero.",
+    );
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let start = format!(
+        "PASS tests.vmfb @met\nFAIL tests.vmfb @unmet: {nonzero}\n{zero}\n\
+         FAIL tests.vmfb @unmet_and_fails: {nonzero}\nINVALID_ARGUMENT; so; at @tests.unmet_and_fails+0x"
+    );
+    assert!(text.starts_with(&start), "{text}");
+    assert!(text.ends_with("PASS tests.vmfb @fail_unmet\n2 passed, 2 failed\n"), "{text}");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(
+        error,
+        format!("incarnate check: 2 of 4 failed; tests.vmfb @unmet: {}\n", on_one_line(&[nonzero, zero]))
+    );
+}
+
 #[test]
 fn folders_without_modules_are_mistakes() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check-empty");

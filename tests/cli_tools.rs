@@ -29,6 +29,16 @@ fn metadata_has_executables_and_locations() {
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
+    let text = printed(&["dump", "plugin/llvm-cpu.vmfb", "--output=metadata"]);
+    assert!(
+        text.contains(" of ABI 0.6, kernels @") && text.contains("        imports incarnate_test_offset\n"),
+        "{text}"
+    );
+    let text = printed(&["dump", "plugin/system-library.vmfb", "--output=metadata"]);
+    assert!(text.contains("        imports incarnate_test_offset\n"), "{text}");
+    let text = printed(&["dump", "dynamic/llvm-cpu-3.7.1.vmfb", "--output=metadata"]);
+    // Older compilers leave the kernels' names out.
+    assert!(text.contains("        library @model_linked of ABI 0.5\n"), "{text}");
     let text = printed(&["dump", "mlp/vmvx-microkernels.vmfb", "--output=metadata"]);
     assert!(text.contains("  [  0] vmvx-bytecode-fb, "), "{text}");
     assert!(text.contains("        imports vmvx.fill.2d.x32(i32, !vm.ref<?>, i64, i64, i64, i64) -> ()\n"), "{text}");

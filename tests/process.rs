@@ -1,7 +1,7 @@
 //! What a session costs its process beside calls: no processor time while it is idle, and no memory that grows with calls.
 //! Linux tells in /proc. `INCARNATE_IDLE_SECONDS` and `INCARNATE_CALLS` ask for longer runs.
 #![cfg(target_os = "linux")]
-#![allow(clippy::expect_used, reason = "tests")]
+#![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 #[allow(dead_code, reason = "other tests use the rest")]
 mod support;

@@ -8,7 +8,14 @@ from pathlib import Path
 from measure import geometric_mean
 
 # The same side has the same colour in all panels; a first column is always the peer.
-COLOURS = {"C output": "#c9a227", "interpreted": "#3b6fb6", "translated": "#c8452d", "plain Rust": "#2f8f5b"}
+COLOURS = {
+    "C output": "#c9a227",
+    "peer, VMVX": "#c9a227",
+    "interpreted": "#3b6fb6",
+    "translated": "#c8452d",
+    "plain Rust": "#2f8f5b",
+    "ours, llvm-cpu": "#2f8f5b",
+}
 PEER_COLOUR = "#777777"
 # The least ratio that the plot's axes show.
 LEAST_RATIO = 1e-3
@@ -22,7 +29,7 @@ def readable(nanoseconds: float) -> str:
 
 
 def header(columns: list[str]) -> str:
-    return f"{'':40}" + "".join(f"{column:>22}" for column in columns)
+    return f"{'':40}" + "".join(f"{column:>24}" for column in columns)
 
 
 def line(name: str, columns: list[str], times: dict) -> str:
@@ -30,10 +37,10 @@ def line(name: str, columns: list[str], times: dict) -> str:
     cells = []
     for column in columns:
         if column not in times:
-            cells.append(f"{'-':>22}")
+            cells.append(f"{'-':>24}")
             continue
         against = f"{times[column] / times[columns[0]]:.3g}" if columns[0] in times else ""
-        cells.append(f"{readable(times[column]):>13} {against:>8}")
+        cells.append(f"{readable(times[column]):>15} {against:>8}")
     return f"{name:40}" + "".join(cells)
 
 
@@ -42,7 +49,7 @@ def means(columns: list[str], rows: dict) -> str:
     cells = []
     for column in columns:
         ratios = [row[column] / row[columns[0]] for row in rows.values() if column in row and columns[0] in row]
-        cells.append(f"{geometric_mean(ratios):22.3g}" if ratios else f"{'-':>22}")
+        cells.append(f"{geometric_mean(ratios):24.3g}" if ratios else f"{'-':>24}")
     return f"{'geometric mean':40}" + "".join(cells)
 
 

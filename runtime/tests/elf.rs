@@ -3,7 +3,7 @@
 //! Kernels of other architectures run, too, with the target's standard library, a linker and QEMU's user mode:
 //! `CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64
 //! cargo test -p incarnate-runtime --test elf --target aarch64-unknown-linux-musl`.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
 #![cfg_attr(
     not(target_arch = "x86_64"),
     allow(dead_code, unused_imports, reason = "all but one kernel are compiled for x86-64 only")
@@ -16,10 +16,11 @@ use std::sync::Arc;
 use incarnate_runtime::hal::local::library::abi::EXPORT_NAME;
 use incarnate_runtime::hal::local::library::{FlushDenormals, Import, ImportProvider, ImportRegistry};
 use incarnate_runtime::hal::local::loaders::EmbeddedElfLoader;
-use incarnate_runtime::hal::local::loaders::elf::{Class, Machine, RelocatedImage};
+use incarnate_runtime::hal::local::loaders::elf::{Class, LibraryFacts, Machine, RelocatedImage};
 use incarnate_runtime::hal::local::{
     DispatchArguments, ExecutableLoader, ExecutableParameters, LocalExecutable, Worker,
 };
+use incarnate_runtime::vm::Limits;
 use incarnate_runtime::{Result, StatusCode};
 
 const SIMPLE_MUL: &[u8] = include_bytes!("fixtures/elf/simple_mul_x86_64.so");
@@ -38,6 +39,23 @@ const ARCHITECTURES: [(&str, &[u8]); 6] = [
     ("arm_32", include_bytes!("fixtures/elf/simple_mul_arm_32.so")),
     ("x86_32", include_bytes!("fixtures/elf/simple_mul_x86_32.so")),
 ];
+
+/// What libraries say of themselves is found in images of any architecture.
+#[test]
+fn libraries_are_described_without_running_them() {
+    for (name, data) in ARCHITECTURES {
+        let facts = LibraryFacts::read(data, machine(name)).unwrap().unwrap_or_else(|| panic!("{name}"));
+        assert_eq!((facts.abi, facts.imports.len(), facts.kernels.len()), (6, 0, 1), "{name}: {facts:?}");
+        assert!(facts.kernels[0].starts_with("simple_mul_dispatch_0"), "{name}: {facts:?}");
+    }
+    let facts = LibraryFacts::read(IMPORTS, machine("x86_64")).unwrap().unwrap();
+    assert_eq!(facts.imports, ["incarnate_test_offset"]);
+    // Files that are cut short give an error or nothing.
+    for length in (0..SIMPLE_MUL.len()).step_by(97) {
+        drop(LibraryFacts::read(&SIMPLE_MUL[..length], machine("x86_64")));
+    }
+    assert!(LibraryFacts::read(SIMPLE_MUL, machine("arm_64")).is_err());
+}
 
 mod kernels;
 
@@ -62,6 +80,7 @@ mod run {
             contents: None,
             constants,
             imports: &imports,
+            limits: &Limits::default(),
         })
     }
 
@@ -263,8 +282,14 @@ mod run {
             // Foreign bytes under the host's name; the foreign format.
             assert_eq!(load_with(ImportRegistry::default(), data, &[]).unwrap_err().code(), StatusCode::Incompatible);
             let imports = ImportRegistry::default();
-            let parameters =
-                ExecutableParameters { format: &format, data, contents: None, constants: &[], imports: &imports };
+            let parameters = ExecutableParameters {
+                format: &format,
+                data,
+                contents: None,
+                constants: &[],
+                imports: &imports,
+                limits: &Limits::default(),
+            };
             assert_eq!(loader.load(&parameters).unwrap_err().code(), StatusCode::Incompatible);
         }
     }

@@ -1,6 +1,6 @@
 //! Compiled models on the `hal` module and a device.
 #![cfg(target_arch = "x86_64")]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::Path;
 use std::sync::Arc;

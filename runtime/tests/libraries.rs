@@ -11,6 +11,7 @@ use std::sync::Arc;
 use incarnate_runtime::hal::local::library::{ImportProvider, ImportRegistry};
 use incarnate_runtime::hal::local::loaders::{EmbeddedElfLoader, SystemLibraryLoader};
 use incarnate_runtime::hal::local::{ExecutableLoader, ExecutableParameters, ExecutablePlugin, LocalExecutable};
+use incarnate_runtime::vm::Limits;
 use incarnate_runtime::{Error, Result, StatusCode};
 use kernels::{Aligned, binding, dispatch};
 
@@ -27,7 +28,14 @@ fn load(
     data: &[u8],
     imports: &ImportRegistry,
 ) -> Result<Arc<dyn LocalExecutable>> {
-    loader.load(&ExecutableParameters { format, data, contents: None, constants: &[], imports })
+    loader.load(&ExecutableParameters {
+        format,
+        data,
+        contents: None,
+        constants: &[],
+        imports,
+        limits: &Limits::default(),
+    })
 }
 
 fn load_system(data: &[u8]) -> Result<Arc<dyn LocalExecutable>> {
@@ -124,6 +132,8 @@ fn offset_of_segment(kind: u32) -> usize {
 fn sizes_that_lie_are_refused() {
     let number = |at: usize| u64::from_le_bytes(SIMPLE_MUL[at..at + 8].try_into().unwrap()) as usize;
     let (load, dynamic) = (offset_of_segment(1), offset_of_segment(2));
+    // The last segment that is loaded.
+    let dynamic_load = load + 3 * 56;
     let table = number(dynamic + 8);
     let entries: Vec<usize> = (0..number(dynamic + 32) / 16).map(|index| table + 16 * index).collect();
     let tagged = |tag: usize| entries.iter().find(|at| number(**at) == tag).unwrap() + 8;
@@ -139,6 +149,11 @@ fn sizes_that_lie_are_refused() {
         ("size of relocations", tagged(8), 1 << 40),
         ("hash table", tagged(0x6fff_fef5), 0xFFFF_FFFF),
         ("buckets", hash, 0),
+        ("end of the dynamic table", entries[3], 0),
+        ("part that is protected", offset_of_segment(0x6474_e552) + 40, 0xBFB6),
+        ("size of the segment of the dynamic table", dynamic_load + 32, 0x7F),
+        ("place of the dynamic table", dynamic + 16, 0x1000),
+        ("filter of the hash table", hash + 8, 0x0100_0000_0000),
         ("name of a library", tagged(10), (names - names) as u64 + 1),
     ] {
         let mut data = SIMPLE_MUL.to_vec();

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use incarnate_runtime::hal::format::Equality;
 use incarnate_runtime::parameters::FileAccess;
 #[cfg(feature = "cli")]
-use incarnate_translator::{Prefer, Version};
+use incarnate_translator::{Config, Prefer, Version};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::bench::{MinTime, TimeUnit};
@@ -170,6 +170,9 @@ pub(super) struct BenchFiles {
     /// Measure the module translated, too, and print both in one table.
     #[arg(long)]
     pub(super) compare: bool,
+    /// Another build of the module, such as one of machine code beside one of VMVX, which --compare measures in further columns.
+    #[arg(long, value_name = "FILE", requires = "compare")]
+    pub(super) against: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) project: ProjectArguments,
 }
@@ -184,9 +187,10 @@ pub(super) struct ProjectArguments {
     /// Which executables are used of a module that holds them in several formats: native or portable.
     #[arg(long, value_name = "KIND", default_value = "native", help_heading = "Programs")]
     pub(super) prefer: Prefer,
-    /// An object of kernels that the program links (--iree-llvmcpu-static-library-output-path=), for modules of the format static.
-    #[arg(long, value_name = "OBJECT", help_heading = "Programs")]
-    pub(super) static_library: Vec<PathBuf>,
+    /// An object of kernels that the program links (--iree-llvmcpu-static-library-output-path=), for modules of the format
+    /// static, and the symbols of its query functions; without any, those that it has are taken.
+    #[arg(long, value_name = "OBJECT[=SYMBOL,...]", help_heading = "Programs")]
+    pub(super) static_library: Vec<StaticLibraryFile>,
     /// A workspace of Incarnate, whose sources programs are built with, as INCARNATE_SOURCE; by default that which this command
     /// was built from, or the registry.
     #[arg(long, value_name = "FOLDER", help_heading = "Programs")]
@@ -238,7 +242,8 @@ pub(super) struct ProgramArguments {
     /// How files of parameters are used.
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ParameterMode::File)]
     pub(super) parameter_mode: ParameterMode,
-    /// Refuse machine code and bound memory, stack and steps: for modules that anyone may have made.
+    /// Refuse machine code and bound memory, stack and steps: for modules that anyone may have made. Programs of translated
+    /// modules count steps if `build` was told --untrusted, too.
     #[arg(long)]
     pub(super) untrusted: bool,
     /// Branches and calls that the host program may make in one invocation, so that an endless loop ends in an error; 0 for
@@ -438,6 +443,10 @@ pub(super) struct BuildArguments {
     /// The program.
     #[arg(short, long, value_name = "EXE")]
     pub(super) output: PathBuf,
+    /// The modules may be anyone's: turns of loops and calls are counted, so that --untrusted and --fuel of the program bound them,
+    /// and memory that threads may share is read and written element by element. Loops are slower for it.
+    #[arg(long)]
+    pub(super) untrusted: bool,
     #[command(flatten)]
     pub(super) project: ProjectArguments,
 }
@@ -490,6 +499,50 @@ pub(super) struct TranslateArguments {
     /// Which executables are used of a module that holds them in several formats: native or portable.
     #[arg(long, value_name = "KIND", default_value = "native")]
     pub(super) prefer: Prefer,
+    /// An object of kernels that the program links, as `build` takes it; an archive of it for the linker is written beside
+    /// OUT.rs.
+    #[arg(long, value_name = "OBJECT[=SYMBOL,...]")]
+    pub(super) static_library: Vec<StaticLibraryFile>,
+    /// The module may be anyone's: turns of loops and calls are counted against the limits of the program, and memory that
+    /// threads may share is read and written element by element. Loops are slower for it.
+    #[arg(long)]
+    pub(super) untrusted: bool,
+}
+
+/// An object file of kernels, and the query functions that are wanted of it: all that it has where none is named.
+#[cfg(feature = "cli")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StaticLibraryFile {
+    path: PathBuf,
+    queries: Vec<String>,
+}
+
+#[cfg(feature = "cli")]
+impl StaticLibraryFile {
+    /// Adds objects to what a translation links.
+    pub(super) fn add_to(files: &[StaticLibraryFile], config: Config) -> Config {
+        files.iter().fold(config, |config, file| {
+            let queries: Vec<&str> = file.queries.iter().map(String::as_str).collect();
+            config.static_library(&file.path, &queries)
+        })
+    }
+}
+
+#[cfg(feature = "cli")]
+impl FromStr for StaticLibraryFile {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<StaticLibraryFile, Infallible> {
+        let is_symbol = |name: &str| {
+            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            name.starts_with(|c: char| is_part(c) && !c.is_ascii_digit()) && name.chars().all(is_part)
+        };
+        // What follows the sign belongs to the path where it cannot be symbols of C.
+        let named = text.rsplit_once('=').filter(|(path, names)| !path.is_empty() && names.split(',').all(is_symbol));
+        let (path, queries) =
+            named.map_or((text, Vec::new()), |(path, names)| (path, names.split(',').map(str::to_owned).collect()));
+        Ok(StaticLibraryFile { path: PathBuf::from(path), queries })
+    }
 }
 
 #[cfg(feature = "cli")]
@@ -572,6 +625,26 @@ mod tests {
         let bench = bench.of.arguments;
         assert_eq!((bench.benchmark_repetitions, bench.benchmark_format), (3, ReportFormat::Json));
         assert!(bench.benchmark_report_aggregates_only);
+    }
+
+    #[test]
+    fn static_libraries_may_name_their_symbols() {
+        let parsed = |text: &str| {
+            let StaticLibraryFile { path, queries } = text.parse().unwrap();
+            (path.display().to_string(), queries.join(" "))
+        };
+        for (text, path, queries) in [
+            ("k.o", "k.o", ""),
+            ("k.o=a_library_query", "k.o", "a_library_query"),
+            ("a=b/k.o=_a,b1", "a=b/k.o", "_a b1"),
+            ("a=b/k.o", "a=b/k.o", ""),
+            ("k.o=1a", "k.o=1a", ""),
+            ("k.o=a,", "k.o=a,", ""),
+            ("k.o=", "k.o=", ""),
+            ("=a", "=a", ""),
+        ] {
+            assert_eq!(parsed(text), (path.to_owned(), queries.to_owned()), "{text}");
+        }
     }
 
     #[test]

@@ -10,7 +10,8 @@ pub(super) const RUN: &str = "Examples:
 pub(super) const BENCH: &str = "Examples:
   incarnate bench --module=mlp.vmfb --function=mlp --input=8x32xf32=1
   incarnate bench --module=mlp.vmfb --input=@x.npy --benchmark_min_time=2s --benchmark_format=json
-  incarnate bench --module=mlp.vmfb --input=@x.npy --compare";
+  incarnate bench --module=mlp.vmfb --input=@x.npy --compare
+  incarnate bench --module=vmvx.vmfb --against=llvm-cpu.vmfb --input=8x32xf32=1 --compare";
 
 pub(super) const CHECK: &str = "Examples:
   incarnate check tests.vmfb
@@ -33,11 +34,13 @@ Examples:
   incarnate assemble model.vmasm -o model.vmfb";
 
 pub(super) const TRANSLATE: &str = "Examples:
-  incarnate translate model.vmfb -o src/model.rs";
+  incarnate translate model.vmfb -o src/model.rs
+  incarnate translate model.vmfb -o src/model.rs --static-library=model.o";
 
 pub(super) const BUILD: &str = "Examples:
   incarnate build model.vmfb -o model
-  incarnate build model.vmfb -o model --target-cpu=x86-64-v3";
+  incarnate build model.vmfb -o model --target-cpu=x86-64-v3
+  incarnate build model.vmfb -o model --static-library=model.o=model_linked_library_query";
 
 pub(super) const PARAMETERS: &str = "Examples:
   incarnate parameters list model=weights.gguf --extract=model::layer.bias=bias.bin

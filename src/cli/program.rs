@@ -82,12 +82,17 @@ impl Program {
         Program::build(add_modules(builder(arguments)?))
     }
 
-    /// Loads modules of which the last has tests, with the native modules that only tests import.
+    /// Loads modules of which the last has tests, with the native modules that only tests import, and where expectations that
+    /// are not met are kept.
     ///
     /// # Errors
     /// As [`Program::load`].
-    pub(super) fn load_tests(arguments: &ProgramArguments, add_modules: AddModules<'_>) -> Result<Program> {
-        let builder = builder(arguments)?.offer(Arc::new(check::module()));
+    pub(super) fn load_tests(
+        arguments: &ProgramArguments,
+        unmet: &check::Unmet,
+        add_modules: AddModules<'_>,
+    ) -> Result<Program> {
+        let builder = builder(arguments)?.offer(Arc::new(check::module_recording(unmet)));
         Program::build(add_modules(builder.offer(Arc::new(super::yieldable_test::module()))))
     }
 
@@ -189,6 +194,9 @@ impl Program {
 fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     let limits = if arguments.untrusted { Limits::portable() } else { Limits::default() };
     let limits = Limits { fuel: (arguments.fuel > 0).then_some(arguments.fuel), ..limits };
+    // What trusted kernels do is not counted: a single workgroup may take longer than a program should.
+    let kernel_fuel = limits.fuel.filter(|_| arguments.untrusted);
+    let kernel_limits = Limits { fuel: kernel_fuel, ..limits.clone() };
     let task = TaskOptions {
         worker_count: arguments.task_topology_group_count.map(|count| count as usize),
         spin: arguments.task_worker_spin_us.map(|spin| Duration::from_micros(spin.into())),
@@ -198,7 +206,7 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     let mut options = DeviceOptions { task, ..DeviceOptions::default() };
     if arguments.untrusted {
         options.memory_limit = UNTRUSTED_DEVICE_MEMORY;
-        options.loaders = Some(untrusted_loaders(&limits));
+        options.loaders = Some(untrusted_loaders());
     }
     add_plugins(arguments, &mut options)?;
     let builder = SessionBuilder::with_natives(NATIVES).trace_sink(TraceSink::new(print_trace)).device_options(options);
@@ -211,7 +219,7 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     let builder = arguments.parameters.iter().fold(builder, |builder, file| {
         builder.parameter_file(&file.scope, &file.path, arguments.parameter_mode.access())
     });
-    Ok(builder.limits(limits))
+    Ok(builder.limits(limits).kernel_limits(kernel_limits))
 }
 
 /// The native modules. Translated programs call them directly; module files bring along loaders of executables.
@@ -237,9 +245,9 @@ fn add_plugins(arguments: &ProgramArguments, options: &mut DeviceOptions) -> Res
 }
 
 /// Loaders for modules that anyone may have made. Translated programs have none but what was compiled with them.
-fn untrusted_loaders(_limits: &Limits) -> Vec<Arc<dyn ExecutableLoader>> {
+fn untrusted_loaders() -> Vec<Arc<dyn ExecutableLoader>> {
     #[cfg(feature = "cli")]
-    return vec![Arc::new(incarnate_runtime::hal::local::loaders::VmvxLoader::new(_limits.clone()))];
+    return vec![Arc::new(incarnate_runtime::hal::local::loaders::VmvxLoader::default())];
     #[cfg(not(feature = "cli"))]
     Vec::new()
 }

@@ -3,10 +3,10 @@
 pub(crate) mod atomic_file;
 pub(crate) mod declaration;
 pub(crate) mod expected;
+pub(crate) mod json;
 pub(crate) mod npy;
 pub(crate) mod output;
 pub(crate) mod spec;
-#[cfg(feature = "cli")]
 pub(crate) mod xml;
 
 use incarnate_runtime::hal::format::TensorType;

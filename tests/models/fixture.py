@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -163,6 +165,19 @@ def write_cases(folder: Path, cases: list[Case]) -> None:
             if call.status:
                 lines.append(f"fails {call.status}")
     (folder / "cases.txt").write_text("\n".join(lines) + "\n")
+
+
+def load(folder: Path, stem: str):
+    """Imports folder/stem.py under a name of its own; files of one folder may import each other."""
+    sys.modules.pop("reference", None)
+    sys.path.insert(0, str(folder))
+    try:
+        spec = importlib.util.spec_from_file_location(f"{folder.name}_{stem}", folder / f"{stem}.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+    finally:
+        sys.path.remove(str(folder))
 
 
 def export(function, *arguments) -> str:

@@ -52,8 +52,11 @@ impl Case {
     }
 }
 
-/// The folder of all models.
+/// The folder of all models, or another one of the same form, which `sweep` names.
 pub(crate) fn root() -> PathBuf {
+    if let Some(folder) = std::env::var_os("INCARNATE_TEST_MODELS") {
+        return PathBuf::from(folder);
+    }
     let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("tests/models"));
     folders.find(|folder| folder.is_dir()).expect("tests/models")
 }

@@ -35,13 +35,17 @@ impl Machine {
 
     /// Who has the parameters.
     fn providers(&self) -> Result<Vec<Arc<dyn ParameterProvider>>> {
-        let mut providers: Vec<Arc<dyn ParameterProvider>> = Vec::new();
+        let mut indices: Vec<(&str, ParameterIndex)> = Vec::new();
         for (scope, file) in &self.parameters {
-            let mut index = ParameterIndex::new();
-            index.add_file(file, FileAccess::Map)?;
-            providers.push(Arc::new(ScopedIndex::new(scope, index)));
+            let known = indices.iter().position(|(name, _)| name == scope);
+            let at = known.unwrap_or_else(|| {
+                indices.push((scope, ParameterIndex::new()));
+                indices.len() - 1
+            });
+            indices[at].1.add_file(file, FileAccess::Map)?;
         }
-        Ok(providers)
+        let provider = |(scope, index)| Arc::new(ScopedIndex::new(scope, index)) as Arc<dyn ParameterProvider>;
+        Ok(indices.into_iter().map(provider).collect())
     }
 
     fn devices(&self) -> Result<Vec<Arc<Device>>> {

@@ -108,6 +108,12 @@ impl Config {
         self
     }
 
+    /// For modules that anyone may have made: see [`Options::untrusted`].
+    pub fn untrusted(mut self, untrusted: bool) -> Config {
+        self.options.untrusted = untrusted;
+        self
+    }
+
     /// Links kernels into the program: the object file that the compiler writes beside a module of the format `static`
     /// (`--iree-llvmcpu-link-embedded=false --iree-llvmcpu-link-static --iree-llvmcpu-static-library-output-path=F.o`), or an
     /// archive of several. `queries` are the symbols of its query functions; without any, those that the file has are taken.

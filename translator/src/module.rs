@@ -218,7 +218,12 @@ fn call_arm(facts: &FunctionFacts) -> Option<(TokenStream, Uses)> {
         let (pattern, ty) = (nested(&values), nested_types(&facts.arguments));
         quote!(let #pattern: #ty = support::arguments(buffer)?;)
     });
-    let call = call(facts, &values);
+    let passed: Vec<TokenStream> = values
+        .iter()
+        .enumerate()
+        .map(|(index, value)| if facts.is_lent(index) { quote!(&#value) } else { quote!(#value) })
+        .collect();
+    let call = call(facts, &passed);
     let give = match (facts.yields(), facts.results.len()) {
         (true, count) if count <= TUPLE_LIMIT => quote!(Ok(support::step(buffer, #call?))),
         (false, count) if count <= TUPLE_LIMIT => quote!(Ok(support::results(buffer, #call?))),
@@ -263,7 +268,7 @@ fn resume_arm(facts: &FunctionFacts) -> Option<(TokenStream, Uses)> {
 }
 
 /// The call of a function with values that are there.
-pub(crate) fn call(facts: &FunctionFacts, values: &[Ident]) -> TokenStream {
+pub(crate) fn call(facts: &FunctionFacts, values: &[TokenStream]) -> TokenStream {
     let state = facts.needs_state.then(|| quote!(state,));
     let stack = facts.needs_stack.then(|| quote!(stack,));
     let function = &facts.ident;

@@ -20,6 +20,10 @@ pub struct Options {
     /// Processors that there are versions of kernels for, beside that which the program is compiled for; the best is picked
     /// when the program runs.
     pub versions: Vec<Version>,
+    /// The module may be anyone's: turns of loops, calls and large copies are counted against the fuel of
+    /// [`Limits`](incarnate_runtime::vm::Limits), and elements of memory that threads may share are read and written one by one,
+    /// as in the interpreter. Loops over buffers are then several times slower than they could be.
+    pub untrusted: bool,
     /// Query functions of libraries of kernels that the program links: executables of the format `static`. Code that names some
     /// has the program's only unsafe code, in a module of its own, and so does not fit into crates that forbid it.
     pub static_libraries: Vec<String>,
@@ -163,6 +167,7 @@ impl Default for Options {
             prefer: Prefer::default(),
             target: Target::default(),
             versions: Version::DEFAULT.to_vec(),
+            untrusted: false,
             static_libraries: Vec::new(),
         }
     }

@@ -68,7 +68,7 @@ pub(crate) struct Nested {
 
 /// See [`crate::generate`].
 pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Output> {
-    let analysis = Analysis::new(module, names::functions(module))?;
+    let analysis = Analysis::new(module, names::functions(module), options.untrusted)?;
     let plan = Plan::new(module, &analysis.creations(), options)?;
     let mut bytes = Vec::new();
     let used = analysis.used_rodata();
@@ -76,7 +76,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let mut nested = Vec::new();
     let versions = Version::bits(&options.versions);
     for (_, executable) in &plan.translated {
-        let mut analysis = Analysis::new(executable, names::functions(executable))?;
+        let mut analysis = Analysis::new(executable, names::functions(executable), options.untrusted)?;
         if versions != 0 {
             inline_kernels(&mut analysis);
         }
@@ -105,25 +105,17 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     };
     let mut executables = Vec::new();
     let mut rows = Vec::new();
+    let of_executables = constants(&quote!(super::CONSTANTS));
     for (index, ((rodata, _), (analysis, table))) in plan.translated.iter().zip(&nested).enumerate() {
         let ident = format_ident!("executable_{index}");
-        let kernels: Vec<(u32, &FunctionFacts)> = kernels(analysis).collect();
-        let surroundings = Surroundings {
-            constants: constants(&quote!(super::CONSTANTS)),
-            executables: quote!(support::Executables::NONE),
-            loaders: quote!(&[]),
-            kernels: kernels.iter().map(|kernel| kernel.0).collect(),
-        };
-        let mut own = vec![prelude.clone()];
-        own.extend(module::items(analysis, table, &surroundings)?);
-        own.push(kernel_table(&kernels, versions));
         let rodata_literal = proc_macro2::Literal::u32_unsuffixed(*rodata);
         rows.push(quote! {
             support::Executable { rodata: #rodata_literal, module: &#ident::MODULE, kernels: #ident::KERNELS }
         });
         let doc =
             format!(" The executable that constant {rodata} is, {}.", code(&format!("@{}", analysis.module.name())));
-        executables.push(Nested { ident, doc, items: items(analysis, own)? });
+        let items = executable_items(analysis, table, of_executables.clone(), prelude.clone(), versions)?;
+        executables.push(Nested { ident, doc, items });
     }
     let surroundings = Surroundings {
         constants: constants(&quote!(CONSTANTS)),
@@ -153,6 +145,27 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
             .flat_map(Analysis::loops)
             .collect(),
     })
+}
+
+/// The items of an executable's module.
+fn executable_items(
+    analysis: &Analysis<'_>,
+    table: &ConstantTable,
+    constants: TokenStream,
+    prelude: TokenStream,
+    versions: u8,
+) -> Result<Items> {
+    let kernels: Vec<(u32, &FunctionFacts)> = kernels(analysis).collect();
+    let surroundings = Surroundings {
+        constants,
+        executables: quote!(support::Executables::NONE),
+        loaders: quote!(&[]),
+        kernels: kernels.iter().map(|kernel| kernel.0).collect(),
+    };
+    let mut own = vec![prelude];
+    own.extend(module::items(analysis, table, &surroundings)?);
+    own.push(kernel_table(&kernels, versions));
+    items(analysis, own)
 }
 
 /// The items of a module: those around the functions, and the functions.
@@ -194,8 +207,25 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts)], versions: u8) -> TokenStream 
     let mut versioned = Vec::new();
     let rows = kernels.iter().map(|(ordinal, facts)| {
         let inputs: Vec<Ident> = (0..KERNEL_ARGUMENTS.len()).map(|index| format_ident!("input{index}")).collect();
-        let call = module::call(facts, &inputs);
+        // References are those of the dispatch, which lends them to each workgroup.
+        let passed: Vec<TokenStream> = inputs
+            .iter()
+            .enumerate()
+            .map(|(index, input)| match index < KERNEL_REFERENCES && !facts.is_lent(index) {
+                true => quote!(#input.clone()),
+                false => quote!(#input),
+            })
+            .collect();
+        let call = module::call(facts, &passed);
         let call = if facts.yields() { quote!(#call?.done()) } else { call };
+        // What counts against the fuel takes the stack.
+        let call = match facts.needs_stack {
+            true => quote!({
+                stack.begin_workgroup();
+                #call
+            }),
+            false => call,
+        };
         let (references, numbers) = inputs.split_at(KERNEL_REFERENCES);
         let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
         let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));
@@ -234,7 +264,7 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts)], versions: u8) -> TokenStream 
 /// Attributes that allow what generated code does: nobody calls all of it, and the rest is the bytecode's.
 pub(crate) fn allowed() -> TokenStream {
     let functions = function::attributes();
-    quote!(#[allow(dead_code, unreachable_pub, unused_imports)] #functions)
+    quote!(#[allow(dead_code, unreachable_pub, unused_imports, reason = "nobody uses all of it")] #functions)
 }
 
 impl Output {

@@ -365,7 +365,7 @@ fn names<F: bitflags::Flags<Bits = u32>>(flags: &F) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::super::allocator::Allocator;
     use super::super::memory::BufferParameters;
     use super::*;

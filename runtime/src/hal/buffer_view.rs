@@ -194,7 +194,7 @@ fn too_short(shape: &[u64], element_type: ElementType, buffer: &Buffer) -> Error
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::super::allocator::Allocator;
     use super::super::memory::BufferParameters;
     use super::*;

@@ -206,7 +206,7 @@ impl fmt::Debug for Fence {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::StatusCode;
     use core::sync::atomic::{AtomicUsize, Ordering};

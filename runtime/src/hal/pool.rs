@@ -4,9 +4,10 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::storage::Storage;
-use crate::vm::{Block, BlockPool, Buffer, Chunk, Lock};
+use crate::vm::{Block, BlockPool, Chunk, Lock, SoleBuffer, TryLock};
 use crate::{Error, Result};
 
 /// Alignment in bytes of small blocks: a cache line, and the widest vector.
@@ -24,6 +25,8 @@ const COLOR_STEP: usize = 576;
 const CACHE_FLOOR: usize = 64 << 20;
 /// How many larger size classes are looked through before the system is asked.
 const LARGER_CLASSES: usize = 2;
+/// Small blocks that are at hand without the lock.
+const RECENT: usize = 4;
 
 /// What an allocator has handed out, in bytes of the requested sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,9 +46,28 @@ pub struct AllocatorStatistics {
 }
 
 /// Blocks by size class. A lock is held for a push or a pop; the system is asked outside of it.
+///
+/// The small blocks that were freed last are apart, behind a lock that nobody waits for: to a program that frees and allocates
+/// the same in turn, each costs one read-modify-write. Each of the two parts counts what goes through it, and reads what the
+/// other one has counted where it needs all that is live: exact if one thread allocates, and off by what is under way
+/// otherwise. So a pool with a limit does without.
 pub(super) struct Pool {
+    recent: TryLock<Recent>,
     state: Lock<State>,
+    /// `live` of the two, for the other one.
+    recent_live: AtomicU64,
+    state_live: AtomicU64,
     limit: u64,
+}
+
+/// Small blocks, each with its class.
+#[derive(Debug, Default)]
+struct Recent {
+    blocks: [Option<(usize, SoleBuffer)>; RECENT],
+    /// Which block makes room for the next one.
+    next: usize,
+    /// `live` modulo the width, as more may be freed than was allocated here; `peak` is that of both parts.
+    statistics: AllocatorStatistics,
 }
 
 impl fmt::Debug for Pool {
@@ -58,7 +80,7 @@ impl fmt::Debug for Pool {
 struct State {
     /// Free blocks of each class, the last freed (and warmest) at the end. Each is a byte buffer of programs already, which the
     /// next allocation takes over.
-    classes: Vec<Vec<Arc<Buffer>>>,
+    classes: Vec<Vec<SoleBuffer>>,
     statistics: AllocatorStatistics,
     /// The chunk that large blocks are taken from, and how many of its bytes are.
     chunk: Option<(Arc<Chunk>, usize)>,
@@ -81,7 +103,66 @@ fn class_of(size: usize) -> Option<(usize, usize)> {
 impl Pool {
     /// A pool that hands out at most `limit` bytes at once.
     pub(super) fn new(limit: u64) -> Arc<Pool> {
-        Arc::new(Pool { state: Lock::default(), limit })
+        Arc::new(Pool {
+            recent: TryLock::default(),
+            state: Lock::default(),
+            recent_live: AtomicU64::new(0),
+            state_live: AtomicU64::new(0),
+            limit,
+        })
+    }
+
+    /// A block of the class that was just freed.
+    #[inline]
+    fn take_recent(&self, class: usize, length: u64) -> Option<SoleBuffer> {
+        if self.limit != u64::MAX {
+            return None;
+        }
+        let taken = self.recent.with(|recent| {
+            let is_of_class =
+                |block: &&mut Option<(usize, SoleBuffer)>| block.as_ref().is_some_and(|(other, _)| *other == class);
+            let (_, block) = recent.blocks.iter_mut().find(is_of_class)?.take()?;
+            let statistics = &mut recent.statistics;
+            statistics.live = statistics.live.wrapping_add(length);
+            statistics.allocated = statistics.allocated.wrapping_add(length);
+            statistics.peak = statistics.peak.max(both_live(statistics.live, &self.state_live));
+            self.recent_live.store(statistics.live, Ordering::Relaxed);
+            Some(block)
+        });
+        taken.ok().flatten()
+    }
+
+    /// Keeps a small block at hand, in place of another one if there are enough. Gives what is not kept, and whether that was
+    /// counted.
+    #[inline]
+    fn put_recent(&self, block: SoleBuffer) -> Option<(SoleBuffer, bool)> {
+        let (length, capacity) = (block.length(), block.capacity());
+        let class = match class_of(capacity) {
+            Some((class, _)) if capacity < CHUNKED_FROM && self.limit == u64::MAX => class,
+            _ => return Some((block, false)),
+        };
+        let mut block = Some((class, block));
+        let replaced = self.recent.with(|recent| {
+            let statistics = &mut recent.statistics;
+            statistics.live = statistics.live.wrapping_sub(length);
+            statistics.freed = statistics.freed.wrapping_add(length);
+            self.recent_live.store(statistics.live, Ordering::Relaxed);
+            let mut blocks = recent.blocks.iter_mut();
+            match blocks.find(|place| place.is_none()) {
+                Some(place) => {
+                    *place = block.take();
+                    None
+                }
+                None => {
+                    recent.next = (recent.next + 1) % RECENT;
+                    core::mem::replace(recent.blocks.get_mut(recent.next)?, block.take())
+                }
+            }
+        });
+        match replaced {
+            Ok(replaced) => replaced.map(|(_, block)| (block, true)),
+            Err(_) => block.map(|(_, block)| (block, false)),
+        }
     }
 
     /// A storage of `length` bytes.
@@ -95,24 +176,36 @@ impl Pool {
         let (Some(size), Some((class, capacity))) = (size, size.and_then(class_of)) else {
             return Err(too_large(length, self.limit));
         };
+        let block = match self.take_recent(class, length) {
+            Some(block) => block,
+            None => self.take(class, capacity, size)?,
+        };
+        Storage::from_pool(block.hand_out(size, Arc::clone(self) as _)?)
+    }
+
+    /// A block that is none of the recent ones.
+    #[inline(never)]
+    fn take(&self, class: usize, capacity: usize, size: usize) -> Result<SoleBuffer> {
+        let length = size as u64;
         let cached = {
             let mut state = self.state.lock();
             // Each is a number of bytes that can be addressed; all that were ever allocated may wrap.
             let statistics = &mut state.statistics;
             let live = statistics.live.wrapping_add(length);
-            if live > self.limit {
-                return Err(too_large(length, self.limit - statistics.live));
+            // A pool with a limit has nothing else that is live.
+            if self.limit != u64::MAX && live > self.limit {
+                return Err(too_large(length, self.limit.saturating_sub(statistics.live)));
             }
             statistics.live = live;
-            statistics.peak = statistics.peak.max(live);
+            statistics.peak = statistics.peak.max(both_live(live, &self.recent_live));
             statistics.allocated = statistics.allocated.wrapping_add(length);
+            self.state_live.store(live, Ordering::Relaxed);
             state.take(class, capacity)
         };
-        let buffer = match cached {
-            Some(buffer) => buffer,
-            None => Buffer::of_block(self.allocate_from_system(capacity, size)?),
-        };
-        Storage::from_pool(Buffer::take_from_pool(buffer, size, Arc::clone(self) as _)?)
+        match cached {
+            Some(block) => Ok(block),
+            None => Ok(SoleBuffer::of_block(self.allocate_from_system(capacity, size)?)),
+        }
     }
 
     #[cold]
@@ -129,7 +222,8 @@ impl Pool {
         let mut state = self.state.lock();
         state.statistics.system_allocations += 1;
         block.ok_or_else(|| {
-            state.statistics.live = state.statistics.live.saturating_sub(length as u64);
+            state.statistics.live = state.statistics.live.wrapping_sub(length as u64);
+            self.state_live.store(state.statistics.live, Ordering::Relaxed);
             Error::resource_exhausted(format!("the system has no {length} bytes of memory for a buffer"))
         })
     }
@@ -161,27 +255,59 @@ impl Pool {
 
     /// Returns everything that is cached to the system.
     pub(super) fn trim(&self) {
+        let recent = self.recent.wait_with(|recent| core::mem::take(&mut recent.blocks));
         let classes = {
             let mut state = self.state.lock();
             state.statistics.cached = 0;
             (core::mem::take(&mut state.classes), state.chunk.take())
         };
-        drop(classes);
+        drop((recent, classes));
     }
 
     pub(super) fn statistics(&self) -> AllocatorStatistics {
-        self.state.lock().statistics
+        let (recent, cached) = self.recent.wait_with(|recent| {
+            let blocks = recent.blocks.iter().flatten();
+            (recent.statistics, blocks.map(|(_, block)| block.capacity() as u64).sum::<u64>())
+        });
+        let state = self.state.lock().statistics;
+        AllocatorStatistics {
+            live: state.live.wrapping_add(recent.live),
+            peak: state.peak.max(recent.peak),
+            allocated: state.allocated.wrapping_add(recent.allocated),
+            freed: state.freed.wrapping_add(recent.freed),
+            cached: state.cached.wrapping_add(cached),
+            system_allocations: state.system_allocations,
+        }
     }
 }
 
+/// Bytes that are live, by one part's count and what the other part says of its own.
+fn both_live(own: u64, other: &AtomicU64) -> u64 {
+    let live = own.wrapping_add(other.load(Ordering::Relaxed));
+    // What the other part is about to say may be missing.
+    if live > u64::MAX / 2 { 0 } else { live }
+}
+
 impl BlockPool for Pool {
-    fn give_back(&self, buffer: Arc<Buffer>) {
-        let length = buffer.length();
+    #[inline]
+    fn give_back(&self, block: SoleBuffer) {
+        if let Some((block, is_counted)) = self.put_recent(block) {
+            self.put(block, is_counted);
+        }
+    }
+}
+
+impl Pool {
+    /// Takes a block that is none of the recent ones.
+    #[inline(never)]
+    fn put(&self, block: SoleBuffer, is_counted: bool) {
+        let length = if is_counted { 0 } else { block.length() };
         let refused = {
             let mut state = self.state.lock();
             state.statistics.live = state.statistics.live.wrapping_sub(length);
             state.statistics.freed = state.statistics.freed.wrapping_add(length);
-            state.put(buffer)
+            self.state_live.store(state.statistics.live, Ordering::Relaxed);
+            state.put(block)
         };
         // Returned to the system outside of the lock.
         drop(refused);
@@ -189,9 +315,9 @@ impl BlockPool for Pool {
 }
 
 impl State {
-    fn take(&mut self, class: usize, capacity: usize) -> Option<Arc<Buffer>> {
+    fn take(&mut self, class: usize, capacity: usize) -> Option<SoleBuffer> {
         if let Some(block) = self.classes.get_mut(class).and_then(Vec::pop) {
-            self.statistics.cached = self.statistics.cached.wrapping_sub(block.block_capacity() as u64);
+            self.statistics.cached = self.statistics.cached.wrapping_sub(block.capacity() as u64);
             return Some(block);
         }
         // Small blocks are cheap to obtain; larger ones may serve for what is a little smaller.
@@ -199,14 +325,14 @@ impl State {
         let end = last.min(self.classes.len().checked_sub(1)?);
         let free = self.classes.get_mut(class..=end)?;
         let block = free.iter_mut().find_map(Vec::pop)?;
-        self.statistics.cached = self.statistics.cached.saturating_sub(block.block_capacity() as u64);
+        self.statistics.cached = self.statistics.cached.saturating_sub(block.capacity() as u64);
         Some(block)
     }
 
     /// Keeps the block, or gives it back where enough is kept: twice what was ever in use at once, so that a program in
     /// steady state never loses a block to the system.
-    fn put(&mut self, block: Arc<Buffer>) -> Option<Arc<Buffer>> {
-        let capacity = block.block_capacity();
+    fn put(&mut self, block: SoleBuffer) -> Option<SoleBuffer> {
+        let capacity = block.capacity();
         let bound = self.statistics.peak.saturating_mul(2).max(CACHE_FLOOR as u64);
         let cached = self.statistics.cached.wrapping_add(capacity as u64);
         let Some((class, _)) = class_of(capacity).filter(|_| cached <= bound) else {
@@ -231,7 +357,7 @@ fn too_large(length: u64, available: u64) -> Error {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
     #[test]
@@ -263,6 +389,34 @@ mod tests {
         let statistics = pool.statistics();
         assert_eq!((statistics.live, statistics.cached, statistics.peak), (0, 0, 1000));
         assert_eq!((statistics.allocated, statistics.freed), (1990, 1990));
+    }
+
+    #[test]
+    fn blocks_of_all_sizes_are_found_again_and_counted() {
+        let pool = Pool::new(u64::MAX);
+        // More small sizes than there are recent blocks, and a large one.
+        let sizes = [16u64, 100, 200, 300, 400, 500, 600, 100_000];
+        let all: u64 = sizes.iter().sum();
+        for turn in 1..=3 {
+            let held: Vec<_> = sizes.iter().map(|size| pool.allocate(*size).unwrap()).collect();
+            for (index, storage) in held.iter().enumerate() {
+                storage.fill(0, storage.length(), index as u64, 1).unwrap();
+            }
+            for (index, storage) in held.iter().enumerate() {
+                let mut bytes = vec![0xFF; storage.length()];
+                storage.read(0, &mut bytes).unwrap();
+                assert!(bytes.iter().all(|byte| usize::from(*byte) == index), "two buffers have the same block");
+            }
+            let statistics = pool.statistics();
+            assert_eq!((statistics.live, statistics.peak, statistics.allocated), (all, all, turn * all));
+            drop(held);
+            let statistics = pool.statistics();
+            assert_eq!((statistics.live, statistics.freed), (0, turn * all));
+            assert!(statistics.cached >= all);
+            assert_eq!(statistics.system_allocations, sizes.len() as u64);
+        }
+        pool.trim();
+        assert_eq!(pool.statistics().cached, 0);
     }
 
     #[test]

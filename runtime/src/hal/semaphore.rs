@@ -239,7 +239,7 @@ fn bad_payload(payload: u64, present: u64) -> Error {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use crate::StatusCode;
     use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Devices, queues and command buffers together, with an executable written here.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![allow(unsafe_code, reason = "kernels work on raw memory")]
 
 use alloc::sync::Arc;
@@ -265,6 +265,7 @@ fn workgroup_counts_come_from_buffers_and_zero_is_nothing() {
         contents: None,
         constants: &[],
         imports: &super::local::library::ImportRegistry::default(),
+        limits: &crate::vm::Limits::default(),
     };
     let code = TestLoader.load(&options).unwrap();
     let executable = Arc::new(Executable::new(Arc::clone(&code)));

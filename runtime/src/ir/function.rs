@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::op::{Op, Terminator};
 use crate::bytecode::ConventionItem;
-use crate::bytecode::isa::Bank;
+use crate::bytecode::isa::{Bank, Opcode};
 
 /// What a value is.
 #[allow(non_camel_case_types, reason = "spelled as the instruction table spells them")]
@@ -186,6 +186,56 @@ impl Function {
         match self.definition(value) {
             Definition::Constant(bits) => Some(bits),
             _ => None,
+        }
+    }
+
+    /// The instruction that makes a value; None for constants and parameters.
+    #[must_use]
+    pub fn maker(&self, value: Value) -> Option<&Inst> {
+        let Definition::Result(block) = self.definition(value) else { return None };
+        self.block(block).instructions.iter().find(|inst| inst.results.contains(&value))
+    }
+
+    /// Whether an integer is not zero, as compilers write it: one is chosen where it would be.
+    fn is_nonzero(&self, value: Value) -> bool {
+        if let Some(bits) = self.constant_bits(value) {
+            return bits != 0;
+        }
+        let Some(Op::Eval { opcode: Opcode::SelectI32 | Opcode::SelectI64, operands }) =
+            self.maker(value).map(|inst| &inst.op)
+        else {
+            return false;
+        };
+        let [condition, if_true, if_false] = operands[..] else { return false };
+        self.constant_bits(if_true).is_some_and(|bits| bits != 0) && self.holds_for_zero(condition, if_false, 4)
+    }
+
+    /// Whether a condition holds wherever an integer is zero.
+    fn holds_for_zero(&self, condition: Value, value: Value, depth: u32) -> bool {
+        let Some(Op::Eval { opcode, operands }) = self.maker(condition).map(|inst| &inst.op) else { return false };
+        let is_zero = |operand: Value| self.constant_bits(operand) == Some(0);
+        match (opcode, &operands[..]) {
+            (Opcode::CmpEQI32 | Opcode::CmpEQI64, &[left, right]) => {
+                (left == value && is_zero(right)) || (right == value && is_zero(left))
+            }
+            (Opcode::OrI32, &[left, right]) if depth > 0 => {
+                self.holds_for_zero(left, value, depth - 1) || self.holds_for_zero(right, value, depth - 1)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether an operation makes numbers (or a constant buffer) of its operands alone, and cannot fail: division by a number
+    /// that is seen not to be zero among them.
+    #[must_use]
+    pub fn is_arithmetic(&self, op: &Op) -> bool {
+        match op {
+            Op::SwitchRef { .. } => false,
+            Op::Eval { opcode, operands } if opcode.info().effects.fails => {
+                // Of arithmetic, division alone fails, and by zero alone.
+                operands.get(1).is_some_and(|divisor| self.is_nonzero(*divisor))
+            }
+            op => op.is_pure(),
         }
     }
 

@@ -1,8 +1,8 @@
 //! Which imports translated code calls directly: the functions of the native modules, as tables.
 //!
 //! A version of a native module is one macro of rows: the import's name, the method of the module's state that it is (and
-//! the one that goes on with it, where it may yield; behind `@` how it is called if that is special), and its calling
-//! convention. That of an older version has the functions that differ from those of the next one: versions live side by
+//! the one that goes on with it, where it may yield; behind `@` how it is called if that is special; behind `lent` what gives
+//! a result that something else keeps), and its calling convention. That of an older version has the functions that differ from those of the next one: versions live side by
 //! side in one module, as a function is found by its name and its calling convention. The module makes its function table of
 //! these rows, and the translator asks [`find`] whether an import is one of them; so the tables are there without `std`,
 //! too, where the modules are not.
@@ -25,7 +25,7 @@ macro_rules! for_each_hal_0_7 {
             ("buffer.store", buffer_store, "0irIi_v")
             ("buffer.subspan", buffer_subspan, "0rII_r")
             ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
-            ("buffer_view.buffer", buffer_view_buffer, "0r_r")
+            ("buffer_view.buffer", buffer_view_buffer lent view_buffer, "0r_r")
             ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
             ("buffer_view.dim", buffer_view_dim, "0ri_I")
             ("buffer_view.element_type", buffer_view_element_type, "0r_i")
@@ -121,14 +121,14 @@ pub(crate) use for_each_hal_0_5;
 macro_rules! for_each_hal_inline_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
-            ("buffer.allocate", buffer_allocate @inline, "0iI_rr")
+            ("buffer.allocate", buffer_allocate @inline lent buffer_storage of buffer_allocate_alone, "0iI_rr")
             ("buffer.allocate.initialized", buffer_allocate_initialized, "0irII_rr")
             ("buffer.length", buffer_length @inline, "0r_I")
-            ("buffer.storage", buffer_storage @inline, "0r_r")
+            ("buffer.storage", buffer_storage @inline lent buffer_storage, "0r_r")
             ("buffer.subspan", buffer_subspan, "0rII_r")
             ("buffer.wrap", buffer_wrap, "0rII_r")
             ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
-            ("buffer_view.buffer", buffer_view_buffer @inline, "0r_r")
+            ("buffer_view.buffer", buffer_view_buffer @inline lent view_buffer, "0r_r")
             ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
             ("buffer_view.dim", buffer_view_dim @inline, "0ri_I")
             ("buffer_view.element_type", buffer_view_element_type @inline, "0r_i")
@@ -253,8 +253,29 @@ pub struct DirectImport {
     /// is hardly more than a call, or else the function of [`support`](crate::support) that knows it and does what mostly
     /// happens.
     pub form: Option<&'static str>,
+    /// Where a result is what something else keeps: how it is lent as long as that is there, instead of shared.
+    pub lent: Option<Lender>,
     /// Calling convention.
     pub convention: &'static str,
+}
+
+/// How a result is had that something else keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lender {
+    /// The function of [`support`](crate::support) that gives it.
+    pub function: &'static str,
+    /// None: the only result is what the only argument keeps. Else it is the second of two, which the first one keeps, and this
+    /// is the state's method that gives the first one alone.
+    pub alone: Option<&'static str>,
+}
+
+macro_rules! lender {
+    () => {
+        None
+    };
+    ($function:ident $(of $alone:ident)?) => {
+        Some(Lender { function: stringify!($function), alone: optional!($($alone)?) })
+    };
 }
 
 macro_rules! optional {
@@ -270,7 +291,7 @@ macro_rules! optional {
 macro_rules! direct_imports {
     (
         $module:literal $state:literal
-        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)?, $convention:literal))*
+        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)?, $convention:literal))*
     ) => {
         &[$(DirectImport {
             module: $module,
@@ -279,6 +300,7 @@ macro_rules! direct_imports {
             method: stringify!($method),
             resume: optional!($($resume)?),
             form: optional!($($form)?),
+            lent: lender!($($lent $(of $alone)?)?),
             convention: $convention,
         }),*]
     };
@@ -286,7 +308,7 @@ macro_rules! direct_imports {
 
 /// The rows of one module, as the function table of its state.
 macro_rules! native_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)?, $convention:literal))*) => {
         $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
     };
 }
@@ -294,7 +316,7 @@ pub(crate) use native_table;
 
 /// The same for translated modules, which call the methods.
 macro_rules! direct_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)?, $convention:literal))*) => {
         alloc::vec![$($crate::vm::NativeFunction::direct($name, $convention)),*]
     };
 }

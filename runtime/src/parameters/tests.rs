@@ -510,3 +510,12 @@ fn npz_archives_of_numpy_are_read() {
     compressed[directory + 10] = 8;
     fails(&compressed, ArchiveFormat::Npz, StatusCode::Unimplemented, "'a.npy': UNIMPLEMENTED; it is compressed");
 }
+
+#[test]
+fn headers_are_shown_on_one_line() {
+    let mut npy = bytes_of("gather.out0.npy");
+    let at = npy.windows(7).position(|part| part == b"fortran").unwrap();
+    npy[at..at + 3].copy_from_slice(b"\n\x1B\r");
+    let error = index_of(&npy, ArchiveFormat::Npy).unwrap_err().to_string();
+    assert!(error.contains("in the .npy header {'descr'") && !error.contains(char::is_control), "{error:?}");
+}

@@ -36,6 +36,7 @@ pub struct SessionBuilder {
     own_loaders: Vec<Arc<dyn ExecutableLoader>>,
     offered: Vec<Arc<dyn Module>>,
     limits: Option<Limits>,
+    kernel_limits: Option<Limits>,
     trace_sink: TraceSink,
     parameters: Vec<ParameterChoice>,
 }
@@ -168,6 +169,7 @@ impl SessionBuilder {
             own_loaders: Vec::new(),
             offered: Vec::new(),
             limits: None,
+            kernel_limits: None,
             trace_sink: TraceSink::default(),
             parameters: Vec::new(),
         }
@@ -256,9 +258,17 @@ impl SessionBuilder {
         self
     }
 
-    /// Says what a call may use up; see [`Limits::portable`] for modules of unknown origin.
+    /// Says what a call may use up; see [`Limits::portable`] for modules of unknown origin. Kernels that are bytecode, interpreted
+    /// or translated, share the memory; stack and fuel are those of each call and of each workgroup. Translated code counts no
+    /// fuel.
     pub fn limits(mut self, limits: Limits) -> SessionBuilder {
         self.limits = Some(limits);
+        self
+    }
+
+    /// Says what kernels that are bytecode may use up, where that is not what calls may.
+    pub fn kernel_limits(mut self, limits: Limits) -> SessionBuilder {
+        self.kernel_limits = Some(limits);
         self
     }
 
@@ -273,9 +283,11 @@ impl SessionBuilder {
     /// # Errors
     /// What is wrong with a file, a module or device that is missing, and what an initialiser fails with.
     pub fn build(self) -> Result<Session> {
+        let limits = self.limits.unwrap_or_default();
+        let kernel_limits = self.kernel_limits.unwrap_or_else(|| limits.clone());
         let mut natives = Natives {
             known: self.natives,
-            loaders: Loaders::named(self.loaders).with(&self.own_loaders),
+            loaders: Loaders::named(self.loaders).with(&self.own_loaders).within(kernel_limits),
             choices: self.devices,
             device_options: self.device_options,
             offered: self.offered,
@@ -297,7 +309,7 @@ impl SessionBuilder {
         let devices: Arc<[Arc<Device>]> = natives.devices.unwrap_or_default().into();
         let of_device = || devices.first().map(|device| device.allocator().clone());
         let allocator = natives.allocator.or_else(of_device).unwrap_or_default();
-        let context = Context::new(Program::link(modules)?, self.limits.unwrap_or_default())?;
+        let context = Context::new(Program::link(modules)?, limits)?;
         Ok(Session { context, devices, allocator })
     }
 }

@@ -89,6 +89,16 @@ fn too_few(wanted: usize, given: usize) -> Error {
 
 /// A value that a function can return.
 pub trait FromValue: Sized {
+    /// The type, if it is a primitive.
+    const PRIMITIVE: Option<ConventionItem> = None;
+
+    /// The primitive of the given bits; nothing for another type.
+    #[inline(always)]
+    #[must_use]
+    fn from_word(_: u64) -> Option<Self> {
+        None
+    }
+
     /// Takes it from the VM's.
     ///
     /// # Errors
@@ -120,6 +130,11 @@ macro_rules! scalars {
             }
         }
         impl FromValue for $type {
+            const PRIMITIVE: Option<ConventionItem> = Some(ConventionItem::$variant);
+            #[inline(always)]
+            fn from_word($word: u64) -> Option<$type> {
+                Some($from)
+            }
             fn from_value(value: Value) -> Result<$type> {
                 match value {
                     Value::$variant(value) => Ok(value),
@@ -328,7 +343,15 @@ macro_rules! tuples {
         }
         impl<$($name: FromValue),*> FromResults for ($($name,)*) {
             #[inline]
+            #[allow(non_snake_case, clippy::unused_unit, reason = "values named by their types; there may be none")]
             fn from_results(values: &mut CallValues<'_>) -> Result<Self> {
+                // Primitives alone are read at once.
+                if let ($(Some($name),)*) = const { ($($name::PRIMITIVE,)*) }
+                    && let Some([$($name),*]) = values.all_words([$($name),*])
+                    && let ($(Some($name),)*) = ($($name::from_word($name),)*)
+                {
+                    return Ok(($($name,)*));
+                }
                 check_count($count, values)?;
                 Ok(($($name::from_next(values)?,)*))
             }

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::element::Element;
 use super::tensor::Tensor;
 use crate::hal::{Allocator, BufferParameters, BufferView, EncodingType};
+use crate::vm::{LentRef, Ref};
 use crate::{Error, Result};
 
 /// Dimensions of up to this rank need no allocation.
@@ -25,6 +26,8 @@ pub struct Input<'a, T> {
 /// Small, as it is moved before it is looked at.
 #[derive(Clone, Debug)]
 enum Source<'a, T> {
+    /// On the device, where a tensor keeps it.
+    Lent(&'a Arc<BufferView>),
     /// On the device.
     View(Arc<BufferView>),
     /// Elements in row-major order, of the shape that is declared.
@@ -46,11 +49,16 @@ impl<'a, T: Element> Input<'a, T> {
     ///
     /// # Errors
     /// INVALID_ARGUMENT where it does not fit; RESOURCE_EXHAUSTED where memory is short.
-    pub(crate) fn into_view(self, allocator: &Arc<Allocator>, declared: &[Option<u64>]) -> Result<Arc<BufferView>> {
-        match &self.source {
+    #[inline]
+    pub(crate) fn into_view(self, allocator: &Arc<Allocator>, declared: &[Option<u64>]) -> Result<PassedRef<'a>> {
+        match self.source {
+            Source::Lent(view) => {
+                check(view.shape(), declared)?;
+                Ok(PassedRef::Lent(LentRef::object(view)))
+            }
             Source::View(view) => {
                 check(view.shape(), declared)?;
-                Ok(Arc::clone(view))
+                Ok(PassedRef::Owned(Ref::from(view)))
             }
             Source::Flat(elements) => {
                 let rest = open_dimension(elements.len() as u64, declared)?;
@@ -58,27 +66,60 @@ impl<'a, T: Element> Input<'a, T> {
                 copied(allocator, elements, &shape)
             }
             Source::Nested(elements, shape, rank) => {
-                let shape = shape.get(..*rank).unwrap_or(shape);
+                let shape = shape.get(..rank).unwrap_or(&shape);
                 check(shape, declared)?;
                 copied(allocator, elements, shape)
             }
             Source::Shaped(elements, shape) => {
-                check(shape, declared)?;
-                copied(allocator, elements, shape)
+                check(&shape, declared)?;
+                copied(allocator, elements, &shape)
             }
         }
     }
 }
 
+/// A reference that a function is called with: one of its own, or what the caller keeps for the length of the call.
+#[derive(Debug)]
+pub enum PassedRef<'a> {
+    /// The caller keeps the object.
+    Lent(LentRef<'a>),
+    /// It was made for the call.
+    Owned(Ref),
+}
+
+impl PassedRef<'_> {
+    /// A reference that the function may keep.
+    #[inline]
+    #[must_use]
+    pub fn into_owned(self) -> Ref {
+        match self {
+            PassedRef::Lent(lent) => lent.clone(),
+            PassedRef::Owned(owned) => owned,
+        }
+    }
+}
+
+impl std::ops::Deref for PassedRef<'_> {
+    type Target = Ref;
+    #[inline]
+    fn deref(&self) -> &Ref {
+        match self {
+            PassedRef::Lent(lent) => lent,
+            PassedRef::Owned(owned) => owned,
+        }
+    }
+}
+
 /// Elements as a tensor of the device.
-fn copied<T: Element>(allocator: &Arc<Allocator>, elements: &[T], shape: &[u64]) -> Result<Arc<BufferView>> {
+fn copied<T: Element>(allocator: &Arc<Allocator>, elements: &[T], shape: &[u64]) -> Result<PassedRef<'static>> {
     if count(shape.iter().copied()) != Some(elements.len() as u64) {
         let count = elements.len();
         return Err(Error::invalid_argument(format!("a tensor of shape {shape:?} does not have {count} elements")));
     }
     let buffer = allocator.allocate(BufferParameters::DEVICE, size_of_val(elements) as u64)?;
     buffer.write(0, bytemuck::cast_slice(elements))?;
-    Ok(Arc::new(BufferView::new(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?))
+    let view = BufferView::new(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?;
+    Ok(PassedRef::Owned(Ref::from(Arc::new(view))))
 }
 
 fn count(mut dims: impl Iterator<Item = u64>) -> Option<u64> {
@@ -165,15 +206,16 @@ impl<'a, T: Element> From<&'a T> for Input<'a, T> {
     }
 }
 
-impl<T> From<&Tensor<T>> for Input<'_, T> {
-    fn from(tensor: &Tensor<T>) -> Self {
-        Input { source: Source::View(tensor.shared_view()) }
+impl<'a, T> From<&'a Tensor<T>> for Input<'a, T> {
+    #[inline]
+    fn from(tensor: &'a Tensor<T>) -> Self {
+        Input { source: Source::Lent(tensor.kept_view()) }
     }
 }
 
 impl<T> From<Tensor<T>> for Input<'_, T> {
     fn from(tensor: Tensor<T>) -> Self {
-        Input { source: Source::View(tensor.shared_view()) }
+        Input { source: Source::View(tensor.kept_view().clone()) }
     }
 }
 
@@ -184,7 +226,7 @@ mod tests {
 
     fn shape<'a>(input: impl Into<Input<'a, f32>>, declared: &[Option<u64>]) -> Result<Vec<u64>, String> {
         let view = input.into().into_view(&Arc::new(Allocator::new()), declared);
-        view.map(|view| view.shape().to_vec()).map_err(|error| error.to_string())
+        view.and_then(|view| Ok(view.get::<BufferView>()?.shape().to_vec())).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -215,8 +215,8 @@ impl<T: Element, O: AsRef<[T]>> AsRef<[u8]> for Bytes<T, O> {
 }
 
 impl<T> Tensor<T> {
-    pub(super) fn shared_view(&self) -> Arc<BufferView> {
-        self.view.clone()
+    pub(super) fn kept_view(&self) -> &Arc<BufferView> {
+        &self.view
     }
 }
 

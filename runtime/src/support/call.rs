@@ -46,7 +46,16 @@ pub fn no_export(module: &Description, export: u32) -> Error {
 }
 
 /// Values that go into a call.
-pub trait Pack {
+pub trait Pack: Sized {
+    /// It is one primitive.
+    const IS_WORD: bool = false;
+
+    /// Its bits, if it is one primitive.
+    #[inline(always)]
+    fn word(&self) -> u64 {
+        0
+    }
+
     /// Appends them.
     fn pack(self, buffer: &mut CallBuffer);
 }
@@ -54,10 +63,15 @@ pub trait Pack {
 macro_rules! words {
     ($($type:ty, $value:ident => $word:expr;)*) => {
         $(impl Pack for $type {
+            const IS_WORD: bool = true;
+            #[inline(always)]
+            fn word(&self) -> u64 {
+                let $value = *self;
+                $word
+            }
             #[inline(always)]
             fn pack(self, buffer: &mut CallBuffer) {
-                let $value = self;
-                buffer.push_word($word);
+                buffer.push_word(self.word());
             }
         })*
     };
@@ -118,6 +132,10 @@ macro_rules! tuples {
             #[allow(non_snake_case, reason = "values named by their types")]
             fn pack(self, _buffer: &mut CallBuffer) {
                 let ($($name,)*) = self;
+                if const { true $(&& $name::IS_WORD)* } {
+                    _buffer.push_words([$($name.word()),*]);
+                    return;
+                }
                 $($name.pack(_buffer);)*
             }
         }

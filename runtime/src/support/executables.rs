@@ -156,16 +156,16 @@ mod with_std {
             format == VMVX
         }
 
-        fn accepts(&self, parameters: &ExecutableParameters<'_>) -> bool {
-            self.supports(parameters.format) && self.find(parameters.data).is_some()
+        fn take(&self, parameters: &ExecutableParameters<'_>) -> Option<Result<Arc<dyn LocalExecutable>>> {
+            let executable = self.supports(parameters.format).then(|| self.find(parameters.data))??;
+            let module = TranslatedModule::new(executable.module);
+            let executable =
+                VmvxExecutable::compiled(module, executable, parameters.constants, parameters.limits.clone());
+            Some(executable.map(|executable| Arc::new(executable) as Arc<dyn LocalExecutable>))
         }
 
         fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
-            let executable = self
-                .find(parameters.data)
-                .ok_or_else(|| Error::not_found("no such executable is part of the program"))?;
-            let module = TranslatedModule::new(executable.module);
-            Ok(Arc::new(VmvxExecutable::compiled(module, executable, parameters.constants)?))
+            self.take(parameters).unwrap_or_else(|| Err(Error::not_found("no such executable is part of the program")))
         }
     }
 }

@@ -7,7 +7,7 @@ use super::description::Description;
 use super::module::TranslatedModule;
 use super::state::State;
 use crate::hal::BufferView;
-use crate::session::{Element, Function, Input, Session, SessionBuilder, Tensor, fits, shape_text};
+use crate::session::{Element, Function, Input, PassedRef, Session, SessionBuilder, Tensor, fits, shape_text};
 use crate::vm::{Context, Module, ModuleState, Ref, Stack, Step, TypedRefObject, Value};
 use crate::{Error, Result, ResultExt};
 
@@ -131,10 +131,8 @@ impl Instance {
         name: &str,
         input: impl Into<Input<'a, T>>,
         dims: &[Option<u64>],
-    ) -> Result<Ref> {
-        let view =
-            input.into().into_view(self.session.allocator(), dims).context(|| std::format!("argument `{name}`"))?;
-        Ok(Ref::from(view))
+    ) -> Result<PassedRef<'a>> {
+        input.into().into_view(self.session.allocator(), dims).context(|| std::format!("argument `{name}`"))
     }
 
     /// A tensor that a function returned; `dims` as above.

@@ -29,8 +29,8 @@
 //! Globals, constants and imports belong to [`State`]: [`State::load_i32`], [`State::store_ref`], [`State::rodata`].
 //!
 //! Counted loops over buffers are checked before their first turn: [`turns`] counts, [`Ref::grid`] and [`Ref::grid_mut`] lend
-//! the elements, [`is_within`] tells that indices
-//! do not wrap, [`is_distinct`] that turns take different elements.
+//! the elements, [`is_within`] tells that indices do not wrap, [`is_distinct`] that turns take different elements; turns of
+//! loops with [`in_turn`] stay one after the other.
 //!
 //! # Errors
 //!
@@ -88,13 +88,14 @@ pub use crate::modules::io_parameters::IoParametersState;
 pub use crate::modules::vmvx::VmvxState;
 #[cfg(feature = "std")]
 pub use crate::session::{
-    BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, Input, Session, SessionBuilder, Tensor, natives,
+    BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, Input, PassedRef, Session, SessionBuilder,
+    Tensor, natives,
 };
 pub use crate::vm::{
-    BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, List, Module, Native, NoElements, Ref, RefType,
-    Stack, Step, Traced, Value, ValueType, semantics,
+    BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, LentRef, List, Module, Native, NoElements, Ref,
+    RefType, Stack, Step, Traced, Value, ValueType, semantics,
 };
-pub use crate::vm::{Relation, divided, is_distinct, is_within, turns};
+pub use crate::vm::{Relation, divided, in_turn, is_distinct, is_within, turns};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::include_constants;
@@ -110,10 +111,10 @@ pub use operations::*;
 pub use place::{At, Here};
 pub use recursion::guarded;
 pub use state::State;
-pub use views::{Dimensions, buffer_view_assert, buffer_view_create};
+pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
 /// The version of the interface between this room and generated code.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Fails to compile, in a constant, where the code was generated for another version of this room.
 pub const fn expect_version(version: u32) {

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 
 use crate::Result;
 use crate::hal::{Buffer, BufferView, ElementType, EncodingType};
-use crate::vm::{self, DirectMethod, Lend, Native, NoElements, Ref, Stack};
+use crate::vm::{self, DirectMethod, Lend, LentRef, Native, NoElements, Ref, Stack};
 
 /// The dimensions that a call passes: an array, or [`NoElements`].
 pub trait Dimensions: Copy {
@@ -89,4 +89,22 @@ where
         Ok(view) => Ok(Ref::from(Arc::new(view))),
         Err(error) => Err(native.failed(name, error)),
     }
+}
+
+/// `buffer_view.buffer` where the view outlives the use of its buffer.
+///
+/// # Errors
+/// Those of [`Native::call`].
+#[inline]
+pub fn view_buffer<'a, S>(native: Native<'_, S>, name: &'static str, view: &'a Ref) -> Result<LentRef<'a>> {
+    native.look(name, || Ok(LentRef::object(view.get::<BufferView>()?.buffer())))
+}
+
+/// `buffer.storage` where the buffer outlives the use of its bytes.
+///
+/// # Errors
+/// Those of [`Native::call`].
+#[inline]
+pub fn buffer_storage<'a, S>(native: Native<'_, S>, name: &'static str, buffer: &'a Ref) -> Result<LentRef<'a>> {
+    native.look(name, || Ok(LentRef::buffer(buffer.get::<Buffer>()?.vm_buffer()?)))
 }

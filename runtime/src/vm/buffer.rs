@@ -18,8 +18,8 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 mod block;
 mod elements;
 
-pub(crate) use block::{Block, BlockPool, Chunk};
-pub use elements::{Element, Grid, GridMut};
+pub(crate) use block::{Block, BlockPool, Chunk, SoleBuffer};
+pub use elements::{Element, Grid, GridMut, in_turn};
 
 use super::budget::{Charge, MemoryBudget};
 use super::reference::RefType;
@@ -202,45 +202,10 @@ impl Buffer {
         Buffer { data, length, mutable, storage: Storage::Lent }
     }
 
-    /// A mutable buffer of a block for a pool to keep: the block is dropped with it until [`Buffer::take_from_pool`].
-    pub(crate) fn of_block(block: Block) -> Arc<Buffer> {
-        let (data, length) = (block.pointer(), block.capacity());
-        Arc::new(Buffer { data, length, mutable: true, storage: Storage::Pooled(block, None) })
-    }
-
-    /// Capacity in bytes of the block that the buffer is made of; 0 where it is none.
-    pub(crate) fn block_capacity(&self) -> usize {
-        if let Storage::Pooled(block, _) = &self.storage { block.capacity() } else { 0 }
-    }
-
-    /// Makes a buffer that a pool kept one of `length` bytes, which goes back to the pool.
-    ///
-    /// # Errors
-    /// INTERNAL where the block has fewer bytes, or somebody else has a share of the buffer.
-    #[inline]
-    pub(crate) fn take_from_pool(
-        mut buffer: Arc<Buffer>,
-        length: usize,
-        pool: Arc<dyn BlockPool>,
-    ) -> Result<Arc<Buffer>> {
-        match Arc::get_mut(&mut buffer) {
-            Some(Buffer { length: current, storage: Storage::Pooled(block, keeper), .. })
-                if length <= block.capacity() =>
-            {
-                *current = length;
-                *keeper = Some(pool);
-                Ok(buffer)
-            }
-            _ => Err(Error::internal("what a pool kept is not a buffer of the size")),
-        }
-    }
-
     /// Gives a share of a buffer up. If it is the last one of a pool's buffer, the pool gets the buffer as it is.
     #[inline]
-    pub(crate) fn recycle(mut buffer: Arc<Buffer>) {
-        if let Some(Buffer { storage: Storage::Pooled(_, pool), .. }) = Arc::get_mut(&mut buffer)
-            && let Some(pool) = pool.take()
-        {
+    pub(crate) fn recycle(buffer: Arc<Buffer>) {
+        if let Some((buffer, pool)) = SoleBuffer::take(buffer) {
             pool.give_back(buffer);
         }
     }
@@ -439,8 +404,12 @@ impl Buffer {
     pub fn equal(lhs: &Buffer, lhs_offset: u64, rhs: &Buffer, rhs_offset: u64, length: u64) -> Result<bool> {
         let lhs = lhs.address(lhs_offset, length, 1)?;
         let rhs = rhs.address(rhs_offset, length, 1)?;
-        // SAFETY: both ranges were checked, and bytes have no alignment.
-        Ok((0..length as usize).all(|index| unsafe { lhs.add(index).read() == rhs.add(index).read() }))
+        // Atomic, as the answer decides where the program goes on.
+        // SAFETY: both ranges were checked, bytes have no alignment, and memory that somebody may write meanwhile is never
+        // lent as plain bytes.
+        let byte =
+            |start: *mut u8, index: usize| unsafe { AtomicU8::from_ptr(start.add(index)).load(Ordering::Relaxed) };
+        Ok((0..length as usize).all(|index| byte(lhs, index) == byte(rhs, index)))
     }
 
     /// SipHash-2-4 of a range, with the key that `vm.buffer.hash` fixes; offset and length in bytes.
@@ -537,11 +506,7 @@ impl Drop for Buffer {
             // SAFETY: `zeroed` allocated it with this layout, and nobody refers to the buffer any more.
             Storage::Owned(layout, _) => unsafe { dealloc(self.data.as_ptr(), layout) },
             Storage::Pooled(block, Some(pool)) => {
-                let mut buffer = Buffer::of_block(block);
-                if let Some(buffer) = Arc::get_mut(&mut buffer) {
-                    buffer.length = self.length;
-                }
-                pool.give_back(buffer);
+                pool.give_back(SoleBuffer::of_block(block).with_length(self.length));
             }
             Storage::Pooled(_, None) | Storage::Contents(_) | Storage::Foreign(_) | Storage::Lent => {}
         }
@@ -556,7 +521,7 @@ impl fmt::Debug for Buffer {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use crate::StatusCode;

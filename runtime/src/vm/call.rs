@@ -80,6 +80,12 @@ impl CallBuffer {
         self.words.push(word);
     }
 
+    /// Appends the bits of several primitives.
+    #[inline(always)]
+    pub fn push_words<const N: usize>(&mut self, words: [u64; N]) {
+        self.words.extend_from_slice(&words);
+    }
+
     /// Appends a reference.
     #[inline]
     pub fn push_ref(&mut self, reference: Ref) {
@@ -154,6 +160,17 @@ impl CallValues<'_> {
         }
         self.items.next();
         Some(self.reader.word())
+    }
+
+    /// The bits of all values, if they are primitives of the given types.
+    #[inline(always)]
+    pub fn all_words<const N: usize>(&mut self, wanted: [ConventionItem; N]) -> Option<[u64; N]> {
+        let words = *self.reader.words.as_slice().first_chunk::<N>()?;
+        if *self.items.as_slice() != wanted {
+            return None;
+        }
+        self.items = [].iter();
+        Some(words)
     }
 }
 

@@ -11,7 +11,7 @@ use super::invocation::{CallFuture, Invocation};
 use super::module::{BoundFunction, Linkage, Module, ModuleState, Signal};
 use super::program::Program;
 use super::stack::Limits;
-use super::sync::Lock;
+use super::sync::{Lock, TryLock};
 use super::value::Value;
 use crate::bytecode::ConventionItem;
 use crate::{Error, Result, ResultExt};
@@ -27,7 +27,7 @@ pub struct Context {
     states: Vec<Arc<dyn ModuleState>>,
     limits: Limits,
     /// Storage of the invocation that is alone: taken in place, it costs one lock.
-    invocation: Lock<Invocation>,
+    invocation: TryLock<Invocation>,
     /// Storage of further invocations that nobody uses now.
     #[allow(clippy::vec_box, reason = "a pointer is moved in and out, not the storage itself")]
     invocations: Lock<Vec<Box<Invocation>>>,
@@ -39,7 +39,7 @@ impl Context {
     /// # Errors
     /// What a module's state needs and cannot have, and what an initialiser fails with.
     pub fn new(program: Arc<Program>, limits: Limits) -> Result<Arc<Context>> {
-        let invocation = Lock::new(Invocation::new(limits.clone()));
+        let invocation = TryLock::new(Invocation::new(limits.clone()));
         let mut context = Context { program, states: Vec::new(), limits, invocation, invocations: Lock::default() };
         for index in 0..context.program.modules().len() {
             let module = context.program.modules()[index].clone();
@@ -60,7 +60,7 @@ impl Context {
     /// UNIMPLEMENTED where a module's state cannot be copied.
     pub fn fork(&self) -> Result<Arc<Context>> {
         let (program, limits) = (self.program.clone(), self.limits.clone());
-        let invocation = Lock::new(Invocation::new(limits.clone()));
+        let invocation = TryLock::new(Invocation::new(limits.clone()));
         let mut child = Context { program, states: Vec::new(), limits, invocation, invocations: Lock::default() };
         for (index, module) in self.program.modules().iter().enumerate() {
             let mut state = module.fork_state(&*self.states[index])?;
@@ -138,15 +138,18 @@ impl Context {
     /// Lends storage for an invocation that ends with the closure: in place where no other one uses it.
     #[inline]
     pub fn with_invocation<R>(&self, body: impl FnOnce(&mut Invocation) -> R) -> R {
-        match self.invocation.try_lock() {
-            Some(mut invocation) => body(&mut invocation),
-            None => {
-                let mut invocation = self.take_invocation();
-                let result = body(&mut invocation);
-                self.give_invocation(invocation);
-                result
-            }
+        match self.invocation.with(body) {
+            Ok(result) => result,
+            Err(body) => self.with_pooled(body),
         }
+    }
+
+    #[inline(never)]
+    fn with_pooled<R>(&self, body: impl FnOnce(&mut Invocation) -> R) -> R {
+        let mut invocation = self.take_invocation();
+        let result = body(&mut invocation);
+        self.give_invocation(invocation);
+        result
     }
 
     /// Storage for an invocation, reused where one was given back.

@@ -212,6 +212,21 @@ impl<S> Native<'_, S> {
         self.state.is_some()
     }
 
+    /// What the function of a name gives of an argument that the caller keeps.
+    ///
+    /// # Errors
+    /// As above.
+    #[inline(always)]
+    pub(crate) fn look<T>(self, name: &'static str, function: impl FnOnce() -> Result<T>) -> Result<T> {
+        if !self.is_there() {
+            return Err(self.missing(name));
+        }
+        match function() {
+            Ok(value) => Ok(value),
+            Err(error) => Err(self.failed(name, error)),
+        }
+    }
+
     /// What a function fails with, placed in it.
     #[cold]
     pub(crate) fn failed(self, name: &str, error: crate::Error) -> crate::Error {

@@ -43,6 +43,11 @@ pub(crate) fn unresolved(import: &str) -> Error {
 }
 
 #[cold]
+pub(crate) fn out_of_fuel() -> Error {
+    Error::resource_exhausted("the invocation's fuel is used up: it made more branches and calls than it may")
+}
+
+#[cold]
 pub(crate) fn too_deep(call_depth: usize) -> Error {
     Error::resource_exhausted(alloc::format!("more than {call_depth} nested calls"))
 }

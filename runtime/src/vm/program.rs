@@ -83,10 +83,12 @@ fn check_dependencies(module: &dyn Module, before: &[Arc<dyn Module>]) -> Result
             Some(version) if version >= minimum => {}
             _ if dependency.optional => {}
             Some(version) => {
+                let exporter = before.iter().find(|other| other.name() == dependency.name);
                 return Err(Error::incompatible(format!(
-                    "module @{} needs @{} of version {minimum} or later, and version {version} is there",
+                    "module @{} needs @{} of version {minimum} or later, and version {version} is there{}",
                     module.name(),
-                    dependency.name
+                    dependency.name,
+                    exporter.map(|exporter| offered(&**exporter)).unwrap_or_default(),
                 )));
             }
             None => {

@@ -70,6 +70,13 @@ pub struct Stack {
     limits: Limits,
 }
 
+/// Bytes that one instruction may fill, copy, compare, hash or obtain for the price of a branch.
+pub(super) const BYTES_PER_FUEL: u64 = 64;
+/// Elements that native functions may work on for the price of a branch.
+const ELEMENTS_PER_FUEL: u64 = 64;
+/// What an element of a list counts as, in bytes.
+pub(super) const LIST_ELEMENT_BYTES: u64 = 16;
+
 /// Module calls that may nest on the host's stack; calls within one module do not nest there.
 const MAX_NESTING: usize = 128;
 
@@ -137,6 +144,53 @@ impl Stack {
         self.fuel = self.limits.fuel.unwrap_or(u64::MAX);
     }
 
+    /// Counts a turn of a loop or a call of translated code against the fuel.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where it is used up.
+    #[inline]
+    pub fn count_turn(&mut self) -> Result<()> {
+        if self.fuel <= 1 {
+            return Err(failure::out_of_fuel());
+        }
+        self.fuel -= 1;
+        Ok(())
+    }
+
+    /// Counts what an instruction of translated code does to many bytes, or would do if it did not fail. Where the fuel does
+    /// not last, the next turn or call fails.
+    #[inline]
+    pub fn count_bytes(&mut self, bytes: u64) {
+        self.fuel = self.fuel.saturating_sub(bytes / BYTES_PER_FUEL).max(1);
+    }
+
+    /// As [`Stack::count_bytes`], for elements of lists.
+    #[inline]
+    pub fn count_list_elements(&mut self, elements: u64) {
+        self.count_bytes(elements.saturating_mul(LIST_ELEMENT_BYTES));
+    }
+
+    /// Counts the elements that a native function is going to work on, the product of some sizes.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where the fuel does not last: then the function must not begin, as nothing ends it before its time.
+    #[inline]
+    pub fn count_elements(&mut self, sizes: &[u64]) -> Result<()> {
+        let elements = sizes.iter().fold(1u64, |product, size| product.saturating_mul(*size));
+        let spent = elements / ELEMENTS_PER_FUEL;
+        if spent >= self.fuel {
+            return Err(failure::out_of_fuel());
+        }
+        self.fuel -= spent;
+        Ok(())
+    }
+
+    /// Fills the fuel up for a kernel's next workgroup.
+    #[inline]
+    pub fn begin_workgroup(&mut self) {
+        self.refuel();
+    }
+
     /// Forgets suspended calls and open frames, and fills the fuel up.
     pub(super) fn reset(&mut self) {
         self.suspended.clear();
@@ -197,5 +251,29 @@ impl Stack {
     pub fn give_buffer(&mut self, mut buffer: Box<CallBuffer>) {
         buffer.clear();
         self.buffers.push(buffer);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::StatusCode;
+
+    #[test]
+    fn fuel_is_spent_and_filled_up() {
+        let mut stack = Stack::new(Limits { fuel: Some(10), ..Limits::default() });
+        (0..4).for_each(|_| stack.count_turn().unwrap());
+        stack.count_elements(&[4, 64]).unwrap();
+        assert_eq!(stack.count_elements(&[64, 2]).unwrap_err().code(), StatusCode::ResourceExhausted);
+        assert_eq!(stack.count_elements(&[u64::MAX, u64::MAX]).unwrap_err().code(), StatusCode::ResourceExhausted);
+        stack.count_turn().unwrap();
+        assert_eq!(stack.count_turn().unwrap_err().code(), StatusCode::ResourceExhausted);
+        stack.begin_workgroup();
+        stack.count_bytes(u64::MAX);
+        assert_eq!(stack.count_turn().unwrap_err().code(), StatusCode::ResourceExhausted);
+        let mut unlimited = Stack::new(Limits::default());
+        unlimited.count_elements(&[u64::MAX, u64::MAX]).unwrap();
+        unlimited.count_turn().unwrap();
     }
 }

@@ -26,14 +26,39 @@ impl<T> Lock<T> {
     }
 }
 
-impl<T> Lock<T> {
-    /// The value, unless somebody has it, or panicked while having it.
-    #[inline]
-    pub(crate) fn try_lock(&self) -> Option<InnerGuard<'_, T>> {
-        #[cfg(feature = "std")]
-        return self.0.try_lock().ok();
-        #[cfg(not(feature = "std"))]
-        return self.0.try_lock();
+/// A value for one at a time, where whoever finds it taken does something else instead of waiting. It is given back by a
+/// store, where the lock above needs a second read-modify-write.
+#[derive(Debug, Default)]
+pub(crate) struct TryLock<T>(spin::Mutex<Slot<T>>);
+
+#[derive(Debug, Default)]
+struct Slot<T> {
+    value: T,
+    /// Somebody has it, or panicked while having it.
+    taken: bool,
+}
+
+impl<T> TryLock<T> {
+    pub(crate) const fn new(value: T) -> TryLock<T> {
+        TryLock(spin::Mutex::new(Slot { value, taken: false }))
+    }
+
+    /// Runs the closure with the value; gives it back where somebody has the value, or panicked while having it.
+    #[inline(always)]
+    pub(crate) fn with<R, F: FnOnce(&mut T) -> R>(&self, body: F) -> core::result::Result<R, F> {
+        let Some(mut slot) = self.0.try_lock() else { return Err(body) };
+        if slot.taken {
+            return Err(body);
+        }
+        slot.taken = true;
+        let result = body(&mut slot.value);
+        slot.taken = false;
+        Ok(result)
+    }
+
+    /// Runs the closure with the value, even if it has to wait: for what is rare, as waiting is spinning.
+    pub(crate) fn wait_with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        body(&mut self.0.lock().value)
     }
 }
 
@@ -67,5 +92,32 @@ impl<T> Once<T> {
         return Ok(self.0.get_or_init(|| value));
         #[cfg(not(feature = "std"))]
         return Ok(self.0.call_once(|| value));
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_is_given_back() {
+        let lock = TryLock::new(1);
+        let nested = lock.with(|value| {
+            *value += 1;
+            lock.with(|value| *value).is_err()
+        });
+        assert!(nested.is_ok_and(|refused| refused));
+        assert!(lock.with(|value| *value).is_ok_and(|value| value == 2));
+    }
+
+    #[test]
+    #[cfg(feature = "std")]
+    fn what_a_panic_left_is_nobodys() {
+        let lock = TryLock::new(1);
+        let body = std::panic::AssertUnwindSafe(|| lock.with(|_| panic!("of a test")).is_ok());
+        assert!(std::panic::catch_unwind(body).is_err());
+        assert!(lock.with(|_| ()).is_err());
+        assert_eq!(lock.wait_with(|value| *value), 1);
     }
 }

@@ -117,8 +117,33 @@ impl Generator<'_> {
             }
             8 => {
                 let (a, b, result) = (self.any(&self.numbers.clone()), self.any(&self.numbers.clone()), self.wide());
-                let name = ["add", "mul", "xor", "sub"][self.random.next(4)];
-                self.line(format!("%i{result} = vm.{name}.i32 %i{a}, %i{b}"));
+                match self.random.next(5) {
+                    // By a number, which may be the one that divides the least number to itself.
+                    4 => {
+                        let (name, sign) = (["div", "rem"][self.random.next(2)], ["s", "u"][self.random.next(2)]);
+                        let divisor = [3, -1, 7, 1, -16][self.random.next(5)];
+                        let by = self.wide();
+                        self.line(format!("%i{by} = vm.const.i32 {divisor}"));
+                        // Or by what is one where it would be zero.
+                        let by = match self.random.next(2) {
+                            0 => by,
+                            _ => {
+                                let (zero, is_zero, other, chosen) =
+                                    (self.wide(), self.wide(), self.wide(), self.wide());
+                                self.line(format!("%i{zero} = vm.const.i32.zero"));
+                                self.line(format!("%i{is_zero} = vm.cmp.eq.i32 %i{b}, %i{zero}"));
+                                self.line(format!("%i{other} = vm.or.i32 %i{a}, %i{is_zero}"));
+                                self.line(format!("%i{chosen} = vm.select.i32 %i{other} ? %i{by} : %i{b}"));
+                                chosen
+                            }
+                        };
+                        self.line(format!("%i{result} = vm.{name}.i32.{sign} %i{a}, %i{by}"));
+                    }
+                    name => {
+                        let name = ["add", "mul", "xor", "sub"][name];
+                        self.line(format!("%i{result} = vm.{name}.i32 %i{a}, %i{b}"));
+                    }
+                }
                 self.line(format!("%i{} = vm.add.i32 %i{}, %i{result}", SUM, SUM));
                 self.numbers.push(result);
             }
@@ -277,6 +302,15 @@ pub fn product(random: &mut Random) -> String {
         _ => body.push_str(&format!("  %i52 = vm.fma.{ty} %i50, %i51, %i52\n")),
     }
     body.push_str(&format!("  vm.buffer.store.{ty} %i52, %r1, {}\n", pair(30)));
+    // Now and then a second result, which the same loops choose, behind the first or in a buffer of its own, mostly.
+    if random.next(4) == 0 {
+        let (buffer, further) = [(1, 200), (0, 0), (0, 100), (1, 7)][random.next(4)];
+        body.push_str(&format!("  {} = vm.const.i64 {further}\n", pair(54)));
+        body.push_str(&format!("  {} = vm.add.i64 {}, {}\n", pair(54), pair(30), pair(54)));
+        body.push_str(&format!("  %i56 = vm.buffer.load.{ty} %r{buffer}, {}\n", pair(54)));
+        body.push_str(&format!("  %i57 = vm.add.{ty} %i52, %i51\n  %i56 = vm.sub.{ty} %i57, %i56\n"));
+        body.push_str(&format!("  vm.buffer.store.{ty} %i56, %r{buffer}, {}\n", pair(54)));
+    }
     for (at, count) in counts.iter().enumerate() {
         text.push_str(&format!("  {} = vm.const.i64 {count}\n", pair(20 + at * 2)));
     }

@@ -75,20 +75,22 @@ fn holds(entry: &Frame, f: &Function, nest: &Nest, tiling: &Tiling, counts: &[us
         let start = entry.reference(f, view.buffer).buffer().unwrap().as_ptr() as i128;
         (start + least * width, start + (greatest + 1) * width)
     };
-    let stored = bytes(tiling.store);
-    let is_apart = |view: &usize| bytes(*view).1 <= stored.0 || stored.1 <= bytes(*view).0;
-    let mut seen = BTreeSet::new();
-    let mut turns = vec![0; counts.len()];
     let chosen: Vec<usize> = tiling.outer.iter().copied().chain(tiling.rows).chain([tiling.lanes]).collect();
-    let distinct = loop {
-        if !seen.insert(entry.form(f, &nest.views[tiling.store].index, &turns)) {
-            break false;
-        }
-        let Some(at) = chosen.iter().rev().find(|at| turns[**at] + 1 < counts[**at]) else { break true };
-        turns[*at] += 1;
-        chosen.iter().rev().take_while(|inner| *inner != at).for_each(|inner| turns[*inner] = 0);
-    };
-    distinct && tiling.apart.iter().all(is_apart)
+    tiling.stores.iter().enumerate().all(|(number, store)| {
+        let stored = bytes(*store);
+        let is_apart = |view: &usize| bytes(*view).1 <= stored.0 || stored.1 <= bytes(*view).0;
+        let mut seen = BTreeSet::new();
+        let mut turns = vec![0; counts.len()];
+        let distinct = loop {
+            if !seen.insert(entry.form(f, &nest.views[*store].index, &turns)) {
+                break false;
+            }
+            let Some(at) = chosen.iter().rev().find(|at| turns[**at] + 1 < counts[**at]) else { break true };
+            turns[*at] += 1;
+            chosen.iter().rev().take_while(|inner| *inner != at).for_each(|inner| turns[*inner] = 0);
+        };
+        distinct && tiling.apart.iter().chain(&tiling.stores[..number]).all(is_apart)
+    })
 }
 
 fn width(element: Element) -> u64 {

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::report::{number, quoted};
+use super::report::number;
+use crate::tooling::json::quoted;
 
 /// A cache of a processor.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use machine::Machine;
 pub(super) use measure::MinTime;
 use measure::{Settings, measure};
 use report::Measurement;
-pub(super) use report::{TimeUnit, quoted};
+pub(super) use report::TimeUnit;
 
 #[cfg(feature = "cli")]
 pub(super) use compare::compare;

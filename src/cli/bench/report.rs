@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::machine::Machine;
 use super::measure::{Sample, Statistic};
+use crate::tooling::json::quoted;
 
 /// What time is shown in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -261,25 +262,6 @@ pub(super) fn number(value: f64) -> String {
         }
         None => text,
     }
-}
-
-/// A string of JSON.
-pub(in crate::cli) fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            c if u32::from(c) < 0x20 => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 #[cfg(test)]

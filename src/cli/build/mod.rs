@@ -8,6 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use incarnate_runtime::{Error, Result, ResultExt};
+use incarnate_translator::Config;
 
 use super::Verdict;
 use super::arguments::{BuildArguments, ProjectArguments};
@@ -16,7 +17,7 @@ use project::Project;
 use sources::Sources;
 
 pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Verdict> {
-    let (length, executables) = program(&arguments.files, &arguments.output, &arguments.project)?;
+    let (length, executables) = program(&arguments.files, &arguments.output, &arguments.project, arguments.untrusted)?;
     writeln!(out, "{} ({length} bytes)", arguments.output.display()).context(|| "writing to standard output")?;
     for line in executables {
         writeln!(out, "{line}").context(|| "writing to standard output")?;
@@ -29,13 +30,19 @@ pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Ver
 ///
 /// # Errors
 /// What is wrong with a module, what cargo or the compiler lacks, what writing gives.
-pub(super) fn program(modules: &[PathBuf], target: &Path, arguments: &ProjectArguments) -> Result<(u64, Vec<String>)> {
+pub(super) fn program(
+    modules: &[PathBuf],
+    target: &Path,
+    arguments: &ProjectArguments,
+    untrusted: bool,
+) -> Result<(u64, Vec<String>)> {
     if target.is_dir() {
         return Err(Error::invalid_argument(format!("'{}' is a folder: name the program's file", target.display())));
     }
     let sources = Sources::find(arguments.incarnate_source.as_deref())?;
     let project = Project::open(&sources, &arguments.target_cpu)?;
-    let (built, executables) = project.build(modules, arguments.prefer, &arguments.static_library)?;
+    let config = Config::new().prefer(arguments.prefer).versions(&[]).untrusted(untrusted);
+    let (built, executables) = project.build(modules, config, &arguments.static_library)?;
     let length = copy(&built, target).context(|| format!("writing '{}'", target.display()))?;
     Ok((length, executables))
 }

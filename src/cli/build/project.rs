@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use incarnate_runtime::{Error, Result, ResultExt};
-use incarnate_translator::{Config, Prefer};
+use incarnate_translator::Config;
 
+use super::super::arguments::StaticLibraryFile;
 use super::sources::Sources;
 
 /// Name of the project's package, and of the program that it makes.
@@ -62,16 +63,16 @@ impl Project {
         Ok(Project { root, flags, _lock: lock })
     }
 
-    /// Builds the program of some modules, the main one last, which has the kernels of some objects, and gives where it is,
-    /// and what became of the modules' executables.
+    /// Builds the program of some modules, the main one last, translated as `config` says and with the kernels of some
+    /// objects, and gives where it is, and what became of the modules' executables.
     ///
     /// # Errors
     /// What is wrong with a module; NOT_FOUND without cargo; INTERNAL where what was generated is not compiled.
     pub(super) fn build(
         &self,
         modules: &[PathBuf],
-        prefer: Prefer,
-        objects: &[PathBuf],
+        config: Config,
+        objects: &[StaticLibraryFile],
     ) -> Result<(PathBuf, Vec<String>)> {
         let source = self.root.join("src");
         let mut main = String::from("//! A program of translated modules.\n\n");
@@ -79,8 +80,8 @@ impl Project {
         let (mut executables, mut libraries) = (Vec::new(), Vec::new());
         for (index, module) in modules.iter().enumerate() {
             let name = format!("module_{index}");
-            let config = Config::new().out_dir(&source).module_name(&name).prefer(prefer).versions(&[]);
-            let config = objects.iter().fold(config, |config, object| config.static_library(object, &[]));
+            let config = config.clone().out_dir(&source).module_name(&name);
+            let config = StaticLibraryFile::add_to(objects, config);
             let written = config.compile(module)?;
             executables.extend(written.executables);
             // Each module may ask for any of them, and they are the same for all.

@@ -12,6 +12,7 @@ mod progress;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use incarnate_runtime::modules::check::Unmet;
 use incarnate_runtime::{Result, ResultExt};
 
 use super::Verdict;
@@ -24,6 +25,9 @@ pub(super) use files::{CheckArguments, check_files};
 
 /// Beginning of the names of functions that must fail.
 const MUST_FAIL: &str = "fail_";
+
+/// Most characters of a failure where it is repeated in the end.
+const MOST_CHARACTERS: usize = 400;
 
 /// What came of a test, or of the attempt to load some.
 #[derive(Clone, Debug)]
@@ -73,7 +77,7 @@ impl<'a> Report<'a> {
             }
             Some(why) => {
                 self.failed += 1;
-                self.first_failure.get_or_insert_with(|| format!("{name}: {why}"));
+                self.first_failure.get_or_insert_with(|| format!("{name}: {}", on_one_line(why)));
                 format!("FAIL {name}: {why}")
             }
         };
@@ -94,6 +98,15 @@ impl<'a> Report<'a> {
                 Verdict::Failure(format!("{} of {} failed; {first}", self.failed, self.failed + self.passed))
             }
         })
+    }
+}
+
+/// A text of several lines, which may show long tensors, on one of bounded length.
+fn on_one_line(text: &str) -> String {
+    let line = text.lines().map(str::trim).collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(MOST_CHARACTERS) {
+        Some((end, _)) => format!("{}...", line.get(..end).unwrap_or_default()),
+        None => line,
     }
 }
 
@@ -123,7 +136,9 @@ fn check(
         is_empty: false,
         time: start.elapsed(),
     };
-    let loaded = Program::load_tests(arguments, add_modules).and_then(|program| Ok((program.functions()?, program)));
+    let unmet = Unmet::default();
+    let loaded =
+        Program::load_tests(arguments, &unmet, add_modules).and_then(|program| Ok((program.functions()?, program)));
     let (functions, program) = match loaded {
         Ok(loaded) => loaded,
         // A module that does not load fails as a test does, so that the others are still run.
@@ -138,10 +153,13 @@ fn check(
     for test in tests {
         let start = Instant::now();
         let outcome = program.prepare(&test, &[]).and_then(|mut call| call.invoke());
-        let failure = match (outcome, test.name.starts_with(MUST_FAIL)) {
-            (Ok(()), false) | (Err(_), true) => None,
-            (Ok(()), true) => Some("it succeeded, though its name says that it must fail".to_owned()),
-            (Err(error), false) => Some(error.to_string()),
+        // All that was not met, and then what ended the function before its time, if anything.
+        let faults: Vec<String> =
+            unmet.take().into_iter().chain(outcome.err().map(|error| error.to_string())).collect();
+        let failure = match (faults.is_empty(), test.name.starts_with(MUST_FAIL)) {
+            (true, false) | (false, true) => None,
+            (true, true) => Some("it succeeded, though its name says that it must fail".to_owned()),
+            (false, false) => Some(faults.join("\n")),
         };
         let (program, function) = (name.to_owned(), Some(test.name));
         done(Outcome { program, function, failure, is_empty: false, time: start.elapsed() })?;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use incarnate_runtime::bytecode::{Archive, Contents, Module, VerifiedModule};
+use incarnate_runtime::hal::local::loaders::elf::{LibraryFacts, Machine};
 
 use super::program::{Executable, Program};
 
@@ -17,6 +18,14 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, module: &VerifiedModule, program
             None => writeln!(f, ", bytes that the program chooses")?,
         }
         write_entry_points(f, executable)?;
+        if let Some(library) = library(module, executable) {
+            write!(f, "        library @{} of ABI 0.{}", library.name, library.abi)?;
+            for (index, name) in library.kernels.iter().enumerate() {
+                write!(f, "{}{name}", if index == 0 { ", kernels @" } else { " @" })?;
+            }
+            writeln!(f)?;
+            library.imports.iter().try_for_each(|name| writeln!(f, "        imports {name}"))?;
+        }
         if let Some(nested) = nested(module, executable) {
             write_nested(f, &nested)?;
         }
@@ -47,6 +56,15 @@ fn write_entry_points(f: &mut fmt::Formatter<'_>, executable: &Executable) -> fm
         )?;
     }
     Ok(())
+}
+
+/// What an executable says of itself that is machine code in the form of ELF.
+fn library(module: &VerifiedModule, executable: &Executable) -> Option<LibraryFacts> {
+    let format = core::str::from_utf8(module.rodata_bytes(executable.format?)?).ok()?;
+    let architecture = format.strip_prefix("embedded-elf-").or_else(|| format.strip_prefix("system-elf-"))?;
+    let machine = Machine::ALL.iter().find(|machine| machine.name == architecture)?;
+    // What is damaged is said when it is loaded.
+    LibraryFacts::read(module.rodata_bytes(executable.data?)?, machine).ok()?
 }
 
 /// The module that an executable of bytecode is.

@@ -41,11 +41,6 @@ fn write(path: &Path, recording: &Recording, threads: usize) -> Result<()> {
     file.commit()
 }
 
-/// A string of JSON.
-fn quoted(text: &str) -> String {
-    super::bench::quoted(text)
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

@@ -4,12 +4,16 @@ use incarnate_runtime::profile::Recording;
 
 use super::table::table;
 use super::trace;
+use crate::tooling::json::in_script;
+use crate::tooling::xml::escape;
 
-/// The page. `</` in the data is written so that no name can end the script.
+/// The page. Names in it are those of a module, which may be anyone's.
 pub(super) fn page(recording: &Recording, threads: usize) -> String {
-    let data = trace::json(recording).replace("</", "<\\/");
-    let table = table(recording, threads).replace('&', "&amp;").replace('<', "&lt;");
-    TEMPLATE.replacen("%TABLE%", &table, 1).replacen("%DATA%", &data, 1)
+    // The template is cut before anything is put in: what is put in may look like a mark.
+    let (before, rest) = TEMPLATE.split_once("%TABLE%").unwrap_or((TEMPLATE, ""));
+    let (between, after) = rest.split_once("%DATA%").unwrap_or((rest, ""));
+    let (table, data) = (escape(&table(recording, threads)), in_script(&trace::json(recording)));
+    [before, &table, between, &data, after].concat()
 }
 
 const TEMPLATE: &str = include_str!("timeline.html");
@@ -26,7 +30,17 @@ mod tests {
         recording.lanes[0].events[0].name = Arc::from("</script><script>alert(1)");
         let page = super::page(&recording, 2);
         assert_eq!(page.matches("</script>").count(), 1);
+        assert!(page.contains("\\u003c/script>\\u003cscript>alert(1)"));
         assert!(page.contains("task-worker-0") && page.contains("<canvas") && !page.contains("%DATA%"));
         assert!(!page.contains("http"));
+    }
+
+    #[test]
+    fn names_that_look_like_marks_of_the_template_are_names() {
+        let mut recording = recording();
+        recording.lanes[0].events[0].name = Arc::from("%DATA%<b>%TABLE%");
+        let page = super::page(&recording, 2);
+        assert!(!page.contains("<b>") && page.contains("%DATA%&lt;b&gt;%TABLE%"));
+        assert_eq!(page.matches("traceEvents\":").count(), 1);
     }
 }

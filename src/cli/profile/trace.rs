@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use incarnate_runtime::profile::{EventKind, Recording};
 
-use super::quoted;
+use crate::tooling::json::quoted;
 
 /// Name of a kind, as the trace's category.
 pub(super) fn category(kind: EventKind) -> &'static str {

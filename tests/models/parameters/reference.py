@@ -16,8 +16,9 @@ def weights():
     return {key: rng.normal(size=shape).astype(np.float32) for key, shape in shapes.items()}
 
 
-def forward(x):
+def forward(x, scale=np.float32(1)):
     w = {key: value.astype(np.float64) for key, value in weights().items()}
+    w["layer0.weight"] *= scale
     h = np.maximum(x.astype(np.float64) @ w["layer0.weight"] + w["layer0.bias"], 0)
     return (h @ w["layer1.weight"] + w["layer1.bias"]).astype(np.float32)
 
@@ -29,6 +30,13 @@ def cases():
         fixture.Case(form, parameters=(f"model=model.{form}", state)).call("predict", [x], [forward(x)], f32=1e-5)
         for form in ["irpa", "safetensors", "gguf"]
     ]
+    unknown = "it reads no archives of NumPy"
+    for form in ["npz", "npy"]:
+        # The array of an .npy file is known by the file's name; the archive behind it has the others.
+        files = ("model=layer0.weight.npy", "model=model.irpa") if form == "npy" else ("model=model.npz",)
+        case = fixture.Case(form, parameters=(*files, state), peer_differs=unknown)
+        scale = np.float32(2) if form == "npy" else np.float32(1)
+        cases.append(case.call("predict", [x], [forward(x, scale)], f32=1e-5))
     count = fixture.Case("count", parameters=("model=model.irpa", state))
     count.call("count", [], [np.array([42], np.int32)])
     gathered = np.array([0, 1, 2, 3, 12, 13, 14, 15], np.float32)
@@ -100,6 +108,9 @@ def extra_files(folder):
     (folder / "model.safetensors").write_bytes(safetensors(weights()))
     (folder / "model.gguf").write_bytes(gguf(weights()))
     (folder / "model.irpa").write_bytes(irpa(weights()))
+    np.savez(folder / "model.npz", **weights())
+    # Not those of the other archives, which it overrides.
+    np.save(folder / "layer0.weight.npy", weights()["layer0.weight"] * np.float32(2))
     state = {
         "calls": np.array([41], np.int32),
         "a": np.arange(4, dtype=np.float32),

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use incarnate::runtime::hal::{DeviceOptions, DriverRegistry};
 use incarnate::runtime::session::{BF16, F16, I1, Input};
+use incarnate::runtime::vm::{Buffer, Ref, Value};
 use incarnate::{Device, Session, StatusCode, Tensor};
 use incarnate_translated_tests as models;
 use incarnate_translated_tests::hostile;
@@ -173,4 +174,65 @@ fn devices_with_their_own_loaders_run_what_is_part_of_the_program() {
     assert!(models::formats_portable::Module::load(&device).is_ok());
     assert!(models::simple_mul_vmvx::Module::load(&device).is_ok());
     assert!(models::simple_mul_llvm_cpu::Module::load(&device).is_err());
+}
+
+/// Shares of a buffer that is in `reference` and nowhere else.
+fn shares(reference: &Ref) -> usize {
+    Arc::strong_count(reference.buffer().unwrap())
+}
+
+#[test]
+fn references_are_counted_where_they_are_kept() {
+    let module = models::keeping::Module::load_with(Session::builder()).unwrap();
+    let buffer = Ref::from(Buffer::zeroed(24, 0, None).unwrap());
+    assert_eq!(module.look(buffer.clone()).unwrap(), 24);
+    assert_eq!(module.look_by_another(buffer.clone(), buffer.clone()).unwrap(), 48);
+    assert_eq!(module.look_and_wait(buffer.clone()).unwrap(), 24);
+    assert_eq!(module.wait_and_look(buffer.clone()).unwrap(), 24);
+    let error = module.fail(buffer.clone()).unwrap_err();
+    assert!(error.to_string().contains("as told"), "{error}");
+    assert!(module.look(Ref::Null).is_err());
+    assert_eq!(shares(&buffer), 1);
+    let (one, other) = module.same(buffer.clone()).unwrap();
+    assert_eq!((shares(&buffer), one.same(&other)), (3, true));
+    drop((one, other));
+    module.keep(buffer.clone()).unwrap();
+    assert_eq!(shares(&buffer), 2);
+    assert_eq!(module.keep_by_another(buffer.clone()).unwrap(), 24);
+    assert_eq!(shares(&buffer), 2);
+    drop(buffer);
+    let kept = module.kept().unwrap();
+    assert_eq!((shares(&kept), kept.buffer().unwrap().length()), (2, 24));
+    // The same through the packed interface, which has references of its own.
+    let call = |name: &str| {
+        let results = module.session().context().function(name).unwrap().call(&[Value::Ref(kept.clone())]);
+        results.map(|results| results.len())
+    };
+    assert_eq!([call("look").unwrap(), call("wait_and_look").unwrap(), call("same").unwrap()], [1, 1, 2]);
+    assert!(call("fail").is_err());
+    assert_eq!(shares(&kept), 2);
+    drop(module);
+    assert_eq!(shares(&kept), 1);
+}
+
+#[test]
+fn tensors_that_are_passed_are_their_owners_again() {
+    let device = device();
+    let mut x = Tensor::on_device(&device, &[4], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
+    let inline = models::simple_mul_inline_static::Module::load(&device).unwrap();
+    let dynamic = models::simple_mul_inline_dynamic::Module::load(&device).unwrap();
+    let on_device = models::simple_mul_llvm_cpu::Module::load(&device).unwrap();
+    for _ in 0..3 {
+        for product in [inline.simple_mul(&x, &x), dynamic.simple_mul(&x, &x), on_device.simple_mul(&x, x.clone())] {
+            let mut product = product.unwrap();
+            assert_eq!(product.as_slice().unwrap(), [1.0, 4.0, 9.0, 16.0]);
+            assert!(x.as_slice().is_some(), "a call kept its argument");
+        }
+    }
+    assert!(inline.simple_mul(&x, &[1.0; 3]).is_err() && x.as_slice().is_some());
+    // What is a view of the argument lives on without it.
+    let reshape = models::reshape_llvm_cpu::Module::load(&device).unwrap();
+    let square = reshape.reshape(&x).unwrap();
+    drop(x);
+    assert_eq!(square.to_vec().unwrap(), [1.0, 2.0, 3.0, 4.0]);
 }

@@ -24,7 +24,7 @@ pub(super) fn results_struct(signature: &Signature<'_>, options: &Options) -> Op
     Some(quote! {
         #[doc = #doc]
         #[derive(Clone, Debug)]
-        #[allow(dead_code, unreachable_pub)]
+        #[allow(dead_code, unreachable_pub, reason = "nobody uses all of it")]
         #(#attributes)*
         pub struct #name {
             #(#fields,)*
@@ -139,10 +139,13 @@ fn dims(shape: &[Option<u64>]) -> TokenStream {
     quote!(&[#(#dims),*])
 }
 
-/// Makes the VM's values of the arguments: variables of the same names.
-fn arguments<'a>(signature: &'a Signature<'_>) -> impl Iterator<Item = TokenStream> + 'a {
+/// Makes the VM's values of the arguments: variables of the same names. Some of them the function looks at only.
+fn arguments<'a>(
+    signature: &'a Signature<'_>,
+    is_lent: impl Fn(usize) -> bool + 'a,
+) -> impl Iterator<Item = TokenStream> + 'a {
     let export = Literal::u32_unsuffixed(signature.export);
-    signature.parameters.iter().filter_map(move |value| {
+    signature.parameters.iter().enumerate().filter_map(move |(index, value)| {
         let ident = &value.ident;
         let name = ident.to_string();
         Some(match &value.kind {
@@ -152,7 +155,9 @@ fn arguments<'a>(signature: &'a Signature<'_>) -> impl Iterator<Item = TokenStre
                 let dims = dims(shape);
                 quote!(let #ident = instance.finish(#export, instance.input(#name, #ident, #dims))?;)
             }
+            Kind::Storage(_) if is_lent(index) => quote!(let #ident = LentRef::object(#ident.view().buffer());),
             Kind::Storage(_) => quote!(let #ident = Ref::from(#ident.view().buffer().clone());),
+            Kind::View if is_lent(index) => quote!(let #ident = LentRef::object(#ident);),
             Kind::View => quote!(let #ident = Ref::from(#ident.clone());),
         })
     })
@@ -202,7 +207,15 @@ fn results(signature: &Signature<'_>) -> TokenStream {
 /// A call of the translated function itself.
 fn synchronous(signature: &Signature<'_>, facts: &FunctionFacts) -> TokenStream {
     let export = Literal::u32_unsuffixed(signature.export);
-    let values: Vec<&Ident> = signature.parameters.iter().map(|value| &value.ident).collect();
+    let values = signature.parameters.iter().enumerate().map(|(index, value)| {
+        let ident = &value.ident;
+        match &value.kind {
+            _ if facts.is_lent(index) => quote!(&#ident),
+            Kind::Tensor(..) => quote!(#ident.into_owned()),
+            _ => quote!(#ident),
+        }
+    });
+    let values: Vec<TokenStream> = values.collect();
     let outputs: Vec<&Ident> = signature.results.iter().map(|value| &value.ident).collect();
     let pattern = match outputs.as_slice() {
         [only] => quote!(#only),
@@ -226,7 +239,7 @@ fn synchronous(signature: &Signature<'_>, facts: &FunctionFacts) -> TokenStream 
         (true, None) => quote!(instance.call(#export, #begin)),
         (true, Some(resume)) => quote!(instance.call_yieldable(#export, #begin, translated::#resume)),
     };
-    let (arguments, results) = (arguments(signature), results(signature));
+    let (arguments, results) = (arguments(signature, |index| facts.is_lent(index)), results(signature));
     // A result that is passed on as it is needs no name.
     let passed = match signature.results.as_slice() {
         [] => true,
@@ -263,7 +276,8 @@ fn asynchronous(signature: &Signature<'_>) -> TokenStream {
             Kind::Number(ConventionItem::F32) => quote!(Value::F32(#ident)),
             Kind::Number(ConventionItem::F64) => quote!(Value::F64(#ident)),
             Kind::Number(_) | Kind::Bool => quote!(Value::I32(#ident)),
-            Kind::Tensor(..) | Kind::Storage(_) | Kind::View | Kind::Reference => quote!(Value::Ref(#ident)),
+            Kind::Tensor(..) => quote!(Value::Ref(#ident.into_owned())),
+            Kind::Storage(_) | Kind::View | Kind::Reference => quote!(Value::Ref(#ident)),
         }
     });
     let outputs = signature.results.iter().map(|value| {
@@ -275,7 +289,7 @@ fn asynchronous(signature: &Signature<'_>) -> TokenStream {
         };
         quote!(let #ident: #ty = next_result(&mut results)?;)
     });
-    let (arguments, made) = (arguments(signature), results(signature));
+    let (arguments, made) = (arguments(signature, |_| false), results(signature));
     // What makes the only result can fail, and gives it or the failure.
     let end = match signature.results.as_slice() {
         [only] if matches!(only.kind, Kind::Tensor(..) | Kind::View) => self::made(only, &export),

@@ -35,6 +35,7 @@ const SUPPORT: &[&str] = &[
     "I1",
     "Input",
     "Instance",
+    "LentRef",
     "Ref",
     "Result",
     "Session",
@@ -71,7 +72,7 @@ pub(crate) fn items(analysis: &Analysis<'_>, options: &Options) -> Vec<TokenStre
     ));
     items.push(quote! {
         #[doc = #doc]
-        #[allow(dead_code, unreachable_pub)]
+        #[allow(dead_code, unreachable_pub, reason = "nobody uses all of it")]
         #[must_use]
         pub fn module() -> Arc<TranslatedModule> {
             TranslatedModule::new(&translated::MODULE)
@@ -107,7 +108,7 @@ fn module_struct(module: &VerifiedModule, options: &Options) -> TokenStream {
     quote! {
         #[doc = #doc]
         #[derive(Clone, Debug)]
-        #[allow(unreachable_pub)]
+        #[allow(unreachable_pub, reason = "it may stand in a private module")]
         #(#attributes)*
         pub struct Module {
             instance: Instance,

@@ -8,6 +8,7 @@ use proc_macro2::{Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 
 use super::calls::{Form, grouped};
+use super::lookups;
 use super::outline::outline;
 use super::scope::{Binding, Place, Scopes};
 use super::suspend::suspensions;
@@ -20,16 +21,14 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     let missing = || Error::out_of_range(format!("no function {ordinal}"));
     let function = analysis.bodies.get(ordinal as usize).ok_or_else(missing)?;
     let facts = analysis.functions.get(ordinal as usize).ok_or_else(missing)?;
-    let (body, mut sequence) = Body::new(function, suspensions(function), &facts.lent);
-    outline(&body, analysis, &mut sequence);
     let graph = Graph::of(function);
-    let unit = Unit {
-        analysis,
-        facts,
-        body: &body,
-        loops: Loops::new(&graph, &graph.dominators()),
-        names: values::names(analysis.module, function, &analysis.taken),
-    };
+    let loops = Loops::new(&graph, &graph.dominators());
+    let (mut body, mut sequence) = Body::new(function, suspensions(function), &facts.lent, analysis.untrusted);
+    if outline(&body, analysis, &mut sequence) == 0 {
+        lookups::find(&mut body, &analysis.imports, &loops, &sequence);
+    }
+    let names = values::names(analysis.module, function, &analysis.taken);
+    let unit = Unit { analysis, facts, body: &body, loops, names };
     let mut items = Vec::new();
     unit.function(&sequence, &mut items)?;
     unit.parts(&sequence, &mut items)?;
@@ -92,26 +91,14 @@ impl<'a, 'm> Unit<'a, 'm> {
         let emitter = self.emitter(scopes, variables, None);
         let statements = emitter.sequence(sequence, true)?;
         let first = emitter.variables();
+        let counted = emitter.count_turn(0);
         let here = emitter.here();
-        let mutable = variables.then(|| quote!(mut));
-        let parameters: Vec<TokenStream> = function
-            .arguments()
-            .iter()
-            .map(|value| {
-                let (name, ty) = (&self.names[value.index()], type_of(function.ty(*value)));
-                let ty = if self.body.is_borrowed(*value) { quote!(&#ty) } else { ty };
-                if emitter.scopes.is_used(*value) || variables {
-                    return quote!(#mutable #name: #ty);
-                }
-                let name = format_ident!("_{}", name);
-                quote!(#name: #ty)
-            })
-            .collect();
+        let parameters = self.parameters(&emitter);
         let docs = facts.docs.iter().map(|line| format!(" {line}"));
         let state = facts.needs_state.then(|| quote!(state: &State,));
         let stack = facts.needs_stack.then(|| quote!(stack: &mut Stack,));
         let (name, results) = (&facts.ident, types_of(&facts.results));
-        let body = quote!(#here #first #statements);
+        let body = quote!(#here #counted #first #statements);
         let body = match facts.is_guarded {
             true => quote!(support::guarded(stack, |stack| { #body })),
             false => body,
@@ -148,6 +135,36 @@ impl<'a, 'm> Unit<'a, 'm> {
             return Ok(());
         }
         items.push(self.suspended());
+        let lints = quote!(#lints #recursive);
+        self.resumable(&lints, &results, &parameters, &body, items)
+    }
+
+    /// The parameters of the function, as Rust has them.
+    fn parameters(&self, emitter: &Emitter<'_, '_>) -> Vec<TokenStream> {
+        let mutable = emitter.variables.then(|| quote!(mut));
+        let parameter = |value: &Value| {
+            let (name, ty) = (&self.names[value.index()], type_of(self.body.function.ty(*value)));
+            let ty = if self.body.is_borrowed(*value) { quote!(&#ty) } else { ty };
+            if emitter.scopes.is_used(*value) || emitter.variables {
+                return quote!(#mutable #name: #ty);
+            }
+            let name = format_ident!("_{}", name);
+            quote!(#name: #ty)
+        };
+        self.body.function.arguments().iter().map(parameter).collect()
+    }
+
+    /// A function that yields, in three: what calls it, what resumes it, and its body, which does either.
+    fn resumable(
+        &self,
+        lints: &TokenStream,
+        results: &TokenStream,
+        parameters: &[TokenStream],
+        body: &TokenStream,
+        items: &mut Vec<TokenStream>,
+    ) -> Result<()> {
+        let (function, facts, saved) = (self.body.function, self.facts, self.saved());
+        let (name, docs) = (&facts.ident, facts.docs.iter().map(|line| format!(" {line}")));
         let run = super::fresh(&self.analysis.taken, &format!("{}_run", super::stem(name)));
         let resume =
             facts.resume.as_ref().ok_or_else(|| Error::internal("a function that yields has no resumption"))?;
@@ -155,11 +172,15 @@ impl<'a, 'm> Unit<'a, 'm> {
             let name = &self.names[value.index()];
             quote!(#name)
         });
+        let borrow = |value: Value| self.body.is_borrowed(value).then(|| quote!(&));
         let plain = function.arguments().iter().map(|value| {
-            let (name, ty) = (&self.names[value.index()], type_of(function.ty(*value)));
-            quote!(#name: #ty)
+            let (name, borrow, ty) = (&self.names[value.index()], borrow(*value), type_of(function.ty(*value)));
+            quote!(#name: #borrow #ty)
         });
-        let zeros = function.arguments().iter().map(|value| literal(function.ty(*value), 0, false));
+        let zeros = function.arguments().iter().map(|value| {
+            let (borrow, zero) = (borrow(*value), literal(function.ty(*value), 0, false));
+            quote!(#borrow #zero)
+        });
         let doc = format!(" Resumes [`{name}`].");
         let run_doc = format!(" The body of [`{name}`], from its beginning or from where it was suspended.");
         items.push(quote! {
@@ -178,7 +199,6 @@ impl<'a, 'm> Unit<'a, 'm> {
         items.push(quote! {
             #[doc = #run_doc]
             #lints
-            #recursive
             pub fn #run(
                 state: &State,
                 stack: &mut Stack,
@@ -347,9 +367,11 @@ impl Emitter<'_, '_> {
                 let (label, body) = (lifetime(*label), self.inner(None, body)?);
                 quote!(#label: { #body })
             }
-            Node::Loop { label, body, .. } => {
+            Node::Loop { label, body, header } => {
                 let named = self.label(*label, body);
+                let counted = self.count_turn(self.offset_of(*header));
                 let body = self.inner(Some(*label), body)?;
+                let body = quote!(#counted #body);
                 match body.is_empty() {
                     // Nothing ever ends this loop.
                     true => quote!(loop {
@@ -358,11 +380,12 @@ impl Emitter<'_, '_> {
                     false => quote!(#named loop { #body }),
                 }
             }
-            Node::While { condition, label, body, .. } => {
+            Node::While { condition, label, body, header } => {
                 let named = self.label(*label, body);
                 let condition = self.condition(condition, false)?;
+                let counted = self.count_turn(self.offset_of(*header));
                 let body = self.inner(Some(*label), body)?;
-                quote!(#named while #condition { #body })
+                quote!(#named while #condition { #counted #body })
             }
             Node::Break(label) => self.jump(*label, quote!(break)),
             Node::Continue(label) => self.jump(*label, quote!(continue)),

@@ -40,16 +40,42 @@ struct Passing<'f> {
 impl Emitter<'_, '_> {
     /// A call that does not yield, as a statement.
     pub(super) fn call(&self, call: &Call, inst: &Inst) -> Result<TokenStream> {
+        if let Some(result) = inst.results.last().filter(|result| self.body.is_looked_up(**result)) {
+            return self.lookup(call, inst, *result);
+        }
         let (expression, drops) = self.invocation(call, inst.offset, Form::Plain)?;
         let bound = self.bind(&inst.results, expression);
         Ok(quote!(#bound #drops))
+    }
+
+    /// A call whose last result is looked at where something else keeps it: the only argument, or the first result.
+    fn lookup(&self, call: &Call, inst: &Inst, result: Value) -> Result<TokenStream> {
+        let missing = || Error::internal("a call that lends no result");
+        let Callee::Import(ordinal) = call.callee else { return Err(missing()) };
+        let direct = self.analysis.imports.direct(ordinal).ok_or_else(missing)?;
+        let lender = direct.lent.ok_or_else(missing)?;
+        let (before, keeper) = match (lender.alone, &call.operands[..]) {
+            (Some(alone), _) => {
+                let keeper = *inst.results.first().ok_or_else(missing)?;
+                let (expression, drops) = self.import(ordinal, call, Form::Plain, Some(alone))?;
+                let bound = self.bind(&[keeper], self.fallible(expression, inst.offset));
+                (quote!(#bound #drops), self.read(keeper))
+            }
+            (None, [operand]) => (TokenStream::new(), self.read(operand.value)),
+            (None, _) => return Err(missing()),
+        };
+        let (native, name, _) = self.native(direct, None);
+        let function = format_ident!("{}", lender.function);
+        let lent = self.fallible(quote!(support::#function(state.#native(), #name, #keeper)), inst.offset);
+        let result = self.name(result);
+        Ok(quote!(#before let #result = &*#lent;))
     }
 
     /// A call as an expression, and what is dropped behind it.
     pub(super) fn invocation(&self, call: &Call, offset: u32, form: Form) -> Result<(TokenStream, TokenStream)> {
         let (expression, drops) = match call.callee {
             Callee::Internal(ordinal) => self.internal(ordinal, call)?,
-            Callee::Import(ordinal) => self.import(ordinal, call, form)?,
+            Callee::Import(ordinal) => self.import(ordinal, call, form, None)?,
         };
         Ok((self.fallible(expression, offset), drops))
     }
@@ -60,7 +86,7 @@ impl Emitter<'_, '_> {
         let generics = facts.is_inlined.then(|| quote!(::<LANES>));
         let state = facts.needs_state.then(|| quote!(state,));
         let stack = facts.needs_stack.then(|| quote!(stack,));
-        let is_lent = |at: usize| facts.lent.get(at).is_some_and(|lent| *lent);
+        let is_lent = |at: usize| facts.is_lent(at);
         let lends =
             |value: Value| call.operands.iter().enumerate().any(|(at, operand)| operand.value == value && is_lent(at));
         let arguments = call.operands.iter().enumerate().map(|(at, operand)| match is_lent(at) {
@@ -78,7 +104,14 @@ impl Emitter<'_, '_> {
         Ok((quote!(#name #generics(#state #stack #(#arguments),*)), drops))
     }
 
-    fn import(&self, ordinal: u32, call: &Call, form: Form) -> Result<(TokenStream, TokenStream)> {
+    /// A call of an import; of another method of a native module where one is given.
+    fn import(
+        &self,
+        ordinal: u32,
+        call: &Call,
+        form: Form,
+        method: Option<&str>,
+    ) -> Result<(TokenStream, TokenStream)> {
         let convention = self.convention(ordinal)?;
         let mut segments = call.segments.iter().flat_map(|segments| segments.iter().copied());
         let mut operands = call.operands.iter();
@@ -89,7 +122,7 @@ impl Emitter<'_, '_> {
             tree.iter().map(|argument| self.argument(argument, &passing, direct.is_some())).collect();
         let expression = match direct {
             Some(direct) => {
-                let (native, name, method) = self.native(direct);
+                let (native, name, method) = self.native(direct, method);
                 let call = match direct.form {
                     None => quote!(state.#native().call(#name, #method, stack, (#(#values,)*))),
                     Some("inline") => quote!(state.#native().call_inline(#name, #method, stack, (#(#values,)*))),
@@ -127,7 +160,7 @@ impl Emitter<'_, '_> {
             }
             Callee::Import(ordinal) => match self.analysis.imports.direct(ordinal) {
                 Some(direct) => {
-                    let (native, name, _) = self.native(direct);
+                    let (native, name, _) = self.native(direct, None);
                     let state = format_ident!("{}", direct.state);
                     let method = direct.resume.map(|resume| format_ident!("{}", resume));
                     quote!(state.#native().resume(#name, support::#state::#method, stack))
@@ -141,8 +174,8 @@ impl Emitter<'_, '_> {
         Ok(self.fallible(expression, offset))
     }
 
-    fn native(&self, direct: &DirectImport) -> (proc_macro2::Ident, &'static str, TokenStream) {
-        let (state, method) = (format_ident!("{}", direct.state), format_ident!("{}", direct.method));
+    fn native(&self, direct: &DirectImport, method: Option<&str>) -> (proc_macro2::Ident, &'static str, TokenStream) {
+        let (state, method) = (format_ident!("{}", direct.state), format_ident!("{}", method.unwrap_or(direct.method)));
         (format_ident!("{}", direct.module), direct.name, quote!(support::#state::#method))
     }
 

@@ -9,6 +9,7 @@ use incarnate_runtime::{Error, Result};
 
 use super::imports::Imports;
 use super::outline::Needs;
+use super::suspend::suspensions;
 use super::types::Types;
 use super::{Analysis, FunctionFacts, FunctionName};
 
@@ -16,8 +17,8 @@ use super::{Analysis, FunctionFacts, FunctionName};
 /// host's stack.
 const GUARD_LEVELS: u32 = 64;
 
-/// Makes the IR of all functions and what is known of each.
-pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Result<Analysis<'_>> {
+/// Makes the IR of all functions and what is known of each; `untrusted` code counts turns and calls.
+pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrusted: bool) -> Result<Analysis<'_>> {
     if names.len() != module.function_count() as usize {
         return Err(Error::internal("there are not as many names as functions"));
     }
@@ -36,7 +37,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Resu
     }
     let calls: Vec<Vec<u32>> = bodies.iter().map(internal_callees).collect();
     let guarded = guards(&calls);
-    let lent = lent(module, &bodies, &yields, &imports);
+    let lent = lent(&bodies, &imports);
     let taken: HashSet<String> = names.iter().map(|name| name.ident.to_string()).collect();
     let functions = names
         .into_iter()
@@ -51,13 +52,14 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>) -> Resu
             arguments: body.arguments().iter().map(|value| body.ty(*value)).collect(),
             results: body.results.clone(),
             needs_state: *yields,
-            needs_stack: *yields || is_guarded,
+            // Fuel is counted in it.
+            needs_stack: *yields || is_guarded || untrusted,
             is_guarded,
             is_inlined: false,
         })
         .collect();
     let types = Types::new(module, &bodies);
-    let mut analysis = Analysis { module, functions, bodies, imports, types, taken };
+    let mut analysis = Analysis { module, functions, bodies, imports, types, taken, untrusted };
     needs(&mut analysis, &calls);
     Ok(analysis)
 }
@@ -115,27 +117,25 @@ fn yields(bodies: &[Function], imports: &Imports) -> Vec<bool> {
 }
 
 /// Which arguments functions look at without keeping them: such a reference needs not be counted for the call.
-fn lent(module: &VerifiedModule, bodies: &[Function], yields: &[bool], imports: &Imports) -> Vec<Vec<bool>> {
-    let mut lent: Vec<Vec<bool>> = bodies
-        .iter()
-        .zip(yields)
-        .map(|(body, yields)| body.arguments().iter().map(|value| !yields && body.ty(*value) == Type::Ref).collect())
-        .collect();
-    // Exported functions are called with references of their own.
-    for export in module.exports() {
-        if let Some(lent) = lent.get_mut(export.function as usize) {
-            lent.fill(false);
-        }
+fn lent(bodies: &[Function], imports: &Imports) -> Vec<Vec<bool>> {
+    let mut lent: Vec<Vec<bool>> =
+        bodies.iter().map(|body| body.arguments().iter().map(|value| body.ty(*value) == Type::Ref).collect()).collect();
+    let keep = |lent: &mut Vec<bool>, body: &Function, values: Vec<Value>| {
+        values.iter().fold(false, |changed, value| {
+            let position = body.arguments().iter().position(|argument| argument == value);
+            position.is_some_and(|position| core::mem::take(&mut lent[position])) || changed
+        })
+    };
+    // What a function saves while it is suspended is its own.
+    for (body, lent) in bodies.iter().zip(&mut lent) {
+        keep(lent, body, suspensions(body).into_iter().flat_map(|suspension| suspension.saved).collect());
     }
     // What a function passes on is lent if the callee keeps it neither.
     loop {
         let mut changed = false;
         for (ordinal, body) in bodies.iter().enumerate() {
-            for value in kept(body, &lent, imports) {
-                if let Some(position) = body.arguments().iter().position(|argument| *argument == value) {
-                    changed |= core::mem::take(&mut lent[ordinal][position]);
-                }
-            }
+            let kept = kept(body, &lent, imports);
+            changed |= keep(&mut lent[ordinal], body, kept);
         }
         if !changed {
             return lent;
@@ -292,6 +292,32 @@ impl Analysis<'_> {
     }
 }
 
+/// What instructions do to many bytes, which counts against the fuel.
+pub(super) enum Counted {
+    /// So many bytes.
+    Bytes(Value),
+    /// So many elements of as many bytes.
+    Elements(Value, u64),
+    /// So many elements of a list.
+    ListElements(Value),
+}
+
+pub(super) fn counted(op: &Op) -> Option<Counted> {
+    Some(match op {
+        Op::BufferAlloc { length, .. }
+        | Op::BufferClone { length, .. }
+        | Op::BufferCopy { length, .. }
+        | Op::BufferCompare { length, .. }
+        | Op::BufferHash { length, .. } => Counted::Bytes(*length),
+        // The widest element is of eight bytes; narrower ones are not cheaper to fill.
+        Op::BufferFill { length, .. } => Counted::Elements(*length, 8),
+        Op::ListAlloc { capacity: count, .. }
+        | Op::ListReserve { capacity: count, .. }
+        | Op::ListResize { size: count, .. } => Counted::ListElements(*count),
+        _ => return None,
+    })
+}
+
 impl Needs for Analysis<'_> {
     fn needs(&self, op: &Op) -> (bool, bool) {
         match op {
@@ -299,8 +325,15 @@ impl Needs for Analysis<'_> {
                 let facts = &self.functions[*ordinal as usize];
                 (facts.needs_state, facts.needs_stack)
             }
-            op => self.own_needs(op),
+            op => {
+                let (state, stack) = self.own_needs(op);
+                (state, stack || (self.untrusted && counted(op).is_some()))
+            }
         }
+    }
+
+    fn counts_turns(&self) -> bool {
+        self.untrusted
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which imports are called directly.
 
 use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::modules::imports::{DirectImport, find};
+use incarnate_runtime::ir::{Call, Callee};
+use incarnate_runtime::modules::imports::{DirectImport, Lender, find};
 
 /// The imports of a module, by ordinal.
 #[derive(Clone, Debug)]
@@ -19,6 +20,14 @@ impl Imports {
     /// The native function that an import is, if it is called directly.
     pub(super) fn direct(&self, import: u32) -> Option<&'static DirectImport> {
         self.direct.get(import as usize).copied().flatten()
+    }
+
+    /// How a result of a call is had that something else keeps, if it is.
+    pub(super) fn lender(&self, call: &Call) -> Option<Lender> {
+        match call.callee {
+            Callee::Import(import) => self.direct(import)?.lent,
+            Callee::Internal(_) => None,
+        }
     }
 
     /// Whether a call of an import may yield, which is a yieldable one or not.

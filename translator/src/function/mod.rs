@@ -5,12 +5,13 @@
 //! [`prelude`], the static `MODULE`, the items of [`Analysis::type_items`], and the items of the other such modules.
 //!
 //! The way of a function: `facts` makes its IR, `tree` its structured form with instructions in place, `outline` cuts what is
-//! too long, `scope` finds where names are declared, `body` writes control flow, `operations` and `calls` what is within.
+//! too long, `scope` finds where names are declared, `lookups` what is borrowed of what calls give, `body` writes control flow, `operations` and `calls` what is within.
 
 mod body;
 mod calls;
 mod facts;
 mod imports;
+mod lookups;
 mod loops;
 mod operations;
 mod outline;
@@ -59,7 +60,7 @@ pub(crate) struct FunctionFacts {
     pub(crate) docs: Vec<String>,
     /// Its arguments; references are passed by value, but for those that are lent.
     pub(crate) arguments: Vec<Type>,
-    /// By argument, whether it is a reference that the function looks at and the caller keeps. Exported functions have none.
+    /// By argument, whether it is a reference that the function looks at and the caller keeps.
     lent: Vec<bool>,
     /// Its results.
     pub(crate) results: Vec<Type>,
@@ -78,6 +79,11 @@ impl FunctionFacts {
     pub(crate) fn yields(&self) -> bool {
         self.resume.is_some()
     }
+
+    /// Whether an argument is a reference that the caller keeps: it is passed as `&Ref`.
+    pub(crate) fn is_lent(&self, argument: usize) -> bool {
+        self.lent.get(argument).is_some_and(|lent| *lent)
+    }
 }
 
 /// What is known of all functions of a module.
@@ -93,6 +99,8 @@ pub(crate) struct Analysis<'m> {
     types: Types,
     /// The names of functions.
     taken: HashSet<String>,
+    /// See [`Options::untrusted`](crate::Options::untrusted).
+    untrusted: bool,
 }
 
 impl<'m> Analysis<'m> {
@@ -100,8 +108,8 @@ impl<'m> Analysis<'m> {
     ///
     /// # Errors
     /// INTERNAL where the module is not what its verification proves.
-    pub(crate) fn new(module: &'m VerifiedModule, names: Vec<FunctionName>) -> Result<Analysis<'m>> {
-        facts::analyze(module, names)
+    pub(crate) fn new(module: &'m VerifiedModule, names: Vec<FunctionName>, untrusted: bool) -> Result<Analysis<'m>> {
+        facts::analyze(module, names, untrusted)
     }
 
     /// Constants of the types that functions check references against; they stand beside the functions, once.
@@ -129,7 +137,7 @@ impl<'m> Analysis<'m> {
 
     /// What became of the loops of all functions.
     pub(crate) fn loops(&self) -> Vec<LoopReport> {
-        loops::report(self.module, &self.bodies)
+        loops::report(self.module, &self.bodies, self.untrusted)
     }
 
     /// Ordinals of the read-only segments that functions use, ascending.

@@ -7,6 +7,7 @@ use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::body::Emitter;
+use super::facts::{Counted, counted};
 use super::values::{hexadecimal, literal, type_of};
 
 impl Emitter<'_, '_> {
@@ -67,6 +68,41 @@ impl Emitter<'_, '_> {
         quote!(#call.at(HERE, #offset)?)
     }
 
+    /// Counts a turn of a loop, or a call, against the fuel, if that is counted.
+    pub(super) fn count_turn(&self, offset: u32) -> Option<TokenStream> {
+        let counted = self.analysis.untrusted.then(|| self.fallible(quote!(stack.count_turn()), offset))?;
+        Some(quote!(#counted;))
+    }
+
+    /// The offset of a block's first instruction in the bytecode; 0 for what is no block of the function, as where a loop
+    /// begins with the choice of one.
+    pub(super) fn offset_of(&self, block: Block) -> u32 {
+        self.body
+            .function
+            .blocks
+            .get(block.0 as usize)
+            .map_or(0, |data| data.instructions.first().map_or(data.offset, |inst| inst.offset))
+    }
+
+    /// Counts what an instruction does to many bytes, if that is counted.
+    fn count_bytes(&self, op: &Op) -> Option<TokenStream> {
+        let counted = counted(op).filter(|_| self.analysis.untrusted)?;
+        Some(match counted {
+            Counted::Bytes(length) => {
+                let length = self.typed(length);
+                quote!(stack.count_bytes(#length as u64);)
+            }
+            Counted::Elements(count, bytes) => {
+                let (count, bytes) = (self.typed(count), Literal::u64_unsuffixed(bytes));
+                quote!(stack.count_bytes((#count as u64).saturating_mul(#bytes));)
+            }
+            Counted::ListElements(count) => {
+                let count = self.typed(count);
+                quote!(stack.count_list_elements(#count as u32 as u64);)
+            }
+        })
+    }
+
     /// An instruction as a statement; nothing where it does nothing.
     pub(super) fn instruction(&self, block: Block, position: u32) -> Result<TokenStream> {
         let inst = self.body.inst(block, position);
@@ -80,8 +116,9 @@ impl Emitter<'_, '_> {
         if unused && inst.op.is_pure() {
             return Ok(TokenStream::new());
         }
-        let expression = self.expression(inst)?;
-        Ok(self.bind(&inst.results, expression))
+        let (counted, expression) = (self.count_bytes(&inst.op), self.expression(inst)?);
+        let statement = self.bind(&inst.results, expression);
+        Ok(quote!(#counted #statement))
     }
 
     /// Drops a reference.
@@ -140,9 +177,23 @@ impl Emitter<'_, '_> {
             Op::Eval { opcode, operands } => {
                 let meaning = semantics(*opcode).ok_or_else(|| Error::internal("an instruction without a meaning"))?;
                 let function = format_ident!("{}", meaning.function);
-                let operands = operands.iter().map(read);
-                let call = quote!(semantics::#function(#(#operands),*));
-                if meaning.fails { at(call) } else { call }
+                let mut read: Vec<TokenStream> = operands.iter().map(read).collect();
+                if !meaning.fails {
+                    return Ok(quote!(semantics::#function(#(#read),*)));
+                }
+                if !self.body.function.is_arithmetic(&inst.op) {
+                    return Ok(at(quote!(semantics::#function(#(#read),*))));
+                }
+                // The compiler is to see it, too.
+                if let (&[_, divisor], [_, last]) = (&operands[..], &mut read[..])
+                    && self.body.function.constant_bits(divisor).is_none()
+                {
+                    *last = match self.body.function.ty(divisor) {
+                        Type::i64 => quote!(semantics::select_i64(semantics::cmp_nz_i64(#last), #last, 1)),
+                        _ => quote!(semantics::select_i32(#last, #last, 1)),
+                    };
+                }
+                quote!(semantics::#function(#(#read),*).unwrap_or_default())
             }
             Op::Bitcast { operand } => self.bitcast(*operand, inst)?,
             Op::Low { operand } => {

@@ -18,6 +18,9 @@ const PART: u32 = 100;
 pub(super) trait Needs {
     /// Whether an operation takes the state, and whether it takes the stack.
     fn needs(&self, op: &Op) -> (bool, bool);
+
+    /// Whether loops take the stack, to count their turns.
+    fn counts_turns(&self) -> bool;
 }
 
 /// Cuts a body; gives the number of parts.
@@ -228,7 +231,11 @@ impl Cutter<'_, '_> {
                     *state |= part.needs_state;
                     *stack |= part.needs_stack;
                 }
-                _ => node.children().into_iter().for_each(|child| self.needs_of(child, state, stack)),
+                _ => {
+                    let is_loop = matches!(node, Node::Loop { .. } | Node::While { .. });
+                    *stack |= is_loop && self.needs.counts_turns();
+                    node.children().into_iter().for_each(|child| self.needs_of(child, state, stack));
+                }
             }
         }
     }

@@ -33,7 +33,7 @@ fn names(module: &VerifiedModule) -> Vec<FunctionName> {
 }
 
 fn emitted(module: &VerifiedModule) -> String {
-    let analysis = Analysis::new(module, names(module)).unwrap();
+    let analysis = Analysis::new(module, names(module), false).unwrap();
     let mut text = String::new();
     for ordinal in 0..module.function_count() {
         for item in emit(&analysis, ordinal).unwrap().items {
@@ -57,4 +57,44 @@ fn functions_of_models_are_rust() {
             println!("// {}\n{text}", path.display());
         }
     }
+}
+
+fn assembled(text: &str) -> Arc<VerifiedModule> {
+    let bytes = incarnate_runtime::bytecode::assemble(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    VerifiedModule::load(Arc::new(Contents::from_vec(bytes))).unwrap()
+}
+
+/// What an inner loop only passes to itself has its name also where the loop makes nothing else that is used.
+#[test]
+fn inner_loops_without_work_name_what_they_pass_on() {
+    // %i1 goes through both loops; the sum is that of the last turn, which is made apart.
+    let module = assembled(
+        "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%i0: i32, %r0: !vm.buffer) -> (i32, f32) {\n\
+         ^bb0:\n  %i8 = vm.const.i32 4\n  vm.br ^bb1(%i0->%i1)\n\
+         ^bb1:\n  %i9 = vm.const.i32 3\n  vm.br ^bb2(%i1->%i2)\n\
+         ^bb2:\n  %i4:5 = vm.const.i64.zero\n  %i10 = vm.const.i32.zero\n  vm.br ^bb3(%i2->%i3)\n\
+         ^bb3:\n  %i11 = vm.buffer.load.f32 %r0, %i4:5\n  %i10 = vm.add.f32 %i10, %i11\n\
+         %i12:13 = vm.const.i64 1\n  %i4:5 = vm.add.i64 %i4:5, %i12:13\n  %i12:13 = vm.const.i64 4\n\
+         %i11 = vm.cmp.lt.i64.s %i4:5, %i12:13\n  vm.cond_br %i11, ^bb3(), ^bb4()\n\
+         ^bb4:\n  %i12 = vm.const.i32 1\n  %i9 = vm.sub.i32 %i9, %i12\n  vm.cond_br %i9, ^bb2(%i3->%i2), ^bb5()\n\
+         ^bb5:\n  %i8 = vm.sub.i32 %i8, %i12\n  %i1 = vm.const.i32 7\n  vm.cond_br %i8, ^bb1(), ^bb6()\n\
+         ^bb6:\n  vm.return %i3, %i10\n}\n",
+    );
+    let text = emitted(&module).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("for _ in 0..count0 { let v8: i32 = v5; v5 = v8; }"), "{text}");
+}
+
+/// Functions that yield ask the state for segments wherever they look at them, in nests as well.
+#[test]
+fn nests_of_functions_that_yield_look_at_segments() {
+    let module = assembled(
+        "vm.module @m\nvm.type !vm.buffer\nvm.rodata[0] = 0000803F00000040\nvm.export @f\n\
+         vm.func @f(%i0: i32, %i2:3: i64) -> (i32) {\n\
+         ^bb0:\n  vm.yield ^bb1()\n\
+         ^bb1:\n  %r0 = vm.const.ref.rodata 0\n  %i4 = vm.buffer.load.f32 %r0, %i2:3\n\
+         %i5 = vm.const.i32 1\n  %i0 = vm.sub.i32 %i0, %i5\n  vm.cond_br %i0, ^bb1(), ^bb2()\n\
+         ^bb2:\n  vm.return %i4\n}\n",
+    );
+    let text = emitted(&module);
+    assert!(text.contains("'nest") && text.contains("state.rodata(0)"), "{text}");
 }

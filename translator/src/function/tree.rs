@@ -115,15 +115,23 @@ pub(super) struct Body<'f> {
     pub(super) nests: Nests,
     /// Number of operands that are each value.
     uses: Vec<u32>,
-    /// References that somebody else keeps: read-only segments, and arguments that are lent.
+    /// References that somebody else keeps: read-only segments, arguments that are lent, and what is looked up.
     borrowed: Vec<bool>,
+    /// Results of calls that something else keeps as long as they are used.
+    looked_up: Vec<Value>,
     /// Ordinals of those that are asked for wherever they are used, as no name can be borrowed across suspensions.
     asked: HashMap<Value, u32>,
 }
 
 impl<'f> Body<'f> {
-    /// The tree of a function; `lent` are the arguments that its caller keeps.
-    pub(super) fn new(function: &'f Function, suspensions: Vec<Suspension>, lent: &[bool]) -> (Body<'f>, Sequence) {
+    /// The tree of a function; `lent` are the arguments that its caller keeps. Loops are run in one go where that is possible,
+    /// unless their turns are counted.
+    pub(super) fn new(
+        function: &'f Function,
+        suspensions: Vec<Suspension>,
+        lent: &[bool],
+        counts_turns: bool,
+    ) -> (Body<'f>, Sequence) {
         let structure = match suspensions.is_empty() {
             true => Structure::of(function),
             false => Structure::new(&resumable_graph(function, &suspensions)),
@@ -137,10 +145,22 @@ impl<'f> Body<'f> {
         lent.for_each(|(value, _)| borrowed[value.index()] = true);
         let (uses, asked) = (count_uses(function), if has_selectors { segments } else { HashMap::new() });
         let nests = Nests::of(function);
-        let body = Body { function, suspensions, has_selectors, selector_count, nests, uses, borrowed, asked };
+        let body = Body {
+            function,
+            suspensions,
+            has_selectors,
+            selector_count,
+            nests,
+            uses,
+            borrowed,
+            looked_up: Vec::new(),
+            asked,
+        };
         let mut sequence = Vec::new();
         body.sequence(structure.body(), &mut sequence);
-        loops::insert(&body, &mut sequence);
+        if !counts_turns {
+            loops::insert(&body, &mut sequence);
+        }
         (body, sequence)
     }
 
@@ -375,6 +395,17 @@ impl<'f> Body<'f> {
     /// Whether a value is a reference that is looked at where somebody else keeps it: what would move it shares it instead.
     pub(super) fn is_borrowed(&self, value: Value) -> bool {
         self.borrowed[value.index()]
+    }
+
+    /// Whether a value is the result of a call, and looked at where something else keeps it.
+    pub(super) fn is_looked_up(&self, value: Value) -> bool {
+        self.looked_up.contains(&value)
+    }
+
+    /// Says so.
+    pub(super) fn look_up(&mut self, value: Value) {
+        self.borrowed[value.index()] = true;
+        self.looked_up.push(value);
     }
 
     /// The ordinal of a read-only segment that has no name: the state is asked for it wherever it is used.

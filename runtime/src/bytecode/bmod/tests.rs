@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;

@@ -16,6 +16,8 @@ pub const NPY_MAGIC: &[u8; 6] = b"\x93NUMPY";
 const ALIGNMENT: usize = 64;
 /// Largest header that is read, in bytes; those of plain arrays have some hundred.
 const HEADER_LIMIT: u64 = 1 << 20;
+/// Most characters of a header that a message shows.
+const SHOWN_CHARACTERS: usize = 200;
 
 /// NumPy's letter for the kind of an element type. Where two types share a letter, the first is what reading gives.
 const KINDS: &[(u8, NumericalType)] = &[
@@ -79,7 +81,9 @@ impl NpyHeader {
         let mut header = vec![0; length as usize];
         read_exact(reader, &mut header)?;
         let header = String::from_utf8_lossy(&header);
-        parse_header(header.trim()).context(|| format!("in the .npy header {}", header.trim()))
+        let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
+        let shown = || header.trim().chars().take(SHOWN_CHARACTERS).map(printable).collect::<String>();
+        parse_header(header.trim()).context(|| format!("in the .npy header {}", shown()))
     }
 
     /// The header of an array in row-major order: the bytes that NumPy writes.
@@ -160,7 +164,7 @@ fn parse_header(text: &str) -> Result<NpyHeader> {
                 shape = Some(parse_shape(value)?);
                 after
             }
-            other => return Err(Error::invalid_argument(format!("unknown key '{other}'"))),
+            other => return Err(Error::invalid_argument(format!("unknown key {other:?}"))),
         };
     }
     let (element, big_endian) = descr.ok_or_else(|| Error::invalid_argument("no descr"))?;

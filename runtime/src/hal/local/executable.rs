@@ -8,6 +8,7 @@ use super::super::storage::BindingPointer;
 use super::library::ImportRegistry;
 use crate::Result;
 use crate::bytecode::Contents;
+use crate::vm::Limits;
 
 /// Facts about one function (dispatch entry point) of an executable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -93,6 +94,8 @@ pub struct ExecutableParameters<'a> {
     pub constants: &'a [u32],
     /// Who resolves the imports of machine code.
     pub imports: &'a ImportRegistry,
+    /// What kernels that are bytecode, interpreted or translated, may use up.
+    pub limits: &'a Limits,
 }
 
 /// Loads executables of some formats. The same loaders serve all local devices and both execution modes.
@@ -104,9 +107,12 @@ pub trait ExecutableLoader: Send + Sync + fmt::Debug {
     /// `hal.executable.format`, too.
     fn supports(&self, format: &str) -> bool;
 
-    /// True where this loader is the one for these bytes; else another one is asked that supports the format.
-    fn accepts(&self, parameters: &ExecutableParameters<'_>) -> bool {
-        self.supports(parameters.format)
+    /// Loads an executable if this loader is the one for these bytes; else another one is asked that supports the format.
+    ///
+    /// # Errors
+    /// As [`ExecutableLoader::load`].
+    fn take(&self, parameters: &ExecutableParameters<'_>) -> Option<Result<Arc<dyn LocalExecutable>>> {
+        self.supports(parameters.format).then(|| self.load(parameters))
     }
 
     /// Loads an executable of a supported format.

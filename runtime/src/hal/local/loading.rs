@@ -10,6 +10,7 @@ use super::library::ImportRegistry;
 use super::loaders::Loader;
 use super::{ExecutableLoader, ExecutableParameters};
 use crate::bytecode::Contents;
+use crate::vm::Limits;
 use crate::{Error, Result};
 
 /// Where a program's executables may come from.
@@ -19,6 +20,8 @@ pub struct Loaders {
     program: Vec<Arc<dyn ExecutableLoader>>,
     /// Asked on devices that have no loaders of their own.
     general: Vec<Arc<dyn ExecutableLoader>>,
+    /// What kernels that are bytecode may use up.
+    limits: Limits,
 }
 
 impl Loaders {
@@ -31,7 +34,8 @@ impl Loaders {
     /// Some of them.
     #[must_use]
     pub fn named(loaders: &[Loader]) -> Loaders {
-        Loaders { program: Vec::new(), general: loaders.iter().map(|loader| loader.make()).collect() }
+        let general = loaders.iter().map(|loader| loader.make()).collect();
+        Loaders { program: Vec::new(), general, limits: Limits::default() }
     }
 
     /// These, and loaders of what is part of the program.
@@ -39,6 +43,13 @@ impl Loaders {
     pub fn with(mut self, program: &[Arc<dyn ExecutableLoader>]) -> Loaders {
         self.program.extend_from_slice(program);
         self
+    }
+
+    /// These, for a program whose kernels that are bytecode use up at most so much: the memory is of all of them, and of the
+    /// program where that has the same budget; the fuel is of each workgroup.
+    #[must_use]
+    pub fn within(self, limits: Limits) -> Loaders {
+        Loaders { limits, ..self }
     }
 
     /// These and a program's own: that of the executables which are part of it, and others that it names, behind these
@@ -88,17 +99,16 @@ impl Loaders {
     ) -> Result<Arc<Executable>> {
         let aligned = AlignedBytes::new(data);
         let contents = contents.filter(|_| matches!(aligned, AlignedBytes::InPlace(_)));
-        let parameters = ExecutableParameters { format, data: aligned.bytes(), contents, constants, imports };
-        let Some(loader) = self.candidates(device).find(|loader| loader.accepts(&parameters)) else {
+        let limits = &self.limits;
+        let parameters = ExecutableParameters { format, data: aligned.bytes(), contents, constants, imports, limits };
+        let Some(code) = self.candidates(device).find_map(|loader| loader.take(&parameters)) else {
             let names: Vec<&str> = self.candidates(device).map(|loader| loader.name()).collect();
             return Err(Error::not_found(format!(
                 "no loader for this executable of format '{format}'; loaders: {}",
                 if names.is_empty() { "none".into() } else { names.join(", ") }
             )));
         };
-        let code = loader
-            .load(&parameters)
-            .map_err(|error| error.context(format!("loading an executable of format '{format}'")))?;
+        let code = code.map_err(|error| error.context(format!("loading an executable of format '{format}'")))?;
         Ok(Arc::new(Executable::new(code)))
     }
 }

@@ -274,7 +274,7 @@ impl<'a> Recovery<'a> {
                 }
                 continue;
             }
-            let mut invariant = is_arithmetic(&inst.op);
+            let mut invariant = self.function.is_arithmetic(&inst.op);
             inst.op.visit(|operand| invariant &= self.is_invariant(operand.value()));
             if invariant {
                 self.hoisted.push(place);
@@ -333,7 +333,7 @@ impl<'a> Recovery<'a> {
             items.iter().any(|item| match item {
                 Item::Instruction(block, position) => {
                     let place = (*block, *position);
-                    !is_arithmetic(&self.inst(place).op) && !self.is_division(place)
+                    !self.function.is_arithmetic(&self.inst(place).op) && !self.is_division(place)
                 }
                 Item::Loop(_) => true,
             })
@@ -477,7 +477,7 @@ impl<'a> Recovery<'a> {
             let (opcode, buffer, offset, stored) = match &inst.op {
                 Op::BufferLoad { opcode, buffer, offset } => (*opcode, *buffer, *offset, None),
                 Op::BufferStore { opcode, buffer, offset, value } => (*opcode, *buffer, *offset, Some(*value)),
-                op if is_arithmetic(op) || self.is_division((block, position)) => continue,
+                op if self.function.is_arithmetic(op) || self.is_division((block, position)) => continue,
                 _ => return Err(Obstacle::Effect(inst.offset)),
             };
             let element = Element::of(opcode).ok_or(Obstacle::Effect(inst.offset))?;
@@ -590,11 +590,6 @@ impl Element {
             _ => return None,
         })
     }
-}
-
-/// Whether an instruction makes numbers (or a constant buffer) of numbers alone, and cannot fail.
-fn is_arithmetic(op: &Op) -> bool {
-    op.is_pure() && !matches!(op, Op::SwitchRef { .. })
 }
 
 /// The number that an integer constant is, signed.

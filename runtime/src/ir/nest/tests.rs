@@ -97,7 +97,7 @@ fn matrix_products_are_nests_of_three() {
     });
     assert_eq!(computed.count(), 4);
     let tiling = Tiling::of(&function, &nest, &needed).unwrap();
-    assert_eq!((tiling.store, tiling.lanes, tiling.rows, tiling.innermost), (2, 1, Some(0), 2));
+    assert_eq!((&tiling.stores[..], tiling.lanes, tiling.rows, tiling.innermost), (&[2][..], 1, Some(0), 2));
     assert_eq!((&tiling.outer[..], &tiling.reductions[..], &tiling.apart[..]), (&[][..], &[2][..], &[0, 1][..]));
     // What goes along the lanes is the same for all rows.
     assert_eq!(tiling.panels, [1]);
@@ -138,6 +138,12 @@ fn nests_that_do_not_reduce_keep_their_order() {
         Tiling::of(&function, &nest, &Needed::of(&function, &nest)).unwrap()
     };
     assert_eq!((tiling.lanes, &tiling.reductions[..], tiling.apart.len()), (0, &[1][..], 0));
+    // Several elements, which the same loop chooses; but not one of them twice.
+    assert_eq!(hindrance(&nested(&format!("{STORE}{STORE}"), "")), Hindrance::Stores);
+    let several = nested(&format!("{STORE}  vm.buffer.store.i32 %i4, %r1, %i18:19\n"), "");
+    let (function, nest) = (function(&several), one(&several));
+    let tiling = Tiling::of(&function, &nest, &Needed::of(&function, &nest)).unwrap();
+    assert_eq!((&tiling.stores[..], tiling.lanes, &tiling.reductions[..]), (&[0, 1][..], 0, &[1][..]));
 }
 
 #[test]

@@ -9,7 +9,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::{Access, Counted, Item, Needed, Nest, Relation};
+use super::{Counted, Item, Needed, Nest, Relation};
 use crate::ir::function::Function;
 
 /// Turns of the innermost reduction that are worth a copy of what the rows share.
@@ -18,8 +18,10 @@ const LEAST_PACKED: u64 = 16;
 const LEAST_SHARED: u64 = 8;
 /// Views of which a copy is made; copies take room on the stack.
 const MAX_PANELS: usize = 2;
+/// Views that are stored; their elements are in registers.
+const MAX_STORES: usize = 3;
 
-/// How to run a nest that stores elements of one view again and again: for each turn of the `outer` loops, each strip of turns
+/// How to run a nest that stores elements of some views again and again: for each turn of the `outer` loops, each strip of turns
 /// of the loop `lanes` and each block of turns of the loop `rows`, the elements of strip and block are loaded, all turns of the
 /// `reductions` are made for them, and the elements are stored.
 ///
@@ -27,11 +29,11 @@ const MAX_PANELS: usize = 2;
 /// and those before: then what the panels take in the chunk is copied once for all rows, to lie side by side.
 ///
 /// It may be run so if all loops make turns, no turns of the `outer` loops, of `rows` and of `lanes` take the same element of
-/// `store`, and each view of `apart` shares no byte with it.
+/// one of `stores`, and those share no byte with each other and with the views of `apart`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiling {
-    /// The view that is stored.
-    pub store: usize,
+    /// The views that are stored. All are chosen by the same loops.
+    pub stores: Vec<usize>,
     /// The loops that choose the element, but for `lanes` and `rows`; in their order.
     pub outer: Vec<usize>,
     /// The loop that is cut into strips.
@@ -55,7 +57,7 @@ pub enum Hindrance {
     Imperfect,
     /// Something other than memory is carried from turn to turn.
     Carried,
-    /// Not one view alone is stored, or not once a turn.
+    /// A view is stored more than once a turn, or views that different loops choose, or too many.
     Stores,
     /// Every turn stores another element, or all turns store one.
     NoReduction,
@@ -68,7 +70,7 @@ impl fmt::Display for Hindrance {
         f.write_str(match self {
             Hindrance::Imperfect => "there is work beside the inner loops",
             Hindrance::Carried => "values are carried from turn to turn",
-            Hindrance::Stores => "a turn stores not one element",
+            Hindrance::Stores => "a turn stores elements twice, or several that different loops choose",
             Hindrance::NoReduction => "nothing is reduced, or everything to one element",
             Hindrance::Strides => "no loop goes from one stored element to the next",
         })
@@ -94,9 +96,15 @@ impl Tiling {
         if (0..nest.loops.len()).any(carries) {
             return Err(Hindrance::Carried);
         }
-        let stores: Vec<&Access> = nest.accesses.iter().filter(|access| access.stored.is_some()).collect();
-        let [store] = stores[..] else { return Err(Hindrance::Stores) };
-        let stored = &nest.views[store.view].index;
+        let stores: Vec<usize> =
+            nest.accesses.iter().filter(|access| access.stored.is_some()).map(|access| access.view).collect();
+        let Some(store) = stores.first() else { return Err(Hindrance::Stores) };
+        let stored = &nest.views[*store].index;
+        let is_alike =
+            |at: usize| !stores[..at].contains(&stores[at]) && nest.views[stores[at]].index.turns() == stored.turns();
+        if stores.len() > MAX_STORES || !(1..stores.len()).all(is_alike) {
+            return Err(Hindrance::Stores);
+        }
         let (chosen, reductions): (Vec<usize>, Vec<usize>) =
             nest.path(innermost).into_iter().partition(|turn| stored.stride(*turn).next().is_some());
         if chosen.is_empty() || reductions.is_empty() {
@@ -105,7 +113,7 @@ impl Tiling {
         let mut apart: Vec<usize> = nest
             .accesses
             .iter()
-            .filter(|access| access.view != store.view && needed.keeps(function, nest, access))
+            .filter(|access| !stores.contains(&access.view) && needed.keeps(function, nest, access))
             .map(|access| access.view)
             .collect();
         apart.sort_unstable();
@@ -129,7 +137,7 @@ impl Tiling {
             _ => Vec::new(),
         };
         let outer = chosen.into_iter().filter(|turn| *turn != lanes && Some(*turn) != rows).collect();
-        Ok(Tiling { store: store.view, outer, lanes, rows, reductions, apart, panels, innermost })
+        Ok(Tiling { stores, outer, lanes, rows, reductions, apart, panels, innermost })
     }
 }
 

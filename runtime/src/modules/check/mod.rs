@@ -1,17 +1,21 @@
 //! The `check` module: expectations of test programs, as IREE's end-to-end tests state them.
 //!
-//! An expectation that is not met fails the call with FAILED_PRECONDITION and says what differs in the words of the
-//! reference runtime, which prints them and goes on.
+//! What is not met is told in the words of the reference runtime and its testing library. Whoever runs tests makes the module
+//! by [`module_recording`]: an expectation that is not met is kept, and the program goes on, as it does with the reference
+//! runtime, so that one call tells of all. By [`module`], where nobody looks afterwards, it fails the call with
+//! FAILED_PRECONDITION.
 
 pub mod v0_0;
 
 use alloc::format;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
 use crate::hal::format::{General, float_value, floats_nearly_equal, format_tensor};
 use crate::hal::{BufferView, ElementType};
+use crate::vm::sync::Lock;
 use crate::vm::{Caller, ModuleState, NativeModule, Ref};
 use crate::{Error, Result};
 
@@ -21,30 +25,100 @@ pub const NAME: &str = "check";
 /// Most elements of a view that a message shows.
 const SHOWN_ELEMENTS: usize = 1024;
 
-/// The module's state within a context: none.
-#[derive(Clone, Copy, Debug)]
-pub struct CheckState;
+/// Most messages that are kept; of further ones, the number.
+const KEPT_MESSAGES: usize = 256;
+
+/// Expectations that were not met since they were last taken. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Unmet(Arc<Lock<Messages>>);
+
+#[derive(Debug, Default)]
+struct Messages {
+    kept: Vec<String>,
+    /// How many there were beside those that are kept.
+    others: u64,
+}
+
+impl Unmet {
+    /// Takes the messages, in the order in which the expectations were stated.
+    #[must_use]
+    pub fn take(&self) -> Vec<String> {
+        let Messages { mut kept, others } = core::mem::take(&mut *self.0.lock());
+        if others > 0 {
+            kept.push(format!("{others} more expectations are not met."));
+        }
+        kept
+    }
+
+    fn add(&self, message: String) {
+        let mut messages = self.0.lock();
+        if messages.kept.len() < KEPT_MESSAGES {
+            messages.kept.push(message);
+        } else {
+            messages.others = messages.others.saturating_add(1);
+        }
+    }
+}
+
+/// The module's state within a context: where it keeps what is not met, if anywhere.
+#[derive(Clone, Debug, Default)]
+pub struct CheckState {
+    unmet: Option<Unmet>,
+}
 
 impl ModuleState for CheckState {}
 
-/// The module in its newest version.
+/// The module in its newest version. An expectation that is not met fails the call.
 #[must_use]
 pub fn module() -> NativeModule<CheckState> {
-    NativeModule::new(NAME, v0_0::VERSION, || Ok(CheckState), v0_0::functions()).with_fork(CheckState::fork)
+    of(CheckState::default())
+}
+
+/// The module in its newest version. Expectations that are not met are kept in `unmet`, and fail nothing.
+#[must_use]
+pub fn module_recording(unmet: &Unmet) -> NativeModule<CheckState> {
+    of(CheckState { unmet: Some(unmet.clone()) })
+}
+
+fn of(state: CheckState) -> NativeModule<CheckState> {
+    let create = move || Ok(state.clone());
+    NativeModule::new(NAME, v0_0::VERSION, create, v0_0::functions()).with_fork(CheckState::fork)
 }
 
 #[allow(missing_docs, reason = "the imports, as programs declare them")]
 impl CheckState {
     fn fork(&self) -> Result<CheckState> {
-        Ok(*self)
+        Ok(self.clone())
+    }
+
+    #[cold]
+    fn not_met(&self, message: String) -> Result<()> {
+        match &self.unmet {
+            Some(unmet) => {
+                unmet.add(message);
+                Ok(())
+            }
+            None => Err(Error::failed_precondition(message)),
+        }
     }
 
     pub fn expect_true(&self, _: &mut Caller<'_>, operand: i32) -> Result<()> {
-        if operand != 0 { Ok(()) } else { Err(not_met(format!("Expected {operand} to be nonzero."))) }
+        self.expect_truth(operand, true)
     }
 
     pub fn expect_false(&self, _: &mut Caller<'_>, operand: i32) -> Result<()> {
-        if operand == 0 { Ok(()) } else { Err(not_met(format!("Expected {operand} to be zero."))) }
+        self.expect_truth(operand, false)
+    }
+
+    fn expect_truth(&self, operand: i32, expected: bool) -> Result<()> {
+        let actual = operand != 0;
+        if actual == expected {
+            return Ok(());
+        }
+        let wanted = if expected { "nonzero" } else { "zero" };
+        self.not_met(format!(
+            "Value of: operand\n  Actual: {actual}\nExpected: {expected}\nExpected {operand} to be {wanted}."
+        ))
     }
 
     pub fn expect_all_true(&self, _: &mut Caller<'_>, _device: Ref, operand: Ref) -> Result<()> {
@@ -61,10 +135,11 @@ impl CheckState {
         }
         match bytes.chunks_exact(element_bytes(element)).position(is_false) {
             None => Ok(()),
-            Some(index) => Err(not_met(format!(
-                "Expected all elements to be nonzero. Element {index} is zero.\n  operand:\n    {}",
+            Some(index) => self.not_met(format!(
+                "Value of: operand\nExpected: only contains elements that isn't equal to 0\n  Actual: {}, whose element \
+                 #{index} doesn't match",
                 text(operand)?
-            ))),
+            )),
         }
     }
 
@@ -76,7 +151,7 @@ impl CheckState {
         if contents_differ {
             message.push_str(" Contents does not match.");
         }
-        if differ || contents_differ { Err(with_values(message, lhs, rhs)) } else { Ok(()) }
+        if differ || contents_differ { self.not_met(with_values(message, lhs, rhs)?) } else { Ok(()) }
     }
 
     pub fn expect_almost_eq(
@@ -91,7 +166,7 @@ impl CheckState {
         let (lhs, rhs) = (lhs.get::<BufferView>()?, rhs.get::<BufferView>()?);
         let mut message = String::from("Expected near equality of these values.");
         if describe_types(&mut message, lhs, rhs) {
-            return Err(with_values(message, lhs, rhs));
+            return self.not_met(with_values(message, lhs, rhs)?);
         }
         let element = lhs.element_type();
         let (left, right) = (contents(lhs)?, contents(rhs)?);
@@ -110,7 +185,7 @@ impl CheckState {
                     General(right),
                     scientific(right - left)
                 ));
-                return Err(with_values(message, lhs, rhs));
+                return self.not_met(with_values(message, lhs, rhs)?);
             }
         }
         Ok(())
@@ -131,16 +206,11 @@ fn describe_types(message: &mut String, lhs: &BufferView, rhs: &BufferView) -> b
 }
 
 #[cold]
-fn with_values(message: String, lhs: &BufferView, rhs: &BufferView) -> Error {
+fn with_values(message: String, lhs: &BufferView, rhs: &BufferView) -> Result<String> {
     match (text(lhs), text(rhs)) {
-        (Ok(lhs), Ok(rhs)) => not_met(format!("{message}\n  lhs:\n    {lhs}\n  rhs:\n    {rhs}")),
-        (Err(error), _) | (_, Err(error)) => error.context(message),
+        (Ok(lhs), Ok(rhs)) => Ok(format!("{message}\n  lhs:\n    {lhs}\n  rhs:\n    {rhs}")),
+        (Err(error), _) | (_, Err(error)) => Err(error.context(message)),
     }
-}
-
-#[cold]
-fn not_met(message: String) -> Error {
-    Error::failed_precondition(message)
 }
 
 #[cold]

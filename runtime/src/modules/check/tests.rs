@@ -1,5 +1,5 @@
 //! What is met and what is not, and in which words.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -34,17 +34,48 @@ fn check(name: &str, arguments: &[Value]) -> Option<String> {
 }
 
 #[test]
+fn what_is_not_met_is_kept_and_the_program_goes_on() {
+    let unmet = Unmet::default();
+    let modules: Vec<Arc<dyn Module>> = vec![Arc::new(module_recording(&unmet))];
+    let context = Context::new(Program::link(modules).unwrap(), Limits::default()).unwrap();
+    let function = context.function("check.expect_false").unwrap();
+    for operand in [0, 7, 0, -1] {
+        assert!(function.call(&[Value::I32(operand)]).unwrap().is_empty());
+    }
+    let lines = |messages: Vec<String>| -> Vec<String> {
+        messages.iter().map(|message| message.lines().last().unwrap().into()).collect()
+    };
+    assert_eq!(lines(unmet.take()), ["Expected 7 to be zero.", "Expected -1 to be zero."]);
+    assert!(unmet.take().is_empty());
+    // A program cannot fill the memory by them; what cannot be compared is an error all the same.
+    for _ in 0..KEPT_MESSAGES + 3 {
+        function.call(&[Value::I32(1)]).unwrap();
+    }
+    let messages = lines(unmet.take());
+    assert_eq!((messages.len(), &*messages[KEPT_MESSAGES]), (KEPT_MESSAGES + 1, "3 more expectations are not met."));
+    let function = context.function("check.expect_all_true").unwrap();
+    let error = function.call(&[Value::Ref(Ref::Null), view("1xf16=0")]).unwrap_err();
+    assert_eq!(error.message(), "unsupported element type f16");
+}
+
+#[test]
 fn truth_is_anything_but_zero() {
     assert_eq!(check("expect_true", &[Value::I32(-1)]), None);
-    assert_eq!(check("expect_true", &[Value::I32(0)]).unwrap(), "Expected 0 to be nonzero.");
+    assert_eq!(
+        check("expect_true", &[Value::I32(0)]).unwrap(),
+        "Value of: operand\n  Actual: false\nExpected: true\nExpected 0 to be nonzero."
+    );
     assert_eq!(check("expect_false", &[Value::I32(0)]), None);
-    assert_eq!(check("expect_false", &[Value::I32(2)]).unwrap(), "Expected 2 to be zero.");
+    assert_eq!(
+        check("expect_false", &[Value::I32(2)]).unwrap(),
+        "Value of: operand\n  Actual: true\nExpected: false\nExpected 2 to be zero."
+    );
     for tensor in ["3xi32=1 2 -3", "2xi8=1 1", "2xf64=0.5 nan", "4xi64=256 1 1 1", "0xi32="] {
         assert_eq!(check("expect_all_true", &[view(tensor)]), None, "{tensor}");
     }
     for (tensor, index) in [("3xi32=1 0 -3", 1), ("2xi8=0 1", 0), ("2xf32=1 -0.0", 1), ("2xi16=256 0", 1)] {
         let message = check("expect_all_true", &[view(tensor)]).unwrap();
-        assert!(message.contains(&format!("Element {index} is zero.\n  operand:\n    ")), "{message}");
+        assert!(message.ends_with(&format!(", whose element #{index} doesn't match")), "{message}");
     }
     assert_eq!(check("expect_all_true", &[view("1xf16=1")]).unwrap(), "unsupported element type f16");
 }

@@ -11,9 +11,10 @@ use crate::hal::{
 use crate::vm::{Argument, Buffer as VmBuffer, CallReader, Caller, Pass, Span};
 use crate::{Error, Result};
 
-type OptionalFence = Option<Arc<Fence>>;
+/// A fence of a queue operation, or none.
+pub(in crate::modules) type OptionalFence = Option<Arc<Fence>>;
 
-fn fences(wait: &OptionalFence, signal: OptionalFence) -> Fences<'_> {
+pub(in crate::modules) fn fences(wait: &OptionalFence, signal: OptionalFence) -> Fences<'_> {
     Fences { wait: wait.as_deref(), signal }
 }
 

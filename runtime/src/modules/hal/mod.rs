@@ -20,6 +20,7 @@ use core::fmt;
 
 pub use super::TraceSink;
 use super::bytes::{constant_words, message_text, with_bytes};
+pub(in crate::modules) use device::{OptionalFence, fences};
 
 use crate::Result;
 use crate::hal::Device;

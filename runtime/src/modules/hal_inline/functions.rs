@@ -18,7 +18,8 @@ const PARAMETERS: BufferParameters = BufferParameters {
 
 #[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
 impl HalInlineState {
-    fn allocate(&self, minimum_alignment: u32, length: u64) -> Result<(Arc<Buffer>, Arc<VmBuffer>)> {
+    #[inline(always)]
+    fn allocate(&self, minimum_alignment: u32, length: u64) -> Result<Arc<Buffer>> {
         // No access needs an alignment: one that is larger than what the allocator gives is for speed alone. That it
         // is one is checked all the same.
         if !minimum_alignment.is_power_of_two() && minimum_alignment != 0 {
@@ -26,9 +27,7 @@ impl HalInlineState {
                 "buffer alignment {minimum_alignment} is not a power of two; {MINIMUM_ALIGNMENT} is the least"
             )));
         }
-        let buffer = self.options.allocator.allocate(PARAMETERS, length)?;
-        let storage = Arc::clone(buffer.vm_buffer()?);
-        Ok((buffer, storage))
+        self.options.allocator.allocate(PARAMETERS, length)
     }
 
     pub fn buffer_allocate(
@@ -37,6 +36,19 @@ impl HalInlineState {
         minimum_alignment: u32,
         length: u64,
     ) -> Result<(Arc<Buffer>, Arc<VmBuffer>)> {
+        let buffer = self.allocate(minimum_alignment, length)?;
+        let storage = Arc::clone(buffer.vm_buffer()?);
+        Ok((buffer, storage))
+    }
+
+    /// The first result of `buffer_allocate`, which keeps the second.
+    #[inline]
+    pub fn buffer_allocate_alone(
+        &self,
+        _: &mut Caller<'_>,
+        minimum_alignment: u32,
+        length: u64,
+    ) -> Result<Arc<Buffer>> {
         self.allocate(minimum_alignment, length)
     }
 
@@ -54,7 +66,8 @@ impl HalInlineState {
                 source.length()
             )));
         }
-        let (buffer, storage) = self.allocate(minimum_alignment, length)?;
+        let buffer = self.allocate(minimum_alignment, length)?;
+        let storage = Arc::clone(buffer.vm_buffer()?);
         VmBuffer::copy(&source, offset, &storage, 0, length)?;
         Ok((buffer, storage))
     }

@@ -1,5 +1,5 @@
 //! The module's functions as programs see them: their own memory through two views of it.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
 use crate::StatusCode;

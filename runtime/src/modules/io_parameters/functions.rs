@@ -7,13 +7,12 @@ use alloc::vec::Vec;
 
 use super::IoParametersState;
 use crate::bytecode::read::{array_at, u32_at};
-use crate::hal::{Buffer, BufferParameters, BufferUsage, Device, Fence, Fences, MemoryType};
+use crate::hal::{Buffer, BufferParameters, BufferUsage, Device, MemoryType};
 use crate::modules::bytes::with_bytes;
+use crate::modules::hal::{OptionalFence, fences};
 use crate::parameters::{ParameterProvider, ParameterSpan, Transfer};
 use crate::vm::{Buffer as VmBuffer, Caller, List, Ref, TypedRefObject, Value, ValueType};
 use crate::{Error, Result, ResultExt};
-
-type OptionalFence = Option<Arc<Fence>>;
 
 /// Bytes of a row of the table of keys: offset and length, 32 bits each.
 const KEY_BYTES: usize = 8;
@@ -131,7 +130,7 @@ impl Request {
     }
 
     fn transfer<'a>(&'a self, device: &'a Device, wait: &'a OptionalFence, signal: OptionalFence) -> Transfer<'a> {
-        Transfer { device, fences: Fences { wait: wait.as_deref(), signal }, scope: &self.scope, spans: &self.spans }
+        Transfer { device, fences: fences(wait, signal), scope: &self.scope, spans: &self.spans }
     }
 }
 

@@ -63,7 +63,7 @@ macro_rules! unary_functions {
         impl VmvxState {
             $(pub fn $name(
                 &self,
-                _: &mut Caller<'_>,
+                caller: &mut Caller<'_>,
                 source: &Buffer,
                 source_offset: u64,
                 source_stride0: u64,
@@ -75,6 +75,7 @@ macro_rules! unary_functions {
                 size0: u64,
                 size1: u64,
             ) -> Result<()> {
+                caller.stack.count_elements(&[size0, size1])?;
                 let source = (source, source_offset, [source_stride0, source_stride1]);
                 let target = (&*target, target_offset, [target_stride0, target_stride1]);
                 unary::<$type>(source, target, [size0, size1], $function)
@@ -103,7 +104,7 @@ macro_rules! binary_functions {
         impl VmvxState {
             $(pub fn $name(
                 &self,
-                _: &mut Caller<'_>,
+                caller: &mut Caller<'_>,
                 left: &Buffer,
                 left_offset: u64,
                 left_stride0: u64,
@@ -119,6 +120,7 @@ macro_rules! binary_functions {
                 size0: u64,
                 size1: u64,
             ) -> Result<()> {
+                caller.stack.count_elements(&[size0, size1])?;
                 let left = (left, left_offset, [left_stride0, left_stride1]);
                 let right = (&*right, right_offset, [right_stride0, right_stride1]);
                 let target = (&*target, target_offset, [target_stride0, target_stride1]);
@@ -149,7 +151,7 @@ binary_functions! {
 impl VmvxState {
     pub fn fill_2d_x32(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         value: u32,
         target: Arc<Buffer>,
         offset: u64,
@@ -157,6 +159,7 @@ impl VmvxState {
         size0: u64,
         size1: u64,
     ) -> Result<()> {
+        caller.stack.count_elements(&[size0, size1])?;
         let mut target = Region::new::<u32>(&target, offset, [row_stride, 1], [size0, size1])?;
         let sizes = lengthen_rows([size0, size1], &mut [&mut target]);
         let elements = [value; CHUNK];

@@ -36,7 +36,7 @@ type Operand<'a> = (&'a Buffer, u64, u64);
 impl VmvxState {
     pub fn mmt4d(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         left: &Buffer,
         left_offset: u64,
         left_stride: u64,
@@ -54,6 +54,7 @@ impl VmvxState {
         k0: u32,
         flags: u32,
     ) -> Result<()> {
+        caller.stack.count_elements(&[m, n, k, m0.into(), n0.into(), k0.into()])?;
         let sizes = Sizes { tiles: [m, n, k], tile: [m0 as usize, n0 as usize, k0 as usize] };
         let left = (left, left_offset, left_stride);
         let right = (&*right, right_offset, right_stride);

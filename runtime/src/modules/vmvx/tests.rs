@@ -1,5 +1,5 @@
 //! Every function against a definition of one element at a time, over strided and odd shapes.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use alloc::sync::Arc;
 use alloc::vec;

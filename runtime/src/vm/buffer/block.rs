@@ -5,12 +5,81 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ptr::NonNull;
 
-use super::Buffer;
+use super::{Buffer, Storage};
+use crate::{Error, Result};
 
 /// Where the buffers go that are made of blocks.
 pub(crate) trait BlockPool: Send + Sync + fmt::Debug {
     /// Takes a buffer back when nobody has a share of it. Its length is that with which it was taken.
-    fn give_back(&self, buffer: Arc<Buffer>);
+    fn give_back(&self, buffer: SoleBuffer);
+}
+
+/// The only share of a pool's buffer: found to be so once, and never shared until the pool hands it out.
+pub(crate) struct SoleBuffer(Arc<Buffer>);
+
+impl SoleBuffer {
+    /// A mutable buffer of a block, for a pool to keep.
+    pub(crate) fn of_block(block: Block) -> SoleBuffer {
+        let (data, length) = (block.pointer(), block.capacity());
+        SoleBuffer(Arc::new(Buffer { data, length, mutable: true, storage: Storage::Pooled(block, None) }))
+    }
+
+    /// The same of the length with which another buffer of the block was taken.
+    pub(super) fn with_length(mut self, length: usize) -> SoleBuffer {
+        self.get_mut().length = length;
+        self
+    }
+
+    /// A buffer without the pool that it goes back to, where nobody else has a share.
+    #[inline]
+    pub(super) fn take(mut buffer: Arc<Buffer>) -> Option<(SoleBuffer, Arc<dyn BlockPool>)> {
+        let pool = match Arc::get_mut(&mut buffer)? {
+            Buffer { storage: Storage::Pooled(_, pool), .. } => pool.take()?,
+            _ => return None,
+        };
+        Some((SoleBuffer(buffer), pool))
+    }
+
+    #[inline]
+    fn get_mut(&mut self) -> &mut Buffer {
+        // SAFETY: this is the only share: `of_block` has just made it, or `take` found no other one, strong or weak, and
+        // none is made of a `SoleBuffer`, whose field nobody else sees. The exclusive borrow of it is one of the buffer.
+        unsafe { &mut *Arc::as_ptr(&self.0).cast_mut() }
+    }
+
+    /// Length in bytes with which it was taken.
+    #[inline]
+    pub(crate) fn length(&self) -> u64 {
+        self.0.length()
+    }
+
+    /// Capacity in bytes of the block that the buffer is made of; 0 where it is none.
+    #[inline]
+    pub(crate) fn capacity(&self) -> usize {
+        if let Storage::Pooled(block, _) = &self.0.storage { block.capacity() } else { 0 }
+    }
+
+    /// Makes it a buffer of `length` bytes, which goes back to the pool.
+    ///
+    /// # Errors
+    /// INTERNAL where the block has fewer bytes.
+    #[inline]
+    pub(crate) fn hand_out(mut self, length: usize, pool: Arc<dyn BlockPool>) -> Result<Arc<Buffer>> {
+        match self.get_mut() {
+            Buffer { length: current, storage: Storage::Pooled(block, keeper), .. } if length <= block.capacity() => {
+                *current = length;
+                *keeper = Some(pool);
+            }
+            _ => return Err(Error::internal("what a pool kept is not a buffer of the size")),
+        }
+        Ok(self.0)
+    }
+}
+
+impl fmt::Debug for SoleBuffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
 }
 
 /// What [`Block::allocate`] asks the system allocator for; more is had by moving the start up.

@@ -6,6 +6,7 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::NonNull;
 
@@ -51,8 +52,8 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
     #[inline(always)]
     #[must_use]
     pub fn get(&self, turn: [usize; D]) -> T {
-        // SAFETY: `element` gives an address within the buffer, aligned for the type, and every bit pattern is a value.
-        unsafe { self.element(turn).read() }
+        // SAFETY: `element` gives an address within the buffer, aligned for the type.
+        unsafe { load(self.element(turn)) }
     }
 
     /// Whether no byte of one is a byte of the other.
@@ -108,11 +109,11 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
         let stride = self.loops[along].1;
         if stride == 1 {
             // SAFETY: `lane` checked that so many turns are there, whose elements lie side by side, as the stride is one.
-            return unsafe { first.cast::<[T; L]>().read() };
+            return unsafe { load(first.cast::<[T; L]>()) };
         }
         core::array::from_fn(|lane| {
             // SAFETY: `lane` checked that there is such a turn, and `new` that its element is within the buffer.
-            unsafe { first.offset(stride.wrapping_mul(lane as i64) as isize).read() }
+            unsafe { load(first.offset(stride.wrapping_mul(lane as i64) as isize)) }
         })
     }
 
@@ -215,6 +216,38 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
     pub fn is_apart<U: Element, const E: usize>(&self, other: &Grid<'_, U, E>) -> bool {
         self.0.is_apart(other)
     }
+
+    /// The same elements, as those that are read.
+    #[inline]
+    #[must_use]
+    pub const fn as_grid(&self) -> &Grid<'_, T, D> {
+        &self.0
+    }
+}
+
+/// Has the turns of a loop run one after the other: between them, compilers change nothing.
+///
+/// Sums of integers may be made in any order, so compilers run turns of the loop around side by side, and then have none but
+/// single elements for what stands in it.
+#[inline(always)]
+pub fn in_turn() {
+    #[cfg(all(not(miri), any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    // SAFETY: no instructions.
+    unsafe {
+        core::arch::asm!("", options(nomem, nostack, preserves_flags));
+    }
+}
+
+/// A plain load that promises the compiler nothing about the bytes: where another thread writes them meanwhile, the number is
+/// unspecified, and it is not the load that is undefined.
+///
+/// # Safety
+/// The address must be valid for reads and aligned, and every bit pattern a value of `V`.
+#[inline(always)]
+unsafe fn load<V: Copy>(address: *const V) -> V {
+    // SAFETY: promised by the caller. Read as `V` itself, it would come with a promise that no byte is uninitialised, which is
+    // what LLVM calls those that race.
+    unsafe { address.cast::<MaybeUninit<V>>().read().assume_init() }
 }
 
 #[cold]

@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, clippy::panic, clippy::boxed_local)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::boxed_local, reason = "tests")]
 
 use alloc::boxed::Box;
 use alloc::format;

@@ -56,8 +56,8 @@ macro_rules! floats {
             $rem "IEEE remainder: the quotient is rounded to nearest, ties to even." libm_only!($float: remainderf, remainder);
             $min "The lesser; the left one where they do not compare." |left, right| if right < left { right } else { left };
             $max "The greater; the left one where they do not compare." |left, right| if left < right { right } else { left };
-            $atan2 "Angle of the point (right, left)." math!($float: atan2, atan2f, atan2);
-            $pow "Power." math!($float: powf, powf, pow);
+            $atan2 "Angle of the point (right, left)." vectorised!($float: atan2, atan2f, atan2);
+            $pow "Power." vectorised!($float: powf, powf, pow);
         }
         floats! { @unary $float
             $abs "Absolute value." math!($float: abs, fabsf, fabs);
@@ -66,9 +66,9 @@ macro_rules! floats {
             $floor "Greatest integer not above." math!($float: floor, floorf, floor);
             $round "Nearest integer, ties away from zero." math!($float: round, roundf, round);
             $round_even "Nearest integer, ties to even." math!($float: round_ties_even, rintf, rint);
-            $atan "Arc tangent." math!($float: atan, atanf, atan);
-            $cos "Cosine." math!($float: cos, cosf, cos);
-            $sin "Sine." math!($float: sin, sinf, sin);
+            $atan "Arc tangent." vectorised!($float: atan, atanf, atan);
+            $cos "Cosine." vectorised!($float: cos, cosf, cos);
+            $sin "Sine." vectorised!($float: sin, sinf, sin);
             $exp "Power of e." vectorised!($float: exp, expf, exp);
             $exp2 "Power of two." vectorised!($float: exp2, exp2f, exp2);
             $expm1 "Power of e, less one." vectorised!($float: exp_m1, expm1f, expm1);

@@ -219,7 +219,7 @@ via!(ext_i32_i64_s: i32 => i64);
 via!(ext_i32_i64_u: i32 => u32 => i64);
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 

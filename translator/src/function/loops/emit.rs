@@ -193,13 +193,15 @@ impl Writer<'_, '_, '_> {
             .filter(|carried| carried.next != carried.parameter && (at == 0 || self.needed.has(carried.parameter)))
             .collect();
         body.extend(self.carry(&carried));
-        if body.is_empty() {
-            return Ok(TokenStream::new());
-        }
-        let first = self.inductions(at, |_| true);
-        let (turn, count) = (turn(at), self.named_count(at));
-        let turn = if self.turns.borrow()[at] { quote!(#turn) } else { quote!(_) };
-        let turns = quote!(for #turn in 0..#count { #first #body });
+        let turns = if body.is_empty() {
+            TokenStream::new()
+        } else {
+            let first = self.inductions(at, |_| true);
+            let (turn, count) = (turn(at), self.named_count(at));
+            let turn = if self.turns.borrow()[at] { quote!(#turn) } else { quote!(_) };
+            quote!(for #turn in 0..#count { #first #body })
+        };
+        // What no turn changes is used by its name of the loop all the same.
         if at == 0 {
             return Ok(turns);
         }
@@ -341,7 +343,8 @@ impl Writer<'_, '_, '_> {
         let inst = self.nest.instruction(self.emitter.body.function, block, position);
         let Some(access) = self.nest.access(block, position) else {
             let [result] = inst.results[..] else { return Ok(TokenStream::new()) };
-            if !self.needed.has(result) {
+            // Segments that the state is asked for have no name to be given.
+            if !self.needed.has(result) || self.emitter.body.asked(result).is_some() {
                 return Ok(TokenStream::new());
             }
             let (name, expression) = (self.emitter.name(result), self.emitter.expression(inst)?);
@@ -352,8 +355,7 @@ impl Writer<'_, '_, '_> {
         }
         let view = &self.nest.views[access.view];
         let tile = self.tile.borrow();
-        let held = tile.sum.iter().chain(&tile.held);
-        let held = held.filter(|held| held.0 == access.view).map(|held| held.1.clone()).next();
+        let held = tile.held.iter().find(|held| held.0 == access.view).map(|held| held.1.clone());
         let grid = grid(access.view);
         let place = || {
             let turns = view.index.turns().into_iter().map(|at| {

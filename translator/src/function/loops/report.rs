@@ -22,6 +22,8 @@ pub struct LoopReport {
 pub enum LoopFate {
     /// It is run element by element, as the bytecode has it.
     Unchanged(Obstacle),
+    /// The same, as its turns are counted.
+    Counted,
     /// Its accesses are checked before the first turn; the turns keep their order.
     Checked {
         /// The numbers of turns of the loops, the outermost first; None where it is no constant.
@@ -39,7 +41,7 @@ pub enum LoopFate {
 }
 
 /// The loops of all functions of a module, in their order.
-pub(crate) fn report(module: &VerifiedModule, functions: &[Function]) -> Vec<LoopReport> {
+pub(crate) fn report(module: &VerifiedModule, functions: &[Function], counts_turns: bool) -> Vec<LoopReport> {
     let mut reports = Vec::new();
     for (ordinal, function) in (0..).zip(functions) {
         let nests = Nests::of(function);
@@ -49,6 +51,7 @@ pub(crate) fn report(module: &VerifiedModule, functions: &[Function]) -> Vec<Loo
         own.sort_by_key(|(header, _)| *header);
         reports.extend(own.into_iter().map(|(header, fate)| {
             let offset = function.block(header).instructions.first().map_or(0, |inst| inst.offset);
+            let fate = if counts_turns { LoopFate::Counted } else { fate };
             LoopReport { function: module.function_name(ordinal), offset, fate }
         }));
     }
@@ -72,6 +75,7 @@ impl fmt::Display for LoopReport {
 impl fmt::Display for LoopFate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            LoopFate::Counted => f.write_str("run as it is: turns of untrusted modules are counted"),
             LoopFate::Unchanged(obstacle) => write!(f, "run as it is: {obstacle}"),
             LoopFate::Checked { turns, hindrance } => write!(f, "{} turns, in order: {hindrance}", Turns(turns)),
             LoopFate::Tiled { turns, tiling } => {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use incarnate_runtime::Result;
 use incarnate_runtime::ir::nest::{Affine, Element, Item, Nest, Tiling};
 use incarnate_runtime::ir::{Type, Value};
+use incarnate_runtime::{Error, Result};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -14,8 +14,6 @@ use super::emit::{Writer, count, element, grid, turn};
 /// Where the elements of views are within a tile.
 #[derive(Default)]
 pub(super) struct Tile {
-    /// The view that is stored, and the variable that its element is in.
-    pub(super) sum: Option<(usize, TokenStream)>,
     /// The variables that elements of views are in.
     pub(super) held: Vec<(usize, TokenStream)>,
     /// The turns of loops as grids count them.
@@ -70,13 +68,20 @@ struct Plan<'t> {
 impl Writer<'_, '_, '_> {
     /// Under which conditions a tiling comes to the same as the nest.
     pub(super) fn tiling_holds(&self, tiling: &Tiling) -> TokenStream {
-        let store = grid(tiling.store);
-        let (_, loops) = self.extent(&self.nest.views[tiling.store].index);
-        let mut conditions = vec![quote!(support::is_distinct(#loops))];
-        conditions.extend(tiling.apart.iter().map(|view| {
-            let other = grid(*view);
-            quote!(#store.is_apart(&#other))
-        }));
+        let mut conditions = Vec::new();
+        for (at, view) in tiling.stores.iter().enumerate() {
+            let store = grid(*view);
+            let (_, loops) = self.extent(&self.nest.views[*view].index);
+            conditions.push(quote!(support::is_distinct(#loops)));
+            conditions.extend(tiling.apart.iter().map(|view| {
+                let other = grid(*view);
+                quote!(#store.is_apart(&#other))
+            }));
+            conditions.extend(tiling.stores[..at].iter().map(|view| {
+                let other = grid(*view);
+                quote!(#store.is_apart(#other.as_grid()))
+            }));
+        }
         // What is not reduced is not to be stored either.
         conditions.extend(tiling.reductions.iter().map(|at| {
             let count = self.named_count(*at);
@@ -116,7 +121,7 @@ impl Writer<'_, '_, '_> {
             parameters.extend(quote!(#name: &mut [[#ty; L]; #chunk],));
             arguments.extend(quote!(&mut #name,));
         }
-        let body = self.strip(&plan)?;
+        let body = self.strip(&plan, 1)?;
         let lane_count = self.named_count(tiling.lanes);
         let strips = Width::of(self.nest.loops[tiling.lanes].constant_turns()).into_iter().map(|width| {
             let width = width.number();
@@ -140,7 +145,23 @@ impl Writer<'_, '_, '_> {
             let panels = panels(width);
             quote!(#panels #strip)
         });
-        let mut turns = quote!(let mut #first = 0; #(#strips)*);
+        let mut several = TokenStream::new();
+        let mut together = TokenStream::new();
+        for number in self.strips_together(tiling) {
+            let (name, body) = (format_ident!("strips{}", number), self.strip(&plan, *number)?);
+            let number = Literal::usize_unsuffixed(*number);
+            several.extend(quote! {
+                #[inline(always)]
+                fn #name<const L: usize>(#parameters #first: usize) { #body }
+            });
+            together.extend(quote! {
+                while #lane_count - #first >= #number * LANES {
+                    #name::<LANES>(#arguments #first);
+                    #first += #number * LANES;
+                }
+            });
+        }
+        let mut turns = quote!(let mut #first = 0; #together #(#strips)*);
         for at in tiling.outer.iter().rev() {
             let (turn, count) = (turn(*at), self.named_count(*at));
             turns = quote!(for #turn in 0..#count { #turns });
@@ -152,6 +173,7 @@ impl Writer<'_, '_, '_> {
             #lint
             #[inline(always)]
             fn strip<const L: usize>(#parameters #first: usize) { #body }
+            #several
             #turns
         })
     }
@@ -159,7 +181,7 @@ impl Writer<'_, '_, '_> {
     fn plan<'t>(&self, tiling: &'t Tiling) -> Plan<'t> {
         let function = self.emitter.body.function;
         let mut views = tiling.apart.clone();
-        views.push(tiling.store);
+        views.extend(&tiling.stores);
         views.sort_unstable();
         let mut varying = BTreeSet::new();
         let (mut read, mut made) = (BTreeSet::new(), BTreeSet::new());
@@ -183,7 +205,7 @@ impl Writer<'_, '_, '_> {
             match self.nest.access(block, position) {
                 Some(access) => {
                     read.extend(access.stored);
-                    varies |= access.view == tiling.store || self.is_along(access.view, tiling.lanes);
+                    varies |= tiling.stores.contains(&access.view) || self.is_along(access.view, tiling.lanes);
                 }
                 None => inst.op.visit(|operand| {
                     read.insert(operand.value());
@@ -230,13 +252,28 @@ impl Writer<'_, '_, '_> {
         quote!(#(#parts)*)
     }
 
-    /// The body of the function for a strip.
-    fn strip(&self, plan: &Plan<'_>) -> Result<TokenStream> {
+    /// How many strips go together, the most first: where no rows do, as each operation waits for the one before it on the
+    /// same element. Elements that lie apart would be loaded one by one.
+    fn strips_together(&self, tiling: &Tiling) -> &'static [usize] {
+        let is_dense = |view: &usize| matches!(self.nest.views[*view].index.constant_stride(tiling.lanes), Some(0 | 1));
+        let turns = self.nest.loops[tiling.lanes].constant_turns().unwrap_or(u64::MAX);
+        match tiling.rows {
+            None if turns >= 32 && tiling.apart.iter().all(is_dense) => &[4, 2],
+            _ => &[],
+        }
+    }
+
+    /// The body of the function for some strips side by side.
+    fn strip(&self, plan: &Plan<'_>, strips: usize) -> Result<TokenStream> {
         let tiling = plan.tiling;
         let first_lane = first(tiling.lanes);
-        let cut = self.parts(&plan.views, tiling.lanes, &quote!(#first_lane), &quote!(L));
+        let width = lanes(strips);
+        let cut = self.parts(&plan.views, tiling.lanes, &quote!(#first_lane), &width);
         let Some((last, before)) = tiling.reductions.split_last().filter(|_| !tiling.panels.is_empty()) else {
-            let rows = self.rows(plan, &tiling.reductions, None)?;
+            let rows = match tiling.rows {
+                Some(_) => self.rows(plan, &tiling.reductions, None)?,
+                None => self.block(plan, strips, &tiling.reductions, None)?,
+            };
             return Ok(quote!(#cut #rows));
         };
         let rows = self.rows(plan, &[], Some(*last))?;
@@ -291,21 +328,30 @@ impl Writer<'_, '_, '_> {
         Ok(tokens)
     }
 
-    /// Some rows of a strip, with their sums in variables.
+    /// Some rows of a strip, or some strips where there are no rows, with their sums in variables.
     fn block(&self, plan: &Plan<'_>, rows: usize, reductions: &[usize], chunked: Option<usize>) -> Result<TokenStream> {
         let tiling = plan.tiling;
-        let store = grid(tiling.store);
-        let ty = element(self.nest.views[tiling.store].element);
         let (mut load, mut work, mut keep) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
         self.turns.borrow_mut().fill(false);
         for row in 0..rows {
-            let sums = if rows == 1 { format_ident!("sums") } else { format_ident!("sums{}", row) };
-            let elements = self.lanes_of(plan, tiling.store, chunked, row);
-            load.extend(quote!(let mut #sums: [#ty; L] = #elements;));
-            let (place, axis) = self.place(plan, tiling.store, chunked, row);
-            keep.extend(quote!(#store.set_lanes(#place, #axis, #sums);));
+            let named = if rows == 1 { format_ident!("sums") } else { format_ident!("sums{}", row) };
+            let mut sums = Vec::new();
+            for view in &tiling.stores {
+                let name = if sums.is_empty() { named.clone() } else { format_ident!("{}_{}", named, *view) };
+                let (store, ty) = (grid(*view), element(self.nest.views[*view].element));
+                let elements = self.lanes_of(plan, *view, chunked, row);
+                load.extend(quote!(let mut #name: [#ty; L] = #elements;));
+                let (place, axis) = self.place(plan, *view, chunked, row);
+                keep.extend(quote!(#store.set_lanes(#place, #axis, #name);));
+                sums.push(name);
+            }
             let turns = self.row(plan, row, &sums, chunked)?;
             work.extend(if rows == 1 { turns } else { quote!({ #turns }) });
+        }
+        // Turns would be run side by side, instead of elements: what is added up in integers may be so in any order.
+        let is_integer = |view: &usize| !matches!(self.nest.views[*view].element, Element::f32 | Element::f64);
+        if tiling.stores.iter().any(is_integer) {
+            work = quote!(support::in_turn(); #work);
         }
         if let Some(at) = chunked {
             let (turn, first) = (turn(at), first(at));
@@ -321,10 +367,14 @@ impl Writer<'_, '_, '_> {
     }
 
     /// What a turn of the reductions does to a row of a strip.
-    fn row(&self, plan: &Plan<'_>, row: usize, sums: &Ident, chunked: Option<usize>) -> Result<TokenStream> {
+    fn row(&self, plan: &Plan<'_>, row: usize, sums: &[Ident], chunked: Option<usize>) -> Result<TokenStream> {
         let tiling = plan.tiling;
-        let mut tile = Tile { sum: Some((tiling.store, quote!(*sum))), ..Tile::default() };
-        let (mut before, mut within, mut enumerated) = (TokenStream::new(), TokenStream::new(), false);
+        let mut tile = Tile::default();
+        let (mut before, mut within, mut enumerated) = (TokenStream::new(), TokenStream::new(), sums.len() > 1);
+        tile.held.extend(tiling.stores.iter().zip(sums).enumerate().map(|(at, (view, sums))| match at {
+            0 => (*view, quote!(*sum)),
+            _ => (*view, quote!(#sums[lane])),
+        }));
         for view in tiling.apart.iter().filter(|view| self.is_along(**view, tiling.lanes)) {
             let lanes = format_ident!("lanes{}", view);
             if tiling.panels.contains(view) {
@@ -356,7 +406,13 @@ impl Writer<'_, '_, '_> {
         before.extend(scalar);
         if self.turns.borrow()[tiling.lanes] {
             let (turn, first) = (turn(tiling.lanes), first(tiling.lanes));
-            within.extend(quote!(let #turn = #first + lane;));
+            within.extend(match plan.tiling.rows {
+                None if row > 0 => {
+                    let width = lanes(row);
+                    quote!(let #turn = #first + #width + lane;)
+                }
+                _ => quote!(let #turn = #first + lane;),
+            });
             enumerated = true;
         }
         within.extend(varying);
@@ -368,6 +424,7 @@ impl Writer<'_, '_, '_> {
             if varies { within.extend(tokens) } else { before.extend(tokens) }
         }
         self.tile.replace(Tile::default());
+        let Some(sums) = sums.first() else { return Err(Error::internal("a tiling that stores nothing")) };
         let lanes =
             if enumerated { quote!((lane, sum) in #sums.iter_mut().enumerate()) } else { quote!(sum in &mut #sums) };
         Ok(quote!(#before for #lanes { #within }))
@@ -393,6 +450,7 @@ impl Writer<'_, '_, '_> {
     fn place(&self, plan: &Plan<'_>, view: usize, chunked: Option<usize>, row: usize) -> (TokenStream, TokenStream) {
         let tiling = plan.tiling;
         let turns = self.nest.views[view].index.turns().into_iter().map(|at| match at {
+            at if at == tiling.lanes && tiling.rows.is_none() && row > 0 => lanes(row),
             at if at == tiling.lanes => quote!(0),
             at if Some(at) == tiling.rows => {
                 let row = Literal::usize_unsuffixed(row);
@@ -434,4 +492,10 @@ fn panel(view: usize) -> Ident {
 
 fn zero(element: Element) -> TokenStream {
     if matches!(element, Element::f32 | Element::f64) { quote!(0.0) } else { quote!(0) }
+}
+
+/// The lanes of some vectors.
+fn lanes(vectors: usize) -> TokenStream {
+    let number = Literal::usize_unsuffixed(vectors);
+    if vectors == 1 { quote!(L) } else { quote!(#number * L) }
 }

@@ -35,9 +35,10 @@ struct Tables {
 /// Reads the structure behind a header of one version.
 type Reader = unsafe fn(*const *const LibraryHeader, &LibraryParameters<'_>) -> Result<Tables>;
 
-/// Versions of the ABI with their readers, in the order in which libraries are asked for them. A library answers for
+/// Versions of the ABI with the compilers that write them and their readers, in the order in which libraries are asked for them. A library answers for
 /// exactly the version that it was compiled for.
-const VERSIONS: [(u32, Reader); 2] = [(VERSION_0_6, read_v0_6), (VERSION_0_5, read_v0_5)];
+const VERSIONS: [(u32, &str, Reader); 2] =
+    [(VERSION_0_6, "3.8 to 3.13", read_v0_6), (VERSION_0_5, "3.0 to 3.7", read_v0_5)];
 
 /// What a library is loaded with.
 #[derive(Clone, Debug)]
@@ -253,13 +254,14 @@ fn environment(constants: &[u32]) -> Environment {
 /// `query` must be the query function of a library that follows the ABI.
 unsafe fn offered(query: QueryFunction, environment: &Environment) -> Result<(*const *const LibraryHeader, Reader)> {
     let mut versions = VERSIONS.iter();
-    let found = versions.find_map(|&(version, reader)| {
+    let found = versions.find_map(|&(version, _, reader)| {
         // SAFETY: by contract; the environment outlives the call.
         let library = unsafe { query(version, environment) };
         (!library.is_null()).then_some((library, reader))
     });
     found.ok_or_else(|| {
-        let versions = VERSIONS.map(|(version, _)| format!("0.{version}")).join(", ");
+        let versions =
+            VERSIONS.map(|(version, compilers, _)| format!("0.{version} of compilers {compilers}")).join(", ");
         Error::incompatible(format!(
             "executable library does not offer a version of the ABI that this runtime supports ({versions})"
         ))

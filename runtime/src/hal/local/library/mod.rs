@@ -25,7 +25,7 @@ mod float_state;
 mod imports;
 mod processor;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 mod tests;
 
 pub use executable::{LibraryExecutable, LibraryParameters};

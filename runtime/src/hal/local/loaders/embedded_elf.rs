@@ -1,13 +1,14 @@
 //! The loader of `embedded-elf-*` executables.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::sync::Arc;
 
 use super::elf::{ElfImage, Machine};
 use crate::hal::local::library::abi::{EXPORT_NAME, QueryFunction};
 use crate::hal::local::library::{LibraryExecutable, LibraryParameters};
 use crate::hal::local::{ExecutableLoader, ExecutableParameters, LocalExecutable};
-use crate::{Error, Result, ResultExt};
+use crate::{Error, Result};
 
 /// What comes before the architecture in the names of formats, such as `embedded-elf-x86_64`.
 const FORMAT_PREFIX: &str = "embedded-elf-";
@@ -29,13 +30,13 @@ impl ExecutableLoader for EmbeddedElfLoader {
     }
 
     fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
-        let format = parameters.format;
-        let context = || format!("loading an executable of format `{format}`");
-        let Some(host) = Machine::HOST.filter(|_| self.supports(format)) else {
-            return Err(Error::incompatible("the embedded ELF loader does not support it on this host"))
-                .context(context);
+        let Some(host) = Machine::HOST.filter(|_| self.supports(parameters.format)) else {
+            return Err(Error::incompatible(format!(
+                "the embedded ELF loader does not load executables of format '{}' on this host",
+                parameters.format
+            )));
         };
-        let image = ElfImage::load(parameters.data, host, EXPORT_NAME).context(context)?;
+        let image = ElfImage::load(parameters.data, host, EXPORT_NAME)?;
         let query = image.symbol().as_ptr();
         // SAFETY: a non-null address of code that `image` keeps mapped; data and function pointers have the same size on
         // every host that `Machine::HOST` names.
@@ -43,7 +44,7 @@ impl ExecutableLoader for EmbeddedElfLoader {
         let library = LibraryParameters { constants: parameters.constants, imports: parameters.imports.clone() };
         // SAFETY: the symbol is exported under the name that the executable library ABI reserves for its query function,
         // and `image` keeps the code mapped until it is dropped.
-        let executable = unsafe { LibraryExecutable::load(query, &library, Box::new(image)) }.context(context)?;
+        let executable = unsafe { LibraryExecutable::load(query, &library, Box::new(image)) }?;
         Ok(Arc::new(executable))
     }
 }

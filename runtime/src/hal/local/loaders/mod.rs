@@ -85,8 +85,8 @@ impl ExecutableLoader for UnusedLoader {
         (self.supports)(format)
     }
 
-    fn accepts(&self, _parameters: &ExecutableParameters<'_>) -> bool {
-        false
+    fn take(&self, _: &ExecutableParameters<'_>) -> Option<Result<Arc<dyn LocalExecutable>>> {
+        None
     }
 
     fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {

@@ -1,6 +1,7 @@
 //! The loader of `system-*` executables.
 
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::sync::Arc;
 use core::ffi::c_void;
 use std::path::PathBuf;
@@ -9,7 +10,7 @@ use super::dynamic_library::DynamicLibrary;
 use crate::hal::local::library::abi::{EXPORT_NAME, QueryFunction};
 use crate::hal::local::library::{LibraryExecutable, LibraryParameters};
 use crate::hal::local::{ExecutableLoader, ExecutableParameters, LocalExecutable};
-use crate::{Error, Result, ResultExt};
+use crate::{Error, Result};
 
 /// What comes before the architecture in the names of the host's formats, such as `system-elf-x86_64`.
 const FORMAT_PREFIX: &str = if cfg!(target_vendor = "apple") {
@@ -67,22 +68,21 @@ impl ExecutableLoader for SystemLibraryLoader {
 
     fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
         let format = parameters.format;
-        let context = || format!("loading an executable of format `{format}`");
         if !self.supports(format) {
-            return Err(Error::incompatible("the system library loader does not support it on this host"))
-                .context(context);
+            return Err(Error::incompatible(format!(
+                "the system library loader does not load executables of format '{format}' on this host"
+            )));
         }
         // SAFETY: loading machine code is running it; whoever gives this loader to a device trusts its modules with that.
-        let library = unsafe { DynamicLibrary::from_memory(parameters.data, format, self.keep.as_deref()) };
-        let library = library.context(context)?;
-        let query = library.symbol(EXPORT_NAME).context(context)?.as_ptr();
+        let library = unsafe { DynamicLibrary::from_memory(parameters.data, format, self.keep.as_deref()) }?;
+        let query = library.symbol(EXPORT_NAME)?.as_ptr();
         // SAFETY: a non-null address of code that `library` keeps mapped; data and function pointers have the same size on all
         // systems that have dynamic linkers.
         let query = unsafe { core::mem::transmute::<*mut c_void, QueryFunction>(query) };
         let parameters = LibraryParameters { constants: parameters.constants, imports: parameters.imports.clone() };
         // SAFETY: the symbol is exported under the name that the executable library ABI reserves for its query function,
         // and `library` keeps the code mapped until it is dropped.
-        let executable = unsafe { LibraryExecutable::load(query, &parameters, Box::new(library)) }.context(context)?;
+        let executable = unsafe { LibraryExecutable::load(query, &parameters, Box::new(library)) }?;
         Ok(Arc::new(executable))
     }
 }

@@ -53,17 +53,18 @@ const SET_CONSTANTS_CONVENTION: &str = "0r_v";
 /// Contexts of workers that are kept; more workers at a time make their own anew.
 const KEPT_WORKERS: usize = 64;
 
-/// Loads bytecode executables. They are verified, and run within limits of their own.
+/// Loads bytecode executables. They are verified, and run within the limits of the program that loads them, or others.
 #[derive(Clone, Debug, Default)]
 pub struct VmvxLoader {
-    limits: Limits,
+    limits: Option<Limits>,
 }
 
 impl VmvxLoader {
-    /// A loader whose kernels use up at most `limits`: the memory is of all of them, the fuel of each workgroup.
+    /// A loader whose kernels use up at most `limits`, whatever the program may: the memory is of all of them, the fuel of each
+    /// workgroup.
     #[must_use]
     pub fn new(limits: Limits) -> VmvxLoader {
-        VmvxLoader { limits }
+        VmvxLoader { limits: Some(limits) }
     }
 }
 
@@ -78,7 +79,8 @@ impl ExecutableLoader for VmvxLoader {
 
     fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
         let module = BytecodeFile::parse(archive(parameters)?)?.verify()?;
-        let executable = VmvxExecutable::new(BytecodeModule::new(module)?, parameters.constants, self.limits.clone())?;
+        let limits = self.limits.as_ref().unwrap_or(parameters.limits).clone();
+        let executable = VmvxExecutable::new(BytecodeModule::new(module)?, parameters.constants, limits)?;
         Ok(Arc::new(executable))
     }
 }
@@ -145,8 +147,8 @@ impl VmvxExecutable {
         module: Arc<dyn Module>,
         kernels: &'static dyn CompiledKernels,
         constants: &[u32],
+        limits: Limits,
     ) -> Result<VmvxExecutable> {
-        let limits = Limits::default();
         VmvxExecutable::of_modules(vmvx::direct_module(), module, Some(kernels), constants, limits)
     }
 
@@ -388,7 +390,7 @@ impl VmvxWorker {
         let (call, invocation) = (&mut self.call, &mut self.invocation);
         workgroups.run(|local_memory, constants, bindings, numbers| {
             call.clear();
-            [local_memory, constants, bindings].into_iter().for_each(|reference| call.push_ref(reference));
+            [local_memory, constants, bindings].into_iter().for_each(|reference| call.push_ref(reference.clone()));
             numbers.iter().for_each(|number| call.push_word(u64::from(*number as u32)));
             match invocation.begin(function, call)? {
                 Completion::Done => Ok(()),
@@ -426,14 +428,13 @@ impl Workgroups<'_> {
     /// # Errors
     /// What the kernel fails with.
     #[inline(always)]
-    pub fn run(&mut self, mut kernel: impl FnMut(Ref, Ref, Ref, [i32; 9]) -> Result<()>) -> Result<()> {
+    pub fn run(&mut self, mut kernel: impl FnMut(&Ref, &Ref, &Ref, [i32; 9]) -> Result<()>) -> Result<()> {
         let [size_x, size_y, size_z] = self.arguments.workgroup_size;
         let [count_x, count_y, count_z] = self.arguments.workgroup_count;
         loop {
             let Cursor { x, y, z, .. } = self.cursor;
             let numbers = [x, y, z, size_x, size_y, size_z, count_x, count_y, count_z].map(|number| number as i32);
-            let (local_memory, constants) = (self.local_memory.clone(), self.constants.clone());
-            if let Err(error) = kernel(local_memory, constants, self.bindings.clone(), numbers) {
+            if let Err(error) = kernel(&self.local_memory, &self.constants, &self.bindings, numbers) {
                 return Err(error.context(format!("workgroup {x},{y},{z}")));
             }
             if !self.cursor.advance() {

@@ -301,7 +301,7 @@ impl Segment {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
+    #![allow(clippy::unwrap_used, reason = "tests")]
     use alloc::vec;
 
     use super::super::super::super::commands::Binding;

@@ -1,6 +1,6 @@
 //! Model checks: every interleaving, and every value that relaxed loads may give, by loom. See "Tests and measurements" in
 //! ARCHITECTURE.md for the command.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -1,5 +1,5 @@
 //! The device as a whole, with kernels written here that meet, sleep, fail and count.
-#![allow(clippy::unwrap_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use alloc::sync::Arc;
 use alloc::vec;

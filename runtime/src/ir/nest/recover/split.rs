@@ -82,7 +82,7 @@ impl Recovery<'_> {
         // What stands before the test would be done once more than there are turns.
         let before = &shape.counted.items[..shape.tested_at];
         let works = before.iter().any(|item| match item {
-            Item::Instruction(block, position) => !super::is_arithmetic(&self.inst((*block, *position)).op),
+            Item::Instruction(block, position) => !self.function.is_arithmetic(&self.inst((*block, *position)).op),
             Item::Loop(_) => true,
         });
         if !counts || (works && index != 0) {

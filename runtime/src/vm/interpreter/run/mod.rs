@@ -14,7 +14,7 @@ use super::super::list::{List, check_ref};
 use super::super::module::{Completion, Module};
 use super::super::reference::Ref;
 use super::super::semantics;
-use super::super::stack::Stack;
+use super::super::stack::{BYTES_PER_FUEL, LIST_ELEMENT_BYTES, Stack};
 use super::super::state::State;
 use super::super::value::Value;
 use super::super::{failure, trace};
@@ -25,11 +25,6 @@ use crate::bytecode::AnyRegister;
 use crate::bytecode::isa::{REF_REGISTER_MASK, REF_REGISTER_MOVE_BIT, for_each_instruction};
 use crate::{Error, Result};
 use registers::{RegisterValue, reference, transfer};
-
-/// Bytes that one instruction may fill, copy, compare, hash or obtain for the price of a branch.
-const BYTES_PER_FUEL: u64 = 64;
-/// What an element of a list counts as, in bytes.
-const LIST_ELEMENT_BYTES: u64 = 16;
 
 /// What runs: a function of a module, on a stack, with what its caller passes.
 pub(super) struct Machine<'a> {
@@ -199,7 +194,7 @@ impl<'m> Machine<'m> {
                 fuel -= 1;
                 if fuel == 0 {
                     fuel = 1;
-                    fail!(out_of_fuel());
+                    fail!(failure::out_of_fuel());
                 }
             };
         }
@@ -684,9 +679,4 @@ fn predicted() {
     unsafe {
         core::arch::asm!("", options(nomem, nostack, preserves_flags));
     }
-}
-
-#[cold]
-fn out_of_fuel() -> Error {
-    Error::resource_exhausted("the invocation's fuel is used up: it made more branches and calls than it may")
 }

@@ -18,12 +18,13 @@ mod arch;
 mod dynamic;
 mod fatelf;
 mod image;
+mod inspect;
 mod layout;
 mod memory;
 mod relocate;
 mod shared_object;
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 mod tests;
 
 use alloc::format;
@@ -38,6 +39,7 @@ use object::elf::{FileHeader32, FileHeader64};
 use object::read::elf::FileHeader;
 
 pub use arch::{Class, Machine};
+pub use inspect::LibraryFacts;
 pub use layout::{MAX_ALIGNMENT, MAX_IMAGE_SIZE};
 pub(in crate::hal::local) use shared_object::check_shared_object;
 

@@ -52,6 +52,7 @@ fn check<Elf: FileHeader<Endian = LittleEndian>>(data: &[u8], machine: &Machine)
     }
     let file = Loaded::<Elf> { data, endian, segments, machine };
     file.check_segments()?;
+    segments.iter().try_for_each(|segment| file.check_part(segment))?;
     file.check_dynamic()
 }
 
@@ -78,8 +79,13 @@ fn outside(what: &str, address: u64, size: u64) -> Error {
 
 /// Bytes of the smallest pages that segments are placed by.
 const LEAST_PAGE_SIZE: u64 = 4096;
+/// Bytes of the largest pages.
+const MOST_PAGE_SIZE: u64 = 1 << 16;
 /// Tags of the dynamic table that the ABI names, and from where on systems and processors name their own.
 const KNOWN_TAGS: Range<i64> = 0..elf::DT_RELRENT.0 + 1;
+/// Those whose values are names.
+const NAMES: [DynamicTag; 6] =
+    [elf::DT_NEEDED, elf::DT_SONAME, elf::DT_RPATH, elf::DT_RUNPATH, elf::DT_AUXILIARY, elf::DT_FILTER];
 const SYSTEM_TAGS: Range<i64> = elf::DT_LOOS..elf::DT_HIPROC + 1;
 
 impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
@@ -90,8 +96,7 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
     fn check_segments(&self) -> Result<()> {
         let mut span: Option<Range<u64>> = None;
         for segment in self.segments {
-            let kind = segment.p_type(self.endian);
-            if kind != elf::PT_LOAD && kind != elf::PT_DYNAMIC {
+            if segment.p_type(self.endian) != elf::PT_LOAD {
                 continue;
             }
             let (start, offset): (u64, u64) =
@@ -105,9 +110,6 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
                     self.data.len()
                 )));
             };
-            if kind == elf::PT_DYNAMIC {
-                continue;
-            }
             let is_readable = segment.p_flags(self.endian).0 & elf::PF_R.0 != 0;
             let is_in_order = span.as_ref().is_none_or(|span| span.end <= start);
             if !is_readable || !is_in_order || start % LEAST_PAGE_SIZE != offset % LEAST_PAGE_SIZE {
@@ -125,6 +127,45 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
             span = Some(first..end);
         }
         span.map(drop).ok_or_else(|| Error::invalid_argument("ELF file has no segment to load"))
+    }
+
+    /// Checks a header that says what a part of the segments is, for the linker and for those that unwind the stack.
+    fn check_part(&self, part: &Elf::ProgramHeader) -> Result<()> {
+        let kind = part.p_type(self.endian);
+        let address: u64 = part.p_vaddr(self.endian).into();
+        let (file_size, memory_size): (u64, u64) =
+            (part.p_filesz(self.endian).into(), part.p_memsz(self.endian).into());
+        let is_whole = match kind {
+            // What is behind the file's part takes no place in the segment.
+            elf::PT_TLS => file_size <= memory_size && memory_size <= MAX_IMAGE_SIZE,
+            // Protected from writes up to the end of a page.
+            elf::PT_GNU_RELRO => {
+                let ends = self.loads().filter_map(|segment| {
+                    let start: u64 = segment.p_vaddr(self.endian).into();
+                    let end = start.saturating_add(segment.p_memsz(self.endian).into());
+                    let page = segment.p_align(self.endian).into().clamp(LEAST_PAGE_SIZE, MOST_PAGE_SIZE);
+                    (start <= address && address < end).then(|| end.next_multiple_of(page))
+                });
+                return match ends.into_iter().any(|end| end - address >= memory_size) {
+                    true => Ok(()),
+                    false => Err(outside("part that is protected", address, memory_size)),
+                };
+            }
+            elf::PT_DYNAMIC | elf::PT_PHDR | elf::PT_NOTE | elf::PT_GNU_PROPERTY | elf::PT_GNU_EH_FRAME => {
+                file_size == memory_size
+            }
+            _ => return Ok(()),
+        };
+        // Notes that tools read in the file need not be loaded.
+        if kind == elf::PT_NOTE && address == 0 || kind == elf::PT_TLS && file_size == 0 {
+            return Ok(());
+        }
+        let in_file = part.data(self.endian, self.data).ok();
+        let in_memory = self.table::<u8>(Table { address, size: file_size }, "part").ok();
+        match in_file.zip(in_memory) {
+            Some((one, other)) if is_whole && core::ptr::eq(one, other) => Ok(()),
+            _ => Err(outside("part that a program header describes,", address, memory_size)),
+        }
     }
 
     /// Whether bytes of memory belong to a segment with the given permissions.
@@ -164,6 +205,10 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         let Some(count) = entries.iter().position(|entry| entry.d_tag(self.endian) == elf::DT_NULL) else {
             return Err(Error::invalid_argument("ELF dynamic table has no end"));
         };
+        // Linkers fill the rest with more of these: what follows else was not meant to be left out.
+        if entries.iter().skip(count).any(|entry| entry.d_tag(self.endian) != elf::DT_NULL) {
+            return Err(Error::invalid_argument("ELF dynamic table goes on behind its end"));
+        }
         let entries = entries.get(..count).unwrap_or_default();
         let unknown = |tag: i64| !KNOWN_TAGS.contains(&tag) && !SYSTEM_TAGS.contains(&tag);
         match entries.iter().map(|entry| entry.d_tag(self.endian).0).find(|tag| unknown(*tag)) {
@@ -191,8 +236,7 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         if texts.last() != Some(&0) {
             return Err(Error::invalid_argument("ELF string table has no end"));
         }
-        for entry in entries.iter().filter(|entry| matches!(entry.d_tag(self.endian), elf::DT_NEEDED | elf::DT_SONAME))
-        {
+        for entry in entries.iter().filter(|entry| NAMES.contains(&entry.d_tag(self.endian))) {
             let offset: u64 = entry.d_val(self.endian).into();
             if offset >= strings.size {
                 return Err(Error::invalid_argument(format!("ELF string {offset} of a table of {}", strings.size)));
@@ -239,7 +283,19 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         }
         self.check_relocations(table(tags.0, tags.1), value(tags.3), symbols)?;
         self.check_relocations(table(elf::DT_JMPREL, elf::DT_PLTRELSZ), 0, symbols)?;
-        self.check_hash(value(elf::DT_HASH), value(elf::DT_GNU_HASH), symbols)
+        let count = self.check_hash(value(elf::DT_HASH), value(elf::DT_GNU_HASH), symbols)?;
+        if find(elf::DT_VERSYM).is_some() {
+            self.table::<u8>(
+                Table { address: value(elf::DT_VERSYM), size: count.saturating_mul(2) },
+                "table of versions",
+            )?;
+        }
+        for (tag, layout) in [(elf::DT_VERNEED, &VERSIONS_NEEDED), (elf::DT_VERDEF, &VERSIONS_DEFINED)] {
+            if find(tag).is_some() {
+                self.check_versions(value(tag), layout, symbols)?;
+            }
+        }
+        Ok(())
     }
 
     /// Checks that a symbol lies in the file, and its name and what it is in theirs.
@@ -321,8 +377,39 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         }
     }
 
-    /// Checks what the linker divides by and looks up when it searches a symbol.
-    fn check_hash(&self, hash: u64, gnu_hash: u64, symbols: Symbols) -> Result<()> {
+    /// Checks the lists of versions of symbols, which the linker follows wherever they lead.
+    fn check_versions(&self, address: u64, layout: &VersionLayout, symbols: Symbols) -> Result<()> {
+        let damaged = || Error::invalid_argument("ELF lists of versions do not end, or have names that are none");
+        let mut left = self.data.len() / VERSION_WORD as usize;
+        let mut word = |at: u64, index: u64| -> Result<u64> {
+            left = left.checked_sub(1).ok_or_else(damaged)?;
+            let address = at.checked_add(index * VERSION_WORD).ok_or_else(damaged)?;
+            let words: &[object::U32<LittleEndian>] = self.table(Table { address, size: VERSION_WORD }, "version")?;
+            words.first().map(|word| u64::from(word.get(self.endian))).ok_or_else(damaged)
+        };
+        let is_name = |offset: u64| if offset < symbols.strings { Ok(()) } else { Err(damaged()) };
+        let mut entry = address;
+        loop {
+            if let Some(file) = layout.file {
+                is_name(word(entry, file)?)?;
+            }
+            let mut version = entry.saturating_add(word(entry, layout.first)?);
+            loop {
+                is_name(word(version, layout.name)?)?;
+                match word(version, layout.next_version)? {
+                    0 => break,
+                    next => version = version.saturating_add(next),
+                }
+            }
+            match word(entry, layout.next)? {
+                0 => return Ok(()),
+                next => entry = entry.saturating_add(next),
+            }
+        }
+    }
+
+    /// Checks what the linker divides by and looks up when it searches a symbol, and gives the number of symbols.
+    fn check_hash(&self, hash: u64, gnu_hash: u64, symbols: Symbols) -> Result<u64> {
         const WHAT: &str = "hash table";
         let words = |address: u64, count: u64| -> Result<&'data [object::U32<LittleEndian>]> {
             self.table(Table { address, size: count.saturating_mul(4) }, WHAT)
@@ -335,6 +422,7 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         if gnu_hash == 0 && hash == 0 {
             return Err(Error::invalid_argument("ELF file has no hash table of symbols"));
         }
+        let mut count = 0;
         if hash != 0 {
             let [buckets, chains, ..] = numbers(hash, 2)?;
             let entries = words(hash, 2 + buckets + chains)?;
@@ -343,13 +431,16 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
                 return Err(damaged());
             }
             (0..chains).try_for_each(|index| self.symbol(symbols, index))?;
+            count = chains;
         }
         if gnu_hash != 0 {
             let [buckets, first, bloom, _] = numbers(gnu_hash, 4)?;
             if buckets == 0 || !bloom.is_power_of_two() {
                 return Err(damaged());
             }
-            let start = gnu_hash.saturating_add(16 + bloom * size_of::<Elf::Word>() as u64);
+            let filter = 16 + bloom * size_of::<Elf::Word>() as u64;
+            self.table::<u8>(Table { address: gnu_hash, size: filter + buckets * 4 }, WHAT)?;
+            let start = gnu_hash.saturating_add(filter);
             let heads = || words(start, buckets).map(|heads| heads.iter().map(|head| u64::from(head.get(self.endian))));
             // Chains have no symbol in common.
             let mut left = self.data.len() / 4;
@@ -361,6 +452,7 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
                     let word =
                         words(chain.saturating_add(position * 4), 1)?.first().map_or(1, |word| word.get(self.endian));
                     self.symbol(symbols, index)?;
+                    count = count.max(index + 1);
                     if word & 1 == 1 {
                         break;
                     }
@@ -369,9 +461,31 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
                 }
             }
         }
-        Ok(())
+        Ok(count)
     }
 }
+
+/// Bytes of the words that lists of versions consist of.
+const VERSION_WORD: u64 = 4;
+
+/// Which words of a list's entries are what.
+#[derive(Debug)]
+struct VersionLayout {
+    /// The name of the library, where there is one.
+    file: Option<u64>,
+    /// Distance to the first version.
+    first: u64,
+    /// Distance to the next entry, or zero.
+    next: u64,
+    /// Of a version: its name, and the distance to the next one or zero.
+    name: u64,
+    next_version: u64,
+}
+
+/// As in `Elf_Verneed` and `Elf_Vernaux`.
+const VERSIONS_NEEDED: VersionLayout = VersionLayout { file: Some(1), first: 2, next: 3, name: 2, next_version: 3 };
+/// As in `Elf_Verdef` and `Elf_Verdaux`.
+const VERSIONS_DEFINED: VersionLayout = VersionLayout { file: None, first: 3, next: 4, name: 0, next_version: 1 };
 
 /// The symbol table's address, and the size of the strings that it refers to.
 #[derive(Clone, Copy, Debug)]

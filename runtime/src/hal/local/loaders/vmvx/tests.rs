@@ -1,5 +1,5 @@
 //! Executables that are assembled here: what kernels get, what they must not do, and many workers at once.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "tests")]
 
 use alloc::string::ToString;
 
@@ -13,7 +13,14 @@ use crate::hal::local::library::ImportRegistry;
 fn load(text: &str, constants: &[u32]) -> Result<Arc<dyn LocalExecutable>> {
     let data = assemble(text).unwrap();
     let imports = ImportRegistry::default();
-    let parameters = ExecutableParameters { format: VMVX, data: &data, contents: None, constants, imports: &imports };
+    let parameters = ExecutableParameters {
+        format: VMVX,
+        data: &data,
+        contents: None,
+        constants,
+        imports: &imports,
+        limits: &Limits::default(),
+    };
     assert!(VmvxLoader::default().supports(VMVX));
     VmvxLoader::default().load(&parameters)
 }
@@ -185,8 +192,14 @@ fn what_is_no_executable_is_refused() {
     assert_eq!(error.code(), StatusCode::InvalidArgument);
     assert!(error.message().contains("0i_v"), "{error}");
     let imports = ImportRegistry::default();
-    let parameters =
-        ExecutableParameters { format: VMVX, data: b"nothing", contents: None, constants: &[], imports: &imports };
+    let parameters = ExecutableParameters {
+        format: VMVX,
+        data: b"nothing",
+        contents: None,
+        constants: &[],
+        imports: &imports,
+        limits: &Limits::default(),
+    };
     assert_eq!(VmvxLoader::default().load(&parameters).unwrap_err().code(), StatusCode::InvalidArgument);
     let import = format!("{HEADER}vm.import @hal.devices.count cconv \"0v_i\"\n");
     assert_eq!(load(&import, &[]).unwrap_err().code(), StatusCode::NotFound);

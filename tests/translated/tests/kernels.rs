@@ -1,0 +1,96 @@
+//! Kernels that are bytecode, interpreted and translated: what they may use up, and what happens where they race.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use incarnate::runtime::hal::DeviceOptions;
+use incarnate::runtime::hal::local::task::TaskOptions;
+use incarnate::runtime::vm::{Limits, MemoryBudget};
+use incarnate::{Result, Session, SessionBuilder, StatusCode, Tensor};
+use incarnate_translated_tests::kernels::{KERNELS, Kernel};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Interpreted,
+    Translated,
+    /// Translated for a module that anyone may have made.
+    Untrusted,
+}
+
+const MODES: [Mode; 3] = [Mode::Interpreted, Mode::Translated, Mode::Untrusted];
+
+fn kernel(name: &str) -> &'static Kernel {
+    KERNELS.iter().find(|kernel| kernel.name == name).unwrap()
+}
+
+/// Runs a kernel's 64 workgroups, and gives what the binding holds then.
+fn run(name: &str, mode: Mode, limits: Limits) -> Result<Vec<i32>> {
+    let task = TaskOptions { worker_count: Some(4), ..TaskOptions::default() };
+    let builder =
+        Session::builder().device("local-task").device_options(DeviceOptions { task, ..DeviceOptions::default() });
+    let builder: SessionBuilder = match mode {
+        Mode::Interpreted => builder.module_static(kernel(name).file),
+        Mode::Translated => builder.module((kernel(name).translated)()),
+        Mode::Untrusted => builder.module((kernel(name).untrusted)()),
+    };
+    let output: Tensor<i32> = builder.limits(limits).build()?.function("run")?.call(())?;
+    output.to_vec()
+}
+
+#[test]
+fn kernels_may_use_what_trusted_programs_may() {
+    for mode in MODES {
+        assert_eq!(run("deep", mode, Limits::default()).unwrap()[0], 1000, "{mode:?}");
+        assert!((0..64).contains(&run("hoard", mode, Limits::default()).unwrap()[0]), "{mode:?}");
+    }
+}
+
+/// Memory, stack and time of kernels are those of the session.
+#[test]
+fn kernels_keep_within_the_limits_of_their_session() {
+    let memory = || Limits { memory: MemoryBudget::new(1 << 20), ..Limits::default() };
+    let calls = || Limits { call_depth: 100, ..Limits::default() };
+    let fuel = || Limits { fuel: Some(100_000), ..Limits::default() };
+    for mode in MODES {
+        let failed = |name: &str, limits: Limits, message: &str| {
+            let error = run(name, mode, limits).unwrap_err();
+            assert_eq!(error.code(), StatusCode::ResourceExhausted, "{mode:?}: {error}");
+            assert!(error.to_string().contains(message), "{mode:?}: {error}");
+        };
+        failed("hoard", memory(), "4194304 bytes asked for, 0 of the program's 1048576 in use");
+        failed("deep", calls(), "more than 100 nested calls");
+        // Code that is trusted counts no turns.
+        if mode != Mode::Translated {
+            failed("spin", fuel(), "fuel is used up");
+        }
+        // The memory is given back, and the fuel is each workgroup's own: 64 of them make more turns than one may.
+        let limits = Limits { memory: MemoryBudget::new(16 << 20), fuel: Some(20_000), ..Limits::default() };
+        match run("race", mode, limits.clone()) {
+            Ok(_) => {}
+            Err(error) => assert_eq!(error.code(), StatusCode::OutOfRange, "{mode:?}: {error}"),
+        }
+        assert_eq!(limits.memory.used(), 0, "{mode:?}");
+    }
+}
+
+/// Workgroups on four threads write the same elements, and take for indices what others have left there. A run ends with
+/// numbers that some order of the workgroups' reads and writes gives, element by element, or with an index that is out of range.
+#[test]
+fn workgroups_race_without_harm() {
+    const GREATEST: i32 = 63 + 64 * 64;
+    for mode in MODES {
+        let (mut ended, mut failed) = (0, 0);
+        for _ in 0..if mode == Mode::Interpreted { 5 } else { 40 } {
+            match run("race", mode, Limits::default()) {
+                Ok(elements) => {
+                    assert!(elements.iter().all(|element| (0..=GREATEST).contains(element)), "{mode:?}: {elements:?}");
+                    ended += 1;
+                }
+                Err(error) => {
+                    assert_eq!(error.code(), StatusCode::OutOfRange, "{mode:?}: {error}");
+                    failed += 1;
+                }
+            }
+        }
+        assert!(ended + failed >= 5, "{mode:?}");
+        println!("{mode:?}: {ended} ended, {failed} had an index out of range");
+    }
+}
