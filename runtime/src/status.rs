@@ -280,9 +280,19 @@ pub trait ResultExt<T> {
 }
 
 impl<T, E: Into<Error>> ResultExt<T> for core::result::Result<T, E> {
+    // Inlined, as a result that is passed through memory is read in other pieces than it was just written in.
+    #[inline(always)]
     fn context<C: Into<Cow<'static, str>>>(self, context: impl FnOnce() -> C) -> Result<T> {
-        self.map_err(|error| error.into().context(context()))
+        match self {
+            Ok(value) => Ok(value),
+            Err(error) => Err(with_context(error, context)),
+        }
     }
+}
+
+#[cold]
+fn with_context<C: Into<Cow<'static, str>>>(error: impl Into<Error>, context: impl FnOnce() -> C) -> Error {
+    error.into().context(context())
 }
 
 #[cfg(test)]

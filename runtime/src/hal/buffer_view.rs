@@ -1,10 +1,9 @@
 //! Buffer views: a buffer with a shape and a type of element.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
 use core::fmt;
-
-use smallvec::SmallVec;
 
 use super::buffer::Buffer;
 use super::element_type::{ElementType, EncodingType};
@@ -20,10 +19,41 @@ pub struct BufferView {
     buffer: Arc<Buffer>,
     element_type: ElementType,
     encoding_type: EncodingType,
-    shape: SmallVec<[u64; INLINE_RANK]>,
+    shape: Dimensions,
 }
 
 ref_object!(BufferView, "hal.buffer_view");
+
+/// A shape. All of it is written at once, as what is written in pieces is slow to copy to where the view is kept.
+struct Dimensions {
+    rank: usize,
+    /// The dimensions, if there are no more; zeros behind them.
+    few: [u64; INLINE_RANK],
+    /// The dimensions, if there are more.
+    many: Box<[u64]>,
+}
+
+impl Dimensions {
+    #[inline(always)]
+    fn new(shape: &[u64]) -> Dimensions {
+        if shape.len() > INLINE_RANK {
+            return Dimensions { rank: shape.len(), few: [0; INLINE_RANK], many: shape.into() };
+        }
+        let few = core::array::from_fn(|index| shape.get(index).copied().unwrap_or(0));
+        Dimensions { rank: shape.len(), few, many: Box::default() }
+    }
+
+    #[inline(always)]
+    fn as_slice(&self) -> &[u64] {
+        self.few.get(..self.rank).unwrap_or(&self.many)
+    }
+}
+
+impl fmt::Debug for Dimensions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_slice(), f)
+    }
+}
 
 impl BufferView {
     /// A view of all of `buffer`, which may be longer than the shape needs.
@@ -31,7 +61,7 @@ impl BufferView {
     /// # Errors
     /// INVALID_ARGUMENT where the number of elements leaves 64 bits, or where a dense row-major shape needs more bytes
     /// than the buffer has.
-    #[inline]
+    #[inline(always)]
     pub fn new(
         buffer: Arc<Buffer>,
         shape: &[u64],
@@ -42,7 +72,7 @@ impl BufferView {
         if encoding_type == EncodingType::DENSE_ROW_MAJOR && bytes.is_none_or(|bytes| bytes > buffer.byte_length()) {
             return Err(too_short(shape, element_type, &buffer));
         }
-        Ok(BufferView { buffer, element_type, encoding_type, shape: SmallVec::from_slice(shape) })
+        Ok(BufferView { buffer, element_type, encoding_type, shape: Dimensions::new(shape) })
     }
 
     /// The buffer.
@@ -62,7 +92,7 @@ impl BufferView {
     #[inline]
     #[must_use]
     pub fn shape(&self) -> &[u64] {
-        &self.shape
+        self.shape.as_slice()
     }
 
     /// Number of dimensions, in the width that programs ask for it.
@@ -70,7 +100,7 @@ impl BufferView {
     /// # Errors
     /// OUT_OF_RANGE where it exceeds 32 bits.
     pub fn rank(&self) -> Result<u32> {
-        u32::try_from(self.shape.len()).map_err(|_| Error::out_of_range("rank of a buffer view exceeds 32 bits"))
+        u32::try_from(self.shape().len()).map_err(|_| Error::out_of_range("rank of a buffer view exceeds 32 bits"))
     }
 
     /// A dimension in elements, the outermost at index 0.
@@ -79,21 +109,21 @@ impl BufferView {
     /// OUT_OF_RANGE where the shape has no such dimension.
     #[inline]
     pub fn dimension(&self, index: u32) -> Result<u64> {
-        self.shape.get(index as usize).copied().ok_or_else(|| {
-            Error::out_of_range(format!("dimension {index} of a buffer view of rank {}", self.shape.len()))
+        self.shape().get(index as usize).copied().ok_or_else(|| {
+            Error::out_of_range(format!("dimension {index} of a buffer view of rank {}", self.shape().len()))
         })
     }
 
     /// Number of elements.
     #[must_use]
     pub fn element_count(&self) -> u64 {
-        element_count(&self.shape).unwrap_or(u64::MAX)
+        element_count(self.shape()).unwrap_or(u64::MAX)
     }
 
     /// Number of bytes that the shape takes in dense row-major order, elements of less than a byte packed.
     #[must_use]
     pub fn byte_length(&self) -> u64 {
-        byte_length(&self.shape, self.element_type).unwrap_or(u64::MAX)
+        byte_length(self.shape(), self.element_type).unwrap_or(u64::MAX)
     }
 
     /// The type of the elements.
@@ -150,10 +180,10 @@ impl BufferView {
         if !compatible {
             return Err(Error::invalid_argument(format!("element type is {element} and {element_type} is expected")));
         }
-        if *self.shape != *shape {
+        if *self.shape() != *shape {
             return Err(Error::invalid_argument(format!(
                 "shape is {} and {} is expected",
-                Shape(&self.shape),
+                Shape(self.shape()),
                 Shape(shape)
             )));
         }
@@ -172,6 +202,7 @@ impl fmt::Display for Shape<'_> {
     }
 }
 
+#[inline]
 fn element_count(shape: &[u64]) -> Option<u64> {
     if shape.contains(&0) {
         return Some(0);
@@ -179,6 +210,7 @@ fn element_count(shape: &[u64]) -> Option<u64> {
     shape.iter().try_fold(1u64, |count, dimension| count.checked_mul(*dimension))
 }
 
+#[inline]
 fn byte_length(shape: &[u64], element_type: ElementType) -> Option<u64> {
     element_type.packed_byte_count(element_count(shape)?)
 }

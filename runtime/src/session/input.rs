@@ -49,16 +49,26 @@ impl<'a, T: Element> Input<'a, T> {
     ///
     /// # Errors
     /// INVALID_ARGUMENT where it does not fit; RESOURCE_EXHAUSTED where memory is short.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn into_view(self, allocator: &Arc<Allocator>, declared: &[Option<u64>]) -> Result<PassedRef<'a>> {
+        if let Source::Lent(view) = self.source {
+            return match check(view.shape(), declared) {
+                Ok(()) => Ok(PassedRef::Lent(LentRef::object(view))),
+                Err(error) => Err(error),
+            };
+        }
+        match self.into_own_view(allocator, declared) {
+            Ok(view) => Ok(PassedRef::Owned(Ref::from(view))),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn into_own_view(self, allocator: &Arc<Allocator>, declared: &[Option<u64>]) -> Result<Arc<BufferView>> {
         match self.source {
-            Source::Lent(view) => {
-                check(view.shape(), declared)?;
-                Ok(PassedRef::Lent(LentRef::object(view)))
-            }
+            Source::Lent(view) => Ok(Arc::clone(view)),
             Source::View(view) => {
                 check(view.shape(), declared)?;
-                Ok(PassedRef::Owned(Ref::from(view)))
+                Ok(view)
             }
             Source::Flat(elements) => {
                 let rest = open_dimension(elements.len() as u64, declared)?;
@@ -111,15 +121,14 @@ impl std::ops::Deref for PassedRef<'_> {
 }
 
 /// Elements as a tensor of the device.
-fn copied<T: Element>(allocator: &Arc<Allocator>, elements: &[T], shape: &[u64]) -> Result<PassedRef<'static>> {
+fn copied<T: Element>(allocator: &Arc<Allocator>, elements: &[T], shape: &[u64]) -> Result<Arc<BufferView>> {
     if count(shape.iter().copied()) != Some(elements.len() as u64) {
         let count = elements.len();
         return Err(Error::invalid_argument(format!("a tensor of shape {shape:?} does not have {count} elements")));
     }
     let buffer = allocator.allocate(BufferParameters::DEVICE, size_of_val(elements) as u64)?;
     buffer.write(0, bytemuck::cast_slice(elements))?;
-    let view = BufferView::new(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?;
-    Ok(PassedRef::Owned(Ref::from(Arc::new(view))))
+    Ok(Arc::new(BufferView::new(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?))
 }
 
 fn count(mut dims: impl Iterator<Item = u64>) -> Option<u64> {
@@ -127,11 +136,13 @@ fn count(mut dims: impl Iterator<Item = u64>) -> Option<u64> {
 }
 
 /// Whether a shape is the declared one, of which open dimensions may be anything.
+#[inline(always)]
 pub(crate) fn fits(shape: &[u64], declared: &[Option<u64>]) -> bool {
     shape.len() == declared.len()
         && shape.iter().zip(declared).all(|(dim, declared)| declared.is_none_or(|declared| declared == *dim))
 }
 
+#[inline(always)]
 fn check(shape: &[u64], declared: &[Option<u64>]) -> Result<()> {
     if fits(shape, declared) { Ok(()) } else { Err(other_shape(shape, declared)) }
 }

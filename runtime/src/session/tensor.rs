@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::builder::Session;
 use super::element::Element;
-use crate::hal::{Allocator, BufferParameters, BufferView, Device, EncodingType};
+use crate::hal::{Allocator, BufferParameters, BufferView, Device, ElementType, EncodingType};
 use crate::{Error, Result};
 
 /// An array of elements in row-major order, in a device's memory. Clones share the memory.
@@ -63,16 +63,13 @@ impl<T: Element> Tensor<T> {
     ///
     /// # Errors
     /// INVALID_ARGUMENT where the view has elements of another type, or is not dense.
+    #[inline]
     pub fn from_view(view: Arc<BufferView>) -> Result<Tensor<T>> {
         if !T::accepts(view.element_type()) {
-            return Err(Error::invalid_argument(format!(
-                "a tensor of {} is not one of {}",
-                view.element_type(),
-                T::TYPE
-            )));
+            return Err(other_element(view.element_type(), T::TYPE));
         }
         if view.encoding_type() != EncodingType::DENSE_ROW_MAJOR && view.encoding_type() != EncodingType::OPAQUE {
-            return Err(Error::unimplemented("the tensor's encoding is not dense row-major"));
+            return Err(other_encoding());
         }
         Ok(Tensor { view, element: PhantomData })
     }
@@ -194,6 +191,16 @@ impl<T: Element> Tensor<T> {
     }
 }
 
+#[cold]
+fn other_element(found: ElementType, wanted: ElementType) -> Error {
+    Error::invalid_argument(format!("a tensor of {found} is not one of {wanted}"))
+}
+
+#[cold]
+fn other_encoding() -> Error {
+    Error::unimplemented("the tensor's encoding is not dense row-major")
+}
+
 fn check_count(shape: &[u64], elements: usize) -> Result<()> {
     let count = shape.iter().try_fold(1u64, |count, dimension| count.checked_mul(*dimension));
     if count == Some(elements as u64) {
@@ -236,7 +243,6 @@ impl<T: Element> fmt::Debug for Tensor<T> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::hal::ElementType;
 
     #[test]
     fn elements_are_lent_to_the_only_holder() {

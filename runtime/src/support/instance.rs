@@ -58,9 +58,12 @@ impl Instance {
     ///
     /// # Errors
     /// What the call failed with.
-    #[inline]
+    #[inline(always)]
     pub fn finish<R>(&self, export: u32, result: Result<R>) -> Result<R> {
-        result.map_err(|error| self.explain(export, error))
+        match result {
+            Ok(value) => Ok(value),
+            Err(error) => Err(self.explain(export, error)),
+        }
     }
 
     #[cold]
@@ -125,7 +128,7 @@ impl Instance {
     ///
     /// # Errors
     /// INVALID_ARGUMENT where it has another shape; RESOURCE_EXHAUSTED where memory is short.
-    #[inline]
+    #[inline(always)]
     pub fn input<'a, T: Element>(
         &self,
         name: &str,
@@ -139,7 +142,7 @@ impl Instance {
     ///
     /// # Errors
     /// INTERNAL where it is no tensor of that shape.
-    #[inline]
+    #[inline(always)]
     pub fn output<T: Element>(&self, name: &str, output: Ref, dims: &[Option<u64>]) -> Result<Tensor<T>> {
         let tensor = BufferView::from_ref(output).and_then(Tensor::from_view);
         let tensor: Tensor<T> = tensor.context(|| std::format!("result `{name}`"))?;

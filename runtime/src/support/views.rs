@@ -31,7 +31,7 @@ impl Dimensions for NoElements {
 ///
 /// # Errors
 /// Those of [`Native::call`].
-#[inline]
+#[inline(always)]
 pub fn buffer_view_assert<S, F, A, V, M, D>(
     native: Native<'_, S>,
     name: &'static str,
@@ -63,7 +63,7 @@ where
 ///
 /// # Errors
 /// Those of [`Native::call`].
-#[inline]
+#[inline(always)]
 pub fn buffer_view_create<S, F, A, B, D>(
     native: Native<'_, S>,
     name: &'static str,
@@ -95,16 +95,18 @@ where
 ///
 /// # Errors
 /// Those of [`Native::call`].
-#[inline]
+#[inline(always)]
 pub fn view_buffer<'a, S>(native: Native<'_, S>, name: &'static str, view: &'a Ref) -> Result<LentRef<'a>> {
-    native.look(name, || Ok(LentRef::object(view.get::<BufferView>()?.buffer())))
+    let view = native.look(name, view.get::<BufferView>())?;
+    Ok(LentRef::object(view.buffer()))
 }
 
 /// `buffer.storage` where the buffer outlives the use of its bytes.
 ///
 /// # Errors
 /// Those of [`Native::call`].
-#[inline]
+#[inline(always)]
 pub fn buffer_storage<'a, S>(native: Native<'_, S>, name: &'static str, buffer: &'a Ref) -> Result<LentRef<'a>> {
-    native.look(name, || Ok(LentRef::buffer(buffer.get::<Buffer>()?.vm_buffer()?)))
+    let buffer = native.look(name, buffer.get::<Buffer>())?;
+    Ok(LentRef::buffer(native.look(name, buffer.vm_buffer())?))
 }

@@ -212,16 +212,16 @@ impl<S> Native<'_, S> {
         self.state.is_some()
     }
 
-    /// What the function of a name gives of an argument that the caller keeps.
+    /// What the function of a name finds in an argument that the caller keeps.
     ///
     /// # Errors
     /// As above.
     #[inline(always)]
-    pub(crate) fn look<T>(self, name: &'static str, function: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(crate) fn look<T>(self, name: &'static str, found: Result<T>) -> Result<T> {
         if !self.is_there() {
             return Err(self.missing(name));
         }
-        match function() {
+        match found {
             Ok(value) => Ok(value),
             Err(error) => Err(self.failed(name, error)),
         }

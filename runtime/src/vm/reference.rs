@@ -85,6 +85,7 @@ pub trait TypedRefObject: RefObject + Sized {
     const TYPE: RefType;
 
     /// Takes the object out of a reference; null is an error.
+    #[inline]
     fn from_ref(reference: Ref) -> Result<Arc<Self>> {
         match reference {
             Ref::Object(object) => downcast(object),
@@ -184,7 +185,7 @@ impl Ref {
     }
 
     /// Borrows the object as a `T`; null and other types are errors.
-    #[inline]
+    #[inline(always)]
     pub fn get<T: TypedRefObject>(&self) -> Result<&T> {
         match self {
             Ref::Object(object) => {

@@ -18,7 +18,7 @@ pub trait Executor: Send + Sync + fmt::Debug {
     /// How many threads may work at once, the calling thread being one of them; at least 1.
     fn concurrency(&self) -> usize;
 
-    /// Has up to `count` (at least 1) more threads call [`Work::participate`], and says how many it will be. Where none of
+    /// Has up to `count` (at least 1) other threads than this one call [`Work::participate`], and says how many it will be. Where none of
     /// them is free it may be 0, if those that are not look for work again before they rest.
     fn wake(&self, work: &Arc<dyn Work>, count: usize) -> usize;
 

@@ -145,13 +145,37 @@ pub(super) struct Bounds {
 /// microseconds gain: the program goes on to record the next ones, whose memory goes to and fro between the threads.
 fn choose_once(commands: &Commands, bounds: &Bounds) -> Choice {
     let &Bounds { threads, least_gain, longest_inline, turn } = bounds;
+    let inline = Choice::Inline { measured: turn.is_multiple_of(MEASURED_EVERY) };
+    if quick_work(commands).is_some_and(|work| work <= longest_inline) {
+        return inline;
+    }
     let Some(Sums { work, gain }) = sums(commands, threads) else {
         return Choice::Spread { hands: threads };
     };
     if work <= longest_inline {
-        return Choice::Inline { measured: turn.is_multiple_of(MEASURED_EVERY) };
+        return inline;
     }
     Choice::Spread { hands: hands(gain, least_gain, threads) }
+}
+
+/// What the dispatches of a command buffer are expected to cost, which is found out in less time than [`sums`]; `None` where
+/// there are other commands that take any time, or the cost is unknown.
+fn quick_work(commands: &Commands) -> Option<u64> {
+    let bytes = |binding: u32| commands.bindings.get(binding as usize).map(|binding| binding.length);
+    commands.list.iter().try_fold(0u64, |sum, command| {
+        let work = match command {
+            Command::Dispatch(dispatch) => {
+                let WorkgroupCount::Direct([x, y, z]) = dispatch.workgroup_count else { return None };
+                let workgroup = dispatch.executable.cost(dispatch.function)?.get()?;
+                workgroup.saturating_mul(u64::from(x) * u64::from(y)).saturating_mul(z.into())
+            }
+            Command::Fill { target, .. } | Command::Update { target, .. } | Command::Copy { target, .. } => {
+                bytes(*target)?.saturating_mul(TRANSFERRED_BYTE)
+            }
+            Command::Barrier | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => 0,
+        };
+        Some(sum.saturating_add(work))
+    })
 }
 
 /// As many threads as gain by an execution.
