@@ -180,14 +180,14 @@ fn parse_shape(text: &str) -> Result<Vec<u64>> {
     // Python 2 wrote long integers with an L.
     dims.map(|dim| {
         let digits = dim.strip_suffix('L').unwrap_or(dim);
-        digits.parse().map_err(|_| Error::invalid_argument(format!("'{dim}' is not a dimension")))
+        digits.parse().map_err(|_| Error::invalid_argument(format!("{dim:?} is not a dimension")))
     })
     .collect()
 }
 
 /// Reads NumPy's name of an element type, such as `<f4`: the order of bytes, the kind, the number of bytes.
 fn parse_descr(text: &str) -> Result<(ElementType, bool)> {
-    let unknown = || Error::unimplemented(format!("element type '{text}' has no counterpart"));
+    let unknown = || Error::unimplemented(format!("element type {text:?} has no counterpart"));
     let (order, name) = match text.as_bytes() {
         [order @ (b'<' | b'>' | b'=' | b'|'), name @ ..] => (*order, name),
         name => (b'=', name),
