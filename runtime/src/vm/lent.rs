@@ -1,7 +1,7 @@
 //! References to objects where somebody keeps them, without being counted.
 //!
-//! Counting is an atomic read-modify-write for each reference that is made or dropped, which is most of what a small call
-//! costs. What looks at an object only, while an `Arc` of it is borrowed, does without.
+//! Counting is an atomic read-modify-write for each reference that is made or dropped, which is a good part of a small
+//! call. What looks at an object only, while an `Arc` of it is borrowed, does without.
 #![allow(unsafe_code, reason = "shares of objects that are not counted")]
 
 use alloc::sync::Arc;
