@@ -59,7 +59,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrust
         })
         .collect();
     let types = Types::new(module, &bodies);
-    let mut analysis = Analysis { module, functions, bodies, imports, types, taken, untrusted };
+    let mut analysis = Analysis { module, functions, bodies, imports, types, taken, untrusted, versions: 0 };
     needs(&mut analysis, &calls);
     Ok(analysis)
 }

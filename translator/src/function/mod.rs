@@ -20,6 +20,7 @@ mod suspend;
 mod tree;
 mod types;
 mod values;
+mod versions;
 
 use std::collections::HashSet;
 
@@ -101,6 +102,8 @@ pub(crate) struct Analysis<'m> {
     taken: HashSet<String>,
     /// See [`Options::untrusted`](crate::Options::untrusted).
     untrusted: bool,
+    /// Levels of processors that functions with long loops over buffers come in versions for.
+    pub(crate) versions: u8,
 }
 
 impl<'m> Analysis<'m> {
