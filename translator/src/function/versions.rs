@@ -44,8 +44,8 @@ fn has_long_nest(body: &Body<'_>, node: &Node) -> bool {
 
 /// Whether a nest makes many turns, or as many as is known when it runs.
 fn is_long(nest: &Nest) -> bool {
-    let turns = nest.loops.iter().map(|counted| counted.constant_turns());
-    turns.fold(Some(1u64), |all, turns| Some(all?.saturating_mul(turns?))).is_none_or(|turns| turns >= TURNS)
+    let mut turns = nest.loops.iter().map(|counted| counted.constant_turns());
+    turns.try_fold(1u64, |all, turns| Some(all.saturating_mul(turns?))).is_none_or(|turns| turns >= TURNS)
 }
 
 /// What a function takes beside its parameters, and gives.
@@ -63,13 +63,9 @@ impl Versioned<'_> {
         let mut types = Vec::new();
         let mut names = Vec::new();
         let mut patterns = Vec::new();
-        for (name, ty) in [
-            self.state.then(|| (quote!(state), quote!(&'a State))),
-            self.stack.then(|| (quote!(stack), quote!(&'a mut Stack))),
-        ]
-        .into_iter()
-        .flatten()
-        {
+        let state = self.state.then(|| (quote!(state), quote!(&'a State)));
+        let stack = self.stack.then(|| (quote!(stack), quote!(&'a mut Stack)));
+        for (name, ty) in state.into_iter().chain(stack) {
             types.push(ty);
             patterns.push(name.clone());
             names.push(name);
