@@ -322,7 +322,8 @@ impl Emitter<'_, '_> {
     /// The place of the function, if the body names it.
     fn here(&self) -> Option<TokenStream> {
         let ordinal = Literal::u32_unsuffixed(self.body.function.ordinal);
-        self.places.get().then(|| quote!(const HERE: Here = Here::new(&MODULE, #ordinal);))
+        let kind = if self.analysis.has_static_places { quote!(static) } else { quote!(const) };
+        self.places.get().then(|| quote!(#kind HERE: Here = Here::new(&MODULE, #ordinal);))
     }
 
     /// Declares the variables on top.

@@ -101,7 +101,13 @@ pub(crate) struct Analysis<'m> {
     taken: HashSet<String>,
     /// See [`Options::untrusted`](crate::Options::untrusted).
     untrusted: bool,
+    /// Places are statics: the module's tables are too long for constants that refer to them.
+    has_static_places: bool,
 }
+
+/// From so many rows of a module's tables on its places are statics. rustc reads whatever a constant refers to each time it
+/// evaluates one, which is once for each function and part; it does not look at what a static refers to.
+const STATIC_PLACES: usize = 512;
 
 impl<'m> Analysis<'m> {
     /// Makes the IR of all functions, and finds what each needs. `names` has one for each function.
