@@ -44,6 +44,8 @@ pub(super) enum Binding {
     Variable,
     /// It is an argument.
     Argument,
+    /// It has a slot of what the function and its parts share.
+    Kept,
 }
 
 /// The names of a body, or of a part of one.
@@ -109,7 +111,9 @@ impl Scopes {
             }
         }
         for value in &walk.order {
-            if !scopes.bindings.contains_key(value) {
+            if body.kept.contains_key(value) {
+                scopes.bindings.insert(*value, Binding::Kept);
+            } else if !scopes.bindings.contains_key(value) {
                 let binding = walk.binding(*value, loops, variables);
                 match binding {
                     Binding::Declared { .. } => {
