@@ -179,10 +179,11 @@ impl Allocator {
         Ok(self.wrap(storage, parameters))
     }
 
+    #[inline(always)]
     fn wrap(&self, storage: Storage, parameters: BufferParameters) -> Arc<Buffer> {
         // All memory here is the host's; `OPTIMAL` asks for a choice, which has been made.
         let memory_type = parameters.memory_type.union(MemoryType::HOST_VISIBLE).difference(MemoryType::OPTIMAL);
-        Arc::new(Buffer::new(storage, memory_type, parameters.usage.union(HOST_USAGE)))
+        vm::arc_of(|| Buffer::new(storage, memory_type, parameters.usage.union(HOST_USAGE)))
     }
 
     /// Returns cached memory to the system.

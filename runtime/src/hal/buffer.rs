@@ -40,6 +40,7 @@ enum Root {
 
 impl Buffer {
     /// A buffer that is the whole of a storage.
+    #[inline(always)]
     pub(super) fn new(storage: Storage, memory_type: MemoryType, usage: BufferUsage) -> Buffer {
         let access = if storage.writable() { MemoryAccess::ALL } else { MemoryAccess::READ };
         Buffer {

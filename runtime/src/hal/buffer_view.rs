@@ -7,7 +7,7 @@ use core::fmt;
 
 use super::buffer::Buffer;
 use super::element_type::{ElementType, EncodingType};
-use crate::{Error, Result, ref_object};
+use crate::{Error, Result, ref_object, vm};
 
 /// Dimensions of up to this rank are stored in the view itself.
 const INLINE_RANK: usize = 6;
@@ -68,11 +68,23 @@ impl BufferView {
         element_type: ElementType,
         encoding_type: EncodingType,
     ) -> Result<BufferView> {
-        let bytes = byte_length(shape, element_type);
-        if encoding_type == EncodingType::DENSE_ROW_MAJOR && bytes.is_none_or(|bytes| bytes > buffer.byte_length()) {
-            return Err(too_short(shape, element_type, &buffer));
-        }
+        check_length(&buffer, shape, element_type, encoding_type)?;
         Ok(BufferView { buffer, element_type, encoding_type, shape: Dimensions::new(shape) })
+    }
+
+    /// The same as a shared object, which is cheaper than sharing it afterwards.
+    ///
+    /// # Errors
+    /// As above.
+    #[inline(always)]
+    pub fn shared(
+        buffer: Arc<Buffer>,
+        shape: &[u64],
+        element_type: ElementType,
+        encoding_type: EncodingType,
+    ) -> Result<Arc<BufferView>> {
+        check_length(&buffer, shape, element_type, encoding_type)?;
+        Ok(vm::arc_of(|| BufferView { buffer, element_type, encoding_type, shape: Dimensions::new(shape) }))
     }
 
     /// The buffer.
@@ -189,6 +201,16 @@ impl BufferView {
         }
         Ok(())
     }
+}
+
+/// Checks that a buffer has the elements of a dense shape.
+#[inline(always)]
+fn check_length(buffer: &Buffer, shape: &[u64], element_type: ElementType, encoding_type: EncodingType) -> Result<()> {
+    let bytes = byte_length(shape, element_type);
+    if encoding_type == EncodingType::DENSE_ROW_MAJOR && bytes.is_none_or(|bytes| bytes > buffer.byte_length()) {
+        return Err(too_short(shape, element_type, buffer));
+    }
+    Ok(())
 }
 
 /// A shape as text: `2x3`, or `scalar`.

@@ -67,6 +67,7 @@ struct Aligned;
 
 impl Storage {
     /// All of a buffer that was made of a block of a pool; nobody else has a share of it.
+    #[inline(always)]
     pub(super) fn from_pool(buffer: Arc<vm::Buffer>) -> Result<Storage> {
         let pointer = NonNull::new(buffer.as_ptr()).ok_or_else(|| Error::internal("byte buffer at address zero"))?;
         let length = buffer.length() as usize;

@@ -47,7 +47,7 @@ macro_rules! buffer_functions {
                 };
                 let (element_type, encoding_type) =
                     (ElementType::from_raw(element_type), EncodingType::from_raw(encoding_type));
-                BufferView::new(buffer, &shape, element_type, encoding_type).map(Arc::new)
+                BufferView::shared(buffer, &shape, element_type, encoding_type)
             }
 
             #[inline]

@@ -71,14 +71,16 @@ impl Function {
     /// stays usable.
     #[inline]
     pub fn call<R: FromResults>(&self, arguments: impl Arguments) -> Result<R> {
-        let results = self.function.context().with_invocation(|invocation| {
+        let results: Result<R> = self.function.context().with_invocation(|invocation| {
             let mut buffer = invocation.take_buffer();
             let done = self.pack(&arguments, &mut buffer)?;
             invocation.call(self.function.bound(), &mut buffer)?;
             done.map_or(Ok(()), |done| done.wait_unless_abandoned())?;
-            let results = R::from_results(&mut buffer.values(self.function.results()));
+            // Values alone are kept meanwhile: those that share their place with an error are moved in other pieces than they
+            // were written in.
+            let results = R::from_results(&mut buffer.values(self.function.results()))?;
             invocation.give_buffer(buffer);
-            results
+            Ok(results)
         });
         results.context(|| self.described())
     }

@@ -128,7 +128,7 @@ fn copied<T: Element>(allocator: &Arc<Allocator>, elements: &[T], shape: &[u64])
     }
     let buffer = allocator.allocate(BufferParameters::DEVICE, size_of_val(elements) as u64)?;
     buffer.write(0, bytemuck::cast_slice(elements))?;
-    Ok(Arc::new(BufferView::new(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?))
+    BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)
 }
 
 fn count(mut dims: impl Iterator<Item = u64>) -> Option<u64> {

@@ -47,16 +47,16 @@ impl<T: Element> Tensor<T> {
         check_count(shape, elements.len())?;
         let bytes = Arc::new(Bytes { owner, element: PhantomData });
         let buffer = device.allocator().import_or_copy(bytes, BufferParameters::DEVICE)?;
-        let view = BufferView::new(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?;
-        Ok(Tensor { view: Arc::new(view), element: PhantomData })
+        let view = BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?;
+        Ok(Tensor { view, element: PhantomData })
     }
 
     pub(super) fn allocated(allocator: &Arc<Allocator>, shape: &[u64], elements: &[T]) -> Result<Tensor<T>> {
         check_count(shape, elements.len())?;
         let buffer = allocator.allocate(BufferParameters::DEVICE, size_of_val(elements) as u64)?;
         buffer.write(0, bytemuck::cast_slice(elements))?;
-        let view = BufferView::new(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?;
-        Ok(Tensor { view: Arc::new(view), element: PhantomData })
+        let view = BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?;
+        Ok(Tensor { view, element: PhantomData })
     }
 
     /// A tensor of a view.

@@ -8,7 +8,7 @@ use super::module::TranslatedModule;
 use super::state::State;
 use crate::hal::BufferView;
 use crate::session::{Element, Function, Input, PassedRef, Session, SessionBuilder, Tensor, fits, shape_text};
-use crate::vm::{Context, Module, ModuleState, Ref, Stack, Step, TypedRefObject, Value};
+use crate::vm::{Context, Invocation, Module, ModuleState, Ref, Stack, Step, TypedRefObject, Value};
 use crate::{Error, Result, ResultExt};
 
 /// A translated module in a session of its own, or with others. Clones share everything.
@@ -84,9 +84,8 @@ impl Instance {
     /// What the call fails with; the instance stays usable.
     #[inline]
     pub fn call<R>(&self, export: u32, body: impl FnOnce(&State, &mut Stack) -> Result<R>) -> Result<R> {
-        let result = self.context().with_invocation(|invocation| {
-            invocation.run(|stack| body(&self.state, stack).map(Step::Done), |_| Ok(Step::Yielded))
-        });
+        let run = |invocation: &mut Invocation| invocation.run_whole(|stack| body(&self.state, stack));
+        let result = self.context().with_invocation(run);
         self.finish(export, result)
     }
 

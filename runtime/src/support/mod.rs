@@ -34,8 +34,8 @@
 //!
 //! # Errors
 //!
-//! Whatever can fail is followed by [`.at(HERE, offset)?`](At::at), with `const HERE: Here = Here::new(&MODULE, ordinal);`:
-//! the place is looked up when an error occurs. Calls of other functions of the module are, too. The `fail` instruction is
+//! Whatever can fail is followed by [`.at(HERE, offset)?`](At::at), with `const HERE: Here = Here::new(&MODULE, ordinal);`
+//! (a static in long modules): the place is looked up when an error occurs. Calls of other functions of the module are, too. The `fail` instruction is
 //! [`fail`], a function that ends with one that did not fail ends with [`fell_through`].
 //!
 //! # Calls

@@ -83,10 +83,10 @@ where
     }
     let view = buffer.pass().and_then(|buffer| {
         let encoding_type = EncodingType::from_raw(encoding_type as u32);
-        shape.with(|shape| BufferView::new(buffer, shape, ElementType::from_raw(element_type as u32), encoding_type))
+        shape.with(|shape| BufferView::shared(buffer, shape, ElementType::from_raw(element_type as u32), encoding_type))
     });
     match view {
-        Ok(view) => Ok(Ref::from(Arc::new(view))),
+        Ok(view) => Ok(Ref::from(view)),
         Err(error) => Err(native.failed(name, error)),
     }
 }

@@ -136,19 +136,23 @@ impl Context {
     }
 
     /// Lends storage for an invocation that ends with the closure: in place where no other one uses it.
-    #[inline]
+    // The closure stands here once and so is inlined: results that are passed on through memory are read in other pieces than
+    // they were just written in.
+    #[inline(always)]
     pub fn with_invocation<R>(&self, body: impl FnOnce(&mut Invocation) -> R) -> R {
-        match self.invocation.with(body) {
-            Ok(result) => result,
-            Err(body) => self.with_pooled(body),
+        let mut own = self.invocation.take();
+        let mut pooled = None;
+        let invocation = match &mut own {
+            Some(taken) => taken.value(),
+            None => &mut **pooled.insert(self.take_invocation()),
+        };
+        let result = body(invocation);
+        if let Some(taken) = own {
+            taken.give_back();
         }
-    }
-
-    #[inline(never)]
-    fn with_pooled<R>(&self, body: impl FnOnce(&mut Invocation) -> R) -> R {
-        let mut invocation = self.take_invocation();
-        let result = body(&mut invocation);
-        self.give_invocation(invocation);
+        if let Some(invocation) = pooled {
+            self.give_invocation(invocation);
+        }
         result
     }
 

@@ -178,7 +178,7 @@ impl<S> Native<'_, S> {
         F: DirectMethod<S, A, P>,
     {
         let Some(state) = self.state else {
-            return Err(self.missing(name));
+            return Err(missing(self.module, name));
         };
         match method.call_direct(state, stack, passed) {
             Ok(value) => Ok(value),
@@ -197,7 +197,7 @@ impl<S> Native<'_, S> {
         stack: &mut Stack,
     ) -> Result<R::Direct> {
         let Some(state) = self.state else {
-            return Err(self.missing(name));
+            return Err(missing(self.module, name));
         };
         let resumed = stack.take_suspended().and_then(|saved| resume(state, &mut Caller { stack: &mut *stack }, saved));
         match resumed {
@@ -219,7 +219,7 @@ impl<S> Native<'_, S> {
     #[inline(always)]
     pub(crate) fn look<T>(self, name: &'static str, found: Result<T>) -> Result<T> {
         if !self.is_there() {
-            return Err(self.missing(name));
+            return Err(missing(self.module, name));
         }
         match found {
             Ok(value) => Ok(value),
@@ -228,13 +228,14 @@ impl<S> Native<'_, S> {
     }
 
     /// What a function fails with, placed in it.
-    #[cold]
+    #[inline(always)]
     pub(crate) fn failed(self, name: &str, error: crate::Error) -> crate::Error {
         super::native::locate(error, self.module, name)
     }
+}
 
-    #[cold]
-    fn missing(self, name: &str) -> crate::Error {
-        super::failure::unresolved(&alloc::format!("{}.{name}", self.module))
-    }
+// Of the name alone: a `Native` that is passed is kept in memory for that, by every call.
+#[cold]
+fn missing(module: &str, name: &str) -> crate::Error {
+    super::failure::unresolved(&alloc::format!("{module}.{name}"))
 }

@@ -151,13 +151,24 @@ impl Invocation {
         }
     }
 
-    /// Runs kernels of translated code, which do not wait.
+    /// Runs a call of translated code, or kernels, that does not yield.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION where a call is suspended; what they fail with.
+    /// FAILED_PRECONDITION where a call is suspended; what the call fails with.
+    // Inlined, since results that are passed on through memory are read in other pieces than they were just written in.
+    #[inline(always)]
     #[cfg(feature = "std")]
-    pub(crate) fn run_kernel(&mut self, kernel: impl FnOnce(&mut Stack) -> Result<()>) -> Result<()> {
-        self.run(|stack| kernel(stack).map(Step::Done), |_| Err(Error::internal("a kernel waits")))
+    pub(crate) fn run_whole<R>(&mut self, body: impl FnOnce(&mut Stack) -> Result<R>) -> Result<R> {
+        if self.suspended.is_some() {
+            return Err(Error::failed_precondition("an invocation has one call at a time, and one is suspended"));
+        }
+        match body(&mut self.stack) {
+            Ok(results) => {
+                self.stack.refuel();
+                Ok(results)
+            }
+            Err(error) => Err(self.failed(error)),
+        }
     }
 
     /// An empty call buffer, reused where one was given back.

@@ -43,22 +43,45 @@ impl<T> TryLock<T> {
         TryLock(spin::Mutex::new(Slot { value, taken: false }))
     }
 
+    /// The value, unless somebody has it, or panicked while having it.
+    #[inline(always)]
+    pub(crate) fn take(&self) -> Option<Taken<'_, T>> {
+        let mut slot = self.0.try_lock()?;
+        if slot.taken {
+            return None;
+        }
+        slot.taken = true;
+        Some(Taken(slot))
+    }
+
     /// Runs the closure with the value; gives it back where somebody has the value, or panicked while having it.
     #[inline(always)]
     pub(crate) fn with<R, F: FnOnce(&mut T) -> R>(&self, body: F) -> core::result::Result<R, F> {
-        let Some(mut slot) = self.0.try_lock() else { return Err(body) };
-        if slot.taken {
-            return Err(body);
-        }
-        slot.taken = true;
-        let result = body(&mut slot.value);
-        slot.taken = false;
+        let Some(mut taken) = self.take() else { return Err(body) };
+        let result = body(taken.value());
+        taken.give_back();
         Ok(result)
     }
 
     /// Runs the closure with the value, even if it has to wait: for what is rare, as waiting is spinning.
     pub(crate) fn wait_with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
         body(&mut self.0.lock().value)
+    }
+}
+
+/// The value of a [`TryLock`], which nobody gets any more if it is dropped and not given back, as a panic does.
+#[derive(Debug)]
+pub(crate) struct Taken<'a, T>(spin::MutexGuard<'a, Slot<T>>);
+
+impl<T> Taken<'_, T> {
+    #[inline(always)]
+    pub(crate) fn value(&mut self) -> &mut T {
+        &mut self.0.value
+    }
+
+    #[inline(always)]
+    pub(crate) fn give_back(mut self) {
+        self.0.taken = false;
     }
 }
 

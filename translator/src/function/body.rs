@@ -8,6 +8,7 @@ use proc_macro2::{Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 
 use super::calls::{Form, grouped};
+use super::kept;
 use super::lookups;
 use super::outline::outline;
 use super::scope::{Binding, Place, Scopes};
@@ -27,10 +28,12 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     let (mut body, mut sequence) = Body::new(function, suspensions(function), &facts.lent, analysis.untrusted);
     if outline(&body, analysis, &mut sequence) == 0 {
         lookups::find(&mut body, &analysis.imports, &loops, &sequence);
+    } else {
+        kept::find(&mut body, &mut sequence);
     }
     let names = values::names(analysis.module, function, &analysis.taken);
     let unit = Unit { analysis, facts, body: &body, loops, names };
-    let mut items = Vec::new();
+    let mut items: Vec<TokenStream> = kept::type_item(unit.body, &facts.ident).into_iter().collect();
     unit.function(&sequence, &mut items)?;
     unit.parts(&sequence, &mut items)?;
     Ok(Emitted { items })
@@ -91,7 +94,7 @@ impl<'a, 'm> Unit<'a, 'm> {
         let scopes = Scopes::new(self.body, &self.loops, sequence, function.arguments(), &[], variables);
         let emitter = self.emitter(scopes, variables, None);
         let statements = emitter.sequence(sequence, true)?;
-        let first = emitter.variables();
+        let first = [kept::declaration(self.body).unwrap_or_default(), emitter.variables()];
         let counted = emitter.count_turn(0);
         let here = emitter.here();
         let parameters = self.parameters(&emitter);
@@ -99,7 +102,7 @@ impl<'a, 'm> Unit<'a, 'm> {
         let state = facts.needs_state.then(|| quote!(state: &State,));
         let stack = facts.needs_stack.then(|| quote!(stack: &mut Stack,));
         let (name, results) = (&facts.ident, types_of(&facts.results));
-        let body = quote!(#here #counted #first #statements);
+        let body = quote!(#here #counted #(#first)* #statements);
         let body = match facts.is_guarded {
             true => quote!(support::guarded(stack, |stack| { #body })),
             false => body,
@@ -280,11 +283,16 @@ impl<'a, 'm> Unit<'a, 'm> {
         let name = part_name(self.analysis, self.facts, part);
         let state = part.needs_state.then(|| quote!(state: &#lifetime State,));
         let stack = part.needs_stack.then(|| quote!(stack: &mut Stack,));
+        let kept = part.needs_kept.then(|| {
+            let ty = kept::type_name(function);
+            quote!(kept: &mut #ty,)
+        });
         let generics = lifetime.map(|lifetime| quote!(<#lifetime>));
         let doc = format!(" Part of [`{}`].", self.facts.ident);
         let body = quote!(#here #statements Ok(#value));
         let versioned = Versioned { state: part.needs_state, stack: part.needs_stack, result: &results };
-        let body = match !borrows && versions::are_worthwhile(self.analysis, self.body, &part.body) {
+        let body = match !borrows && !part.needs_kept && versions::are_worthwhile(self.analysis, self.body, &part.body)
+        {
             true => versioned.body(self.analysis.versions, &parameters, &body),
             false => body,
         };
@@ -292,7 +300,7 @@ impl<'a, 'm> Unit<'a, 'm> {
         items.push(quote! {
             #[doc = #doc]
             #[inline(never)]
-            pub fn #name #generics(#state #stack #(#parameters),*) -> Result<#results> { #body }
+            pub fn #name #generics(#state #stack #kept #(#parameters),*) -> Result<#results> { #body }
         });
         Ok(())
     }
@@ -317,6 +325,9 @@ impl Emitter<'_, '_> {
             let ordinal = Literal::u32_unsuffixed(ordinal);
             return quote!(state.rodata(#ordinal));
         }
+        if let Some(slot) = self.body.kept.get(&value) {
+            return kept::place(*slot);
+        }
         let name = &self.names[value.index()];
         quote!(#name)
     }
@@ -328,7 +339,11 @@ impl Emitter<'_, '_> {
 
     /// Whether a reference is moved by taking it out of a variable.
     pub(super) fn is_taken_from(&self, value: Value) -> bool {
-        self.variables && !matches!(self.scopes.binding(value), Binding::Let { .. })
+        match self.scopes.binding(value) {
+            Binding::Let { .. } => false,
+            Binding::Kept => true,
+            _ => self.variables,
+        }
     }
 
     /// Whether nothing uses a value.
@@ -343,7 +358,8 @@ impl Emitter<'_, '_> {
     /// The place of the function, if the body names it.
     fn here(&self) -> Option<TokenStream> {
         let ordinal = Literal::u32_unsuffixed(self.body.function.ordinal);
-        self.places.get().then(|| quote!(const HERE: Here = Here::new(&MODULE, #ordinal);))
+        let kind = if self.analysis.has_static_places { quote!(static) } else { quote!(const) };
+        self.places.get().then(|| quote!(#kind HERE: Here = Here::new(&MODULE, #ordinal);))
     }
 
     /// Declares the variables on top.
@@ -717,6 +733,7 @@ impl Emitter<'_, '_> {
         let name = part_name(self.analysis, self.facts, part);
         let state = part.needs_state.then(|| quote!(state,));
         let stack = part.needs_stack.then(|| quote!(stack,));
+        let kept = part.needs_kept.then(|| quote!(kept,));
         let arguments = part.inputs.iter().map(|(value, moved)| match (self.body.function.ty(*value), moved) {
             (Type::Ref, true) if self.is_lent(*value) => {
                 let name = self.name(*value);
@@ -726,7 +743,7 @@ impl Emitter<'_, '_> {
             _ => self.read(*value),
         });
         // The part says where it failed.
-        self.bind(&part.outputs, quote!(#name(#state #stack #(#arguments),*)?))
+        self.bind(&part.outputs, quote!(#name(#state #stack #kept #(#arguments),*)?))
     }
 
     /// The label of a loop, where something within another loop or block leaves or repeats it.

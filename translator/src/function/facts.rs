@@ -11,7 +11,7 @@ use super::imports::Imports;
 use super::outline::Needs;
 use super::suspend::suspensions;
 use super::types::Types;
-use super::{Analysis, FunctionFacts, FunctionName};
+use super::{Analysis, FunctionFacts, FunctionName, STATIC_PLACES};
 
 /// Levels of calls between guards of functions that do not call themselves: what lies between two of them is to fit on the
 /// host's stack.
@@ -59,9 +59,18 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrust
         })
         .collect();
     let types = Types::new(module, &bodies);
-    let mut analysis = Analysis { module, functions, bodies, imports, types, taken, untrusted, versions: 0 };
+    let has_static_places = table_rows(module, &bodies) >= STATIC_PLACES;
+    let mut analysis =
+        Analysis { module, functions, bodies, imports, types, taken, untrusted, versions: 0, has_static_places };
     needs(&mut analysis, &calls);
     Ok(analysis)
+}
+
+/// About how many rows a module's tables have.
+fn table_rows(module: &VerifiedModule, bodies: &[Function]) -> usize {
+    let instructions = bodies.iter().flat_map(|body| &body.blocks).map(|block| block.instructions.len());
+    let locations = if module.has_source_locations() { instructions.sum() } else { 0 };
+    bodies.len() + module.rodata_count() as usize + locations
 }
 
 /// The calls of a function, those that may yield among them.

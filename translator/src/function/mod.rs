@@ -5,12 +5,14 @@
 //! [`prelude`], the static `MODULE`, the items of [`Analysis::type_items`], and the items of the other such modules.
 //!
 //! The way of a function: `facts` makes its IR, `tree` its structured form with instructions in place, `outline` cuts what is
-//! too long, `scope` finds where names are declared, `lookups` what is borrowed of what calls give, `body` writes control flow, `operations` and `calls` what is within.
+//! too long, `kept` moves what
+//! too many parts would take and give to one place, `scope` finds where names are declared, `lookups` what is borrowed of what calls give, `body` writes control flow, `operations` and `calls` what is within.
 
 mod body;
 mod calls;
 mod facts;
 mod imports;
+mod kept;
 mod lookups;
 mod loops;
 mod operations;
@@ -46,7 +48,7 @@ pub(crate) struct FunctionName {
 }
 
 /// Identifiers that bodies use and that no function may have.
-pub(crate) const RESERVED: &[&str] = &["state", "stack", "resumed", "saved", "step", "results", "drop"];
+pub(crate) const RESERVED: &[&str] = &["state", "stack", "resumed", "saved", "kept", "step", "results", "drop"];
 
 /// What is known of a function without its body.
 #[derive(Clone, Debug)]
@@ -104,7 +106,13 @@ pub(crate) struct Analysis<'m> {
     untrusted: bool,
     /// Levels of processors that functions with long loops over buffers come in versions for.
     pub(crate) versions: u8,
+    /// Places are statics: the module's tables are too long for constants that refer to them.
+    has_static_places: bool,
 }
+
+/// From so many rows of a module's tables on its places are statics. rustc reads whatever a constant refers to each time it
+/// evaluates one, which is once for each function and part; it does not look at what a static refers to.
+const STATIC_PLACES: usize = 512;
 
 impl<'m> Analysis<'m> {
     /// Makes the IR of all functions, and finds what each needs. `names` has one for each function.

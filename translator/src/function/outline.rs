@@ -215,7 +215,7 @@ impl Cutter<'_, '_> {
         inputs.iter().for_each(|(value, _)| self.totals.entry(*value).or_default().used += 1);
         outputs.iter().for_each(|value| self.totals.entry(*value).or_default().defined += 1);
         self.parts += 1;
-        let part = Part { number: self.parts, body, inputs, outputs, needs_state, needs_stack };
+        let part = Part { number: self.parts, body, inputs, outputs, needs_state, needs_stack, needs_kept: false };
         into.push(Node::Part(Box::new(part)));
     }
 

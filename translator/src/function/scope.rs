@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use incarnate_runtime::ir::{Block, Loops, Type, Value};
+use incarnate_runtime::ir::{Block, Loop, Loops, Type, Value};
 
 use super::tree::{Access, Body, EdgeRef, Node, Sequence};
 
@@ -44,6 +44,8 @@ pub(super) enum Binding {
     Variable,
     /// It is an argument.
     Argument,
+    /// It has a slot of what the function and its parts share.
+    Kept,
 }
 
 /// The names of a body, or of a part of one.
@@ -109,7 +111,9 @@ impl Scopes {
             }
         }
         for value in &walk.order {
-            if !scopes.bindings.contains_key(value) {
+            if body.kept.contains_key(value) {
+                scopes.bindings.insert(*value, Binding::Kept);
+            } else if !scopes.bindings.contains_key(value) {
                 let binding = walk.binding(*value, loops, variables);
                 match binding {
                     Binding::Declared { .. } => {
@@ -212,8 +216,11 @@ impl Walk<'_, '_> {
 
     /// Whether a value is defined in a loop that begins behind its declaration.
     fn is_repeated(&self, value: Value, declared: Position, loops: &Loops) -> bool {
-        let Some(innermost) = self.body.home(value).and_then(|home| loops.innermost(home.0)) else { return false };
-        let Some(&at) = self.loops.get(&Block(innermost.header)) else { return false };
+        let innermost = self.body.home(value).and_then(|home| loops.innermost(home.0));
+        let outer = |within: &&Loop| within.parent.map(|parent| &loops.all()[parent]);
+        // The loops further in than the first that is met here are within parts.
+        let mut all = std::iter::successors(innermost, |within| outer(within));
+        let Some(&at) = all.find_map(|within| self.loops.get(&Block(within.header))) else { return false };
         let common = self.common(declared, at);
         // The loop is within the declaration's sequence, behind it.
         common.0 == declared.0 && common.1 >= declared.1 && self.is_within(at, declared)

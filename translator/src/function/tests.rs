@@ -116,3 +116,49 @@ fn nests_of_functions_that_yield_look_at_segments() {
     let text = emitted(&module);
     assert!(text.contains("'nest") && text.contains("state.rodata(0)"), "{text}");
 }
+
+/// What calls make, of which the first ones live across all others: `%r1` to the last register in use, and again.
+fn references(count: usize, kept: usize) -> String {
+    let mut text = String::from(
+        "vm.module @m\nvm.type !vm.buffer\nvm.import @user.make cconv \"0i_r\"\nvm.import @user.use cconv \"0r_i\"\n\
+         vm.export @f\nvm.func @f() -> (i32) {\n^bb0:\n  %i0 = vm.const.i32 1\n",
+    );
+    for index in 0..count {
+        let register = 1 + index % kept;
+        if index >= kept {
+            text += &format!("  %i0 = vm.call @user.use(%r{register})\n");
+        }
+        text += &format!("  %r{register} = vm.call @user.make(%i0)\n");
+    }
+    text + "  vm.return %i0\n}\n"
+}
+
+/// References that live across many calls are no part's arguments and results; a slot serves one behind the other.
+#[test]
+fn many_references_of_parts_are_kept_in_one_place() {
+    let text = emitted(&assembled(&references(2000, 300)));
+    assert!(text.contains("kept: &mut Kept0"));
+    assert!(!text.contains("Result<(Ref"), "parts give references");
+    let slots = text.matches("pub slot_").count();
+    assert!((300..600).contains(&slots), "{slots} slots");
+    let text = emitted(&assembled(&references(600, 20)));
+    assert!(text.contains("f_part_1") || text.contains("function_0_part_1"), "no parts");
+    assert!(!text.contains("Kept0"), "few references are values");
+}
+
+/// rustc reads the tables once for each constant that refers to them, and so for no place of a module with long ones.
+#[test]
+fn places_of_modules_with_long_tables_are_statics() {
+    let module = |count: usize| {
+        let mut text = String::from("vm.module @m\nvm.import @user.use cconv \"0i_i\"\n");
+        for index in 0..count {
+            text += &format!(
+                "vm.func @f{index}(%i0: i32) -> (i32) {{\n^bb0:\n  %i0 = vm.call @user.use(%i0)\n  vm.return %i0\n}}\n"
+            );
+        }
+        emitted(&assembled(&text))
+    };
+    let (few, many) = (module(STATIC_PLACES - 1), module(STATIC_PLACES));
+    assert!(few.contains("const HERE: Here") && !few.contains("static HERE: Here"));
+    assert!(many.contains("static HERE: Here") && !many.contains("const HERE: Here"));
+}

@@ -89,6 +89,8 @@ pub(super) struct Part {
     pub(super) outputs: Vec<Value>,
     pub(super) needs_state: bool,
     pub(super) needs_stack: bool,
+    /// It takes the place where references are kept.
+    pub(super) needs_kept: bool,
 }
 
 /// What a statement does with a value.
@@ -121,6 +123,10 @@ pub(super) struct Body<'f> {
     looked_up: Vec<Value>,
     /// Ordinals of those that are asked for wherever they are used, as no name can be borrowed across suspensions.
     asked: HashMap<Value, u32>,
+    /// The slots of references that the function and its parts share.
+    pub(super) kept: HashMap<Value, u32>,
+    /// Number of those slots.
+    pub(super) kept_count: u32,
 }
 
 impl<'f> Body<'f> {
@@ -155,6 +161,8 @@ impl<'f> Body<'f> {
             borrowed,
             looked_up: Vec::new(),
             asked,
+            kept: HashMap::new(),
+            kept_count: 0,
         };
         let mut sequence = Vec::new();
         body.sequence(structure.body(), &mut sequence);

@@ -385,7 +385,7 @@ impl VmvxWorker {
             cursor,
         };
         if let Some((kernels, state)) = &self.compiled {
-            return self.invocation.run_kernel(|stack| kernels.run(function.export, &**state, stack, &mut workgroups));
+            return self.invocation.run_whole(|stack| kernels.run(function.export, &**state, stack, &mut workgroups));
         }
         let (call, invocation) = (&mut self.call, &mut self.invocation);
         workgroups.run(|local_memory, constants, bindings, numbers| {
