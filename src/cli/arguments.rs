@@ -492,7 +492,7 @@ pub(super) struct TranslateArguments {
     /// Leave the module's constants out of the program, which maps this file instead; it is written beside OUT.rs.
     #[arg(long, value_name = "FILE")]
     pub(super) load_constants_from: Option<String>,
-    /// Processors that there are versions of kernels for, beside that which the program is compiled for: x86-64-v2, x86-64-v3,
+    /// Processors that there are versions of long loops for, beside that which the program is compiled for: x86-64-v2, x86-64-v3,
     /// x86-64-v4, or nothing.
     #[arg(long, value_name = "NAMES", default_value = "x86-64-v3,x86-64-v4")]
     pub(super) versions: Versions,

@@ -9,6 +9,10 @@ use std::path::{Path, PathBuf};
 
 use incarnate_translator::{Prefer, Version};
 
+/// Each level that functions can have a version for, and none.
+const VERSIONS: [Option<Version>; 4] =
+    [None, Some(Version::X86_64V2), Some(Version::X86_64V3), Some(Version::X86_64V4)];
+
 fn main() {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap());
     let out_dir = PathBuf::from(std::env::var("OUT_DIR").unwrap());
@@ -28,6 +32,7 @@ fn main() {
     let mut list = String::new();
     let mut table = String::new();
     let mut nested = 0;
+    let mut other = String::new();
     for path in modules(&models) {
         let folder = path.parent().and_then(Path::file_name).unwrap().to_string_lossy();
         let name = format!("{folder}_{}", path.file_stem().unwrap().to_string_lossy()).replace(['-', '.'], "_");
@@ -44,6 +49,16 @@ fn main() {
         writeln!(list, "/// `{folder}`.\npub mod {name} {{ include!({:?}); }}", source.display().to_string()).unwrap();
         let key = path.strip_prefix(&models).unwrap().display().to_string();
         writeln!(table, "    ({key:?}, || {name}::module()),").unwrap();
+        // Loops of these are in the module's own functions.
+        for version in VERSIONS.iter().filter(|_| !versions.is_empty() && key.contains("/inline-")) {
+            let (level, versions) = version.map_or(("own", vec![]), |version| (version.name(), vec![version]));
+            let name = format!("{name}_{}", level.replace('-', "_"));
+            incarnate_translator::Config::new().module_name(&name).versions(&versions).compile(&path).unwrap();
+            let source = out_dir.join(format!("{name}.rs"));
+            let source = source.display().to_string();
+            writeln!(list, "/// `{folder}` for {level} alone.\npub mod {name} {{ include!({source:?}); }}").unwrap();
+            writeln!(other, "    ({key:?}, {level:?}, || {name}::module()),").unwrap();
+        }
     }
     assert!(nested >= 5, "only {nested} modules have VMVX executables");
     fs::write(
@@ -51,7 +66,10 @@ fn main() {
         format!(
             "{list}\n/// Makes a translated module.\npub type Make = fn() -> std::sync::Arc<dyn incarnate::Module>;\n\
              \n/// Each module file, by its path within tests/models, translated.\n\
-             pub const MODULES: &[(&str, Make)] = &[\n{table}];\n"
+             pub const MODULES: &[(&str, Make)] = &[\n{table}];\n\
+             \n/// Modules with loops in their own functions, by path and by the only level of processors that there is a version\n\
+             /// for, `own` for none.\n\
+             pub const VERSIONS: &[(&str, &str, Make)] = &[\n{other}];\n"
         ),
     )
     .unwrap();

@@ -101,7 +101,7 @@ impl Config {
         self
     }
 
-    /// Processors that there are versions of kernels for, beside that which the program is compiled for: by default
+    /// Processors that there are versions of long loops for, beside that which the program is compiled for: by default
     /// [`Version::DEFAULT`], and none for none.
     pub fn versions(mut self, versions: &[Version]) -> Config {
         self.options.versions = versions.to_vec();

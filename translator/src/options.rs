@@ -17,7 +17,7 @@ pub struct Options {
     pub prefer: Prefer,
     /// What the program is compiled for.
     pub target: Target,
-    /// Processors that there are versions of kernels for, beside that which the program is compiled for; the best is picked
+    /// Processors that there are versions of long loops for, beside that which the program is compiled for; the best is picked
     /// when the program runs.
     pub versions: Vec<Version>,
     /// The module may be anyone's: turns of loops, calls and large copies are counted against the fuel of

@@ -68,15 +68,17 @@ pub(crate) struct Nested {
 
 /// See [`crate::generate`].
 pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Output> {
-    let analysis = Analysis::new(module, names::functions(module), options.untrusted)?;
+    let versions = Version::bits(&options.versions);
+    let mut analysis = Analysis::new(module, names::functions(module), options.untrusted)?;
+    analysis.versions = versions;
     let plan = Plan::new(module, &analysis.creations(), options)?;
     let mut bytes = Vec::new();
     let used = analysis.used_rodata();
     let table = ConstantTable::new(module, &used, &options.constants, &plan.replaced, &mut bytes);
     let mut nested = Vec::new();
-    let versions = Version::bits(&options.versions);
     for (_, executable) in &plan.translated {
         let mut analysis = Analysis::new(executable, names::functions(executable), options.untrusted)?;
+        analysis.versions = versions;
         if versions != 0 {
             inline_kernels(&mut analysis);
         }

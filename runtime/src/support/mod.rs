@@ -99,7 +99,7 @@ pub use crate::vm::{Relation, divided, in_turn, is_distinct, is_within, turns};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::include_constants;
-pub use crate::processor::LANES;
+pub use crate::processor::{Code, LANES, versions as in_versions};
 pub use call::{Elements, Import, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction, Loader};

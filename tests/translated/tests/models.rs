@@ -13,7 +13,7 @@ use incarnate::{Module, Result};
 use incarnate_runtime::bytecode::{Archive, Contents, Module as BytecodeFile};
 use incarnate_runtime::hal::local::Loaders;
 use incarnate_runtime::vm::BytecodeModule;
-use incarnate_translated_tests::MODULES;
+use incarnate_translated_tests::{MODULES, VERSIONS};
 use support::cases::{self, Case};
 use support::compare;
 use support::program::Instance;
@@ -27,6 +27,15 @@ enum Mode {
     Mixed,
     /// The other way round.
     MixedOtherwise,
+    /// The model is translated, with a version for one level of processors only, or for none.
+    Version(&'static str),
+}
+
+/// A module file's path within tests/models.
+fn key(file: &Path) -> String {
+    let file = file.canonicalize().expect("a module file");
+    let root = cases::root().canonicalize().expect("tests/models");
+    file.strip_prefix(root).expect("a file of tests/models").display().to_string()
 }
 
 fn load(file: &Path, is_translated: bool) -> Result<Arc<dyn Module>> {
@@ -34,9 +43,7 @@ fn load(file: &Path, is_translated: bool) -> Result<Arc<dyn Module>> {
         let contents = Arc::new(Contents::map(file)?);
         return Ok(BytecodeModule::new(BytecodeFile::parse(Archive::new(contents)?)?.verify()?)?);
     }
-    let file = file.canonicalize().expect("a module file");
-    let root = cases::root().canonicalize().expect("tests/models");
-    let key = file.strip_prefix(root).expect("a file of tests/models").display().to_string();
+    let key = key(file);
     let row = MODULES.iter().find(|row| row.0 == key).unwrap_or_else(|| panic!("{key} is not translated"));
     Ok((row.1)())
 }
@@ -47,6 +54,11 @@ fn instance(case: &Case, model: &Path, mode: Mode, device: &str) -> Result<Insta
     let loaders = if mode == Mode::Translated { Loaders::default() } else { Loaders::all() };
     Instance::load_with(files, &case.machine(device), loaders, &|file| {
         let is_model = file == model;
+        if let (Mode::Version(level), true) = (mode, is_model) {
+            let key = key(file);
+            let row = VERSIONS.iter().find(|row| row.0 == key && row.1 == level);
+            return Ok((row.unwrap_or_else(|| panic!("{key} is not translated for {level}")).2)());
+        }
         load(
             file,
             matches!((mode, is_model), (Mode::Translated, _) | (Mode::Mixed, true) | (Mode::MixedOtherwise, false)),
@@ -103,6 +115,26 @@ fn every_case_is_as_interpreted() {
     }
     assert!(faults.is_empty(), "{} of {compared} cases:\n{}", faults.len(), faults.join("\n"));
     assert!(compared >= 100, "only {compared} cases were found");
+}
+
+#[test]
+fn all_versions_give_the_same_bits() {
+    let (mut compared, mut faults) = (0, Vec::new());
+    for model in cases::models() {
+        for (variant, case) in model.variants.iter().flat_map(|v| model.cases.iter().map(move |case| (v, case))) {
+            let key = key(variant);
+            let expected = outcomes(case, variant, Mode::Translated, "local-sync");
+            for (_, level, _) in VERSIONS.iter().filter(|row| row.0 == key) {
+                let found = outcomes(case, variant, Mode::Version(level), "local-sync");
+                if found != expected {
+                    faults.push(format!("{key} [{}] for {level}: {found:?}, not {expected:?}", case.name));
+                }
+                compared += 1;
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} of {compared} cases:\n{}", faults.len(), faults.join("\n"));
+    assert!(compared >= 40, "only {compared} cases were found");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use super::scope::{Binding, Place, Scopes};
 use super::suspend::suspensions;
 use super::tree::{Body, Condition, EdgeRef, Node, Part, Sequence};
 use super::values::{self, hexadecimal, literal, type_of, types_of};
+use super::versions::{self, Parameter, Versioned};
 use super::{Analysis, Emitted, FunctionFacts};
 
 /// Emits a function.
@@ -119,6 +120,12 @@ impl<'a, 'm> Unit<'a, 'm> {
         let inline = facts.is_inlined.then(|| quote!(#[inline(always)]));
         let generics = facts.is_inlined.then(|| quote!(<const LANES: usize>));
         if self.body.suspensions.is_empty() {
+            let is_whole = !facts.is_inlined && !facts.is_guarded && !facts.yields();
+            let versioned = Versioned { state: facts.needs_state, stack: facts.needs_stack, result: &results };
+            let body = match is_whole && versions::are_worthwhile(self.analysis, self.body, sequence) {
+                true => versioned.body(self.analysis.versions, &self.parameter_list(&emitter), &body),
+                false => body,
+            };
             items.push(quote! {
                 #(#[doc = #docs])*
                 #inline
@@ -144,15 +151,20 @@ impl<'a, 'm> Unit<'a, 'm> {
 
     /// The parameters of the function, as Rust has them.
     fn parameters(&self, emitter: &Emitter<'_, '_>) -> Vec<TokenStream> {
-        let mutable = emitter.variables.then(|| quote!(mut));
+        let parameters = self.parameter_list(emitter);
+        parameters.iter().map(Parameter::declaration).collect()
+    }
+
+    fn parameter_list(&self, emitter: &Emitter<'_, '_>) -> Vec<Parameter> {
         let parameter = |value: &Value| {
-            let (name, ty) = (&self.names[value.index()], type_of(self.body.function.ty(*value)));
-            let ty = if self.body.is_borrowed(*value) { quote!(&#ty) } else { ty };
-            if emitter.scopes.is_used(*value) || emitter.variables {
-                return quote!(#mutable #name: #ty);
+            let name = &self.names[value.index()];
+            let is_used = emitter.scopes.is_used(*value) || emitter.variables;
+            Parameter {
+                name: if is_used { name.clone() } else { format_ident!("_{}", name) },
+                ty: type_of(self.body.function.ty(*value)),
+                is_mutable: emitter.variables,
+                is_borrowed: self.body.is_borrowed(*value),
             }
-            let name = format_ident!("_{}", name);
-            quote!(#name: #ty)
         };
         self.body.function.arguments().iter().map(parameter).collect()
     }
@@ -251,11 +263,13 @@ impl<'a, 'm> Unit<'a, 'm> {
         let emitter = self.emitter(scopes, false, Some(part));
         let statements = emitter.sequence(&part.body, false)?;
         let here = emitter.here();
-        let parameters = part.inputs.iter().map(|(value, moved)| {
-            let (name, ty) = (&self.names[value.index()], type_of(function.ty(*value)));
-            let is_lent = function.ty(*value) == Type::Ref && !moved;
-            if is_lent { quote!(#name: &Ref) } else { quote!(#name: #ty) }
-        });
+        let parameter = |(value, moved): &(Value, bool)| Parameter {
+            name: self.names[value.index()].clone(),
+            ty: type_of(function.ty(*value)),
+            is_mutable: false,
+            is_borrowed: function.ty(*value) == Type::Ref && !moved,
+        };
+        let parameters: Vec<Parameter> = part.inputs.iter().map(parameter).collect();
         // Constants are borrowed from the state.
         let borrows = part.outputs.iter().any(|value| self.body.is_borrowed(*value));
         let lifetime = borrows.then(|| lifetime_named("s"));
@@ -275,10 +289,18 @@ impl<'a, 'm> Unit<'a, 'm> {
         });
         let generics = lifetime.map(|lifetime| quote!(<#lifetime>));
         let doc = format!(" Part of [`{}`].", self.facts.ident);
+        let body = quote!(#here #statements Ok(#value));
+        let versioned = Versioned { state: part.needs_state, stack: part.needs_stack, result: &results };
+        let body = match !borrows && !part.needs_kept && versions::are_worthwhile(self.analysis, self.body, &part.body)
+        {
+            true => versioned.body(self.analysis.versions, &parameters, &body),
+            false => body,
+        };
+        let parameters = parameters.iter().map(Parameter::declaration);
         items.push(quote! {
             #[doc = #doc]
             #[inline(never)]
-            pub fn #name #generics(#state #stack #kept #(#parameters),*) -> Result<#results> { #here #statements Ok(#value) }
+            pub fn #name #generics(#state #stack #kept #(#parameters),*) -> Result<#results> { #body }
         });
         Ok(())
     }

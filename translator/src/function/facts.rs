@@ -60,7 +60,8 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrust
         .collect();
     let types = Types::new(module, &bodies);
     let has_static_places = table_rows(module, &bodies) >= STATIC_PLACES;
-    let mut analysis = Analysis { module, functions, bodies, imports, types, taken, untrusted, has_static_places };
+    let mut analysis =
+        Analysis { module, functions, bodies, imports, types, taken, untrusted, versions: 0, has_static_places };
     needs(&mut analysis, &calls);
     Ok(analysis)
 }

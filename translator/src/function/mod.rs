@@ -22,6 +22,7 @@ mod suspend;
 mod tree;
 mod types;
 mod values;
+mod versions;
 
 use std::collections::HashSet;
 
@@ -103,6 +104,8 @@ pub(crate) struct Analysis<'m> {
     taken: HashSet<String>,
     /// See [`Options::untrusted`](crate::Options::untrusted).
     untrusted: bool,
+    /// Levels of processors that functions with long loops over buffers come in versions for.
+    pub(crate) versions: u8,
     /// Places are statics: the module's tables are too long for constants that refer to them.
     has_static_places: bool,
 }

@@ -33,7 +33,12 @@ fn names(module: &VerifiedModule) -> Vec<FunctionName> {
 }
 
 fn emitted(module: &VerifiedModule) -> String {
-    let analysis = Analysis::new(module, names(module), false).unwrap();
+    emitted_in_versions(module, 0)
+}
+
+fn emitted_in_versions(module: &VerifiedModule, versions: u8) -> String {
+    let mut analysis = Analysis::new(module, names(module), false).unwrap();
+    analysis.versions = versions;
     let mut text = String::new();
     for ordinal in 0..module.function_count() {
         for item in emit(&analysis, ordinal).unwrap().items {
@@ -42,6 +47,19 @@ fn emitted(module: &VerifiedModule) -> String {
         }
     }
     text
+}
+
+#[test]
+fn functions_with_long_loops_come_in_versions() {
+    let versions = |file: &str, versions: u8| {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(file);
+        let contents = Arc::new(Contents::from_vec(std::fs::read(path).unwrap()));
+        let text = emitted_in_versions(&VerifiedModule::load(contents).unwrap(), versions);
+        text.matches(&format!("support::in_versions::<{versions}, _>(Body(")).count()
+    };
+    assert_eq!([versions("dynamic/inline-static.vmfb", 6), versions("dynamic/inline-static.vmfb", 0)], [3, 0]);
+    // Four turns, and loops over no buffer.
+    assert_eq!([versions("simple_mul/inline-static.vmfb", 6), versions("collatz/inline-static.vmfb", 6)], [0, 0]);
 }
 
 #[test]
