@@ -42,7 +42,7 @@ fn every_case_matches_on_every_device() {
     let (mut passed, mut faults) = (0, Vec::new());
     for (model, device) in cases::models().iter().flat_map(|model| devices.iter().map(move |device| (model, device))) {
         assert!(!model.variants.is_empty() && !model.cases.is_empty(), "{}", model.folder.display());
-        for (variant, case) in model.variants.iter().flat_map(|v| model.cases.iter().map(move |case| (v, case))) {
+        for (variant, case) in model.runs() {
             match fault(case, variant, device) {
                 None => passed += 1,
                 Some(fault) => faults.push(format!("{} [{}] on {device}: {fault}", variant.display(), case.name)),

@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from measure import INCARNATE, geometric_mean, google_benchmark, peer_tool, translated_program
+from measure import INCARNATE, geometric_mean, google_benchmark, peer_tool, split_modules, translated_program
 
 SYNC, TASK = "local-sync", "local-task"
 COLUMNS = [f"{side} {driver}" for side in ("peer", "ours") for driver in (SYNC, TASK)]
@@ -13,12 +13,10 @@ VERDICTS = ["vs better peer", "vs own sync", "vs peer task", "efficiency"]
 
 def driver_sides(options, folder: Path, module: Path, flags: list[str]) -> dict:
     """What runs a model in each column: warm calls, ours interpreted, or translated without interpretation."""
-    imports = [flag for flag in flags if flag.startswith("--module=")]
-    rest = [flag for flag in flags if not flag.startswith("--module=")]
+    imports, files, rest = split_modules(folder, module, flags)
     modules = [*imports, f"--module={module.name}"]
     if options.without_interpretation:
-        files = [folder / flag.removeprefix("--module=") for flag in imports]
-        ours = [translated_program([*files, module]), "bench"]
+        ours = [translated_program(files), "bench"]
     else:
         ours = [INCARNATE, "bench", *modules]
     commands = {"peer": [peer_tool("iree-benchmark-module"), *modules], "ours": ours}

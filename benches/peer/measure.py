@@ -146,6 +146,13 @@ def small_program(name: str) -> Path:
     return target / "small" / name
 
 
+def split_modules(folder: Path, module: Path, flags: list[str]) -> tuple[list[str], list[Path], list[str]]:
+    """Of the flags of a case: those of the modules that a module imports from, those modules and itself as files, the rest."""
+    imports = [flag for flag in flags if flag.startswith("--module=")]
+    files = [folder / flag.removeprefix("--module=") for flag in imports]
+    return imports, [*files, module], [flag for flag in flags if flag not in imports]
+
+
 def peer_vm(variable: str, *arguments) -> float:
     """What a program of the peer's virtual machine, named by an environment variable, says a call takes."""
     return json.loads(output_of([os.environ[variable], *map(str, arguments)]))["ns"]

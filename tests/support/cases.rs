@@ -17,6 +17,13 @@ pub(crate) struct Model {
     pub(crate) cases: Vec<Case>,
 }
 
+impl Model {
+    /// Every case with every variant.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (&PathBuf, &Case)> {
+        self.variants.iter().flat_map(|variant| self.cases.iter().map(move |case| (variant, case)))
+    }
+}
+
 /// Calls in turn on one instance.
 #[derive(Debug)]
 pub(crate) struct Case {

@@ -64,10 +64,8 @@ pub(crate) fn repeat_all(instance: impl Fn(&Case, &Path, &str) -> Result<Instanc
         let device = format!("local-task?workers={workers}");
         for model in &cases::models() {
             let single =
-                |case: &&Case| case.calls.len() == 1 && case.calls[0].fails.is_none() && is_stateless(model, case);
-            for (variant, case) in
-                model.variants.iter().flat_map(|v| model.cases.iter().filter(single).map(move |case| (v, case)))
-            {
+                |case: &Case| case.calls.len() == 1 && case.calls[0].fails.is_none() && is_stateless(model, case);
+            for (variant, case) in model.runs().filter(|(_, case)| single(case)) {
                 match instance(case, variant, &device).and_then(|instance| repeat(&instance, case)) {
                     Ok(rounds) => calls += rounds,
                     Err(fault) => faults.push(format!("{} [{}] on {device}: {fault}", variant.display(), case.name)),

@@ -94,7 +94,7 @@ fn outcomes(case: &Case, model: &Path, mode: Mode, device: &str) -> Vec<String> 
 fn every_case_is_as_interpreted() {
     let (mut compared, mut faults) = (0, Vec::new());
     for model in cases::models() {
-        for (variant, case) in model.variants.iter().flat_map(|v| model.cases.iter().map(move |case| (v, case))) {
+        for (variant, case) in model.runs() {
             let expected = outcomes(case, variant, Mode::Interpreted, "local-sync");
             for (mode, device) in [
                 (Mode::Translated, "local-sync"),
@@ -121,7 +121,7 @@ fn every_case_is_as_interpreted() {
 fn all_versions_give_the_same_bits() {
     let (mut compared, mut faults) = (0, Vec::new());
     for model in cases::models() {
-        for (variant, case) in model.variants.iter().flat_map(|v| model.cases.iter().map(move |case| (v, case))) {
+        for (variant, case) in model.runs() {
             let key = key(variant);
             let expected = outcomes(case, variant, Mode::Translated, "local-sync");
             for (_, level, _) in VERSIONS.iter().filter(|row| row.0 == key) {

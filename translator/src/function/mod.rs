@@ -5,8 +5,9 @@
 //! [`prelude`], the static `MODULE`, the items of [`Analysis::type_items`], and the items of the other such modules.
 //!
 //! The way of a function: `facts` makes its IR, `tree` its structured form with instructions in place, `outline` cuts what is
-//! too long, `kept` moves what
-//! too many parts would take and give to one place, `scope` finds where names are declared, `lookups` what is borrowed of what calls give, `body` writes control flow, `operations` and `calls` what is within.
+//! too long, `kept` moves what too many parts would take and give to one place, `lookups` finds what is borrowed of what calls
+//! give, `scope` where names are declared, `body` writes control flow, `versions` what comes in versions, `operations` and
+//! `calls` what is within.
 
 mod body;
 mod calls;
