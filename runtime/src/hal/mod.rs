@@ -27,6 +27,7 @@ mod file;
 pub mod format;
 #[cfg(feature = "std")]
 pub mod local;
+mod loan;
 mod memory;
 #[cfg(feature = "std")]
 mod narrow_float;
@@ -65,6 +66,9 @@ pub use fence::Fence;
 pub use file::File;
 #[cfg(feature = "std")]
 pub(crate) use local::default_device;
+pub use loan::InputsOnlyRead;
+#[cfg(feature = "std")]
+pub(crate) use loan::Loans;
 pub use memory::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 #[cfg(feature = "std")]
 pub use narrow_float::NarrowFloat;

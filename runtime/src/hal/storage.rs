@@ -21,6 +21,7 @@ use alloc::sync::Arc;
 use core::fmt;
 use core::ptr::NonNull;
 
+use super::loan::{Lease, Loan};
 #[cfg(feature = "std")]
 use crate::mapping::WritableMapping;
 use crate::{Error, Result, vm};
@@ -46,6 +47,8 @@ enum Backing {
     Vm(Arc<vm::Buffer>),
     /// Memory that somebody else owns, and lends as long as the owner lives.
     Owner(Arc<dyn Send + Sync>),
+    /// Memory that a caller lends for a call, until it is moved; the pointer is only what tells it apart.
+    Lent(Arc<Loan>),
 }
 
 /// A run of bytes that stays in place as long as it lives.
@@ -115,6 +118,21 @@ impl Storage {
         Ok(Storage { pointer, length, writable, backing: Backing::Vm(Arc::clone(source)) })
     }
 
+    /// Memory that is lent. What is written to it is written to a copy.
+    pub(super) fn lent(loan: Arc<Loan>) -> Storage {
+        let (pointer, length) = (loan.lent_address(), loan.length());
+        Storage { pointer, length, writable: true, backing: Backing::Lent(loan) }
+    }
+
+    /// The loan, where it is memory that is lent.
+    #[inline]
+    pub(super) fn loan(&self) -> Option<&Loan> {
+        match &self.backing {
+            Backing::Lent(loan) => Some(loan),
+            Backing::Empty | Backing::Pool(_) | Backing::Vm(_) | Backing::Owner(_) => None,
+        }
+    }
+
     /// The byte buffer that the storage is all of, if there is one.
     #[inline]
     pub(super) fn vm_buffer(&self) -> Option<&Arc<vm::Buffer>> {
@@ -126,6 +144,7 @@ impl Storage {
                     && source.is_mutable() == self.writable;
                 same.then_some(source)
             }
+            Backing::Lent(loan) => loan.own().ok()?.vm_buffer(),
             Backing::Empty | Backing::Owner(_) => None,
         }
     }
@@ -133,12 +152,17 @@ impl Storage {
     /// A range as a byte buffer of programs, which keeps the memory and not the storage. It may be written where the storage
     /// may.
     pub(super) fn make_vm_buffer(&self, offset: usize, length: usize) -> Result<Arc<vm::Buffer>> {
+        if let Some(loan) = self.loan() {
+            // Byte buffers of programs never move.
+            return loan.own()?.make_vm_buffer(offset, length);
+        }
         let start = self.range(offset, length)?;
         let data = NonNull::new(start).ok_or_else(|| Error::internal("buffer at address zero"))?;
         let owner: Arc<dyn Send + Sync> = match &self.backing {
             Backing::Empty | Backing::Pool(None) => Arc::new(()),
             Backing::Pool(Some(buffer)) | Backing::Vm(buffer) => Arc::clone(buffer) as _,
             Backing::Owner(owner) => Arc::clone(owner),
+            Backing::Lent(loan) => Arc::clone(loan) as _,
         };
         // SAFETY: `range` checked that the bytes belong to the storage, whose backing keeps them in place and is kept as the
         // owner (only a storage that is being dropped has none and cannot be borrowed); they may be written where `writable`
@@ -156,12 +180,12 @@ impl Storage {
         self.writable
     }
 
-    /// The address of the first byte, for kernels.
+    /// The address of the first byte, for kernels; of memory that is lent, what it is told apart by and nothing to follow.
     pub(super) fn address(&self) -> BindingPointer {
         BindingPointer(self.pointer.as_ptr())
     }
 
-    /// The address of a range that is within the storage; the base of every access below.
+    /// The address of a range that is within the storage, which must not be lent; the base of every access below.
     fn range(&self, offset: usize, length: usize) -> Result<*mut u8> {
         match offset.checked_add(length) {
             // SAFETY: `offset <= end <= self.length`, so the address is in the run of bytes or one past its end.
@@ -174,13 +198,26 @@ impl Storage {
         if !self.writable {
             return Err(read_only());
         }
+        if let Some(loan) = self.loan() {
+            return loan.own()?.writable_range(offset, length);
+        }
         self.range(offset, length)
+    }
+
+    /// The address of a range to be read. Where the memory is lent, it holds as long as the lease, else as the storage.
+    #[inline]
+    fn readable_range(&self, offset: usize, length: usize) -> Result<(*const u8, Option<Lease<'_>>)> {
+        let range = self.range(offset, length)?;
+        let Some(loan) = self.loan() else { return Ok((range, None)) };
+        let lease = loan.lease()?;
+        // Within the bytes, as `range` has checked.
+        Ok((lease.address().wrapping_add(offset), Some(lease)))
     }
 
     /// Copies `target.len()` bytes from `offset` out of the storage.
     pub(super) fn read(&self, offset: usize, target: &mut [u8]) -> Result<()> {
-        let source = self.range(offset, target.len())?;
-        // SAFETY: `range` checked the source; `target` is exclusively borrowed, and buffer memory is never lent as a
+        let (source, _lease) = self.readable_range(offset, target.len())?;
+        // SAFETY: `readable_range` checked the source; `target` is exclusively borrowed, and buffer memory is never lent as a
         // slice, so that the two do not overlap.
         unsafe { core::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), target.len()) };
         Ok(())
@@ -189,8 +226,8 @@ impl Storage {
     /// Copies bytes into the storage at `offset`.
     pub(super) fn write(&self, offset: usize, source: &[u8]) -> Result<()> {
         let target = self.writable_range(offset, source.len())?;
-        // SAFETY: `writable_range` checked the target. The source may lie in memory that a read-only storage borrows,
-        // never in the writable memory of one; `copy` allows any overlap.
+        // SAFETY: `writable_range` checked the target. The source may lie in memory that a read-only storage borrows or that
+        // is lent, never in the writable memory of one; `copy` allows any overlap.
         unsafe { core::ptr::copy(source.as_ptr(), target, source.len()) };
         Ok(())
     }
@@ -219,8 +256,9 @@ impl Storage {
 
     /// Copies a range of another storage, or of this one, into this one; ranges may overlap.
     pub(super) fn copy(&self, offset: usize, source: &Storage, source_offset: usize, length: usize) -> Result<()> {
-        let from = source.range(source_offset, length)?;
         let to = self.writable_range(offset, length)?;
+        // After a loan was moved that is the target.
+        let (from, _lease) = source.readable_range(source_offset, length)?;
         // SAFETY: both ranges were checked against their storages; `copy` allows overlap.
         unsafe { core::ptr::copy(from, to, length) };
         Ok(())
@@ -238,6 +276,7 @@ impl Storage {
                 Some(unsafe { core::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.length) })
             }
             Backing::Empty => Some(&mut []),
+            Backing::Lent(ref mut loan) => Arc::get_mut(loan)?.own_mut()?.exclusive(),
             Backing::Vm(_) | Backing::Owner(_) => None,
         }
     }
@@ -260,6 +299,7 @@ impl fmt::Debug for Storage {
             Backing::Empty => "empty",
             Backing::Pool(..) => "pooled",
             Backing::Vm(_) | Backing::Owner(_) => "imported",
+            Backing::Lent(_) => "lent",
         };
         write!(f, "{kind} {} bytes at {:p}", self.length, self.pointer)
     }
