@@ -19,6 +19,11 @@
 #![allow(unsafe_code, reason = "memory that callers lend; see above")]
 #![cfg_attr(not(feature = "std"), allow(dead_code, reason = "what lends memory is a session"))]
 
+#[cfg(all(test, loom))]
+mod model;
+#[cfg(all(test, feature = "std", not(loom)))]
+mod tests;
+
 use alloc::format;
 use alloc::sync::Arc;
 use core::cell::RefCell;
@@ -26,11 +31,11 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use smallvec::SmallVec;
 #[cfg(not(loom))]
 use core::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicUsize, Ordering};
+use smallvec::SmallVec;
 
 use super::allocator::Allocator;
 use super::buffer::Buffer;

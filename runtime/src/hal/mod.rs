@@ -25,9 +25,9 @@ mod fence;
 mod file;
 #[cfg(feature = "std")]
 pub mod format;
+mod loan;
 #[cfg(feature = "std")]
 pub mod local;
-mod loan;
 mod memory;
 #[cfg(feature = "std")]
 mod narrow_float;
@@ -64,11 +64,11 @@ pub use executable::Executable;
 pub use fence::Fence;
 #[cfg(feature = "std")]
 pub use file::File;
-#[cfg(feature = "std")]
-pub(crate) use local::default_device;
 pub use loan::InputsOnlyRead;
 #[cfg(feature = "std")]
 pub(crate) use loan::Loans;
+#[cfg(feature = "std")]
+pub(crate) use local::default_device;
 pub use memory::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 #[cfg(feature = "std")]
 pub use narrow_float::NarrowFloat;

@@ -136,11 +136,7 @@ impl Memory<'_> for Allocator {
 }
 
 /// Elements as a tensor of the device.
-fn of_elements<'a, T: Element>(
-    memory: &impl Memory<'a>,
-    elements: &'a [T],
-    shape: &[u64],
-) -> Result<Arc<BufferView>> {
+fn of_elements<'a, T: Element>(memory: &impl Memory<'a>, elements: &'a [T], shape: &[u64]) -> Result<Arc<BufferView>> {
     if count(shape.iter().copied()) != Some(elements.len() as u64) {
         let count = elements.len();
         return Err(Error::invalid_argument(format!("a tensor of shape {shape:?} does not have {count} elements")));
