@@ -48,7 +48,7 @@ impl Buffer {
         let access = if storage.writable() { MemoryAccess::ALL } else { MemoryAccess::READ };
         Buffer {
             address: storage.address(),
-            is_lent: storage.loan().is_some(),
+            is_lent: storage.is_lent(),
             byte_offset: 0,
             byte_length: storage.length(),
             memory_type,

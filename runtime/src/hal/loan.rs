@@ -26,7 +26,8 @@ mod tests;
 
 use alloc::format;
 use alloc::sync::Arc;
-use core::cell::RefCell;
+use alloc::vec::Vec;
+use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -35,7 +36,6 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicUsize, Ordering};
-use smallvec::SmallVec;
 
 use super::allocator::Allocator;
 use super::buffer::Buffer;
@@ -250,7 +250,7 @@ fn gone(length: usize) -> Error {
 
 /// The loans of a call. They are ended before [`Loans::scope`] returns or unwinds.
 pub(crate) struct Loans<'env> {
-    buffers: RefCell<SmallVec<[Arc<Buffer>; 2]>>,
+    buffers: Cell<Vec<Arc<Buffer>>>,
     /// Neither shortened nor lengthened: what is lent must outlive the scope, and not only a part of it.
     env: PhantomData<&'env mut &'env ()>,
 }
@@ -260,7 +260,7 @@ impl<'env> Loans<'env> {
     /// caller can forget to.
     #[inline(always)]
     pub(crate) fn scope<R>(body: impl FnOnce(&Loans<'env>) -> R) -> R {
-        let loans = Loans { buffers: RefCell::default(), env: PhantomData };
+        let loans = Loans { buffers: Cell::new(Vec::new()), env: PhantomData };
         body(&loans)
     }
 
@@ -275,6 +275,7 @@ impl<'env> Loans<'env> {
     ///
     /// # Errors
     /// OUT_OF_RANGE where they are not aligned to [`MINIMUM_ALIGNMENT`] bytes.
+    #[inline(never)]
     pub(crate) fn lend(
         &self,
         allocator: &Allocator,
@@ -292,7 +293,9 @@ impl<'env> Loans<'env> {
         // The borrow lasts as long as `'env`, which outlives the call of `scope` that made this: `Loans` are made there only,
         // and dropped there.
         let buffer = allocator.wrap_aligned(Storage::lent(Arc::new(loan)), BufferParameters::DEVICE)?;
-        self.buffers.borrow_mut().push(Arc::clone(&buffer));
+        let mut buffers = self.buffers.take();
+        buffers.push(Arc::clone(&buffer));
+        self.buffers.set(buffers);
         Ok(buffer)
     }
 }
@@ -308,7 +311,7 @@ impl Drop for Loans<'_> {
 }
 
 #[inline(never)]
-fn end_all(buffers: &mut SmallVec<[Arc<Buffer>; 2]>) {
+fn end_all(buffers: &mut Vec<Arc<Buffer>>) {
     for mut buffer in buffers.drain(..) {
         // Nobody else has a share of the buffer, and nobody gets one: it is over when it is dropped. A lease is one of a buffer
         // that somebody has a share of.
@@ -323,6 +326,6 @@ fn end_all(buffers: &mut SmallVec<[Arc<Buffer>; 2]>) {
 
 impl fmt::Debug for Loans<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} loans", self.buffers.borrow().len())
+        f.write_str("Loans")
     }
 }

@@ -18,6 +18,15 @@ type Shape = SmallVec<[u64; 6]>;
 /// It is made of references to tensors, slices, vectors, arrays, arrays of arrays, and (for tensors without dimensions)
 /// numbers. Slices and vectors take the shape that the function declares; where that leaves more than one dimension open,
 /// [`Input::new`] says it.
+///
+/// Elements are used where they are, without a copy, where
+/// - there are 4 KiB of them or more ([`LEAST_LENT`](crate::support::LEAST_LENT)),
+/// - they begin at a multiple of 64 bytes, as those of an [`AlignedVec`](super::AlignedVec) do,
+/// - the function returns when it is done (it is not `async`) and runs on a device, and
+/// - its kernels are bytecode, or [the program promises](super::SessionBuilder::lend_inputs) that they only read arguments.
+///
+/// What the program keeps of them, it is given a copy of when the call ends, and what it writes to, before. Others are copied
+/// into the memory of the device. A [`Tensor`] is in any case used where it is.
 #[derive(Clone, Debug)]
 pub struct Input<'a, T> {
     source: Source<'a, T>,
@@ -128,6 +137,7 @@ pub(crate) trait Memory<'a> {
 
 /// A copy.
 impl Memory<'_> for Allocator {
+    #[inline(always)]
     fn buffer(&self, bytes: &[u8]) -> Result<Arc<Buffer>> {
         let buffer = self.allocate(BufferParameters::DEVICE, bytes.len() as u64)?;
         buffer.write(0, bytes)?;

@@ -22,8 +22,8 @@ pub struct Instance {
     lends: bool,
 }
 
-/// Slices of so many bytes are lent in place: a loan takes as long as the copy of a slice of this length.
-pub const LEAST_LENT: usize = 16 << 10;
+/// Slices of so many bytes and more are lent in place: about here a loan and its lease for a dispatch take as long as a copy.
+pub const LEAST_LENT: usize = 4 << 10;
 
 impl Instance {
     /// Adds the module of a description to a session, as the last one, and builds that.
@@ -220,7 +220,7 @@ impl core::ops::Deref for Lender<'_, '_> {
 }
 
 impl<'env> Memory<'env> for Lender<'_, 'env> {
-    #[inline]
+    #[inline(always)]
     fn buffer(&self, bytes: &'env [u8]) -> Result<Arc<Buffer>> {
         let session = &self.instance.session;
         if bytes.len() >= LEAST_LENT && self.instance.lends && Loans::can_lend(bytes) {

@@ -37,13 +37,13 @@ func.func @replace(%x: tensor<64x128xf32>, %row: tensor<1x128xf32>, %at: index) 
   return %0 : tensor<64x128xf32>
 }
 
-func.func @sort(%x: tensor<8192xi32>) -> tensor<8192xi32> {
-  %0 = iree_linalg_ext.sort dimension(0) outs(%x : tensor<8192xi32>) {
+func.func @sort(%x: tensor<64x128xi32>) -> tensor<64x128xi32> {
+  %0 = iree_linalg_ext.sort dimension(1) outs(%x : tensor<64x128xi32>) {
   ^bb0(%one: i32, %other: i32):
     %less = arith.cmpi slt, %one, %other : i32
     iree_linalg_ext.yield %less : i1
-  } -> tensor<8192xi32>
-  return %0 : tensor<8192xi32>
+  } -> tensor<64x128xi32>
+  return %0 : tensor<64x128xi32>
 }
 
 func.func @accumulate(%x: tensor<64x128xf32>, %left: tensor<64x8xf32>, %right: tensor<8x128xf32>) -> tensor<64x128xf32> {

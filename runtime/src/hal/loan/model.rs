@@ -46,7 +46,7 @@ fn check(readers: usize, preemptions: Option<usize>) {
             copy: UnsafeCell::new(0),
         });
         let read = |memory: Arc<Memory>| move || (0..2).for_each(|_| assert_eq!(memory.read(), 1));
-        let threads: SmallVec<[_; 2]> = (0..readers).map(|_| thread::spawn(read(memory.clone()))).collect();
+        let threads: Vec<_> = (0..readers).map(|_| thread::spawn(read(memory.clone()))).collect();
         // SAFETY: loom checks that nobody accesses the cells meanwhile.
         memory.copy.with_mut(|copy| unsafe { *copy = memory.lent.with(|lent| *lent) });
         memory.moved.store(true, Ordering::Release);
