@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use super::convert::{Arguments, FromResults, Packer};
+use super::convert::{Arguments, FromResults, Packer, Primitives};
 use crate::bytecode::{COARSE_FENCES, ConventionItem, DECLARATION, INVOCATION_MODEL};
 use crate::hal::{Fence, Reached};
 use crate::vm::{self, CallBuffer, CallFuture, CallValues, Ref, Value};
-use crate::{Error, Result, ResultExt};
+use crate::{Error, Result};
 
 /// A function of a session. Clones share it; calls from several threads run at once.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub struct Function {
     function: vm::Function,
     /// The function takes fences, which calls here provide.
     fences: bool,
+    taken: Primitives,
+    returned: Primitives,
 }
 
 impl Function {
@@ -30,7 +32,8 @@ impl Function {
                 function.name()
             )));
         }
-        Ok(Function { function, fences })
+        let (taken, returned) = (Primitives::of(function.arguments()), Primitives::of(function.results()));
+        Ok(Function { function, fences, taken, returned })
     }
 
     /// Name, without the module's.
@@ -69,20 +72,29 @@ impl Function {
     /// # Errors
     /// INVALID_ARGUMENT for other arguments or results than the function has; what the function fails with. The session
     /// stays usable.
-    #[inline]
+    // Inlined where primitives are passed and returned, so that they stay in registers as long as they can; what else there is
+    // to do is apart.
+    #[inline(always)]
     pub fn call<R: FromResults>(&self, arguments: impl Arguments) -> Result<R> {
-        let results: Result<R> = self.function.context().with_invocation(|invocation| {
-            let mut buffer = invocation.take_buffer();
-            let done = self.pack(&arguments, &mut buffer)?;
-            invocation.call(self.function.bound(), &mut buffer)?;
-            done.map_or(Ok(()), |done| done.wait_unless_abandoned())?;
-            // Values alone are kept meanwhile: those that share their place with an error are moved in other pieces than they
-            // were written in.
-            let results = R::from_results(&mut buffer.values(self.function.results()))?;
-            invocation.give_buffer(buffer);
-            Ok(results)
+        let results = self.function.context().with_invocation(|invocation| {
+            let pack = |buffer: &mut CallBuffer| {
+                if arguments.pack_words(self.taken, buffer) { Ok(None) } else { self.pack(&arguments, buffer) }
+            };
+            let unpack = |buffer: &mut CallBuffer, done: Option<Arc<Fence>>| {
+                if let Some(done) = done {
+                    done.wait_unless_abandoned()?;
+                }
+                match R::from_words(self.returned, buffer.words()) {
+                    Some(results) => Ok(results),
+                    None => R::from_results(&mut buffer.values(self.function.results())),
+                }
+            };
+            invocation.call_in_place(self.function.bound(), pack, unpack)
         });
-        results.context(|| self.described())
+        match results {
+            Ok(results) => Ok(results),
+            Err(error) => Err(self.explain(error)),
+        }
     }
 
     /// Calls the function; the future is ready when the results are. Futures of several calls overlap where the program is
@@ -103,8 +115,8 @@ impl Function {
         Ok(FunctionFuture { call, results: None, reached, convert: R::from_results, items: self.results().into() })
     }
 
-    #[inline]
     fn pack(&self, arguments: &impl Arguments, buffer: &mut CallBuffer) -> Result<Option<Arc<Fence>>> {
+        buffer.clear();
         let mut packer = Packer::new(buffer, self.arguments());
         arguments.pack(&mut packer);
         packer.finish()?;
@@ -118,11 +130,12 @@ impl Function {
     }
 
     #[cold]
-    fn described(&self) -> String {
-        match self.declaration() {
+    #[inline(never)]
+    fn explain(&self, error: Error) -> Error {
+        error.context(match self.declaration() {
             Some(declaration) => format!("calling `{declaration}`"),
             None => format!("calling @{}", self.name()),
-        }
+        })
     }
 }
 

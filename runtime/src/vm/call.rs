@@ -47,6 +47,15 @@ impl CallBuffer {
         }
     }
 
+    /// Forgets the references.
+    #[inline]
+    pub(crate) fn drop_refs(&mut self) {
+        // Most calls pass none, and dropping none of them is still a call.
+        if !self.refs.is_empty() {
+            self.clear();
+        }
+    }
+
     /// Forgets the arguments, after which results can be pushed. What was lent stays for its owner.
     #[inline]
     pub fn finish_arguments(&mut self) {
@@ -56,6 +65,43 @@ impl CallBuffer {
         } else if !self.refs.is_empty() {
             self.refs.clear();
         }
+    }
+
+    /// Forgets all values and appends the bits of primitives.
+    // In one, so that a buffer of primitives, which most are, is asked once what it has and never leaves the caller's code.
+    #[inline(always)]
+    pub(crate) fn set_words<const N: usize>(&mut self, words: [u64; N]) {
+        if self.refs.is_empty() && self.words.capacity() >= N {
+            self.words.clear();
+            self.words.extend_from_slice(&words);
+        } else {
+            self.clear_slowly(&words);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn clear_slowly(&mut self, words: &[u64]) {
+        self.clear();
+        self.words.extend_from_slice(words);
+    }
+
+    /// Forgets the arguments as [`CallBuffer::finish_arguments`] does and appends the bits of results that are primitives.
+    #[inline(always)]
+    pub(crate) fn finish_with_words<const N: usize>(&mut self, words: [u64; N]) {
+        if self.refs.is_empty() && self.words.capacity() >= N {
+            self.words.clear();
+            self.words.extend_from_slice(&words);
+        } else {
+            self.finish_slowly(&words);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_slowly(&mut self, words: &[u64]) {
+        self.finish_arguments();
+        self.words.extend_from_slice(words);
     }
 
     /// Appends a reference that the caller takes back with [`CallBuffer::take_back`]; at most [`CallBuffer::LENDABLE`] of all
@@ -116,14 +162,16 @@ impl CallBuffer {
     #[inline]
     #[must_use]
     pub fn refs(&self) -> &[Ref] {
-        &self.refs[self.results..]
+        self.refs.get(self.results..).unwrap_or_default()
     }
 
     /// Reads values in order; references are taken out, or shared where they are lent.
     #[inline]
     pub fn reader(&mut self) -> CallReader<'_> {
         let lent = if self.results == 0 { self.lent } else { 0 };
-        CallReader { words: self.words.iter(), refs: self.refs[self.results..].iter_mut(), lent }
+        // Without a panic, so that who reads words alone does not ask for references.
+        let refs = self.refs.get_mut(self.results..).unwrap_or_default();
+        CallReader { words: self.words.iter(), refs: refs.iter_mut(), lent }
     }
 
     /// The values in order, by the items of one side of a calling convention; references are taken out.
@@ -162,16 +210,6 @@ impl CallValues<'_> {
         Some(self.reader.word())
     }
 
-    /// The bits of all values, if they are primitives of the given types.
-    #[inline(always)]
-    pub fn all_words<const N: usize>(&mut self, wanted: [ConventionItem; N]) -> Option<[u64; N]> {
-        let words = *self.reader.words.as_slice().first_chunk::<N>()?;
-        if *self.items.as_slice() != wanted {
-            return None;
-        }
-        self.items = [].iter();
-        Some(words)
-    }
 }
 
 impl Iterator for CallValues<'_> {
@@ -241,6 +279,6 @@ impl<'a> CallReader<'a> {
 }
 
 #[cold]
-fn missing() -> Error {
+pub(crate) fn missing() -> Error {
     Error::internal("a call passes fewer values than its calling convention names")
 }

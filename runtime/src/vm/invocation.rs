@@ -19,6 +19,8 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct Invocation {
     stack: Stack,
+    /// What calls of the program's own pass and get; empty, but for primitives, while there is none.
+    buffer: CallBuffer,
     /// The call that is suspended.
     suspended: Option<BoundFunction>,
 }
@@ -27,7 +29,7 @@ impl Invocation {
     /// Storage for calls within limits.
     #[must_use]
     pub fn new(limits: Limits) -> Invocation {
-        Invocation { stack: Stack::new(limits), suspended: None }
+        Invocation { stack: Stack::new(limits), buffer: CallBuffer::new(), suspended: None }
     }
 
     /// Begins a call: the buffer has the arguments, and the results where the call is [`Completion::Done`].
@@ -108,7 +110,12 @@ impl Invocation {
     /// What the function fails with.
     #[inline]
     pub fn call(&mut self, function: &BoundFunction, buffer: &mut CallBuffer) -> Result<()> {
-        let mut completion = self.begin(function, buffer)?;
+        let completion = self.begin(function, buffer)?;
+        self.run_to_end(completion, buffer)
+    }
+
+    #[inline]
+    fn run_to_end(&mut self, mut completion: Completion, buffer: &mut CallBuffer) -> Result<()> {
         while completion == Completion::Yielded {
             if let Some(wait) = self.stack.take_wait() {
                 wait.block(None);
@@ -116,6 +123,68 @@ impl Invocation {
             completion = self.resume(buffer)?;
         }
         Ok(())
+    }
+
+    /// Calls a function to its end, as [`Invocation::call`] does, with the invocation's own call buffer: `pack` appends the
+    /// arguments, in place of what the buffer has; `unpack` takes the results out, and gets what `pack` gave.
+    ///
+    /// # Errors
+    /// What the function, `pack` and `unpack` fail with.
+    // Inlined but for what is rare, so that neither primitives nor results pass through memory more often than the call buffer
+    // makes them: what was just written is slow to read in other pieces.
+    #[inline(always)]
+    #[cfg(feature = "std")]
+    pub(crate) fn call_in_place<T, R>(
+        &mut self,
+        function: &BoundFunction,
+        pack: impl FnOnce(&mut CallBuffer) -> Result<T>,
+        unpack: impl FnOnce(&mut CallBuffer, T) -> Result<R>,
+    ) -> Result<R> {
+        let result = match pack(&mut self.buffer) {
+            Ok(packed) => match self.call_packed(function) {
+                Ok(()) => unpack(&mut self.buffer, packed),
+                Err(error) => Err(error),
+            },
+            Err(error) => Err(error),
+        };
+        self.buffer.drop_refs();
+        result
+    }
+
+    #[inline(always)]
+    #[cfg(feature = "std")]
+    fn call_packed(&mut self, function: &BoundFunction) -> Result<()> {
+        if self.suspended.is_some() || crate::profile::is_on() {
+            return self.call_packed_slowly(function);
+        }
+        match function.module.begin_call(&function.state, function.export, &mut self.stack, &mut self.buffer) {
+            Ok(Completion::Done) => {
+                self.stack.refuel();
+                Ok(())
+            }
+            rare => self.finish_packed(function, rare),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[cfg(feature = "std")]
+    fn call_packed_slowly(&mut self, function: &BoundFunction) -> Result<()> {
+        let mut buffer = core::mem::take(&mut self.buffer);
+        let result = self.call(function, &mut buffer);
+        self.buffer = buffer;
+        result
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[cfg(feature = "std")]
+    fn finish_packed(&mut self, function: &BoundFunction, begun: Result<Completion>) -> Result<()> {
+        let completion = self.after(function, begun)?;
+        let mut buffer = core::mem::take(&mut self.buffer);
+        let result = self.run_to_end(completion, &mut buffer);
+        self.buffer = buffer;
+        result
     }
 
     /// Runs a call of translated code to its end, by what begins it and what goes on with it; where it is suspended, waits for
