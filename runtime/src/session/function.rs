@@ -8,7 +8,7 @@ use std::task::{Context as TaskContext, Poll};
 use super::convert::{Arguments, FromResults, Packer, Primitives};
 use crate::bytecode::{COARSE_FENCES, ConventionItem, DECLARATION, INVOCATION_MODEL};
 use crate::hal::{Fence, Reached};
-use crate::vm::{self, CallBuffer, CallFuture, CallValues, Ref, Value};
+use crate::vm::{self, CallBuffer, CallFuture, CallValues, Invocation, Ref, Value};
 use crate::{Error, Result};
 
 /// A function of a session. Clones share it; calls from several threads run at once.
@@ -76,25 +76,46 @@ impl Function {
     // to do is apart.
     #[inline(always)]
     pub fn call<R: FromResults>(&self, arguments: impl Arguments) -> Result<R> {
-        let results = self.function.context().with_invocation(|invocation| {
-            let pack = |buffer: &mut CallBuffer| {
-                if arguments.pack_words(self.taken, buffer) { Ok(None) } else { self.pack(&arguments, buffer) }
-            };
-            let unpack = |buffer: &mut CallBuffer, done: Option<Arc<Fence>>| {
-                if let Some(done) = done {
-                    done.wait_unless_abandoned()?;
-                }
-                match R::from_words(self.returned, buffer.words()) {
-                    Some(results) => Ok(results),
-                    None => R::from_results(&mut buffer.values(self.function.results())),
-                }
-            };
-            invocation.call_in_place(self.function.bound(), pack, unpack)
-        });
+        let mut lease = self.function.context().lease();
+        let results = self.call_in(lease.invocation(), &arguments);
+        lease.give_back();
         match results {
             Ok(results) => Ok(results),
             Err(error) => Err(self.explain(error)),
         }
+    }
+
+    #[inline(always)]
+    fn call_in<R: FromResults>(&self, invocation: &mut Invocation, arguments: &impl Arguments) -> Result<R> {
+        let mut done = None;
+        if !arguments.pack_words(self.taken, invocation.buffer()) {
+            done = self.pack(arguments, invocation.buffer())?;
+        }
+        let called = invocation.call_packed(self.function.bound());
+        if called.is_ok()
+            && done.is_none()
+            && let Some(results) = R::from_words(self.returned, invocation.buffer().words())
+        {
+            return Ok(results);
+        }
+        self.finish(called, done, invocation.buffer())
+    }
+
+    /// Takes the results of a call other than primitives alone, which hold no references.
+    fn finish<R: FromResults>(
+        &self,
+        called: Result<()>,
+        done: Option<Arc<Fence>>,
+        buffer: &mut CallBuffer,
+    ) -> Result<R> {
+        if called.is_ok()
+            && let Some(done) = done
+        {
+            done.wait_unless_abandoned()?;
+        }
+        let results = called.and_then(|()| R::from_results(&mut buffer.values(self.function.results())));
+        buffer.drop_refs();
+        results
     }
 
     /// Calls the function; the future is ready when the results are. Futures of several calls overlap where the program is
@@ -119,7 +140,11 @@ impl Function {
         buffer.clear();
         let mut packer = Packer::new(buffer, self.arguments());
         arguments.pack(&mut packer);
-        packer.finish()?;
+        let packed = packer.finish();
+        if let Err(error) = packed {
+            buffer.clear();
+            return Err(error);
+        }
         Ok(self.fences.then(|| {
             let done = Arc::new(Fence::new());
             // Nothing to wait for, and a fence that is reached when the results are there.

@@ -39,69 +39,57 @@ impl CallBuffer {
     #[inline]
     pub fn clear(&mut self) {
         self.words.clear();
-        // Most calls pass no references, and dropping none of them is still a call.
-        if !self.refs.is_empty() {
-            self.refs.clear();
-            self.lent = 0;
-            self.results = 0;
-        }
+        self.drop_refs();
     }
 
     /// Forgets the references.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn drop_refs(&mut self) {
         // Most calls pass none, and dropping none of them is still a call.
         if !self.refs.is_empty() {
-            self.clear();
+            self.drop_all_refs();
         }
+    }
+
+    fn drop_all_refs(&mut self) {
+        self.refs.clear();
+        self.lent = 0;
+        self.results = 0;
     }
 
     /// Forgets the arguments, after which results can be pushed. What was lent stays for its owner.
     #[inline]
     pub fn finish_arguments(&mut self) {
         self.words.clear();
+        if !self.refs.is_empty() {
+            self.finish_refs();
+        }
+    }
+
+    fn finish_refs(&mut self) {
         if self.lent != 0 {
             self.results = self.refs.len();
-        } else if !self.refs.is_empty() {
+        } else {
             self.refs.clear();
         }
     }
 
     /// Forgets all values and appends the bits of primitives.
-    // In one, so that a buffer of primitives, which most are, is asked once what it has and never leaves the caller's code.
     #[inline(always)]
     pub(crate) fn set_words<const N: usize>(&mut self, words: [u64; N]) {
-        if self.refs.is_empty() && self.words.capacity() >= N {
-            self.words.clear();
-            self.words.extend_from_slice(&words);
-        } else {
-            self.clear_slowly(&words);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn clear_slowly(&mut self, words: &[u64]) {
-        self.clear();
-        self.words.extend_from_slice(words);
+        self.drop_refs();
+        self.words.clear();
+        self.words.extend_from_slice(&words);
     }
 
     /// Forgets the arguments as [`CallBuffer::finish_arguments`] does and appends the bits of results that are primitives.
     #[inline(always)]
     pub(crate) fn finish_with_words<const N: usize>(&mut self, words: [u64; N]) {
-        if self.refs.is_empty() && self.words.capacity() >= N {
-            self.words.clear();
-            self.words.extend_from_slice(&words);
-        } else {
-            self.finish_slowly(&words);
+        if !self.refs.is_empty() {
+            self.finish_refs();
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn finish_slowly(&mut self, words: &[u64]) {
-        self.finish_arguments();
-        self.words.extend_from_slice(words);
+        self.words.clear();
+        self.words.extend_from_slice(&words);
     }
 
     /// Appends a reference that the caller takes back with [`CallBuffer::take_back`]; at most [`CallBuffer::LENDABLE`] of all
@@ -209,7 +197,6 @@ impl CallValues<'_> {
         self.items.next();
         Some(self.reader.word())
     }
-
 }
 
 impl Iterator for CallValues<'_> {

@@ -11,7 +11,7 @@ use super::invocation::{CallFuture, Invocation};
 use super::module::{BoundFunction, Linkage, Module, ModuleState, Signal};
 use super::program::Program;
 use super::stack::Limits;
-use super::sync::{Lock, TryLock};
+use super::sync::{Lock, Taken, TryLock};
 use super::value::Value;
 use crate::bytecode::ConventionItem;
 use crate::{Error, Result, ResultExt};
@@ -140,24 +140,23 @@ impl Context {
     // they were just written in.
     #[inline(always)]
     pub fn with_invocation<R>(&self, body: impl FnOnce(&mut Invocation) -> R) -> R {
-        let mut own = self.invocation.take();
-        let mut pooled = None;
-        let invocation = match &mut own {
-            Some(taken) => taken.value(),
-            None => &mut **pooled.insert(self.take_invocation()),
-        };
-        let result = body(invocation);
-        if let Some(taken) = own {
-            taken.give_back();
-        }
-        if let Some(invocation) = pooled {
-            self.give_invocation(invocation);
-        }
+        let mut lease = self.lease();
+        let result = body(lease.invocation());
+        lease.give_back();
         result
+    }
+
+    /// Lends storage for an invocation: in place where no other one uses it.
+    #[inline(always)]
+    pub(crate) fn lease(&self) -> Lease<'_> {
+        let own = self.invocation.take();
+        let pooled = if own.is_none() { Some(self.take_invocation()) } else { None };
+        Lease { context: self, own, pooled }
     }
 
     /// Storage for an invocation, reused where one was given back.
     #[must_use]
+    #[cold]
     pub fn take_invocation(&self) -> Box<Invocation> {
         let pooled = self.invocations.lock().pop();
         pooled.unwrap_or_else(|| Box::new(Invocation::new(self.limits.clone())))
@@ -166,6 +165,35 @@ impl Context {
     /// Gives the storage of an invocation back.
     pub fn give_invocation(&self, invocation: Box<Invocation>) {
         self.invocations.lock().push(invocation);
+    }
+}
+
+/// Storage that a context lends for an invocation, until it is given back; after a panic nobody gets it any more.
+#[derive(Debug)]
+pub(crate) struct Lease<'a> {
+    context: &'a Context,
+    own: Option<Taken<'a, Invocation>>,
+    /// There where the other is not.
+    pooled: Option<Box<Invocation>>,
+}
+
+impl Lease<'_> {
+    #[inline(always)]
+    pub(crate) fn invocation(&mut self) -> &mut Invocation {
+        match &mut self.own {
+            Some(taken) => taken.value(),
+            None => self.pooled.get_or_insert_with(|| self.context.take_invocation()),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn give_back(self) {
+        if let Some(taken) = self.own {
+            taken.give_back();
+        }
+        if let Some(invocation) = self.pooled {
+            self.context.give_invocation(invocation);
+        }
     }
 }
 

@@ -125,35 +125,22 @@ impl Invocation {
         Ok(())
     }
 
-    /// Calls a function to its end, as [`Invocation::call`] does, with the invocation's own call buffer: `pack` appends the
-    /// arguments, in place of what the buffer has; `unpack` takes the results out, and gets what `pack` gave.
-    ///
-    /// # Errors
-    /// What the function, `pack` and `unpack` fail with.
-    // Inlined but for what is rare, so that neither primitives nor results pass through memory more often than the call buffer
-    // makes them: what was just written is slow to read in other pieces.
+    /// The invocation's own call buffer, for [`Invocation::call_packed`].
     #[inline(always)]
     #[cfg(feature = "std")]
-    pub(crate) fn call_in_place<T, R>(
-        &mut self,
-        function: &BoundFunction,
-        pack: impl FnOnce(&mut CallBuffer) -> Result<T>,
-        unpack: impl FnOnce(&mut CallBuffer, T) -> Result<R>,
-    ) -> Result<R> {
-        let result = match pack(&mut self.buffer) {
-            Ok(packed) => match self.call_packed(function) {
-                Ok(()) => unpack(&mut self.buffer, packed),
-                Err(error) => Err(error),
-            },
-            Err(error) => Err(error),
-        };
-        self.buffer.drop_refs();
-        result
+    pub(crate) fn buffer(&mut self) -> &mut CallBuffer {
+        &mut self.buffer
     }
 
+    /// Calls a function to its end as [`Invocation::call`] does, with what the invocation's own call buffer has.
+    ///
+    /// # Errors
+    /// What the function fails with.
+    // What is rare is apart, so that the rest can stand in the caller's code: primitives then pass through memory no more
+    // often than the call buffer makes them, and what was just written is slow to read in other pieces.
     #[inline(always)]
     #[cfg(feature = "std")]
-    fn call_packed(&mut self, function: &BoundFunction) -> Result<()> {
+    pub(crate) fn call_packed(&mut self, function: &BoundFunction) -> Result<()> {
         if self.suspended.is_some() || crate::profile::is_on() {
             return self.call_packed_slowly(function);
         }
