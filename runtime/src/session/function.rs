@@ -8,7 +8,7 @@ use std::task::{Context as TaskContext, Poll};
 use super::convert::{Arguments, FromResults, Packer, Primitives};
 use crate::bytecode::{COARSE_FENCES, ConventionItem, DECLARATION, INVOCATION_MODEL};
 use crate::hal::{Fence, Reached};
-use crate::vm::{self, CallBuffer, CallFuture, CallValues, Invocation, Ref, Value};
+use crate::vm::{self, CallBuffer, CallFuture, CallValues, Lease, Ref, Value};
 use crate::{Error, Result};
 
 /// A function of a session. Clones share it; calls from several threads run at once.
@@ -77,45 +77,47 @@ impl Function {
     #[inline(always)]
     pub fn call<R: FromResults>(&self, arguments: impl Arguments) -> Result<R> {
         let mut lease = self.function.context().lease();
-        let results = self.call_in(lease.invocation(), &arguments);
+        let invocation = lease.invocation();
+        if !arguments.pack_words(self.taken, invocation.buffer()) {
+            return self.call_with_values(lease, &arguments);
+        }
+        let called = invocation.call_packed(&self.function);
+        if called.is_ok()
+            && let Some(results) = R::from_words(self.returned, invocation.buffer().words())
+        {
+            lease.give_back();
+            return Ok(results);
+        }
+        self.finish(lease, called, None)
+    }
+
+    /// Calls the function with other values than primitives alone.
+    fn call_with_values<R: FromResults>(&self, mut lease: Lease<'_>, arguments: &impl Arguments) -> Result<R> {
+        let invocation = lease.invocation();
+        let (called, done) = match self.pack(arguments, invocation.buffer()) {
+            Ok(done) => (invocation.call_packed(&self.function), done),
+            Err(error) => (Err(error), None),
+        };
+        self.finish(lease, called, done)
+    }
+
+    /// Takes the results of a call, whatever they are, or says what failed.
+    fn finish<R: FromResults>(&self, mut lease: Lease<'_>, called: Result<()>, done: Option<Arc<Fence>>) -> Result<R> {
+        let buffer = lease.invocation().buffer();
+        let reached = match (called, done) {
+            (Ok(()), Some(done)) => done.wait_unless_abandoned(),
+            (called, _) => called,
+        };
+        let results = match reached {
+            Ok(()) => R::from_results(&mut buffer.values(self.function.results())),
+            Err(error) => Err(error),
+        };
+        buffer.clear();
         lease.give_back();
         match results {
             Ok(results) => Ok(results),
             Err(error) => Err(self.explain(error)),
         }
-    }
-
-    #[inline(always)]
-    fn call_in<R: FromResults>(&self, invocation: &mut Invocation, arguments: &impl Arguments) -> Result<R> {
-        let mut done = None;
-        if !arguments.pack_words(self.taken, invocation.buffer()) {
-            done = self.pack(arguments, invocation.buffer())?;
-        }
-        let called = invocation.call_packed(self.function.bound());
-        if called.is_ok()
-            && done.is_none()
-            && let Some(results) = R::from_words(self.returned, invocation.buffer().words())
-        {
-            return Ok(results);
-        }
-        self.finish(called, done, invocation.buffer())
-    }
-
-    /// Takes the results of a call other than primitives alone, which hold no references.
-    fn finish<R: FromResults>(
-        &self,
-        called: Result<()>,
-        done: Option<Arc<Fence>>,
-        buffer: &mut CallBuffer,
-    ) -> Result<R> {
-        if called.is_ok()
-            && let Some(done) = done
-        {
-            done.wait_unless_abandoned()?;
-        }
-        let results = called.and_then(|()| R::from_results(&mut buffer.values(self.function.results())));
-        buffer.drop_refs();
-        results
     }
 
     /// Calls the function; the future is ready when the results are. Futures of several calls overlap where the program is
@@ -140,11 +142,7 @@ impl Function {
         buffer.clear();
         let mut packer = Packer::new(buffer, self.arguments());
         arguments.pack(&mut packer);
-        let packed = packer.finish();
-        if let Err(error) = packed {
-            buffer.clear();
-            return Err(error);
-        }
+        packer.finish()?;
         Ok(self.fences.then(|| {
             let done = Arc::new(Fence::new());
             // Nothing to wait for, and a fence that is reached when the results are there.

@@ -8,9 +8,9 @@ use core::fmt;
 
 use super::call::CallBuffer;
 use super::invocation::{CallFuture, Invocation};
-use super::module::{BoundFunction, Linkage, Module, ModuleState, Signal};
+use super::module::{BoundFunction, Completion, Entry, Linkage, Module, ModuleState, Signal};
 use super::program::Program;
-use super::stack::Limits;
+use super::stack::{Limits, Stack};
 use super::sync::{Lock, Taken, TryLock};
 use super::value::Value;
 use crate::bytecode::ConventionItem;
@@ -132,7 +132,9 @@ impl Context {
         let info = info.ok_or_else(|| Error::not_found(format!("module {module} has no export {export}")))?;
         let convention = info.convention()?;
         let (arguments, results) = (convention.arguments().collect(), convention.results().collect());
-        Ok(Function { context: self.clone(), bound: self.bound(module, export), arguments, results })
+        let bound = self.bound(module, export);
+        let entry = bound.module.clone().entry(bound.state.clone(), export);
+        Ok(Function { context: self.clone(), bound, entry, arguments, results })
     }
 
     /// Lends storage for an invocation that ends with the closure: in place where no other one uses it.
@@ -220,6 +222,7 @@ impl fmt::Debug for Context {
 pub struct Function {
     context: Arc<Context>,
     bound: BoundFunction,
+    entry: Option<Arc<dyn Entry>>,
     arguments: Vec<ConventionItem>,
     results: Vec<ConventionItem>,
 }
@@ -235,6 +238,15 @@ impl Function {
     #[must_use]
     pub fn bound(&self) -> &BoundFunction {
         &self.bound
+    }
+
+    #[inline(always)]
+    #[cfg(feature = "std")]
+    pub(super) fn begin_call(&self, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
+        match &self.entry {
+            Some(entry) => entry.begin_call(stack, buffer),
+            None => self.bound.module.begin_call(&self.bound.state, self.bound.export, stack, buffer),
+        }
     }
 
     /// The module that exports the function.

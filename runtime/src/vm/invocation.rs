@@ -140,16 +140,16 @@ impl Invocation {
     // often than the call buffer makes them, and what was just written is slow to read in other pieces.
     #[inline(always)]
     #[cfg(feature = "std")]
-    pub(crate) fn call_packed(&mut self, function: &BoundFunction) -> Result<()> {
+    pub(crate) fn call_packed(&mut self, function: &Function) -> Result<()> {
         if self.suspended.is_some() || crate::profile::is_on() {
-            return self.call_packed_slowly(function);
+            return self.call_packed_slowly(function.bound());
         }
-        match function.module.begin_call(&function.state, function.export, &mut self.stack, &mut self.buffer) {
+        match function.begin_call(&mut self.stack, &mut self.buffer) {
             Ok(Completion::Done) => {
                 self.stack.refuel();
                 Ok(())
             }
-            rare => self.finish_packed(function, rare),
+            rare => self.finish_packed(function.bound(), rare),
         }
     }
 
