@@ -76,6 +76,7 @@ impl CallBuffer {
 
     /// Forgets all values and appends the bits of primitives.
     #[inline(always)]
+    #[cfg(feature = "std")]
     pub(crate) fn set_words<const N: usize>(&mut self, words: [u64; N]) {
         self.drop_refs();
         self.words.clear();

@@ -241,7 +241,6 @@ impl Function {
     }
 
     #[inline(always)]
-    #[cfg(feature = "std")]
     pub(super) fn begin_call(&self, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
         match &self.entry {
             Some(entry) => entry.begin_call(stack, buffer),
@@ -318,10 +317,14 @@ impl Function {
     /// # Errors
     /// Those of [`Function::pack`], and what the function fails with. The context stays usable.
     pub fn call(&self, arguments: &[Value]) -> Result<Vec<Value>> {
-        let mut buffer = CallBuffer::new();
-        self.pack(arguments.iter().cloned(), &mut buffer)?;
-        self.context.with_invocation(|invocation| invocation.call(&self.bound, &mut buffer))?;
-        buffer.drain(&self.results)
+        self.context.with_invocation(|invocation| {
+            invocation.buffer().clear();
+            let packed = self.pack(arguments.iter().cloned(), invocation.buffer());
+            let called = packed.and_then(|()| invocation.call_packed(self));
+            let results = called.and_then(|()| invocation.buffer().drain(&self.results));
+            invocation.buffer().clear();
+            results
+        })
     }
 
     /// Calls the function; while it is suspended, the future is pending.

@@ -110,24 +110,26 @@ impl Invocation {
     /// What the function fails with.
     #[inline]
     pub fn call(&mut self, function: &BoundFunction, buffer: &mut CallBuffer) -> Result<()> {
-        let completion = self.begin(function, buffer)?;
-        self.run_to_end(completion, buffer)
+        match self.begin(function, buffer)? {
+            Completion::Done => Ok(()),
+            Completion::Yielded => self.resume_to_end(buffer),
+        }
     }
 
-    #[inline]
-    fn run_to_end(&mut self, mut completion: Completion, buffer: &mut CallBuffer) -> Result<()> {
-        while completion == Completion::Yielded {
+    #[cold]
+    fn resume_to_end(&mut self, buffer: &mut CallBuffer) -> Result<()> {
+        loop {
             if let Some(wait) = self.stack.take_wait() {
                 wait.block(None);
             }
-            completion = self.resume(buffer)?;
+            if self.resume(buffer)? == Completion::Done {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// The invocation's own call buffer, for [`Invocation::call_packed`].
     #[inline(always)]
-    #[cfg(feature = "std")]
     pub(crate) fn buffer(&mut self) -> &mut CallBuffer {
         &mut self.buffer
     }
@@ -139,9 +141,12 @@ impl Invocation {
     // What is rare is apart, so that the rest can stand in the caller's code: primitives then pass through memory no more
     // often than the call buffer makes them, and what was just written is slow to read in other pieces.
     #[inline(always)]
-    #[cfg(feature = "std")]
     pub(crate) fn call_packed(&mut self, function: &Function) -> Result<()> {
-        if self.suspended.is_some() || crate::profile::is_on() {
+        #[cfg(feature = "std")]
+        let recorded = crate::profile::is_on();
+        #[cfg(not(feature = "std"))]
+        let recorded = false;
+        if self.suspended.is_some() || recorded {
             return self.call_packed_slowly(function.bound());
         }
         match function.begin_call(&mut self.stack, &mut self.buffer) {
@@ -155,7 +160,6 @@ impl Invocation {
 
     #[cold]
     #[inline(never)]
-    #[cfg(feature = "std")]
     fn call_packed_slowly(&mut self, function: &BoundFunction) -> Result<()> {
         let mut buffer = core::mem::take(&mut self.buffer);
         let result = self.call(function, &mut buffer);
@@ -165,13 +169,16 @@ impl Invocation {
 
     #[cold]
     #[inline(never)]
-    #[cfg(feature = "std")]
     fn finish_packed(&mut self, function: &BoundFunction, begun: Result<Completion>) -> Result<()> {
-        let completion = self.after(function, begun)?;
-        let mut buffer = core::mem::take(&mut self.buffer);
-        let result = self.run_to_end(completion, &mut buffer);
-        self.buffer = buffer;
-        result
+        match self.after(function, begun)? {
+            Completion::Done => Ok(()),
+            Completion::Yielded => {
+                let mut buffer = core::mem::take(&mut self.buffer);
+                let result = self.resume_to_end(&mut buffer);
+                self.buffer = buffer;
+                result
+            }
+        }
     }
 
     /// Runs a call of translated code to its end, by what begins it and what goes on with it; where it is suspended, waits for
