@@ -138,14 +138,14 @@ fn checks_of_programs_report_what_interpreted_ones_do() {
     assert_eq!((code, error.as_str()), (Some(0), ""), "{out}");
     let (code, out, error) = outcome(Command::new(&program).arg("check"));
     assert_eq!(code, Some(1));
-    let unmet = "FAIL @unmet: Value of: operand\n  Actual: false\nExpected: true\nExpected 0 to be nonzero.\n\
-                 Value of: operand\n  Actual: true\nExpected: false\nExpected 3 to be zero.\nFAIL @unmet_and_fails: ";
+    let unmet = "FAIL tests @unmet: Value of: operand\n  Actual: false\nExpected: true\nExpected 0 to be nonzero.\n\
+                 Value of: operand\n  Actual: true\nExpected: false\nExpected 3 to be zero.\nFAIL tests @unmet_and_fails: ";
     assert!(out.contains(unmet), "{out}");
-    assert!(out.ends_with("PASS @fail_unmet\nPASS @met_after_all\n3 passed, 2 failed\n"), "{out}");
-    // But for the name of the file and of the program, the same word for word.
+    assert!(out.ends_with("PASS tests @fail_unmet\nPASS tests @met_after_all\n3 passed, 2 failed\n"), "{out}");
+    // Word for word the same, but that a program goes by its own name.
     let mut interpreted = Command::new(env!("CARGO_BIN_EXE_incarnate"));
     let interpreted = outcome(interpreted.current_dir(scratch("")).args(["check", "tests.vmfb"]));
-    let named = |text: &str| text.replace("tests.vmfb ", "");
+    let named = |text: &str| text.replace("tests.vmfb", "tests");
     assert_eq!(interpreted.0, code);
     assert_eq!(named(&interpreted.1), out);
     let words = |text: &str| text.split_once(": ").map(|parts| named(parts.1));
