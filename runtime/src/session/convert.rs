@@ -435,7 +435,7 @@ macro_rules! tuples {
                 Ok(($($name::from_next(values)?,)*))
             }
             #[inline(always)]
-            #[allow(non_snake_case, reason = "values named by their types; there may be none")]
+            #[allow(non_snake_case, clippy::unused_unit, reason = "values named by their types; there may be none")]
             fn from_words(returned: Primitives, words: &[u64]) -> Option<Self> {
                 if let ($(Some($name),)*) = const { ($($name::PRIMITIVE,)*) }
                     && returned.are(&[$($name),*])
