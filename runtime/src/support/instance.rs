@@ -131,7 +131,18 @@ impl Instance {
     ///
     /// A slice must outlive the call of this function, not only a part of it:
     ///
-    /// ```compile_fail
+    /// ```
+    /// # use incarnate_runtime::support::{Instance, Result};
+    /// # fn call(instance: &Instance) -> Result<()> {
+    /// let elements = vec![1.0f32; 4];
+    /// instance.lend(|instance| {
+    ///     instance.input("input0", &elements, &[Some(4)])?;
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// ```compile_fail,E0597
     /// # use incarnate_runtime::support::{Instance, Result};
     /// # fn call(instance: &Instance) -> Result<()> {
     /// instance.lend(|instance| {
