@@ -12,8 +12,17 @@ use crate::{Error, Result, ref_object};
 #[derive(Debug)]
 pub struct Executable {
     code: Arc<dyn LocalExecutable>,
-    /// What a workgroup of each function was measured to cost.
-    costs: Box<[Cost]>,
+    /// What each function was measured to cost.
+    costs: Box<[FunctionCost]>,
+}
+
+/// What a workgroup of a function was measured to cost.
+#[derive(Debug, Default)]
+struct FunctionCost {
+    /// The time that a thread spends on it.
+    own: Cost,
+    /// The time that a dispatch takes for each where a thread is helped by others.
+    helped: Cost,
 }
 
 ref_object!(Executable, "hal.executable");
@@ -22,7 +31,7 @@ impl Executable {
     /// Wraps loaded code.
     #[must_use]
     pub fn new(code: Arc<dyn LocalExecutable>) -> Executable {
-        let costs = code.functions().iter().map(|_| Cost::default()).collect();
+        let costs = code.functions().iter().map(|_| FunctionCost::default()).collect();
         Executable { code, costs }
     }
 
@@ -33,10 +42,16 @@ impl Executable {
         &*self.code
     }
 
-    /// What a workgroup of a function was measured to cost.
+    /// What a workgroup of a function was measured to cost a thread.
     #[inline]
     pub(super) fn cost(&self, function: usize) -> Option<&Cost> {
-        self.costs.get(function)
+        self.costs.get(function).map(|cost| &cost.own)
+    }
+
+    /// What a workgroup of a function was measured to add to a dispatch that a thread runs with helpers.
+    #[inline]
+    pub(super) fn helped_cost(&self, function: usize) -> Option<&Cost> {
+        self.costs.get(function).map(|cost| &cost.helped)
     }
 
     /// The ordinal of the function of the given name.

@@ -184,7 +184,7 @@ pub(in crate::hal) fn execute(commands: &Commands, table: &[BufferBinding]) -> R
 
 /// Runs a command and records it.
 #[cold]
-fn execute_recorded(
+pub(in crate::hal) fn execute_recorded(
     commands: &Commands,
     index: usize,
     command: &Command,
@@ -231,29 +231,9 @@ pub(in crate::hal) fn record(
     profile::record(start, &facts);
 }
 
-/// As [`execute`], and measures what each dispatch costs.
-pub(in crate::hal) fn execute_measured(commands: &Commands, table: &[BufferBinding]) -> Result<()> {
-    check_table(commands, table)?;
-    let mut scratch = Scratch::take();
-    let mut before = Instant::now();
-    let result = commands.list.iter().enumerate().try_for_each(|(index, command)| {
-        execute_command(commands, command, table, &mut scratch).map_err(|error| describe(error, index, command))?;
-        if let Command::Dispatch(dispatch) = command {
-            let (_, workgroups) = workgroup_count(commands, dispatch, table)?;
-            let after = Instant::now();
-            if let (Some(cost), 1..) = (dispatch.executable.cost(dispatch.function), workgroups) {
-                cost.learn(picoseconds(after - before) / workgroups);
-            }
-            before = after;
-        }
-        Ok(())
-    });
-    scratch.give_back();
-    result
-}
-
+/// Runs a command.
 #[inline]
-fn execute_command(
+pub(in crate::hal) fn execute_command(
     commands: &Commands,
     command: &Command,
     table: &[BufferBinding],

@@ -43,6 +43,8 @@ const MEASURED_EVERY: u32 = 16;
 const UNKNOWN_WORKGROUP: u64 = 20_000_000;
 /// What transfers cost for each byte, in picoseconds.
 const TRANSFERRED_BYTE: u64 = 100;
+/// Commands of fewer picoseconds are executed without a thought of help.
+const LEAST_HELPED: u64 = 2_000_000;
 /// Blocks of fewer picoseconds than this are not worth being claimed.
 const LEAST_BLOCK: u64 = 500_000;
 /// Blocks that each thread finds in a dispatch that is large enough: the more, the more even the threads' ends.
@@ -145,15 +147,19 @@ pub(super) struct Bounds {
 /// microseconds gain: the program goes on to record the next ones, whose memory goes to and fro between the threads.
 fn choose_once(commands: &Commands, bounds: &Bounds) -> Choice {
     let &Bounds { threads, least_gain, longest_inline, turn } = bounds;
-    let inline = Choice::Inline { measured: turn.is_multiple_of(MEASURED_EVERY) };
-    if quick_work(commands).is_some_and(|work| work <= longest_inline) {
-        return inline;
+    let inline = |work: u64| {
+        let measured =
+            if turn.is_multiple_of(MEASURED_EVERY) { Measured::Yes(turn / MEASURED_EVERY) } else { Measured::No };
+        Choice::Inline(Inline { measured, helped: threads > 1 && work >= LEAST_HELPED })
+    };
+    if let Some(work) = quick_work(commands).filter(|work| *work <= longest_inline) {
+        return inline(work);
     }
     let Some(Sums { work, gain }) = sums(commands, threads) else {
         return Choice::Spread { hands: threads };
     };
     if work <= longest_inline {
-        return inline;
+        return inline(work);
     }
     Choice::Spread { hands: hands(gain, least_gain, threads) }
 }
@@ -184,14 +190,28 @@ fn hands(gain: u64, least_gain: u64, threads: usize) -> usize {
     hands.min(threads as u64) as usize
 }
 
+/// How an execution is run in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Inline {
+    pub(super) measured: Measured,
+    /// Dispatches are divided where that pays.
+    pub(super) helped: bool,
+}
+
+/// Whether an execution is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Measured {
+    #[default]
+    No,
+    /// As a whole and each dispatch; with the number of measured executions before.
+    Yes(u32),
+}
+
 /// How an execution is best run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// By the thread that submits it.
-    Inline {
-        /// It is to be told to [`Plan::learn`].
-        measured: bool,
-    },
+    /// In order by the thread that submits it.
+    Inline(Inline),
     /// By all threads.
     Spread {
         /// As many threads as gain by it, with the calling one.
@@ -245,8 +265,13 @@ impl Plan {
         let gain = self.gain.load(Ordering::Relaxed);
         // What is executed again and again shows whether it gains in spite of wake-ups.
         let worth = if execution == 0 { least_gain } else { least_gain.min(LEAST_COMPARED) };
+        let turn = execution / MEASURED_EVERY;
+        let inline = |measured: bool, turn: u32| {
+            let measured = if measured { Measured::Yes(turn) } else { Measured::No };
+            Choice::Inline(Inline { measured, helped: threads > 1 && work >= LEAST_HELPED })
+        };
         if gain <= worth && work <= longest_inline {
-            return Choice::Inline { measured };
+            return inline(measured, turn);
         }
         if work <= LONGEST_COMPARED && execution >= TRIALS {
             let trial = execution % TRIED_EVERY >= TRIED_EVERY - TRIALS;
@@ -257,15 +282,19 @@ impl Plan {
                 (inline, spread) => inline.is_none() && spread.is_some(),
             };
             if faster_inline != trial {
-                return Choice::Inline { measured: measured || trial || execution < COMPARED_AFTER };
+                // Dispatches are tried the other way in measured executions that are numbered so, not in these.
+                let forced = trial || execution < COMPARED_AFTER;
+                return inline(measured || forced, if forced { 1 } else { turn });
             }
         }
         Choice::Spread { hands: hands(gain, least_gain, threads) }
     }
 
-    /// Takes into account how long an execution took that one thread ran.
-    pub(super) fn learn_inline(&self, picoseconds: u64) {
-        self.work.learn(picoseconds);
+    /// Takes into account how long an execution took that one thread ran, by itself or with help.
+    pub(super) fn learn_inline(&self, picoseconds: u64, helped: bool) {
+        if !helped {
+            self.work.learn(picoseconds);
+        }
         self.inline_time.learn_least(picoseconds);
     }
 

@@ -505,10 +505,15 @@ impl Idle {
 
     /// Waits a moment; true where that has gone on for long enough.
     pub(super) fn is_over(&mut self, limit: Duration) -> bool {
+        self.is_over_after(1, limit)
+    }
+
+    /// As [`Idle::is_over`] for a thread that has looked more than once.
+    pub(super) fn is_over_after(&mut self, looks: u32, limit: Duration) -> bool {
         if limit.is_zero() {
             return true;
         }
-        self.looks += 1;
+        self.looks = self.looks.wrapping_add(looks);
         if self.looks <= LOOKS_BEFORE_YIELDING {
             core::hint::spin_loop();
             return false;

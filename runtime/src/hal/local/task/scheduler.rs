@@ -16,6 +16,7 @@ use super::super::cost::{Cost, picoseconds};
 use super::executor::{Executor, Work};
 use super::graph::Graph;
 use super::run::{Idle, Role, Run};
+use super::team::{self, Team};
 
 /// Executions that can be under way at once; more are run by those who submit them.
 const PLACES: usize = 64;
@@ -53,6 +54,7 @@ pub(super) struct Scheduler {
     executor: Arc<dyn Executor>,
     concurrency: usize,
     spin: Duration,
+    team: Team,
     under_way: AtomicUsize,
     drained: (Mutex<()>, Condvar),
 }
@@ -91,6 +93,7 @@ impl Scheduler {
             wake_up: Cost::default(),
             submissions: AtomicU32::new(0),
             epoch: Instant::now(),
+            team: Team::new(executor.concurrency()),
             concurrency: executor.concurrency().max(1),
             executor,
             spin,
@@ -115,15 +118,48 @@ impl Scheduler {
         count
     }
 
+    /// The threads that help others with short executions.
+    pub(super) fn team(&self) -> &Team {
+        &self.team
+    }
+
+    /// How many threads may be at a dispatch, as kernels are told.
+    pub(super) fn threads(&self) -> u8 {
+        u8::try_from(self.concurrency).unwrap_or(u8::MAX)
+    }
+
+    /// Counts a thread that executes commands by itself while another is the team's driver.
+    pub(super) fn count_caller(&self) {
+        self.waiters.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes back a [`Scheduler::count_caller`].
+    pub(super) fn discount_caller(&self) {
+        self.waiters.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Wakes a thread for the team, if there may be one more beside the calling one.
+    pub(super) fn call_helper(&self) {
+        let present = self.workers.load(Ordering::Relaxed)
+            + self.waiters.load(Ordering::Relaxed)
+            + self.coming.load(Ordering::Relaxed);
+        self.wake(usize::from(present + 1 < self.concurrency));
+    }
+
+    /// Time that has to be saved for a thread to be woken, in picoseconds.
+    pub(super) fn worth_waking(&self) -> u64 {
+        WORTH_WAKING * self.wake_up_time()
+    }
+
     /// Picoseconds since the device was made.
-    fn now(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         picoseconds(self.epoch.elapsed())
     }
 
     /// The least time that work must save, in picoseconds, to be spread over threads.
     pub(super) fn least_gain(&self) -> u64 {
         match self.workers.load(Ordering::Relaxed) {
-            0 => WORTH_WAKING * self.wake_up_time(),
+            0 => self.worth_waking(),
             // One that looks for work need not be woken.
             _ => LEAST_GAIN_OF_AWAKE,
         }
@@ -136,7 +172,10 @@ impl Scheduler {
 
     /// True where more threads work than should.
     pub(super) fn crowded(&self) -> bool {
-        self.workers.load(Ordering::Relaxed) + self.waiters.load(Ordering::Relaxed) > self.concurrency
+        let waiters = self.waiters.load(Ordering::Relaxed);
+        // The driver is not counted, as it comes and goes often; it matters where there are other callers.
+        let drivers = usize::from(waiters > 0 && self.team.has_driver());
+        self.workers.load(Ordering::Relaxed) + waiters + drivers > self.concurrency
     }
 
     /// Starts an execution that `hands` threads can make use of, the calling one among them; gives the completion back where
@@ -328,14 +367,30 @@ impl Work for Scheduler {
             self.arrived();
         }
         let mut idle: Option<Idle> = None;
+        let mut helper = None;
+        let mut useful = false;
         loop {
             let crowded = self.crowded();
             if let Some(run) = self.find(|run| run.wants_help(crowded)) {
+                helper = None;
                 run.participate(self, Role::Worker);
-                idle = None;
-            } else if crowded || idle.get_or_insert_with(Idle::new).is_over(self.spin) {
+                (idle, useful) = (None, true);
+            } else if crowded || self.spin.is_zero() {
                 break;
+            } else {
+                if helper.is_none() {
+                    helper = self.team.join();
+                }
+                if helper.as_mut().is_some_and(|helper| helper.look(self)) {
+                    (idle, useful) = (None, true);
+                } else if idle.get_or_insert_with(Idle::new).is_over_after(team::LOOKS, self.spin) {
+                    break;
+                }
             }
+        }
+        drop(helper);
+        if woken {
+            self.team.learn_wake_up(useful);
         }
         self.workers.fetch_sub(1, Ordering::AcqRel);
     }
