@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::sync::Arc;
 
 use super::local::LocalExecutable;
+use super::local::task::Comparison;
 use super::local::cost::Cost;
 use crate::{Error, Result, ref_object};
 
@@ -21,8 +22,11 @@ pub struct Executable {
 struct FunctionCost {
     /// The time that a thread spends on it.
     own: Cost,
-    /// The time that a dispatch takes for each where a thread is helped by others.
+    /// The least time of a dispatch for each, by one thread and where one is helped by others.
+    alone: Cost,
     helped: Cost,
+    /// Of command buffers whose first dispatch that may gain by help is one of this function.
+    comparison: Comparison,
 }
 
 ref_object!(Executable, "hal.executable");
@@ -48,10 +52,16 @@ impl Executable {
         self.costs.get(function).map(|cost| &cost.own)
     }
 
-    /// What a workgroup of a function was measured to add to a dispatch that a thread runs with helpers.
+    /// The least time of a dispatch of a function for each workgroup, by one thread and where one is helped by others.
     #[inline]
-    pub(super) fn helped_cost(&self, function: usize) -> Option<&Cost> {
-        self.costs.get(function).map(|cost| &cost.helped)
+    pub(super) fn least_times(&self, function: usize) -> Option<(&Cost, &Cost)> {
+        self.costs.get(function).map(|cost| (&cost.alone, &cost.helped))
+    }
+
+    /// Whether command buffers gain by help whose first dispatch that may is one of this function.
+    #[inline]
+    pub(super) fn comparison(&self, function: usize) -> Option<&Comparison> {
+        self.costs.get(function).map(|cost| &cost.comparison)
     }
 
     /// The ordinal of the function of the given name.

@@ -13,7 +13,6 @@ use super::super::commands::{BufferBinding, Command, Commands, Dispatch, Workgro
 use super::super::executable::Executable;
 use super::super::memory::MemoryAccess;
 use super::super::pool::MINIMUM_ALIGNMENT;
-use super::cost::picoseconds;
 use super::task::current_worker;
 use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
 use crate::profile::{self, EventKind};

@@ -8,7 +8,7 @@
 use alloc::boxed::Box;
 use core::ops::Range;
 
-use super::sync::{AtomicU64, Ordering};
+use super::sync::{Apart, AtomicU64, Ordering};
 
 /// The driver's lane, and those of its helpers.
 pub(super) const MAXIMUM_LANES: usize = 16;
@@ -43,15 +43,10 @@ pub(super) struct Claim {
 pub(super) struct Crew {
     lanes: Box<[Lane]>,
     /// Bits of the lanes of helpers that look for work.
-    present: Line<AtomicU64>,
+    present: Apart<AtomicU64>,
     /// Blocks that helpers have finished, of all offers.
-    finished: Line<AtomicU64>,
+    finished: Apart<AtomicU64>,
 }
-
-/// Something in cache lines of its own; processors fetch them in pairs.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Line<T>(T);
 
 /// Blocks that are to be claimed by the thread of this lane first.
 ///
@@ -99,33 +94,33 @@ impl Crew {
     /// A crew of up to so many threads, the driver among them.
     pub(super) fn new(threads: usize) -> Crew {
         let lanes = (0..threads.clamp(1, MAXIMUM_LANES)).map(|_| Lane::new()).collect();
-        Crew { lanes, present: Line(AtomicU64::new(0)), finished: Line(AtomicU64::new(0)) }
+        Crew { lanes, present: Apart(AtomicU64::new(0)), finished: Apart(AtomicU64::new(0)) }
     }
 
     /// Takes a lane for a helper that looks for work; `None` where all are taken.
     pub(super) fn join(&self) -> Option<usize> {
         (1..self.lanes.len()).find(|lane| {
             let bit = 1 << lane;
-            self.present.0.load(Ordering::Relaxed) & bit == 0
-                && self.present.0.fetch_or(bit, Ordering::Relaxed) & bit == 0
+            self.present.load(Ordering::Relaxed) & bit == 0
+                && self.present.fetch_or(bit, Ordering::Relaxed) & bit == 0
         })
     }
 
     /// Gives a helper's lane up. What is in it is left to the driver.
     pub(super) fn leave(&self, lane: usize) {
-        self.present.0.fetch_and(!(1 << lane), Ordering::Relaxed);
+        self.present.fetch_and(!(1 << lane), Ordering::Relaxed);
     }
 
     /// Bits of the lanes of those who look for work.
     #[inline]
     pub(super) fn helpers(&self) -> u64 {
-        self.present.0.load(Ordering::Relaxed)
+        self.present.load(Ordering::Relaxed)
     }
 
     /// How many blocks helpers have finished so far.
     #[inline]
     pub(super) fn finished(&self) -> u64 {
-        self.finished.0.load(Ordering::Acquire)
+        self.finished.load(Ordering::Acquire)
     }
 
     /// Divides a dispatch among the driver and `helpers`, and gives the number of blocks. All of the previous offer is
@@ -170,7 +165,7 @@ impl Crew {
     /// Counts blocks that a helper has finished. What it did happens before what the driver does once it has seen the count.
     #[inline]
     pub(super) fn finish(&self, blocks: u64) {
-        self.finished.0.fetch_add(blocks, Ordering::Release);
+        self.finished.fetch_add(blocks, Ordering::Release);
     }
 }
 

@@ -35,7 +35,7 @@ mod workers;
 pub use executor::RayonExecutor;
 pub use executor::{Executor, Work};
 pub use options::{MAXIMUM_WORKERS, TaskOptions};
-pub(in crate::hal) use plan::Plan;
+pub(in crate::hal) use plan::{Comparison, Plan};
 
 use super::super::command_buffer::{CommandBuffer, CommandBufferMode, Prepare};
 use super::super::commands::BufferBinding;
@@ -86,7 +86,14 @@ impl TaskBackend {
         let start = Instant::now();
         let helped = team::execute(&self.scheduler, command_buffer, bindings, how)?;
         if how.measured != Measured::No {
-            command_buffer.plan().learn_inline(picoseconds(start.elapsed()), helped);
+            let time = picoseconds(start.elapsed());
+            if command_buffer.modes().contains(CommandBufferMode::ONE_SHOT) {
+                if let Some(comparison) = plan::comparison_of(command_buffer.commands()?) {
+                    comparison.learn(time, helped);
+                }
+            } else {
+                command_buffer.plan().learn_inline(time, helped);
+            }
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use super::super::cost::{Cost, picoseconds};
 use super::executor::{Executor, Work};
 use super::graph::Graph;
 use super::run::{Idle, Role, Run};
+use super::sync::Apart;
 use super::team::{self, Team};
 
 /// Executions that can be under way at once; more are run by those who submit them.
@@ -28,34 +29,36 @@ const WAKE_UP: (u64, u64, u64) = (2_000_000, 100_000_000, 20_000_000);
 const WORTH_WAKING: u64 = 2;
 /// The least time that work must save, in picoseconds, where a thread is awake already.
 const LEAST_GAIN_OF_AWAKE: u64 = 3_000_000;
+/// How many times as long as otherwise a thread looks for work while another executes commands that it can help with.
+const PATIENCE_WITH_DRIVER: u32 = 5;
 
 /// Shares the executions of a device among threads.
 pub(super) struct Scheduler {
     places: Box<[Mutex<Option<Arc<Run>>>]>,
     /// Bits of places that are taken.
-    reserved: AtomicU64,
+    reserved: Apart<AtomicU64>,
     /// Bits of places that hold a run that is not over.
-    occupied: AtomicU64,
+    occupied: Apart<AtomicU64>,
     /// Runs for reuse. A thread that is about to leave one may still hold it.
-    kept: Mutex<Vec<Arc<Run>>>,
+    kept: Apart<Mutex<Vec<Arc<Run>>>>,
     /// This one, for the threads that are called.
     this: Weak<Scheduler>,
     /// Threads of the executor that are in [`Work::participate`].
-    workers: AtomicUsize,
+    workers: Apart<AtomicUsize>,
     /// Threads that wait for an execution and work along.
-    waiters: AtomicUsize,
+    waiters: Apart<AtomicUsize>,
     /// Threads that have been woken and have not arrived.
-    coming: AtomicUsize,
+    coming: Apart<AtomicUsize>,
     /// When the last wake-up was, in picoseconds since `epoch`.
     last_wake_up: AtomicU64,
     wake_up: Cost,
-    submissions: AtomicU32,
+    submissions: Apart<AtomicU32>,
     epoch: Instant,
     executor: Arc<dyn Executor>,
     concurrency: usize,
     spin: Duration,
     team: Team,
-    under_way: AtomicUsize,
+    under_way: Apart<AtomicUsize>,
     drained: (Mutex<()>, Condvar),
 }
 
@@ -83,21 +86,21 @@ impl Scheduler {
         Arc::new_cyclic(|this| Scheduler {
             this: this.clone(),
             places: (0..PLACES).map(|_| Mutex::new(None)).collect(),
-            reserved: AtomicU64::new(0),
-            occupied: AtomicU64::new(0),
-            kept: Mutex::default(),
-            workers: AtomicUsize::new(0),
-            waiters: AtomicUsize::new(0),
-            coming: AtomicUsize::new(0),
+            reserved: Apart::default(),
+            occupied: Apart::default(),
+            kept: Apart::default(),
+            workers: Apart::default(),
+            waiters: Apart::default(),
+            coming: Apart::default(),
             last_wake_up: AtomicU64::new(0),
             wake_up: Cost::default(),
-            submissions: AtomicU32::new(0),
+            submissions: Apart::default(),
             epoch: Instant::now(),
             team: Team::new(executor.concurrency()),
             concurrency: executor.concurrency().max(1),
             executor,
             spin,
-            under_way: AtomicUsize::new(0),
+            under_way: Apart::default(),
             drained: (Mutex::default(), Condvar::new()),
         })
     }
@@ -368,7 +371,7 @@ impl Work for Scheduler {
         }
         let mut idle: Option<Idle> = None;
         let mut helper = None;
-        let mut useful = false;
+        let (mut useful, mut was_driven) = (false, false);
         loop {
             let crowded = self.crowded();
             if let Some(run) = self.find(|run| run.wants_help(crowded)) {
@@ -383,8 +386,16 @@ impl Work for Scheduler {
                 }
                 if helper.as_mut().is_some_and(|helper| helper.look(self)) {
                     (idle, useful) = (None, true);
-                } else if idle.get_or_insert_with(Idle::new).is_over_after(team::LOOKS, self.spin) {
-                    break;
+                } else {
+                    // A driver that executes what nobody can help with may need help right after.
+                    let driven = self.team.has_driver();
+                    let patience = if driven { PATIENCE_WITH_DRIVER * self.spin } else { self.spin };
+                    if driven != was_driven {
+                        (idle, was_driven) = (None, driven);
+                    }
+                    if idle.get_or_insert_with(Idle::new).is_over_after(team::LOOKS, patience) {
+                        break;
+                    }
                 }
             }
         }

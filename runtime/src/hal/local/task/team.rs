@@ -20,6 +20,7 @@ use super::claims::MAXIMUM_WORKGROUPS;
 use super::crew::{Claim, Crew, DRIVER, MAXIMUM_BLOCKS, Offer};
 use super::plan::{Estimate, Inline, Measured};
 use super::scheduler::Scheduler;
+use super::sync::Apart;
 use crate::{Error, Result, profile};
 
 /// One thread that executes commands, and those who help it.
@@ -27,12 +28,18 @@ use crate::{Error, Result, profile};
 pub(super) struct Team {
     crew: Crew,
     /// There is a driver.
-    taken: AtomicBool,
+    taken: Apart<AtomicBool>,
     /// What helpers need. The driver sets it when nothing is offered; helpers read it while they have a block, for which the
     /// driver waits.
-    resources: RwLock<Resources>,
-    failed: AtomicBool,
+    resources: Apart<RwLock<Resources>>,
     failure: Mutex<Option<Error>>,
+    failed: AtomicBool,
+    counts: Apart<Counts>,
+}
+
+/// What drivers keep in mind.
+#[derive(Debug, Default)]
+struct Counts {
     /// Time that help would have saved since the last wake-up for it, in picoseconds.
     missed: AtomicU64,
     /// By how much more than a wake-up that has to be, as those who were woken last found nothing to do.
@@ -130,6 +137,9 @@ pub(super) fn execute(
         helped: false,
         counted: false,
     };
+    if how.awaited && team.crew.helpers() == 0 {
+        scheduler.call_helper();
+    }
     let mut scratch = Scratch::take();
     let result = commands.list.iter().enumerate().try_for_each(|(index, command)| {
         drive.command(index, command, &mut scratch).map_err(|error| execution::describe(error, index, command))
@@ -167,11 +177,13 @@ impl Drive<'_> {
             }
         };
         if let (Some(start), 1..) = (start, total) {
-            let executable = &dispatch.executable;
-            let function = dispatch.function;
-            let cost = if divided { executable.helped_cost(function) } else { executable.cost(function) };
-            if let Some(cost) = cost {
-                cost.learn(picoseconds(start.elapsed()) / total);
+            let time = picoseconds(start.elapsed()) / total;
+            let (executable, function) = (&dispatch.executable, dispatch.function);
+            if let (Some(cost), false) = (executable.cost(function), divided) {
+                cost.learn(time);
+            }
+            if let Some((alone, helped)) = executable.least_times(function) {
+                (if divided { helped } else { alone }).learn_least(time);
             }
         }
         Ok(())
@@ -189,17 +201,21 @@ impl Drive<'_> {
         if work < 2 * LEAST_GAIN {
             return None;
         }
-        let helped = dispatch.executable.helped_cost(dispatch.function)?;
-        let pays = helped.get().is_none_or(|helped| helped < own - own / 16);
+        let (alone, helped) = dispatch.executable.least_times(dispatch.function)?;
+        let pays = match (alone.get(), helped.get()) {
+            (Some(alone), Some(helped)) => helped < alone - alone / 8,
+            _ => true,
+        };
         let tried = matches!(self.how.measured, Measured::Yes(turn) if turn.is_multiple_of(TRIED_EVERY));
         let info = dispatch.executable.code().functions().get(dispatch.function)?;
         if pays == tried || info.sequential {
+            D[if pays {3} else {4}].fetch_add(1, Ordering::Relaxed);
             return None;
         }
         let helpers = self.team.crew.helpers();
         if let (0, false, Some(known)) = (helpers, pays, helped.get()) {
             // What did not pay at one time may at another, but nobody is woken to find out.
-            helped.learn(known - known / 4);
+            helped.learn_least(known - known / 8);
             return None;
         }
         let threads = helpers.count_ones() as usize + 1;
@@ -208,12 +224,13 @@ impl Drive<'_> {
             let estimate = Estimate::of_dispatch(Some(own), total, false, threads + 1);
             self.miss(&estimate, threads);
         }
+        if helpers == 0 { D[7].fetch_add(1, Ordering::Relaxed); }
         if helpers == 0 || !self.take_seat() {
             return None;
         }
-        let pause = self.team.pause.load(Ordering::Relaxed);
+        let pause = self.team.counts.pause.load(Ordering::Relaxed);
         if pause > 0 {
-            self.team.pause.store(pause - 1, Ordering::Relaxed);
+            self.team.counts.pause.store(pause - 1, Ordering::Relaxed);
             return None;
         }
         let Estimate { block, blocks, .. } = Estimate::of_dispatch(Some(own), total, false, threads);
@@ -229,13 +246,14 @@ impl Drive<'_> {
         let by = |threads: u64| estimate.work / threads.min(estimate.blocks).max(1);
         let gain = by(threads as u64) - by(threads as u64 + 1);
         // Counts that are lost to another thread do no harm.
-        let missed = self.team.missed.load(Ordering::Relaxed).saturating_add(gain);
-        let reluctance = u64::from(self.team.reluctance.load(Ordering::Relaxed)) + 1;
+        let missed = self.team.counts.missed.load(Ordering::Relaxed).saturating_add(gain);
+        let reluctance = u64::from(self.team.counts.reluctance.load(Ordering::Relaxed)) + 1;
         if missed < reluctance.saturating_mul(self.scheduler.worth_waking()) {
-            self.team.missed.store(missed, Ordering::Relaxed);
+            self.team.counts.missed.store(missed, Ordering::Relaxed);
             return;
         }
-        self.team.missed.store(0, Ordering::Relaxed);
+        self.team.counts.missed.store(0, Ordering::Relaxed);
+        D[6].fetch_add(1, Ordering::Relaxed);
         self.scheduler.call_helper();
     }
 
@@ -284,6 +302,7 @@ impl Drive<'_> {
             execution::record(start, self.commands, command, self.table, done, true);
         }
         self.expected += blocks - own;
+        D[0].fetch_add(1, Ordering::Relaxed); D[1].fetch_add(own, Ordering::Relaxed); D[2].fetch_add(blocks-own, Ordering::Relaxed);
         if own < blocks {
             self.wait(patience);
             if team.failed.load(Ordering::Relaxed) {
@@ -314,13 +333,14 @@ impl Drive<'_> {
 
     #[cold]
     fn stalled(&self) {
+        D[5].fetch_add(1, Ordering::Relaxed);
         let (now, team) = (self.scheduler.now(), self.team);
-        let recently = now.saturating_sub(team.last_stall.load(Ordering::Relaxed)) < FORGOTTEN;
-        let pause = if recently { team.last_pause.load(Ordering::Relaxed).saturating_mul(2) } else { 0 };
+        let recently = now.saturating_sub(team.counts.last_stall.load(Ordering::Relaxed)) < FORGOTTEN;
+        let pause = if recently { team.counts.last_pause.load(Ordering::Relaxed).saturating_mul(2) } else { 0 };
         let pause = pause.clamp(PAUSES.0, PAUSES.1);
-        team.last_stall.store(now, Ordering::Relaxed);
-        team.last_pause.store(pause, Ordering::Relaxed);
-        team.pause.store(pause, Ordering::Relaxed);
+        team.counts.last_stall.store(now, Ordering::Relaxed);
+        team.counts.last_pause.store(pause, Ordering::Relaxed);
+        team.counts.pause.store(pause, Ordering::Relaxed);
     }
 
     fn failure(&self) -> Option<Error> {
@@ -350,19 +370,15 @@ impl Team {
     pub(super) fn new(threads: usize) -> Team {
         Team {
             crew: Crew::new(threads),
-            taken: AtomicBool::new(false),
-            resources: RwLock::default(),
-            failed: AtomicBool::new(false),
+            taken: Apart::default(),
+            resources: Apart::default(),
             failure: Mutex::default(),
-            missed: AtomicU64::new(0),
-            reluctance: AtomicU32::new(0),
-            pause: AtomicU32::new(0),
-            last_pause: AtomicU32::new(0),
-            last_stall: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            counts: Apart::default(),
         }
     }
 
-    /// True where a thread executes commands with help.
+    /// True where a thread executes commands with help just now.
     pub(super) fn has_driver(&self) -> bool {
         self.taken.load(Ordering::Relaxed)
     }
@@ -375,10 +391,10 @@ impl Team {
 
     /// Takes into account whether a thread that was woken found anything to do.
     pub(super) fn learn_wake_up(&self, useful: bool) {
-        let reluctance = self.reluctance.load(Ordering::Relaxed);
+        let reluctance = self.counts.reluctance.load(Ordering::Relaxed);
         let next = if useful { 0 } else { (2 * reluctance + 1).min(GREATEST_RELUCTANCE) };
         if next != reluctance {
-            self.reluctance.store(next, Ordering::Relaxed);
+            self.counts.reluctance.store(next, Ordering::Relaxed);
         }
     }
 
@@ -466,3 +482,6 @@ impl Drop for Helper<'_> {
         }
     }
 }
+
+static D: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
+impl Drop for Team { fn drop(&mut self) { eprintln!("offers {} own {} theirs {} tried-alone {} doesnt-pay {} stalls {} calls {} nobody {}", D[0].load(Ordering::Relaxed), D[1].load(Ordering::Relaxed), D[2].load(Ordering::Relaxed), D[3].load(Ordering::Relaxed), D[4].load(Ordering::Relaxed), D[5].load(Ordering::Relaxed), D[6].load(Ordering::Relaxed), D[7].load(Ordering::Relaxed)); } }
