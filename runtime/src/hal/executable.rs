@@ -5,8 +5,8 @@ use alloc::format;
 use alloc::sync::Arc;
 
 use super::local::LocalExecutable;
-use super::local::task::Comparison;
 use super::local::cost::Cost;
+use super::local::task::Comparison;
 use crate::{Error, Result, ref_object};
 
 /// Loaded device code (`!hal.executable`): functions that dispatches name by ordinal.

@@ -101,8 +101,7 @@ impl Crew {
     pub(super) fn join(&self) -> Option<usize> {
         (1..self.lanes.len()).find(|lane| {
             let bit = 1 << lane;
-            self.present.load(Ordering::Relaxed) & bit == 0
-                && self.present.fetch_or(bit, Ordering::Relaxed) & bit == 0
+            self.present.load(Ordering::Relaxed) & bit == 0 && self.present.fetch_or(bit, Ordering::Relaxed) & bit == 0
         })
     }
 

@@ -61,6 +61,10 @@ impl Comparison {
 
     /// Takes into account how long an execution took.
     pub(super) fn learn(&self, picoseconds: u64, helped: bool) {
+        if helped && self.helped.get().is_none() {
+            // So that it takes several bad ones to decide against help, as the first finds nothing in caches.
+            self.helped.learn(self.alone.get().unwrap_or(picoseconds) / 2);
+        }
         if helped { &self.helped } else { &self.alone }.learn_least(picoseconds);
     }
 

@@ -183,6 +183,10 @@ impl Drive<'_> {
                 cost.learn(time);
             }
             if let Some((alone, helped)) = executable.least_times(function) {
+                if divided && helped.get().is_none() {
+                    // So that it takes several bad ones to decide against help, as the first finds nothing in caches.
+                    helped.learn(alone.get().unwrap_or(time) / 2);
+                }
                 (if divided { helped } else { alone }).learn_least(time);
             }
         }
@@ -209,7 +213,6 @@ impl Drive<'_> {
         let tried = matches!(self.how.measured, Measured::Yes(turn) if turn.is_multiple_of(TRIED_EVERY));
         let info = dispatch.executable.code().functions().get(dispatch.function)?;
         if pays == tried || info.sequential {
-            D[if pays {3} else {4}].fetch_add(1, Ordering::Relaxed);
             return None;
         }
         let helpers = self.team.crew.helpers();
@@ -224,7 +227,6 @@ impl Drive<'_> {
             let estimate = Estimate::of_dispatch(Some(own), total, false, threads + 1);
             self.miss(&estimate, threads);
         }
-        if helpers == 0 { D[7].fetch_add(1, Ordering::Relaxed); }
         if helpers == 0 || !self.take_seat() {
             return None;
         }
@@ -253,7 +255,6 @@ impl Drive<'_> {
             return;
         }
         self.team.counts.missed.store(0, Ordering::Relaxed);
-        D[6].fetch_add(1, Ordering::Relaxed);
         self.scheduler.call_helper();
     }
 
@@ -302,7 +303,6 @@ impl Drive<'_> {
             execution::record(start, self.commands, command, self.table, done, true);
         }
         self.expected += blocks - own;
-        D[0].fetch_add(1, Ordering::Relaxed); D[1].fetch_add(own, Ordering::Relaxed); D[2].fetch_add(blocks-own, Ordering::Relaxed);
         if own < blocks {
             self.wait(patience);
             if team.failed.load(Ordering::Relaxed) {
@@ -333,7 +333,6 @@ impl Drive<'_> {
 
     #[cold]
     fn stalled(&self) {
-        D[5].fetch_add(1, Ordering::Relaxed);
         let (now, team) = (self.scheduler.now(), self.team);
         let recently = now.saturating_sub(team.counts.last_stall.load(Ordering::Relaxed)) < FORGOTTEN;
         let pause = if recently { team.counts.last_pause.load(Ordering::Relaxed).saturating_mul(2) } else { 0 };
@@ -482,6 +481,3 @@ impl Drop for Helper<'_> {
         }
     }
 }
-
-static D: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
-impl Drop for Team { fn drop(&mut self) { eprintln!("offers {} own {} theirs {} tried-alone {} doesnt-pay {} stalls {} calls {} nobody {}", D[0].load(Ordering::Relaxed), D[1].load(Ordering::Relaxed), D[2].load(Ordering::Relaxed), D[3].load(Ordering::Relaxed), D[4].load(Ordering::Relaxed), D[5].load(Ordering::Relaxed), D[6].load(Ordering::Relaxed), D[7].load(Ordering::Relaxed)); } }
