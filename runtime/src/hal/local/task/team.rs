@@ -8,6 +8,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
@@ -64,6 +65,11 @@ const TRIED_EVERY: u32 = 8;
 const LEAST_GAIN: u64 = 400_000;
 /// The greatest [`Team::reluctance`].
 const GREATEST_RELUCTANCE: u32 = 64;
+/// Transfers are divided in steps of so many bytes, if they are of as many.
+const CHUNK: u64 = 4096;
+const LEAST_DIVIDED_TRANSFER: u64 = 64 << 10;
+/// Blocks of a transfer for each thread.
+const BLOCKS_OF_TRANSFER: u64 = 2;
 /// A driver that waits so much longer than blocks take had a helper that another program keeps from its core.
 const STALL: Duration = Duration::from_micros(200);
 /// The first and the longest pause after that, in dispatches.
@@ -137,7 +143,7 @@ pub(super) fn execute(
         helped: false,
         counted: false,
     };
-    if how.awaited && team.crew.helpers() == 0 {
+    if how.awaited && team.helpers() == 0 {
         scheduler.call_helper();
     }
     let mut scratch = Scratch::take();
@@ -150,11 +156,62 @@ pub(super) fn execute(
     result.map(|()| helped)
 }
 
+/// Runs blocks of a command until there are no more. A workgroup of a transfer is a [`CHUNK`].
+fn run(
+    scheduler: &Scheduler,
+    commands: &Commands,
+    command: &Command,
+    table: &[BufferBinding],
+    scratch: &mut Scratch,
+    blocks: &mut impl Iterator<Item = Range<u64>>,
+) -> Result<()> {
+    if let Command::Dispatch(dispatch) = command {
+        return execution::execute_blocks(commands, dispatch, table, scratch, scheduler.threads(), blocks);
+    }
+    let bytes = |chunk: u64| usize::try_from(chunk.saturating_mul(CHUNK)).unwrap_or(usize::MAX);
+    blocks.try_for_each(|block| {
+        execution::execute_transfer_part(commands, command, table, bytes(block.start)..bytes(block.end))
+    })
+}
+
 impl Drive<'_> {
+    /// As [`Drive::division`] for a transfer.
+    fn division_of_transfer(&mut self, command: &Command) -> Result<Option<Division>> {
+        if !self.how.helped || matches!(command, Command::Barrier) {
+            return Ok(None);
+        }
+        let helpers = self.team.helpers();
+        if helpers == 0 {
+            return Ok(None);
+        }
+        let bytes = execution::divisible_bytes(self.commands, command, self.table)?;
+        let Some(bytes) = bytes.filter(|bytes| *bytes >= LEAST_DIVIDED_TRANSFER) else { return Ok(None) };
+        if !self.take_seat() || self.pauses() {
+            return Ok(None);
+        }
+        // Few blocks, always the same ones by the same threads, for what is copied has often been written by a copy.
+        let chunks = bytes.div_ceil(CHUNK);
+        let threads = u64::from(helpers.count_ones()) + 1;
+        let block = chunks.div_ceil(threads * BLOCKS_OF_TRANSFER);
+        Ok(Some(Division { workgroups: chunks, block, helpers, patience: STALL }))
+    }
+
+    /// True where nothing is offered for now, as a helper kept the driver waiting.
+    fn pauses(&self) -> bool {
+        let pause = self.team.counts.pause.load(Ordering::Relaxed);
+        if pause > 0 {
+            self.team.counts.pause.store(pause - 1, Ordering::Relaxed);
+        }
+        pause > 0
+    }
+
     #[inline]
     fn command(&mut self, index: usize, command: &Command, scratch: &mut Scratch) -> Result<()> {
         let recording = profile::is_on();
         let Command::Dispatch(dispatch) = command else {
+            if let Some(division) = self.division_of_transfer(command)? {
+                return self.divide(index, command, &division, scratch);
+            }
             if recording {
                 return execution::execute_recorded(self.commands, index, command, self.table, scratch);
             }
@@ -164,7 +221,7 @@ impl Drive<'_> {
         let start = (self.how.measured != Measured::No).then(Instant::now);
         let divided = match self.division(dispatch, total) {
             Some(division) => {
-                self.divide(index, dispatch, &division, scratch)?;
+                self.divide(index, command, &division, scratch)?;
                 true
             }
             None if recording => {
@@ -227,16 +284,11 @@ impl Drive<'_> {
             let estimate = Estimate::of_dispatch(Some(own), total, false, threads + 1);
             self.miss(&estimate, threads);
         }
-        if helpers == 0 || !self.take_seat() {
-            return None;
-        }
-        let pause = self.team.counts.pause.load(Ordering::Relaxed);
-        if pause > 0 {
-            self.team.counts.pause.store(pause - 1, Ordering::Relaxed);
+        if helpers == 0 || !self.take_seat() || self.pauses() {
             return None;
         }
         let Estimate { block, blocks, .. } = Estimate::of_dispatch(Some(own), total, false, threads);
-        if blocks < 2 || blocks > MAXIMUM_BLOCKS {
+        if !(2..=MAXIMUM_BLOCKS).contains(&blocks) {
             return None;
         }
         let patience = STALL + 2 * Duration::from_nanos(own.saturating_mul(block) / 1000);
@@ -278,8 +330,8 @@ impl Drive<'_> {
         true
     }
 
-    /// Runs a dispatch together with helpers.
-    fn divide(&mut self, index: usize, dispatch: &Dispatch, division: &Division, scratch: &mut Scratch) -> Result<()> {
+    /// Runs a command together with helpers.
+    fn divide(&mut self, index: usize, command: &Command, division: &Division, scratch: &mut Scratch) -> Result<()> {
         let team = self.team;
         // Commands are numbered by 32 bits.
         let &Division { workgroups, block, helpers, patience } = division;
@@ -293,13 +345,12 @@ impl Drive<'_> {
             done += claim.workgroups.end - claim.workgroups.start;
             claim.workgroups
         });
-        let threads = self.scheduler.threads();
-        let result = execution::execute_blocks(self.commands, dispatch, self.table, scratch, threads, &mut claims);
+        let result = run(self.scheduler, self.commands, command, self.table, scratch, &mut claims);
         if result.is_err() {
             // What is left is not run by anybody.
             claims.for_each(drop);
         }
-        if let (Some(start), Some(command)) = (start, self.commands.list.get(index)) {
+        if let Some(start) = start {
             execution::record(start, self.commands, command, self.table, done, true);
         }
         self.expected += blocks - own;
@@ -377,6 +428,12 @@ impl Team {
         }
     }
 
+    /// Bits of the lanes of those who look for work.
+    #[inline]
+    pub(super) fn helpers(&self) -> u64 {
+        self.crew.helpers()
+    }
+
     /// True where a thread executes commands with help just now.
     pub(super) fn has_driver(&self) -> bool {
         self.taken.load(Ordering::Relaxed)
@@ -423,10 +480,7 @@ impl Team {
         let start = profile::is_on().then(Instant::now);
         let result = match command {
             _ if self.failed.load(Ordering::Relaxed) => Ok(()),
-            Some((commands, Command::Dispatch(dispatch))) => {
-                let threads = scheduler.threads();
-                execution::execute_blocks(commands, dispatch, &resources.table, scratch, threads, &mut claims)
-            }
+            Some((commands, command)) => run(scheduler, commands, command, &resources.table, scratch, &mut claims),
             _ => Err(Error::internal("command buffer of an execution is gone")),
         };
         // After a failure what is left is counted and not run.
