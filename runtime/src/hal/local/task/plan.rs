@@ -61,11 +61,11 @@ impl Comparison {
 
     /// Takes into account how long an execution took.
     pub(super) fn learn(&self, picoseconds: u64, helped: bool) {
-        if helped && self.helped.get().is_none() {
-            // So that it takes several bad ones to decide against help, as the first finds nothing in caches.
-            self.helped.learn(self.alone.get().unwrap_or(picoseconds) / 2);
+        if helped {
+            self.helped.learn_varying(picoseconds, self.alone.get());
+        } else {
+            self.alone.learn_least(picoseconds);
         }
-        if helped { &self.helped } else { &self.alone }.learn_least(picoseconds);
     }
 
     /// The time that is to be expected of the faster way.
@@ -383,7 +383,7 @@ impl Plan {
     /// Takes into account what all commands of an execution cost that several threads ran, and how long it took.
     pub(super) fn learn_spread(&self, work: u64, time: u64) {
         self.work.learn(work);
-        self.spread_time.learn_least(time);
+        self.spread_time.learn_varying(time, None);
     }
 }
 

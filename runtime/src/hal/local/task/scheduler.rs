@@ -149,6 +149,11 @@ impl Scheduler {
         self.wake(usize::from(present + 1 < self.concurrency));
     }
 
+    /// True where a thread has been woken and has not arrived.
+    pub(super) fn expects_threads(&self) -> bool {
+        self.coming.load(Ordering::Relaxed) > 0
+    }
+
     /// Time that has to be saved for a thread to be woken, in picoseconds.
     pub(super) fn worth_waking(&self) -> u64 {
         WORTH_WAKING * self.wake_up_time()

@@ -45,6 +45,8 @@ struct Counts {
     missed: AtomicU64,
     /// By how much more than a wake-up that has to be, as those who were woken last found nothing to do.
     reluctance: AtomicU32,
+    /// The last wake-up was for the team.
+    called: AtomicBool,
     /// Dispatches that are not offered, as a helper kept the driver waiting.
     pause: AtomicU32,
     last_pause: AtomicU32,
@@ -240,11 +242,11 @@ impl Drive<'_> {
                 cost.learn(time);
             }
             if let Some((alone, helped)) = executable.least_times(function) {
-                if divided && helped.get().is_none() {
-                    // So that it takes several bad ones to decide against help, as the first finds nothing in caches.
-                    helped.learn(alone.get().unwrap_or(time) / 2);
+                if divided {
+                    helped.learn_varying(time, alone.get());
+                } else {
+                    alone.learn_least(time);
                 }
-                (if divided { helped } else { alone }).learn_least(time);
             }
         }
         Ok(())
@@ -275,16 +277,22 @@ impl Drive<'_> {
         let helpers = self.team.crew.helpers();
         if let (0, false, Some(known)) = (helpers, pays, helped.get()) {
             // What did not pay at one time may at another, but nobody is woken to find out.
-            helped.learn_least(known - known / 8);
+            helped.learn_varying(known - known / 4, None);
             return None;
         }
-        let threads = helpers.count_ones() as usize + 1;
-        let most = self.scheduler.concurrency();
-        if threads < most {
+        let mut threads = helpers.count_ones() as usize + 1;
+        if threads < self.scheduler.concurrency() {
             let estimate = Estimate::of_dispatch(Some(own), total, false, threads + 1);
             self.miss(&estimate, threads);
         }
-        if helpers == 0 || !self.take_seat() || self.pauses() {
+        if helpers == 0 {
+            // One that comes while this dispatch is under way takes of the driver's blocks.
+            if !self.scheduler.expects_threads() {
+                return None;
+            }
+            threads += 1;
+        }
+        if !self.take_seat() || self.pauses() {
             return None;
         }
         let Estimate { block, blocks, .. } = Estimate::of_dispatch(Some(own), total, false, threads);
@@ -307,6 +315,7 @@ impl Drive<'_> {
             return;
         }
         self.team.counts.missed.store(0, Ordering::Relaxed);
+        self.team.counts.called.store(true, Ordering::Relaxed);
         self.scheduler.call_helper();
     }
 
@@ -447,6 +456,9 @@ impl Team {
 
     /// Takes into account whether a thread that was woken found anything to do.
     pub(super) fn learn_wake_up(&self, useful: bool) {
+        if !self.counts.called.swap(false, Ordering::Relaxed) {
+            return;
+        }
         let reluctance = self.counts.reluctance.load(Ordering::Relaxed);
         let next = if useful { 0 } else { (2 * reluctance + 1).min(GREATEST_RELUCTANCE) };
         if next != reluctance {
