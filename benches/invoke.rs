@@ -1,6 +1,6 @@
 //! What a call costs beside the work of the function: through the virtual machine's own interface (`vm`), through a session
-//! (`session`) and through the typed methods of a translated module (`typed`), of an empty function, of one with scalars,
-//! and of one with tensors that has the smallest kernel.
+//! (`session`) and through the typed methods of a translated module (`typed`), of an empty function, of one with a scalar, of
+//! one with two arguments and eight results, and of one with tensors that has the smallest kernel.
 #![allow(missing_docs, reason = "criterion's macros make items without documentation")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot begin has no caller to tell")]
 
@@ -16,17 +16,19 @@ use incarnate_runtime::vm::{BytecodeModule, CallBuffer, Module, Value};
 
 incarnate::include_module!(vm_benchmark = "tests/models/vm/vm.vmfb");
 incarnate::include_module!(native_import = "tests/models/native_import_module/vm.vmfb");
+incarnate::include_module!(calls = "tests/models/calls/vm.vmfb");
 incarnate::include_module!(simple_mul = "tests/models/simple_mul/llvm-cpu.vmfb");
 
 fn interpreted(file: &str) -> Arc<dyn Module> {
     BytecodeModule::new(support::verify(&support::read(&support::models().join(file)))).unwrap()
 }
 
-/// The modules of the three calls, of one mode.
+/// The modules of the calls, of one mode.
 struct Modules {
     mode: &'static str,
     empty: Arc<dyn Module>,
     scalar: Arc<dyn Module>,
+    eight: Arc<dyn Module>,
     tensor: Arc<dyn Module>,
 }
 
@@ -66,6 +68,29 @@ fn scalar(group: &mut BenchmarkGroup<'_, WallTime>, modules: &Modules) {
             buffer.clear();
             buffer.push_word(black_box(41));
             invocation.call(bound, &mut buffer).map(|()| buffer.words()[0])
+        });
+    });
+}
+
+/// The results of `@eight`.
+type Eight = (i32, i32, i32, i32, i32, i32, i32, i32);
+
+fn eight(group: &mut BenchmarkGroup<'_, WallTime>, modules: &Modules) {
+    let session = without_device([modules.eight.clone()]);
+    let function = session.function("calls.eight").unwrap();
+    assert_eq!(function.call::<Eight>((7, 9)).unwrap(), (7, 9, 16, -2, 9, 7, -2, 16));
+    group.bench_function(BenchmarkId::new("eight", format!("session-{}", modules.mode)), |bencher| {
+        bencher.iter(|| function.call::<Eight>((black_box(7), black_box(9))));
+    });
+    let mut invocation = session.context().take_invocation();
+    let mut buffer = CallBuffer::new();
+    let bound = function.vm_function().bound();
+    group.bench_function(BenchmarkId::new("eight", format!("vm-{}", modules.mode)), |bencher| {
+        bencher.iter(|| {
+            buffer.clear();
+            buffer.push_word(black_box(7));
+            buffer.push_word(black_box(9));
+            invocation.call(bound, &mut buffer).map(|()| buffer.words()[7])
         });
     });
 }
@@ -116,6 +141,11 @@ fn typed(group: &mut BenchmarkGroup<'_, WallTime>) {
         bencher.iter(|| black_box(&module).add_1(black_box(41)));
     });
 
+    let module = calls::Module::load(&device).unwrap();
+    group.bench_function(BenchmarkId::new("eight", "typed"), |bencher| {
+        bencher.iter(|| black_box(&module).eight(black_box(7), black_box(9)));
+    });
+
     let module = simple_mul::Module::load(&device).unwrap();
     let inputs = [[1.0f32, 2.0, 3.0, 4.0], [2.0; 4]];
     let on_device = inputs.map(|input| Tensor::new(module.session(), &[4], &input).unwrap());
@@ -138,12 +168,14 @@ fn invoke(criterion: &mut Criterion) {
             mode: "interpreted",
             empty: interpreted("vm/vm.vmfb"),
             scalar: interpreted("native_import_module/vm.vmfb"),
+            eight: interpreted("calls/vm.vmfb"),
             tensor: interpreted("simple_mul/llvm-cpu.vmfb"),
         },
         Modules {
             mode: "translated",
             empty: vm_benchmark::module(),
             scalar: native_import::module(),
+            eight: calls::module(),
             tensor: simple_mul::module(),
         },
     ];
@@ -151,6 +183,7 @@ fn invoke(criterion: &mut Criterion) {
     for modules in &modes {
         empty(&mut group, modules);
         scalar(&mut group, modules);
+        eight(&mut group, modules);
         tensor(&mut group, modules);
     }
     typed(&mut group);

@@ -33,6 +33,7 @@ pub struct Config {
     module_name: Option<String>,
     /// Object files of kernels, and the query functions that are wanted of each.
     static_libraries: Vec<(PathBuf, Vec<String>)>,
+    architecture: Option<String>,
 }
 
 /// What a translation wrote.
@@ -128,6 +129,13 @@ impl Config {
         self
     }
 
+    /// The architecture that objects of kernels must be for, as `target_arch` names it; by default that which a build script
+    /// builds for, and elsewhere any.
+    pub fn architecture(mut self, name: impl Into<String>) -> Config {
+        self.architecture = Some(name.into());
+        self
+    }
+
     /// Translates a module file to `NAME.rs`, with files beside it that it takes in.
     ///
     /// In a build script, cargo is told to run it again when the module file changes. Files whose contents stay are not
@@ -154,7 +162,7 @@ impl Config {
         let mut options = self.options()?;
         let mut libraries = Vec::new();
         for (path, queries) in &self.static_libraries {
-            let library = StaticLibrary::read(path)?;
+            let library = StaticLibrary::read(path, self.architecture.as_deref())?;
             options.static_libraries.extend(library.queries(queries)?);
             libraries.push(library);
         }

@@ -31,14 +31,16 @@ impl StaticLibrary {
     ///
     /// # Errors
     /// What reading gives; INVALID_ARGUMENT where it is no object, or one that is damaged; INCOMPATIBLE where it is not for the
-    /// architecture that a build script builds for.
-    pub(crate) fn read(path: &Path) -> Result<StaticLibrary> {
+    /// given architecture, or that which a build script builds for.
+    pub(crate) fn read(path: &Path, architecture: Option<&str>) -> Result<StaticLibrary> {
         let context = || format!("static library '{}'", path.display());
         let contents = std::fs::read(path).map_err(|error| failed("reading it:", &error)).context(context)?;
-        StaticLibrary::parse(path, contents).context(context)
+        let of_script = || std::env::var("CARGO_CFG_TARGET_ARCH").ok();
+        let architecture = architecture.map(str::to_owned).or_else(of_script);
+        StaticLibrary::parse(path, contents, architecture.as_deref()).context(context)
     }
 
-    fn parse(path: &Path, contents: Vec<u8>) -> Result<StaticLibrary> {
+    fn parse(path: &Path, contents: Vec<u8>, architecture: Option<&str>) -> Result<StaticLibrary> {
         let damaged =
             |error: object::Error| Error::invalid_argument(format!("it is no object file, or damaged: {error}"));
         let mut exports = BTreeSet::new();
@@ -46,7 +48,7 @@ impl StaticLibrary {
         let is_archive = contents.starts_with(ARCHIVE_MAGIC);
         let mut add = |data: &[u8]| -> Result<()> {
             let object = Object::parse(data).map_err(damaged)?;
-            check_architecture(object.architecture())?;
+            check_architecture(object.architecture(), architecture)?;
             format = object.format();
             for symbol in object.symbols().filter(|symbol| symbol.is_global() && symbol.is_definition()) {
                 // Names that are not text are none that Rust can call.
@@ -111,9 +113,9 @@ impl StaticLibrary {
     }
 }
 
-/// Refuses objects for other architectures than the one that a build script builds for.
-fn check_architecture(found: Architecture) -> Result<()> {
-    let Ok(wanted) = std::env::var("CARGO_CFG_TARGET_ARCH") else { return Ok(()) };
+/// Refuses objects for other architectures than the one that is wanted.
+fn check_architecture(found: Architecture, wanted: Option<&str>) -> Result<()> {
+    let Some(wanted) = wanted else { return Ok(()) };
     let name = match found {
         Architecture::X86_64 => "x86_64",
         Architecture::I386 => "x86",
@@ -175,7 +177,7 @@ fn pad(bytes: &mut Vec<u8>) {
 pub fn link_static_library(object: impl AsRef<Path>) -> Result<()> {
     let object = object.as_ref();
     println!("cargo::rerun-if-changed={}", object.display());
-    let library = StaticLibrary::read(object)?;
+    let library = StaticLibrary::read(object, None)?;
     library.queries(&[])?;
     let out_dir = std::env::var_os("OUT_DIR").ok_or_else(|| {
         Error::failed_precondition("OUT_DIR is not set: static libraries are linked by build scripts")
@@ -213,7 +215,15 @@ mod tests {
     const OBJECT: &[u8] = include_bytes!("../../tests/static/kernels.o");
 
     fn parse(contents: &[u8]) -> Result<StaticLibrary> {
-        StaticLibrary::parse(Path::new("kernels.o"), contents.to_vec())
+        StaticLibrary::parse(Path::new("kernels.o"), contents.to_vec(), None)
+    }
+
+    #[test]
+    fn objects_for_another_architecture_are_refused() {
+        let parse = |wanted| StaticLibrary::parse(Path::new("kernels.o"), OBJECT.to_vec(), wanted).map(drop);
+        assert!(parse(None).is_ok() && parse(Some("x86_64")).is_ok());
+        let error = parse(Some("aarch64")).unwrap_err().to_string();
+        assert_eq!(error, "INCOMPATIBLE; it is for x86_64, and the program is built for aarch64");
     }
 
     #[test]

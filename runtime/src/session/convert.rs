@@ -9,10 +9,55 @@ use crate::hal::BufferView;
 use crate::vm::{CallBuffer, CallValues, Ref, Value};
 use crate::{Error, Result};
 
+/// The types of values in one number, if they are primitives and at most eight: what a call passes is compared with what the
+/// function takes at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Primitives(u64);
+
+impl Primitives {
+    /// For values of other types, or more of them.
+    const OTHERS: u64 = 0;
+
+    /// The types of the given values.
+    #[inline(always)]
+    pub(super) const fn of(items: &[ConventionItem]) -> Primitives {
+        if items.len() > 8 {
+            return Primitives(Primitives::OTHERS);
+        }
+        // Types are numbers of less than four bits; the one tells how many they are.
+        let (mut all, mut index) = (1, 0);
+        while index < items.len() {
+            all = match items[index] {
+                item @ (ConventionItem::I32 | ConventionItem::I64 | ConventionItem::F32 | ConventionItem::F64) => {
+                    all << 4 | item as u64
+                }
+                ConventionItem::Ref | ConventionItem::SpanStart | ConventionItem::SpanEnd => {
+                    return Primitives(Primitives::OTHERS);
+                }
+            };
+            index += 1;
+        }
+        Primitives(all)
+    }
+
+    /// True where these are the types of the given values, and those are primitives.
+    #[inline(always)]
+    fn are(self, items: &[ConventionItem]) -> bool {
+        let wanted = Primitives::of(items).0;
+        wanted != Primitives::OTHERS && self.0 == wanted
+    }
+}
+
 /// A value that a function can be called with.
 pub trait ToValue {
     /// The VM's value.
     fn to_value(&self) -> Value;
+
+    /// The type and the bits, if every value of the type is a primitive.
+    #[inline(always)]
+    fn primitive(&self) -> Option<(ConventionItem, u64)> {
+        None
+    }
 
     /// Appends it to the arguments of a call.
     #[inline]
@@ -123,6 +168,11 @@ macro_rules! scalars {
             fn to_value(&self) -> Value {
                 Value::$variant(*self)
             }
+            #[inline(always)]
+            fn primitive(&self) -> Option<(ConventionItem, u64)> {
+                let $number = *self;
+                Some((ConventionItem::$variant, $bits))
+            }
             #[inline]
             fn pack(&self, packer: &mut Packer<'_>) {
                 let $number = *self;
@@ -168,6 +218,10 @@ impl<T: ToValue + ?Sized> ToValue for &T {
     #[inline]
     fn to_value(&self) -> Value {
         (**self).to_value()
+    }
+    #[inline(always)]
+    fn primitive(&self) -> Option<(ConventionItem, u64)> {
+        (**self).primitive()
     }
     #[inline]
     fn pack(&self, packer: &mut Packer<'_>) {
@@ -235,6 +289,13 @@ pub trait Arguments {
     fn pack(&self, packer: &mut Packer<'_>) {
         self.for_each(&mut |value| packer.push(value));
     }
+    /// Puts the values into a call's buffer in place of what it has, if they are primitives of the types that are taken; else
+    /// does nothing.
+    #[inline(always)]
+    fn pack_words(&self, taken: Primitives, buffer: &mut CallBuffer) -> bool {
+        let _ = (taken, buffer);
+        false
+    }
     /// Number of values.
     fn count(&self) -> usize;
 }
@@ -279,6 +340,14 @@ pub trait FromResults: Sized {
     /// # Errors
     /// INVALID_ARGUMENT where their number or types are others.
     fn from_results(values: &mut CallValues<'_>) -> Result<Self>;
+
+    /// The results of their bits, if they are primitives of the types that are returned.
+    #[inline(always)]
+    #[must_use]
+    fn from_words(returned: Primitives, words: &[u64]) -> Option<Self> {
+        let _ = (returned, words);
+        None
+    }
 }
 
 impl<T: FromValue> FromResults for Vec<T> {
@@ -308,6 +377,10 @@ macro_rules! single_results {
                 check_count(1, values)?;
                 FromValue::from_next(values)
             }
+            #[inline(always)]
+            fn from_words(returned: Primitives, words: &[u64]) -> Option<$type> {
+                <($type,)>::from_words(returned, words).map(|(result,)| result)
+            }
         })*
     };
 }
@@ -336,6 +409,19 @@ macro_rules! tuples {
                 let ($($name,)*) = self;
                 $($name.pack(_packer);)*
             }
+            #[inline(always)]
+            #[allow(non_snake_case, reason = "values named by their types")]
+            fn pack_words(&self, taken: Primitives, buffer: &mut CallBuffer) -> bool {
+                let ($($name,)*) = self;
+                match ($($name.primitive(),)*) {
+                    ($(Some($name),)*) if taken.are(&[$($name.0),*]) => {
+                        buffer.set_words([$($name.1),*]);
+                        true
+                    }
+                    #[allow(unreachable_patterns, reason = "of no values none is anything else")]
+                    _ => false,
+                }
+            }
             #[inline]
             fn count(&self) -> usize {
                 $count
@@ -345,15 +431,19 @@ macro_rules! tuples {
             #[inline]
             #[allow(non_snake_case, clippy::unused_unit, reason = "values named by their types; there may be none")]
             fn from_results(values: &mut CallValues<'_>) -> Result<Self> {
-                // Primitives alone are read at once.
-                if let ($(Some($name),)*) = const { ($($name::PRIMITIVE,)*) }
-                    && let Some([$($name),*]) = values.all_words([$($name),*])
-                    && let ($(Some($name),)*) = ($($name::from_word($name),)*)
-                {
-                    return Ok(($($name,)*));
-                }
                 check_count($count, values)?;
                 Ok(($($name::from_next(values)?,)*))
+            }
+            #[inline(always)]
+            #[allow(non_snake_case, clippy::unused_unit, reason = "values named by their types; there may be none")]
+            fn from_words(returned: Primitives, words: &[u64]) -> Option<Self> {
+                if let ($(Some($name),)*) = const { ($($name::PRIMITIVE,)*) }
+                    && returned.are(&[$($name),*])
+                    && let Some([$($name),*]) = words.first_chunk::<$count>()
+                {
+                    return Some(($($name::from_word(*$name)?,)*));
+                }
+                None
             }
         })*
     };

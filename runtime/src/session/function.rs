@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
-use super::convert::{Arguments, FromResults, Packer};
+use super::convert::{Arguments, FromResults, Packer, Primitives};
 use crate::bytecode::{COARSE_FENCES, ConventionItem, DECLARATION, INVOCATION_MODEL};
 use crate::hal::{Fence, Reached};
-use crate::vm::{self, CallBuffer, CallFuture, CallValues, Ref, Value};
-use crate::{Error, Result, ResultExt};
+use crate::vm::{self, CallBuffer, CallFuture, CallValues, Lease, Ref, Value};
+use crate::{Error, Result};
 
 /// A function of a session. Clones share it; calls from several threads run at once.
 #[derive(Clone, Debug)]
@@ -17,6 +17,8 @@ pub struct Function {
     function: vm::Function,
     /// The function takes fences, which calls here provide.
     fences: bool,
+    taken: Primitives,
+    returned: Primitives,
 }
 
 impl Function {
@@ -30,7 +32,8 @@ impl Function {
                 function.name()
             )));
         }
-        Ok(Function { function, fences })
+        let (taken, returned) = (Primitives::of(function.arguments()), Primitives::of(function.results()));
+        Ok(Function { function, fences, taken, returned })
     }
 
     /// Name, without the module's.
@@ -69,20 +72,52 @@ impl Function {
     /// # Errors
     /// INVALID_ARGUMENT for other arguments or results than the function has; what the function fails with. The session
     /// stays usable.
-    #[inline]
+    // Inlined where primitives are passed and returned, so that they stay in registers as long as they can; what else there is
+    // to do is apart.
+    #[inline(always)]
     pub fn call<R: FromResults>(&self, arguments: impl Arguments) -> Result<R> {
-        let results: Result<R> = self.function.context().with_invocation(|invocation| {
-            let mut buffer = invocation.take_buffer();
-            let done = self.pack(&arguments, &mut buffer)?;
-            invocation.call(self.function.bound(), &mut buffer)?;
-            done.map_or(Ok(()), |done| done.wait_unless_abandoned())?;
-            // Values alone are kept meanwhile: those that share their place with an error are moved in other pieces than they
-            // were written in.
-            let results = R::from_results(&mut buffer.values(self.function.results()))?;
-            invocation.give_buffer(buffer);
-            Ok(results)
-        });
-        results.context(|| self.described())
+        let mut lease = self.function.context().lease();
+        let invocation = lease.invocation();
+        if !arguments.pack_words(self.taken, invocation.buffer()) {
+            return self.call_with_values(lease, &arguments);
+        }
+        let called = invocation.call_packed(&self.function);
+        if called.is_ok()
+            && let Some(results) = R::from_words(self.returned, invocation.buffer().words())
+        {
+            lease.give_back();
+            return Ok(results);
+        }
+        self.finish(lease, called, None)
+    }
+
+    /// Calls the function with other values than primitives alone.
+    fn call_with_values<R: FromResults>(&self, mut lease: Lease<'_>, arguments: &impl Arguments) -> Result<R> {
+        let invocation = lease.invocation();
+        let (called, done) = match self.pack(arguments, invocation.buffer()) {
+            Ok(done) => (invocation.call_packed(&self.function), done),
+            Err(error) => (Err(error), None),
+        };
+        self.finish(lease, called, done)
+    }
+
+    /// Takes the results of a call, whatever they are, or says what failed.
+    fn finish<R: FromResults>(&self, mut lease: Lease<'_>, called: Result<()>, done: Option<Arc<Fence>>) -> Result<R> {
+        let buffer = lease.invocation().buffer();
+        let reached = match (called, done) {
+            (Ok(()), Some(done)) => done.wait_unless_abandoned(),
+            (called, _) => called,
+        };
+        let results = match reached {
+            Ok(()) => R::from_results(&mut buffer.values(self.function.results())),
+            Err(error) => Err(error),
+        };
+        buffer.clear();
+        lease.give_back();
+        match results {
+            Ok(results) => Ok(results),
+            Err(error) => Err(self.explain(error)),
+        }
     }
 
     /// Calls the function; the future is ready when the results are. Futures of several calls overlap where the program is
@@ -103,8 +138,8 @@ impl Function {
         Ok(FunctionFuture { call, results: None, reached, convert: R::from_results, items: self.results().into() })
     }
 
-    #[inline]
     fn pack(&self, arguments: &impl Arguments, buffer: &mut CallBuffer) -> Result<Option<Arc<Fence>>> {
+        buffer.clear();
         let mut packer = Packer::new(buffer, self.arguments());
         arguments.pack(&mut packer);
         packer.finish()?;
@@ -118,11 +153,12 @@ impl Function {
     }
 
     #[cold]
-    fn described(&self) -> String {
-        match self.declaration() {
+    #[inline(never)]
+    fn explain(&self, error: Error) -> Error {
+        error.context(match self.declaration() {
             Some(declaration) => format!("calling `{declaration}`"),
             None => format!("calling @{}", self.name()),
-        }
+        })
     }
 }
 
@@ -158,5 +194,111 @@ impl<R> Future for FunctionFuture<R> {
         let mut buffer = CallBuffer::new();
         this.results.take().into_iter().flatten().for_each(|value| buffer.push(value));
         Poll::Ready((this.convert)(&mut buffer.values(&this.items)))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::type_complexity, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::session::Session;
+    use crate::vm::{Buffer, Caller, ModuleState, NativeModule};
+    use crate::{StatusCode, native_functions};
+
+    #[derive(Debug)]
+    struct Natives;
+    impl ModuleState for Natives {}
+
+    impl Natives {
+        fn turned(&self, _: &mut Caller<'_>, a: i32, b: i64, c: f32, d: f64) -> Result<(f64, f32, i64, i32)> {
+            Ok((d, c, b, a))
+        }
+
+        fn eight(&self, _: &mut Caller<'_>, a: i32, b: i32) -> Result<(i32, i32, i32, i32, i32, i32, i32, i32)> {
+            Ok((a, b, a + b, a - b, b, a, a - b, a + b))
+        }
+
+        fn picky(&self, _: &mut Caller<'_>, a: i32) -> Result<i32> {
+            if a < 0 { Err(Error::out_of_range("it is negative")) } else { Ok(a) }
+        }
+
+        fn echo(&self, _: &mut Caller<'_>, buffer: Arc<Buffer>, a: i32) -> Result<(Arc<Buffer>, i32)> {
+            Ok((buffer, a))
+        }
+    }
+
+    fn session() -> Session {
+        let module = NativeModule::new(
+            "natives",
+            0,
+            || Ok(Natives),
+            native_functions! {
+                "turned" => Natives::turned,
+                "eight" => Natives::eight,
+                "picky" => Natives::picky,
+                "echo" => Natives::echo,
+            },
+        );
+        Session::builder().module(Arc::new(module)).build().unwrap()
+    }
+
+    #[test]
+    fn primitives_keep_their_order_types_and_bits() {
+        let session = session();
+        let turned = session.function("natives.turned").unwrap();
+        let results: (f64, f32, i64, i32) = turned.call((-1i32, i64::MIN, -0.5f32, f64::MAX)).unwrap();
+        assert_eq!(results, (f64::MAX, -0.5, i64::MIN, -1));
+        // Values whose types are seen only when they are passed take another way.
+        let values = [Value::I32(-1), Value::I64(i64::MIN), Value::F32(-0.5), Value::F64(f64::MAX)];
+        assert_eq!(turned.call::<(f64, f32, i64, i32)>(values.as_slice()).unwrap(), results);
+        let (d, c, b, a): (Value, f32, Value, i32) = turned.call((Value::I32(7), 8i64, &9f32, 10f64)).unwrap();
+        assert!(matches!((d, c, b, a), (Value::F64(10.0), 9.0, Value::I64(8), 7)));
+        let eight = session.function("natives.eight").unwrap();
+        let results: (i32, i32, i32, i32, i32, i32, i32, i32) = eight.call((7, 9)).unwrap();
+        assert_eq!(results, (7, 9, 16, -2, 9, 7, -2, 16));
+        assert_eq!(eight.call::<Vec<i32>>((7, 9)).unwrap(), [7, 9, 16, -2, 9, 7, -2, 16]);
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let session = session();
+        let (turned, picky) = (session.function("natives.turned").unwrap(), session.function("natives.picky").unwrap());
+        let refused = |result: Result<i32>, text: &str| {
+            let error = result.unwrap_err();
+            assert_eq!(error.code(), StatusCode::InvalidArgument);
+            assert!(error.to_string().contains(text) && error.to_string().contains("calling @picky"), "{error}");
+        };
+        refused(picky.call((1i64,)), "argument 0 is I64(1), not of type I32");
+        refused(picky.call(()), "1 arguments are taken, 0 are given");
+        refused(picky.call((1, 2)), "1 arguments are taken, more are given");
+        refused(picky.call::<(i32, i32)>((1,)).map(|pair| pair.0), "returns 1 values, not 2");
+        refused(picky.call::<i64>((1,)).map(|_| 0), "not of type i64");
+        refused(picky.call::<()>((1,)).map(|()| 0), "returns 1 values, not 0");
+        assert!(turned.call::<(f64, f32, i64, i64)>((1i32, 2i64, 3f32, 4f64)).is_err());
+        assert!(turned.call::<(f64, f32, i64, i32)>((1i32, 2i64, 3f64, 4f64)).is_err());
+        let error = picky.call::<i32>((-1,)).unwrap_err();
+        assert_eq!(error.code(), StatusCode::OutOfRange);
+        assert!(error.to_string().contains("calling @picky"), "{error}");
+        assert_eq!(picky.call::<i32>((5,)).unwrap(), 5);
+    }
+
+    #[test]
+    fn a_call_keeps_no_references() {
+        let session = session();
+        let echo = session.function("natives.echo").unwrap();
+        let buffer = Buffer::copy_of(&[1, 2, 3]).unwrap();
+        let held = || Value::Ref(Ref::Buffer(buffer.clone()));
+        let alone = Arc::strong_count(&buffer);
+        let (back, number): (Value, i32) = echo.call((held(), 4)).unwrap();
+        assert_eq!(number, 4);
+        assert_eq!(Arc::strong_count(&buffer), alone + 1);
+        drop(back);
+        assert!(echo.call::<(Value, i32)>((held(), 4i64)).is_err());
+        assert!(echo.call::<(Value, i64)>((held(), 4)).is_err());
+        assert!(echo.call::<(Value,)>((held(), 4)).is_err());
+        assert_eq!(Arc::strong_count(&buffer), alone);
+        assert_eq!(echo.vm_function().call(&[held(), Value::I32(4)]).unwrap().len(), 2);
+        assert!(echo.vm_function().call(&[held(), Value::I64(4)]).is_err());
+        assert_eq!(Arc::strong_count(&buffer), alone);
     }
 }

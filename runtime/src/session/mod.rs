@@ -21,7 +21,7 @@ mod input;
 mod tensor;
 
 pub use builder::{Native, Session, SessionBuilder, natives};
-pub use convert::{Arguments, FromResults, FromValue, Packer, ToValue};
+pub use convert::{Arguments, FromResults, FromValue, Packer, Primitives, ToValue};
 pub use element::{BF16, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1};
 pub use function::{Function, FunctionFuture};
 pub use input::{Input, PassedRef};

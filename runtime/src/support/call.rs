@@ -19,8 +19,7 @@ pub fn arguments<A: Argument>(buffer: &mut CallBuffer) -> Result<A> {
 /// Leaves the results of a call.
 #[inline(always)]
 pub fn results(buffer: &mut CallBuffer, results: impl Pack) -> Completion {
-    buffer.finish_arguments();
-    results.pack(buffer);
+    results.leave(buffer);
     Completion::Done
 }
 
@@ -58,6 +57,17 @@ pub trait Pack: Sized {
 
     /// Appends them.
     fn pack(self, buffer: &mut CallBuffer);
+
+    /// Leaves them as results, in place of the arguments.
+    #[inline(always)]
+    fn leave(self, buffer: &mut CallBuffer) {
+        if const { Self::IS_WORD } {
+            buffer.finish_with_words([self.word()]);
+        } else {
+            buffer.finish_arguments();
+            self.pack(buffer);
+        }
+    }
 }
 
 macro_rules! words {
@@ -137,6 +147,17 @@ macro_rules! tuples {
                     return;
                 }
                 $($name.pack(_buffer);)*
+            }
+            #[inline(always)]
+            #[allow(non_snake_case, reason = "values named by their types")]
+            fn leave(self, buffer: &mut CallBuffer) {
+                if const { true $(&& $name::IS_WORD)* } {
+                    let ($($name,)*) = self;
+                    buffer.finish_with_words([$($name.word()),*]);
+                } else {
+                    buffer.finish_arguments();
+                    self.pack(buffer);
+                }
             }
         }
         tuples!(@shorter $($name)*);

@@ -8,7 +8,7 @@ use super::module::TranslatedModule;
 use super::state::State;
 use crate::hal::BufferView;
 use crate::session::{Element, Function, Input, PassedRef, Session, SessionBuilder, Tensor, fits, shape_text};
-use crate::vm::{Context, Invocation, Module, ModuleState, Ref, Stack, Step, TypedRefObject, Value};
+use crate::vm::{Context, Invocation, Module, Ref, Stack, Step, TypedRefObject, Value};
 use crate::{Error, Result, ResultExt};
 
 /// A translated module in a session of its own, or with others. Clones share everything.
@@ -30,9 +30,7 @@ impl Instance {
         let session = builder.module(module).build()?;
         let context = session.context();
         let index = context.program().modules().len().saturating_sub(1);
-        let state: Option<Arc<dyn ModuleState>> = context.state(index).cloned();
-        let state: Option<Arc<dyn core::any::Any + Send + Sync>> = state.map(|state| state as _);
-        let state = state.and_then(|state| state.downcast().ok());
+        let state = context.state(index).cloned().and_then(|state| state.downcast_arc().ok());
         let state = state.ok_or_else(|| Error::internal("the last module of the session is not the translated one"))?;
         Ok(Instance { session, state, index })
     }

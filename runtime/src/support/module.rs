@@ -9,8 +9,8 @@ use super::description::Description;
 use super::state::State;
 use crate::bytecode::{Contents, Dependency};
 use crate::vm::{
-    BoundFunction, Buffer, CallBuffer, Completion, FunctionInfo, Limits, Linkage, Module, ModuleSignature, ModuleState,
-    Once, Ref, Stack,
+    BoundFunction, Buffer, CallBuffer, Completion, Entry, FunctionInfo, Limits, Linkage, Module, ModuleSignature,
+    ModuleState, Once, Ref, Stack,
 };
 use crate::{Result, ResultExt};
 
@@ -157,6 +157,11 @@ impl Module for TranslatedModule {
         (self.description.call)(state.downcast()?, export, stack, buffer)
     }
 
+    fn entry(self: Arc<Self>, state: Arc<dyn ModuleState>, export: u32) -> Option<Arc<dyn Entry>> {
+        let state = state.downcast_arc().ok()?;
+        Some(Arc::new(TranslatedEntry { state, call: self.description.call, export }))
+    }
+
     fn resume_call(
         &self,
         state: &Arc<dyn ModuleState>,
@@ -165,5 +170,20 @@ impl Module for TranslatedModule {
         buffer: &mut CallBuffer,
     ) -> Result<Completion> {
         (self.description.resume)(state.downcast()?, export, stack, buffer)
+    }
+}
+
+/// An export of a translated module.
+#[derive(Debug)]
+struct TranslatedEntry {
+    state: Arc<State>,
+    call: fn(&State, u32, &mut Stack, &mut CallBuffer) -> Result<Completion>,
+    export: u32,
+}
+
+impl Entry for TranslatedEntry {
+    #[inline]
+    fn begin_call(&self, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
+        (self.call)(&self.state, self.export, stack, buffer)
     }
 }

@@ -91,8 +91,7 @@ natives! {
 
 /// The state of a native module of this crate.
 fn own_state<S: ModuleState>(target: &BoundFunction) -> Result<Arc<S>> {
-    let state: Arc<dyn core::any::Any + Send + Sync> = target.state.clone();
-    state.downcast().map_err(|_| not_ours(target))
+    target.state.clone().downcast_arc().map_err(|_| not_ours(target))
 }
 
 #[cold]

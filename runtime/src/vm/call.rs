@@ -39,23 +39,58 @@ impl CallBuffer {
     #[inline]
     pub fn clear(&mut self) {
         self.words.clear();
-        // Most calls pass no references, and dropping none of them is still a call.
+        self.drop_refs();
+    }
+
+    /// Forgets the references.
+    #[inline(always)]
+    pub(crate) fn drop_refs(&mut self) {
+        // Most calls pass none, and dropping none of them is still a call.
         if !self.refs.is_empty() {
-            self.refs.clear();
-            self.lent = 0;
-            self.results = 0;
+            self.drop_all_refs();
         }
+    }
+
+    fn drop_all_refs(&mut self) {
+        self.refs.clear();
+        self.lent = 0;
+        self.results = 0;
     }
 
     /// Forgets the arguments, after which results can be pushed. What was lent stays for its owner.
     #[inline]
     pub fn finish_arguments(&mut self) {
         self.words.clear();
+        if !self.refs.is_empty() {
+            self.finish_refs();
+        }
+    }
+
+    fn finish_refs(&mut self) {
         if self.lent != 0 {
             self.results = self.refs.len();
-        } else if !self.refs.is_empty() {
+        } else {
             self.refs.clear();
         }
+    }
+
+    /// Forgets all values and appends the bits of primitives.
+    #[inline(always)]
+    #[cfg(feature = "std")]
+    pub(crate) fn set_words<const N: usize>(&mut self, words: [u64; N]) {
+        self.drop_refs();
+        self.words.clear();
+        self.words.extend_from_slice(&words);
+    }
+
+    /// Forgets the arguments as [`CallBuffer::finish_arguments`] does and appends the bits of results that are primitives.
+    #[inline(always)]
+    pub(crate) fn finish_with_words<const N: usize>(&mut self, words: [u64; N]) {
+        if !self.refs.is_empty() {
+            self.finish_refs();
+        }
+        self.words.clear();
+        self.words.extend_from_slice(&words);
     }
 
     /// Appends a reference that the caller takes back with [`CallBuffer::take_back`]; at most [`CallBuffer::LENDABLE`] of all
@@ -116,14 +151,16 @@ impl CallBuffer {
     #[inline]
     #[must_use]
     pub fn refs(&self) -> &[Ref] {
-        &self.refs[self.results..]
+        self.refs.get(self.results..).unwrap_or_default()
     }
 
     /// Reads values in order; references are taken out, or shared where they are lent.
     #[inline]
     pub fn reader(&mut self) -> CallReader<'_> {
         let lent = if self.results == 0 { self.lent } else { 0 };
-        CallReader { words: self.words.iter(), refs: self.refs[self.results..].iter_mut(), lent }
+        // Without a panic, so that who reads words alone does not ask for references.
+        let refs = self.refs.get_mut(self.results..).unwrap_or_default();
+        CallReader { words: self.words.iter(), refs: refs.iter_mut(), lent }
     }
 
     /// The values in order, by the items of one side of a calling convention; references are taken out.
@@ -160,17 +197,6 @@ impl CallValues<'_> {
         }
         self.items.next();
         Some(self.reader.word())
-    }
-
-    /// The bits of all values, if they are primitives of the given types.
-    #[inline(always)]
-    pub fn all_words<const N: usize>(&mut self, wanted: [ConventionItem; N]) -> Option<[u64; N]> {
-        let words = *self.reader.words.as_slice().first_chunk::<N>()?;
-        if *self.items.as_slice() != wanted {
-            return None;
-        }
-        self.items = [].iter();
-        Some(words)
     }
 }
 
@@ -241,6 +267,6 @@ impl<'a> CallReader<'a> {
 }
 
 #[cold]
-fn missing() -> Error {
+pub(crate) fn missing() -> Error {
     Error::internal("a call passes fewer values than its calling convention names")
 }

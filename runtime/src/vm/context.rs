@@ -8,10 +8,10 @@ use core::fmt;
 
 use super::call::CallBuffer;
 use super::invocation::{CallFuture, Invocation};
-use super::module::{BoundFunction, Linkage, Module, ModuleState, Signal};
+use super::module::{BoundFunction, Completion, Entry, Linkage, Module, ModuleState, Signal};
 use super::program::Program;
-use super::stack::Limits;
-use super::sync::{Lock, TryLock};
+use super::stack::{Limits, Stack};
+use super::sync::{Lock, Taken, TryLock};
 use super::value::Value;
 use crate::bytecode::ConventionItem;
 use crate::{Error, Result, ResultExt};
@@ -132,7 +132,9 @@ impl Context {
         let info = info.ok_or_else(|| Error::not_found(format!("module {module} has no export {export}")))?;
         let convention = info.convention()?;
         let (arguments, results) = (convention.arguments().collect(), convention.results().collect());
-        Ok(Function { context: self.clone(), bound: self.bound(module, export), arguments, results })
+        let bound = self.bound(module, export);
+        let entry = bound.module.clone().entry(bound.state.clone(), export);
+        Ok(Function { context: self.clone(), bound, entry, arguments, results })
     }
 
     /// Lends storage for an invocation that ends with the closure: in place where no other one uses it.
@@ -140,24 +142,23 @@ impl Context {
     // they were just written in.
     #[inline(always)]
     pub fn with_invocation<R>(&self, body: impl FnOnce(&mut Invocation) -> R) -> R {
-        let mut own = self.invocation.take();
-        let mut pooled = None;
-        let invocation = match &mut own {
-            Some(taken) => taken.value(),
-            None => &mut **pooled.insert(self.take_invocation()),
-        };
-        let result = body(invocation);
-        if let Some(taken) = own {
-            taken.give_back();
-        }
-        if let Some(invocation) = pooled {
-            self.give_invocation(invocation);
-        }
+        let mut lease = self.lease();
+        let result = body(lease.invocation());
+        lease.give_back();
         result
+    }
+
+    /// Lends storage for an invocation: in place where no other one uses it.
+    #[inline(always)]
+    pub(crate) fn lease(&self) -> Lease<'_> {
+        let own = self.invocation.take();
+        let pooled = if own.is_none() { Some(self.take_invocation()) } else { None };
+        Lease { context: self, own, pooled }
     }
 
     /// Storage for an invocation, reused where one was given back.
     #[must_use]
+    #[cold]
     pub fn take_invocation(&self) -> Box<Invocation> {
         let pooled = self.invocations.lock().pop();
         pooled.unwrap_or_else(|| Box::new(Invocation::new(self.limits.clone())))
@@ -166,6 +167,35 @@ impl Context {
     /// Gives the storage of an invocation back.
     pub fn give_invocation(&self, invocation: Box<Invocation>) {
         self.invocations.lock().push(invocation);
+    }
+}
+
+/// Storage that a context lends for an invocation, until it is given back; after a panic nobody gets it any more.
+#[derive(Debug)]
+pub(crate) struct Lease<'a> {
+    context: &'a Context,
+    own: Option<Taken<'a, Invocation>>,
+    /// There where the other is not.
+    pooled: Option<Box<Invocation>>,
+}
+
+impl Lease<'_> {
+    #[inline(always)]
+    pub(crate) fn invocation(&mut self) -> &mut Invocation {
+        match &mut self.own {
+            Some(taken) => taken.value(),
+            None => self.pooled.get_or_insert_with(|| self.context.take_invocation()),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn give_back(self) {
+        if let Some(taken) = self.own {
+            taken.give_back();
+        }
+        if let Some(invocation) = self.pooled {
+            self.context.give_invocation(invocation);
+        }
     }
 }
 
@@ -192,6 +222,7 @@ impl fmt::Debug for Context {
 pub struct Function {
     context: Arc<Context>,
     bound: BoundFunction,
+    entry: Option<Arc<dyn Entry>>,
     arguments: Vec<ConventionItem>,
     results: Vec<ConventionItem>,
 }
@@ -207,6 +238,14 @@ impl Function {
     #[must_use]
     pub fn bound(&self) -> &BoundFunction {
         &self.bound
+    }
+
+    #[inline(always)]
+    pub(super) fn begin_call(&self, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
+        match &self.entry {
+            Some(entry) => entry.begin_call(stack, buffer),
+            None => self.bound.module.begin_call(&self.bound.state, self.bound.export, stack, buffer),
+        }
     }
 
     /// The module that exports the function.
@@ -278,10 +317,14 @@ impl Function {
     /// # Errors
     /// Those of [`Function::pack`], and what the function fails with. The context stays usable.
     pub fn call(&self, arguments: &[Value]) -> Result<Vec<Value>> {
-        let mut buffer = CallBuffer::new();
-        self.pack(arguments.iter().cloned(), &mut buffer)?;
-        self.context.with_invocation(|invocation| invocation.call(&self.bound, &mut buffer))?;
-        buffer.drain(&self.results)
+        self.context.with_invocation(|invocation| {
+            invocation.buffer().clear();
+            let packed = self.pack(arguments.iter().cloned(), invocation.buffer());
+            let called = packed.and_then(|()| invocation.call_packed(self));
+            let results = called.and_then(|()| invocation.buffer().drain(&self.results));
+            invocation.buffer().clear();
+            results
+        })
     }
 
     /// Calls the function; while it is suspended, the future is pending.

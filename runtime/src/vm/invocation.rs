@@ -19,6 +19,8 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct Invocation {
     stack: Stack,
+    /// What calls of the program's own pass and get; empty, but for primitives, while there is none.
+    buffer: CallBuffer,
     /// The call that is suspended.
     suspended: Option<BoundFunction>,
 }
@@ -27,7 +29,7 @@ impl Invocation {
     /// Storage for calls within limits.
     #[must_use]
     pub fn new(limits: Limits) -> Invocation {
-        Invocation { stack: Stack::new(limits), suspended: None }
+        Invocation { stack: Stack::new(limits), buffer: CallBuffer::new(), suspended: None }
     }
 
     /// Begins a call: the buffer has the arguments, and the results where the call is [`Completion::Done`].
@@ -108,14 +110,75 @@ impl Invocation {
     /// What the function fails with.
     #[inline]
     pub fn call(&mut self, function: &BoundFunction, buffer: &mut CallBuffer) -> Result<()> {
-        let mut completion = self.begin(function, buffer)?;
-        while completion == Completion::Yielded {
+        match self.begin(function, buffer)? {
+            Completion::Done => Ok(()),
+            Completion::Yielded => self.resume_to_end(buffer),
+        }
+    }
+
+    #[cold]
+    fn resume_to_end(&mut self, buffer: &mut CallBuffer) -> Result<()> {
+        loop {
             if let Some(wait) = self.stack.take_wait() {
                 wait.block(None);
             }
-            completion = self.resume(buffer)?;
+            if self.resume(buffer)? == Completion::Done {
+                return Ok(());
+            }
         }
-        Ok(())
+    }
+
+    /// The invocation's own call buffer, for [`Invocation::call_packed`].
+    #[inline(always)]
+    pub(crate) fn buffer(&mut self) -> &mut CallBuffer {
+        &mut self.buffer
+    }
+
+    /// Calls a function to its end as [`Invocation::call`] does, with what the invocation's own call buffer has.
+    ///
+    /// # Errors
+    /// What the function fails with.
+    // What is rare is apart, so that the rest can stand in the caller's code: primitives then pass through memory no more
+    // often than the call buffer makes them, and what was just written is slow to read in other pieces.
+    #[inline(always)]
+    pub(crate) fn call_packed(&mut self, function: &Function) -> Result<()> {
+        #[cfg(feature = "std")]
+        let recorded = crate::profile::is_on();
+        #[cfg(not(feature = "std"))]
+        let recorded = false;
+        if self.suspended.is_some() || recorded {
+            return self.call_packed_slowly(function.bound());
+        }
+        match function.begin_call(&mut self.stack, &mut self.buffer) {
+            Ok(Completion::Done) => {
+                self.stack.refuel();
+                Ok(())
+            }
+            rare => self.finish_packed(function.bound(), rare),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn call_packed_slowly(&mut self, function: &BoundFunction) -> Result<()> {
+        let mut buffer = core::mem::take(&mut self.buffer);
+        let result = self.call(function, &mut buffer);
+        self.buffer = buffer;
+        result
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_packed(&mut self, function: &BoundFunction, begun: Result<Completion>) -> Result<()> {
+        match self.after(function, begun)? {
+            Completion::Done => Ok(()),
+            Completion::Yielded => {
+                let mut buffer = core::mem::take(&mut self.buffer);
+                let result = self.resume_to_end(&mut buffer);
+                self.buffer = buffer;
+                result
+            }
+        }
     }
 
     /// Runs a call of translated code to its end, by what begins it and what goes on with it; where it is suspended, waits for

@@ -31,6 +31,8 @@ pub use budget::MemoryBudget;
 pub(crate) use buffer::{Block, BlockPool, Chunk, SoleBuffer};
 pub use buffer::{Buffer, Element, Grid, GridMut, Scalar, in_turn};
 pub use call::{CallBuffer, CallReader, CallValues};
+#[cfg(feature = "std")]
+pub(crate) use context::Lease;
 pub use context::{Context, Function};
 pub use direct::{DirectMethod, Lend, Native, NoElements, Pass};
 pub(crate) use in_place::arc_of;
@@ -39,7 +41,9 @@ pub use invocation::{CallFuture, Invocation};
 pub use lent::LentRef;
 pub use list::List;
 pub(crate) use list::check_ref;
-pub use module::{BoundFunction, Completion, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal};
+pub use module::{
+    BoundFunction, Completion, Entry, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal,
+};
 pub use native::{Argument, Caller, FromRef, NativeFunction, NativeMethod, NativeModule, Outcome, Results, Span, Step};
 pub use program::Program;
 pub use reference::{Ref, RefObject, RefType, TypedRefObject};

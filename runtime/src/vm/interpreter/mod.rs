@@ -19,7 +19,7 @@ use super::Limits;
 use super::buffer::Buffer;
 use super::call::CallBuffer;
 use super::failure;
-use super::module::{BoundFunction, Completion, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState};
+use super::module::{BoundFunction, Completion, Entry, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState};
 use super::stack::Stack;
 use super::state::State;
 use super::sync::Once;
@@ -107,6 +107,23 @@ impl BytecodeModule {
     #[cold]
     fn unresolved(&self, import: u32) -> Error {
         failure::unresolved(self.verified.import(import).map_or("?", |import| import.full_name))
+    }
+
+    /// Calls a function by its ordinal.
+    #[inline]
+    fn begin(&self, state: &State, function: u32, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
+        let code = self.code(function)?;
+        let bottom = stack.frames.mark();
+        stack.frames.open(code.words, code.refs)?;
+        let mut machine = Machine { module: self, state, stack, buffer, bottom, code, pc: 0 };
+        match machine.enter(code) {
+            Ok(()) => self.drive(machine),
+            Err(error) => {
+                // It is the caller who is wrong.
+                machine.stack.frames.release(bottom);
+                Err(error)
+            }
+        }
     }
 
     /// Runs a machine; where it fails, says where and closes its frames.
@@ -249,21 +266,14 @@ impl Module for BytecodeModule {
         buffer: &mut CallBuffer,
     ) -> Result<Completion> {
         let function = self.verified.exported_function(export).ok_or_else(|| no_function(export))?;
-        let state = state.downcast()?;
-        let code = self.code(function)?;
-        let bottom = stack.frames.mark();
-        stack.frames.open(code.words, code.refs)?;
-        let mut machine = Machine { module: self, state, stack, buffer, bottom, code, pc: 0 };
-        match machine.enter(code) {
-            Ok(()) => self.drive(machine),
-            Err(error) => {
-                // It is the caller who is wrong.
-                machine.stack.frames.release(bottom);
-                Err(error)
-            }
-        }
+        self.begin(state.downcast()?, function, stack, buffer)
     }
 
+    fn entry(self: Arc<Self>, state: Arc<dyn ModuleState>, export: u32) -> Option<Arc<dyn Entry>> {
+        let function = self.verified.exported_function(export)?;
+        let state = state.downcast_arc().ok()?;
+        Some(Arc::new(InterpretedEntry { module: self, state, function }))
+    }
     fn resume_call(
         &self,
         state: &Arc<dyn ModuleState>,
@@ -291,5 +301,19 @@ impl Module for BytecodeModule {
             }
         }
         self.drive(machine)
+    }
+}
+
+/// An export of an interpreted module.
+#[derive(Debug)]
+struct InterpretedEntry {
+    module: Arc<BytecodeModule>,
+    state: Arc<State>,
+    function: u32,
+}
+
+impl Entry for InterpretedEntry {
+    fn begin_call(&self, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
+        self.module.begin(&self.state, self.function, stack, buffer)
     }
 }
