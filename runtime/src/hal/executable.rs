@@ -6,14 +6,27 @@ use alloc::sync::Arc;
 
 use super::local::LocalExecutable;
 use super::local::cost::Cost;
+use super::local::task::Comparison;
 use crate::{Error, Result, ref_object};
 
 /// Loaded device code (`!hal.executable`): functions that dispatches name by ordinal.
 #[derive(Debug)]
 pub struct Executable {
     code: Arc<dyn LocalExecutable>,
-    /// What a workgroup of each function was measured to cost.
-    costs: Box<[Cost]>,
+    /// What each function was measured to cost.
+    costs: Box<[FunctionCost]>,
+}
+
+/// What a workgroup of a function was measured to cost.
+#[derive(Debug, Default)]
+struct FunctionCost {
+    /// The time that a thread spends on it.
+    own: Cost,
+    /// The least time of a dispatch for each, by one thread and where one is helped by others.
+    alone: Cost,
+    helped: Cost,
+    /// Of command buffers whose first dispatch that may gain by help is one of this function.
+    comparison: Comparison,
 }
 
 ref_object!(Executable, "hal.executable");
@@ -22,7 +35,7 @@ impl Executable {
     /// Wraps loaded code.
     #[must_use]
     pub fn new(code: Arc<dyn LocalExecutable>) -> Executable {
-        let costs = code.functions().iter().map(|_| Cost::default()).collect();
+        let costs = code.functions().iter().map(|_| FunctionCost::default()).collect();
         Executable { code, costs }
     }
 
@@ -33,10 +46,22 @@ impl Executable {
         &*self.code
     }
 
-    /// What a workgroup of a function was measured to cost.
+    /// What a workgroup of a function was measured to cost a thread.
     #[inline]
     pub(super) fn cost(&self, function: usize) -> Option<&Cost> {
-        self.costs.get(function)
+        self.costs.get(function).map(|cost| &cost.own)
+    }
+
+    /// The least time of a dispatch of a function for each workgroup, by one thread and where one is helped by others.
+    #[inline]
+    pub(super) fn least_times(&self, function: usize) -> Option<(&Cost, &Cost)> {
+        self.costs.get(function).map(|cost| (&cost.alone, &cost.helped))
+    }
+
+    /// Whether command buffers gain by help whose first dispatch that may is one of this function.
+    #[inline]
+    pub(super) fn comparison(&self, function: usize) -> Option<&Comparison> {
+        self.costs.get(function).map(|cost| &cost.comparison)
     }
 
     /// The ordinal of the function of the given name.

@@ -61,6 +61,17 @@ impl Cost {
     }
 }
 
+impl Cost {
+    /// As [`Cost::learn`] for what varies: a measurement counts at most as twice of what is known. Before the first, it is
+    /// taken for a part of what the other way takes, so that it takes several bad ones to decide against it: the first
+    /// find nothing in caches.
+    pub(in crate::hal) fn learn_varying(&self, picoseconds: u64, other_way: Option<u64>) {
+        let known = self.get().unwrap_or_else(|| other_way.map_or(picoseconds, |other| other / 8 * 5)).max(1);
+        let measured = picoseconds.clamp(1, GREATEST).min(known.saturating_mul(2));
+        self.picoseconds.store((known - known / WEIGHT + measured / WEIGHT).max(1), Ordering::Relaxed);
+    }
+}
+
 /// Part of the difference by which a greater measurement changes what is known of the least.
 const RISE: u64 = 8;
 
@@ -89,6 +100,21 @@ mod tests {
         assert!((780..=800).contains(&settled), "{settled}");
         cost.learn_least(0);
         assert!(cost.get().is_some());
+    }
+
+    #[test]
+    fn what_varies_is_given_a_chance() {
+        let cost = Cost::default();
+        cost.learn_varying(1_000_000, Some(8000));
+        assert_eq!(cost.get(), Some(6250));
+        for _ in 0..100 {
+            cost.learn_varying(9000, Some(8000));
+        }
+        let settled = cost.get().unwrap_or(0);
+        assert!((8900..=9000).contains(&settled), "{settled}");
+        let first = Cost::default();
+        first.learn_varying(400, None);
+        assert_eq!(first.get(), Some(400));
     }
 
     #[test]

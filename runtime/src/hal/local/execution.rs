@@ -13,7 +13,6 @@ use super::super::commands::{BufferBinding, Command, Commands, Dispatch, Workgro
 use super::super::executable::Executable;
 use super::super::memory::MemoryAccess;
 use super::super::pool::MINIMUM_ALIGNMENT;
-use super::cost::picoseconds;
 use super::task::current_worker;
 use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
 use crate::profile::{self, EventKind};
@@ -184,7 +183,7 @@ pub(in crate::hal) fn execute(commands: &Commands, table: &[BufferBinding]) -> R
 
 /// Runs a command and records it.
 #[cold]
-fn execute_recorded(
+pub(in crate::hal) fn execute_recorded(
     commands: &Commands,
     index: usize,
     command: &Command,
@@ -231,29 +230,9 @@ pub(in crate::hal) fn record(
     profile::record(start, &facts);
 }
 
-/// As [`execute`], and measures what each dispatch costs.
-pub(in crate::hal) fn execute_measured(commands: &Commands, table: &[BufferBinding]) -> Result<()> {
-    check_table(commands, table)?;
-    let mut scratch = Scratch::take();
-    let mut before = Instant::now();
-    let result = commands.list.iter().enumerate().try_for_each(|(index, command)| {
-        execute_command(commands, command, table, &mut scratch).map_err(|error| describe(error, index, command))?;
-        if let Command::Dispatch(dispatch) = command {
-            let (_, workgroups) = workgroup_count(commands, dispatch, table)?;
-            let after = Instant::now();
-            if let (Some(cost), 1..) = (dispatch.executable.cost(dispatch.function), workgroups) {
-                cost.learn(picoseconds(after - before) / workgroups);
-            }
-            before = after;
-        }
-        Ok(())
-    });
-    scratch.give_back();
-    result
-}
-
+/// Runs a command.
 #[inline]
-fn execute_command(
+pub(in crate::hal) fn execute_command(
     commands: &Commands,
     command: &Command,
     table: &[BufferBinding],
@@ -277,15 +256,54 @@ fn execute_command(
 
 /// Runs a fill, an update or a copy; other commands do nothing.
 pub(in crate::hal) fn execute_transfer(commands: &Commands, command: &Command, table: &[BufferBinding]) -> Result<()> {
+    execute_transfer_part(commands, command, table, 0..usize::MAX)
+}
+
+/// The bytes that a transfer writes, if parts of it may be run at the same time: not those of ranges that overlap.
+pub(in crate::hal) fn divisible_bytes(
+    commands: &Commands,
+    command: &Command,
+    table: &[BufferBinding],
+) -> Result<Option<u64>> {
+    match command {
+        Command::Fill { target, .. } | Command::Update { target, .. } => {
+            let (_, _, length) = commands.resolve(*target, table)?;
+            Ok(Some(length as u64))
+        }
+        Command::Copy { source, target } => {
+            let (source, source_offset, length) = commands.resolve(*source, table)?;
+            let (target, target_offset, _) = commands.resolve(*target, table)?;
+            let from = source.address().0.addr() + source_offset;
+            let to = target.address().0.addr() + target_offset;
+            Ok(Some(length as u64).filter(|_| from.abs_diff(to) >= length))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// As [`execute_transfer`] for a part of the bytes, which begins at a multiple of 64 if it is not the first.
+pub(in crate::hal) fn execute_transfer_part(
+    commands: &Commands,
+    command: &Command,
+    table: &[BufferBinding],
+    part: Range<usize>,
+) -> Result<()> {
+    let part_of = |length: usize| {
+        let start = part.start.min(length);
+        (start, part.end.min(length) - start)
+    };
     match command {
         Command::Fill { target, pattern, pattern_length } => {
             let (buffer, offset, length) = commands.resolve(*target, table)?;
-            buffer.fill(offset as u64, length as u64, *pattern, usize::from(*pattern_length))
+            let (start, length) = part_of(length);
+            buffer.fill((offset + start) as u64, length as u64, *pattern, usize::from(*pattern_length))
         }
         Command::Update { target, data } => {
             let (buffer, offset, length) = commands.resolve(*target, table)?;
             let data = commands.data.get(data.clone()).filter(|data| data.len() == length);
-            buffer.write(offset as u64, data.ok_or_else(|| Error::internal("recorded data of an update is gone"))?)
+            let data = data.ok_or_else(|| Error::internal("recorded data of an update is gone"))?;
+            let (start, length) = part_of(length);
+            buffer.write((offset + start) as u64, data.get(start..start + length).unwrap_or_default())
         }
         Command::Copy { source, target } => {
             let (source, source_offset, source_length) = commands.resolve(*source, table)?;
@@ -295,7 +313,9 @@ pub(in crate::hal) fn execute_transfer(commands: &Commands, command: &Command, t
                     "copy of {source_length} bytes into a range of {target_length} bytes"
                 )));
             }
-            target.copy_from(target_offset as u64, source, source_offset as u64, source_length as u64)
+            let (start, length) = part_of(source_length);
+            let (source_offset, target_offset) = (source_offset + start, target_offset + start);
+            target.copy_from(target_offset as u64, source, source_offset as u64, length as u64)
         }
         _ => Ok(()),
     }

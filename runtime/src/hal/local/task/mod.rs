@@ -13,6 +13,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 mod claims;
+mod crew;
 mod executor;
 mod graph;
 mod idle;
@@ -23,6 +24,7 @@ mod plan;
 mod run;
 mod scheduler;
 mod sync;
+mod team;
 #[cfg(test)]
 mod tests;
 mod topology;
@@ -33,7 +35,7 @@ mod workers;
 pub use executor::RayonExecutor;
 pub use executor::{Executor, Work};
 pub use options::{MAXIMUM_WORKERS, TaskOptions};
-pub(in crate::hal) use plan::Plan;
+pub(in crate::hal) use plan::{Comparison, Plan};
 
 use super::super::command_buffer::{CommandBuffer, CommandBufferMode, Prepare};
 use super::super::commands::BufferBinding;
@@ -41,7 +43,7 @@ use super::super::queue::{Backend, Completion};
 use super::cost::picoseconds;
 use super::execution;
 use crate::{Result, profile};
-use plan::{Bounds, Choice};
+use plan::{Bounds, Choice, Inline, Measured};
 use scheduler::Scheduler;
 use workers::WorkerPool;
 pub(super) use workers::current_worker;
@@ -69,14 +71,30 @@ impl TaskBackend {
         Ok(TaskBackend { scheduler: Scheduler::new(executor, spin) })
     }
 
-    fn execute_inline(&self, command_buffer: &CommandBuffer, bindings: &[BufferBinding], measured: bool) -> Result<()> {
-        let commands = command_buffer.commands()?;
-        if !measured || profile::is_on() {
-            return execution::execute(commands, bindings);
+    fn execute_inline(
+        &self,
+        command_buffer: &Arc<CommandBuffer>,
+        bindings: &[BufferBinding],
+        mut how: Inline,
+    ) -> Result<()> {
+        if profile::is_on() {
+            how.measured = Measured::No;
+        }
+        if !how.helped && how.measured == Measured::No {
+            return execution::execute(command_buffer.commands()?, bindings);
         }
         let start = Instant::now();
-        execution::execute_measured(commands, bindings)?;
-        command_buffer.plan().learn_inline(picoseconds(start.elapsed()));
+        let helped = team::execute(&self.scheduler, command_buffer, bindings, how)?;
+        if how.measured != Measured::No {
+            let time = picoseconds(start.elapsed());
+            if command_buffer.modes().contains(CommandBufferMode::ONE_SHOT) {
+                if let Some(comparison) = plan::comparison_of(command_buffer.commands()?) {
+                    comparison.learn(time, helped);
+                }
+            } else {
+                command_buffer.plan().learn_inline(time, helped);
+            }
+        }
         Ok(())
     }
 }
@@ -101,8 +119,8 @@ impl Backend for TaskBackend {
             longest_inline: picoseconds(LONGEST_INLINE),
             turn: if once { scheduler.count_submission() } else { 0 },
         };
-        let measured = match plan.choose(commands, once, &bounds) {
-            Choice::Inline { measured } => measured,
+        let how = match plan.choose(commands, once, &bounds) {
+            Choice::Inline(how) => how,
             Choice::Spread { hands } => {
                 if let Err(error) = execution::check_table(commands, bindings) {
                     return completion.finish(Err(error));
@@ -111,12 +129,12 @@ impl Backend for TaskBackend {
                 match scheduler.submit(command_buffer, graph, bindings, completion, hands) {
                     Ok(()) => return Ok(()),
                     Err(completion) => {
-                        return completion.finish(self.execute_inline(command_buffer, bindings, false));
+                        return completion.finish(self.execute_inline(command_buffer, bindings, Inline::default()));
                     }
                 }
             }
         };
-        completion.finish(self.execute_inline(command_buffer, bindings, measured))
+        completion.finish(self.execute_inline(command_buffer, bindings, how))
     }
 
     fn concurrency(&self) -> usize {

@@ -10,6 +10,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
+use super::crew::{Claim, Crew, DRIVER, Offer};
 use super::graph::Graph;
 use super::idle::IdleSet;
 use super::tracker::{Seat, Tracker};
@@ -194,5 +195,59 @@ fn a_worker_that_leaves_sees_what_was_submitted_or_is_seen_to_have_left() {
         occupied.fetch_or(1, Ordering::AcqRel);
         let left = workers.fetch_add(0, Ordering::AcqRel) == 0;
         assert!(worker.join().unwrap() || left);
+    });
+}
+
+/// Two offers in a row, of which the second sees what the first did, with a helper that may come at any time or not at all.
+/// What an offer needs may be changed as soon as the driver has seen that all blocks are finished.
+#[test]
+fn a_driver_needs_no_helper_and_waits_for_one_that_has_begun() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        // Cells 0 and 1 are counted by workgroups of each offer, 2 and 3 are what the offers need.
+        let shared = Arc::new((Crew::new(2), Cells::new(4)));
+        let lane = shared.0.join().unwrap();
+        let work = |crew: &Crew, cells: &Cells, first: Claim, lane: usize| {
+            let mut next = Some(first);
+            let mut blocks = 0;
+            while let Some(Claim { command, workgroups }) = next {
+                assert_eq!(cells.get(2 + command as usize), 1);
+                assert_eq!(workgroups.end - workgroups.start, 1);
+                // The second offer is of what the first has done.
+                assert!(command == 0 || cells.get(workgroups.start as usize) >= 1);
+                cells.add(workgroups.start as usize);
+                blocks += 1;
+                next = crew.claim(lane);
+            }
+            blocks
+        };
+        let helper = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                let (crew, cells) = &*shared;
+                for _ in 0..2 {
+                    if let Some(claim) = crew.claim_own(lane) {
+                        crew.finish(work(crew, cells, claim, lane));
+                    }
+                }
+                crew.leave(lane);
+            }
+        });
+        let (crew, cells) = &*shared;
+        let mut expected = crew.finished();
+        for command in 0..2 {
+            cells.add(2 + command as usize);
+            let blocks = crew.offer(Offer { command, workgroups: 2, block: 1 }, crew.helpers());
+            let own = crew.claim(DRIVER).map_or(0, |claim| work(crew, cells, claim, DRIVER));
+            expected += blocks - own;
+            while crew.finished() != expected {
+                thread::yield_now();
+            }
+            assert_eq!([0, 1].map(|cell| cells.get(cell)), [command + 1; 2]);
+            // Given up.
+            cells.add(2 + command as usize);
+        }
+        helper.join().unwrap();
     });
 }

@@ -19,11 +19,69 @@ pub(in crate::hal) struct Plan {
     /// By how much several threads shorten that, in picoseconds, as estimated.
     gain: AtomicU64,
     executions: AtomicU32,
-    /// From submission to the end, by the submitting thread alone.
-    inline_time: Cost,
+    /// From submission to the end, by the submitting thread.
+    inline: Comparison,
     /// The same by several threads. Where other programs keep the cores busy it can be more.
     spread_time: Cost,
 }
+
+/// Whether executions in order gain by help, as found by running them both ways.
+///
+/// What single dispatches gain is not all, for what a helper leaves in its core's cache is missed by the next command.
+#[derive(Debug, Default)]
+pub(in crate::hal) struct Comparison {
+    executions: AtomicU32,
+    alone: Cost,
+    helped: Cost,
+}
+
+impl Comparison {
+    /// How the next execution is run.
+    #[inline]
+    fn choose(&self) -> Inline {
+        let execution = self.executions.load(Ordering::Relaxed);
+        // A count that is lost to another thread does no harm.
+        self.executions.store(execution.wrapping_add(1), Ordering::Relaxed);
+        let (round, step) = (execution / COMPARED_EVERY, execution % COMPARED_EVERY);
+        let helped = match (self.helped.get(), self.alone.get()) {
+            (Some(helped), Some(alone)) => helped < alone - alone / 16,
+            _ => true,
+        };
+        // The other way some times in a row, of which the first find caches as they were.
+        let tried = step < TRIED;
+        let measured = if tried { step >= TRIED / 2 } else { step.is_multiple_of(MEASURED_EVERY) };
+        // Single dispatches are not tried the other way while the whole is.
+        let turn = if tried { 1 } else { execution / MEASURED_EVERY };
+        Inline {
+            measured: if measured { Measured::Yes(turn) } else { Measured::No },
+            helped: helped != tried,
+            awaited: step == 0 && !helped && round.is_multiple_of(AWAITED_EVERY),
+        }
+    }
+
+    /// Takes into account how long an execution took.
+    pub(super) fn learn(&self, picoseconds: u64, helped: bool) {
+        if helped {
+            self.helped.learn_varying(picoseconds, self.alone.get());
+        } else {
+            self.alone.learn_least(picoseconds);
+        }
+    }
+
+    /// The time that is to be expected of the faster way.
+    fn time(&self) -> Option<u64> {
+        match (self.helped.get(), self.alone.get()) {
+            (Some(helped), Some(alone)) => Some(helped.min(alone)),
+            (helped, alone) => helped.or(alone),
+        }
+    }
+}
+
+/// Every so many executions in order, the slower way is tried some times.
+const COMPARED_EVERY: u32 = 256;
+const TRIED: u32 = 8;
+/// In one of so many such trials, a thread is woken for it.
+const AWAITED_EVERY: u32 = 8;
 
 /// Executions of which several threads save less are not compared, but run by one.
 const LEAST_COMPARED: u64 = 3_000_000;
@@ -33,8 +91,9 @@ const LONGEST_COMPARED: u64 = 2_000_000_000;
 /// pays for waking threads and for bringing memory to their caches.
 const TRIED_EVERY: u32 = 256;
 const TRIALS: u32 = 4;
-/// After so many executions of which the first ones are spread and the others are not, the ways are compared.
-const COMPARED_AFTER: u32 = 8;
+/// Of so many executions, the first are spread and the others are not; then the ways are compared.
+const FIRST_SPREAD: u32 = 6;
+const COMPARED_AFTER: u32 = 20;
 
 /// Every so many executions of a command buffer that runs on the calling thread are measured.
 const MEASURED_EVERY: u32 = 16;
@@ -43,6 +102,8 @@ const MEASURED_EVERY: u32 = 16;
 const UNKNOWN_WORKGROUP: u64 = 20_000_000;
 /// What transfers cost for each byte, in picoseconds.
 const TRANSFERRED_BYTE: u64 = 100;
+/// Commands of fewer picoseconds are executed without a thought of help.
+const LEAST_HELPED: u64 = 2_000_000;
 /// Blocks of fewer picoseconds than this are not worth being claimed.
 const LEAST_BLOCK: u64 = 500_000;
 /// Blocks that each thread finds in a dispatch that is large enough: the more, the more even the threads' ends.
@@ -145,17 +206,40 @@ pub(super) struct Bounds {
 /// microseconds gain: the program goes on to record the next ones, whose memory goes to and fro between the threads.
 fn choose_once(commands: &Commands, bounds: &Bounds) -> Choice {
     let &Bounds { threads, least_gain, longest_inline, turn } = bounds;
-    let inline = Choice::Inline { measured: turn.is_multiple_of(MEASURED_EVERY) };
-    if quick_work(commands).is_some_and(|work| work <= longest_inline) {
-        return inline;
+    let inline = |work: u64| {
+        if threads > 1
+            && work >= LEAST_HELPED
+            && let Some(comparison) = comparison_of(commands)
+        {
+            return Choice::Inline(comparison.choose());
+        }
+        let measured = if turn.is_multiple_of(MEASURED_EVERY) { Measured::Yes(1) } else { Measured::No };
+        Choice::Inline(Inline { measured, ..Inline::default() })
+    };
+    if let Some(work) = quick_work(commands).filter(|work| *work <= longest_inline) {
+        return inline(work);
     }
     let Some(Sums { work, gain }) = sums(commands, threads) else {
         return Choice::Spread { hands: threads };
     };
     if work <= longest_inline {
-        return inline;
+        return inline(work);
     }
     Choice::Spread { hands: hands(gain, least_gain, threads) }
+}
+
+/// What is known of command buffers like this one, which is executed once: by the first dispatch that may gain by help.
+pub(super) fn comparison_of(commands: &Commands) -> Option<&Comparison> {
+    commands.list.iter().find_map(|command| {
+        let Command::Dispatch(dispatch) = command else { return None };
+        let WorkgroupCount::Direct(count) = dispatch.workgroup_count else { return None };
+        let workgroups = count.iter().fold(1u64, |all, n| all.saturating_mul(u64::from(*n)));
+        let cost = dispatch.executable.cost(dispatch.function)?.get()?;
+        if workgroups < 2 || cost.saturating_mul(workgroups) < LEAST_SHARED {
+            return None;
+        }
+        dispatch.executable.comparison(dispatch.function)
+    })
 }
 
 /// What the dispatches of a command buffer are expected to cost, which is found out in less time than [`sums`]; `None` where
@@ -184,14 +268,30 @@ fn hands(gain: u64, least_gain: u64, threads: usize) -> usize {
     hands.min(threads as u64) as usize
 }
 
+/// How an execution is run in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Inline {
+    pub(super) measured: Measured,
+    /// Dispatches are divided where that pays.
+    pub(super) helped: bool,
+    /// A thread is woken if none is there.
+    pub(super) awaited: bool,
+}
+
+/// Whether an execution is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Measured {
+    #[default]
+    No,
+    /// As a whole and each dispatch; with the number of measured executions before.
+    Yes(u32),
+}
+
 /// How an execution is best run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// By the thread that submits it.
-    Inline {
-        /// It is to be told to [`Plan::learn`].
-        measured: bool,
-    },
+    /// In order by the thread that submits it.
+    Inline(Inline),
     /// By all threads.
     Spread {
         /// As many threads as gain by it, with the calling one.
@@ -245,34 +345,45 @@ impl Plan {
         let gain = self.gain.load(Ordering::Relaxed);
         // What is executed again and again shows whether it gains in spite of wake-ups.
         let worth = if execution == 0 { least_gain } else { least_gain.min(LEAST_COMPARED) };
+        let inline = |measured: bool| {
+            if threads > 1 && work >= LEAST_HELPED {
+                let how = self.inline.choose();
+                let measured = if measured && how.measured == Measured::No { Measured::Yes(1) } else { how.measured };
+                return Choice::Inline(Inline { measured, ..how });
+            }
+            let measured = if measured { Measured::Yes(0) } else { Measured::No };
+            Choice::Inline(Inline { measured, ..Inline::default() })
+        };
         if gain <= worth && work <= longest_inline {
-            return Choice::Inline { measured };
+            return inline(measured);
         }
-        if work <= LONGEST_COMPARED && execution >= TRIALS {
+        if work <= LONGEST_COMPARED && execution >= FIRST_SPREAD {
             let trial = execution % TRIED_EVERY >= TRIED_EVERY - TRIALS;
-            let faster_inline = match (self.inline_time.get(), self.spread_time.get()) {
+            let faster_inline = match (self.inline.time(), self.spread_time.get()) {
                 _ if execution < COMPARED_AFTER => true,
                 // Shared out it should take notably less, as other threads' time is spent on it.
                 (Some(inline), Some(spread)) => spread >= inline - inline / 16,
                 (inline, spread) => inline.is_none() && spread.is_some(),
             };
             if faster_inline != trial {
-                return Choice::Inline { measured: measured || trial || execution < COMPARED_AFTER };
+                return inline(measured || trial || execution < COMPARED_AFTER);
             }
         }
         Choice::Spread { hands: hands(gain, least_gain, threads) }
     }
 
-    /// Takes into account how long an execution took that one thread ran.
-    pub(super) fn learn_inline(&self, picoseconds: u64) {
-        self.work.learn(picoseconds);
-        self.inline_time.learn_least(picoseconds);
+    /// Takes into account how long an execution took that one thread ran, by itself or with help.
+    pub(super) fn learn_inline(&self, picoseconds: u64, helped: bool) {
+        if !helped {
+            self.work.learn(picoseconds);
+        }
+        self.inline.learn(picoseconds, helped);
     }
 
     /// Takes into account what all commands of an execution cost that several threads ran, and how long it took.
     pub(super) fn learn_spread(&self, work: u64, time: u64) {
         self.work.learn(work);
-        self.spread_time.learn_least(time);
+        self.spread_time.learn_varying(time, None);
     }
 }
 

@@ -32,6 +32,8 @@ pub(super) struct Run {
     /// Number of the place that the scheduler keeps it in.
     place: u32,
     submitted: Option<Instant>,
+    /// Executions before this one; threads begin to count nodes from it, so that those of short graphs are all measured.
+    turn: u32,
     tracker: Tracker,
     /// Held for reading by whoever works on it until `finished`. Who ends it waits for them, and gives up what was bound
     /// before anybody learns of the end.
@@ -120,6 +122,7 @@ impl Run {
             graph: Arc::default(),
             place: 0,
             submitted: None,
+            turn: 0,
             tracker: Tracker::default(),
             resources: RwLock::default(),
             outcome: Mutex::default(),
@@ -147,6 +150,7 @@ impl Run {
         self.tracker.reset(graph, self.lanes);
         self.graph = Arc::clone(graph);
         self.place = place;
+        self.turn = self.turn.wrapping_add(1);
         self.submitted = Some(Instant::now());
         let resources = self.resources.get_mut().unwrap_or_else(PoisonError::into_inner);
         resources.command_buffer = Some(Arc::clone(command_buffer));
@@ -199,7 +203,7 @@ impl Run {
     pub(super) fn participate(&self, scheduler: &Scheduler, role: Role) {
         self.participants.fetch_add(1, Ordering::AcqRel);
         let (lane, owns_lane) = self.take_lane();
-        let mut hand = Hand { scratch: Scratch::take(), seat: Seat::new(lane), owns_lane, nodes: 0 };
+        let mut hand = Hand { scratch: Scratch::take(), seat: Seat::new(lane), owns_lane, nodes: self.turn };
         let resources = self.resources();
         let over = !self.is_finished() && self.work_along(scheduler, &resources, role, &mut hand);
         drop(resources);
@@ -505,10 +509,15 @@ impl Idle {
 
     /// Waits a moment; true where that has gone on for long enough.
     pub(super) fn is_over(&mut self, limit: Duration) -> bool {
+        self.is_over_after(1, limit)
+    }
+
+    /// As [`Idle::is_over`] for a thread that has looked more than once.
+    pub(super) fn is_over_after(&mut self, looks: u32, limit: Duration) -> bool {
         if limit.is_zero() {
             return true;
         }
-        self.looks += 1;
+        self.looks = self.looks.wrapping_add(looks);
         if self.looks <= LOOKS_BEFORE_YIELDING {
             core::hint::spin_loop();
             return false;

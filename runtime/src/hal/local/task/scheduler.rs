@@ -16,6 +16,8 @@ use super::super::cost::{Cost, picoseconds};
 use super::executor::{Executor, Work};
 use super::graph::Graph;
 use super::run::{Idle, Role, Run};
+use super::sync::Apart;
+use super::team::{self, Team};
 
 /// Executions that can be under way at once; more are run by those who submit them.
 const PLACES: usize = 64;
@@ -27,33 +29,36 @@ const WAKE_UP: (u64, u64, u64) = (2_000_000, 100_000_000, 20_000_000);
 const WORTH_WAKING: u64 = 2;
 /// The least time that work must save, in picoseconds, where a thread is awake already.
 const LEAST_GAIN_OF_AWAKE: u64 = 3_000_000;
+/// How many times as long as otherwise a thread looks for work while another executes commands that it can help with.
+const PATIENCE_WITH_DRIVER: u32 = 5;
 
 /// Shares the executions of a device among threads.
 pub(super) struct Scheduler {
     places: Box<[Mutex<Option<Arc<Run>>>]>,
     /// Bits of places that are taken.
-    reserved: AtomicU64,
+    reserved: Apart<AtomicU64>,
     /// Bits of places that hold a run that is not over.
-    occupied: AtomicU64,
+    occupied: Apart<AtomicU64>,
     /// Runs for reuse. A thread that is about to leave one may still hold it.
-    kept: Mutex<Vec<Arc<Run>>>,
+    kept: Apart<Mutex<Vec<Arc<Run>>>>,
     /// This one, for the threads that are called.
     this: Weak<Scheduler>,
     /// Threads of the executor that are in [`Work::participate`].
-    workers: AtomicUsize,
+    workers: Apart<AtomicUsize>,
     /// Threads that wait for an execution and work along.
-    waiters: AtomicUsize,
+    waiters: Apart<AtomicUsize>,
     /// Threads that have been woken and have not arrived.
-    coming: AtomicUsize,
+    coming: Apart<AtomicUsize>,
     /// When the last wake-up was, in picoseconds since `epoch`.
     last_wake_up: AtomicU64,
     wake_up: Cost,
-    submissions: AtomicU32,
+    submissions: Apart<AtomicU32>,
     epoch: Instant,
     executor: Arc<dyn Executor>,
     concurrency: usize,
     spin: Duration,
-    under_way: AtomicUsize,
+    team: Team,
+    under_way: Apart<AtomicUsize>,
     drained: (Mutex<()>, Condvar),
 }
 
@@ -81,20 +86,21 @@ impl Scheduler {
         Arc::new_cyclic(|this| Scheduler {
             this: this.clone(),
             places: (0..PLACES).map(|_| Mutex::new(None)).collect(),
-            reserved: AtomicU64::new(0),
-            occupied: AtomicU64::new(0),
-            kept: Mutex::default(),
-            workers: AtomicUsize::new(0),
-            waiters: AtomicUsize::new(0),
-            coming: AtomicUsize::new(0),
+            reserved: Apart::default(),
+            occupied: Apart::default(),
+            kept: Apart::default(),
+            workers: Apart::default(),
+            waiters: Apart::default(),
+            coming: Apart::default(),
             last_wake_up: AtomicU64::new(0),
             wake_up: Cost::default(),
-            submissions: AtomicU32::new(0),
+            submissions: Apart::default(),
             epoch: Instant::now(),
+            team: Team::new(executor.concurrency()),
             concurrency: executor.concurrency().max(1),
             executor,
             spin,
-            under_way: AtomicUsize::new(0),
+            under_way: Apart::default(),
             drained: (Mutex::default(), Condvar::new()),
         })
     }
@@ -115,15 +121,53 @@ impl Scheduler {
         count
     }
 
+    /// The threads that help others with short executions.
+    pub(super) fn team(&self) -> &Team {
+        &self.team
+    }
+
+    /// How many threads may be at a dispatch, as kernels are told.
+    pub(super) fn threads(&self) -> u8 {
+        u8::try_from(self.concurrency).unwrap_or(u8::MAX)
+    }
+
+    /// Counts a thread that executes commands by itself while another is the team's driver.
+    pub(super) fn count_caller(&self) {
+        self.waiters.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes back a [`Scheduler::count_caller`].
+    pub(super) fn discount_caller(&self) {
+        self.waiters.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Wakes a thread for the team, if there may be one more beside the calling one.
+    pub(super) fn call_helper(&self) {
+        let present = self.workers.load(Ordering::Relaxed)
+            + self.waiters.load(Ordering::Relaxed)
+            + self.coming.load(Ordering::Relaxed);
+        self.wake(usize::from(present + 1 < self.concurrency));
+    }
+
+    /// True where a thread has been woken and has not arrived.
+    pub(super) fn expects_threads(&self) -> bool {
+        self.coming.load(Ordering::Relaxed) > 0
+    }
+
+    /// Time that has to be saved for a thread to be woken, in picoseconds.
+    pub(super) fn worth_waking(&self) -> u64 {
+        WORTH_WAKING * self.wake_up_time()
+    }
+
     /// Picoseconds since the device was made.
-    fn now(&self) -> u64 {
+    pub(super) fn now(&self) -> u64 {
         picoseconds(self.epoch.elapsed())
     }
 
     /// The least time that work must save, in picoseconds, to be spread over threads.
     pub(super) fn least_gain(&self) -> u64 {
         match self.workers.load(Ordering::Relaxed) {
-            0 => WORTH_WAKING * self.wake_up_time(),
+            0 => self.worth_waking(),
             // One that looks for work need not be woken.
             _ => LEAST_GAIN_OF_AWAKE,
         }
@@ -136,7 +180,10 @@ impl Scheduler {
 
     /// True where more threads work than should.
     pub(super) fn crowded(&self) -> bool {
-        self.workers.load(Ordering::Relaxed) + self.waiters.load(Ordering::Relaxed) > self.concurrency
+        let waiters = self.waiters.load(Ordering::Relaxed);
+        // The driver is not counted, as it comes and goes often; it matters where there are other callers.
+        let drivers = usize::from(waiters > 0 && self.team.has_driver());
+        self.workers.load(Ordering::Relaxed) + waiters + drivers > self.concurrency
     }
 
     /// Starts an execution that `hands` threads can make use of, the calling one among them; gives the completion back where
@@ -328,14 +375,38 @@ impl Work for Scheduler {
             self.arrived();
         }
         let mut idle: Option<Idle> = None;
+        let mut helper = None;
+        let (mut useful, mut was_driven) = (false, false);
         loop {
             let crowded = self.crowded();
             if let Some(run) = self.find(|run| run.wants_help(crowded)) {
+                helper = None;
                 run.participate(self, Role::Worker);
-                idle = None;
-            } else if crowded || idle.get_or_insert_with(Idle::new).is_over(self.spin) {
+                (idle, useful) = (None, true);
+            } else if crowded || self.spin.is_zero() {
                 break;
+            } else {
+                if helper.is_none() {
+                    helper = self.team.join();
+                }
+                if helper.as_mut().is_some_and(|helper| helper.look(self)) {
+                    (idle, useful) = (None, true);
+                } else {
+                    // A driver that executes what nobody can help with may need help right after.
+                    let driven = self.team.has_driver();
+                    let patience = if driven { PATIENCE_WITH_DRIVER * self.spin } else { self.spin };
+                    if driven != was_driven {
+                        (idle, was_driven) = (None, driven);
+                    }
+                    if idle.get_or_insert_with(Idle::new).is_over_after(team::LOOKS, patience) {
+                        break;
+                    }
+                }
             }
+        }
+        drop(helper);
+        if woken {
+            self.team.learn_wake_up(useful);
         }
         self.workers.fetch_sub(1, Ordering::AcqRel);
     }

@@ -10,7 +10,10 @@ use core::time::Duration;
 use std::sync::{Condvar, Mutex};
 use std::time::Instant;
 
-use super::{Executor, TaskOptions, Work};
+use super::plan::{Inline, Measured};
+use super::scheduler::Scheduler;
+use super::workers::WorkerPool;
+use super::{Executor, TaskOptions, Work, team};
 use crate::hal::local::{
     DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, Loaders, LocalExecutable, Worker,
 };
@@ -399,4 +402,99 @@ fn addresses_have_parameters() {
         registry.create_device("local-task://7", DeviceOptions::default()).unwrap_err().code(),
         StatusCode::NotFound
     );
+}
+
+/// A scheduler of two threads, of which one is a helper that stays.
+fn helped(bench: &Bench) -> Arc<Scheduler> {
+    // Dispatches are worth being divided.
+    (0..4).for_each(|function| bench.executable.cost(function).unwrap().learn(10_000_000));
+    let scheduler = Scheduler::new(Arc::new(WorkerPool::new(2, false)), Duration::from_secs(1));
+    scheduler.call_helper();
+    let start = Instant::now();
+    while scheduler.team().helpers() == 0 && start.elapsed() < PATIENCE {
+        std::thread::yield_now();
+    }
+    scheduler
+}
+
+#[test]
+fn executions_in_order_are_helped() {
+    let bench = Bench::with_workers(2);
+    let scheduler = helped(&bench);
+    let how = Inline { helped: true, ..Inline::default() };
+    // Both workgroups meet, so two threads run them.
+    assert!(team::execute(&scheduler, &bench.single(MEET, 2, &[2]), &[], how).unwrap());
+    for round in 0..200u32 {
+        let sizes = [1u32, 3, 1000, 0, 17, 64, 2, 5];
+        let commands = chain(&bench, &sizes);
+        bench.kernels.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        let measured = if round.is_multiple_of(2) { Measured::Yes(round / 2) } else { Measured::No };
+        team::execute(&scheduler, &commands, &[], Inline { measured, ..how }).unwrap();
+        for (size, count) in sizes.iter().zip(&bench.kernels.counts) {
+            assert_eq!(count.load(Ordering::Relaxed), u64::from(*size));
+        }
+    }
+    assert_eq!(bench.kernels.faults.load(Ordering::Relaxed), 0);
+    scheduler.shut_down();
+    // There is nobody any more, and nobody is needed.
+    assert_eq!(scheduler.team().helpers(), 0);
+    assert!(!team::execute(&scheduler, &bench.single(SLEEP, 8, &[0]), &[], how).unwrap());
+}
+
+#[test]
+fn helped_executions_fail_and_go_on() {
+    let bench = Bench::with_workers(2);
+    let scheduler = helped(&bench);
+    let how = Inline { helped: true, ..Inline::default() };
+    for _ in 0..50 {
+        let error = team::execute(&scheduler, &bench.single(FAIL, 50, &[7]), &[], how).unwrap_err();
+        assert_eq!(error.code(), StatusCode::DataLoss);
+        assert!(error.to_string().contains("kernel fails with 7"), "{error}");
+        bench.kernels.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+        team::execute(&scheduler, &chain(&bench, &[40, 2]), &[], how).unwrap();
+        assert_eq!(bench.kernels.counts[0].load(Ordering::Relaxed), 40);
+    }
+    scheduler.shut_down();
+}
+
+#[test]
+fn transfers_are_divided() {
+    const LENGTH: u64 = 1 << 20;
+    let bench = Bench::with_workers(2);
+    let scheduler = helped(&bench);
+    let how = Inline { helped: true, ..Inline::default() };
+    let allocate = || bench.device.allocator().allocate(BufferParameters::DEVICE, LENGTH).unwrap();
+    let (source, target) = (allocate(), allocate());
+    for round in 0..20u64 {
+        let bytes: Vec<u8> = (0..LENGTH).map(|index| ((index * 7 + round) % 251) as u8).collect();
+        source.write(0, &bytes).unwrap();
+        let commands = bench.commands(0);
+        let range = |buffer: &Arc<Buffer>, offset: u64, length: u64| BufferRef {
+            buffer: Some(buffer.clone()),
+            slot: 0,
+            offset,
+            length,
+        };
+        commands.fill(range(&target, 0, LENGTH), round, 8).unwrap();
+        barrier(&commands);
+        // A part that begins and ends anywhere.
+        let length = LENGTH - 10_001;
+        commands.copy(range(&source, 77, length), range(&target, 301, length)).unwrap();
+        barrier(&commands);
+        // Of overlapping ranges only one thread knows the order.
+        commands.copy(range(&source, 0, length), range(&source, 64, length)).unwrap();
+        commands.finalize().unwrap();
+        let helped = team::execute(&scheduler, &commands, &[], how).unwrap();
+        assert!(helped);
+        let mut found = vec![0; LENGTH as usize];
+        target.read(0, &mut found).unwrap();
+        let fill = |index: usize| round.to_le_bytes()[index % 8];
+        assert!(found[..301].iter().enumerate().all(|(index, byte)| *byte == fill(index)));
+        let (end, length) = (301 + length as usize, length as usize);
+        assert!(found[301..end] == bytes[77..77 + length]);
+        assert!((end..LENGTH as usize).all(|index| found[index] == fill(index)));
+        source.read(0, &mut found).unwrap();
+        assert!(found[64..64 + length] == bytes[..length]);
+    }
+    scheduler.shut_down();
 }
