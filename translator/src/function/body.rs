@@ -97,7 +97,8 @@ impl<'a, 'm> Unit<'a, 'm> {
         let first = [kept::declaration(self.body).unwrap_or_default(), emitter.variables()];
         let counted = emitter.count_turn(0);
         let here = emitter.here();
-        let parameters = self.parameters(&emitter);
+        let parameter_list = self.parameter_list(&emitter);
+        let parameters = parameter_list.iter().map(Parameter::declaration);
         let docs = facts.docs.iter().map(|line| format!(" {line}"));
         let state = facts.needs_state.then(|| quote!(state: &State,));
         let stack = facts.needs_stack.then(|| quote!(stack: &mut Stack,));
@@ -123,7 +124,7 @@ impl<'a, 'm> Unit<'a, 'm> {
             let is_whole = !facts.is_inlined && !facts.is_guarded && !facts.yields();
             let versioned = Versioned { state: facts.needs_state, stack: facts.needs_stack, result: &results };
             let body = match is_whole && versions::are_worthwhile(self.analysis, self.body, sequence) {
-                true => versioned.body(self.analysis.versions, &self.parameter_list(&emitter), &body),
+                true => versioned.body(self.analysis.versions, &parameter_list, &body),
                 false => body,
             };
             items.push(quote! {
@@ -146,15 +147,10 @@ impl<'a, 'm> Unit<'a, 'm> {
         }
         items.push(self.suspended());
         let lints = quote!(#lints #recursive);
-        self.resumable(&lints, &results, &parameters, &body, items)
+        self.resumable(&lints, &results, &parameter_list, &body, items)
     }
 
     /// The parameters of the function, as Rust has them.
-    fn parameters(&self, emitter: &Emitter<'_, '_>) -> Vec<TokenStream> {
-        let parameters = self.parameter_list(emitter);
-        parameters.iter().map(Parameter::declaration).collect()
-    }
-
     fn parameter_list(&self, emitter: &Emitter<'_, '_>) -> Vec<Parameter> {
         let parameter = |value: &Value| {
             let name = &self.names[value.index()];
@@ -174,7 +170,7 @@ impl<'a, 'm> Unit<'a, 'm> {
         &self,
         lints: &TokenStream,
         results: &TokenStream,
-        parameters: &[TokenStream],
+        parameters: &[Parameter],
         body: &TokenStream,
         items: &mut Vec<TokenStream>,
     ) -> Result<()> {
@@ -183,17 +179,11 @@ impl<'a, 'm> Unit<'a, 'm> {
         let run = super::fresh(&self.analysis.taken, &format!("{}_run", super::stem(name)));
         let resume =
             facts.resume.as_ref().ok_or_else(|| Error::internal("a function that yields has no resumption"))?;
-        let passed = function.arguments().iter().map(|value| {
-            let name = &self.names[value.index()];
-            quote!(#name)
-        });
-        let borrow = |value: Value| self.body.is_borrowed(value).then(|| quote!(&));
-        let plain = function.arguments().iter().map(|value| {
-            let (name, borrow, ty) = (&self.names[value.index()], borrow(*value), type_of(function.ty(*value)));
-            quote!(#name: #borrow #ty)
-        });
-        let zeros = function.arguments().iter().map(|value| {
-            let (borrow, zero) = (borrow(*value), literal(function.ty(*value), 0, false));
+        let passed = parameters.iter().map(|parameter| &parameter.name);
+        let plain = parameters.iter().map(Parameter::unchanged);
+        let declared = parameters.iter().map(Parameter::declaration);
+        let zeros = parameters.iter().zip(function.arguments()).map(|(parameter, value)| {
+            let (borrow, zero) = (parameter.borrow(), literal(function.ty(*value), 0, false));
             quote!(#borrow #zero)
         });
         let doc = format!(" Resumes [`{name}`].");
@@ -218,7 +208,7 @@ impl<'a, 'm> Unit<'a, 'm> {
                 state: &State,
                 stack: &mut Stack,
                 resumed: Option<support::Box<#saved>>,
-                #(#parameters),*
+                #(#declared),*
             ) -> Result<#results> { #body }
         });
         Ok(())

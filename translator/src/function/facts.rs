@@ -305,8 +305,8 @@ impl Analysis<'_> {
 pub(super) enum Counted {
     /// So many bytes.
     Bytes(Value),
-    /// So many elements of as many bytes.
-    Elements(Value, u64),
+    /// So many elements, as of eight bytes each: that is the widest one, and narrower ones are not cheaper to fill.
+    Elements(Value),
     /// So many elements of a list.
     ListElements(Value),
 }
@@ -318,8 +318,7 @@ pub(super) fn counted(op: &Op) -> Option<Counted> {
         | Op::BufferCopy { length, .. }
         | Op::BufferCompare { length, .. }
         | Op::BufferHash { length, .. } => Counted::Bytes(*length),
-        // The widest element is of eight bytes; narrower ones are not cheaper to fill.
-        Op::BufferFill { length, .. } => Counted::Elements(*length, 8),
+        Op::BufferFill { length, .. } => Counted::Elements(*length),
         Op::ListAlloc { capacity: count, .. }
         | Op::ListReserve { capacity: count, .. }
         | Op::ListResize { size: count, .. } => Counted::ListElements(*count),

@@ -92,9 +92,9 @@ impl Emitter<'_, '_> {
                 let length = self.typed(length);
                 quote!(stack.count_bytes(#length as u64);)
             }
-            Counted::Elements(count, bytes) => {
-                let (count, bytes) = (self.typed(count), Literal::u64_unsuffixed(bytes));
-                quote!(stack.count_bytes((#count as u64).saturating_mul(#bytes));)
+            Counted::Elements(count) => {
+                let count = self.typed(count);
+                quote!(stack.count_bytes((#count as u64).saturating_mul(8));)
             }
             Counted::ListElements(count) => {
                 let count = self.typed(count);

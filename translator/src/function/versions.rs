@@ -23,10 +23,20 @@ pub(super) struct Parameter {
 impl Parameter {
     /// What declares it.
     pub(super) fn declaration(&self) -> TokenStream {
-        let Parameter { name, ty, .. } = self;
         let mutable = self.is_mutable.then(|| quote!(mut));
-        let borrow = self.is_borrowed.then(|| quote!(&));
-        quote!(#mutable #name: #borrow #ty)
+        let unchanged = self.unchanged();
+        quote!(#mutable #unchanged)
+    }
+
+    /// What declares it where it is passed on as it is.
+    pub(super) fn unchanged(&self) -> TokenStream {
+        let (name, borrow, ty) = (&self.name, self.borrow(), &self.ty);
+        quote!(#name: #borrow #ty)
+    }
+
+    /// The sign before what it borrows.
+    pub(super) fn borrow(&self) -> Option<TokenStream> {
+        self.is_borrowed.then(|| quote!(&))
     }
 }
 

@@ -56,7 +56,7 @@ pub(super) struct Run {
 /// The most lanes of a dispatch's workgroups. More threads share them.
 const MAXIMUM_LANES: usize = 16;
 /// Each thread measures what a workgroup costs once in so many nodes that it works on.
-const MEASURED_EVERY: u32 = 16;
+const COST_MEASURED_EVERY: u32 = 16;
 
 /// What a thread that works on a run has for itself.
 #[derive(Debug)]
@@ -322,7 +322,7 @@ impl Run {
         let mut done = 0;
         let first = workgroups.start == 0;
         let cost = self.cost(resources, node);
-        let measured = hand.nodes.is_multiple_of(MEASURED_EVERY) || cost.is_some_and(|cost| cost.get().is_none());
+        let measured = hand.nodes.is_multiple_of(COST_MEASURED_EVERY) || cost.is_some_and(|cost| cost.get().is_none());
         hand.nodes = hand.nodes.wrapping_add(1);
         let start = (measured || profile::is_on()).then(Instant::now);
         let lane = hand.seat.lane;
