@@ -26,6 +26,8 @@ const KERNEL_ARGUMENTS: [Type; 12] = {
     }
     arguments
 };
+/// Which one is the list of bindings.
+const KERNEL_BINDINGS: usize = 2;
 /// How many of them are references.
 const KERNEL_REFERENCES: usize = 3;
 
@@ -157,7 +159,7 @@ fn executable_items(
     prelude: TokenStream,
     versions: u8,
 ) -> Result<Items> {
-    let kernels: Vec<(u32, &FunctionFacts)> = kernels(analysis).collect();
+    let kernels: Vec<(u32, &FunctionFacts, u64)> = kernels(analysis).collect();
     let surroundings = Surroundings {
         constants,
         executables: quote!(support::Executables::NONE),
@@ -195,19 +197,19 @@ fn is_kernel(facts: &FunctionFacts) -> bool {
     facts.arguments == KERNEL_ARGUMENTS && facts.results.is_empty()
 }
 
-/// An executable's kernels, by the ordinals of their exports.
-fn kernels<'a>(analysis: &'a Analysis<'_>) -> impl Iterator<Item = (u32, &'a FunctionFacts)> {
+/// An executable's kernels, by the ordinals of their exports, and the bindings that each only reads.
+fn kernels<'a>(analysis: &'a Analysis<'_>) -> impl Iterator<Item = (u32, &'a FunctionFacts, u64)> {
     analysis.module.exports().zip(0u32..).filter_map(|(export, ordinal)| {
         let facts = analysis.functions.get(export.function as usize)?;
-        is_kernel(facts).then_some((ordinal, facts))
+        is_kernel(facts).then(|| (ordinal, facts, analysis.only_read(export.function, KERNEL_BINDINGS)))
     })
 }
 
 /// The table of an executable's kernels.
-fn kernel_table(kernels: &[(u32, &FunctionFacts)], versions: u8) -> TokenStream {
+fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], versions: u8) -> TokenStream {
     let versions = proc_macro2::Literal::u8_unsuffixed(versions);
     let mut versioned = Vec::new();
-    let rows = kernels.iter().map(|(ordinal, facts)| {
+    let rows = kernels.iter().map(|(ordinal, facts, only_read)| {
         let inputs: Vec<Ident> = (0..KERNEL_ARGUMENTS.len()).map(|index| format_ident!("input{index}")).collect();
         // References are those of the dispatch, which lends them to each workgroup.
         let passed: Vec<TokenStream> = inputs
@@ -232,9 +234,10 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts)], versions: u8) -> TokenStream 
         let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
         let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));
         let ordinal = proc_macro2::Literal::u32_unsuffixed(*ordinal);
+        let only_read = proc_macro2::Literal::u64_unsuffixed(*only_read);
         let parameters = quote!(#(#references,)* [#(#numbers),*]);
         if !facts.is_inlined {
-            return quote!((#ordinal, |#state, #stack, workgroups| workgroups.run(|#parameters| #call)));
+            return quote!((#ordinal, |#state, #stack, workgroups| workgroups.run(|#parameters| #call), #only_read));
         }
         let name = format_ident!("Kernel{}", versioned.len());
         let doc = format!(" [`{}`].", facts.ident);
@@ -253,12 +256,12 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts)], versions: u8) -> TokenStream 
                 }
             }
         });
-        quote!((#ordinal, support::versions::<#versions, #name>))
+        quote!((#ordinal, support::versions::<#versions, #name>, #only_read))
     });
     let rows: Vec<TokenStream> = rows.collect();
     quote! {
-        #[doc = " The kernels, by the ordinals of their exports."]
-        pub static KERNELS: &[(u32, support::Kernel)] = &[#(#rows),*];
+        #[doc = " The kernels, by the ordinals of their exports, with bits of the bindings that they only read."]
+        pub static KERNELS: &[(u32, support::Kernel, u64)] = &[#(#rows),*];
         #(#versioned)*
     }
 }

@@ -169,7 +169,12 @@ impl Allocator {
         Ok(buffer)
     }
 
-    fn wrap_aligned(&self, storage: Storage, parameters: BufferParameters) -> Result<Arc<Buffer>> {
+    /// The pool that buffers come from.
+    pub(super) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    pub(super) fn wrap_aligned(&self, storage: Storage, parameters: BufferParameters) -> Result<Arc<Buffer>> {
         if storage.length() > 0 && storage.address().0.align_offset(MINIMUM_ALIGNMENT) != 0 {
             return Err(Error::out_of_range(format!(
                 "memory at {:p} is not aligned to {MINIMUM_ALIGNMENT} bytes and cannot be used in place",

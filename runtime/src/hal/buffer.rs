@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use super::loan::Lease;
 use super::memory::{BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 use super::storage::{BindingPointer, Storage};
 use crate::vm::Once;
@@ -17,7 +18,7 @@ use crate::{Error, Result, ref_object, vm};
 /// Who may touch its bytes when is the program's business, which orders accesses by barriers and fences; the methods here
 /// copy in and out and never lend a slice of shared memory.
 pub struct Buffer {
-    /// Of this buffer's first byte; valid as long as `root` is.
+    /// Of this buffer's first byte; valid as long as `root` is, unless it is lent.
     address: BindingPointer,
     byte_offset: usize,
     byte_length: usize,
@@ -26,6 +27,8 @@ pub struct Buffer {
     usage: BufferUsage,
     /// How many owners the allocation has in the program's own accounting; only that of the root counts.
     owners: AtomicU32,
+    /// The bytes are lent by a caller and may move.
+    is_lent: bool,
     /// The bytes as a byte buffer of programs, where it is not that of the storage.
     vm_buffer: Once<Arc<vm::Buffer>>,
     root: Root,
@@ -45,6 +48,7 @@ impl Buffer {
         let access = if storage.writable() { MemoryAccess::ALL } else { MemoryAccess::READ };
         Buffer {
             address: storage.address(),
+            is_lent: storage.is_lent(),
             byte_offset: 0,
             byte_length: storage.length(),
             memory_type,
@@ -111,11 +115,35 @@ impl Buffer {
         self.usage
     }
 
-    /// The address of the first byte. It is valid as long as this buffer is kept.
+    /// The address of the first byte, which buffers are told apart by. It is valid as long as this buffer is kept, unless
+    /// [`Buffer::is_lent`]: then the bytes are where [`Buffer::for_kernel`] says, and may be elsewhere each time.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
     #[inline]
     #[must_use]
-    pub fn address(&self) -> BindingPointer {
+    pub(crate) fn address(&self) -> BindingPointer {
         self.address
+    }
+
+    /// True where a caller lends the bytes for a call. It stays true when they have been moved.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
+    #[inline]
+    #[must_use]
+    pub(crate) fn is_lent(&self) -> bool {
+        self.is_lent
+    }
+
+    /// Where a kernel finds the first byte, and what keeps the bytes there. Bytes that a caller lends stay with the caller
+    /// where the kernel `only_reads` them, or the caller says that all do; there they must not be written, and the address
+    /// holds as long as the lease. Else they are moved before. Without a lease, the address holds as long as this buffer.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
+    pub(super) fn for_kernel(&self, only_reads: bool) -> Result<(BindingPointer, Option<Lease<'_>>)> {
+        let Some(loan) = self.storage()?.loan() else { return Ok((self.address, None)) };
+        let within = |start: *mut u8| BindingPointer(start.wrapping_add(self.byte_offset));
+        if only_reads || loan.is_only_read() {
+            let lease = loan.lease()?;
+            return Ok((within(lease.address()), Some(lease).filter(Lease::is_of_caller)));
+        }
+        Ok((within(loan.own()?.address().0), None))
     }
 
     /// True where both are views of the same allocation.
@@ -148,6 +176,7 @@ impl Buffer {
         };
         Ok(Arc::new(Buffer {
             address: BindingPointer(self.address.0.wrapping_add(offset)),
+            is_lent: self.is_lent,
             byte_offset: self.byte_offset + offset,
             byte_length: length,
             memory_type: self.memory_type,

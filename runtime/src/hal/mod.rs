@@ -25,6 +25,7 @@ mod fence;
 mod file;
 #[cfg(feature = "std")]
 pub mod format;
+mod loan;
 #[cfg(feature = "std")]
 pub mod local;
 mod memory;
@@ -63,6 +64,9 @@ pub use executable::Executable;
 pub use fence::Fence;
 #[cfg(feature = "std")]
 pub use file::File;
+pub use loan::InputsOnlyRead;
+#[cfg(feature = "std")]
+pub(crate) use loan::Loans;
 #[cfg(feature = "std")]
 pub(crate) use local::default_device;
 pub use memory::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};

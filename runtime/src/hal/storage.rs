@@ -13,14 +13,17 @@
 //! left there.
 //!
 //! Lifetimes: a [`Storage`] owns its memory or shares an owner that keeps it in place, and whoever hands an
-//! address to a kernel keeps the buffer, and so the storage, alive until the kernel returns.
+//! address to a kernel keeps the buffer, and so the storage, alive until the kernel returns. Memory that a caller lends for a
+//! call is reached through leases; see [`super::loan`].
 #![allow(unsafe_code, reason = "raw access to memory that kernels share; see the memory model above")]
 
 use alloc::format;
 use alloc::sync::Arc;
+use core::any::Any;
 use core::fmt;
 use core::ptr::NonNull;
 
+use super::loan::{Lease, Loan};
 #[cfg(feature = "std")]
 use crate::mapping::WritableMapping;
 use crate::{Error, Result, vm};
@@ -45,7 +48,7 @@ enum Backing {
     /// A byte buffer of a program, or a part of one.
     Vm(Arc<vm::Buffer>),
     /// Memory that somebody else owns, and lends as long as the owner lives.
-    Owner(Arc<dyn Send + Sync>),
+    Owner(Arc<dyn Any + Send + Sync>),
 }
 
 /// A run of bytes that stays in place as long as it lives.
@@ -53,6 +56,8 @@ pub(super) struct Storage {
     pointer: NonNull<u8>,
     length: usize,
     writable: bool,
+    /// The owner is a [`Loan`]: memory of a caller until it is moved. The pointer is only what tells it apart.
+    is_lent: bool,
     backing: Backing,
 }
 
@@ -71,12 +76,13 @@ impl Storage {
     pub(super) fn from_pool(buffer: Arc<vm::Buffer>) -> Result<Storage> {
         let pointer = NonNull::new(buffer.as_ptr()).ok_or_else(|| Error::internal("byte buffer at address zero"))?;
         let length = buffer.length() as usize;
-        Ok(Storage { pointer, length, writable: true, backing: Backing::Pool(Some(buffer)) })
+        Ok(Storage { pointer, length, writable: true, is_lent: false, backing: Backing::Pool(Some(buffer)) })
     }
 
     /// No bytes.
     pub(super) fn empty() -> Storage {
-        Storage { pointer: NonNull::<Aligned>::dangling().cast(), length: 0, writable: true, backing: Backing::Empty }
+        let pointer = NonNull::<Aligned>::dangling().cast();
+        Storage { pointer, length: 0, writable: true, is_lent: false, backing: Backing::Empty }
     }
 
     /// Borrows the bytes of an owner, for reading only, and keeps the owner.
@@ -85,7 +91,7 @@ impl Storage {
         // The owner is behind an `Arc` of which we hold a share, so it is neither moved nor mutably borrowed while the
         // storage lives, and a slice that a shared borrow of it gave stays valid for as long as one is possible.
         let (pointer, length) = (NonNull::from(bytes).cast(), bytes.len());
-        Storage { pointer, length, writable: false, backing: Backing::Owner(owner) }
+        Storage { pointer, length, writable: false, is_lent: false, backing: Backing::Owner(owner) }
     }
 
     /// Takes over a mapping that may be written.
@@ -93,7 +99,7 @@ impl Storage {
     pub(super) fn from_mapping(mut mapping: WritableMapping) -> Storage {
         let (pointer, length) = mapping.as_mut_ptr();
         let pointer = NonNull::new(pointer).unwrap_or(NonNull::<Aligned>::dangling().cast());
-        Storage { pointer, length, writable: true, backing: Backing::Owner(Arc::new(mapping)) }
+        Storage { pointer, length, writable: true, is_lent: false, backing: Backing::Owner(Arc::new(mapping)) }
     }
 
     /// Shares a range of a program's byte buffer, which is kept. It may be written where the source may, and `writable`
@@ -112,7 +118,33 @@ impl Storage {
         let pointer = NonNull::new(source.as_ptr().wrapping_add(offset));
         let pointer = pointer.ok_or_else(|| Error::internal("byte buffer at address zero"))?;
         let writable = writable && source.is_mutable();
-        Ok(Storage { pointer, length, writable, backing: Backing::Vm(Arc::clone(source)) })
+        Ok(Storage { pointer, length, writable, is_lent: false, backing: Backing::Vm(Arc::clone(source)) })
+    }
+
+    /// Memory that is lent. What is written to it is written to a copy.
+    pub(super) fn lent(loan: Arc<Loan>) -> Storage {
+        let (pointer, length) = (loan.lent_address(), loan.length());
+        Storage { pointer, length, writable: true, is_lent: true, backing: Backing::Owner(loan) }
+    }
+
+    /// The loan, where it is memory that is lent.
+    #[inline]
+    pub(super) fn loan(&self) -> Option<&Loan> {
+        if self.is_lent { self.owning_loan() } else { None }
+    }
+
+    #[cold]
+    fn owning_loan(&self) -> Option<&Loan> {
+        match &self.backing {
+            Backing::Owner(loan) => loan.downcast_ref(),
+            Backing::Empty | Backing::Pool(_) | Backing::Vm(_) => None,
+        }
+    }
+
+    /// True where a caller lends the memory.
+    #[inline]
+    pub(super) fn is_lent(&self) -> bool {
+        self.is_lent
     }
 
     /// The byte buffer that the storage is all of, if there is one.
@@ -126,19 +158,23 @@ impl Storage {
                     && source.is_mutable() == self.writable;
                 same.then_some(source)
             }
-            Backing::Empty | Backing::Owner(_) => None,
+            Backing::Empty | Backing::Owner(_) => self.loan()?.own().ok()?.vm_buffer(),
         }
     }
 
     /// A range as a byte buffer of programs, which keeps the memory and not the storage. It may be written where the storage
     /// may.
     pub(super) fn make_vm_buffer(&self, offset: usize, length: usize) -> Result<Arc<vm::Buffer>> {
+        if let Some(loan) = self.loan() {
+            // Byte buffers of programs never move.
+            return loan.own()?.make_vm_buffer(offset, length);
+        }
         let start = self.range(offset, length)?;
         let data = NonNull::new(start).ok_or_else(|| Error::internal("buffer at address zero"))?;
         let owner: Arc<dyn Send + Sync> = match &self.backing {
             Backing::Empty | Backing::Pool(None) => Arc::new(()),
             Backing::Pool(Some(buffer)) | Backing::Vm(buffer) => Arc::clone(buffer) as _,
-            Backing::Owner(owner) => Arc::clone(owner),
+            Backing::Owner(owner) => Arc::clone(owner) as _,
         };
         // SAFETY: `range` checked that the bytes belong to the storage, whose backing keeps them in place and is kept as the
         // owner (only a storage that is being dropped has none and cannot be borrowed); they may be written where `writable`
@@ -156,12 +192,12 @@ impl Storage {
         self.writable
     }
 
-    /// The address of the first byte, for kernels.
+    /// The address of the first byte, for kernels; of memory that is lent, what it is told apart by and nothing to follow.
     pub(super) fn address(&self) -> BindingPointer {
         BindingPointer(self.pointer.as_ptr())
     }
 
-    /// The address of a range that is within the storage; the base of every access below.
+    /// The address of a range that is within the storage, which must not be lent; the base of every access below.
     fn range(&self, offset: usize, length: usize) -> Result<*mut u8> {
         match offset.checked_add(length) {
             // SAFETY: `offset <= end <= self.length`, so the address is in the run of bytes or one past its end.
@@ -170,6 +206,7 @@ impl Storage {
         }
     }
 
+    /// The same to be written.
     fn writable_range(&self, offset: usize, length: usize) -> Result<*mut u8> {
         if !self.writable {
             return Err(read_only());
@@ -177,10 +214,20 @@ impl Storage {
         self.range(offset, length)
     }
 
+    /// The address of a range to be read. Where the memory is lent, it holds as long as the lease, else as the storage.
+    #[inline]
+    fn readable_range(&self, offset: usize, length: usize) -> Result<(*const u8, Option<Lease<'_>>)> {
+        let range = self.range(offset, length)?;
+        let Some(loan) = self.loan() else { return Ok((range, None)) };
+        let lease = loan.lease()?;
+        // Within the bytes, as `range` has checked.
+        Ok((lease.address().wrapping_add(offset), Some(lease)))
+    }
+
     /// Copies `target.len()` bytes from `offset` out of the storage.
     pub(super) fn read(&self, offset: usize, target: &mut [u8]) -> Result<()> {
-        let source = self.range(offset, target.len())?;
-        // SAFETY: `range` checked the source; `target` is exclusively borrowed, and buffer memory is never lent as a
+        let (source, _lease) = self.readable_range(offset, target.len())?;
+        // SAFETY: `readable_range` checked the source; `target` is exclusively borrowed, and buffer memory is never lent as a
         // slice, so that the two do not overlap.
         unsafe { core::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), target.len()) };
         Ok(())
@@ -188,16 +235,29 @@ impl Storage {
 
     /// Copies bytes into the storage at `offset`.
     pub(super) fn write(&self, offset: usize, source: &[u8]) -> Result<()> {
+        if self.is_lent {
+            return self.write_own(offset, source);
+        }
         let target = self.writable_range(offset, source.len())?;
-        // SAFETY: `writable_range` checked the target. The source may lie in memory that a read-only storage borrows,
-        // never in the writable memory of one; `copy` allows any overlap.
+        // SAFETY: `writable_range` checked the target. The source may lie in memory that a read-only storage borrows or that
+        // is lent, never in the writable memory of one; `copy` allows any overlap.
         unsafe { core::ptr::copy(source.as_ptr(), target, source.len()) };
         Ok(())
+    }
+
+    /// Writes to the memory that a loan is moved to.
+    #[cold]
+    fn write_own(&self, offset: usize, source: &[u8]) -> Result<()> {
+        let loan = self.owning_loan().ok_or_else(|| Error::internal("lent memory without a loan"))?;
+        loan.own()?.write(offset, source)
     }
 
     /// Repeats the low `pattern_length` bytes (1, 2, 4 or 8) of `pattern`, little-endian first, over a range. What is left
     /// over where the length is no multiple of the pattern's keeps its contents; callers check that.
     pub(super) fn fill(&self, offset: usize, length: usize, pattern: u64, pattern_length: usize) -> Result<()> {
+        if let Some(loan) = self.loan() {
+            return loan.own()?.fill(offset, length, pattern, pattern_length);
+        }
         let target = self.writable_range(offset, length)?;
         let bytes = pattern.to_le_bytes();
         let [b0, b1, b2, b3, ..] = bytes;
@@ -219,8 +279,11 @@ impl Storage {
 
     /// Copies a range of another storage, or of this one, into this one; ranges may overlap.
     pub(super) fn copy(&self, offset: usize, source: &Storage, source_offset: usize, length: usize) -> Result<()> {
-        let from = source.range(source_offset, length)?;
+        if let Some(loan) = self.loan() {
+            return loan.own()?.copy(offset, source, source_offset, length);
+        }
         let to = self.writable_range(offset, length)?;
+        let (from, _lease) = source.readable_range(source_offset, length)?;
         // SAFETY: both ranges were checked against their storages; `copy` allows overlap.
         unsafe { core::ptr::copy(from, to, length) };
         Ok(())
@@ -238,6 +301,9 @@ impl Storage {
                 Some(unsafe { core::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.length) })
             }
             Backing::Empty => Some(&mut []),
+            Backing::Owner(ref mut owner) if self.is_lent => {
+                Arc::get_mut(owner)?.downcast_mut::<Loan>()?.own_mut()?.exclusive()
+            }
             Backing::Vm(_) | Backing::Owner(_) => None,
         }
     }
@@ -259,6 +325,7 @@ impl fmt::Debug for Storage {
         let kind = match self.backing {
             Backing::Empty => "empty",
             Backing::Pool(..) => "pooled",
+            Backing::Owner(_) if self.is_lent => "lent",
             Backing::Vm(_) | Backing::Owner(_) => "imported",
         };
         write!(f, "{kind} {} bytes at {:p}", self.length, self.pointer)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::bytecode::{Contents, VerifiedModule};
 use crate::hal::local::loaders::Loader;
 use crate::hal::local::{ExecutableLoader, Loaders};
-use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry, default_device};
+use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry, InputsOnlyRead, default_device};
 use crate::modules::{TraceSink, hal, hal_inline, hal_loader, io_parameters};
 use crate::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};
 use crate::vm::{self, BytecodeModule, Context, Limits, Linkage, Module, Program};
@@ -22,6 +22,7 @@ pub struct Session {
     context: Arc<Context>,
     devices: Arc<[Arc<Device>]>,
     allocator: Arc<Allocator>,
+    inputs_only_read: Option<InputsOnlyRead>,
 }
 
 /// Collects what a [`Session`] is made of.
@@ -39,6 +40,7 @@ pub struct SessionBuilder {
     kernel_limits: Option<Limits>,
     trace_sink: TraceSink,
     parameters: Vec<ParameterChoice>,
+    inputs_only_read: Option<InputsOnlyRead>,
 }
 
 impl Default for SessionBuilder {
@@ -172,6 +174,7 @@ impl SessionBuilder {
             kernel_limits: None,
             trace_sink: TraceSink::default(),
             parameters: Vec::new(),
+            inputs_only_read: None,
         }
     }
 
@@ -278,6 +281,13 @@ impl SessionBuilder {
         self
     }
 
+    /// Lets typed functions of translated modules lend slices to machine code, too, by the program's promise that it only reads
+    /// them; see [`InputsOnlyRead`]. Where executables are bytecode no promise is needed.
+    pub fn lend_inputs(mut self, promise: InputsOnlyRead) -> SessionBuilder {
+        self.inputs_only_read = Some(promise);
+        self
+    }
+
     /// Loads, verifies and links the modules and runs their initialisers.
     ///
     /// # Errors
@@ -310,7 +320,7 @@ impl SessionBuilder {
         let of_device = || devices.first().map(|device| device.allocator().clone());
         let allocator = natives.allocator.or_else(of_device).unwrap_or_default();
         let context = Context::new(Program::link(modules)?, limits)?;
-        Ok(Session { context, devices, allocator })
+        Ok(Session { context, devices, allocator, inputs_only_read: self.inputs_only_read })
     }
 }
 
@@ -486,6 +496,11 @@ impl Session {
         &self.allocator
     }
 
+    /// The promise that arguments are only read, if it was given.
+    pub(crate) fn inputs_only_read(&self) -> Option<InputsOnlyRead> {
+        self.inputs_only_read
+    }
+
     /// Tells the program of an event of the hosting program, such as a shortage of memory.
     ///
     /// # Errors
@@ -500,7 +515,7 @@ impl Session {
     /// UNIMPLEMENTED where a module's state cannot be copied.
     pub fn fork(&self) -> Result<Session> {
         let context = self.context.fork()?;
-        Ok(Session { context, devices: self.devices.clone(), allocator: self.allocator.clone() })
+        Ok(Session { context, ..self.clone() })
     }
 }
 

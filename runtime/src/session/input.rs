@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::element::Element;
 use super::tensor::Tensor;
-use crate::hal::{Allocator, BufferParameters, BufferView, EncodingType};
+use crate::hal::{Allocator, Buffer, BufferParameters, BufferView, EncodingType};
 use crate::vm::{LentRef, Ref};
 use crate::{Error, Result};
 
@@ -18,6 +18,15 @@ type Shape = SmallVec<[u64; 6]>;
 /// It is made of references to tensors, slices, vectors, arrays, arrays of arrays, and (for tensors without dimensions)
 /// numbers. Slices and vectors take the shape that the function declares; where that leaves more than one dimension open,
 /// [`Input::new`] says it.
+///
+/// Elements are used where they are, without a copy, where
+/// - there are 4 KiB of them or more ([`LEAST_LENT`](crate::support::LEAST_LENT)),
+/// - they begin at a multiple of 64 bytes, as those of an [`AlignedVec`](super::AlignedVec) do,
+/// - the function returns when it is done (it is not `async`) and runs on a device, and
+/// - its kernels are bytecode, or [the program promises](super::SessionBuilder::lend_inputs) that they only read arguments.
+///
+/// What the program keeps of them, it is given a copy of when the call ends, and what it writes to, before. Others are copied
+/// into the memory of the device. A [`Tensor`] is in any case used where it is.
 #[derive(Clone, Debug)]
 pub struct Input<'a, T> {
     source: Source<'a, T>,
@@ -45,25 +54,25 @@ impl<'a, T: Element> Input<'a, T> {
         Input { source: Source::Shaped(elements, shape.into()) }
     }
 
-    /// The tensor on a device, of a shape that fits the declared one.
+    /// The tensor on a device, of a shape that fits the declared one; elements of the host's as `memory` has them.
     ///
     /// # Errors
     /// INVALID_ARGUMENT where it does not fit; RESOURCE_EXHAUSTED where memory is short.
     #[inline(always)]
-    pub(crate) fn into_view(self, allocator: &Arc<Allocator>, declared: &[Option<u64>]) -> Result<PassedRef<'a>> {
+    pub(crate) fn into_view(self, memory: &impl Memory<'a>, declared: &[Option<u64>]) -> Result<PassedRef<'a>> {
         if let Source::Lent(view) = self.source {
             return match check(view.shape(), declared) {
                 Ok(()) => Ok(PassedRef::Lent(LentRef::object(view))),
                 Err(error) => Err(error),
             };
         }
-        match self.into_own_view(allocator, declared) {
+        match self.into_own_view(memory, declared) {
             Ok(view) => Ok(PassedRef::Owned(Ref::from(view))),
             Err(error) => Err(error),
         }
     }
 
-    fn into_own_view(self, allocator: &Arc<Allocator>, declared: &[Option<u64>]) -> Result<Arc<BufferView>> {
+    fn into_own_view(self, memory: &impl Memory<'a>, declared: &[Option<u64>]) -> Result<Arc<BufferView>> {
         match self.source {
             Source::Lent(view) => Ok(Arc::clone(view)),
             Source::View(view) => {
@@ -73,16 +82,16 @@ impl<'a, T: Element> Input<'a, T> {
             Source::Flat(elements) => {
                 let rest = open_dimension(elements.len() as u64, declared)?;
                 let shape: Shape = declared.iter().map(|dim| dim.unwrap_or(rest)).collect();
-                copied(allocator, elements, &shape)
+                of_elements(memory, elements, &shape)
             }
             Source::Nested(elements, shape, rank) => {
                 let shape = shape.get(..rank).unwrap_or(&shape);
                 check(shape, declared)?;
-                copied(allocator, elements, shape)
+                of_elements(memory, elements, shape)
             }
             Source::Shaped(elements, shape) => {
                 check(&shape, declared)?;
-                copied(allocator, elements, &shape)
+                of_elements(memory, elements, &shape)
             }
         }
     }
@@ -120,14 +129,29 @@ impl std::ops::Deref for PassedRef<'_> {
     }
 }
 
+/// Where the host's elements become a buffer: in memory of a device, or where they are.
+pub(crate) trait Memory<'a> {
+    /// The bytes as a buffer.
+    fn buffer(&self, bytes: &'a [u8]) -> Result<Arc<Buffer>>;
+}
+
+/// A copy.
+impl Memory<'_> for Allocator {
+    #[inline(always)]
+    fn buffer(&self, bytes: &[u8]) -> Result<Arc<Buffer>> {
+        let buffer = self.allocate(BufferParameters::DEVICE, bytes.len() as u64)?;
+        buffer.write(0, bytes)?;
+        Ok(buffer)
+    }
+}
+
 /// Elements as a tensor of the device.
-fn copied<T: Element>(allocator: &Arc<Allocator>, elements: &[T], shape: &[u64]) -> Result<Arc<BufferView>> {
+fn of_elements<'a, T: Element>(memory: &impl Memory<'a>, elements: &'a [T], shape: &[u64]) -> Result<Arc<BufferView>> {
     if count(shape.iter().copied()) != Some(elements.len() as u64) {
         let count = elements.len();
         return Err(Error::invalid_argument(format!("a tensor of shape {shape:?} does not have {count} elements")));
     }
-    let buffer = allocator.allocate(BufferParameters::DEVICE, size_of_val(elements) as u64)?;
-    buffer.write(0, bytemuck::cast_slice(elements))?;
+    let buffer = memory.buffer(bytemuck::cast_slice(elements))?;
     BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)
 }
 
@@ -236,7 +260,7 @@ mod tests {
     use super::*;
 
     fn shape<'a>(input: impl Into<Input<'a, f32>>, declared: &[Option<u64>]) -> Result<Vec<u64>, String> {
-        let view = input.into().into_view(&Arc::new(Allocator::new()), declared);
+        let view = input.into().into_view(&Allocator::new(), declared);
         view.and_then(|view| Ok(view.get::<BufferView>()?.shape().to_vec())).map_err(|error| error.to_string())
     }
 

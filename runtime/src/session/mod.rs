@@ -13,6 +13,7 @@
 //! # }
 //! ```
 
+mod aligned;
 mod builder;
 mod convert;
 mod element;
@@ -20,10 +21,12 @@ mod function;
 mod input;
 mod tensor;
 
+pub use aligned::AlignedVec;
 pub use builder::{Native, Session, SessionBuilder, natives};
 pub use convert::{Arguments, FromResults, FromValue, Packer, Primitives, ToValue};
 pub use element::{BF16, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1};
 pub use function::{Function, FunctionFuture};
+pub(crate) use input::Memory;
 pub use input::{Input, PassedRef};
 pub(crate) use input::{fits, shape_text};
 pub use tensor::Tensor;

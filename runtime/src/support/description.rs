@@ -90,6 +90,14 @@ pub struct Function {
 }
 
 impl Description {
+    /// Whether slices are better lent to its functions than copied: not where kernels may write all that they work on, as they
+    /// may if they are machine code of which nothing is `promised`, and not where programs reach memory without a device.
+    #[cfg(feature = "std")]
+    pub(super) fn lends(&self, promised: bool) -> bool {
+        let is_inline = self.imports.iter().any(|import| import.name.starts_with("hal_inline."));
+        !is_inline && (promised || self.loaders.is_empty() && self.executables.only_read_some())
+    }
+
     /// The name of an internal function for messages.
     pub(super) fn function_name(&self, function: u32) -> Cow<'static, str> {
         match self.functions.get(function as usize).map(|function| function.name) {

@@ -101,8 +101,8 @@ mod with_std {
         pub rodata: u32,
         /// The module that it is.
         pub module: &'static Description,
-        /// The module's exports that are kernels, with their ordinals.
-        pub kernels: &'static [(u32, Kernel)],
+        /// The module's exports that are kernels, with their ordinals, and with bits of the bindings that they only read.
+        pub kernels: &'static [(u32, Kernel, u64)],
     }
 
     impl CompiledKernels for Executable {
@@ -114,8 +114,13 @@ mod with_std {
             workgroups: &mut Workgroups<'_>,
         ) -> Result<()> {
             let kernel = self.kernels.iter().find(|kernel| kernel.0 == export);
-            let (_, kernel) = kernel.ok_or_else(|| Error::internal("an export that is no kernel"))?;
+            let (_, kernel, _) = kernel.ok_or_else(|| Error::internal("an export that is no kernel"))?;
             kernel(state.downcast()?, stack, workgroups)
+        }
+
+        fn read_only_bindings(&self, export: u32) -> u64 {
+            let kernel = self.kernels.iter().find(|kernel| kernel.0 == export);
+            kernel.map_or(0, |kernel| kernel.2)
         }
     }
 
@@ -123,6 +128,11 @@ mod with_std {
         /// Some of them.
         pub const fn new(all: &'static [Executable]) -> Executables {
             Executables { loader: Some(|all, rodata| Arc::new(Loader { all, rodata: rodata.clone() })), all }
+        }
+
+        /// True where some kernel only reads some binding.
+        pub(in crate::support) fn only_read_some(&self) -> bool {
+            self.all.iter().flat_map(|executable| executable.kernels).any(|kernel| kernel.2 != 0)
         }
 
         /// The loader of them.

@@ -6,8 +6,8 @@ use std::vec::Vec;
 use super::description::Description;
 use super::module::TranslatedModule;
 use super::state::State;
-use crate::hal::BufferView;
-use crate::session::{Element, Function, Input, PassedRef, Session, SessionBuilder, Tensor, fits, shape_text};
+use crate::hal::{Buffer, BufferView, Loans};
+use crate::session::{Element, Function, Input, Memory, PassedRef, Session, SessionBuilder, Tensor, fits, shape_text};
 use crate::vm::{Context, Invocation, Module, Ref, Stack, Step, TypedRefObject, Value};
 use crate::{Error, Result, ResultExt};
 
@@ -18,7 +18,12 @@ pub struct Instance {
     state: Arc<State>,
     /// Index of the module in the session's program.
     index: usize,
+    /// Slices are lent to the module's functions where that pays.
+    lends: bool,
 }
+
+/// Slices of so many bytes and more are lent in place: about here a loan and its lease for a dispatch take as long as a copy.
+pub const LEAST_LENT: usize = 4 << 10;
 
 impl Instance {
     /// Adds the module of a description to a session, as the last one, and builds that.
@@ -32,7 +37,8 @@ impl Instance {
         let index = context.program().modules().len().saturating_sub(1);
         let state = context.state(index).cloned().and_then(|state| state.downcast_arc().ok());
         let state = state.ok_or_else(|| Error::internal("the last module of the session is not the translated one"))?;
-        Ok(Instance { session, state, index })
+        let lends = description.lends(session.inputs_only_read().is_some());
+        Ok(Instance { session, state, index, lends })
     }
 
     /// The session.
@@ -120,6 +126,37 @@ impl Instance {
         self.finish(export, result).map(Vec::into_iter)
     }
 
+    /// Calls the closure, in which slices can be passed in place. They are lent until it is done: if the program has kept one,
+    /// it is given a copy of the bytes then.
+    ///
+    /// A slice must outlive the call of this function, not only a part of it:
+    ///
+    /// ```
+    /// # use incarnate_runtime::support::{Instance, Result};
+    /// # fn call(instance: &Instance) -> Result<()> {
+    /// let elements = vec![1.0f32; 4];
+    /// instance.lend(|instance| {
+    ///     instance.input("input0", &elements, &[Some(4)])?;
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// ```compile_fail,E0597
+    /// # use incarnate_runtime::support::{Instance, Result};
+    /// # fn call(instance: &Instance) -> Result<()> {
+    /// instance.lend(|instance| {
+    ///     let elements = vec![1.0f32; 4];
+    ///     instance.input("input0", &elements, &[Some(4)])?;
+    ///     Ok(())
+    /// })
+    /// # }
+    /// ```
+    #[inline(always)]
+    pub fn lend<'env, R>(&self, body: impl FnOnce(&Lender<'_, 'env>) -> R) -> R {
+        Loans::scope(|loans| body(&Lender { instance: self, loans }))
+    }
+
     /// A tensor that is passed, in the memory of the session's device. `dims` are the dimensions that the function takes; None
     /// for those that the tensor decides.
     ///
@@ -132,7 +169,7 @@ impl Instance {
         input: impl Into<Input<'a, T>>,
         dims: &[Option<u64>],
     ) -> Result<PassedRef<'a>> {
-        input.into().into_view(self.session.allocator(), dims).context(|| std::format!("argument `{name}`"))
+        input.into().into_view(&**self.session.allocator(), dims).context(|| std::format!("argument `{name}`"))
     }
 
     /// A tensor that a function returned; `dims` as above.
@@ -155,6 +192,50 @@ impl Instance {
     /// INVALID_ARGUMENT where it is none.
     pub fn output_view(&self, name: &str, output: Ref) -> Result<Arc<BufferView>> {
         BufferView::from_ref(output).context(|| std::format!("result `{name}`"))
+    }
+}
+
+/// An instance that passes slices in place, see [`Instance::lend`].
+#[derive(Debug)]
+pub struct Lender<'l, 'env> {
+    instance: &'l Instance,
+    loans: &'l Loans<'env>,
+}
+
+impl<'env> Lender<'_, 'env> {
+    /// As [`Instance::input`]. Slices of [`LEAST_LENT`] bytes and more are passed in place if they are aligned to 64 bytes, as
+    /// kernels rely on, and the module's kernels are known to read only some of what they work on; others are copied. What
+    /// the program might write is copied when it is about to.
+    ///
+    /// # Errors
+    /// As there.
+    #[inline(always)]
+    pub fn input<T: Element>(
+        &self,
+        name: &str,
+        input: impl Into<Input<'env, T>>,
+        dims: &[Option<u64>],
+    ) -> Result<PassedRef<'env>> {
+        input.into().into_view(self, dims).context(|| std::format!("argument `{name}`"))
+    }
+}
+
+impl core::ops::Deref for Lender<'_, '_> {
+    type Target = Instance;
+    #[inline(always)]
+    fn deref(&self) -> &Instance {
+        self.instance
+    }
+}
+
+impl<'env> Memory<'env> for Lender<'_, 'env> {
+    #[inline(always)]
+    fn buffer(&self, bytes: &'env [u8]) -> Result<Arc<Buffer>> {
+        let session = &self.instance.session;
+        if bytes.len() >= LEAST_LENT && self.instance.lends && Loans::can_lend(bytes) {
+            return self.loans.lend(session.allocator(), bytes, session.inputs_only_read());
+        }
+        session.allocator().buffer(bytes)
     }
 }
 

@@ -107,6 +107,11 @@ impl<T> Once<T> {
         self.0.get()
     }
 
+    /// The value, to the only holder.
+    pub(crate) fn get_mut(&mut self) -> Option<&mut T> {
+        self.0.get_mut()
+    }
+
     /// The value; made by the closure where it is not there. Of threads that race, one's value stays.
     #[cold]
     pub(crate) fn get_or_try_init(&self, make: impl FnOnce() -> Result<T>) -> Result<&T> {

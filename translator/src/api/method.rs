@@ -38,11 +38,21 @@ pub(super) fn method(signature: &Signature<'_>, analysis: &Analysis<'_>) -> Toke
     let docs = docs(signature);
     let (method, parameters) = (&signature.method, signature.parameters.iter().map(parameter));
     let results = results_type(signature);
-    let body = if signature.fences { asynchronous(signature) } else { synchronous(signature, facts) };
+    let tensors = signature.parameters.iter().any(|value| matches!(value.kind, Kind::Tensor(..)));
+    let body = match (signature.fences, tensors) {
+        (true, _) => asynchronous(signature),
+        (false, true) => {
+            let body = synchronous(signature, facts);
+            quote!(self.instance.lend(|instance| { #body }))
+        }
+        (false, false) => {
+            let body = synchronous(signature, facts);
+            quote!(let instance = &self.instance; #body)
+        }
+    };
     let asynchronous = signature.fences.then(|| quote!(async));
     // Where no stack is needed there is little to call.
     let inline = (!signature.fences && !facts.needs_stack).then(|| quote!(#[inline]));
-    let tensors = signature.parameters.iter().any(|value| matches!(value.kind, Kind::Tensor(..)));
     let generics = tensors.then(|| quote!(<'a>));
     quote! {
         #(#[doc = #docs])*
@@ -259,7 +269,6 @@ fn synchronous(signature: &Signature<'_>, facts: &FunctionFacts) -> TokenStream 
         (false, _) => quote!(let #pattern = #result?; Ok(#results)),
     };
     quote! {
-        let instance = &self.instance;
         #(#arguments)*
         #direct
         #rest

@@ -9,6 +9,7 @@
 //! give, `scope` where names are declared, `body` writes control flow, `versions` what comes in versions, `operations` and
 //! `calls` what is within.
 
+mod bindings;
 mod body;
 mod calls;
 mod facts;
@@ -122,6 +123,13 @@ impl<'m> Analysis<'m> {
     /// INTERNAL where the module is not what its verification proves.
     pub(crate) fn new(module: &'m VerifiedModule, names: Vec<FunctionName>, untrusted: bool) -> Result<Analysis<'m>> {
         facts::analyze(module, names, untrusted)
+    }
+
+    /// The bindings that a kernel only reads, by bits; `list` is the number of the argument that has them.
+    pub(crate) fn only_read(&self, function: u32, list: usize) -> u64 {
+        let body = self.bodies.get(function as usize);
+        let list = body.and_then(|body| Some((body, *body.arguments().get(list)?)));
+        list.map_or(0, |(body, list)| bindings::only_read(body, list))
     }
 
     /// Constants of the types that functions check references against; they stand beside the functions, once.

@@ -23,6 +23,8 @@ pub struct FunctionInfo {
     pub local_memory_size: usize,
     /// Workgroups run one after another, in order, on one worker.
     pub sequential: bool,
+    /// Bit `i` is set where binding `i` is known to be read only, whatever the function is given. Machine code does not say.
+    pub read_only_bindings: u64,
     /// Workgroup size as compiled, x, y, z; 0 or 1 where it has no meaning.
     pub workgroup_size: [u32; 3],
 }

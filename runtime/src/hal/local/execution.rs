@@ -8,9 +8,12 @@ use core::cell::Cell;
 use core::ops::Range;
 use std::time::Instant;
 
+use smallvec::SmallVec;
+
 use super::super::buffer::resolve_range;
 use super::super::commands::{BufferBinding, Command, Commands, Dispatch, WorkgroupCount};
 use super::super::executable::Executable;
+use super::super::loan::Lease;
 use super::super::memory::MemoryAccess;
 use super::super::pool::MINIMUM_ALIGNMENT;
 use super::task::current_worker;
@@ -25,6 +28,9 @@ pub(in crate::hal) struct Scratch {
     local_memory: LocalMemory,
 }
 
+/// What keeps the bindings of a dispatch where they are that callers lend.
+type Leases<'a> = SmallVec<[Lease<'a>; 4]>;
+
 /// The addresses of one dispatch's bindings.
 #[derive(Debug, Default)]
 pub(in crate::hal) struct ResolvedBindings {
@@ -34,25 +40,59 @@ pub(in crate::hal) struct ResolvedBindings {
 }
 
 impl ResolvedBindings {
-    /// Finds the memory of a dispatch's bindings. It stays valid as long as `commands` and `table` are kept.
+    /// Finds the memory of a dispatch's bindings. It stays valid as long as `commands`, `table` and `leases` are kept.
     #[inline]
-    pub(in crate::hal) fn resolve(
+    pub(in crate::hal) fn resolve<'a>(
         &mut self,
-        commands: &Commands,
+        commands: &'a Commands,
         dispatch: &Dispatch,
-        table: &[BufferBinding],
+        table: &'a [BufferBinding],
+        leases: &mut Leases<'a>,
     ) -> Result<()> {
         self.pointers.clear();
         self.lengths.clear();
         self.read_only = 0;
+        let mut is_lent = false;
         for (ordinal, binding) in commands.bindings(dispatch).iter().enumerate() {
             let (buffer, offset, length) = commands
                 .resolve_binding(binding, table)
                 .map_err(|error| error.context(format!("binding {ordinal}")))?;
             self.pointers.push(BindingPointer(buffer.address().0.wrapping_add(offset)));
             self.lengths.push(length);
+            is_lent |= buffer.is_lent();
             // Recording keeps the number of bindings within the bits.
             self.read_only |= u64::from(!buffer.access().contains(MemoryAccess::WRITE)) << (ordinal & 63);
+        }
+        if is_lent {
+            self.lease(commands, dispatch, table, leases)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the memory of those bindings that callers lend: where it is, if it is only read, or else where it is moved.
+    #[cold]
+    fn lease<'a>(
+        &mut self,
+        commands: &'a Commands,
+        dispatch: &Dispatch,
+        table: &'a [BufferBinding],
+        leases: &mut Leases<'a>,
+    ) -> Result<()> {
+        let info = dispatch.executable.code().functions().get(dispatch.function);
+        let only_read = info.map_or(0, |info| info.read_only_bindings);
+        let bindings = commands.bindings(dispatch).iter().zip(&mut self.pointers).enumerate();
+        for (ordinal, (binding, pointer)) in bindings {
+            let (buffer, offset, _) = commands.resolve_binding(binding, table)?;
+            if !buffer.is_lent() {
+                continue;
+            }
+            let bit = 1 << (ordinal & 63);
+            let (start, lease) = buffer.for_kernel(only_read & bit != 0)?;
+            *pointer = BindingPointer(start.0.wrapping_add(offset));
+            if let Some(lease) = lease {
+                self.read_only |= bit;
+                leases.push(lease);
+            }
         }
         Ok(())
     }
@@ -345,7 +385,9 @@ pub(in crate::hal) fn execute_blocks(
     if total == 0 {
         return Ok(());
     }
-    scratch.bindings.resolve(commands, dispatch, table)?;
+    // Given back when the blocks are done, before anybody learns of it.
+    let mut leases = Leases::new();
+    scratch.bindings.resolve(commands, dispatch, table, &mut leases)?;
     let code = dispatch.executable.code();
     let Some(info) = code.functions().get(dispatch.function) else {
         return Err(Error::internal(format!("executable lost its function {}", dispatch.function)));

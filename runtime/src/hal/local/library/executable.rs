@@ -447,6 +447,7 @@ unsafe fn read_tables(library: &View, parameters: &LibraryParameters<'_>) -> Res
         let local_memory_size = usize::from(attributes.local_memory_pages) * LOCAL_MEMORY_PAGE_SIZE;
         kernels.push(Kernel { function, local_memory_size: local_memory_size as u32, constant_count, binding_count });
         functions.push(FunctionInfo {
+            read_only_bindings: 0,
             name,
             constant_count: usize::from(constant_count),
             binding_count: usize::from(binding_count),

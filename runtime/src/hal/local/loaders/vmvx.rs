@@ -113,6 +113,10 @@ pub trait CompiledKernels: Send + Sync + fmt::Debug {
         stack: &mut Stack,
         workgroups: &mut Workgroups<'_>,
     ) -> Result<()>;
+
+    /// The bindings that the kernel of an export is known to read only, as bits. What it writes to them nevertheless is refused
+    /// where it matters.
+    fn read_only_bindings(&self, export: u32) -> u64;
 }
 
 /// An executable whose kernels are exports of a module of the virtual machine, interpreted or translated.
@@ -159,7 +163,10 @@ impl VmvxExecutable {
         constants: &[u32],
         limits: Limits,
     ) -> Result<VmvxExecutable> {
-        let (exports, functions) = kernels(&*module)?;
+        let (exports, mut functions) = kernels(&*module)?;
+        for (export, function) in exports.iter().zip(&mut functions) {
+            function.read_only_bindings = compiled.map_or(0, |kernels| kernels.read_only_bindings(*export));
+        }
         let takes_constants = match module.lookup(Linkage::Export, SET_CONSTANTS) {
             None => false,
             Some(export) => {

@@ -1,0 +1,49 @@
+//! Which bindings a kernel only reads.
+
+use std::collections::HashMap;
+
+use incarnate_runtime::ir::{Function, Op, Value};
+
+/// The bindings, by bits, of which a kernel is seen to read elements and to do nothing else; `list` is the argument that has
+/// them all. Whatever is not understood may write: calls, lists that are changed, references that blocks pass on.
+pub(super) fn only_read(body: &Function, list: Value) -> u64 {
+    let mut bindings: HashMap<Value, u64> = HashMap::new();
+    for inst in body.blocks.iter().flat_map(|block| &block.instructions) {
+        let Op::ListGetRef { list: from, index, take: false, .. } = &inst.op else { continue };
+        let ordinal = body.constant_bits(*index).filter(|ordinal| *from == list && *ordinal < 64);
+        if let (Some(ordinal), Some(result)) = (ordinal, inst.results.first()) {
+            bindings.insert(*result, 1 << ordinal);
+        }
+    }
+    let mut written = 0;
+    // What becomes of a value that is used otherwise than for being read.
+    let mut lose = |value: Value| match bindings.get(&value) {
+        Some(binding) => written |= binding,
+        None if value == list => written = u64::MAX,
+        None => {}
+    };
+    for block in &body.blocks {
+        for inst in &block.instructions {
+            match &inst.op {
+                Op::ListGetRef { list: from, .. } if inst.results.first().is_some_and(|v| bindings.contains_key(v)) => {
+                    debug_assert_eq!(*from, list);
+                }
+                Op::BufferLoad { .. }
+                | Op::BufferLength { .. }
+                | Op::BufferCompare { .. }
+                | Op::BufferHash { .. }
+                | Op::BufferClone { .. }
+                | Op::ListSize { .. }
+                | Op::CheckRef { .. }
+                | Op::CompareRef { .. }
+                | Op::IsNonNull { .. }
+                | Op::Drop { .. } => {}
+                Op::BufferCopy { target, .. } => lose(*target),
+                op => op.visit(|operand| lose(operand.value())),
+            }
+        }
+        block.terminator.visit(|operand| lose(operand.value()));
+        block.terminator.visit_edges(|edge| edge.arguments.iter().for_each(|operand| lose(operand.value)));
+    }
+    bindings.values().fold(0, |all, binding| all | binding) & !written
+}
