@@ -4,6 +4,7 @@ use alloc::format;
 use alloc::sync::Arc;
 
 use super::buffer::{Buffer, resolve_range};
+use super::loan::{InputsOnlyRead, Loan};
 use super::memory::{BufferParameters, BufferUsage, MemoryType};
 pub use super::pool::AllocatorStatistics;
 use super::pool::{MINIMUM_ALIGNMENT, Pool};
@@ -57,7 +58,9 @@ impl Allocator {
         Ok(self.wrap(self.pool.allocate(length)?, parameters))
     }
 
-    /// Makes a read-only buffer of memory that the host owns, in place; the owner is kept as long as the buffer.
+    /// Makes a buffer of memory that the host owns, in place; the owner is kept as long as the buffer. What is written to the
+    /// buffer is written to a copy, which is made when a transfer writes to it, a program asks for its bytes, or a kernel gets
+    /// it that is not known to only read it: of machine code none is.
     ///
     /// # Errors
     /// OUT_OF_RANGE where the memory is not aligned to [`MINIMUM_ALIGNMENT`] bytes, on which kernels rely.
@@ -65,6 +68,20 @@ impl Allocator {
         &self,
         owner: Arc<T>,
         parameters: BufferParameters,
+    ) -> Result<Arc<Buffer>> {
+        let loan = Loan::of_owner(owner, Arc::clone(&self.pool));
+        self.wrap_aligned(Storage::lent(Arc::new(loan)), parameters)
+    }
+
+    /// The same, read-only and never copied: machine code only reads it, by the program's promise.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn import_read_only<T: AsRef<[u8]> + Send + Sync + 'static>(
+        &self,
+        owner: Arc<T>,
+        parameters: BufferParameters,
+        _: InputsOnlyRead,
     ) -> Result<Arc<Buffer>> {
         self.wrap_aligned(Storage::from_owner(owner), parameters)
     }

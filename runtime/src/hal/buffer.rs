@@ -474,7 +474,8 @@ mod tests {
     #[test]
     fn read_only_memory_is_never_written() {
         let allocator = Allocator::new();
-        let constants = allocator.import(Arc::new(Aligned([1u8, 2, 3, 4])), BufferParameters::DEVICE).unwrap();
+        let storage = Storage::from_owner(Arc::new(Aligned([1u8, 2, 3, 4])));
+        let constants = allocator.wrap_aligned(storage, BufferParameters::DEVICE).unwrap();
         assert_eq!(constants.to_vec().unwrap(), [1, 2, 3, 4]);
         let span = constants.subspan(1, 2).unwrap();
         assert_eq!(span.write(0, &[9]).unwrap_err().code(), StatusCode::PermissionDenied);
@@ -489,7 +490,13 @@ mod tests {
         let owner = Arc::new(Aligned([5u8; 256]));
         let constants = allocator.import_or_copy(Arc::clone(&owner), BufferParameters::DEVICE).unwrap();
         assert_eq!(constants.address().0.cast_const(), owner.0.as_ptr());
-        assert_eq!(allocator.statistics().allocated, 0);
+        assert_eq!((constants.to_vec().unwrap(), allocator.statistics().allocated), (vec![5; 256], 0));
+        // Machine code may write to what it gets.
+        let (address, lease) = constants.for_kernel(false).unwrap();
+        assert!(lease.is_none() && address.0.cast_const() != owner.0.as_ptr());
+        constants.write(1, &[6]).unwrap();
+        assert_eq!((constants.to_vec().unwrap()[..3].to_vec(), owner.0), (vec![5, 6, 5], [5; 256]));
+        assert_eq!(allocator.statistics().allocated, 256);
         let odd: Arc<Vec<u8>> = Arc::new(vec![6u8; 100]);
         let shifted = allocator.import_or_copy(odd, BufferParameters::DEVICE).unwrap();
         assert_eq!(shifted.to_vec().unwrap(), [6; 100]);

@@ -11,6 +11,9 @@
 //! leases on lent memory are waited for, which takes as long as the workgroups that run; from then on nobody knows the
 //! caller's address. Where there is no memory for a copy, the bytes are gone and accesses fail.
 //!
+//! Memory of an owner, of which the loan has a share, is lent for as long as the loan lives: it is moved if it is written to,
+//! and never ended.
+//!
 //! # Why no lease is missed
 //!
 //! A lease is counted before it is looked whether the loan was moved, and a loan is moved before the leases are counted, all
@@ -27,6 +30,7 @@ mod tests;
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::cell::Cell;
 use core::fmt;
 use core::marker::PhantomData;
@@ -124,6 +128,9 @@ pub(super) struct Loan {
     length: usize,
     is_only_read: bool,
     users: Users,
+    /// Keeps the lent memory where it is, if there is one; else [`Loans`] ends the loan before the caller goes on.
+    #[expect(dead_code, reason = "keeps the bytes alive")]
+    owner: Option<Arc<dyn Any + Send + Sync>>,
     /// Memory of its own, since it was moved; None where there was none to be had.
     own: Once<Option<Storage>>,
     pool: Arc<Pool>,
@@ -163,6 +170,16 @@ impl Drop for Lease<'_> {
 }
 
 impl Loan {
+    /// Of the bytes of an owner, of which it keeps a share.
+    pub(super) fn of_owner<T: AsRef<[u8]> + Send + Sync + 'static>(owner: Arc<T>, pool: Arc<Pool>) -> Loan {
+        let bytes: &[u8] = (*owner).as_ref();
+        // The owner is behind an `Arc` of which the loan holds a share, so it is neither moved nor mutably borrowed while the
+        // loan lives, and a slice that a shared borrow of it gave stays valid for as long as one is possible.
+        let (lent, length) = (NonNull::from(bytes).cast(), bytes.len());
+        let (users, own) = (Users::default(), Once::default());
+        Loan { lent, length, is_only_read: false, users, owner: Some(owner), own, pool }
+    }
+
     /// Where the caller's memory is, or was: what buffers are told apart by, and nothing to follow.
     pub(super) fn lent_address(&self) -> NonNull<u8> {
         self.lent
@@ -287,6 +304,7 @@ impl<'env> Loans<'env> {
             length: bytes.len(),
             is_only_read: promise.is_some(),
             users: Users::default(),
+            owner: None,
             own: Once::default(),
             pool: Arc::clone(allocator.pool()),
         };

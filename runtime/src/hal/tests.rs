@@ -219,7 +219,10 @@ fn recording_checks_what_it_is_given() {
     let commands = command_buffer(&device, 1);
     let executable = executable(&device);
     let a = buffer(&device, &[0; 4]);
-    let constants = device.allocator().import(Arc::new(Aligned([0u8; 16])), BufferParameters::DEVICE).unwrap();
+    // SAFETY: no kernel runs here.
+    let promise = unsafe { InputsOnlyRead::promise() };
+    let constants = Arc::new(Aligned([0u8; 16]));
+    let constants = device.allocator().import_read_only(constants, BufferParameters::DEVICE, promise).unwrap();
     let dispatch = |function: u64, constants: &[u32], bindings: Vec<BufferRef>, flags| {
         let workgroups = Workgroups::Count([1, 1, 1]);
         commands.dispatch(Arc::clone(&executable), function, workgroups, constants, bindings, flags).unwrap_err().code()
@@ -406,7 +409,10 @@ fn a_fence_that_nobody_can_signal_is_not_waited_for() {
 #[test]
 fn files_are_read_and_written_within_their_rights() {
     let device = device();
-    let contents = device.allocator().import(Arc::new(Aligned(*b"hello world!")), BufferParameters::DEVICE).unwrap();
+    // SAFETY: no kernel runs here.
+    let promise = unsafe { InputsOnlyRead::promise() };
+    let contents = Arc::new(Aligned(*b"hello world!"));
+    let contents = device.allocator().import_read_only(contents, BufferParameters::DEVICE, promise).unwrap();
     assert!(File::from_buffer(Arc::clone(&contents), MemoryAccess::READ | MemoryAccess::WRITE).is_err());
     let file = Arc::new(File::from_buffer(contents, MemoryAccess::READ).unwrap());
     let target = buffer(&device, &[0; 2]);
@@ -443,7 +449,10 @@ fn read_only_bindings_are_marked_for_kernels() {
     }
     let device = device();
     let code = Arc::new(Mask(vec![FunctionInfo { binding_count: 3, ..FunctionInfo::default() }], AtomicU64::new(0)));
-    let constants = device.allocator().import(Arc::new(Aligned([0u8; 16])), BufferParameters::DEVICE).unwrap();
+    // SAFETY: no kernel runs here.
+    let promise = unsafe { InputsOnlyRead::promise() };
+    let constants = Arc::new(Aligned([0u8; 16]));
+    let constants = device.allocator().import_read_only(constants, BufferParameters::DEVICE, promise).unwrap();
     let a = buffer(&device, &[0; 4]);
     let commands = command_buffer(&device, 1);
     let executable = Arc::new(Executable::new(Arc::clone(&code) as Arc<dyn LocalExecutable>));

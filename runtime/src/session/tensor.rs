@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::builder::Session;
 use super::element::Element;
-use crate::hal::{Allocator, BufferParameters, BufferView, Device, ElementType, EncodingType};
+use crate::hal::{Allocator, Buffer, BufferParameters, BufferView, Device, ElementType, EncodingType, InputsOnlyRead};
 use crate::{Error, Result};
 
 /// An array of elements in row-major order, in a device's memory. Clones share the memory.
@@ -34,8 +34,11 @@ impl<T: Element> Tensor<T> {
     }
 
     /// A tensor of elements that somebody owns, such as an `Arc<Vec<T>>` or a mapped file: they are used where they are if they
-    /// begin at a multiple of 64 bytes, and copied otherwise. What is used in place is read-only, and the owner lives as long
-    /// as the tensor, the program and operations that still run need it.
+    /// begin at a multiple of 64 bytes, and copied otherwise. The owner lives as long as the tensor, the program and operations
+    /// that still run need it.
+    ///
+    /// What is written to the tensor is written to a copy. It is made when [`Tensor::write`] or a program writes to it, and before
+    /// a kernel of machine code gets it, which does not say whether it writes: see [`Tensor::of_owner_read_only`].
     ///
     /// # Errors
     /// As above.
@@ -43,10 +46,35 @@ impl<T: Element> Tensor<T> {
     where
         O: AsRef<[T]> + Send + Sync + 'static,
     {
+        Tensor::of_bytes(shape, owner, |bytes| device.allocator().import_or_copy(bytes, BufferParameters::DEVICE))
+    }
+
+    /// The same for a program that promises that the machine code of its modules only reads its arguments: elements are used
+    /// where they are, and writing to them is an error.
+    ///
+    /// # Errors
+    /// As above; OUT_OF_RANGE where they do not begin at a multiple of 64 bytes.
+    pub fn of_owner_read_only<O>(
+        device: &Device,
+        shape: &[u64],
+        owner: Arc<O>,
+        promise: InputsOnlyRead,
+    ) -> Result<Tensor<T>>
+    where
+        O: AsRef<[T]> + Send + Sync + 'static,
+    {
+        let allocator = device.allocator();
+        Tensor::of_bytes(shape, owner, |bytes| allocator.import_read_only(bytes, BufferParameters::DEVICE, promise))
+    }
+
+    fn of_bytes<O: AsRef<[T]>>(
+        shape: &[u64],
+        owner: Arc<O>,
+        import: impl FnOnce(Arc<Bytes<T, O>>) -> Result<Arc<Buffer>>,
+    ) -> Result<Tensor<T>> {
         let elements: &[T] = (*owner).as_ref();
         check_count(shape, elements.len())?;
-        let bytes = Arc::new(Bytes { owner, element: PhantomData });
-        let buffer = device.allocator().import_or_copy(bytes, BufferParameters::DEVICE)?;
+        let buffer = import(Arc::new(Bytes { owner, element: PhantomData }))?;
         let view = BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?;
         Ok(Tensor { view, element: PhantomData })
     }
@@ -282,8 +310,11 @@ mod tests {
         let tensor = Tensor::of_owner(&device, &[4, 5], owner.clone()).unwrap();
         assert_eq!(tensor.view().buffer().address().0.cast_const().cast(), owner.0.as_ptr());
         assert_eq!(tensor.to_vec().unwrap(), [3.0; 20]);
-        assert!(tensor.write(&[0.0; 20]).is_err());
         assert_eq!(Arc::strong_count(&owner), 2);
+        let before = device.allocator().statistics().allocated;
+        tensor.write(&[5.0; 20]).unwrap();
+        assert_eq!((tensor.to_vec().unwrap(), owner.0), (vec![5.0; 20], [3.0; 20]));
+        assert_eq!(device.allocator().statistics().allocated - before, 80);
         drop(tensor);
         assert_eq!(Arc::strong_count(&owner), 1);
         let shifted = Arc::new(Shifted(Aligned([4.0; 20])));

@@ -2,10 +2,13 @@
 
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::cell::Cell;
 use core::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
 use smallvec::SmallVec;
@@ -404,9 +407,25 @@ pub(in crate::hal) fn execute_blocks(
     let processor_id = if threads > 1 { current_worker() } else { 0 };
     let local_memory = scratch.local_memory.reserve(info.local_memory_size)?;
     let mut worker = Worker { processor_id, local_memory };
-    blocks.try_for_each(|block| {
-        code.dispatch(dispatch.function, &arguments, block.start..block.end.min(total), &mut worker)
+    without_unwinding(|| {
+        blocks.try_for_each(|block| {
+            code.dispatch(dispatch.function, &arguments, block.start..block.end.min(total), &mut worker)
+        })
     })
+}
+
+/// Makes an error of a panic, which comes of an executable that the program brought, so that fences learn of it: those that wait
+/// for one, and threads that run parts of the same dispatch, would wait for ever.
+fn without_unwinding(run: impl FnOnce() -> Result<()>) -> Result<()> {
+    // What a kernel leaves half done is in its bindings, of which nobody expects more after an error.
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| Err(panicked(&*payload)))
+}
+
+#[cold]
+fn panicked(payload: &(dyn Any + Send)) -> Error {
+    let message = payload.downcast_ref::<&str>().copied();
+    let message = message.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    Error::internal(format!("a kernel panicked: {message}"))
 }
 
 /// Runs all workgroups of one function over ranges of a program's byte buffers, in order, on the calling thread.

@@ -37,6 +37,7 @@ const COUNT: u64 = 0;
 const SLEEP: u64 = 1;
 const FAIL: u64 = 2;
 const MEET: u64 = 3;
+const PANIC: u64 = 4;
 
 impl LocalExecutable for Kernels {
     fn functions(&self) -> &[FunctionInfo] {
@@ -76,6 +77,8 @@ impl LocalExecutable for Kernels {
                 // What is quick is not spread.
                 std::thread::sleep(Duration::from_millis(3));
             }
+            // Without the message that a panic prints.
+            (PANIC, [_]) => std::panic::resume_unwind(Box::new("as told")),
             other => panic!("{other:?}"),
         }
         Ok(())
@@ -114,7 +117,7 @@ impl Bench {
             name: "kernel".into(),
             ..FunctionInfo::default()
         };
-        let functions = vec![function(3, 1), function(1, 1), function(1, 1), function(1, 1)];
+        let functions = vec![function(3, 1), function(1, 1), function(1, 1), function(1, 1), function(1, 1)];
         let kernels = Arc::new(Kernels { functions, ..Kernels::default() });
         let loaders: Vec<Arc<dyn ExecutableLoader>> = vec![Arc::new(Loader(kernels.clone()))];
         let options = DeviceOptions { loaders: Some(loaders), task, ..DeviceOptions::default() };
@@ -287,6 +290,27 @@ fn a_failure_is_that_of_its_own_fence() {
             after.wait(Deadline::NEVER).unwrap();
         }
     }
+}
+
+#[test]
+fn a_panic_in_a_kernel_is_an_error_like_any_other() {
+    let bench = Bench::with_workers(2);
+    let panics = bench.single(PANIC, 100, &[7]);
+    let good = bench.single(SLEEP, 4, &[1]);
+    for _ in 0..10 {
+        let (failing, after) = (bench.start(&panics, None), bench.start(&good, None));
+        let error = failing.wait(Deadline::NEVER).unwrap_err();
+        assert_eq!(error.code(), StatusCode::Internal);
+        assert!(error.to_string().contains("a kernel panicked: as told"), "{error}");
+        after.wait(Deadline::NEVER).unwrap();
+    }
+    let scheduler = helped(&bench);
+    let how = Inline { helped: true, ..Inline::default() };
+    for _ in 0..10 {
+        let error = team::execute(&scheduler, &panics, &[], how).unwrap_err();
+        assert_eq!(error.code(), StatusCode::Internal);
+    }
+    scheduler.shut_down();
 }
 
 #[test]
