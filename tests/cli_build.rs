@@ -7,6 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[path = "support/checks.rs"]
+mod checks;
+
 /// What a process came to: its exit status, standard output, standard error.
 type Outcome = (Option<i32>, String, String);
 
@@ -107,33 +110,10 @@ fn static_libraries_that_do_not_fit_are_refused() {
     }
 }
 
-/// Checks that are met, and some that are not.
-fn checks() -> Vec<u8> {
-    let function = |name: &str, body: &str| {
-        format!(
-            "vm.export @{name}\nvm.func @{name}() -> () {{\n^bb0:\n  %i0 = vm.const.i32 3\n  %i1 = vm.const.i32.zero\n{body}}}\n"
-        )
-    };
-    let [good, bad] = ["%i0", "%i1"].map(|value| format!("  vm.call @check.expect_true({value})\n"));
-    let other = "  vm.call @check.expect_false(%i0)\n";
-    let end = "  vm.return\n";
-    let text = [
-        "vm.module @tests version 0\nvm.type i32\n\
-         vm.import @check.expect_true cconv \"0i_v\"\nvm.import @check.expect_false cconv \"0i_v\"\n"
-            .to_owned(),
-        function("met", &format!("{good}{end}")),
-        function("unmet", &format!("{bad}{good}{other}{end}")),
-        function("unmet_and_fails", &format!("{bad}  vm.fail %i0, \"so\"\n")),
-        function("fail_unmet", &format!("{bad}{end}")),
-        function("met_after_all", &format!("{good}{end}")),
-    ];
-    incarnate_runtime::bytecode::assemble(&text.concat()).expect("sound assembly")
-}
-
 #[test]
 fn checks_of_programs_report_what_interpreted_ones_do() {
     let (module, program) = (scratch("tests.vmfb"), scratch("tests"));
-    fs::write(&module, checks()).expect("a module");
+    fs::write(&module, checks::module(Some("met_after_all"))).expect("a module");
     let (code, out, error) = build(&program, &[module.to_str().expect("a path of text")]);
     assert_eq!((code, error.as_str()), (Some(0), ""), "{out}");
     let (code, out, error) = outcome(Command::new(&program).arg("check"));

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+#[path = "support/checks.rs"]
+mod checks;
+
 /// A folder with a module of tests in each of two folders within it, one of which fails, and a file that is none.
 fn folder() -> PathBuf {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -80,24 +83,7 @@ fn on_one_line(texts: &[&str]) -> String {
 fn all_that_is_not_met_is_reported() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check-expectations");
     fs::create_dir_all(&folder).expect("a folder");
-    let function = |name: &str, body: &str| {
-        format!(
-            "vm.export @{name}\nvm.func @{name}() -> () {{\n^bb0:\n  %i0 = vm.const.i32 3\n  %i1 = vm.const.i32.zero\n{body}}}\n"
-        )
-    };
-    let [good, bad] = ["%i0", "%i1"].map(|value| format!("  vm.call @check.expect_true({value})\n"));
-    let other = "  vm.call @check.expect_false(%i0)\n";
-    let end = "  vm.return\n";
-    let text = format!(
-        "vm.module @tests version 0\nvm.type i32\n\
-         vm.import @check.expect_true cconv \"0i_v\"\nvm.import @check.expect_false cconv \"0i_v\"\n{}{}{}{}",
-        function("met", &format!("{good}{end}")),
-        function("unmet", &format!("{bad}{good}{other}{end}")),
-        function("unmet_and_fails", &format!("{bad}  vm.fail %i0, \"so\"\n")),
-        function("fail_unmet", &format!("{bad}{end}")),
-    );
-    let module = incarnate_runtime::bytecode::assemble(&text).expect("sound assembly");
-    fs::write(folder.join("tests.vmfb"), module).expect("a module");
+    fs::write(folder.join("tests.vmfb"), checks::module(None)).expect("a module");
     let output = check(&folder, &["tests.vmfb"]);
     assert_eq!(output.status.code(), Some(1));
     let (nonzero, zero) = (

@@ -65,6 +65,37 @@ impl LocalExecutable for TestExecutable {
     }
 }
 
+/// Loads what a test has made.
+#[derive(Debug)]
+struct Made<E>(Arc<E>);
+
+impl<E: LocalExecutable + 'static> ExecutableLoader for Made<E> {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn supports(&self, format: &str) -> bool {
+        format == "test"
+    }
+
+    fn load(&self, _: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
+        Ok(self.0.clone())
+    }
+}
+
+/// A device, and kernels that a test has made as an executable of it.
+pub(super) fn device_with<E: LocalExecutable + 'static>(
+    uri: &str,
+    task: local::task::TaskOptions,
+    kernels: &Arc<E>,
+) -> (Arc<Device>, Arc<Executable>) {
+    let loaders: Vec<Arc<dyn ExecutableLoader>> = vec![Arc::new(Made(kernels.clone()))];
+    let options = DeviceOptions { loaders: Some(loaders), task, ..DeviceOptions::default() };
+    let device = DriverRegistry::default().create_device(uri, options).unwrap();
+    let executable = device.create_executable(&Loaders::default(), "test", &[], None, &[]).unwrap();
+    (device, executable)
+}
+
 #[derive(Debug)]
 struct TestLoader;
 

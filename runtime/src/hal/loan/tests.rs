@@ -6,12 +6,11 @@ use std::vec::Vec;
 
 use super::*;
 use crate::StatusCode;
-use crate::hal::local::{
-    DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, Loaders, LocalExecutable, Worker,
-};
+use crate::hal::local::task::TaskOptions;
+use crate::hal::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
+use crate::hal::tests::device_with;
 use crate::hal::{
-    BufferRef, CommandBufferMode, CommandCategory, Deadline, DeviceOptions, DispatchFlags, DriverRegistry, Fence,
-    Fences, WHOLE_BUFFER, Workgroups,
+    BufferRef, CommandBufferMode, CommandCategory, Deadline, DispatchFlags, Fence, Fences, WHOLE_BUFFER, Workgroups,
 };
 
 /// Elements that kernels can find in place.
@@ -267,23 +266,6 @@ impl LocalExecutable for Looking {
     }
 }
 
-#[derive(Debug)]
-struct Loader(Arc<Looking>);
-
-impl ExecutableLoader for Loader {
-    fn name(&self) -> &'static str {
-        "test"
-    }
-
-    fn supports(&self, format: &str) -> bool {
-        format == "test"
-    }
-
-    fn load(&self, _: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
-        Ok(self.0.clone())
-    }
-}
-
 /// What a call leaves behind that fails while one dispatch runs and another one waits for its fence.
 #[test]
 fn dispatches_that_go_on_read_the_copy() {
@@ -296,10 +278,7 @@ fn dispatches_that_go_on_read_the_copy() {
         };
         let kernels = Looking { functions: [info], workgroups: AtomicUsize::new(0), faults: AtomicUsize::new(0) };
         let kernels = Arc::new(kernels);
-        let loaders: Vec<Arc<dyn ExecutableLoader>> = vec![Arc::new(Loader(kernels.clone()))];
-        let options = DeviceOptions { loaders: Some(loaders), ..DeviceOptions::default() };
-        let device = DriverRegistry::default().create_device(uri, options).unwrap();
-        let executable = device.create_executable(&Loaders::default(), "test", &[], None, &[]).unwrap();
+        let (device, executable) = device_with(uri, TaskOptions::default(), &kernels);
         let (gate, started, queued) = (Arc::new(Fence::new()), Arc::new(Fence::new()), Arc::new(Fence::new()));
         let mut bytes = Box::new(Aligned([7; 4096]));
         Loans::scope(|loans| {

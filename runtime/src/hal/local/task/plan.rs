@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
-use super::super::super::commands::{BindingSource, BufferBinding, Command, Commands, WorkgroupCount};
+use super::super::super::commands::{BindingSource, BufferBinding, Command, Commands, Dispatch, WorkgroupCount};
 use super::super::super::memory::MemoryAccess;
 use super::super::cost::Cost;
 use super::graph::Graph;
@@ -146,15 +146,20 @@ impl Estimate {
     }
 }
 
+/// How many workgroups a dispatch has, where that is not read when it runs.
+fn direct_workgroups(dispatch: &Dispatch) -> Option<u64> {
+    match dispatch.workgroup_count {
+        WorkgroupCount::Direct(count) => Some(count.iter().fold(1u64, |all, n| all.saturating_mul(u64::from(*n)))),
+        WorkgroupCount::Indirect(_) => None,
+    }
+}
+
 /// What a command is expected to cost. Counts that are read when it runs are taken for one workgroup.
 fn estimate(commands: &Commands, command: &Command, threads: usize) -> Estimate {
     let bytes = |binding: u32| commands.bindings.get(binding as usize).map_or(0, |binding| binding.length);
     match command {
         Command::Dispatch(dispatch) => {
-            let workgroups = match dispatch.workgroup_count {
-                WorkgroupCount::Direct(count) => count.iter().fold(1u64, |all, n| all.saturating_mul(u64::from(*n))),
-                WorkgroupCount::Indirect(_) => 1,
-            };
+            let workgroups = direct_workgroups(dispatch).unwrap_or(1);
             let sequential =
                 dispatch.executable.code().functions().get(dispatch.function).is_some_and(|f| f.sequential);
             let workgroup = dispatch.executable.cost(dispatch.function).and_then(Cost::get);
@@ -232,8 +237,7 @@ fn choose_once(commands: &Commands, bounds: &Bounds) -> Choice {
 pub(super) fn comparison_of(commands: &Commands) -> Option<&Comparison> {
     commands.list.iter().find_map(|command| {
         let Command::Dispatch(dispatch) = command else { return None };
-        let WorkgroupCount::Direct(count) = dispatch.workgroup_count else { return None };
-        let workgroups = count.iter().fold(1u64, |all, n| all.saturating_mul(u64::from(*n)));
+        let workgroups = direct_workgroups(dispatch)?;
         let cost = dispatch.executable.cost(dispatch.function)?.get()?;
         if workgroups < 2 || cost.saturating_mul(workgroups) < LEAST_SHARED {
             return None;

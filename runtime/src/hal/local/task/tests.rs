@@ -14,9 +14,8 @@ use super::plan::{Inline, Measured};
 use super::scheduler::Scheduler;
 use super::workers::WorkerPool;
 use super::{Executor, TaskOptions, Work, team};
-use crate::hal::local::{
-    DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, Loaders, LocalExecutable, Worker,
-};
+use crate::hal::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
+use crate::hal::tests::device_with;
 use crate::hal::*;
 use crate::{Error, Result, StatusCode};
 
@@ -85,23 +84,6 @@ impl LocalExecutable for Kernels {
     }
 }
 
-#[derive(Debug)]
-struct Loader(Arc<Kernels>);
-
-impl ExecutableLoader for Loader {
-    fn name(&self) -> &'static str {
-        "test"
-    }
-
-    fn supports(&self, format: &str) -> bool {
-        format == "test"
-    }
-
-    fn load(&self, _: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
-        Ok(self.0.clone())
-    }
-}
-
 /// A device and what to dispatch on it.
 struct Bench {
     device: Arc<Device>,
@@ -119,10 +101,7 @@ impl Bench {
         };
         let functions = vec![function(3, 1), function(1, 1), function(1, 1), function(1, 1), function(1, 1)];
         let kernels = Arc::new(Kernels { functions, ..Kernels::default() });
-        let loaders: Vec<Arc<dyn ExecutableLoader>> = vec![Arc::new(Loader(kernels.clone()))];
-        let options = DeviceOptions { loaders: Some(loaders), task, ..DeviceOptions::default() };
-        let device = DriverRegistry::default().create_device("local-task", options).unwrap();
-        let executable = device.create_executable(&Loaders::default(), "test", &[], None, &[]).unwrap();
+        let (device, executable) = device_with("local-task", task, &kernels);
         Bench { device, executable, kernels }
     }
 
