@@ -20,6 +20,7 @@ mod idle;
 #[cfg(all(test, loom))]
 mod model;
 mod options;
+mod placement;
 mod plan;
 mod run;
 mod scheduler;
@@ -80,7 +81,7 @@ impl TaskBackend {
         if profile::is_on() {
             how.measured = Measured::No;
         }
-        if !how.helped && how.measured == Measured::No {
+        if !how.helped && !how.tried && how.measured == Measured::No {
             return execution::execute(command_buffer.commands()?, bindings);
         }
         let start = Instant::now();

@@ -42,29 +42,34 @@ impl Comparison {
         let execution = self.executions.load(Ordering::Relaxed);
         // A count that is lost to another thread does no harm.
         self.executions.store(execution.wrapping_add(1), Ordering::Relaxed);
+        let every = if self.time().is_some_and(|time| time > LONG) { LONG_MEASURED_EVERY } else { MEASURED_EVERY };
         let (round, step) = (execution / COMPARED_EVERY, execution % COMPARED_EVERY);
         let helped = match (self.helped.get(), self.alone.get()) {
-            (Some(helped), Some(alone)) => helped < alone - alone / 16,
+            (Some(helped), Some(alone)) => helped < alone - alone / 32,
             _ => true,
         };
         // The other way some times in a row, of which the first find caches as they were.
         let tried = step < TRIED;
-        let measured = if tried { step >= TRIED / 2 } else { step.is_multiple_of(MEASURED_EVERY) };
+        let measured = if tried { step >= TRIED / 2 } else { step.is_multiple_of(every) };
         // Single dispatches are not tried the other way while the whole is.
-        let turn = if tried { 1 } else { execution / MEASURED_EVERY };
+        let turn = if tried { 1 } else { execution / every };
         Inline {
             measured: if measured { Measured::Yes(turn) } else { Measured::No },
             helped: helped != tried,
-            awaited: step == 0 && !helped && round.is_multiple_of(AWAITED_EVERY),
+            tried,
+            awaited: step == 0
+                && !helped
+                && round >= FIRST_AWAITED
+                && (round.is_power_of_two() || round.is_multiple_of(AWAITED_EVERY)),
         }
     }
 
     /// Takes into account how long an execution took.
     pub(super) fn learn(&self, picoseconds: u64, helped: bool) {
         if helped {
-            self.helped.learn_varying(picoseconds, self.alone.get());
+            self.helped.learn_typical(picoseconds, self.alone.get().map(gained));
         } else {
-            self.alone.learn_least(picoseconds);
+            self.alone.learn_typical(picoseconds, None);
         }
     }
 
@@ -77,11 +82,21 @@ impl Comparison {
     }
 }
 
+/// What help is expected to make of a time before it was seen: little enough that it takes several bad ones to decide against
+/// it, since the first find nothing in caches.
+pub(super) fn gained(alone: u64) -> u64 {
+    alone / 8 * 5
+}
+
 /// Every so many executions in order, the slower way is tried some times.
 const COMPARED_EVERY: u32 = 256;
-const TRIED: u32 = 8;
-/// In one of so many such trials, a thread is woken for it.
-const AWAITED_EVERY: u32 = 8;
+const TRIED: u32 = 4;
+/// Every so many executions are measured of those that take longer than so many picoseconds.
+const LONG_MEASURED_EVERY: u32 = 4;
+const LONG: u64 = 100_000_000;
+/// In one of so many such trials, a thread is woken for it, and in a few of the first.
+const AWAITED_EVERY: u32 = 64;
+const FIRST_AWAITED: u32 = 8;
 
 /// Executions of which several threads save less are not compared, but run by one.
 const LEAST_COMPARED: u64 = 3_000_000;
@@ -278,6 +293,8 @@ pub(super) struct Inline {
     pub(super) measured: Measured,
     /// Dispatches are divided where that pays.
     pub(super) helped: bool,
+    /// Help is done without, or not, to see what it gains.
+    pub(super) tried: bool,
     /// A thread is woken if none is there.
     pub(super) awaited: bool,
 }
@@ -363,10 +380,13 @@ impl Plan {
         }
         if work <= LONGEST_COMPARED && execution >= FIRST_SPREAD {
             let trial = execution % TRIED_EVERY >= TRIED_EVERY - TRIALS;
+            // Shared out it should take notably less, as other threads' time is spent on it; without commands that can run
+            // at the same time, help does as well.
+            let concurrent = self.minimal.get().is_some_and(|graph| graph.concurrent());
+            let margin = |inline: u64| if concurrent { inline / 16 } else { inline / 4 };
             let faster_inline = match (self.inline.time(), self.spread_time.get()) {
                 _ if execution < COMPARED_AFTER => true,
-                // Shared out it should take notably less, as other threads' time is spent on it.
-                (Some(inline), Some(spread)) => spread >= inline - inline / 16,
+                (Some(inline), Some(spread)) => spread >= inline - margin(inline),
                 (inline, spread) => inline.is_none() && spread.is_some(),
             };
             if faster_inline != trial {
@@ -387,7 +407,7 @@ impl Plan {
     /// Takes into account what all commands of an execution cost that several threads ran, and how long it took.
     pub(super) fn learn_spread(&self, work: u64, time: u64) {
         self.work.learn(work);
-        self.spread_time.learn_varying(time, None);
+        self.spread_time.learn_typical(time, None);
     }
 }
 
