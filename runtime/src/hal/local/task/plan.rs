@@ -31,37 +31,57 @@ pub(in crate::hal) struct Plan {
 #[derive(Debug, Default)]
 pub(in crate::hal) struct Comparison {
     executions: AtomicU32,
+    /// The execution with which the next trial of the other way begins.
+    trial: AtomicU32,
+    /// Trials of help in a row after which help was still not the faster way.
+    vain: AtomicU32,
     alone: Cost,
     helped: Cost,
 }
 
 impl Comparison {
-    /// How the next execution is run.
+    /// How the next execution is run. Counts that are lost to another thread do no harm.
     #[inline]
     fn choose(&self) -> Inline {
         let execution = self.executions.load(Ordering::Relaxed);
-        // A count that is lost to another thread does no harm.
         self.executions.store(execution.wrapping_add(1), Ordering::Relaxed);
-        let every = if self.time().is_some_and(|time| time > LONG) { LONG_MEASURED_EVERY } else { MEASURED_EVERY };
-        let (round, step) = (execution / COMPARED_EVERY, execution % COMPARED_EVERY);
-        let helped = match (self.helped.get(), self.alone.get()) {
+        let time = self.time();
+        let every = if time.is_some_and(|time| time > LONG) { LONG_MEASURED_EVERY } else { MEASURED_EVERY };
+        let faster_helped = match (self.helped.get(), self.alone.get()) {
             (Some(helped), Some(alone)) => helped < alone - alone / 32,
             _ => true,
         };
         // The other way some times in a row, of which the first find caches as they were.
+        let trial = self.trial.load(Ordering::Relaxed);
+        let step = execution.wrapping_sub(trial);
         let tried = step < TRIED;
-        let measured = if tried { step >= TRIED / 2 } else { step.is_multiple_of(every) };
+        if step == TRIED - 1 {
+            self.trial.store(execution.wrapping_add(self.pause(faster_helped, time)), Ordering::Relaxed);
+        }
+        let measured = match tried {
+            true => !faster_helped || step >= TRIED / 2,
+            false => execution.is_multiple_of(every),
+        };
         // Single dispatches are not tried the other way while the whole is.
         let turn = if tried { 1 } else { execution / every };
         Inline {
             measured: if measured { Measured::Yes(turn) } else { Measured::No },
-            helped: helped != tried,
+            helped: faster_helped != tried,
             tried,
-            awaited: step == 0
-                && !helped
-                && round >= FIRST_AWAITED
-                && (round.is_power_of_two() || round.is_multiple_of(AWAITED_EVERY)),
+            awaited: step == 0 && !faster_helped,
         }
+    }
+
+    /// Executions until the next trial, of which one has just ended.
+    #[cold]
+    fn pause(&self, faster_helped: bool, time: Option<u64>) -> u32 {
+        let vain = if faster_helped { 0 } else { self.vain.load(Ordering::Relaxed).saturating_add(1) };
+        self.vain.store(vain, Ordering::Relaxed);
+        let pause = match faster_helped {
+            true => PAUSE_OF_HELP,
+            false => FIRST_PAUSE << (vain - 1).min(DOUBLED),
+        };
+        u32::try_from(pause / time.unwrap_or(LONG).max(1)).unwrap_or(u32::MAX).clamp(PAUSES.0, PAUSES.1)
     }
 
     /// Takes into account how long an execution took.
@@ -88,15 +108,19 @@ pub(super) fn gained(alone: u64) -> u64 {
     alone / 8 * 5
 }
 
-/// Every so many executions in order, the slower way is tried some times.
-const COMPARED_EVERY: u32 = 256;
+/// How often in a row the slower way is tried.
 const TRIED: u32 = 4;
+/// Picoseconds of executions from one trial to the next where help is the faster way; where it is not, after the first
+/// trial, and how often they are doubled as long as it stays so. What other programs do to the cores changes from second to
+/// second.
+const PAUSE_OF_HELP: u64 = 100_000_000_000;
+const FIRST_PAUSE: u64 = 20_000_000_000;
+const DOUBLED: u32 = 4;
+/// Bounds of the same in executions.
+const PAUSES: (u32, u32) = (16, 1 << 20);
 /// Every so many executions are measured of those that take longer than so many picoseconds.
 const LONG_MEASURED_EVERY: u32 = 4;
 const LONG: u64 = 100_000_000;
-/// In one of so many such trials, a thread is woken for it, and in a few of the first.
-const AWAITED_EVERY: u32 = 64;
-const FIRST_AWAITED: u32 = 8;
 
 /// Executions of which several threads save less are not compared, but run by one.
 const LEAST_COMPARED: u64 = 3_000_000;
