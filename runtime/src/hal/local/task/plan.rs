@@ -54,8 +54,10 @@ impl Comparison {
         // The other way some times in a row, of which the first find caches as they were.
         let trial = self.trial.load(Ordering::Relaxed);
         let step = execution.wrapping_sub(trial);
-        let tried = step < TRIED;
-        if step == TRIED - 1 {
+        let length = if faster_helped { TRIED } else { executions_in(TRIAL_OF_HELP, time, TRIALS_OF_HELP) };
+        let tried = step < length;
+        // The length may have changed meanwhile. What is to come is far from here, as the difference wraps around.
+        if (length - 1..u32::MAX / 2).contains(&step) {
             self.trial.store(execution.wrapping_add(self.pause(faster_helped, time)), Ordering::Relaxed);
         }
         let measured = match tried {
@@ -81,7 +83,7 @@ impl Comparison {
             true => PAUSE_OF_HELP,
             false => FIRST_PAUSE << (vain - 1).min(DOUBLED),
         };
-        u32::try_from(pause / time.unwrap_or(LONG).max(1)).unwrap_or(u32::MAX).clamp(PAUSES.0, PAUSES.1)
+        executions_in(pause, time, PAUSES)
     }
 
     /// Takes into account how long an execution took.
@@ -108,8 +110,16 @@ pub(super) fn gained(alone: u64) -> u64 {
     alone / 8 * 5
 }
 
-/// How often in a row the slower way is tried.
+/// How many executions of a time make another one, within bounds.
+fn executions_in(picoseconds: u64, time: Option<u64>, bounds: (u32, u32)) -> u32 {
+    u32::try_from(picoseconds / time.unwrap_or(LONG).max(1)).unwrap_or(u32::MAX).clamp(bounds.0, bounds.1)
+}
+
+/// How often in a row executions without help are tried, and for how many picoseconds those with help, within bounds: the
+/// threads have to be woken first.
 const TRIED: u32 = 4;
+const TRIAL_OF_HELP: u64 = 3_000_000_000;
+const TRIALS_OF_HELP: (u32, u32) = (4, 512);
 /// Picoseconds of executions from one trial to the next where help is the faster way; where it is not, after the first
 /// trial, and how often they are doubled as long as it stays so. What other programs do to the cores changes from second to
 /// second.
@@ -126,9 +136,10 @@ const LONG: u64 = 100_000_000;
 const LEAST_COMPARED: u64 = 3_000_000;
 /// Executions that cost more picoseconds than this are spread without comparing.
 const LONGEST_COMPARED: u64 = 2_000_000_000;
-/// Every so many executions that are run the way that was faster, the other way is tried some times, of which the first
-/// pays for waking threads and for bringing memory to their caches.
-const TRIED_EVERY: u32 = 256;
+/// Picoseconds between trials of what is slower of spreading and executing in order, and bounds of their number of executions.
+/// It is tried some times in a row, of which the first pays for waking threads and for bringing memory to their caches.
+const PAUSE_OF_SPREADING: u64 = 200_000_000_000;
+const SPREADING_TRIED_EVERY: (u32, u32) = (64, 1 << 20);
 const TRIALS: u32 = 4;
 /// Of so many executions, the first are spread and the others are not; then the ways are compared.
 const FIRST_SPREAD: u32 = 6;
@@ -403,7 +414,8 @@ impl Plan {
             return inline(measured);
         }
         if work <= LONGEST_COMPARED && execution >= FIRST_SPREAD {
-            let trial = execution % TRIED_EVERY >= TRIED_EVERY - TRIALS;
+            let every = executions_in(PAUSE_OF_SPREADING, self.inline.time(), SPREADING_TRIED_EVERY);
+            let trial = execution % every >= every - TRIALS;
             // Shared out it should take notably less, as other threads' time is spent on it; without commands that can run
             // at the same time, help does as well.
             let concurrent = self.minimal.get().is_some_and(|graph| graph.concurrent());

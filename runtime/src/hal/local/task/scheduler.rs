@@ -32,7 +32,7 @@ const LEAST_GAIN_OF_AWAKE: u64 = 3_000_000;
 /// Bounds of the time for which threads look for work where nothing else is asked for.
 const SPIN: (Duration, Duration) = (Duration::from_micros(40), Duration::from_micros(100));
 /// How many times as long as otherwise a thread looks for work while another executes commands that it can help with.
-const PATIENCE_WITH_DRIVER: u32 = 5;
+const PATIENCE_WITH_DRIVER: u32 = 10;
 
 /// Shares the executions of a device among threads.
 pub(super) struct Scheduler {

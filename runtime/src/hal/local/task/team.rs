@@ -283,7 +283,14 @@ impl Drive<'_> {
         let every = if pays { ALONE_EVERY } else { HELPED_EVERY };
         let tried = matches!(self.how.measured, Measured::Yes(turn) if turn.is_multiple_of(every));
         let info = dispatch.executable.code().functions().get(dispatch.function)?;
-        if pays == tried || info.sequential {
+        if info.sequential {
+            return None;
+        }
+        if pays == tried {
+            if let (false, true, Some(known)) = (pays, self.how.tried, helped.get()) {
+                // Where help as a whole did not pay, single dispatches are not tried by themselves.
+                helped.learn_typical(known - known / 32, None);
+            }
             return None;
         }
         if self.pauses() {
