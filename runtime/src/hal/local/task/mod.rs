@@ -13,6 +13,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 mod claims;
+mod comparison;
 mod crew;
 mod executor;
 mod graph;
@@ -32,11 +33,12 @@ mod topology;
 mod tracker;
 mod workers;
 
+pub(in crate::hal) use comparison::Comparison;
 #[cfg(feature = "rayon")]
 pub use executor::RayonExecutor;
 pub use executor::{Executor, Work};
 pub use options::{MAXIMUM_WORKERS, TaskOptions};
-pub(in crate::hal) use plan::{Comparison, Plan};
+pub(in crate::hal) use plan::Plan;
 
 use super::super::command_buffer::{CommandBuffer, CommandBufferMode, Prepare};
 use super::super::commands::BufferBinding;

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use super::super::super::commands::{BindingSource, BufferBinding, Command, Commands, Dispatch, WorkgroupCount};
 use super::super::super::memory::MemoryAccess;
 use super::super::cost::Cost;
+use super::comparison::{Comparison, MEASURED_EVERY, executions_in};
 use super::graph::Graph;
 
 /// A command buffer's plan.
@@ -25,113 +26,6 @@ pub(in crate::hal) struct Plan {
     spread_time: Cost,
 }
 
-/// Whether executions in order gain by help, as found by running them both ways.
-///
-/// What single dispatches gain is not all, for what a helper leaves in its core's cache is missed by the next command.
-#[derive(Debug, Default)]
-pub(in crate::hal) struct Comparison {
-    executions: AtomicU32,
-    /// The execution with which the next trial of the other way begins.
-    trial: AtomicU32,
-    /// Trials of help in a row after which help was still not the faster way.
-    vain: AtomicU32,
-    alone: Cost,
-    helped: Cost,
-}
-
-impl Comparison {
-    /// How the next execution is run. Counts that are lost to another thread do no harm.
-    #[inline]
-    fn choose(&self) -> Inline {
-        let execution = self.executions.load(Ordering::Relaxed);
-        self.executions.store(execution.wrapping_add(1), Ordering::Relaxed);
-        let time = self.time();
-        let every = if time.is_some_and(|time| time > LONG) { LONG_MEASURED_EVERY } else { MEASURED_EVERY };
-        let faster_helped = match (self.helped.get(), self.alone.get()) {
-            (Some(helped), Some(alone)) => helped < alone - alone / 32,
-            _ => true,
-        };
-        // The other way some times in a row, of which the first find caches as they were.
-        let trial = self.trial.load(Ordering::Relaxed);
-        let step = execution.wrapping_sub(trial);
-        let length = if faster_helped { TRIED } else { executions_in(TRIAL_OF_HELP, time, TRIALS_OF_HELP) };
-        let tried = step < length;
-        // The length may have changed meanwhile. What is to come is far from here, as the difference wraps around.
-        if (length - 1..u32::MAX / 2).contains(&step) {
-            self.trial.store(execution.wrapping_add(self.pause(faster_helped, time)), Ordering::Relaxed);
-        }
-        let measured = match tried {
-            true => !faster_helped || step >= TRIED / 2,
-            false => execution.is_multiple_of(every),
-        };
-        // Single dispatches are not tried the other way while the whole is.
-        let turn = if tried { 1 } else { execution / every };
-        Inline {
-            measured: if measured { Measured::Yes(turn) } else { Measured::No },
-            helped: faster_helped != tried,
-            tried,
-            awaited: step == 0 && !faster_helped,
-        }
-    }
-
-    /// Executions until the next trial, of which one has just ended.
-    #[cold]
-    fn pause(&self, faster_helped: bool, time: Option<u64>) -> u32 {
-        let vain = if faster_helped { 0 } else { self.vain.load(Ordering::Relaxed).saturating_add(1) };
-        self.vain.store(vain, Ordering::Relaxed);
-        let pause = match faster_helped {
-            true => PAUSE_OF_HELP,
-            false => FIRST_PAUSE << (vain - 1).min(DOUBLED),
-        };
-        executions_in(pause, time, PAUSES)
-    }
-
-    /// Takes into account how long an execution took.
-    pub(super) fn learn(&self, picoseconds: u64, helped: bool) {
-        if helped {
-            self.helped.learn_typical(picoseconds, self.alone.get().map(gained));
-        } else {
-            self.alone.learn_typical(picoseconds, None);
-        }
-    }
-
-    /// The time that is to be expected of the faster way.
-    fn time(&self) -> Option<u64> {
-        match (self.helped.get(), self.alone.get()) {
-            (Some(helped), Some(alone)) => Some(helped.min(alone)),
-            (helped, alone) => helped.or(alone),
-        }
-    }
-}
-
-/// What help is expected to make of a time before it was seen: little enough that it takes several bad ones to decide against
-/// it, since the first find nothing in caches.
-pub(super) fn gained(alone: u64) -> u64 {
-    alone / 8 * 5
-}
-
-/// How many executions of a time make another one, within bounds.
-fn executions_in(picoseconds: u64, time: Option<u64>, bounds: (u32, u32)) -> u32 {
-    u32::try_from(picoseconds / time.unwrap_or(LONG).max(1)).unwrap_or(u32::MAX).clamp(bounds.0, bounds.1)
-}
-
-/// How often in a row executions without help are tried, and for how many picoseconds those with help, within bounds: the
-/// threads have to be woken first.
-const TRIED: u32 = 4;
-const TRIAL_OF_HELP: u64 = 3_000_000_000;
-const TRIALS_OF_HELP: (u32, u32) = (4, 512);
-/// Picoseconds of executions from one trial to the next where help is the faster way; where it is not, after the first
-/// trial, and how often they are doubled as long as it stays so. What other programs do to the cores changes from second to
-/// second.
-const PAUSE_OF_HELP: u64 = 100_000_000_000;
-const FIRST_PAUSE: u64 = 20_000_000_000;
-const DOUBLED: u32 = 4;
-/// Bounds of the same in executions.
-const PAUSES: (u32, u32) = (16, 1 << 20);
-/// Every so many executions are measured of those that take longer than so many picoseconds.
-const LONG_MEASURED_EVERY: u32 = 4;
-const LONG: u64 = 100_000_000;
-
 /// Executions of which several threads save less are not compared, but run by one.
 const LEAST_COMPARED: u64 = 3_000_000;
 /// Executions that cost more picoseconds than this are spread without comparing.
@@ -145,8 +39,6 @@ const TRIALS: u32 = 4;
 const FIRST_SPREAD: u32 = 6;
 const COMPARED_AFTER: u32 = 20;
 
-/// Every so many executions of a command buffer that runs on the calling thread are measured.
-const MEASURED_EVERY: u32 = 16;
 /// What a workgroup is taken to cost before any has run, in picoseconds. Much, so that the first ones are spread and
 /// measured.
 const UNKNOWN_WORKGROUP: u64 = 20_000_000;
