@@ -22,7 +22,7 @@ pub struct Executable {
 struct FunctionCost {
     /// The time that a thread spends on it.
     own: Cost,
-    /// The least time of a dispatch for each, by one thread and where one is helped by others.
+    /// What a dispatch typically takes for each, by one thread and where one is helped by others.
     alone: Cost,
     helped: Cost,
     /// Of command buffers whose first dispatch that may gain by help is one of this function.
@@ -52,9 +52,9 @@ impl Executable {
         self.costs.get(function).map(|cost| &cost.own)
     }
 
-    /// The least time of a dispatch of a function for each workgroup, by one thread and where one is helped by others.
+    /// What a dispatch of a function typically takes for each workgroup, by one thread and where one is helped by others.
     #[inline]
-    pub(super) fn least_times(&self, function: usize) -> Option<(&Cost, &Cost)> {
+    pub(super) fn typical_times(&self, function: usize) -> Option<(&Cost, &Cost)> {
         self.costs.get(function).map(|cost| (&cost.alone, &cost.helped))
     }
 

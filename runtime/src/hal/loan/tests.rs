@@ -306,3 +306,50 @@ fn dispatches_that_go_on_read_the_copy() {
         assert_eq!(device.allocator().statistics().allocated, 4096);
     }
 }
+
+/// A kernel that writes to its second binding and reads the first.
+#[derive(Debug)]
+struct WritingBeside([FunctionInfo; 1]);
+
+impl LocalExecutable for WritingBeside {
+    fn functions(&self) -> &[FunctionInfo] {
+        &self.0
+    }
+
+    fn dispatch(
+        &self,
+        _: usize,
+        arguments: &DispatchArguments<'_>,
+        _: core::ops::Range<u64>,
+        _: &mut Worker<'_>,
+    ) -> Result<()> {
+        assert_eq!(arguments.read_only_bindings & 0b10, 0);
+        // SAFETY: both are as long, and nobody else uses them meanwhile.
+        let read = unsafe {
+            arguments.binding_pointers[1].0.add(3).write(1);
+            arguments.binding_pointers[0].0.add(3).read()
+        };
+        assert_eq!(read, 1);
+        Ok(())
+    }
+}
+
+#[test]
+fn what_is_written_beside_is_read() {
+    let info =
+        FunctionInfo { name: "beside".into(), binding_count: 2, read_only_bindings: 1, ..FunctionInfo::default() };
+    let (device, executable) = device_with("local-sync", TaskOptions::default(), &Arc::new(WritingBeside([info])));
+    let bytes = Aligned([7; 4096]);
+    Loans::scope(|loans| {
+        let buffer = loans.lend(device.allocator(), &bytes.0, None).unwrap();
+        let commands = Arc::new(device.create_command_buffer(CommandBufferMode::ONE_SHOT, CommandCategory::all(), 0));
+        let binding = || BufferRef { buffer: Some(Arc::clone(&buffer)), slot: 0, offset: 0, length: WHOLE_BUFFER };
+        let bindings = [binding(), binding()].into_iter();
+        let count = Workgroups::Count([1, 1, 1]);
+        commands.dispatch(executable.clone(), 0, count, &[], bindings, DispatchFlags::empty()).unwrap();
+        commands.finalize().unwrap();
+        device.queue_execute(Fences { wait: None, signal: None }, &commands, &[]).unwrap();
+        assert_eq!(buffer.to_vec().unwrap()[2..5], [7, 1, 7]);
+    });
+    assert_eq!(bytes.0, [7; 4096]);
+}

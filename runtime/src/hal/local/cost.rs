@@ -44,36 +44,25 @@ impl Cost {
 }
 
 impl Cost {
-    /// As [`Cost::learn`] for what takes as long each time but where it is disturbed: follows downwards fast and upwards
-    /// slowly.
-    pub(in crate::hal) fn learn_least(&self, picoseconds: u64) {
+    /// As [`Cost::learn`] for what is to be compared with another way to do the same, where any measurement may have been
+    /// disturbed by whatever else the host does: follows the median, in small steps. Before the first, it is taken for
+    /// `expected`.
+    pub(in crate::hal) fn learn_typical(&self, picoseconds: u64, expected: Option<u64>) {
         let measured = picoseconds.clamp(1, GREATEST);
-        let known = self.picoseconds.load(Ordering::Relaxed);
-        let next = match known {
-            0 => measured,
-            known if measured < known => known - (known - measured).div_ceil(2),
-            // A measurement counts at most double.
-            known => known + (measured - known).min(known) / RISE,
+        let known = self.get().or(expected).unwrap_or(measured).max(1);
+        let step = known / STEPS + 1;
+        let next = match measured {
+            more if more > known => known + step.min(more - known),
+            // The first may have found nothing in caches.
+            less if less < known / 2 => known.midpoint(less),
+            less => known - step.min(known - less),
         };
-        if next != known {
-            self.picoseconds.store(next, Ordering::Relaxed);
-        }
+        self.picoseconds.store(next, Ordering::Relaxed);
     }
 }
 
-impl Cost {
-    /// As [`Cost::learn`] for what varies: a measurement counts at most as twice of what is known. Before the first, it is
-    /// taken for a part of what the other way takes, so that it takes several bad ones to decide against it: the first
-    /// find nothing in caches.
-    pub(in crate::hal) fn learn_varying(&self, picoseconds: u64, other_way: Option<u64>) {
-        let known = self.get().unwrap_or_else(|| other_way.map_or(picoseconds, |other| other / 8 * 5)).max(1);
-        let measured = picoseconds.clamp(1, GREATEST).min(known.saturating_mul(2));
-        self.picoseconds.store((known - known / WEIGHT + measured / WEIGHT).max(1), Ordering::Relaxed);
-    }
-}
-
-/// Part of the difference by which a greater measurement changes what is known of the least.
-const RISE: u64 = 8;
+/// Part of what is known by which a measurement changes it at most.
+const STEPS: u64 = 16;
 
 /// A duration in picoseconds.
 #[inline]
@@ -86,35 +75,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_is_followed_downwards() {
+    fn what_is_typical_is_the_median() {
         let cost = Cost::default();
-        cost.learn_least(1000);
-        cost.learn_least(1_000_000);
-        assert_eq!(cost.get(), Some(1125));
-        cost.learn_least(125);
-        assert_eq!(cost.get(), Some(625));
-        for _ in 0..100 {
-            cost.learn_least(800);
+        cost.learn_typical(1_000_000, Some(8000));
+        assert_eq!(cost.get(), Some(8501), "one that was disturbed says little");
+        for turn in 0..300u64 {
+            // Two of three take 5000.
+            cost.learn_typical(if turn % 3 == 0 { 1_000_000 } else { 5000 }, None);
         }
         let settled = cost.get().unwrap_or(0);
-        assert!((780..=800).contains(&settled), "{settled}");
-        cost.learn_least(0);
-        assert!(cost.get().is_some());
-    }
-
-    #[test]
-    fn what_varies_is_given_a_chance() {
-        let cost = Cost::default();
-        cost.learn_varying(1_000_000, Some(8000));
-        assert_eq!(cost.get(), Some(6250));
-        for _ in 0..100 {
-            cost.learn_varying(9000, Some(8000));
-        }
-        let settled = cost.get().unwrap_or(0);
-        assert!((8900..=9000).contains(&settled), "{settled}");
+        assert!((5000..=5400).contains(&settled), "{settled}");
         let first = Cost::default();
-        first.learn_varying(400, None);
+        first.learn_typical(400, None);
         assert_eq!(first.get(), Some(400));
+        first.learn_typical(100, None);
+        assert_eq!(first.get(), Some(250), "the first found nothing in caches");
+        first.learn_typical(0, None);
+        assert!(first.get().is_some());
     }
 
     #[test]

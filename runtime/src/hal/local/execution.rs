@@ -83,17 +83,24 @@ impl ResolvedBindings {
     ) -> Result<()> {
         let info = dispatch.executable.code().functions().get(dispatch.function);
         let only_read = info.map_or(0, |info| info.read_only_bindings);
-        let bindings = commands.bindings(dispatch).iter().zip(&mut self.pointers).enumerate();
-        for (ordinal, (binding, pointer)) in bindings {
+        let bindings = || commands.bindings(dispatch).iter().enumerate();
+        let is_only_read = |ordinal: usize| only_read >> (ordinal & 63) & 1 != 0;
+        // What may be written is moved first, so that who reads the same buffer reads it where it is written.
+        for (_, binding) in bindings().filter(|(ordinal, _)| !is_only_read(*ordinal)) {
+            let (buffer, ..) = commands.resolve_binding(binding, table)?;
+            if buffer.is_lent() {
+                buffer.for_kernel(false)?;
+            }
+        }
+        for ((ordinal, binding), pointer) in bindings().zip(&mut self.pointers) {
             let (buffer, offset, _) = commands.resolve_binding(binding, table)?;
             if !buffer.is_lent() {
                 continue;
             }
-            let bit = 1 << (ordinal & 63);
-            let (start, lease) = buffer.for_kernel(only_read & bit != 0)?;
+            let (start, lease) = buffer.for_kernel(is_only_read(ordinal))?;
             *pointer = BindingPointer(start.0.wrapping_add(offset));
             if let Some(lease) = lease {
-                self.read_only |= bit;
+                self.read_only |= 1 << (ordinal & 63);
                 leases.push(lease);
             }
         }

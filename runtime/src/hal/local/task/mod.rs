@@ -13,6 +13,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 mod claims;
+mod comparison;
 mod crew;
 mod executor;
 mod graph;
@@ -20,6 +21,7 @@ mod idle;
 #[cfg(all(test, loom))]
 mod model;
 mod options;
+mod placement;
 mod plan;
 mod run;
 mod scheduler;
@@ -31,11 +33,12 @@ mod topology;
 mod tracker;
 mod workers;
 
+pub(in crate::hal) use comparison::Comparison;
 #[cfg(feature = "rayon")]
 pub use executor::RayonExecutor;
 pub use executor::{Executor, Work};
 pub use options::{MAXIMUM_WORKERS, TaskOptions};
-pub(in crate::hal) use plan::{Comparison, Plan};
+pub(in crate::hal) use plan::Plan;
 
 use super::super::command_buffer::{CommandBuffer, CommandBufferMode, Prepare};
 use super::super::commands::BufferBinding;
@@ -80,7 +83,7 @@ impl TaskBackend {
         if profile::is_on() {
             how.measured = Measured::No;
         }
-        if !how.helped && how.measured == Measured::No {
+        if !how.helped && !how.tried && how.measured == Measured::No {
             return execution::execute(command_buffer.commands()?, bindings);
         }
         let start = Instant::now();

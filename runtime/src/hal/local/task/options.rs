@@ -19,15 +19,12 @@ pub struct TaskOptions {
     pub worker_count: Option<usize>,
     /// Binds each worker to a core of its own; where the system does not allow it, workers are not bound.
     pub pinned: bool,
-    /// How long a thread looks for more work before it sleeps; `None` for the default, which is zero where there are more
-    /// workers than cores.
+    /// How long a thread looks for more work before it sleeps; `None` for about as long as it takes to wake it, and for no
+    /// time where there are more workers than cores.
     pub spin: Option<Duration>,
     /// Lends threads in place of the device's own; the options above then do not count, except for `spin`.
     pub executor: Option<Arc<dyn Executor>>,
 }
-
-/// How long a thread looks for more work where nothing else is asked for: several times as long as a wake-up takes.
-const DEFAULT_SPIN: Duration = Duration::from_micros(40);
 
 impl TaskOptions {
     /// Takes the parameters of a device's address into account: `workers=N`, `spin_us=N`, `pin=0|1`.
@@ -68,8 +65,8 @@ impl TaskOptions {
         }
     }
 
-    /// How long threads look for more work, where `workers` work.
-    pub(super) fn spin_time(&self, workers: usize) -> Duration {
-        self.spin.unwrap_or(if workers > topology::logical_cores() { Duration::ZERO } else { DEFAULT_SPIN })
+    /// How long threads look for more work, where `workers` work; `None` for about as long as it takes to wake them.
+    pub(super) fn spin_time(&self, workers: usize) -> Option<Duration> {
+        self.spin.or_else(|| (workers > topology::logical_cores()).then_some(Duration::ZERO))
     }
 }

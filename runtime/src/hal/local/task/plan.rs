@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use super::super::super::commands::{BindingSource, BufferBinding, Command, Commands, Dispatch, WorkgroupCount};
 use super::super::super::memory::MemoryAccess;
 use super::super::cost::Cost;
+use super::comparison::{Comparison, MEASURED_EVERY, executions_in};
 use super::graph::Graph;
 
 /// A command buffer's plan.
@@ -25,78 +26,19 @@ pub(in crate::hal) struct Plan {
     spread_time: Cost,
 }
 
-/// Whether executions in order gain by help, as found by running them both ways.
-///
-/// What single dispatches gain is not all, for what a helper leaves in its core's cache is missed by the next command.
-#[derive(Debug, Default)]
-pub(in crate::hal) struct Comparison {
-    executions: AtomicU32,
-    alone: Cost,
-    helped: Cost,
-}
-
-impl Comparison {
-    /// How the next execution is run.
-    #[inline]
-    fn choose(&self) -> Inline {
-        let execution = self.executions.load(Ordering::Relaxed);
-        // A count that is lost to another thread does no harm.
-        self.executions.store(execution.wrapping_add(1), Ordering::Relaxed);
-        let (round, step) = (execution / COMPARED_EVERY, execution % COMPARED_EVERY);
-        let helped = match (self.helped.get(), self.alone.get()) {
-            (Some(helped), Some(alone)) => helped < alone - alone / 16,
-            _ => true,
-        };
-        // The other way some times in a row, of which the first find caches as they were.
-        let tried = step < TRIED;
-        let measured = if tried { step >= TRIED / 2 } else { step.is_multiple_of(MEASURED_EVERY) };
-        // Single dispatches are not tried the other way while the whole is.
-        let turn = if tried { 1 } else { execution / MEASURED_EVERY };
-        Inline {
-            measured: if measured { Measured::Yes(turn) } else { Measured::No },
-            helped: helped != tried,
-            awaited: step == 0 && !helped && round.is_multiple_of(AWAITED_EVERY),
-        }
-    }
-
-    /// Takes into account how long an execution took.
-    pub(super) fn learn(&self, picoseconds: u64, helped: bool) {
-        if helped {
-            self.helped.learn_varying(picoseconds, self.alone.get());
-        } else {
-            self.alone.learn_least(picoseconds);
-        }
-    }
-
-    /// The time that is to be expected of the faster way.
-    fn time(&self) -> Option<u64> {
-        match (self.helped.get(), self.alone.get()) {
-            (Some(helped), Some(alone)) => Some(helped.min(alone)),
-            (helped, alone) => helped.or(alone),
-        }
-    }
-}
-
-/// Every so many executions in order, the slower way is tried some times.
-const COMPARED_EVERY: u32 = 256;
-const TRIED: u32 = 8;
-/// In one of so many such trials, a thread is woken for it.
-const AWAITED_EVERY: u32 = 8;
-
 /// Executions of which several threads save less are not compared, but run by one.
 const LEAST_COMPARED: u64 = 3_000_000;
 /// Executions that cost more picoseconds than this are spread without comparing.
 const LONGEST_COMPARED: u64 = 2_000_000_000;
-/// Every so many executions that are run the way that was faster, the other way is tried some times, of which the first
-/// pays for waking threads and for bringing memory to their caches.
-const TRIED_EVERY: u32 = 256;
+/// Picoseconds between trials of what is slower of spreading and executing in order, and bounds of their number of executions.
+/// It is tried some times in a row, of which the first pays for waking threads and for bringing memory to their caches.
+const PAUSE_OF_SPREADING: u64 = 200_000_000_000;
+const SPREADING_TRIED_EVERY: (u32, u32) = (64, 1 << 20);
 const TRIALS: u32 = 4;
 /// Of so many executions, the first are spread and the others are not; then the ways are compared.
 const FIRST_SPREAD: u32 = 6;
 const COMPARED_AFTER: u32 = 20;
 
-/// Every so many executions of a command buffer that runs on the calling thread are measured.
-const MEASURED_EVERY: u32 = 16;
 /// What a workgroup is taken to cost before any has run, in picoseconds. Much, so that the first ones are spread and
 /// measured.
 const UNKNOWN_WORKGROUP: u64 = 20_000_000;
@@ -278,6 +220,8 @@ pub(super) struct Inline {
     pub(super) measured: Measured,
     /// Dispatches are divided where that pays.
     pub(super) helped: bool,
+    /// Help is done without, or not, to see what it gains.
+    pub(super) tried: bool,
     /// A thread is woken if none is there.
     pub(super) awaited: bool,
 }
@@ -362,11 +306,15 @@ impl Plan {
             return inline(measured);
         }
         if work <= LONGEST_COMPARED && execution >= FIRST_SPREAD {
-            let trial = execution % TRIED_EVERY >= TRIED_EVERY - TRIALS;
+            let every = executions_in(PAUSE_OF_SPREADING, self.inline.time(), SPREADING_TRIED_EVERY);
+            let trial = execution % every >= every - TRIALS;
+            // Shared out it should take notably less, as other threads' time is spent on it; without commands that can run
+            // at the same time, help does as well.
+            let concurrent = self.minimal.get().is_some_and(|graph| graph.concurrent());
+            let margin = |inline: u64| if concurrent { inline / 16 } else { inline / 4 };
             let faster_inline = match (self.inline.time(), self.spread_time.get()) {
                 _ if execution < COMPARED_AFTER => true,
-                // Shared out it should take notably less, as other threads' time is spent on it.
-                (Some(inline), Some(spread)) => spread >= inline - inline / 16,
+                (Some(inline), Some(spread)) => spread >= inline - margin(inline),
                 (inline, spread) => inline.is_none() && spread.is_some(),
             };
             if faster_inline != trial {
@@ -387,7 +335,7 @@ impl Plan {
     /// Takes into account what all commands of an execution cost that several threads ran, and how long it took.
     pub(super) fn learn_spread(&self, work: u64, time: u64) {
         self.work.learn(work);
-        self.spread_time.learn_varying(time, None);
+        self.spread_time.learn_typical(time, None);
     }
 }
 

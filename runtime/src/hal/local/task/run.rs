@@ -111,6 +111,8 @@ pub(super) enum Role {
 const LOOKS_FOR_EACH_GLANCE_AT_THE_CLOCK: u32 = 4;
 /// How often a thread that finds nothing looks before it offers its core to others, some microseconds.
 const LOOKS_BEFORE_YIELDING: u32 = 400;
+/// Where there is more time between two glances at the clock, the thread did not run.
+const LONGEST_LOOK: Duration = Duration::from_micros(20);
 /// The longest that a thread waits within an execution for others to finish their blocks.
 const LONGEST_SPIN: Duration = Duration::from_millis(1);
 
@@ -498,13 +500,16 @@ fn workgroups(commands: &Commands, dispatch: &Dispatch, table: &[BufferBinding])
 
 /// A thread that looks for work.
 pub(super) struct Idle {
-    since: Instant,
+    /// When it last looked at the clock.
+    glance: Instant,
+    /// For how long it has looked, without what the system had it wait meanwhile.
+    looked: Duration,
     looks: u32,
 }
 
 impl Idle {
     pub(super) fn new() -> Idle {
-        Idle { since: Instant::now(), looks: 0 }
+        Idle { glance: Instant::now(), looked: Duration::ZERO, looks: 0 }
     }
 
     /// Waits a moment; true where that has gone on for long enough.
@@ -524,6 +529,13 @@ impl Idle {
         }
         // Whoever is waited for may be waiting for this core.
         std::thread::yield_now();
-        self.looks.is_multiple_of(LOOKS_FOR_EACH_GLANCE_AT_THE_CLOCK) && self.since.elapsed() >= limit
+        if !self.looks.is_multiple_of(LOOKS_FOR_EACH_GLANCE_AT_THE_CLOCK) {
+            return false;
+        }
+        let now = Instant::now();
+        // A thread that sleeps because it did not run has to be woken right after.
+        self.looked += now.saturating_duration_since(self.glance).min(LONGEST_LOOK);
+        self.glance = now;
+        self.looked >= limit
     }
 }

@@ -29,8 +29,10 @@ const WAKE_UP: (u64, u64, u64) = (2_000_000, 100_000_000, 20_000_000);
 const WORTH_WAKING: u64 = 2;
 /// The least time that work must save, in picoseconds, where a thread is awake already.
 const LEAST_GAIN_OF_AWAKE: u64 = 3_000_000;
+/// Bounds of the time for which threads look for work where nothing else is asked for.
+const SPIN: (Duration, Duration) = (Duration::from_micros(40), Duration::from_micros(100));
 /// How many times as long as otherwise a thread looks for work while another executes commands that it can help with.
-const PATIENCE_WITH_DRIVER: u32 = 5;
+const PATIENCE_WITH_DRIVER: u32 = 10;
 
 /// Shares the executions of a device among threads.
 pub(super) struct Scheduler {
@@ -56,7 +58,8 @@ pub(super) struct Scheduler {
     epoch: Instant,
     executor: Arc<dyn Executor>,
     concurrency: usize,
-    spin: Duration,
+    /// How long threads look for work; `None` for about as long as a wake-up takes.
+    spin: Option<Duration>,
     team: Team,
     under_way: Apart<AtomicUsize>,
     drained: (Mutex<()>, Condvar),
@@ -82,7 +85,7 @@ impl fmt::Debug for Scheduler {
 }
 
 impl Scheduler {
-    pub(super) fn new(executor: Arc<dyn Executor>, spin: Duration) -> Arc<Scheduler> {
+    pub(super) fn new(executor: Arc<dyn Executor>, spin: Option<Duration>) -> Arc<Scheduler> {
         Arc::new_cyclic(|this| Scheduler {
             this: this.clone(),
             places: (0..PLACES).map(|_| Mutex::new(None)).collect(),
@@ -109,8 +112,9 @@ impl Scheduler {
         self.concurrency
     }
 
+    /// How long threads look for work before they sleep.
     pub(super) fn spin_time(&self) -> Duration {
-        self.spin
+        self.spin.unwrap_or_else(|| Duration::from_nanos(self.wake_up_time() / 1000).clamp(SPIN.0, SPIN.1))
     }
 
     /// Counts an execution of commands that are executed once; gives the number of those before.
@@ -376,6 +380,7 @@ impl Work for Scheduler {
         }
         let mut idle: Option<Idle> = None;
         let mut helper = None;
+        let spin = self.spin_time();
         let (mut useful, mut was_driven) = (false, false);
         loop {
             let crowded = self.crowded();
@@ -383,7 +388,7 @@ impl Work for Scheduler {
                 helper = None;
                 run.participate(self, Role::Worker);
                 (idle, useful) = (None, true);
-            } else if crowded || self.spin.is_zero() {
+            } else if crowded || spin.is_zero() {
                 break;
             } else {
                 if helper.is_none() {
@@ -394,7 +399,7 @@ impl Work for Scheduler {
                 } else {
                     // A driver that executes what nobody can help with may need help right after.
                     let driven = self.team.has_driver();
-                    let patience = if driven { PATIENCE_WITH_DRIVER * self.spin } else { self.spin };
+                    let patience = if driven { PATIENCE_WITH_DRIVER * spin } else { spin };
                     if driven != was_driven {
                         (idle, was_driven) = (None, driven);
                     }

@@ -18,6 +18,7 @@ use super::super::super::commands::{BufferBinding, Command, Commands, Dispatch};
 use super::super::cost::picoseconds;
 use super::super::execution::{self, Scratch};
 use super::claims::MAXIMUM_WORKGROUPS;
+use super::comparison::gained;
 use super::crew::{Claim, Crew, DRIVER, MAXIMUM_BLOCKS, Offer};
 use super::plan::{Estimate, Inline, Measured};
 use super::scheduler::Scheduler;
@@ -51,7 +52,10 @@ struct Counts {
     pause: AtomicU32,
     last_pause: AtomicU32,
     /// When it began, in picoseconds since the device was made.
-    last_stall: AtomicU64,
+    paused: AtomicU64,
+    /// How long drivers have waited for helpers that were kept from their cores, less what help has saved since, in
+    /// picoseconds.
+    debt: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -61,8 +65,9 @@ struct Resources {
     table: Vec<BufferBinding>,
 }
 
-/// Every so many measured executions, the way is tried that is not preferred.
-const TRIED_EVERY: u32 = 8;
+/// Every so many measured executions, dispatches that gain by help are run alone, and those that do not with help.
+const ALONE_EVERY: u32 = 32;
+const HELPED_EVERY: u32 = 8;
 /// Dispatches that save less than so many picoseconds by help are not offered.
 const LEAST_GAIN: u64 = 400_000;
 /// The greatest [`Team::reluctance`].
@@ -74,9 +79,12 @@ const LEAST_DIVIDED_TRANSFER: u64 = 64 << 10;
 const BLOCKS_OF_TRANSFER: u64 = 2;
 /// A driver that waits so much longer than blocks take had a helper that another program keeps from its core.
 const STALL: Duration = Duration::from_micros(200);
-/// The first and the longest pause after that, in dispatches.
+/// When such helpers have cost so many picoseconds more than help has saved, there is a pause. A helper that has just been
+/// woken often is kept once or twice, by a few milliseconds, above all in virtual machines.
+const GREATEST_DEBT: u64 = 20_000_000_000;
+/// The first and the longest pause, in dispatches.
 const PAUSES: (u32, u32) = (64, 1 << 16);
-/// A stall that so many picoseconds have passed since says nothing about the next.
+/// A pause that so many picoseconds have passed since says nothing about the next.
 const FORGOTTEN: u64 = 2_000_000_000_000;
 /// How often a driver looks for what helpers finish before it offers its core to others, some microseconds.
 const LOOKS_BEFORE_YIELDING: u32 = 400;
@@ -110,6 +118,8 @@ struct Division {
     helpers: u64,
     /// How long the last blocks may take.
     patience: Duration,
+    /// What the helpers save, in picoseconds.
+    gain: u64,
 }
 
 /// What the thread is to the team.
@@ -147,6 +157,10 @@ pub(super) fn execute(
     };
     if how.awaited && team.helpers() == 0 {
         scheduler.call_helper();
+    }
+    if team.helpers() != 0 {
+        // Those who look for work do so longer while there is a driver.
+        drive.take_seat();
     }
     let mut scratch = Scratch::take();
     let result = commands.list.iter().enumerate().try_for_each(|(index, command)| {
@@ -195,7 +209,7 @@ impl Drive<'_> {
         let chunks = bytes.div_ceil(CHUNK);
         let threads = u64::from(helpers.count_ones()) + 1;
         let block = chunks.div_ceil(threads * BLOCKS_OF_TRANSFER);
-        Ok(Some(Division { workgroups: chunks, block, helpers, patience: STALL }))
+        Ok(Some(Division { workgroups: chunks, block, helpers, patience: STALL, gain: 0 }))
     }
 
     /// True where nothing is offered for now, as a helper kept the driver waiting.
@@ -212,7 +226,7 @@ impl Drive<'_> {
         let recording = profile::is_on();
         let Command::Dispatch(dispatch) = command else {
             if let Some(division) = self.division_of_transfer(command)? {
-                return self.divide(index, command, &division, scratch);
+                return self.divide(index, command, &division, scratch).map(|_| ());
             }
             if recording {
                 return execution::execute_recorded(self.commands, index, command, self.table, scratch);
@@ -222,30 +236,28 @@ impl Drive<'_> {
         let (_, total) = execution::workgroup_count(self.commands, dispatch, self.table)?;
         let start = (self.how.measured != Measured::No).then(Instant::now);
         let divided = match self.division(dispatch, total) {
-            Some(division) => {
-                self.divide(index, command, &division, scratch)?;
-                true
-            }
+            Some(division) => Some(self.divide(index, command, &division, scratch)?),
             None if recording => {
                 execution::execute_recorded(self.commands, index, command, self.table, scratch)?;
-                false
+                None
             }
             None => {
                 execution::execute_command(self.commands, command, self.table, scratch)?;
-                false
+                None
             }
         };
         if let (Some(start), 1..) = (start, total) {
             let time = picoseconds(start.elapsed()) / total;
             let (executable, function) = (&dispatch.executable, dispatch.function);
-            if let (Some(cost), false) = (executable.cost(function), divided) {
+            if let (Some(cost), None) = (executable.cost(function), divided) {
                 cost.learn(time);
             }
-            if let Some((alone, helped)) = executable.least_times(function) {
-                if divided {
-                    helped.learn_varying(time, alone.get());
-                } else {
-                    alone.learn_least(time);
+            if let Some((alone, helped)) = executable.typical_times(function) {
+                match divided {
+                    Some(true) => helped.learn_typical(time, alone.get().map(gained)),
+                    // Nobody came.
+                    Some(false) => {}
+                    None => alone.learn_typical(time, None),
                 }
             }
         }
@@ -264,24 +276,36 @@ impl Drive<'_> {
         if work < 2 * LEAST_GAIN {
             return None;
         }
-        let (alone, helped) = dispatch.executable.least_times(dispatch.function)?;
+        let (alone, helped) = dispatch.executable.typical_times(dispatch.function)?;
         let pays = match (alone.get(), helped.get()) {
-            (Some(alone), Some(helped)) => helped < alone - alone / 8,
+            (Some(alone), Some(helped)) => helped < alone,
             _ => true,
         };
-        let tried = matches!(self.how.measured, Measured::Yes(turn) if turn.is_multiple_of(TRIED_EVERY));
+        let every = if pays { ALONE_EVERY } else { HELPED_EVERY };
+        let tried = matches!(self.how.measured, Measured::Yes(turn) if turn.is_multiple_of(every));
         let info = dispatch.executable.code().functions().get(dispatch.function)?;
-        if pays == tried || info.sequential {
+        if info.sequential {
+            return None;
+        }
+        if pays == tried {
+            if let (false, true, Some(known)) = (pays, self.how.tried, helped.get()) {
+                // Where help as a whole did not pay, single dispatches are not tried by themselves.
+                helped.learn_typical(known - known / 32, None);
+            }
+            return None;
+        }
+        if self.pauses() {
             return None;
         }
         let helpers = self.team.crew.helpers();
         if let (0, false, Some(known)) = (helpers, pays, helped.get()) {
             // What did not pay at one time may at another, but nobody is woken to find out.
-            helped.learn_varying(known - known / 4, None);
+            helped.learn_typical(known - known / 32, None);
             return None;
         }
         let mut threads = helpers.count_ones() as usize + 1;
-        if threads < self.scheduler.concurrency() {
+        // Nobody is woken for a trial.
+        if threads < self.scheduler.concurrency() && !self.how.tried {
             let estimate = Estimate::of_dispatch(Some(own), total, false, threads + 1);
             self.miss(&estimate, threads);
         }
@@ -292,19 +316,19 @@ impl Drive<'_> {
             }
             threads += 1;
         }
-        if !self.take_seat() || self.pauses() {
+        if !self.take_seat() {
             return None;
         }
-        let Estimate { block, blocks, .. } = Estimate::of_dispatch(Some(own), total, false, threads);
+        let Estimate { block, blocks, work, .. } = Estimate::of_dispatch(Some(own), total, false, threads);
         if !(2..=MAXIMUM_BLOCKS).contains(&blocks) {
             return None;
         }
         let patience = STALL + 2 * Duration::from_nanos(own.saturating_mul(block) / 1000);
-        Some(Division { block, workgroups: total, helpers, patience })
+        Some(Division { block, workgroups: total, helpers, patience, gain: work - work / threads as u64 })
     }
 
     /// Counts what one more helper would save, and wakes one if that has become worth it.
-    fn miss(&self, estimate: &Estimate, threads: usize) {
+    fn miss(&mut self, estimate: &Estimate, threads: usize) {
         let by = |threads: u64| estimate.work / threads.min(estimate.blocks).max(1);
         let gain = by(threads as u64) - by(threads as u64 + 1);
         // Counts that are lost to another thread do no harm.
@@ -317,6 +341,8 @@ impl Drive<'_> {
         self.team.counts.missed.store(0, Ordering::Relaxed);
         self.team.counts.called.store(true, Ordering::Relaxed);
         self.scheduler.call_helper();
+        // Who comes stays as long as there is a driver.
+        self.take_seat();
     }
 
     /// Becomes the driver, if nobody else is.
@@ -339,13 +365,12 @@ impl Drive<'_> {
         true
     }
 
-    /// Runs a command together with helpers.
-    fn divide(&mut self, index: usize, command: &Command, division: &Division, scratch: &mut Scratch) -> Result<()> {
+    /// Runs a command together with helpers; true where any came.
+    fn divide(&mut self, index: usize, command: &Command, division: &Division, scratch: &mut Scratch) -> Result<bool> {
         let team = self.team;
         // Commands are numbered by 32 bits.
-        let &Division { workgroups, block, helpers, patience } = division;
+        let &Division { workgroups, block, helpers, patience, gain } = division;
         let blocks = team.crew.offer(Offer { command: index as u32, workgroups, block }, helpers);
-        self.helped = true;
         let mut own = 0;
         let mut done = 0;
         let start = profile::is_on().then(Instant::now);
@@ -364,12 +389,14 @@ impl Drive<'_> {
         }
         self.expected += blocks - own;
         if own < blocks {
+            self.helped = true;
             self.wait(patience);
+            self.saved(gain);
             if team.failed.load(Ordering::Relaxed) {
                 return Err(self.failure().unwrap_or_else(|| Error::internal("helper failed")));
             }
         }
-        result
+        result.map(|()| own < blocks)
     }
 
     /// Waits for the blocks that helpers have begun, and takes it into account where that is longer than expected.
@@ -386,20 +413,37 @@ impl Drive<'_> {
             // A helper may be waiting for this core.
             std::thread::yield_now();
         }
-        if start.elapsed() > patience {
-            self.stalled();
+        let waited = start.elapsed();
+        if waited > patience {
+            self.stalled(waited);
         }
     }
 
     #[cold]
-    fn stalled(&self) {
-        let (now, team) = (self.scheduler.now(), self.team);
-        let recently = now.saturating_sub(team.counts.last_stall.load(Ordering::Relaxed)) < FORGOTTEN;
-        let pause = if recently { team.counts.last_pause.load(Ordering::Relaxed).saturating_mul(2) } else { 0 };
+    fn stalled(&self, waited: Duration) {
+        let counts = &self.team.counts;
+        let debt = counts.debt.load(Ordering::Relaxed).saturating_add(picoseconds(waited));
+        if debt <= GREATEST_DEBT {
+            counts.debt.store(debt, Ordering::Relaxed);
+            return;
+        }
+        let now = self.scheduler.now();
+        let recently = now.saturating_sub(counts.paused.load(Ordering::Relaxed)) < FORGOTTEN;
+        let pause = if recently { counts.last_pause.load(Ordering::Relaxed).saturating_mul(2) } else { 0 };
         let pause = pause.clamp(PAUSES.0, PAUSES.1);
-        team.counts.last_stall.store(now, Ordering::Relaxed);
-        team.counts.last_pause.store(pause, Ordering::Relaxed);
-        team.counts.pause.store(pause, Ordering::Relaxed);
+        counts.debt.store(GREATEST_DEBT / 2, Ordering::Relaxed);
+        counts.paused.store(now, Ordering::Relaxed);
+        counts.last_pause.store(pause, Ordering::Relaxed);
+        counts.pause.store(pause, Ordering::Relaxed);
+    }
+
+    /// Takes into account that a helper came and has saved some picoseconds.
+    fn saved(&self, gain: u64) {
+        let debt = &self.team.counts.debt;
+        let known = debt.load(Ordering::Relaxed);
+        if known > 0 {
+            debt.store(known.saturating_sub(gain), Ordering::Relaxed);
+        }
     }
 
     fn failure(&self) -> Option<Error> {

@@ -411,7 +411,7 @@ fn addresses_have_parameters() {
 fn helped(bench: &Bench) -> Arc<Scheduler> {
     // Dispatches are worth being divided.
     (0..4).for_each(|function| bench.executable.cost(function).unwrap().learn(10_000_000));
-    let scheduler = Scheduler::new(Arc::new(WorkerPool::new(2, false)), Duration::from_secs(1));
+    let scheduler = Scheduler::new(Arc::new(WorkerPool::new(2, false)), Some(Duration::from_secs(1)));
     await_helper(&scheduler);
     scheduler
 }

@@ -1,6 +1,6 @@
 //! Cores of the host.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 /// Logical processors that this process may run on, as the system and its containers bound them.
@@ -37,13 +37,11 @@ fn allowed() -> Vec<usize> {
     Vec::new()
 }
 
-/// Binds the calling thread to a core: to the `worker`th that the process may run on, with one processor of each core
-/// before the second of any.
-#[cfg(target_os = "linux")]
-pub(super) fn pin(worker: usize) {
+/// The logical processors that this process may run on, one of each core before the second of any.
+pub(super) fn processors() -> &'static [usize] {
     static ORDER: OnceLock<Vec<usize>> = OnceLock::new();
-    let order = ORDER.get_or_init(|| {
-        let mut seen: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
+    ORDER.get_or_init(|| {
+        let mut seen: BTreeMap<String, usize> = BTreeMap::new();
         let mut ranked: Vec<(usize, usize)> = allowed()
             .into_iter()
             .map(|processor| {
@@ -54,17 +52,49 @@ pub(super) fn pin(worker: usize) {
             .collect();
         ranked.sort_unstable();
         ranked.into_iter().map(|(_, processor)| processor).collect()
-    });
-    let Some(processor) = worker.checked_rem(order.len()).and_then(|index| order.get(index)) else { return };
+    })
+}
+
+/// The logical processor that the calling thread runs on.
+#[cfg(target_os = "linux")]
+pub(super) fn current_processor() -> Option<usize> {
+    Some(rustix::thread::sched_getcpu())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn current_processor() -> Option<usize> {
+    None
+}
+
+/// A thread, for [`bind`].
+#[cfg(target_os = "linux")]
+pub(super) type ThreadId = rustix::thread::Pid;
+#[cfg(not(target_os = "linux"))]
+pub(super) type ThreadId = ();
+
+/// The calling thread.
+#[cfg(target_os = "linux")]
+pub(super) fn current_thread() -> ThreadId {
+    rustix::thread::gettid()
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn current_thread() {}
+
+/// Has a thread run on some logical processors and on no others, where the system allows it.
+#[cfg(target_os = "linux")]
+pub(super) fn bind(thread: ThreadId, processors: &[usize]) {
     let mut set = rustix::thread::CpuSet::new();
-    set.set(*processor);
-    if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
-        tracing::warn!(%error, processor, "worker is not bound to its core");
+    for processor in processors {
+        set.set(*processor);
+    }
+    if let Err(error) = rustix::thread::sched_setaffinity(Some(thread), &set) {
+        tracing::warn!(%error, ?processors, "worker is not bound to its core");
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn pin(_worker: usize) {}
+pub(super) fn bind(_thread: ThreadId, _processors: &[usize]) {}
 
 #[cfg(test)]
 mod tests {

@@ -10,19 +10,19 @@ use std::thread::{self, JoinHandle, Thread};
 
 use super::executor::{Executor, Work};
 use super::idle::IdleSet;
-use super::topology;
+use super::placement::Placement;
 
 /// Threads that sleep until there is work. They are started when they are first needed.
 #[derive(Debug)]
 pub(super) struct WorkerPool {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    pinned: bool,
 }
 
 #[derive(Debug)]
 struct Shared {
     idle: IdleSet,
+    placement: Placement,
     /// The threads that have been started, in the order of their numbers.
     started: Vec<OnceLock<Thread>>,
     stopping: AtomicBool,
@@ -41,10 +41,11 @@ impl WorkerPool {
     pub(super) fn new(count: usize, pinned: bool) -> WorkerPool {
         let shared = Shared {
             idle: IdleSet::new(count),
+            placement: Placement::new(count, pinned),
             started: (0..count).map(|_| OnceLock::new()).collect(),
             stopping: AtomicBool::new(false),
         };
-        WorkerPool { shared: Arc::new(shared), threads: Mutex::default(), pinned }
+        WorkerPool { shared: Arc::new(shared), threads: Mutex::default() }
     }
 
     /// Starts one more thread, if there is one to be started.
@@ -55,13 +56,12 @@ impl WorkerPool {
         if number >= self.shared.started.len() || self.shared.stopping.load(Ordering::Acquire) {
             return false;
         }
-        let (shared, work, pinned) = (Arc::clone(&self.shared), Arc::downgrade(work), self.pinned);
+        self.shared.place(number);
+        let (shared, work) = (Arc::clone(&self.shared), Arc::downgrade(work));
         let body = move || {
             // There are at most `MAXIMUM_WORKERS`.
             NUMBER.set(number as u32 + 1);
-            if pinned {
-                topology::pin(number);
-            }
+            shared.placement.start(number);
             shared.run(number, &work);
         };
         match thread::Builder::new().name(format!("task-worker-{number}")).spawn(body) {
@@ -88,6 +88,9 @@ impl Shared {
         }
         let mut woken = true;
         loop {
+            if woken {
+                self.placement.arrive(number);
+            }
             match work.upgrade() {
                 Some(work) => work.participate(woken),
                 None => return,
@@ -108,8 +111,15 @@ impl Shared {
         }
     }
 
+    /// Finds a processor for a worker that is about to be woken.
+    fn place(&self, number: usize) {
+        let started = |other: usize| self.started.get(other).is_some_and(|thread| thread.get().is_some());
+        self.placement.wake(number, |other| started(other) && !self.idle.sleeping(other));
+    }
+
     fn wake_one(&self) -> bool {
         let Some(number) = self.idle.take() else { return false };
+        self.place(number);
         // A worker names itself before it first enters the set.
         if let Some(thread) = self.started.get(number).and_then(OnceLock::get) {
             thread.unpark();
