@@ -89,6 +89,17 @@ impl Fence {
         (!joined.is_empty()).then_some(Fence { timepoints: Timepoints::Joined(joined) })
     }
 
+    /// As [`Fence::join`] of those fences that are not reached, or have failed; `None` where all are reached.
+    #[must_use]
+    pub(crate) fn join_unreached<'a>(fences: impl Iterator<Item = &'a Arc<Fence>> + Clone) -> Option<Arc<Fence>> {
+        let mut left = fences.filter(|fence| !matches!(fence.query(), Ok(true)));
+        let first = left.next()?;
+        match left.next() {
+            None => Some(Arc::clone(first)),
+            Some(second) => Fence::join([first, second].into_iter().chain(left)).map(Arc::new),
+        }
+    }
+
     /// The semaphores and the payloads they must reach.
     pub fn timepoints(&self) -> impl Iterator<Item = (&Semaphore, u64)> + Clone {
         let (own, joined) = match &self.timepoints {
@@ -212,6 +223,25 @@ mod tests {
     use core::sync::atomic::{AtomicUsize, Ordering};
     use core::task::{Context, Poll, Waker};
     use std::time::Duration;
+
+    #[test]
+    fn what_is_reached_is_not_joined() {
+        let [reached, open, failed, other] = [(); 4].map(|()| Arc::new(Fence::new()));
+        reached.signal().unwrap();
+        failed.fail(&Error::unavailable("gone"));
+        assert!(Fence::join_unreached([&reached, &reached].into_iter()).is_none());
+        assert!(Fence::join_unreached(core::iter::empty()).is_none());
+        let only = Fence::join_unreached([&reached, &open].into_iter()).unwrap();
+        assert!(Arc::ptr_eq(&only, &open));
+        let both = Fence::join_unreached([&open, &reached, &other].into_iter()).unwrap();
+        assert_eq!(both.timepoints().count(), 2);
+        other.signal().unwrap();
+        assert!(!both.query().unwrap());
+        open.signal().unwrap();
+        assert!(both.query().unwrap());
+        let error = Fence::join_unreached([&reached, &failed].into_iter()).unwrap().query().unwrap_err();
+        assert_eq!(error.code(), StatusCode::Unavailable);
+    }
 
     #[test]
     fn a_joined_fence_is_reached_with_its_last_part() {

@@ -211,11 +211,20 @@ impl Semaphore {
 }
 
 impl Drop for Semaphore {
+    #[inline]
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for (payload, waiter) in core::mem::take(&mut state.waiters) {
-            waiter.notify(Err(Error::aborted(format!("semaphore was dropped before anything signalled {payload}"))));
+        if !state.waiters.is_empty() {
+            abandon(core::mem::take(&mut state.waiters));
         }
+    }
+}
+
+/// Tells those who wait for a semaphore that nobody can signal it any more.
+#[cold]
+fn abandon(waiters: Vec<(u64, Arc<dyn Waiter>)>) {
+    for (payload, waiter) in waiters {
+        waiter.notify(Err(Error::aborted(format!("semaphore was dropped before anything signalled {payload}"))));
     }
 }
 

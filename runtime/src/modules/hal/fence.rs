@@ -28,7 +28,7 @@ impl HalState {
         _flags: u64,
         fences: Span<Option<Arc<Fence>>>,
     ) -> Result<Option<Arc<Fence>>> {
-        Ok(join(&fences))
+        Ok(Fence::join_unreached(fences.iter().flatten()))
     }
 
     pub fn fence_query(&self, _: &mut Caller<'_>, fence: &Fence) -> Result<u32> {
@@ -69,7 +69,7 @@ impl HalState {
             INFINITE => Deadline::NEVER,
             timeout => Deadline::after(Duration::from_millis(timeout.into())),
         };
-        match join(&fences) {
+        match Fence::join_unreached(fences.iter().flatten()) {
             Some(fence) => Awaited(Arc::new(FenceWait::new(fence, deadline))).go_on(caller),
             None => Ok(Outcome::Done(0)),
         }
@@ -78,16 +78,6 @@ impl HalState {
     #[allow(clippy::boxed_local, reason = "suspended calls keep their state in a box")]
     pub fn fence_await_resume(&self, caller: &mut Caller<'_>, awaited: Box<Awaited>) -> Result<Outcome<u32>> {
         awaited.go_on(caller)
-    }
-}
-
-/// One fence for all; the only one there is needs no joining.
-fn join(fences: &[Option<Arc<Fence>>]) -> Option<Arc<Fence>> {
-    let mut present = fences.iter().flatten();
-    match (present.next(), present.next()) {
-        (None, _) => None,
-        (Some(only), None) => Some(Arc::clone(only)).filter(|fence| fence.timepoints().next().is_some()),
-        _ => Fence::join(fences.iter().flatten()).map(Arc::new),
     }
 }
 
