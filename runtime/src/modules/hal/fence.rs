@@ -31,8 +31,9 @@ impl HalState {
         Ok(Fence::join_unreached(fences.iter().flatten()))
     }
 
-    pub fn fence_query(&self, _: &mut Caller<'_>, fence: &Fence) -> Result<u32> {
-        Ok(match fence.query() {
+    /// A join of fences that were reached is null, which is reached.
+    pub fn fence_query(&self, _: &mut Caller<'_>, fence: Option<Arc<Fence>>) -> Result<u32> {
+        Ok(match fence.map_or(Ok(true), |fence| fence.query()) {
             Ok(true) => 0,
             Ok(false) => StatusCode::Deferred as u32,
             Err(error) => error.code() as u32,

@@ -393,6 +393,10 @@ fn fences_are_joined_queried_and_failed() {
     let [a, b] = [0, 1].map(|_| guest.reference("fence.create", vec![r(&device), i64(0)]));
     let joined = guest.reference("fence.join", vec![i64(0), span(3), r(&a), null(), r(&b)]);
     assert!(guest.reference("fence.join", vec![i64(0), span(1), null()]).is_null());
+    let reached = guest.reference("fence.create", vec![r(&device), i64(0)]);
+    guest.call("fence.signal", vec![r(&reached)]).unwrap();
+    let all_reached = guest.reference("fence.join", vec![i64(0), span(2), r(&reached), r(&reached)]);
+    assert_eq!((all_reached.is_null(), guest.word("fence.query", vec![r(&all_reached)])), (true, 0));
     assert_eq!(guest.word("fence.query", vec![r(&joined)]), StatusCode::Deferred as u64);
     guest.call("fence.signal", vec![r(&a)]).unwrap();
     let await_joined = || vec![i32(0), i64(0), span(1), r(&joined)];
