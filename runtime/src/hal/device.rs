@@ -219,9 +219,6 @@ impl Device {
     /// # Errors
     /// The failure of a fence.
     pub fn queue_barrier(&self, fences: Fences<'_>) -> Result<()> {
-        if fences.wait.is_none() {
-            return Completion::new(fences.signal).finish(Ok(()));
-        }
         self.submit(fences, Operation::Barrier)
     }
 

@@ -5,7 +5,7 @@ use alloc::format;
 use alloc::sync::Arc;
 
 use super::local::LocalExecutable;
-use super::local::cost::Cost;
+use super::local::cost::{Cost, Ways};
 use super::local::task::Comparison;
 use crate::{Error, Result, ref_object};
 
@@ -22,9 +22,8 @@ pub struct Executable {
 struct FunctionCost {
     /// The time that a thread spends on it.
     own: Cost,
-    /// What a dispatch typically takes for each, by one thread and where one is helped by others.
-    alone: Cost,
-    helped: Cost,
+    /// What a dispatch takes for each.
+    ways: Ways,
     /// Of command buffers whose first dispatch that may gain by help is one of this function.
     comparison: Comparison,
 }
@@ -52,10 +51,10 @@ impl Executable {
         self.costs.get(function).map(|cost| &cost.own)
     }
 
-    /// What a dispatch of a function typically takes for each workgroup, by one thread and where one is helped by others.
+    /// What a dispatch of a function takes for each workgroup.
     #[inline]
-    pub(super) fn typical_times(&self, function: usize) -> Option<(&Cost, &Cost)> {
-        self.costs.get(function).map(|cost| (&cost.alone, &cost.helped))
+    pub(super) fn ways(&self, function: usize) -> Option<&Ways> {
+        self.costs.get(function).map(|cost| &cost.ways)
     }
 
     /// Whether command buffers gain by help whose first dispatch that may is one of this function.

@@ -10,7 +10,8 @@ use crate::hal::local::task::TaskOptions;
 use crate::hal::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
 use crate::hal::tests::device_with;
 use crate::hal::{
-    BufferRef, CommandBufferMode, CommandCategory, Deadline, DispatchFlags, Fence, Fences, WHOLE_BUFFER, Workgroups,
+    BufferRef, CommandBuffer, CommandBufferMode, CommandCategory, Deadline, Device, DispatchFlags, Executable, Fence,
+    Fences, WHOLE_BUFFER, Workgroups,
 };
 
 /// Elements that kernels can find in place.
@@ -266,6 +267,21 @@ impl LocalExecutable for Looking {
     }
 }
 
+/// A command buffer of one dispatch.
+fn dispatch<const N: usize>(
+    device: &Device,
+    mode: CommandBufferMode,
+    executable: &Arc<Executable>,
+    workgroups: [u32; 3],
+    bindings: [BufferRef; N],
+) -> Arc<CommandBuffer> {
+    let commands = Arc::new(device.create_command_buffer(mode, CommandCategory::all(), 0));
+    let (count, bindings) = (Workgroups::Count(workgroups), bindings.into_iter());
+    commands.dispatch(Arc::clone(executable), 0, count, &[], bindings, DispatchFlags::empty()).unwrap();
+    commands.finalize().unwrap();
+    commands
+}
+
 /// What a call leaves behind that fails while one dispatch runs and another one waits for its fence.
 #[test]
 fn dispatches_that_go_on_read_the_copy() {
@@ -283,13 +299,8 @@ fn dispatches_that_go_on_read_the_copy() {
         let mut bytes = Box::new(Aligned([7; 4096]));
         Loans::scope(|loans| {
             let buffer = loans.lend(device.allocator(), &bytes.0, None).unwrap();
-            let mode = CommandBufferMode::empty();
-            let commands = Arc::new(device.create_command_buffer(mode, CommandCategory::all(), 0));
             let binding = BufferRef { buffer: Some(buffer), slot: 0, offset: 64, length: WHOLE_BUFFER };
-            let count = Workgroups::Count([16, 1, 1]);
-            let bindings = [binding].into_iter();
-            commands.dispatch(executable.clone(), 0, count, &[], bindings, DispatchFlags::empty()).unwrap();
-            commands.finalize().unwrap();
+            let commands = dispatch(&device, CommandBufferMode::empty(), &executable, [16, 1, 1], [binding]);
             device.queue_execute(Fences { wait: None, signal: Some(started.clone()) }, &commands, &[]).unwrap();
             let fences = Fences { wait: Some(&gate), signal: Some(queued.clone()) };
             device.queue_execute(fences, &commands, &[]).unwrap();
@@ -342,12 +353,8 @@ fn what_is_written_beside_is_read() {
     let bytes = Aligned([7; 4096]);
     Loans::scope(|loans| {
         let buffer = loans.lend(device.allocator(), &bytes.0, None).unwrap();
-        let commands = Arc::new(device.create_command_buffer(CommandBufferMode::ONE_SHOT, CommandCategory::all(), 0));
         let binding = || BufferRef { buffer: Some(Arc::clone(&buffer)), slot: 0, offset: 0, length: WHOLE_BUFFER };
-        let bindings = [binding(), binding()].into_iter();
-        let count = Workgroups::Count([1, 1, 1]);
-        commands.dispatch(executable.clone(), 0, count, &[], bindings, DispatchFlags::empty()).unwrap();
-        commands.finalize().unwrap();
+        let commands = dispatch(&device, CommandBufferMode::ONE_SHOT, &executable, [1, 1, 1], [binding(), binding()]);
         device.queue_execute(Fences { wait: None, signal: None }, &commands, &[]).unwrap();
         assert_eq!(buffer.to_vec().unwrap()[2..5], [7, 1, 7]);
     });

@@ -15,6 +15,8 @@ pub(in crate::hal) struct Cost {
 const GREATEST_RISE: u64 = 8;
 /// Part of the difference by which a measurement changes what is known.
 const WEIGHT: u64 = 4;
+/// Part of what is known by which a measurement changes it at most, where the median is followed.
+const STEPS: u64 = 16;
 /// The greatest cost that is told apart: a thousand seconds.
 const GREATEST: u64 = 1_000_000_000_000_000;
 
@@ -41,13 +43,11 @@ impl Cost {
             self.picoseconds.store(mean, Ordering::Relaxed);
         }
     }
-}
 
-impl Cost {
     /// As [`Cost::learn`] for what is to be compared with another way to do the same, where any measurement may have been
     /// disturbed by whatever else the host does: follows the median, in small steps. Before the first, it is taken for
     /// `expected`.
-    pub(in crate::hal) fn learn_typical(&self, picoseconds: u64, expected: Option<u64>) {
+    pub(super) fn learn_typical(&self, picoseconds: u64, expected: Option<u64>) {
         let measured = picoseconds.clamp(1, GREATEST);
         let known = self.get().or(expected).unwrap_or(measured).max(1);
         let step = known / STEPS + 1;
@@ -61,8 +61,50 @@ impl Cost {
     }
 }
 
-/// Part of what is known by which a measurement changes it at most.
-const STEPS: u64 = 16;
+/// What the same takes by one thread, and where others help it. Each is followed by its median.
+#[derive(Debug, Default)]
+pub(in crate::hal) struct Ways {
+    alone: Cost,
+    helped: Cost,
+}
+
+impl Ways {
+    /// Takes a measurement of one of the ways into account. Before the first, help is taken to gain enough that it takes
+    /// several bad ones to decide against it: the first find nothing in caches.
+    pub(in crate::hal) fn learn(&self, picoseconds: u64, helped: bool) {
+        if helped {
+            self.helped.learn_typical(picoseconds, self.alone.get().map(|alone| alone / 8 * 5));
+        } else {
+            self.alone.learn_typical(picoseconds, None);
+        }
+    }
+
+    /// True where help saves more than a part of the time that one thread takes, of which `margin` gives the part, and as
+    /// long as that is not known.
+    #[inline]
+    pub(in crate::hal) fn help_pays(&self, margin: impl FnOnce(u64) -> u64) -> bool {
+        match (self.alone.get(), self.helped.get()) {
+            (Some(alone), Some(helped)) => helped < alone - margin(alone),
+            _ => true,
+        }
+    }
+
+    /// Takes help for a little better than it was, so that what did not pay at one time is seen to pay at another.
+    pub(in crate::hal) fn reconsider_help(&self) {
+        if let Some(known) = self.helped.get() {
+            self.helped.learn_typical(known - known / 32, None);
+        }
+    }
+
+    /// The time that is to be expected of the faster way.
+    #[inline]
+    pub(in crate::hal) fn time(&self) -> Option<u64> {
+        match (self.helped.get(), self.alone.get()) {
+            (Some(helped), Some(alone)) => Some(helped.min(alone)),
+            (helped, alone) => helped.or(alone),
+        }
+    }
+}
 
 /// A duration in picoseconds.
 #[inline]

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use super::super::cost::Cost;
+use super::super::cost::Ways;
 use super::plan::{Inline, Measured};
 
 /// Whether executions in order gain by help, as found by running them both ways.
@@ -15,8 +15,7 @@ pub(in crate::hal) struct Comparison {
     trial: AtomicU32,
     /// Trials of help in a row after which help was still not the faster way.
     vain: AtomicU32,
-    alone: Cost,
-    helped: Cost,
+    ways: Ways,
 }
 
 impl Comparison {
@@ -27,10 +26,7 @@ impl Comparison {
         self.executions.store(execution.wrapping_add(1), Ordering::Relaxed);
         let time = self.time();
         let every = if time.is_some_and(|time| time > LONG) { LONG_MEASURED_EVERY } else { MEASURED_EVERY };
-        let faster_helped = match (self.helped.get(), self.alone.get()) {
-            (Some(helped), Some(alone)) => helped < alone - alone / 32,
-            _ => true,
-        };
+        let faster_helped = self.ways.help_pays(|alone| alone / 32);
         // The other way some times in a row, of which the first find caches as they were.
         let step = execution.wrapping_sub(self.trial.load(Ordering::Relaxed));
         // A trial that is to come is far from here, as the difference wraps around.
@@ -74,26 +70,13 @@ impl Comparison {
 
     /// Takes into account how long an execution took.
     pub(super) fn learn(&self, picoseconds: u64, helped: bool) {
-        if helped {
-            self.helped.learn_typical(picoseconds, self.alone.get().map(gained));
-        } else {
-            self.alone.learn_typical(picoseconds, None);
-        }
+        self.ways.learn(picoseconds, helped);
     }
 
     /// The time that is to be expected of the faster way.
     pub(super) fn time(&self) -> Option<u64> {
-        match (self.helped.get(), self.alone.get()) {
-            (Some(helped), Some(alone)) => Some(helped.min(alone)),
-            (helped, alone) => helped.or(alone),
-        }
+        self.ways.time()
     }
-}
-
-/// What help is expected to make of a time before it was seen: little enough that it takes several bad ones to decide against
-/// it, since the first find nothing in caches.
-pub(super) fn gained(alone: u64) -> u64 {
-    alone / 8 * 5
 }
 
 /// How many executions of a time make another one, within bounds.

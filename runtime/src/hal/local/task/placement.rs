@@ -62,18 +62,16 @@ impl Placement {
         let thread = *place.thread.get_or_init(topology::current_thread);
         match place.processor.load(Ordering::Relaxed) {
             // Whoever started it may be bound to one.
-            NOWHERE => topology::bind(thread, self.processors),
+            NOWHERE if self.chooses() => topology::bind(thread, self.processors),
+            NOWHERE => {}
             processor => topology::bind(thread, &[processor]),
         }
     }
 
     /// To be called by whoever wakes or starts a worker, right before. `awake` tells it of others.
     pub(super) fn wake(&self, worker: usize, awake: impl Fn(usize) -> bool) {
-        let Some(place) = self.places.get(worker) else { return };
+        let Some(place) = self.places.get(worker).filter(|_| self.chooses()) else { return };
         place.woken.store(self.now(), Ordering::Relaxed);
-        if self.pinned || self.places.len() > self.processors.len() {
-            return;
-        }
         let Some(next) = self.choose(worker, topology::current_processor(), awake) else { return };
         place.processor.store(next, Ordering::Relaxed);
         if let Some(thread) = place.thread.get() {
@@ -83,12 +81,17 @@ impl Placement {
 
     /// To be called by a worker that was woken.
     pub(super) fn arrive(&self, worker: usize) {
-        let Some(place) = self.places.get(worker) else { return };
+        let Some(place) = self.places.get(worker).filter(|_| self.chooses()) else { return };
         let time = self.now().saturating_sub(place.woken.load(Ordering::Relaxed));
         let late = u128::from(time) > LATE.as_nanos();
         if late != place.late.load(Ordering::Relaxed) {
             place.late.store(late, Ordering::Relaxed);
         }
+    }
+
+    /// True where workers are given places when they are woken.
+    fn chooses(&self) -> bool {
+        !self.pinned && self.places.len() <= self.processors.len()
     }
 
     fn now(&self) -> u64 {

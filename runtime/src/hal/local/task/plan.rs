@@ -220,7 +220,7 @@ pub(super) struct Inline {
     pub(super) measured: Measured,
     /// Dispatches are divided where that pays.
     pub(super) helped: bool,
-    /// Help is done without, or not, to see what it gains.
+    /// It is the way that seems slower, to see whether it still is.
     pub(super) tried: bool,
     /// A thread is woken if none is there.
     pub(super) awaited: bool,
@@ -306,13 +306,14 @@ impl Plan {
             return inline(measured);
         }
         if work <= LONGEST_COMPARED && execution >= FIRST_SPREAD {
-            let every = executions_in(PAUSE_OF_SPREADING, self.inline.time(), SPREADING_TRIED_EVERY);
+            let inline_time = self.inline.time();
+            let every = executions_in(PAUSE_OF_SPREADING, inline_time, SPREADING_TRIED_EVERY);
             let trial = execution % every >= every - TRIALS;
             // Shared out it should take notably less, as other threads' time is spent on it; without commands that can run
             // at the same time, help does as well.
             let concurrent = self.minimal.get().is_some_and(|graph| graph.concurrent());
             let margin = |inline: u64| if concurrent { inline / 16 } else { inline / 4 };
-            let faster_inline = match (self.inline.time(), self.spread_time.get()) {
+            let faster_inline = match (inline_time, self.spread_time.get()) {
                 _ if execution < COMPARED_AFTER => true,
                 (Some(inline), Some(spread)) => spread >= inline - margin(inline),
                 (inline, spread) => inline.is_none() && spread.is_some(),

@@ -18,7 +18,6 @@ use super::super::super::commands::{BufferBinding, Command, Commands, Dispatch};
 use super::super::cost::picoseconds;
 use super::super::execution::{self, Scratch};
 use super::claims::MAXIMUM_WORKGROUPS;
-use super::comparison::gained;
 use super::crew::{Claim, Crew, DRIVER, MAXIMUM_BLOCKS, Offer};
 use super::plan::{Estimate, Inline, Measured};
 use super::scheduler::Scheduler;
@@ -252,13 +251,9 @@ impl Drive<'_> {
             if let (Some(cost), None) = (executable.cost(function), divided) {
                 cost.learn(time);
             }
-            if let Some((alone, helped)) = executable.typical_times(function) {
-                match divided {
-                    Some(true) => helped.learn_typical(time, alone.get().map(gained)),
-                    // Nobody came.
-                    Some(false) => {}
-                    None => alone.learn_typical(time, None),
-                }
+            // Where nobody came that was offered a part, it says nothing of either way.
+            if let (Some(ways), None | Some(true)) = (executable.ways(function), divided) {
+                ways.learn(time, divided.is_some());
             }
         }
         Ok(())
@@ -276,11 +271,8 @@ impl Drive<'_> {
         if work < 2 * LEAST_GAIN {
             return None;
         }
-        let (alone, helped) = dispatch.executable.typical_times(dispatch.function)?;
-        let pays = match (alone.get(), helped.get()) {
-            (Some(alone), Some(helped)) => helped < alone,
-            _ => true,
-        };
+        let ways = dispatch.executable.ways(dispatch.function)?;
+        let pays = ways.help_pays(|_| 0);
         let every = if pays { ALONE_EVERY } else { HELPED_EVERY };
         let tried = matches!(self.how.measured, Measured::Yes(turn) if turn.is_multiple_of(every));
         let info = dispatch.executable.code().functions().get(dispatch.function)?;
@@ -288,9 +280,9 @@ impl Drive<'_> {
             return None;
         }
         if pays == tried {
-            if let (false, true, Some(known)) = (pays, self.how.tried, helped.get()) {
+            if !pays && self.how.tried {
                 // Where help as a whole did not pay, single dispatches are not tried by themselves.
-                helped.learn_typical(known - known / 32, None);
+                ways.reconsider_help();
             }
             return None;
         }
@@ -298,9 +290,9 @@ impl Drive<'_> {
             return None;
         }
         let helpers = self.team.crew.helpers();
-        if let (0, false, Some(known)) = (helpers, pays, helped.get()) {
-            // What did not pay at one time may at another, but nobody is woken to find out.
-            helped.learn_typical(known - known / 32, None);
+        if helpers == 0 && !pays {
+            // Nobody is woken to find out.
+            ways.reconsider_help();
             return None;
         }
         let mut threads = helpers.count_ones() as usize + 1;
