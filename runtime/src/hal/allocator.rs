@@ -4,6 +4,8 @@ use alloc::format;
 use alloc::sync::Arc;
 
 use super::buffer::{Buffer, resolve_range};
+#[cfg(feature = "std")]
+use super::late::Late;
 use super::loan::{InputsOnlyRead, Loan};
 use super::memory::{BufferParameters, BufferUsage, MemoryType};
 pub use super::pool::AllocatorStatistics;
@@ -29,6 +31,11 @@ const HOST_USAGE: BufferUsage = BufferUsage::TRANSFER
 
 /// Constants of up to this many bytes that are not in a mapped file are copied when they are imported.
 pub const COPIED_CONSTANTS: usize = 64 << 10;
+
+/// Lengths in bytes of buffers whose memory is obtained late: what is copied faster is not worth it, and of what is larger the
+/// program learns at once whether it can have it.
+#[cfg(feature = "std")]
+const LATE: core::ops::RangeInclusive<u64> = 16 << 10..=1 << 30;
 
 impl Default for Allocator {
     fn default() -> Allocator {
@@ -56,6 +63,22 @@ impl Allocator {
     /// RESOURCE_EXHAUSTED where the limit or the system's memory is used up.
     pub fn allocate(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
         Ok(self.wrap(self.pool.allocate(length)?, parameters))
+    }
+
+    /// As [`Allocator::allocate`] for what is about to be computed: the memory of a large buffer is obtained when it is first
+    /// used, and may be that of another buffer by then ([`moves`](super::moves)).
+    ///
+    /// # Errors
+    /// As above.
+    #[cfg(feature = "std")]
+    pub(super) fn allocate_late(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
+        // Where there is a limit, what exceeds it is refused here.
+        if !LATE.contains(&length) || self.pool.is_limited() {
+            return self.allocate(parameters, length);
+        }
+        // In the range.
+        let late = Late::new(length as usize, Arc::clone(&self.pool));
+        Ok(self.wrap(Storage::late(late), parameters))
     }
 
     /// Makes a buffer of memory that the host owns, in place; the owner is kept as long as the buffer. What is written to the

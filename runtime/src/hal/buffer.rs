@@ -7,6 +7,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+#[cfg(feature = "std")]
+use super::late::Late;
 use super::loan::Lease;
 use super::memory::{BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 use super::storage::{BindingPointer, Storage};
@@ -18,7 +20,7 @@ use crate::{Error, Result, ref_object, vm};
 /// Who may touch its bytes when is the program's business, which orders accesses by barriers and fences; the methods here
 /// copy in and out and never lend a slice of shared memory.
 pub struct Buffer {
-    /// Of this buffer's first byte; valid as long as `root` is, unless it is lent.
+    /// Of this buffer's first byte; valid as long as `root` is, unless it is elsewhere.
     address: BindingPointer,
     byte_offset: usize,
     byte_length: usize,
@@ -27,8 +29,8 @@ pub struct Buffer {
     usage: BufferUsage,
     /// How many owners the allocation has in the program's own accounting; only that of the root counts.
     owners: AtomicU32,
-    /// The bytes are lent by a caller and may move.
-    is_lent: bool,
+    /// The bytes are lent by a caller and may move, or there is no memory for them yet.
+    is_elsewhere: bool,
     /// The bytes as a byte buffer of programs, where it is not that of the storage.
     vm_buffer: Once<Arc<vm::Buffer>>,
     root: Root,
@@ -48,7 +50,7 @@ impl Buffer {
         let access = if storage.writable() { MemoryAccess::ALL } else { MemoryAccess::READ };
         Buffer {
             address: storage.address(),
-            is_lent: storage.is_lent(),
+            is_elsewhere: storage.is_elsewhere(),
             byte_offset: 0,
             byte_length: storage.length(),
             memory_type,
@@ -115,8 +117,8 @@ impl Buffer {
         self.usage
     }
 
-    /// The address of the first byte, which buffers are told apart by. It is valid as long as this buffer is kept, unless
-    /// [`Buffer::is_lent`]: then the bytes are where [`Buffer::for_kernel`] says, and may be elsewhere each time.
+    /// The address of the first byte. It is valid as long as this buffer is kept, unless [`Buffer::is_elsewhere`]: then the
+    /// bytes are where [`Buffer::for_kernel`] says.
     #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
     #[inline]
     #[must_use]
@@ -124,12 +126,52 @@ impl Buffer {
         self.address
     }
 
-    /// True where a caller lends the bytes for a call. It stays true when they have been moved.
+    /// True where a caller lends the bytes, or memory for them is obtained when they are first used. It stays true when they
+    /// have been moved, or there is some.
     #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
     #[inline]
     #[must_use]
-    pub(crate) fn is_lent(&self) -> bool {
-        self.is_lent
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere
+    }
+
+    /// The memory of the whole allocation where it is obtained when it is first used; `None` for a part of one, too.
+    #[cfg(feature = "std")]
+    pub(super) fn late(&self) -> Option<&Late> {
+        match &self.root {
+            Root::Allocation(storage) if self.is_elsewhere => storage.as_late(),
+            _ => None,
+        }
+    }
+
+    /// True where this is all of an allocation.
+    #[cfg(feature = "std")]
+    pub(super) fn is_whole_allocation(&self) -> bool {
+        matches!(self.root, Root::Allocation(_))
+    }
+
+    /// True where both have the same memory by now.
+    #[cfg(feature = "std")]
+    pub(super) fn same_memory(&self, other: &Buffer) -> bool {
+        let address = |buffer: &Buffer| Some(buffer.storage().ok()?.settled().ok()?.address().0);
+        address(self).is_some_and(|own| address(other) == Some(own))
+    }
+
+    /// The address that says which buffers have bytes in common: that of the first byte, or where that may move, the one that
+    /// it had at first. Memory that is not there yet is obtained.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where there is no memory.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
+    #[inline]
+    pub(super) fn identity(&self) -> Result<usize> {
+        if !self.is_elsewhere {
+            return Ok(self.address.0.addr());
+        }
+        match self.storage()?.as_late() {
+            Some(late) => Ok(late.memory()?.address().0.addr() + self.byte_offset),
+            None => Ok(self.address.0.addr()),
+        }
     }
 
     /// Where a kernel finds the first byte, and what keeps the bytes there. Bytes that a caller lends stay with the caller
@@ -137,13 +179,18 @@ impl Buffer {
     /// holds as long as the lease. Else they are moved before. Without a lease, the address holds as long as this buffer.
     #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
     pub(super) fn for_kernel(&self, only_reads: bool) -> Result<(BindingPointer, Option<Lease<'_>>)> {
-        let Some(loan) = self.storage()?.loan() else { return Ok((self.address, None)) };
+        if !self.is_elsewhere {
+            return Ok((self.address, None));
+        }
+        let storage = self.storage()?;
         let within = |start: *mut u8| BindingPointer(start.wrapping_add(self.byte_offset));
-        if only_reads || loan.is_only_read() {
+        if let Some(loan) = storage.loan()
+            && (only_reads || loan.is_only_read())
+        {
             let lease = loan.lease()?;
             return Ok((within(lease.address()), Some(lease).filter(Lease::is_of_caller)));
         }
-        Ok((within(loan.own()?.address().0), None))
+        Ok((within(storage.settled()?.address().0), None))
     }
 
     /// True where both are views of the same allocation.
@@ -176,7 +223,7 @@ impl Buffer {
         };
         Ok(Arc::new(Buffer {
             address: BindingPointer(self.address.0.wrapping_add(offset)),
-            is_lent: self.is_lent,
+            is_elsewhere: self.is_elsewhere,
             byte_offset: self.byte_offset + offset,
             byte_length: length,
             memory_type: self.memory_type,

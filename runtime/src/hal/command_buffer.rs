@@ -16,6 +16,7 @@ use super::executable::Executable;
 use super::local::MAXIMUM_BINDINGS;
 use super::local::task::Plan;
 use super::memory::{BufferUsage, WHOLE_BUFFER};
+use super::moves;
 use crate::{Error, Result, ref_object};
 
 bitflags! {
@@ -222,6 +223,9 @@ impl CommandBuffer {
         }
         let mut commands = core::mem::take(&mut recording.commands);
         commands.list.shrink_to_fit();
+        if commands.move_candidate.is_some() && self.modes.contains(CommandBufferMode::ONE_SHOT) {
+            moves::plan(&mut commands);
+        }
         if let Some(prepare) = self.prepare
             && !self.modes.contains(CommandBufferMode::ONE_SHOT)
         {
@@ -336,8 +340,12 @@ impl CommandBuffer {
                     source.length, target.length
                 )));
             }
+            let may_move = moves::may_move(&source, &target);
             let source = recorder.binding(source, BufferUsage::TRANSFER_SOURCE)?.0;
             let target = recorder.write_target(target)?.0;
+            if may_move {
+                recorder.commands.move_candidate = Some(index(recorder.commands.list.len())?);
+            }
             Ok(Command::Copy { source, target })
         })
     }

@@ -12,6 +12,7 @@ use bitflags::bitflags;
 
 use super::buffer::{Buffer, resolve_range};
 use super::executable::Executable;
+use super::moves::Moving;
 use crate::{Error, Result};
 
 bitflags! {
@@ -98,6 +99,11 @@ pub(crate) enum Command {
         source: u32,
         target: u32,
     },
+    /// A copy out of a buffer that nobody needs any more: [`Commands::moving`] says what else it takes.
+    Move {
+        source: u32,
+        target: u32,
+    },
     Dispatch(Dispatch),
     /// Everything before it is done before anything after it starts, whatever the stages: local devices have one.
     Barrier,
@@ -120,6 +126,10 @@ pub(crate) struct Commands {
     pub(crate) buffers: Vec<Arc<Buffer>>,
     /// One more than the greatest slot that a command uses.
     pub(crate) slot_count: u32,
+    /// The index of a copy that may be a move.
+    pub(crate) move_candidate: Option<u32>,
+    /// Of the commands' [`Command::Move`].
+    pub(crate) moving: Option<Moving>,
 }
 
 /// A state of [`Commands`] between two commands.
@@ -210,6 +220,7 @@ impl Commands {
         self.data.clear();
         self.labels.clear();
         self.buffers.clear();
+        self.move_candidate = None;
     }
 }
 

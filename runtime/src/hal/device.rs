@@ -188,12 +188,13 @@ impl Device {
         queue::submit(&self.backend, fences.wait, fences.signal, operation)
     }
 
-    /// Allocates a buffer that may be used once the signal fence is reached. Its memory is taken from the pool at once.
+    /// Allocates a buffer that may be used once the signal fence is reached. The memory of a small one is taken from the pool at
+    /// once, that of a large one when it is first used.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED where there is no memory.
     pub fn queue_alloca(&self, fences: Fences<'_>, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
-        match self.allocator.allocate(parameters, length) {
+        match self.allocator.allocate_late(parameters, length) {
             Ok(buffer) => {
                 self.queue_barrier(fences)?;
                 Ok(buffer)

@@ -106,7 +106,7 @@ impl Users {
 }
 
 /// Lets others run, the longer the more often it has been looked for them.
-fn pause(looks: u32) {
+pub(super) fn pause(looks: u32) {
     #[cfg(all(feature = "std", not(loom)))]
     match looks {
         ..100 => core::hint::spin_loop(),

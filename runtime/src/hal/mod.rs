@@ -25,10 +25,13 @@ mod fence;
 mod file;
 #[cfg(feature = "std")]
 pub mod format;
+mod late;
 mod loan;
 #[cfg(feature = "std")]
 pub mod local;
 mod memory;
+#[cfg(feature = "std")]
+mod moves;
 #[cfg(feature = "std")]
 mod narrow_float;
 mod pool;

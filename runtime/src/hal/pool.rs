@@ -112,6 +112,12 @@ impl Pool {
         })
     }
 
+    /// True where there is a bound to what may be handed out.
+    #[cfg(feature = "std")]
+    pub(super) fn is_limited(&self) -> bool {
+        self.limit != u64::MAX
+    }
+
     /// A block of the class that was just freed.
     #[inline]
     fn take_recent(&self, class: usize, length: u64) -> Option<SoleBuffer> {

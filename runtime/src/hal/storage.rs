@@ -17,12 +17,14 @@
 //! call is reached through leases; see [`super::loan`].
 #![allow(unsafe_code, reason = "raw access to memory that kernels share; see the memory model above")]
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
 use core::any::Any;
 use core::fmt;
 use core::ptr::NonNull;
 
+use super::late::Late;
 use super::loan::{Lease, Loan};
 #[cfg(feature = "std")]
 use crate::mapping::WritableMapping;
@@ -49,15 +51,19 @@ enum Backing {
     Vm(Arc<vm::Buffer>),
     /// Memory that somebody else owns, and lends as long as the owner lives.
     Owner(Arc<dyn Any + Send + Sync>),
+    /// Memory of a caller until it is moved.
+    Lent(Arc<Loan>),
+    /// Memory that is obtained when it is first used.
+    Late(Box<Late>),
 }
 
-/// A run of bytes that stays in place as long as it lives.
+/// A run of bytes that stays in place as long as it lives, unless it is elsewhere.
 pub(super) struct Storage {
     pointer: NonNull<u8>,
     length: usize,
     writable: bool,
-    /// The owner is a [`Loan`]: memory of a caller until it is moved. The pointer is only what tells it apart.
-    is_lent: bool,
+    /// The bytes are where the backing says, a [`Loan`] or [`Late`] memory, and the pointer is nothing to follow.
+    is_elsewhere: bool,
     backing: Backing,
 }
 
@@ -76,13 +82,13 @@ impl Storage {
     pub(super) fn from_pool(buffer: Arc<vm::Buffer>) -> Result<Storage> {
         let pointer = NonNull::new(buffer.as_ptr()).ok_or_else(|| Error::internal("byte buffer at address zero"))?;
         let length = buffer.length() as usize;
-        Ok(Storage { pointer, length, writable: true, is_lent: false, backing: Backing::Pool(Some(buffer)) })
+        Ok(Storage { pointer, length, writable: true, is_elsewhere: false, backing: Backing::Pool(Some(buffer)) })
     }
 
     /// No bytes.
     pub(super) fn empty() -> Storage {
         let pointer = NonNull::<Aligned>::dangling().cast();
-        Storage { pointer, length: 0, writable: true, is_lent: false, backing: Backing::Empty }
+        Storage { pointer, length: 0, writable: true, is_elsewhere: false, backing: Backing::Empty }
     }
 
     /// Borrows the bytes of an owner, for reading only, and keeps the owner.
@@ -91,7 +97,7 @@ impl Storage {
         // The owner is behind an `Arc` of which we hold a share, so it is neither moved nor mutably borrowed while the
         // storage lives, and a slice that a shared borrow of it gave stays valid for as long as one is possible.
         let (pointer, length) = (NonNull::from(bytes).cast(), bytes.len());
-        Storage { pointer, length, writable: false, is_lent: false, backing: Backing::Owner(owner) }
+        Storage { pointer, length, writable: false, is_elsewhere: false, backing: Backing::Owner(owner) }
     }
 
     /// Takes over a mapping that may be written.
@@ -99,7 +105,7 @@ impl Storage {
     pub(super) fn from_mapping(mut mapping: WritableMapping) -> Storage {
         let (pointer, length) = mapping.as_mut_ptr();
         let pointer = NonNull::new(pointer).unwrap_or(NonNull::<Aligned>::dangling().cast());
-        Storage { pointer, length, writable: true, is_lent: false, backing: Backing::Owner(Arc::new(mapping)) }
+        Storage { pointer, length, writable: true, is_elsewhere: false, backing: Backing::Owner(Arc::new(mapping)) }
     }
 
     /// Shares a range of a program's byte buffer, which is kept. It may be written where the source may, and `writable`
@@ -118,33 +124,80 @@ impl Storage {
         let pointer = NonNull::new(source.as_ptr().wrapping_add(offset));
         let pointer = pointer.ok_or_else(|| Error::internal("byte buffer at address zero"))?;
         let writable = writable && source.is_mutable();
-        Ok(Storage { pointer, length, writable, is_lent: false, backing: Backing::Vm(Arc::clone(source)) })
+        Ok(Storage { pointer, length, writable, is_elsewhere: false, backing: Backing::Vm(Arc::clone(source)) })
     }
 
     /// Memory that is lent. What is written to it is written to a copy.
     pub(super) fn lent(loan: Arc<Loan>) -> Storage {
         let (pointer, length) = (loan.lent_address(), loan.length());
-        Storage { pointer, length, writable: true, is_lent: true, backing: Backing::Owner(loan) }
+        Storage { pointer, length, writable: true, is_elsewhere: true, backing: Backing::Lent(loan) }
+    }
+
+    /// Memory that is obtained when it is first used.
+    pub(super) fn late(late: Late) -> Storage {
+        let (pointer, length) = (NonNull::<Aligned>::dangling().cast(), late.length());
+        Storage { pointer, length, writable: true, is_elsewhere: true, backing: Backing::Late(Box::new(late)) }
     }
 
     /// The loan, where it is memory that is lent.
     #[inline]
     pub(super) fn loan(&self) -> Option<&Loan> {
-        if self.is_lent { self.owning_loan() } else { None }
-    }
-
-    #[cold]
-    fn owning_loan(&self) -> Option<&Loan> {
         match &self.backing {
-            Backing::Owner(loan) => loan.downcast_ref(),
-            Backing::Empty | Backing::Pool(_) | Backing::Vm(_) => None,
+            Backing::Lent(loan) => Some(loan),
+            _ => None,
         }
     }
 
-    /// True where a caller lends the memory.
+    /// The late memory, where it is some.
     #[inline]
-    pub(super) fn is_lent(&self) -> bool {
-        self.is_lent
+    pub(super) fn as_late(&self) -> Option<&Late> {
+        match &self.backing {
+            Backing::Late(late) => Some(late),
+            _ => None,
+        }
+    }
+
+    /// True where the address does not say where the bytes are.
+    #[inline]
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere
+    }
+
+    /// The storage that the bytes are in, and stay in, when they are to be written: lent ones are moved to it.
+    #[inline]
+    pub(super) fn settled(&self) -> Result<&Storage> {
+        match &self.backing {
+            Backing::Lent(loan) => loan.own(),
+            Backing::Late(late) => late.memory(),
+            _ => Ok(self),
+        }
+    }
+
+    /// The block of the pool that the bytes are in; `None` where they are elsewhere, or not there yet.
+    #[cfg(feature = "std")]
+    fn block(&self) -> Option<&Arc<vm::Buffer>> {
+        match &self.backing {
+            Backing::Late(late) => late.get()?.block(),
+            Backing::Pool(block) => block.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Another storage of the same bytes, if they are in a block of the pool, which goes back to it when both are dropped.
+    #[cfg(feature = "std")]
+    pub(super) fn share_block(&self) -> Option<Storage> {
+        Storage::from_pool(Arc::clone(self.block()?)).ok()
+    }
+
+    /// The same, where neither another storage nor a program has a share of the block.
+    #[cfg(feature = "std")]
+    pub(super) fn share_sole_block(&self) -> Option<Storage> {
+        if Arc::strong_count(self.block()?) != 1 {
+            return None;
+        }
+        // Who gave up the other shares is done with the memory.
+        core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
+        self.share_block()
     }
 
     /// The byte buffer that the storage is all of, if there is one.
@@ -158,23 +211,26 @@ impl Storage {
                     && source.is_mutable() == self.writable;
                 same.then_some(source)
             }
-            Backing::Empty | Backing::Owner(_) => self.loan()?.own().ok()?.vm_buffer(),
+            Backing::Lent(_) | Backing::Late(_) => self.settled().ok()?.vm_buffer(),
+            Backing::Empty | Backing::Owner(_) => None,
         }
     }
 
     /// A range as a byte buffer of programs, which keeps the memory and not the storage. It may be written where the storage
     /// may.
     pub(super) fn make_vm_buffer(&self, offset: usize, length: usize) -> Result<Arc<vm::Buffer>> {
-        if let Some(loan) = self.loan() {
+        if self.is_elsewhere {
             // Byte buffers of programs never move.
-            return loan.own()?.make_vm_buffer(offset, length);
+            return self.settled()?.make_vm_buffer(offset, length);
         }
         let start = self.range(offset, length)?;
         let data = NonNull::new(start).ok_or_else(|| Error::internal("buffer at address zero"))?;
         let owner: Arc<dyn Send + Sync> = match &self.backing {
-            Backing::Empty | Backing::Pool(None) => Arc::new(()),
+            // What is elsewhere was left above.
+            Backing::Empty | Backing::Pool(None) | Backing::Late(_) => Arc::new(()),
             Backing::Pool(Some(buffer)) | Backing::Vm(buffer) => Arc::clone(buffer) as _,
             Backing::Owner(owner) => Arc::clone(owner) as _,
+            Backing::Lent(loan) => Arc::clone(loan) as _,
         };
         // SAFETY: `range` checked that the bytes belong to the storage, whose backing keeps them in place and is kept as the
         // owner (only a storage that is being dropped has none and cannot be borrowed); they may be written where `writable`
@@ -192,12 +248,12 @@ impl Storage {
         self.writable
     }
 
-    /// The address of the first byte, for kernels; of memory that is lent, what it is told apart by and nothing to follow.
+    /// The address of the first byte, for kernels, unless it is elsewhere; of memory that is lent, what it is told apart by.
     pub(super) fn address(&self) -> BindingPointer {
         BindingPointer(self.pointer.as_ptr())
     }
 
-    /// The address of a range that is within the storage, which must not be lent; the base of every access below.
+    /// The address of a range that is within the storage, which must not be elsewhere; the base of every access below.
     fn range(&self, offset: usize, length: usize) -> Result<*mut u8> {
         match offset.checked_add(length) {
             // SAFETY: `offset <= end <= self.length`, so the address is in the run of bytes or one past its end.
@@ -217,11 +273,17 @@ impl Storage {
     /// The address of a range to be read. Where the memory is lent, it holds as long as the lease, else as the storage.
     #[inline]
     fn readable_range(&self, offset: usize, length: usize) -> Result<(*const u8, Option<Lease<'_>>)> {
-        let range = self.range(offset, length)?;
-        let Some(loan) = self.loan() else { return Ok((range, None)) };
-        let lease = loan.lease()?;
-        // Within the bytes, as `range` has checked.
-        Ok((lease.address().wrapping_add(offset), Some(lease)))
+        match &self.backing {
+            Backing::Lent(loan) => {
+                if offset.checked_add(length).is_none_or(|end| end > self.length) {
+                    return Err(out_of_range(offset, length, self.length));
+                }
+                let lease = loan.lease()?;
+                Ok((lease.address().wrapping_add(offset), Some(lease)))
+            }
+            Backing::Late(late) => Ok((late.memory()?.range(offset, length)?, None)),
+            _ => Ok((self.range(offset, length)?, None)),
+        }
     }
 
     /// Copies `target.len()` bytes from `offset` out of the storage.
@@ -235,8 +297,8 @@ impl Storage {
 
     /// Copies bytes into the storage at `offset`.
     pub(super) fn write(&self, offset: usize, source: &[u8]) -> Result<()> {
-        if self.is_lent {
-            return self.write_own(offset, source);
+        if self.is_elsewhere {
+            return self.settled()?.write(offset, source);
         }
         let target = self.writable_range(offset, source.len())?;
         // SAFETY: `writable_range` checked the target. The source may lie in memory that a read-only storage borrows or that
@@ -245,18 +307,11 @@ impl Storage {
         Ok(())
     }
 
-    /// Writes to the memory that a loan is moved to.
-    #[cold]
-    fn write_own(&self, offset: usize, source: &[u8]) -> Result<()> {
-        let loan = self.owning_loan().ok_or_else(|| Error::internal("lent memory without a loan"))?;
-        loan.own()?.write(offset, source)
-    }
-
     /// Repeats the low `pattern_length` bytes (1, 2, 4 or 8) of `pattern`, little-endian first, over a range. What is left
     /// over where the length is no multiple of the pattern's keeps its contents; callers check that.
     pub(super) fn fill(&self, offset: usize, length: usize, pattern: u64, pattern_length: usize) -> Result<()> {
-        if let Some(loan) = self.loan() {
-            return loan.own()?.fill(offset, length, pattern, pattern_length);
+        if self.is_elsewhere {
+            return self.settled()?.fill(offset, length, pattern, pattern_length);
         }
         let target = self.writable_range(offset, length)?;
         let bytes = pattern.to_le_bytes();
@@ -279,8 +334,8 @@ impl Storage {
 
     /// Copies a range of another storage, or of this one, into this one; ranges may overlap.
     pub(super) fn copy(&self, offset: usize, source: &Storage, source_offset: usize, length: usize) -> Result<()> {
-        if let Some(loan) = self.loan() {
-            return loan.own()?.copy(offset, source, source_offset, length);
+        if self.is_elsewhere {
+            return self.settled()?.copy(offset, source, source_offset, length);
         }
         let to = self.writable_range(offset, length)?;
         let (from, _lease) = source.readable_range(source_offset, length)?;
@@ -301,8 +356,10 @@ impl Storage {
                 Some(unsafe { core::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.length) })
             }
             Backing::Empty => Some(&mut []),
-            Backing::Owner(ref mut owner) if self.is_lent => {
-                Arc::get_mut(owner)?.downcast_mut::<Loan>()?.own_mut()?.exclusive()
+            Backing::Lent(ref mut loan) => Arc::get_mut(loan)?.own_mut()?.exclusive(),
+            Backing::Late(ref mut late) => {
+                late.memory().ok()?;
+                late.get_mut()?.exclusive()
             }
             Backing::Vm(_) | Backing::Owner(_) => None,
         }
@@ -325,7 +382,8 @@ impl fmt::Debug for Storage {
         let kind = match self.backing {
             Backing::Empty => "empty",
             Backing::Pool(..) => "pooled",
-            Backing::Owner(_) if self.is_lent => "lent",
+            Backing::Lent(_) => "lent",
+            Backing::Late(_) => "late",
             Backing::Vm(_) | Backing::Owner(_) => "imported",
         };
         write!(f, "{kind} {} bytes at {:p}", self.length, self.pointer)

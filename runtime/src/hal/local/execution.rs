@@ -18,6 +18,7 @@ use super::super::commands::{BufferBinding, Command, Commands, Dispatch, Workgro
 use super::super::executable::Executable;
 use super::super::loan::Lease;
 use super::super::memory::MemoryAccess;
+use super::super::moves;
 use super::super::pool::MINIMUM_ALIGNMENT;
 use super::task::current_worker;
 use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
@@ -55,24 +56,25 @@ impl ResolvedBindings {
         self.pointers.clear();
         self.lengths.clear();
         self.read_only = 0;
-        let mut is_lent = false;
+        let mut is_elsewhere = false;
         for (ordinal, binding) in commands.bindings(dispatch).iter().enumerate() {
             let (buffer, offset, length) = commands
                 .resolve_binding(binding, table)
                 .map_err(|error| error.context(format!("binding {ordinal}")))?;
             self.pointers.push(BindingPointer(buffer.address().0.wrapping_add(offset)));
             self.lengths.push(length);
-            is_lent |= buffer.is_lent();
+            is_elsewhere |= buffer.is_elsewhere();
             // Recording keeps the number of bindings within the bits.
             self.read_only |= u64::from(!buffer.access().contains(MemoryAccess::WRITE)) << (ordinal & 63);
         }
-        if is_lent {
+        if is_elsewhere {
             self.lease(commands, dispatch, table, leases)?;
         }
         Ok(())
     }
 
-    /// Finds the memory of those bindings that callers lend: where it is, if it is only read, or else where it is moved.
+    /// Finds the memory of those bindings that is elsewhere: if callers lend it, where it is, if it is only read, or else where
+    /// it is moved.
     #[cold]
     fn lease<'a>(
         &mut self,
@@ -88,13 +90,13 @@ impl ResolvedBindings {
         // What may be written is moved first, so that who reads the same buffer reads it where it is written.
         for (_, binding) in bindings().filter(|(ordinal, _)| !is_only_read(*ordinal)) {
             let (buffer, ..) = commands.resolve_binding(binding, table)?;
-            if buffer.is_lent() {
+            if buffer.is_elsewhere() {
                 buffer.for_kernel(false)?;
             }
         }
         for ((ordinal, binding), pointer) in bindings().zip(&mut self.pointers) {
             let (buffer, offset, _) = commands.resolve_binding(binding, table)?;
-            if !buffer.is_lent() {
+            if !buffer.is_elsewhere() {
                 continue;
             }
             let (start, lease) = buffer.for_kernel(is_only_read(ordinal))?;
@@ -219,6 +221,7 @@ pub(in crate::hal) fn check_table(commands: &Commands, table: &[BufferBinding]) 
 /// Runs all commands in order; `table` holds what is bound to their slots.
 pub(in crate::hal) fn execute(commands: &Commands, table: &[BufferBinding]) -> Result<()> {
     check_table(commands, table)?;
+    let _moving = moves::begin(commands)?;
     let mut scratch = Scratch::take();
     let recording = profile::is_on();
     let result = commands.list.iter().enumerate().try_for_each(|(index, command)| {
@@ -275,6 +278,7 @@ pub(in crate::hal) fn record(
         Command::Fill { target, .. } => transfer("fill", bytes(*target)),
         Command::Update { target, .. } => transfer("update", bytes(*target)),
         Command::Copy { target, .. } => transfer("copy", bytes(*target)),
+        Command::Move { target, .. } => transfer("move", bytes(*target)),
         Command::Barrier | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => return,
     };
     profile::record(start, &facts);
@@ -290,6 +294,7 @@ pub(in crate::hal) fn execute_command(
 ) -> Result<()> {
     match command {
         Command::Dispatch(dispatch) => execute_dispatch(commands, dispatch, table, scratch),
+        Command::Move { source, target } => moves::run(commands, *source, *target),
         // In order and one at a time, every command is a barrier.
         Command::Barrier => Ok(()),
         Command::BeginDebugGroup { label } => {
@@ -323,8 +328,8 @@ pub(in crate::hal) fn divisible_bytes(
         Command::Copy { source, target } => {
             let (source, source_offset, length) = commands.resolve(*source, table)?;
             let (target, target_offset, _) = commands.resolve(*target, table)?;
-            let from = source.address().0.addr() + source_offset;
-            let to = target.address().0.addr() + target_offset;
+            let from = source.identity()? + source_offset;
+            let to = target.identity()? + target_offset;
             Ok(Some(length as u64).filter(|_| from.abs_diff(to) >= length))
         }
         _ => Ok(None),
@@ -355,7 +360,8 @@ pub(in crate::hal) fn execute_transfer_part(
             let (start, length) = part_of(length);
             buffer.write((offset + start) as u64, data.get(start..start + length).unwrap_or_default())
         }
-        Command::Copy { source, target } => {
+        // A move that comes here is a copy.
+        Command::Copy { source, target } | Command::Move { source, target } => {
             let (source, source_offset, source_length) = commands.resolve(*source, table)?;
             let (target, target_offset, target_length) = commands.resolve(*target, table)?;
             if source_length != target_length {
@@ -477,7 +483,7 @@ pub(in crate::hal) fn describe(error: Error, index: usize, command: &Command) ->
         }
         Command::Fill { .. } => error.context(format!("command {index}, fill")),
         Command::Update { .. } => error.context(format!("command {index}, update")),
-        Command::Copy { .. } => error.context(format!("command {index}, copy")),
+        Command::Copy { .. } | Command::Move { .. } => error.context(format!("command {index}, copy")),
         _ => error.context(format!("command {index}")),
     }
 }

@@ -81,7 +81,8 @@ impl Access {
 fn visit_accesses(command: &Command, mut visit: impl FnMut(u32, bool)) {
     match command {
         Command::Fill { target, .. } | Command::Update { target, .. } => visit(*target, true),
-        Command::Copy { source, target } => {
+        // What was written in place of the target is in its memory where commands run by a graph.
+        Command::Copy { source, target } | Command::Move { source, target } => {
             visit(*source, false);
             visit(*target, true);
         }
@@ -104,9 +105,15 @@ fn access(commands: &Commands, binding: u32, writes: bool) -> Option<Access> {
         }
         BindingSource::Direct(index) => {
             let buffer = commands.buffers.get(index as usize)?;
-            let start = (buffer.address().0.addr() as u64).saturating_add(binding.offset);
             let writes = writes && buffer.access().contains(MemoryAccess::WRITE);
-            Access { slot: None, start, end: end(start), writes }
+            match buffer.identity() {
+                Ok(address) => {
+                    let start = (address as u64).saturating_add(binding.offset);
+                    Access { slot: None, start, end: end(start), writes }
+                }
+                // There is no memory for it now. If there is some later, it may be anywhere.
+                Err(_) => Access { slot: None, start: 0, end: u64::MAX, writes },
+            }
         }
     })
 }

@@ -42,6 +42,7 @@ pub(in crate::hal) use plan::Plan;
 
 use super::super::command_buffer::{CommandBuffer, CommandBufferMode, Prepare};
 use super::super::commands::BufferBinding;
+use super::super::moves;
 use super::super::queue::{Backend, Completion};
 use super::cost::picoseconds;
 use super::execution;
@@ -125,7 +126,9 @@ impl Backend for TaskBackend {
         let how = match plan.choose(commands, once, &bounds) {
             Choice::Inline(how) => how,
             Choice::Spread { hands } => {
-                if let Err(error) = execution::check_table(commands, bindings) {
+                if let Err(error) =
+                    execution::check_table(commands, bindings).and_then(|()| moves::copy_instead(commands))
+                {
                     return completion.finish(Err(error));
                 }
                 let graph = plan.graph(commands, bindings);

@@ -112,7 +112,9 @@ fn estimate(commands: &Commands, command: &Command, threads: usize) -> Estimate 
             let bytes = Some(bytes(*target)).filter(|bytes| *bytes < 1 << 48).unwrap_or(0);
             Estimate::whole(bytes.saturating_mul(TRANSFERRED_BYTE), 1)
         }
-        Command::Barrier | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => Estimate::default(),
+        Command::Move { .. } | Command::Barrier | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => {
+            Estimate::default()
+        }
     }
 }
 
@@ -202,7 +204,7 @@ fn quick_work(commands: &Commands) -> Option<u64> {
             Command::Fill { target, .. } | Command::Update { target, .. } | Command::Copy { target, .. } => {
                 bytes(*target)?.saturating_mul(TRANSFERRED_BYTE)
             }
-            Command::Barrier | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => 0,
+            Command::Move { .. } | Command::Barrier | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => 0,
         };
         Some(sum.saturating_add(work))
     })
@@ -359,7 +361,9 @@ fn disjoint(commands: &Commands, table: &[BufferBinding]) -> bool {
         let Some(buffer) = &bound.buffer else { continue };
         // A range that leaves its buffer is an error that is found when a command uses it.
         let Ok((offset, length)) = buffer.range(bound.offset, bound.length) else { continue };
-        fits &= add(buffer.address().0.addr() + offset, length, buffer.access().contains(MemoryAccess::WRITE));
+        // There is no memory for it, which is found when a command uses it; until then it may be anywhere.
+        let Ok(address) = buffer.identity() else { return false };
+        fits &= add(address + offset, length, buffer.access().contains(MemoryAccess::WRITE));
     }
     let slots: smallvec::SmallVec<[(usize, usize, bool); 16]> = ranges.clone();
     // Commands on the same buffers are compared when the graph is made; these here with slots alone.
@@ -368,7 +372,8 @@ fn disjoint(commands: &Commands, table: &[BufferBinding]) -> bool {
         BindingSource::Slot(_) => None,
     });
     for (binding, buffer) in directs.filter(|_| !slots.is_empty()) {
-        let start = buffer.address().0.addr().saturating_add(binding.offset as usize);
+        let Ok(address) = buffer.identity() else { return false };
+        let start = address.saturating_add(binding.offset as usize);
         let end = start.saturating_add(binding.length as usize);
         let writable = buffer.access().contains(MemoryAccess::WRITE);
         fits &= slots.iter().all(|(other, other_end, other_writable)| {

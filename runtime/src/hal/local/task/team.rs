@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use super::super::super::command_buffer::CommandBuffer;
 use super::super::super::commands::{BufferBinding, Command, Commands, Dispatch};
+use super::super::super::moves;
 use super::super::cost::picoseconds;
 use super::super::execution::{self, Scratch};
 use super::claims::MAXIMUM_WORKGROUPS;
@@ -141,6 +142,7 @@ pub(super) fn execute(
 ) -> Result<bool> {
     let commands = command_buffer.commands()?;
     execution::check_table(commands, table)?;
+    let _moving = moves::begin(commands)?;
     let team = scheduler.team();
     let mut drive = Drive {
         scheduler,
