@@ -54,6 +54,7 @@ enum Backing {
     /// Memory of a caller until it is moved.
     Lent(Arc<Loan>),
     /// Memory that is obtained when it is first used.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
     Late(Box<Late>),
 }
 
@@ -134,6 +135,7 @@ impl Storage {
     }
 
     /// Memory that is obtained when it is first used.
+    #[cfg(feature = "std")]
     pub(super) fn late(late: Late) -> Storage {
         let (pointer, length) = (NonNull::<Aligned>::dangling().cast(), late.length());
         Storage { pointer, length, writable: true, is_elsewhere: true, backing: Backing::Late(Box::new(late)) }
