@@ -8,6 +8,7 @@
 use alloc::boxed::Box;
 use core::ops::Range;
 
+use super::claims::{Part, SharedPart};
 use super::sync::{Apart, AtomicU64, Ordering};
 
 /// The driver's lane, and those of its helpers.
@@ -55,17 +56,18 @@ pub(super) struct Crew {
 #[derive(Debug)]
 #[repr(align(128))]
 struct Lane {
-    /// The end of the blocks in the upper half, the next block in the lower.
+    /// How many blocks of the part there are in the upper half, the number of the next in the lower.
     blocks: AtomicU64,
     command: AtomicU64,
     workgroups: AtomicU64,
     block: AtomicU64,
+    part: SharedPart,
 }
 
 impl Lane {
     fn new() -> Lane {
         let zero = || AtomicU64::new(0);
-        Lane { blocks: zero(), command: zero(), workgroups: zero(), block: zero() }
+        Lane { blocks: zero(), command: zero(), workgroups: zero(), block: zero(), part: SharedPart::default() }
     }
 
     #[inline]
@@ -79,7 +81,7 @@ impl Lane {
             match self.blocks.compare_exchange_weak(blocks, blocks + 1, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
                     let block = self.block.load(Ordering::Relaxed);
-                    let start = next * block;
+                    let start = self.part.block(next) * block;
                     let workgroups = start..(start + block).min(self.workgroups.load(Ordering::Relaxed));
                     // It was a 32-bit number.
                     return Some(Claim { command: self.command.load(Ordering::Relaxed) as u32, workgroups });
@@ -128,22 +130,18 @@ impl Crew {
     pub(super) fn offer(&self, offer: Offer, helpers: u64) -> u64 {
         let blocks = offer.workgroups.div_ceil(offer.block.max(1)).min(MAXIMUM_BLOCKS);
         let shares = u64::from(helpers.count_ones()) + 1;
-        let mut start = 0;
-        let mut share = 0;
-        // The driver's lane is set last, while helpers begin with theirs.
-        for (index, lane) in self.lanes.iter().enumerate().rev() {
-            if index != DRIVER && helpers >> index & 1 == 0 {
-                continue;
-            }
-            share += 1;
-            let end = blocks * share / shares;
-            // From the end on, so that the driver has one more where they do not divide evenly.
-            let (from, to) = (blocks - end, blocks - start);
-            start = end;
+        // The driver's lane is set last, while helpers begin with theirs; it has one more where they do not divide evenly.
+        let mut index = shares;
+        for (_, lane) in
+            self.lanes.iter().enumerate().rev().filter(|(lane, _)| *lane == DRIVER || helpers >> lane & 1 != 0)
+        {
+            index -= 1;
+            let part = Part::new(blocks, shares, index);
+            lane.part.set(&part);
             lane.command.store(offer.command.into(), Ordering::Relaxed);
             lane.workgroups.store(offer.workgroups, Ordering::Relaxed);
             lane.block.store(offer.block, Ordering::Relaxed);
-            lane.blocks.store(to << BLOCK_BITS | from, Ordering::Release);
+            lane.blocks.store(part.length << BLOCK_BITS, Ordering::Release);
         }
         blocks
     }
@@ -187,7 +185,7 @@ mod tests {
                         assert_eq!(crew.offer(offer, helpers), workgroups.div_ceil(block));
                         let mut blocks: Vec<Claim> = core::iter::from_fn(|| crew.claim(first)).collect();
                         if block == 1 && helpers == 0b10 && workgroups == 8 && first < 2 {
-                            assert_eq!(blocks.first().map(|claim| claim.workgroups.start), Some(4 * first as u64));
+                            assert_eq!(blocks.first().map(|claim| claim.workgroups.start), Some(2 * first as u64));
                         }
                         assert!(blocks.iter().all(|claim| claim.command == number));
                         blocks.sort_unstable_by_key(|claim| claim.workgroups.start);
