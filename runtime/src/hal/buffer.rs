@@ -165,13 +165,22 @@ impl Buffer {
     #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
     #[inline]
     pub(super) fn identity(&self) -> Result<usize> {
+        Ok(self.late_address()?.unwrap_or(self.address).0.addr())
+    }
+
+    /// Where the first byte is for as long as this buffer is kept, if its memory is obtained when it is first used: now, if it
+    /// was not. `None` where it is there from the beginning, or lent.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where there is no memory.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
+    #[inline]
+    pub(super) fn late_address(&self) -> Result<Option<BindingPointer>> {
         if !self.is_elsewhere {
-            return Ok(self.address.0.addr());
+            return Ok(None);
         }
-        match self.storage()?.as_late() {
-            Some(late) => Ok(late.memory()?.address().0.addr() + self.byte_offset),
-            None => Ok(self.address.0.addr()),
-        }
+        let Some(late) = self.storage()?.as_late() else { return Ok(None) };
+        Ok(Some(BindingPointer(late.memory()?.address().0.wrapping_add(self.byte_offset))))
     }
 
     /// Where a kernel finds the first byte, and what keeps the bytes there. Bytes that a caller lends stay with the caller

@@ -61,7 +61,7 @@ pub(super) fn plan(commands: &mut Commands) {
     let buffer_of = |binding| commands.resolve(binding, &[]).ok().map(|(buffer, ..)| Arc::clone(buffer));
     let (Some(from), Some(to)) = (buffer_of(source), buffer_of(target)) else { return };
     let Some(late) = to.late() else { return };
-    // Each command appends its ranges, and for each the buffer.
+    // Each command appends its ranges, and where none is of a slot, a buffer for each.
     let before = |position: usize| position < source as usize;
     let is_used_later = commands.buffers.iter().skip(target as usize + 1).any(|buffer| buffer.same_allocation(&from));
     let is_divided = commands.buffers.iter().any(|buffer| buffer.same_allocation(&to) && !Arc::ptr_eq(buffer, &to));

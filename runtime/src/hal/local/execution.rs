@@ -56,25 +56,30 @@ impl ResolvedBindings {
         self.pointers.clear();
         self.lengths.clear();
         self.read_only = 0;
-        let mut is_elsewhere = false;
+        let mut is_lent = false;
         for (ordinal, binding) in commands.bindings(dispatch).iter().enumerate() {
             let (buffer, offset, length) = commands
                 .resolve_binding(binding, table)
                 .map_err(|error| error.context(format!("binding {ordinal}")))?;
-            self.pointers.push(BindingPointer(buffer.address().0.wrapping_add(offset)));
+            let start = match buffer.is_elsewhere() {
+                false => buffer.address(),
+                true => buffer.late_address()?.unwrap_or_else(|| {
+                    is_lent = true;
+                    buffer.address()
+                }),
+            };
+            self.pointers.push(BindingPointer(start.0.wrapping_add(offset)));
             self.lengths.push(length);
-            is_elsewhere |= buffer.is_elsewhere();
             // Recording keeps the number of bindings within the bits.
             self.read_only |= u64::from(!buffer.access().contains(MemoryAccess::WRITE)) << (ordinal & 63);
         }
-        if is_elsewhere {
+        if is_lent {
             self.lease(commands, dispatch, table, leases)?;
         }
         Ok(())
     }
 
-    /// Finds the memory of those bindings that is elsewhere: if callers lend it, where it is, if it is only read, or else where
-    /// it is moved.
+    /// Finds the memory of those bindings that callers lend: where it is, if it is only read, or else where it is moved.
     #[cold]
     fn lease<'a>(
         &mut self,
