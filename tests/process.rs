@@ -74,9 +74,13 @@ fn sessions_rest_and_keep_their_size() {
         assert!(after <= before + GROWTH, "{device}: {before} bytes resident before, {after} after the calls");
         // Threads that look for work do so for some microseconds.
         std::thread::sleep(Duration::from_millis(200));
-        let begin = processor_time();
-        std::thread::sleep(Duration::from_secs(asked("INCARNATE_IDLE_SECONDS", 1)));
-        let idle = processor_time() - begin;
+        let idle_time = || {
+            let begin = processor_time();
+            std::thread::sleep(Duration::from_secs(asked("INCARNATE_IDLE_SECONDS", 1)));
+            processor_time() - begin
+        };
+        // A virtual machine that is stopped for some milliseconds charges them to who is just running, such as this thread.
+        let idle = idle_time().min(idle_time());
         println!("{device}: {idle:?} of processor time while idle");
         assert!(idle < IDLE_TIME, "{device}: {idle:?} of processor time while idle");
     }
