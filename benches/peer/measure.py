@@ -70,7 +70,7 @@ def google_benchmark(command: list, folder: Path, seconds: float) -> float:
 @functools.cache
 def first_call(command: tuple, folder: Path) -> float:
     """Nanoseconds of a single call, with the program and its files in memory."""
-    for file in [command[0], *(part.rpartition("=@")[2] or part for part in command[1:])]:
+    for file in [command[0], *(part.rpartition("=@")[2] for part in command[1:])]:
         path = folder / file.removeprefix("--module=")
         if path.is_file():
             path.read_bytes()

@@ -35,6 +35,8 @@ pub mod profile;
 pub mod session;
 mod status;
 pub mod support;
+#[cfg(test)]
+mod testing;
 pub mod vm;
 
 pub use status::{Error, Place, Result, ResultExt, StatusCode};

@@ -139,8 +139,8 @@ impl Buffer {
     #[cfg(feature = "std")]
     pub(super) fn late(&self) -> Option<&Late> {
         match &self.root {
-            Root::Allocation(storage) if self.is_elsewhere => storage.as_late(),
-            _ => None,
+            Root::Allocation(storage) => storage.as_late(),
+            Root::SpanOf(_) => None,
         }
     }
 
@@ -148,13 +148,6 @@ impl Buffer {
     #[cfg(feature = "std")]
     pub(super) fn is_whole_allocation(&self) -> bool {
         matches!(self.root, Root::Allocation(_))
-    }
-
-    /// True where both have the same memory by now.
-    #[cfg(feature = "std")]
-    pub(super) fn same_memory(&self, other: &Buffer) -> bool {
-        let address = |buffer: &Buffer| Some(buffer.storage().ok()?.settled().ok()?.address().0);
-        address(self).is_some_and(|own| address(other) == Some(own))
     }
 
     /// The address that says which buffers have bytes in common: that of the first byte, or where that may move, the one that

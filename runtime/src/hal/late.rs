@@ -102,12 +102,14 @@ impl Late {
         claimed
     }
 
-    /// Says what the claimed memory is: a storage that is as long.
-    pub(super) fn settle(&self, memory: Storage) {
+    /// Says what the claimed memory is: a storage that is as long. False where it was touched in spite of the thread's own
+    /// claim, which has settled it before.
+    pub(super) fn settle(&self, memory: Storage) -> bool {
         debug_assert_eq!(memory.length(), self.length, "memory of another length");
-        // Who touched it in spite of an own claim has settled it before.
+        let is_open = self.memory.get().is_none();
         let _ = self.memory.get_or_try_init(|| Ok(memory));
         self.give_up();
+        is_open
     }
 
     /// Ends the claim.

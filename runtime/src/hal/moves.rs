@@ -16,6 +16,7 @@
 mod tests;
 
 use alloc::sync::Arc;
+use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering, fence};
 
 use super::buffer::Buffer;
@@ -62,7 +63,6 @@ pub(super) fn plan(commands: &mut Commands) {
     let (Some(from), Some(to)) = (buffer_of(source), buffer_of(target)) else { return };
     let Some(late) = to.late() else { return };
     // Each command appends its ranges, and where none is of a slot, a buffer for each.
-    let before = |position: usize| position < source as usize;
     let is_used_later = commands.buffers.iter().skip(target as usize + 1).any(|buffer| buffer.same_allocation(&from));
     let is_divided = commands.buffers.iter().any(|buffer| buffer.same_allocation(&to) && !Arc::ptr_eq(buffer, &to));
     let own_shares = commands.buffers.iter().filter(|buffer| Arc::ptr_eq(buffer, &from)).count();
@@ -74,10 +74,8 @@ pub(super) fn plan(commands: &mut Commands) {
     fence(Ordering::Acquire);
     let storage = Storage::late(Late::new(late.length(), Arc::clone(late.pool())));
     let fresh = Arc::new(Buffer::new(storage, to.memory_type(), to.usage()));
-    for (_, buffer) in commands.buffers.iter_mut().enumerate().filter(|(position, _)| before(*position)) {
-        if Arc::ptr_eq(buffer, &to) {
-            *buffer = Arc::clone(&fresh);
-        }
+    for buffer in commands.buffers.iter_mut().take(source as usize).filter(|buffer| Arc::ptr_eq(buffer, &to)) {
+        *buffer = Arc::clone(&fresh);
     }
     if let Some(command) = commands.list.get_mut(index as usize) {
         *command = Command::Move { source, target };
@@ -111,10 +109,7 @@ pub(super) fn run(commands: &Commands, source: u32, target: u32) -> Result<()> {
     let (to, target_offset, _) = commands.resolve(target, &[])?;
     let copy = || to.copy_from(target_offset as u64, from, offset as u64, length as u64);
     match &commands.moving {
-        Some(moving) if moving.leave(CLAIMED) => {
-            moving.settle(from, offset, offset + length)?;
-            if from.same_memory(to) { Ok(()) } else { copy() }
-        }
+        Some(moving) if moving.leave(CLAIMED) && moving.settle(from, offset..offset + length)? => Ok(()),
         _ => copy(),
     }
 }
@@ -160,34 +155,30 @@ impl Moving {
         Ok(Begun(None))
     }
 
-    /// Settles what the target's memory is: the source's, if nobody else uses that, or what stood for it so far.
-    fn settle(&self, source: &Buffer, start: usize, end: usize) -> Result<()> {
+    /// Settles what the target's memory is; true where it is the source's, of which a range is wanted.
+    fn settle(&self, source: &Buffer, range: Range<usize>) -> Result<bool> {
         let Some(late) = self.target.late() else { return Err(Error::internal("target of a move is not late memory")) };
-        let fresh = self.fresh.late().and_then(Late::get);
-        let memory = source.storage()?.share_sole_block();
-        let settled = match (memory, fresh) {
-            (Some(memory), Some(fresh)) => {
-                let length = memory.length();
-                let kept = memory.copy(0, fresh, 0, start).and_then(|()| memory.copy(end, fresh, end, length - end));
-                kept.map(|()| Some(memory))
-            }
-            (memory, None) => Ok(memory),
-            (None, Some(fresh)) => Ok(fresh.share_block()),
-        };
-        match settled {
-            Ok(Some(memory)) => {
-                late.settle(memory);
-                Ok(())
-            }
-            // The copy obtains some.
-            Ok(None) => {
+        match self.memory(source, range) {
+            Ok(Some((memory, is_source))) => Ok(late.settle(memory) && is_source),
+            // A copy obtains some.
+            unsettled => {
                 late.give_up();
-                Ok(())
-            }
-            Err(error) => {
-                late.give_up();
-                Err(error)
+                unsettled.map(|_| false)
             }
         }
+    }
+
+    /// The source's memory, if nobody else uses that, with what commands have written beside the range, and true; else what
+    /// stood for the target's so far.
+    fn memory(&self, source: &Buffer, range: Range<usize>) -> Result<Option<(Storage, bool)>> {
+        let fresh = self.fresh.late().and_then(Late::get);
+        let Some(memory) = source.storage()?.share_sole_block() else {
+            return Ok(fresh.and_then(Storage::share_block).map(|memory| (memory, false)));
+        };
+        if let Some(fresh) = fresh {
+            memory.copy(0, fresh, 0, range.start)?;
+            memory.copy(range.end, fresh, range.end, memory.length() - range.end)?;
+        }
+        Ok(Some((memory, true)))
     }
 }

@@ -113,7 +113,7 @@ impl Pool {
     }
 
     /// True where there is a bound to what may be handed out.
-    #[cfg(feature = "std")]
+    #[inline]
     pub(super) fn is_limited(&self) -> bool {
         self.limit != u64::MAX
     }
@@ -121,7 +121,7 @@ impl Pool {
     /// A block of the class that was just freed.
     #[inline]
     fn take_recent(&self, class: usize, length: u64) -> Option<SoleBuffer> {
-        if self.limit != u64::MAX {
+        if self.is_limited() {
             return None;
         }
         let taken = self.recent.with(|recent| {
@@ -144,7 +144,7 @@ impl Pool {
     fn put_recent(&self, block: SoleBuffer) -> Option<(SoleBuffer, bool)> {
         let (length, capacity) = (block.length(), block.capacity());
         let class = match class_of(capacity) {
-            Some((class, _)) if capacity < CHUNKED_FROM && self.limit == u64::MAX => class,
+            Some((class, _)) if capacity < CHUNKED_FROM && !self.is_limited() => class,
             _ => return Some((block, false)),
         };
         let mut block = Some((class, block));
@@ -199,7 +199,7 @@ impl Pool {
             let statistics = &mut state.statistics;
             let live = statistics.live.wrapping_add(length);
             // A pool with a limit has nothing else that is live.
-            if self.limit != u64::MAX && live > self.limit {
+            if self.is_limited() && live > self.limit {
                 return Err(too_large(length, self.limit.saturating_sub(statistics.live)));
             }
             statistics.live = live;

@@ -58,13 +58,12 @@ enum Backing {
     Late(Box<Late>),
 }
 
-/// A run of bytes that stays in place as long as it lives, unless it is elsewhere.
+/// A run of bytes that stays in place as long as it lives, unless it is elsewhere: then the bytes are where the backing says, a
+/// [`Loan`] or [`Late`] memory, and the pointer is nothing to follow.
 pub(super) struct Storage {
     pointer: NonNull<u8>,
     length: usize,
     writable: bool,
-    /// The bytes are where the backing says, a [`Loan`] or [`Late`] memory, and the pointer is nothing to follow.
-    is_elsewhere: bool,
     backing: Backing,
 }
 
@@ -83,13 +82,13 @@ impl Storage {
     pub(super) fn from_pool(buffer: Arc<vm::Buffer>) -> Result<Storage> {
         let pointer = NonNull::new(buffer.as_ptr()).ok_or_else(|| Error::internal("byte buffer at address zero"))?;
         let length = buffer.length() as usize;
-        Ok(Storage { pointer, length, writable: true, is_elsewhere: false, backing: Backing::Pool(Some(buffer)) })
+        Ok(Storage { pointer, length, writable: true, backing: Backing::Pool(Some(buffer)) })
     }
 
     /// No bytes.
     pub(super) fn empty() -> Storage {
         let pointer = NonNull::<Aligned>::dangling().cast();
-        Storage { pointer, length: 0, writable: true, is_elsewhere: false, backing: Backing::Empty }
+        Storage { pointer, length: 0, writable: true, backing: Backing::Empty }
     }
 
     /// Borrows the bytes of an owner, for reading only, and keeps the owner.
@@ -98,7 +97,7 @@ impl Storage {
         // The owner is behind an `Arc` of which we hold a share, so it is neither moved nor mutably borrowed while the
         // storage lives, and a slice that a shared borrow of it gave stays valid for as long as one is possible.
         let (pointer, length) = (NonNull::from(bytes).cast(), bytes.len());
-        Storage { pointer, length, writable: false, is_elsewhere: false, backing: Backing::Owner(owner) }
+        Storage { pointer, length, writable: false, backing: Backing::Owner(owner) }
     }
 
     /// Takes over a mapping that may be written.
@@ -106,7 +105,7 @@ impl Storage {
     pub(super) fn from_mapping(mut mapping: WritableMapping) -> Storage {
         let (pointer, length) = mapping.as_mut_ptr();
         let pointer = NonNull::new(pointer).unwrap_or(NonNull::<Aligned>::dangling().cast());
-        Storage { pointer, length, writable: true, is_elsewhere: false, backing: Backing::Owner(Arc::new(mapping)) }
+        Storage { pointer, length, writable: true, backing: Backing::Owner(Arc::new(mapping)) }
     }
 
     /// Shares a range of a program's byte buffer, which is kept. It may be written where the source may, and `writable`
@@ -125,20 +124,20 @@ impl Storage {
         let pointer = NonNull::new(source.as_ptr().wrapping_add(offset));
         let pointer = pointer.ok_or_else(|| Error::internal("byte buffer at address zero"))?;
         let writable = writable && source.is_mutable();
-        Ok(Storage { pointer, length, writable, is_elsewhere: false, backing: Backing::Vm(Arc::clone(source)) })
+        Ok(Storage { pointer, length, writable, backing: Backing::Vm(Arc::clone(source)) })
     }
 
     /// Memory that is lent. What is written to it is written to a copy.
     pub(super) fn lent(loan: Arc<Loan>) -> Storage {
         let (pointer, length) = (loan.lent_address(), loan.length());
-        Storage { pointer, length, writable: true, is_elsewhere: true, backing: Backing::Lent(loan) }
+        Storage { pointer, length, writable: true, backing: Backing::Lent(loan) }
     }
 
     /// Memory that is obtained when it is first used.
     #[cfg(feature = "std")]
     pub(super) fn late(late: Late) -> Storage {
         let (pointer, length) = (NonNull::<Aligned>::dangling().cast(), late.length());
-        Storage { pointer, length, writable: true, is_elsewhere: true, backing: Backing::Late(Box::new(late)) }
+        Storage { pointer, length, writable: true, backing: Backing::Late(Box::new(late)) }
     }
 
     /// The loan, where it is memory that is lent.
@@ -162,7 +161,7 @@ impl Storage {
     /// True where the address does not say where the bytes are.
     #[inline]
     pub(super) fn is_elsewhere(&self) -> bool {
-        self.is_elsewhere
+        matches!(self.backing, Backing::Lent(_) | Backing::Late(_))
     }
 
     /// The storage that the bytes are in, and stay in, when they are to be written: lent ones are moved to it.
@@ -221,19 +220,15 @@ impl Storage {
     /// A range as a byte buffer of programs, which keeps the memory and not the storage. It may be written where the storage
     /// may.
     pub(super) fn make_vm_buffer(&self, offset: usize, length: usize) -> Result<Arc<vm::Buffer>> {
-        if self.is_elsewhere {
-            // Byte buffers of programs never move.
-            return self.settled()?.make_vm_buffer(offset, length);
-        }
-        let start = self.range(offset, length)?;
-        let data = NonNull::new(start).ok_or_else(|| Error::internal("buffer at address zero"))?;
         let owner: Arc<dyn Send + Sync> = match &self.backing {
-            // What is elsewhere was left above.
-            Backing::Empty | Backing::Pool(None) | Backing::Late(_) => Arc::new(()),
+            // Byte buffers of programs never move.
+            Backing::Lent(_) | Backing::Late(_) => return self.settled()?.make_vm_buffer(offset, length),
+            Backing::Empty | Backing::Pool(None) => Arc::new(()),
             Backing::Pool(Some(buffer)) | Backing::Vm(buffer) => Arc::clone(buffer) as _,
             Backing::Owner(owner) => Arc::clone(owner) as _,
-            Backing::Lent(loan) => Arc::clone(loan) as _,
         };
+        let start = self.range(offset, length)?;
+        let data = NonNull::new(start).ok_or_else(|| Error::internal("buffer at address zero"))?;
         // SAFETY: `range` checked that the bytes belong to the storage, whose backing keeps them in place and is kept as the
         // owner (only a storage that is being dropped has none and cannot be borrowed); they may be written where `writable`
         // is set. No slice of memory that may be written is ever lent while the backing is shared, see `exclusive`.
@@ -299,7 +294,7 @@ impl Storage {
 
     /// Copies bytes into the storage at `offset`.
     pub(super) fn write(&self, offset: usize, source: &[u8]) -> Result<()> {
-        if self.is_elsewhere {
+        if self.is_elsewhere() {
             return self.settled()?.write(offset, source);
         }
         let target = self.writable_range(offset, source.len())?;
@@ -312,7 +307,7 @@ impl Storage {
     /// Repeats the low `pattern_length` bytes (1, 2, 4 or 8) of `pattern`, little-endian first, over a range. What is left
     /// over where the length is no multiple of the pattern's keeps its contents; callers check that.
     pub(super) fn fill(&self, offset: usize, length: usize, pattern: u64, pattern_length: usize) -> Result<()> {
-        if self.is_elsewhere {
+        if self.is_elsewhere() {
             return self.settled()?.fill(offset, length, pattern, pattern_length);
         }
         let target = self.writable_range(offset, length)?;
@@ -336,7 +331,7 @@ impl Storage {
 
     /// Copies a range of another storage, or of this one, into this one; ranges may overlap.
     pub(super) fn copy(&self, offset: usize, source: &Storage, source_offset: usize, length: usize) -> Result<()> {
-        if self.is_elsewhere {
+        if self.is_elsewhere() {
             return self.settled()?.copy(offset, source, source_offset, length);
         }
         let to = self.writable_range(offset, length)?;
@@ -352,8 +347,8 @@ impl Storage {
             Backing::Pool(ref mut buffer) => {
                 // A program may hold the byte buffer.
                 Arc::get_mut(buffer.as_mut()?)?;
-                // SAFETY: the borrow of the storage is exclusive, blocks of the pool belong to one buffer, which nobody else
-                // has a share of (checked in the line above), and no address of it outlives the buffer that its holder keeps
+                // SAFETY: the borrow of the storage is exclusive, nobody else, neither a storage nor a program, has a share
+                // of the block (checked in the line above), and no address of it outlives the buffer that its holder keeps
                 // (which would be a second share of the buffer).
                 Some(unsafe { core::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.length) })
             }

@@ -61,14 +61,9 @@ impl ResolvedBindings {
             let (buffer, offset, length) = commands
                 .resolve_binding(binding, table)
                 .map_err(|error| error.context(format!("binding {ordinal}")))?;
-            let start = match buffer.is_elsewhere() {
-                false => buffer.address(),
-                true => buffer.late_address()?.unwrap_or_else(|| {
-                    is_lent = true;
-                    buffer.address()
-                }),
-            };
-            self.pointers.push(BindingPointer(start.0.wrapping_add(offset)));
+            let late = buffer.late_address()?;
+            is_lent |= late.is_none() && buffer.is_elsewhere();
+            self.pointers.push(BindingPointer(late.unwrap_or(buffer.address()).0.wrapping_add(offset)));
             self.lengths.push(length);
             // Recording keeps the number of bindings within the bits.
             self.read_only |= u64::from(!buffer.access().contains(MemoryAccess::WRITE)) << (ordinal & 63);

@@ -11,6 +11,7 @@ use super::super::local::task::TaskOptions;
 use super::super::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
 use super::super::tests::device_with;
 use super::super::*;
+use crate::testing::Random;
 use crate::{Error, Result};
 
 /// Length of a buffer, and where the copied part of it begins.
@@ -215,22 +216,12 @@ fn who_touches_claimed_memory_waits_until_it_is_settled() {
     assert_eq!(own.to_vec().unwrap(), vec![4; LENGTH as usize]);
 }
 
-/// A generator of numbers below a bound.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
-    /// A range of a buffer, more often than not a large one.
-    fn range(&mut self) -> (u64, u64) {
-        let starts = if self.below(2) == 0 { 4 } else { LENGTH / 64 };
-        let start = 64 * self.below(starts);
-        let most = LENGTH - start;
-        (start, if self.below(2) == 0 { most } else { 64 * (1 + self.below(most / 64)) })
-    }
+/// A range of a buffer, more often than not a large one.
+fn any_range(numbers: &mut Random) -> (u64, u64) {
+    let starts = if numbers.below(2) == 0 { 4 } else { LENGTH / 64 };
+    let start = 64 * numbers.below(starts);
+    let most = LENGTH - start;
+    (start, if numbers.below(2) == 0 { most } else { 64 * (1 + numbers.below(most / 64)) })
 }
 
 /// A buffer, and what it should hold: `None` is not known, as nothing was written there.
@@ -244,8 +235,8 @@ struct Checked {
 #[test]
 fn random_programs_read_what_they_have_written() {
     for (device, _) in devices() {
-        for seed in 0..if cfg!(miri) { 2 } else { 300 } {
-            let mut numbers = Numbers(seed);
+        for seed in 0..300 {
+            let mut numbers = Random(seed);
             let mut buffers: Vec<Checked> = Vec::new();
             for _ in 0..6 {
                 for _ in 0..1 + numbers.below(2) {
@@ -269,9 +260,9 @@ fn random_programs_read_what_they_have_written() {
     }
 }
 
-fn record_any(numbers: &mut Numbers, commands: &CommandBuffer, buffers: &mut [Checked]) {
+fn record_any(numbers: &mut Random, commands: &CommandBuffer, buffers: &mut [Checked]) {
     let (from, to) = (numbers.below(buffers.len() as u64) as usize, numbers.below(buffers.len() as u64) as usize);
-    let (start, length) = numbers.range();
+    let (start, length) = any_range(numbers);
     let of = |buffers: &[Checked], index: usize| buffers[index].buffer.clone().unwrap();
     let written = start as usize..(start + length) as usize;
     if from == to {

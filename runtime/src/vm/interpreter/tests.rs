@@ -11,6 +11,7 @@ use super::super::{
 };
 use super::BytecodeModule;
 use crate::bytecode::{Contents, VerifiedModule, assemble};
+use crate::testing::Random;
 use crate::{Result, StatusCode, native_functions};
 
 fn verified(text: &str) -> Arc<VerifiedModule> {
@@ -85,15 +86,7 @@ fn reductions_are_run_apart() {
     assert_eq!(both(&growing, &[9]), ("[I32(0)]".into(), 0));
 }
 
-/// Numbers that look random and are the same in each run.
-struct Random(u64);
-
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-
     /// Most often the register that makes a regular loop, else any other one: so registers often coincide.
     fn register(&mut self, regular: u64) -> u64 {
         if self.below(12) == 0 { self.below(10) } else { regular }

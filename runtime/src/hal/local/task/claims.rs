@@ -11,7 +11,7 @@ use core::ops::Range;
 
 use super::sync::{AtomicU64, Ordering};
 
-/// The most workgroups that a dispatch may have: counters go beyond their number by a block for each thread.
+/// The most workgroups that a dispatch may have: the end of the last block may be beyond them by a block.
 pub(super) const MAXIMUM_WORKGROUPS: u64 = 1 << 62;
 
 /// The blocks of one lane: a run of them and then another one.
@@ -48,28 +48,50 @@ impl Part {
     }
 }
 
-/// A [`Part`] that threads read while it may be set for something else.
-#[derive(Debug, Default)]
+/// The workgroups of a [`Part`], which threads read while they may be set for something else.
+#[derive(Debug)]
 pub(super) struct SharedPart {
     first: AtomicU64,
     split: AtomicU64,
     second: AtomicU64,
+    length: AtomicU64,
+    /// Workgroups of a block, and of the dispatch.
+    block: AtomicU64,
+    total: AtomicU64,
 }
 
 impl SharedPart {
-    #[inline]
-    pub(super) fn set(&self, part: &Part) {
-        self.first.store(part.first, Ordering::Relaxed);
-        self.split.store(part.split, Ordering::Relaxed);
-        self.second.store(part.second, Ordering::Relaxed);
+    pub(super) fn new() -> SharedPart {
+        let zero = || AtomicU64::new(0);
+        SharedPart { first: zero(), split: zero(), second: zero(), length: zero(), block: zero(), total: zero() }
     }
 
-    /// As [`Part::block`].
+    /// Of `total` workgroups in blocks of `block`.
     #[inline]
-    pub(super) fn block(&self, number: u64) -> u64 {
+    pub(super) fn set(&self, part: &Part, total: u64, block: u64) {
+        let Part { first, split, second, length } = *part;
+        self.first.store(first, Ordering::Relaxed);
+        self.split.store(split, Ordering::Relaxed);
+        self.second.store(second, Ordering::Relaxed);
+        self.length.store(length, Ordering::Relaxed);
+        self.block.store(block, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    /// How many blocks there are.
+    #[inline]
+    fn length(&self) -> u64 {
+        self.length.load(Ordering::Relaxed)
+    }
+
+    /// The workgroups of the block of this number, which the caller has claimed.
+    #[inline]
+    pub(super) fn workgroups(&self, number: u64) -> Range<u64> {
         let load = |field: &AtomicU64| field.load(Ordering::Relaxed);
-        // The length is known to who has claimed the number.
-        Part { first: load(&self.first), split: load(&self.split), second: load(&self.second), length: 0 }.block(number)
+        let (first, split, second) = (load(&self.first), load(&self.split), load(&self.second));
+        let block = load(&self.block);
+        let start = Part { first, split, second, length: self.length() }.block(number) * block;
+        start..start.saturating_add(block).min(load(&self.total))
     }
 }
 
@@ -79,35 +101,24 @@ impl SharedPart {
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Lane {
-    /// The number of the next block, within the part, and how many there are.
+    /// The number of the next block, within the part.
     next: AtomicU64,
-    end: AtomicU64,
     part: SharedPart,
-    /// Workgroups of a block, and of the dispatch.
-    block: AtomicU64,
-    total: AtomicU64,
 }
 
 impl Lane {
     pub(super) fn new() -> Lane {
-        let counter = || AtomicU64::new(0);
-        let part = SharedPart::default();
-        Lane { next: counter(), end: counter(), part, block: counter(), total: counter() }
+        Lane { next: AtomicU64::new(0), part: SharedPart::new() }
     }
 
     #[inline]
     fn claim(&self) -> Option<Range<u64>> {
-        let end = self.end.load(Ordering::Relaxed);
-        if self.next.load(Ordering::Relaxed) >= end {
+        let length = self.part.length();
+        if self.next.load(Ordering::Relaxed) >= length {
             return None;
         }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        if number >= end {
-            return None;
-        }
-        let block = self.block.load(Ordering::Relaxed);
-        let start = self.part.block(number) * block;
-        Some(start..start.saturating_add(block).min(self.total.load(Ordering::Relaxed)))
+        (number < length).then(|| self.part.workgroups(number))
     }
 }
 
@@ -115,12 +126,8 @@ impl Lane {
 pub(super) fn open(lanes: &[Lane], total: u64, block: u64) {
     let blocks = total.div_ceil(block);
     for (lane, index) in lanes.iter().zip(0u64..) {
-        let part = Part::new(blocks, lanes.len() as u64, index);
         lane.next.store(0, Ordering::Relaxed);
-        lane.end.store(part.length, Ordering::Relaxed);
-        lane.part.set(&part);
-        lane.block.store(block, Ordering::Relaxed);
-        lane.total.store(total, Ordering::Relaxed);
+        lane.part.set(&Part::new(blocks, lanes.len() as u64, index), total, block);
     }
 }
 
@@ -134,8 +141,8 @@ pub(super) fn claim(lanes: &[Lane], own: usize) -> Option<Range<u64>> {
 /// Workgroups that are not handed out yet, in whole blocks.
 pub(super) fn left(lanes: &[Lane]) -> u64 {
     let left = |lane: &Lane| {
-        let blocks = lane.end.load(Ordering::Relaxed).saturating_sub(lane.next.load(Ordering::Relaxed));
-        blocks.saturating_mul(lane.block.load(Ordering::Relaxed))
+        let blocks = lane.part.length().saturating_sub(lane.next.load(Ordering::Relaxed));
+        blocks.saturating_mul(lane.part.block.load(Ordering::Relaxed))
     };
     lanes.iter().map(left).sum()
 }

@@ -59,15 +59,12 @@ struct Lane {
     /// How many blocks of the part there are in the upper half, the number of the next in the lower.
     blocks: AtomicU64,
     command: AtomicU64,
-    workgroups: AtomicU64,
-    block: AtomicU64,
     part: SharedPart,
 }
 
 impl Lane {
     fn new() -> Lane {
-        let zero = || AtomicU64::new(0);
-        Lane { blocks: zero(), command: zero(), workgroups: zero(), block: zero(), part: SharedPart::default() }
+        Lane { blocks: AtomicU64::new(0), command: AtomicU64::new(0), part: SharedPart::new() }
     }
 
     #[inline]
@@ -80,11 +77,9 @@ impl Lane {
             }
             match self.blocks.compare_exchange_weak(blocks, blocks + 1, Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => {
-                    let block = self.block.load(Ordering::Relaxed);
-                    let start = self.part.block(next) * block;
-                    let workgroups = start..(start + block).min(self.workgroups.load(Ordering::Relaxed));
                     // It was a 32-bit number.
-                    return Some(Claim { command: self.command.load(Ordering::Relaxed) as u32, workgroups });
+                    let command = self.command.load(Ordering::Relaxed) as u32;
+                    return Some(Claim { command, workgroups: self.part.workgroups(next) });
                 }
                 Err(other) => blocks = other,
             }
@@ -137,10 +132,8 @@ impl Crew {
         {
             index -= 1;
             let part = Part::new(blocks, shares, index);
-            lane.part.set(&part);
+            lane.part.set(&part, offer.workgroups, offer.block);
             lane.command.store(offer.command.into(), Ordering::Relaxed);
-            lane.workgroups.store(offer.workgroups, Ordering::Relaxed);
-            lane.block.store(offer.block, Ordering::Relaxed);
             lane.blocks.store(part.length << BLOCK_BITS, Ordering::Release);
         }
         blocks

@@ -313,6 +313,7 @@ mod tests {
 
     use super::super::super::super::commands::Binding;
     use super::*;
+    use crate::testing::Random;
 
     /// Commands that each fill a range of slot 0, written as start and end, or nothing for a barrier.
     fn fills(ranges: &[Option<(u64, u64)>]) -> Commands {
@@ -382,11 +383,8 @@ mod tests {
     /// Every order that the graph allows is one that hazards allow: checked against the definition.
     #[test]
     fn random_graphs_keep_every_hazard() {
-        let mut state = 0x9E37_79B9_7F4A_7C15u64;
-        let mut random = |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
+        let mut numbers = Random(0x9E37_79B9_7F4A_7C15);
+        let mut random = |below: u64| numbers.below(below);
         for round in 0..60 {
             let count = if round % 10 == 0 { 700 } else { 60 };
             let ranges: Vec<Option<(u64, u64)>> = (0..count)
