@@ -16,7 +16,7 @@ use incarnate_runtime::hal::local::{
 };
 use incarnate_runtime::hal::{
     BufferParameters, BufferRef, CommandBuffer, CommandBufferMode, CommandCategory, Deadline, Device, DeviceOptions,
-    DispatchFlags, DriverRegistry, ExecutionStage, Fence, Fences, WHOLE_BUFFER, Workgroups,
+    DispatchFlags, DriverRegistry, ExecutionStage, Fence, Fences, SignalFence, WHOLE_BUFFER, Workgroups,
 };
 
 const WORKERS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
@@ -90,7 +90,7 @@ fn chain(device: &Device, dispatches: usize, workgroups: u32, nanoseconds: u32) 
 
 fn execute(device: &Device, commands: &Arc<CommandBuffer>) {
     let done = Arc::new(Fence::new());
-    let fences = Fences { wait: None, signal: Some(done.clone()) };
+    let fences = Fences { wait: None, signal: SignalFence::Given(done.clone()) };
     device.queue_execute(fences, commands, &[]).expect("an execution");
     done.wait(Deadline::NEVER).expect("the end");
 }

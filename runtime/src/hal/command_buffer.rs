@@ -1,10 +1,11 @@
 //! Command buffers: recording and what is checked meanwhile.
 
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Range;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use bitflags::bitflags;
 
@@ -17,6 +18,7 @@ use super::local::MAXIMUM_BINDINGS;
 use super::local::task::Plan;
 use super::memory::{BufferUsage, WHOLE_BUFFER};
 use super::moves;
+use crate::vm::TryLock;
 use crate::{Error, Result, ref_object};
 
 bitflags! {
@@ -111,8 +113,9 @@ pub struct CommandBuffer {
     binding_capacity: u32,
     /// Set where commands run while they are recorded.
     inline: Option<InlineExecution>,
-    recording: Mutex<Recording>,
-    recorded: OnceLock<Commands>,
+    /// One thread records.
+    recording: TryLock<Recording>,
+    recorded: OnceLock<Box<Commands>>,
     /// Set where the device wants commands planned that are executed often.
     prepare: Option<Prepare>,
     plan: Plan,
@@ -122,7 +125,8 @@ ref_object!(CommandBuffer, "hal.command_buffer");
 
 #[derive(Default)]
 struct Recording {
-    commands: Commands,
+    /// None when they are finalized.
+    commands: Option<Box<Commands>>,
     debug_depth: u32,
 }
 
@@ -143,7 +147,7 @@ impl CommandBuffer {
             categories,
             binding_capacity,
             inline: inline.filter(|_| may_inline),
-            recording: Mutex::default(),
+            recording: TryLock::new(Recording { commands: Some(Commands::spare()), debug_depth: 0 }),
             recorded: OnceLock::new(),
             prepare,
             plan: Plan::default(),
@@ -165,7 +169,10 @@ impl CommandBuffer {
     /// The commands, once finalized.
     #[inline]
     pub(crate) fn commands(&self) -> Result<&Commands> {
-        self.recorded.get().ok_or_else(|| Error::failed_precondition("command buffer is not finalized"))
+        match self.recorded.get() {
+            Some(commands) => Ok(commands),
+            None => Err(not_finalized()),
+        }
     }
 
     /// What is remembered from one execution to the next.
@@ -178,38 +185,40 @@ impl CommandBuffer {
         category: CommandCategory,
         command: impl FnOnce(&mut Recorder<'_>) -> Result<Command>,
     ) -> Result<()> {
-        let mut recording = self.recording()?;
         if !self.categories.contains(category) {
             return Err(Error::failed_precondition(format!(
                 "command of category {category:?} in a command buffer of {:?}",
                 self.categories
             )));
         }
-        let commands = &mut recording.commands;
-        let mark = commands.mark();
-        match command(&mut Recorder { commands, binding_capacity: self.binding_capacity }) {
-            Ok(command) => commands.list.push(command),
-            Err(error) => {
-                commands.return_to(mark);
-                return Err(error);
+        self.recording(|commands, _| {
+            let mark = commands.mark();
+            match command(&mut Recorder { commands, binding_capacity: self.binding_capacity }) {
+                Ok(command) => commands.list.push(command),
+                Err(error) => {
+                    commands.return_to(mark);
+                    return Err(error);
+                }
             }
-        }
-        match self.inline {
-            None => Ok(()),
-            Some(execute) => {
-                let result = execute(commands, &[]);
-                commands.clear();
-                result
+            match self.inline {
+                None => Ok(()),
+                Some(execute) => {
+                    let result = execute(commands, &[]);
+                    commands.clear();
+                    result
+                }
             }
-        }
+        })
     }
 
-    fn recording(&self) -> Result<MutexGuard<'_, Recording>> {
-        let recording = self.recording.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.recorded.get().is_some() {
-            return Err(Error::failed_precondition("command buffer is finalized and takes no more commands"));
-        }
-        Ok(recording)
+    /// Runs the closure with the commands so far and the number of debug groups that are open.
+    #[inline(always)]
+    fn recording(&self, body: impl FnOnce(&mut Commands, &mut u32) -> Result<()>) -> Result<()> {
+        let body = |recording: &mut Recording| match &mut recording.commands {
+            Some(commands) => body(commands, &mut recording.debug_depth),
+            None => Err(finalized()),
+        };
+        self.recording.with(body).unwrap_or_else(|body| self.recording.wait_with(body))
     }
 
     /// Ends recording.
@@ -217,21 +226,24 @@ impl CommandBuffer {
     /// # Errors
     /// FAILED_PRECONDITION where it has ended before, or where a debug group is open.
     pub fn finalize(&self) -> Result<()> {
-        let mut recording = self.recording()?;
-        if recording.debug_depth != 0 {
-            return Err(Error::failed_precondition(format!("{} debug groups are open", recording.debug_depth)));
+        let end = |recording: &mut Recording| {
+            if recording.debug_depth != 0 {
+                return Err(Error::failed_precondition(format!("{} debug groups are open", recording.debug_depth)));
+            }
+            recording.commands.take().ok_or_else(finalized)
+        };
+        let mut commands = self.recording.with(end).unwrap_or_else(|end| self.recording.wait_with(end))?;
+        if self.modes.contains(CommandBufferMode::ONE_SHOT) {
+            if commands.move_candidate.is_some() {
+                moves::plan(&mut commands);
+            }
+        } else {
+            commands.list.shrink_to_fit();
+            if let Some(prepare) = self.prepare {
+                prepare(&self.plan, &commands);
+            }
         }
-        let mut commands = core::mem::take(&mut recording.commands);
-        commands.list.shrink_to_fit();
-        if commands.move_candidate.is_some() && self.modes.contains(CommandBufferMode::ONE_SHOT) {
-            moves::plan(&mut commands);
-        }
-        if let Some(prepare) = self.prepare
-            && !self.modes.contains(CommandBufferMode::ONE_SHOT)
-        {
-            prepare(&self.plan, &commands);
-        }
-        // The lock is held, so nobody else has set it meanwhile.
+        // Who takes the commands sets them, so nobody else has.
         let _ = self.recorded.set(commands);
         Ok(())
     }
@@ -241,14 +253,15 @@ impl CommandBuffer {
     /// # Errors
     /// FAILED_PRECONDITION where recording has ended.
     pub fn begin_debug_group(&self, label: &str) -> Result<()> {
-        let mut recording = self.recording()?;
-        recording.debug_depth = recording.debug_depth.saturating_add(1);
-        if self.inline.is_none() {
-            let label_index = index(recording.commands.labels.len())?;
-            recording.commands.labels.push(label.into());
-            recording.commands.list.push(Command::BeginDebugGroup { label: label_index });
-        }
-        Ok(())
+        self.recording(|commands, debug_depth| {
+            *debug_depth = debug_depth.saturating_add(1);
+            if self.inline.is_none() {
+                let label_index = index(commands.labels.len())?;
+                commands.labels.push(label.into());
+                commands.list.push(Command::BeginDebugGroup { label: label_index });
+            }
+            Ok(())
+        })
     }
 
     /// Closes the innermost debug group.
@@ -256,15 +269,16 @@ impl CommandBuffer {
     /// # Errors
     /// FAILED_PRECONDITION where none is open, or recording has ended.
     pub fn end_debug_group(&self) -> Result<()> {
-        let mut recording = self.recording()?;
-        match recording.debug_depth.checked_sub(1) {
-            Some(depth) => recording.debug_depth = depth,
-            None => return Err(Error::failed_precondition("no debug group is open")),
-        }
-        if self.inline.is_none() {
-            recording.commands.list.push(Command::EndDebugGroup);
-        }
-        Ok(())
+        self.recording(|commands, debug_depth| {
+            match debug_depth.checked_sub(1) {
+                Some(depth) => *debug_depth = depth,
+                None => return Err(Error::failed_precondition("no debug group is open")),
+            }
+            if self.inline.is_none() {
+                commands.list.push(Command::EndDebugGroup);
+            }
+            Ok(())
+        })
     }
 
     /// Orders the commands before it before those after it. Barriers between stages that do not meet on a local device
@@ -273,11 +287,12 @@ impl CommandBuffer {
     /// # Errors
     /// FAILED_PRECONDITION where recording has ended.
     pub fn execution_barrier(&self, _source: ExecutionStage, _target: ExecutionStage) -> Result<()> {
-        let mut recording = self.recording()?;
-        if self.inline.is_none() {
-            recording.commands.list.push(Command::Barrier);
-        }
-        Ok(())
+        self.recording(|commands, _| {
+            if self.inline.is_none() {
+                commands.list.push(Command::Barrier);
+            }
+            Ok(())
+        })
     }
 
     /// Advises the device of coming uses of a buffer; local devices have nothing to prepare and check the reference only.
@@ -285,7 +300,7 @@ impl CommandBuffer {
     /// # Errors
     /// OUT_OF_RANGE where the slot is not below the binding capacity; FAILED_PRECONDITION where recording has ended.
     pub fn advise(&self, buffer: &BufferRef) -> Result<()> {
-        drop(self.recording()?);
+        self.recording(|_, _| Ok(()))?;
         match &buffer.buffer {
             Some(buffer_object) => buffer_object.range(buffer.offset, buffer.length).map(|_| ()),
             None => check_slot(buffer.slot, self.binding_capacity),
@@ -379,6 +394,25 @@ impl CommandBuffer {
             Ok(Command::Dispatch(Dispatch { executable, function, workgroup_count, constants, bindings }))
         })
     }
+}
+
+impl Drop for CommandBuffer {
+    fn drop(&mut self) {
+        let recording = || self.recording.wait_with(|recording| recording.commands.take());
+        if let Some(commands) = self.recorded.take().or_else(recording) {
+            commands.give_up();
+        }
+    }
+}
+
+#[cold]
+fn finalized() -> Error {
+    Error::failed_precondition("command buffer is finalized and takes no more commands")
+}
+
+#[cold]
+fn not_finalized() -> Error {
+    Error::failed_precondition("command buffer is not finalized")
 }
 
 impl fmt::Debug for CommandBuffer {

@@ -3,9 +3,11 @@
 //! Nothing in them is bound to a device. A device that runs commands in order walks [`Commands::list`] and ignores the
 //! barriers; one that runs them concurrently cuts the list at the barriers, or looks at the bindings of neighbours.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::cell::Cell;
 use core::ops::Range;
 
 use bitflags::bitflags;
@@ -142,6 +144,15 @@ pub(crate) struct Mark {
     slot_count: u32,
 }
 
+/// What is kept for the next commands at most.
+const SPARE_COMMANDS: usize = 256;
+const SPARE_BINDINGS: usize = 1024;
+const SPARE_DATA: usize = 16 << 10;
+
+thread_local! {
+    static SPARE: Cell<Option<Box<Commands>>> = const { Cell::new(None) };
+}
+
 impl Commands {
     /// The buffer behind a binding, and the range in it.
     #[inline]
@@ -212,6 +223,21 @@ impl Commands {
         self.slot_count = mark.slot_count;
     }
 
+    /// Empty ones, in the memory of those that the thread has given up last: programs record some in every turn of a loop.
+    pub(crate) fn spare() -> Box<Commands> {
+        SPARE.try_with(Cell::take).ok().flatten().unwrap_or_default()
+    }
+
+    /// Keeps the memory for those that the thread will record next, unless it is much.
+    pub(crate) fn give_up(mut self: Box<Commands>) {
+        self.clear();
+        let is_little = self.list.capacity() <= SPARE_COMMANDS && self.data.capacity() <= SPARE_DATA;
+        if is_little && self.bindings.capacity().max(self.constants.capacity()) <= SPARE_BINDINGS {
+            // Where the thread is ending there is nothing to keep it for.
+            let _ = SPARE.try_with(|spare| spare.set(Some(self)));
+        }
+    }
+
     /// Forgets everything and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.list.clear();
@@ -220,7 +246,9 @@ impl Commands {
         self.data.clear();
         self.labels.clear();
         self.buffers.clear();
+        self.slot_count = 0;
         self.move_candidate = None;
+        self.moving = None;
     }
 }
 
@@ -232,4 +260,28 @@ fn corrupt() -> Error {
 #[cold]
 fn unbound(slot: u32, count: usize) -> Error {
     Error::invalid_argument(alloc::format!("no buffer is bound to slot {slot} of a binding table of {count} slots"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spare_commands_are_empty_and_few() {
+        let mut commands = Commands::spare();
+        commands.list.extend((0..20).map(|_| Command::Barrier));
+        commands.bindings.push(Binding { source: BindingSource::Slot(3), offset: 1, length: 2 });
+        commands.slot_count = 4;
+        let (place, capacity) = (&raw const *commands, commands.list.capacity());
+        commands.give_up();
+        let again = Commands::spare();
+        assert_eq!((&raw const *again, again.list.capacity()), (place, capacity));
+        assert!(again.list.is_empty() && again.bindings.is_empty() && again.slot_count == 0);
+        // What is taken is nobody else's.
+        assert_eq!(Commands::spare().list.capacity(), 0);
+        let mut large = again;
+        large.data.reserve(SPARE_DATA + 1);
+        large.give_up();
+        assert_eq!(Commands::spare().data.capacity(), 0);
+    }
 }

@@ -17,7 +17,7 @@ use super::local::library::ImportRegistry;
 use super::local::task::TaskOptions;
 use super::local::{ExecutableLoader, Loaders};
 use super::memory::BufferParameters;
-use super::queue::{self, Backend, Completion, Operation};
+use super::queue::{self, Backend, Completion, Operation, SignalFence};
 use super::transfers::Transfers;
 use crate::bytecode::Contents;
 use crate::{Error, Result, ref_object};
@@ -77,7 +77,7 @@ pub struct Fences<'a> {
     /// What must be reached before the operation runs.
     pub wait: Option<&'a Fence>,
     /// What is signalled when it is done.
-    pub signal: Option<Arc<Fence>>,
+    pub signal: SignalFence<'a>,
 }
 
 impl Device {

@@ -77,6 +77,8 @@ pub use memory::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_
 pub use narrow_float::NarrowFloat;
 pub use pool::MINIMUM_ALIGNMENT;
 #[cfg(feature = "std")]
+pub use queue::SignalFence;
+#[cfg(feature = "std")]
 pub use semaphore::{MAXIMUM_PAYLOAD, Semaphore};
 pub use storage::BindingPointer;
 #[cfg(feature = "std")]

@@ -23,7 +23,7 @@ use super::file::File;
 use super::semaphore::{Helper, Waiter};
 use super::wait::Countdown;
 use crate::profile::{self, EventKind, Facts};
-use crate::{Error, Result};
+use crate::{Error, Result, vm};
 
 /// What a queue does. Transfers are few: most are commands of a command buffer.
 #[derive(Debug)]
@@ -149,7 +149,7 @@ fn splat(target: &Buffer, offset: u64, length: u64, pattern: &[u8]) -> Result<()
 pub(super) trait Backend: Send + Sync + fmt::Debug {
     /// Runs an operation, or starts it, and sees to it that `completion` is finished when it is done. An error that is
     /// known when this returns is returned as well.
-    fn run(&self, operation: Operation, completion: Completion) -> Result<()> {
+    fn run(&self, operation: Operation, completion: Completion<'_>) -> Result<()> {
         let result = match &operation {
             Operation::Execute { command_buffer, bindings } => {
                 return self.execute(command_buffer, bindings, completion);
@@ -167,7 +167,7 @@ pub(super) trait Backend: Send + Sync + fmt::Debug {
         &self,
         command_buffer: &Arc<CommandBuffer>,
         bindings: &[BufferBinding],
-        completion: Completion,
+        completion: Completion<'_>,
     ) -> Result<()>;
 
     /// How many workers run the workgroups of a dispatch.
@@ -182,27 +182,63 @@ pub(super) trait Backend: Send + Sync + fmt::Debug {
     fn drain(&self) {}
 }
 
-/// What is owed to those who wait for an operation. Dropping it unfinished fails them.
-#[derive(Debug)]
-pub(super) struct Completion {
-    signal: Option<Arc<Fence>>,
+/// Who is told that an operation is done.
+#[derive(Debug, Default)]
+pub enum SignalFence<'a> {
+    /// Nobody.
+    #[default]
+    None,
+    /// Who waits for this fence.
+    Given(Arc<Fence>),
+    /// Who waits for the fence that is left here, if the operation is not done when the call returns that submits it. That
+    /// saves the fence of what is done at once.
+    Later(&'a mut Option<Arc<Fence>>),
 }
 
-impl Completion {
-    pub(super) fn new(signal: Option<Arc<Fence>>) -> Completion {
+impl From<Arc<Fence>> for SignalFence<'_> {
+    fn from(fence: Arc<Fence>) -> Self {
+        SignalFence::Given(fence)
+    }
+}
+
+impl From<Option<Arc<Fence>>> for SignalFence<'_> {
+    #[inline]
+    fn from(fence: Option<Arc<Fence>>) -> Self {
+        fence.map_or(SignalFence::None, SignalFence::Given)
+    }
+}
+
+/// What is owed to those who wait for an operation. Dropping it unfinished fails them.
+#[derive(Debug)]
+pub(super) struct Completion<'a> {
+    signal: SignalFence<'a>,
+}
+
+impl<'a> Completion<'a> {
+    pub(super) fn new(signal: SignalFence<'a>) -> Completion<'a> {
+        Completion { signal }
+    }
+
+    /// The same for an operation that will be done after the call returns that submits it.
+    pub(super) fn detach(mut self) -> Completion<'static> {
+        let signal = match core::mem::take(&mut self.signal) {
+            SignalFence::None => SignalFence::None,
+            SignalFence::Given(fence) => SignalFence::Given(fence),
+            SignalFence::Later(fence) => SignalFence::Given(Arc::clone(fence.insert(vm::arc_of(Fence::new)))),
+        };
         Completion { signal }
     }
 
     /// Lets a thread that will wait for the operation help with it.
     pub(super) fn set_helper(&self, helper: Arc<dyn Helper>) {
-        if let Some(signal) = &self.signal {
+        if let SignalFence::Given(signal) = &self.signal {
             signal.set_helper(helper);
         }
     }
 
     /// Signals, or fails, the signal fence, and gives the result back.
     pub(super) fn finish(mut self, result: Result<()>) -> Result<()> {
-        let Some(signal) = self.signal.take() else { return result };
+        let SignalFence::Given(signal) = core::mem::take(&mut self.signal) else { return result };
         match result {
             Ok(()) => signal.signal(),
             Err(error) => {
@@ -213,11 +249,20 @@ impl Completion {
     }
 }
 
-impl Drop for Completion {
+impl Drop for Completion<'_> {
     fn drop(&mut self) {
-        if let Some(signal) = self.signal.take() {
+        if let SignalFence::Given(signal) = core::mem::take(&mut self.signal) {
             signal.fail(&Error::aborted("queue operation was dropped before it was done"));
         }
+    }
+}
+
+/// Whether a fence is reached; one that is missing is.
+#[inline(always)]
+pub(super) fn is_reached(fence: Option<&Fence>) -> Result<bool> {
+    match fence {
+        Some(fence) => fence.query(),
+        None => Ok(true),
     }
 }
 
@@ -226,11 +271,11 @@ impl Drop for Completion {
 pub(super) fn submit(
     backend: &Arc<dyn Backend>,
     wait: Option<&Fence>,
-    signal: Option<Arc<Fence>>,
+    signal: SignalFence<'_>,
     operation: Operation,
 ) -> Result<()> {
     let completion = Completion::new(signal);
-    match wait.map_or(Ok(true), Fence::query) {
+    match is_reached(wait) {
         // What there is to do is done when the operation is dropped.
         Ok(true) if matches!(operation, Operation::Barrier | Operation::Release(_)) => {
             drop(operation);
@@ -239,7 +284,7 @@ pub(super) fn submit(
         Ok(true) => backend.run(operation, completion),
         Ok(false) => {
             if let Some(wait) = wait {
-                defer(backend, wait, operation, completion);
+                defer(backend, wait, operation, completion.detach());
             }
             Ok(())
         }
@@ -251,17 +296,17 @@ pub(super) fn submit(
 pub(super) fn submit_execution(
     backend: &Arc<dyn Backend>,
     wait: Option<&Fence>,
-    signal: Option<Arc<Fence>>,
+    signal: SignalFence<'_>,
     command_buffer: &Arc<CommandBuffer>,
     bindings: &[BufferBinding],
 ) -> Result<()> {
     let completion = Completion::new(signal);
-    match wait.map_or(Ok(true), Fence::query) {
+    match is_reached(wait) {
         Ok(true) => backend.execute(command_buffer, bindings, completion),
         Ok(false) => {
             if let Some(wait) = wait {
                 let (command_buffer, bindings) = (Arc::clone(command_buffer), bindings.into());
-                defer(backend, wait, Operation::Execute { command_buffer, bindings }, completion);
+                defer(backend, wait, Operation::Execute { command_buffer, bindings }, completion.detach());
             }
             Ok(())
         }
@@ -278,7 +323,7 @@ struct Pending {
 struct Work {
     backend: Arc<dyn Backend>,
     operation: Operation,
-    completion: Completion,
+    completion: Completion<'static>,
 }
 
 impl Waiter for Pending {
@@ -300,7 +345,7 @@ impl Pending {
 }
 
 #[cold]
-fn defer(backend: &Arc<dyn Backend>, wait: &Fence, operation: Operation, completion: Completion) {
+fn defer(backend: &Arc<dyn Backend>, wait: &Fence, operation: Operation, completion: Completion<'static>) {
     if let Some(helper) = wait.helper() {
         // Who waits for this helps with what it waits for.
         completion.set_helper(helper);

@@ -347,7 +347,7 @@ fn failures_name_the_command_and_fail_the_fence() {
     commands.dispatch(executable(&device), 2, Workgroups::Count([1; 3]), &[], [], DispatchFlags::empty()).unwrap();
     commands.finalize().unwrap();
     let signal = Arc::new(Fence::new());
-    let fences = Fences { wait: None, signal: Some(Arc::clone(&signal)) };
+    let fences = Fences { wait: None, signal: SignalFence::Given(Arc::clone(&signal)) };
     let error = device.queue_execute(fences, &commands, &[]).unwrap_err();
     assert_eq!(error.to_string(), "command 0, dispatch of function 2 'fail': INTERNAL; the kernel failed");
     assert_eq!(signal.query().unwrap_err().message(), "the kernel failed");
@@ -376,7 +376,10 @@ fn threads_execute_one_command_buffer_at_once() {
 fn operations_wait_for_their_fence_without_blocking_the_caller() {
     let device = device();
     let fences: Vec<Arc<Fence>> = (0..4).map(|_| Arc::new(Fence::new())).collect();
-    let step = |index: usize| Fences { wait: Some(&fences[index]), signal: Some(Arc::clone(&fences[index + 1])) };
+    let step = |index: usize| Fences {
+        wait: Some(&fences[index]),
+        signal: SignalFence::Given(Arc::clone(&fences[index + 1])),
+    };
     let a = device.queue_alloca(step(0), BufferParameters::DEVICE, 16).unwrap();
     device.queue_fill(step(1), Arc::clone(&a), 0, WHOLE_BUFFER, 7, 4).unwrap();
     let source = vec![9u8, 0, 0, 0];
@@ -400,7 +403,7 @@ fn long_chains_of_waiting_operations_need_no_deep_stack() {
         let fences: Vec<Arc<Fence>> = (0..=LENGTH).map(|_| Arc::new(Fence::new())).collect();
         for pair in fences.windows(2) {
             let [wait, signal] = pair else { panic!() };
-            device.queue_barrier(Fences { wait: Some(wait), signal: Some(Arc::clone(signal)) }).unwrap();
+            device.queue_barrier(Fences { wait: Some(wait), signal: SignalFence::Given(Arc::clone(signal)) }).unwrap();
         }
         let last = Arc::clone(&fences[LENGTH]);
         if fail {
@@ -418,11 +421,11 @@ fn long_chains_of_waiting_operations_need_no_deep_stack() {
 fn a_failed_fence_fails_what_waits_for_it() {
     let device = device();
     let (wait, signal) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
-    device.queue_barrier(Fences { wait: Some(&wait), signal: Some(Arc::clone(&signal)) }).unwrap();
+    device.queue_barrier(Fences { wait: Some(&wait), signal: SignalFence::Given(Arc::clone(&signal)) }).unwrap();
     wait.fail(&Error::data_loss("the disk burnt"));
     assert_eq!(signal.query().unwrap_err().message(), "the disk burnt");
     let late = Arc::new(Fence::new());
-    let result = device.queue_barrier(Fences { wait: Some(&wait), signal: Some(Arc::clone(&late)) });
+    let result = device.queue_barrier(Fences { wait: Some(&wait), signal: SignalFence::Given(Arc::clone(&late)) });
     assert_eq!(result.unwrap_err().code(), StatusCode::DataLoss);
     assert_eq!(late.query().unwrap_err().code(), StatusCode::DataLoss);
 }
@@ -542,10 +545,10 @@ fn steady_state_calls_take_no_memory_from_the_system() {
             input.check(16, MemoryType::DEVICE_VISIBLE, BufferUsage::TRANSFER | BufferUsage::DISPATCH_STORAGE).unwrap();
         }
         let (ready, done) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
-        let fences = Fences { wait: None, signal: Some(Arc::clone(&ready)) };
+        let fences = Fences { wait: None, signal: SignalFence::Given(Arc::clone(&ready)) };
         let output = device.queue_alloca(fences, BufferParameters::DEVICE, 16).unwrap();
         let table = &[bound(&inputs[0]), bound(&inputs[1]), bound(&output)];
-        let fences = Fences { wait: Some(&ready), signal: Some(Arc::clone(&done)) };
+        let fences = Fences { wait: Some(&ready), signal: SignalFence::Given(Arc::clone(&done)) };
         device.queue_execute(fences, &commands, table).unwrap();
         done.wait(Deadline::NEVER).unwrap();
         BufferView::new(output, &[4], ElementType::INT_32, EncodingType::DENSE_ROW_MAJOR).unwrap()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::index::{ParameterEntry, ParameterIndex, ParameterStorage};
 use super::shown;
-use crate::hal::{Buffer, BufferParameters, Device, Fences, MemoryAccess, Transfers};
+use crate::hal::{Buffer, BufferParameters, Device, Fences, MemoryAccess, SignalFence, Transfers};
 use crate::vm::Signal;
 use crate::{Error, Result, ResultExt};
 
@@ -110,7 +110,7 @@ fn submit<T>(transfer: Transfer<'_>, prepared: Result<T>, transfers: Transfers) 
     match prepared {
         Ok(value) => transfer.device.queue_transfers(transfer.fences, transfers).map(|()| value),
         Err(error) => {
-            if let Some(signal) = &transfer.fences.signal {
+            if let SignalFence::Given(signal) = &transfer.fences.signal {
                 signal.fail(&error);
             }
             Err(error)

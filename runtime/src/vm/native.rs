@@ -202,6 +202,14 @@ impl<T> Span<T> {
     }
 }
 
+impl<T> IntoIterator for Span<T> {
+    type Item = T;
+    type IntoIter = smallvec::IntoIter<[T; 8]>;
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
 impl<T> Deref for Span<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {

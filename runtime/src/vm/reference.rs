@@ -7,6 +7,7 @@ use core::fmt;
 
 use super::buffer::Buffer;
 use super::list::List;
+use super::shared::downcast;
 use super::sync::Lock;
 use crate::{Error, Result};
 
@@ -88,7 +89,10 @@ pub trait TypedRefObject: RefObject + Sized {
     #[inline]
     fn from_ref(reference: Ref) -> Result<Arc<Self>> {
         match reference {
-            Ref::Object(object) => downcast(object),
+            Ref::Object(object) => match downcast(object) {
+                Ok(object) => Ok(object),
+                Err(object) => Err(type_mismatch(Self::TYPE, object.ref_type())),
+            },
             other => Err(wrong_type(Self::TYPE, &other)),
         }
     }
@@ -207,16 +211,6 @@ impl Ref {
     pub fn to_optional<T: TypedRefObject>(&self) -> Result<Option<Arc<T>>> {
         if self.is_null() { Ok(None) } else { self.to().map(Some) }
     }
-}
-
-#[inline]
-fn downcast<T: TypedRefObject>(object: Arc<dyn RefObject>) -> Result<Arc<T>> {
-    let any: &dyn Any = &*object;
-    if !any.is::<T>() {
-        return Err(type_mismatch(T::TYPE, object.ref_type()));
-    }
-    let any: Arc<dyn Any + Send + Sync> = object;
-    any.downcast().map_err(|_| type_mismatch(T::TYPE, T::TYPE))
 }
 
 #[cold]

@@ -11,7 +11,7 @@ use crate::hal::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker
 use crate::hal::tests::device_with;
 use crate::hal::{
     BufferRef, CommandBuffer, CommandBufferMode, CommandCategory, Deadline, Device, DispatchFlags, Executable, Fence,
-    Fences, WHOLE_BUFFER, Workgroups,
+    Fences, SignalFence, WHOLE_BUFFER, Workgroups,
 };
 
 /// Elements that kernels can find in place.
@@ -301,8 +301,10 @@ fn dispatches_that_go_on_read_the_copy() {
             let buffer = loans.lend(device.allocator(), &bytes.0, None).unwrap();
             let binding = BufferRef { buffer: Some(buffer), slot: 0, offset: 64, length: WHOLE_BUFFER };
             let commands = dispatch(&device, CommandBufferMode::empty(), &executable, [16, 1, 1], [binding]);
-            device.queue_execute(Fences { wait: None, signal: Some(started.clone()) }, &commands, &[]).unwrap();
-            let fences = Fences { wait: Some(&gate), signal: Some(queued.clone()) };
+            device
+                .queue_execute(Fences { wait: None, signal: SignalFence::Given(started.clone()) }, &commands, &[])
+                .unwrap();
+            let fences = Fences { wait: Some(&gate), signal: SignalFence::Given(queued.clone()) };
             device.queue_execute(fences, &commands, &[]).unwrap();
             while kernels.workgroups.load(Ordering::Relaxed) == 0 {
                 thread::yield_now();
@@ -355,7 +357,7 @@ fn what_is_written_beside_is_read() {
         let buffer = loans.lend(device.allocator(), &bytes.0, None).unwrap();
         let binding = || BufferRef { buffer: Some(Arc::clone(&buffer)), slot: 0, offset: 0, length: WHOLE_BUFFER };
         let commands = dispatch(&device, CommandBufferMode::ONE_SHOT, &executable, [1, 1, 1], [binding(), binding()]);
-        device.queue_execute(Fences { wait: None, signal: None }, &commands, &[]).unwrap();
+        device.queue_execute(Fences::default(), &commands, &[]).unwrap();
         assert_eq!(buffer.to_vec().unwrap()[2..5], [7, 1, 7]);
     });
     assert_eq!(bytes.0, [7; 4096]);

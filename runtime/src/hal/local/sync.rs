@@ -17,7 +17,7 @@ impl Backend for SyncBackend {
         &self,
         command_buffer: &Arc<CommandBuffer>,
         bindings: &[BufferBinding],
-        completion: Completion,
+        completion: Completion<'_>,
     ) -> Result<()> {
         let result = command_buffer.commands().and_then(|commands| execution::execute(commands, bindings));
         completion.finish(result)

@@ -81,7 +81,7 @@ fn run(device: &Device, commands: Arc<CommandBuffer>) -> Result<()> {
 fn execute(device: &Device, commands: &Arc<CommandBuffer>) -> Result<()> {
     let done = Arc::new(Fence::new());
     // The fence tells of a failure, too.
-    let _ = device.queue_execute(Fences { wait: None, signal: Some(Arc::clone(&done)) }, commands, &[]);
+    let _ = device.queue_execute(Fences { wait: None, signal: SignalFence::Given(Arc::clone(&done)) }, commands, &[]);
     done.wait(Deadline::NEVER)
 }
 

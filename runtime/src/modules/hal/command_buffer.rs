@@ -8,13 +8,13 @@ use crate::hal::{
     Buffer, BufferRef, CommandBuffer, CommandBufferMode, CommandCategory, Device, DispatchFlags, Executable,
     ExecutionStage, WHOLE_BUFFER, Workgroups,
 };
-use crate::vm::{Buffer as VmBuffer, Caller, Span};
+use crate::vm::{Buffer as VmBuffer, Caller, Span, arc_of};
 
 /// A binding as dispatches pass it: reserved, slot, buffer, offset, length.
 pub(super) type DispatchBinding = (i32, u32, Option<Arc<Buffer>>, u64, u64);
 
-fn binding_ref((_, slot, buffer, offset, length): &DispatchBinding) -> BufferRef {
-    BufferRef { buffer: buffer.clone(), slot: *slot, offset: *offset, length: *length }
+fn binding_ref((_, slot, buffer, offset, length): DispatchBinding) -> BufferRef {
+    BufferRef { buffer, slot, offset, length }
 }
 
 #[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
@@ -30,7 +30,7 @@ impl HalState {
     ) -> Result<Arc<CommandBuffer>> {
         let (modes, categories) =
             (CommandBufferMode::from_bits_retain(modes), CommandCategory::from_bits_retain(categories));
-        Ok(Arc::new(device.create_command_buffer(modes, categories, binding_capacity)))
+        Ok(arc_of(|| device.create_command_buffer(modes, categories, binding_capacity)))
     }
 
     pub fn command_buffer_finalize(&self, _: &mut Caller<'_>, commands: &CommandBuffer) -> Result<()> {
@@ -142,7 +142,7 @@ impl HalState {
     ) -> Result<()> {
         let workgroups = Workgroups::Count([workgroups_x, workgroups_y, workgroups_z]);
         let flags = DispatchFlags::from_bits_retain(flags);
-        commands.dispatch(executable, function, workgroups, &constants, bindings.iter().map(binding_ref), flags)
+        commands.dispatch(executable, function, workgroups, &constants, bindings.into_iter().map(binding_ref), flags)
     }
 
     pub fn command_buffer_dispatch_indirect(
@@ -160,6 +160,6 @@ impl HalState {
     ) -> Result<()> {
         let workgroups = Workgroups::Indirect(BufferRef { buffer, slot, offset, length: WHOLE_BUFFER });
         let flags = DispatchFlags::from_bits_retain(flags);
-        commands.dispatch(executable, function, workgroups, &constants, bindings.iter().map(binding_ref), flags)
+        commands.dispatch(executable, function, workgroups, &constants, bindings.into_iter().map(binding_ref), flags)
     }
 }

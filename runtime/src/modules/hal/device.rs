@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use super::{HalState, with_bytes};
 use crate::hal::{
     Allocator, Buffer, BufferBinding, BufferParameters, BufferUsage, CommandBuffer, Device, Fence, Fences, File,
-    MemoryAccess, MemoryType,
+    MemoryAccess, MemoryType, SignalFence,
 };
 use crate::vm::{Argument, Buffer as VmBuffer, CallReader, Caller, Pass, Span};
 use crate::{Error, Result};
@@ -15,7 +15,35 @@ use crate::{Error, Result};
 pub(in crate::modules) type OptionalFence = Option<Arc<Fence>>;
 
 pub(in crate::modules) fn fences(wait: &OptionalFence, signal: OptionalFence) -> Fences<'_> {
-    Fences { wait: wait.as_deref(), signal }
+    Fences { wait: wait.as_deref(), signal: signal.into() }
+}
+
+/// Runs an operation that signals a fence of its own, and gives that fence: none, which is reached, where the operation is done.
+fn signalling<T>(wait: &OptionalFence, run: impl FnOnce(Fences<'_>) -> Result<T>) -> Result<(T, OptionalFence)> {
+    let mut signal = None;
+    let value = run(Fences { wait: wait.as_deref(), signal: SignalFence::Later(&mut signal) })?;
+    Ok((value, signal))
+}
+
+fn allocate(
+    device: &Device,
+    fences: Fences<'_>,
+    pool: u64,
+    memory_type: u32,
+    usage: u32,
+    length: u64,
+) -> Result<Arc<Buffer>> {
+    if pool != 0 {
+        return Err(Error::unimplemented(alloc::format!(
+            "device '{}' has one pool and not number {pool}",
+            device.id()
+        )));
+    }
+    let parameters = BufferParameters {
+        memory_type: MemoryType::from_bits_retain(memory_type),
+        usage: BufferUsage::from_bits_retain(usage),
+    };
+    device.queue_alloca(fences, parameters, length)
 }
 
 /// A row of a binding table: buffer, offset, length.
@@ -76,17 +104,33 @@ impl HalState {
         length: u64,
         _flags: u64,
     ) -> Result<Arc<Buffer>> {
-        if pool != 0 {
-            return Err(Error::unimplemented(alloc::format!(
-                "device '{}' has one pool and not number {pool}",
-                device.id()
-            )));
-        }
-        let parameters = BufferParameters {
-            memory_type: MemoryType::from_bits_retain(memory_type),
-            usage: BufferUsage::from_bits_retain(usage),
-        };
-        device.queue_alloca(fences(&wait, signal), parameters, length)
+        allocate(device, fences(&wait, signal), pool, memory_type, usage, length)
+    }
+
+    pub fn queue_alloca_signalling(
+        &self,
+        _: &mut Caller<'_>,
+        device: &Device,
+        _affinity: u64,
+        wait: OptionalFence,
+        pool: u64,
+        memory_type: u32,
+        usage: u32,
+        length: u64,
+        _flags: u64,
+    ) -> Result<(Arc<Buffer>, OptionalFence)> {
+        signalling(&wait, |fences| allocate(device, fences, pool, memory_type, usage, length))
+    }
+    pub fn queue_dealloca_signalling(
+        &self,
+        _: &mut Caller<'_>,
+        device: &Device,
+        _affinity: u64,
+        wait: OptionalFence,
+        buffer: Arc<Buffer>,
+        _flags: u64,
+    ) -> Result<OptionalFence> {
+        signalling(&wait, |fences| device.queue_dealloca(fences, buffer)).map(|((), fence)| fence)
     }
 
     pub fn queue_dealloca(
@@ -117,6 +161,24 @@ impl HalState {
         _flags: u64,
     ) -> Result<()> {
         device.queue_fill(fences(&wait, signal), target, offset, length, pattern, pattern_length as usize)
+    }
+
+    pub fn queue_fill_signalling(
+        &self,
+        _: &mut Caller<'_>,
+        device: &Device,
+        _affinity: u64,
+        wait: OptionalFence,
+        target: Arc<Buffer>,
+        offset: u64,
+        length: u64,
+        pattern: u64,
+        pattern_length: u32,
+        _flags: u64,
+    ) -> Result<OptionalFence> {
+        let fill =
+            |fences: Fences<'_>| device.queue_fill(fences, target, offset, length, pattern, pattern_length as usize);
+        signalling(&wait, fill).map(|((), fence)| fence)
     }
 
     pub fn queue_update(
@@ -226,6 +288,31 @@ impl HalState {
         table: Span<BufferBinding>,
     ) -> Result<()> {
         device.queue_execute(fences(&wait, signal), &commands, &table)
+    }
+
+    pub fn queue_execute_signalling(
+        &self,
+        _: &mut Caller<'_>,
+        device: &Device,
+        _affinity: u64,
+        wait: OptionalFence,
+        commands: Arc<CommandBuffer>,
+        _flags: u64,
+    ) -> Result<OptionalFence> {
+        signalling(&wait, |fences| device.queue_execute(fences, &commands, &[])).map(|((), fence)| fence)
+    }
+
+    pub fn queue_execute_indirect_signalling(
+        &self,
+        _: &mut Caller<'_>,
+        device: &Device,
+        _affinity: u64,
+        wait: OptionalFence,
+        commands: Arc<CommandBuffer>,
+        _flags: u64,
+        table: Span<BufferBinding>,
+    ) -> Result<OptionalFence> {
+        signalling(&wait, |fences| device.queue_execute(fences, &commands, &table)).map(|((), fence)| fence)
     }
 
     pub fn queue_flush(&self, _: &mut Caller<'_>, device: &Device, _affinity: u64) -> Result<()> {

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use super::HalState;
 use crate::hal::{Deadline, Device, Fence, Reached};
-use crate::vm::{Caller, Outcome, Span, WaitSource};
+use crate::vm::{Caller, Outcome, Span, WaitSource, arc_of};
 use crate::{Error, Result, StatusCode};
 
 /// The timeout that never passes, in milliseconds.
@@ -19,7 +19,7 @@ const INFINITE: u32 = u32::MAX;
 #[allow(missing_docs, reason = "the imports, as programs declare them")]
 impl HalState {
     pub fn fence_create(&self, _: &mut Caller<'_>, _device: &Device, _flags: u64) -> Result<Arc<Fence>> {
-        Ok(Arc::new(Fence::new()))
+        Ok(arc_of(Fence::new))
     }
 
     pub fn fence_join(

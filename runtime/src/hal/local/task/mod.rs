@@ -108,7 +108,7 @@ impl Backend for TaskBackend {
         &self,
         command_buffer: &Arc<CommandBuffer>,
         bindings: &[BufferBinding],
-        completion: Completion,
+        completion: Completion<'_>,
     ) -> Result<()> {
         let scheduler = &self.scheduler;
         let commands = match command_buffer.commands() {
@@ -132,7 +132,7 @@ impl Backend for TaskBackend {
                     return completion.finish(Err(error));
                 }
                 let graph = plan.graph(commands, bindings);
-                match scheduler.submit(command_buffer, graph, bindings, completion, hands) {
+                match scheduler.submit(command_buffer, graph, bindings, completion.detach(), hands) {
                     Ok(()) => return Ok(()),
                     Err(completion) => {
                         return completion.finish(self.execute_inline(command_buffer, bindings, Inline::default()));

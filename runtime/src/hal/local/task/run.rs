@@ -94,7 +94,7 @@ impl Resources {
 
 #[derive(Debug, Default)]
 struct Outcome {
-    completion: Option<Completion>,
+    completion: Option<Completion<'static>>,
     failure: Option<Error>,
 }
 
@@ -144,7 +144,7 @@ impl Run {
         command_buffer: &Arc<CommandBuffer>,
         graph: &Arc<Graph>,
         table: &[BufferBinding],
-        completion: Completion,
+        completion: Completion<'static>,
         (place, threads): (u32, usize),
     ) {
         self.lanes = threads.clamp(1, MAXIMUM_LANES);

@@ -197,9 +197,9 @@ impl Scheduler {
         command_buffer: &Arc<CommandBuffer>,
         graph: &Arc<Graph>,
         table: &[BufferBinding],
-        completion: Completion,
+        completion: Completion<'static>,
         hands: usize,
-    ) -> core::result::Result<(), Completion> {
+    ) -> core::result::Result<(), Completion<'static>> {
         let Some(place) = self.reserve() else { return Err(completion) };
         let mut run = self.take_run();
         match Arc::get_mut(&mut run) {

@@ -136,7 +136,7 @@ impl Bench {
     fn start(&self, commands: &Arc<CommandBuffer>, wait: Option<&Fence>) -> Arc<Fence> {
         let done = Arc::new(Fence::new());
         // An error that is known already is the fence's as well.
-        let _ = self.device.queue_execute(Fences { wait, signal: Some(done.clone()) }, commands, &[]);
+        let _ = self.device.queue_execute(Fences { wait, signal: SignalFence::Given(done.clone()) }, commands, &[]);
         done
     }
 }
@@ -234,7 +234,10 @@ fn independent_dispatches_overlap_and_others_do_not() {
         *bench.kernels.present.lock().unwrap() = 0;
         let table = offsets.map(|offset| BufferBinding { buffer: Some(a.clone()), offset, length: 16 });
         let done = Arc::new(Fence::new());
-        bench.device.queue_execute(Fences { wait: None, signal: Some(done.clone()) }, &slots, &table).unwrap();
+        bench
+            .device
+            .queue_execute(Fences { wait: None, signal: SignalFence::Given(done.clone()) }, &slots, &table)
+            .unwrap();
         done
     };
     run([0, 16]).wait(Deadline::NEVER).unwrap();
@@ -256,7 +259,11 @@ fn a_failure_is_that_of_its_own_fence() {
             let before = bench.start(&good, None);
             let failing = Arc::new(Fence::new());
             // It may be known already when this returns.
-            let _ = bench.device.queue_execute(Fences { wait: None, signal: Some(failing.clone()) }, &bad, &[]);
+            let _ = bench.device.queue_execute(
+                Fences { wait: None, signal: SignalFence::Given(failing.clone()) },
+                &bad,
+                &[],
+            );
             let after = bench.start(&good, None);
             let chained = bench.start(&good, Some(&failing));
             for fence in [&failing, &chained] {
