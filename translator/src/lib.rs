@@ -49,7 +49,7 @@ pub use output::Output;
 pub use static_library::link_static_library;
 
 /// The version of `support` that generated code is for.
-const SUPPORT_VERSION: u32 = 4;
+const SUPPORT_VERSION: u32 = 5;
 
 /// Translates a module.
 ///

@@ -103,7 +103,8 @@ impl Display for In<'_, &Call> {
             Callee::Import(ordinal) => write!(f, "import {ordinal}")?,
         }
         write!(f, "({})", In(function, &call.operands[..]))?;
-        call.segments.as_ref().map_or(Ok(()), |segments| write!(f, " segments {segments:?}"))
+        call.segments.as_ref().map_or(Ok(()), |segments| write!(f, " segments {segments:?}"))?;
+        call.left.map_or(Ok(()), |operand| write!(f, " leaves {operand}"))
     }
 }
 

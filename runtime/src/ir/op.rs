@@ -56,6 +56,9 @@ pub struct Call {
     /// [`SEGMENT_NOT_VARIADIC`](crate::bytecode::isa::SEGMENT_NOT_VARIADIC) (1 in some files); spans within spans have
     /// theirs behind that of the element they begin in. None where the callee takes no spans.
     pub segments: Option<Box<[u16]>>,
+    /// The operand, a null reference, in whose place the call has something made that it leaves there: its last result, which
+    /// the callee's calling convention does not name. None in the bytecode.
+    pub left: Option<u8>,
 }
 
 /// What an instruction does. Its results' types are those of the values that it defines.

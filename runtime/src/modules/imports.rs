@@ -2,7 +2,7 @@
 //!
 //! A version of a native module is one macro of rows: the import's name, the method of the module's state that it is (and
 //! the one that goes on with it, where it may yield; behind `@` how it is called if that is special; behind `lent` what gives
-//! a result that something else keeps), and its calling convention. That of an older version has the functions that differ from those of the next one: versions live side by
+//! a result that something else keeps; behind `fences` what it does with those that it is passed), and its calling convention. That of an older version has the functions that differ from those of the next one: versions live side by
 //! side in one module, as a function is found by its name and its calling convention. The module makes its function table of
 //! these rows, and the translator asks [`find`] whether an import is one of them; so the tables are there without `std`,
 //! too, where the modules are not.
@@ -49,27 +49,27 @@ macro_rules! for_each_hal_0_7 {
             ("command_buffer.update_buffer", command_buffer_update_buffer, "0rrIrIIiI_v")
             ("device.allocator", device_allocator, "0r_r")
             ("device.query.i64", device_query, "0rrr_iI")
-            ("device.queue.alloca", queue_alloca, "0rIrrIiiII_r")
-            ("device.queue.barrier", queue_barrier, "0rIrrI_v")
-            ("device.queue.copy", queue_copy, "0rIrrrIrIII_v")
-            ("device.queue.dealloca", queue_dealloca, "0rIrrrI_v")
-            ("device.queue.execute", queue_execute, "0rIrrrI_v")
-            ("device.queue.execute.indirect", queue_execute_indirect, "0rIrrrICrIID_v")
-            ("device.queue.fill", queue_fill, "0rIrrrIIIiI_v")
+            ("device.queue.alloca", queue_alloca fences queued, "0rIrrIiiII_r")
+            ("device.queue.barrier", queue_barrier fences queued, "0rIrrI_v")
+            ("device.queue.copy", queue_copy fences queued, "0rIrrrIrIII_v")
+            ("device.queue.dealloca", queue_dealloca fences queued, "0rIrrrI_v")
+            ("device.queue.execute", queue_execute fences queued, "0rIrrrI_v")
+            ("device.queue.execute.indirect", queue_execute_indirect fences queued, "0rIrrrICrIID_v")
+            ("device.queue.fill", queue_fill fences queued, "0rIrrrIIIiI_v")
             ("device.queue.flush", queue_flush, "0rI_v")
-            ("device.queue.read", queue_read, "0rIrrrIrIII_v")
-            ("device.queue.update", queue_update, "0rIrrrIrIII_v")
-            ("device.queue.write", queue_write, "0rIrrrIrIII_v")
+            ("device.queue.read", queue_read fences queued, "0rIrrrIrIII_v")
+            ("device.queue.update", queue_update fences queued, "0rIrrrIrIII_v")
+            ("device.queue.write", queue_write fences queued, "0rIrrrIrIII_v")
             ("devices.count", devices_count, "0v_i")
             ("devices.get", devices_get, "0i_r")
             ("ex.file.from_memory", file_from_memory, "0rIirIIi_r")
             ("executable.create", executable_create, "0rIrrr_r")
             ("executable.lookup.function", executable_lookup_function, "0rr_I")
-            ("fence.await", fence_await resume fence_await_resume, "0iICrD_i")
-            ("fence.create", fence_create, "0rI_r")
+            ("fence.await", fence_await resume fence_await_resume fences waiting, "0iICrD_i")
+            ("fence.create", fence_create fences creating, "0rI_r")
             ("fence.fail", fence_fail, "0ri_v")
-            ("fence.join", fence_join, "0ICrD_r")
-            ("fence.query", fence_query, "0r_i")
+            ("fence.join", fence_join fences waiting, "0ICrD_r")
+            ("fence.query", fence_query fences waiting, "0r_i")
             ("fence.signal", fence_signal, "0r_v")
         }
     };
@@ -101,16 +101,16 @@ macro_rules! for_each_hal_0_5 {
             ("command_buffer.execution_barrier", command_buffer_execution_barrier_v0_5, "0riii_v")
             ("command_buffer.fill_buffer", command_buffer_fill_buffer_v0_5, "0rrIIiii_v")
             ("command_buffer.update_buffer", command_buffer_update_buffer_v0_5, "0rrIrIIi_v")
-            ("device.queue.alloca", queue_alloca_v0_5, "0rIrriiiI_r")
-            ("device.queue.dealloca", queue_dealloca_v0_5, "0rIrrr_v")
-            ("device.queue.execute", queue_execute_v0_5, "0rIrrCrD_v")
-            ("device.queue.execute.indirect", queue_execute_indirect_v0_5, "0rIrrrCrIID_v")
-            ("device.queue.read", queue_read_v0_5, "0rIrrrIrIIi_v")
-            ("device.queue.write", queue_write_v0_5, "0rIrrrIrIIi_v")
+            ("device.queue.alloca", queue_alloca_v0_5 fences queued, "0rIrriiiI_r")
+            ("device.queue.dealloca", queue_dealloca_v0_5 fences queued, "0rIrrr_v")
+            ("device.queue.execute", queue_execute_v0_5 fences queued, "0rIrrCrD_v")
+            ("device.queue.execute.indirect", queue_execute_indirect_v0_5 fences queued, "0rIrrrCrIID_v")
+            ("device.queue.read", queue_read_v0_5 fences queued, "0rIrrrIrIIi_v")
+            ("device.queue.write", queue_write_v0_5 fences queued, "0rIrrrIrIIi_v")
             ("executable.create", executable_create_v0_5, "0rrrr_r")
-            ("fence.await", fence_await_v0_5 resume fence_await_resume, "0iCrD_i")
-            ("fence.create", fence_create_v0_5, "0ri_r")
-            ("fence.join", fence_join_v0_5, "0CrD_r")
+            ("fence.await", fence_await_v0_5 resume fence_await_resume fences waiting, "0iCrD_i")
+            ("fence.create", fence_create_v0_5 fences creating, "0ri_r")
+            ("fence.join", fence_join_v0_5 fences waiting, "0CrD_r")
         }
     };
 }
@@ -171,9 +171,9 @@ pub(crate) use for_each_hal_loader_0_0;
 macro_rules! for_each_io_parameters_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
-            ("gather", gather, "0rIrrrrrrr_v")
-            ("load", load, "0rIrrrIiirrr_r")
-            ("scatter", scatter, "0rIrrrrrrr_v")
+            ("gather", gather fences queued, "0rIrrrrrrr_v")
+            ("load", load fences queued, "0rIrrrIiirrr_r")
+            ("scatter", scatter fences queued, "0rIrrrrrrr_v")
         }
     };
 }
@@ -255,8 +255,29 @@ pub struct DirectImport {
     pub form: Option<&'static str>,
     /// Where a result is what something else keeps: how it is lent as long as that is there, instead of shared.
     pub lent: Option<Lender>,
+    /// What it does with the fences that it is passed, where that is known.
+    pub fences: Option<FenceUse>,
     /// Calling convention.
     pub convention: &'static str,
+}
+
+/// What a function does with fences that it is passed. A fence that it waits for may be null, which is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FenceUse {
+    /// It creates one.
+    Creating,
+    /// It is an operation of a queue: it waits for [`FenceUse::WAIT`] and signals [`FenceUse::SIGNAL`].
+    Queued,
+    /// It waits for them, or asks whether they are reached.
+    Waiting,
+}
+
+impl FenceUse {
+    /// The argument of a queue's operation that is the fence which it waits for.
+    pub const WAIT: usize = 2;
+    /// The argument that is the fence which it signals: as the method takes it
+    /// ([`SignalFence`](crate::hal::SignalFence)), it can be made later.
+    pub const SIGNAL: usize = 3;
 }
 
 /// How a result is had that something else keeps.
@@ -278,6 +299,21 @@ macro_rules! lender {
     };
 }
 
+macro_rules! fence_use {
+    () => {
+        None
+    };
+    (creating) => {
+        Some(FenceUse::Creating)
+    };
+    (queued) => {
+        Some(FenceUse::Queued)
+    };
+    (waiting) => {
+        Some(FenceUse::Waiting)
+    };
+}
+
 macro_rules! optional {
     () => {
         None
@@ -291,7 +327,7 @@ macro_rules! optional {
 macro_rules! direct_imports {
     (
         $module:literal $state:literal
-        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)?, $convention:literal))*
+        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*
     ) => {
         &[$(DirectImport {
             module: $module,
@@ -301,6 +337,7 @@ macro_rules! direct_imports {
             resume: optional!($($resume)?),
             form: optional!($($form)?),
             lent: lender!($($lent $(of $alone)?)?),
+            fences: fence_use!($($fences)?),
             convention: $convention,
         }),*]
     };
@@ -308,7 +345,7 @@ macro_rules! direct_imports {
 
 /// The rows of one module, as the function table of its state.
 macro_rules! native_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
         $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
     };
 }
@@ -316,7 +353,7 @@ pub(crate) use native_table;
 
 /// The same for translated modules, which call the methods.
 macro_rules! direct_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
         alloc::vec![$($crate::vm::NativeFunction::direct($name, $convention)),*]
     };
 }

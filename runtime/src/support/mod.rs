@@ -58,6 +58,8 @@ mod constants;
 mod description;
 mod executables;
 #[cfg(feature = "std")]
+mod fences;
+#[cfg(feature = "std")]
 mod instance;
 mod module;
 mod operations;
@@ -105,6 +107,8 @@ pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction, Loader};
 pub use executables::*;
 #[cfg(feature = "std")]
+pub use fences::{Later, signalled, signalled_with};
+#[cfg(feature = "std")]
 pub use instance::{Instance, LEAST_LENT, Lender, next_result};
 pub use module::TranslatedModule;
 pub use operations::*;
@@ -114,7 +118,7 @@ pub use state::State;
 pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
 /// The version of the interface between this room and generated code.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Fails to compile, in a constant, where the code was generated for another version of this room.
 pub const fn expect_version(version: u32) {

@@ -35,6 +35,8 @@ struct Passing<'f> {
     /// Those that are moved otherwise are lent, and dropped behind the call: what is passed elsewhere in the same call, or in
     /// a span with others that are lent, whose elements must be alike.
     lent: Vec<&'f Operand>,
+    /// What is passed is a place, where the call leaves a fence.
+    left: Option<&'f Operand>,
 }
 
 impl Emitter<'_, '_> {
@@ -132,6 +134,7 @@ impl Emitter<'_, '_> {
                     }
                 };
                 match (form, direct.resume) {
+                    _ if passing.left.is_some() => self.signalled(ordinal, &call)?,
                     (Form::Plain, Some(_)) => quote!(#call.and_then(Step::done)),
                     _ => call,
                 }
@@ -148,6 +151,15 @@ impl Emitter<'_, '_> {
         };
         let drops = passing.lent.iter().map(|operand| self.drop(operand.value)).collect();
         Ok((expression, drops))
+    }
+
+    /// A call that leaves a fence behind its results, where it passes `signal`.
+    fn signalled(&self, import: u32, call: &TokenStream) -> Result<TokenStream> {
+        let import = self.analysis.module.import(import).ok_or_else(|| Error::internal("no such import"))?;
+        Ok(match import.calling_convention.results().next() {
+            None => quote!(support::signalled(|signal| #call)),
+            Some(_) => quote!(support::signalled_with(|signal| #call)),
+        })
     }
 
     /// Goes on with a callee that yielded.
@@ -221,7 +233,7 @@ impl Emitter<'_, '_> {
                 found.push(operand);
             }
         }
-        Passing { lent: found }
+        Passing { lent: found, left: call.left.and_then(|left| call.operands.get(usize::from(left))) }
     }
 
     fn argument(&self, argument: &Argument<'_>, passing: &Passing<'_>, is_direct: bool) -> TokenStream {
@@ -251,6 +263,9 @@ impl Emitter<'_, '_> {
     }
 
     fn passed(&self, operand: &Operand, passing: &Passing<'_>) -> TokenStream {
+        if passing.left.is_some_and(|left| core::ptr::eq(left, operand)) {
+            return quote!(signal);
+        }
         if self.body.function.ty(operand.value) != Type::Ref {
             return self.typed(operand.value);
         }

@@ -33,6 +33,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrust
             Callee::Import(import) => imports.may_yield(import, yieldable),
         });
         body.simplify(Some(semantics::fold));
+        super::fences::leave(body, &imports);
         ownership(body);
     }
     let calls: Vec<Vec<u32>> = bodies.iter().map(internal_callees).collect();

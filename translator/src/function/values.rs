@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::{Callee, Function, Op, Terminator, Type, Value};
+use incarnate_runtime::ir::{Call, Callee, Function, Op, Terminator, Type, Value};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote;
 
@@ -14,6 +14,9 @@ pub(super) fn names(module: &VerifiedModule, function: &Function, taken: &HashSe
         for inst in &data.instructions {
             if let Some(stem) = stem(module, &inst.op) {
                 inst.results.iter().for_each(|value| stems[value.index()] = format!("{stem}_"));
+            }
+            if let (Op::Call(Call { left: Some(_), .. }), Some(fence)) = (&inst.op, inst.results.last()) {
+                stems[fence.index()] = "fence_".into();
             }
         }
         if let Terminator::CallYieldable { call, results, .. } = &data.terminator

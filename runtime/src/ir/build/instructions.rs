@@ -111,7 +111,7 @@ impl Site<'_, '_, '_> {
         let operands = operands.iter().zip(types).map(|(register, ty)| self.operand(register, ty)).collect();
         let segments: Option<Box<[u16]>> = segments.map(|sizes| sizes.iter().collect());
         let callee = callee.import().map_or(Callee::Internal(callee.0), Callee::Import);
-        Call { callee, operands, segments }
+        Call { callee, operands, segments, left: None }
     }
 
     /// Defines a call's results and writes them.

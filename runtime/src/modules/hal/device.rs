@@ -8,42 +8,32 @@ use crate::hal::{
     Allocator, Buffer, BufferBinding, BufferParameters, BufferUsage, CommandBuffer, Device, Fence, Fences, File,
     MemoryAccess, MemoryType, SignalFence,
 };
-use crate::vm::{Argument, Buffer as VmBuffer, CallReader, Caller, Pass, Span};
+use crate::vm::{Argument, Buffer as VmBuffer, CallReader, Caller, FromRef, Pass, Ref, Span};
 use crate::{Error, Result};
 
-/// A fence of a queue operation, or none.
+/// A fence that a queue operation waits for, or none.
 pub(in crate::modules) type OptionalFence = Option<Arc<Fence>>;
 
-pub(in crate::modules) fn fences(wait: &OptionalFence, signal: OptionalFence) -> Fences<'_> {
-    Fences { wait: wait.as_deref(), signal: signal.into() }
+pub(in crate::modules) fn fences<'a>(wait: &'a OptionalFence, signal: SignalFence<'a>) -> Fences<'a> {
+    Fences { wait: wait.as_deref(), signal }
 }
 
-/// Runs an operation that signals a fence of its own, and gives that fence: none, which is reached, where the operation is done.
-fn signalling<T>(wait: &OptionalFence, run: impl FnOnce(Fences<'_>) -> Result<T>) -> Result<(T, OptionalFence)> {
-    let mut signal = None;
-    let value = run(Fences { wait: wait.as_deref(), signal: SignalFence::Later(&mut signal) })?;
-    Ok((value, signal))
-}
-
-fn allocate(
-    device: &Device,
-    fences: Fences<'_>,
-    pool: u64,
-    memory_type: u32,
-    usage: u32,
-    length: u64,
-) -> Result<Arc<Buffer>> {
-    if pool != 0 {
-        return Err(Error::unimplemented(alloc::format!(
-            "device '{}' has one pool and not number {pool}",
-            device.id()
-        )));
+impl FromRef for SignalFence<'_> {
+    #[inline]
+    fn from_ref(reference: Ref) -> Result<Self> {
+        OptionalFence::from_ref(reference).map(SignalFence::from)
     }
-    let parameters = BufferParameters {
-        memory_type: MemoryType::from_bits_retain(memory_type),
-        usage: BufferUsage::from_bits_retain(usage),
-    };
-    device.queue_alloca(fences, parameters, length)
+}
+
+impl Argument for SignalFence<'_> {
+    fn letters(text: &mut String) {
+        OptionalFence::letters(text);
+    }
+
+    #[inline]
+    fn read(reader: &mut CallReader<'_>) -> Result<Self> {
+        OptionalFence::read(reader).map(SignalFence::from)
+    }
 }
 
 /// A row of a binding table: buffer, offset, length.
@@ -97,40 +87,24 @@ impl HalState {
         device: &Device,
         _affinity: u64,
         wait: OptionalFence,
-        signal: OptionalFence,
+        signal: SignalFence<'_>,
         pool: u64,
         memory_type: u32,
         usage: u32,
         length: u64,
         _flags: u64,
     ) -> Result<Arc<Buffer>> {
-        allocate(device, fences(&wait, signal), pool, memory_type, usage, length)
-    }
-
-    pub fn queue_alloca_signalling(
-        &self,
-        _: &mut Caller<'_>,
-        device: &Device,
-        _affinity: u64,
-        wait: OptionalFence,
-        pool: u64,
-        memory_type: u32,
-        usage: u32,
-        length: u64,
-        _flags: u64,
-    ) -> Result<(Arc<Buffer>, OptionalFence)> {
-        signalling(&wait, |fences| allocate(device, fences, pool, memory_type, usage, length))
-    }
-    pub fn queue_dealloca_signalling(
-        &self,
-        _: &mut Caller<'_>,
-        device: &Device,
-        _affinity: u64,
-        wait: OptionalFence,
-        buffer: Arc<Buffer>,
-        _flags: u64,
-    ) -> Result<OptionalFence> {
-        signalling(&wait, |fences| device.queue_dealloca(fences, buffer)).map(|((), fence)| fence)
+        if pool != 0 {
+            return Err(Error::unimplemented(alloc::format!(
+                "device '{}' has one pool and not number {pool}",
+                device.id()
+            )));
+        }
+        let parameters = BufferParameters {
+            memory_type: MemoryType::from_bits_retain(memory_type),
+            usage: BufferUsage::from_bits_retain(usage),
+        };
+        device.queue_alloca(fences(&wait, signal), parameters, length)
     }
 
     pub fn queue_dealloca(
@@ -139,7 +113,7 @@ impl HalState {
         device: &Device,
         _affinity: u64,
         wait: OptionalFence,
-        signal: OptionalFence,
+        signal: SignalFence<'_>,
         buffer: Arc<Buffer>,
         _flags: u64,
     ) -> Result<()> {
@@ -152,7 +126,7 @@ impl HalState {
         device: &Device,
         _affinity: u64,
         wait: OptionalFence,
-        signal: OptionalFence,
+        signal: SignalFence<'_>,
         target: Arc<Buffer>,
         offset: u64,
         length: u64,
@@ -163,31 +137,13 @@ impl HalState {
         device.queue_fill(fences(&wait, signal), target, offset, length, pattern, pattern_length as usize)
     }
 
-    pub fn queue_fill_signalling(
-        &self,
-        _: &mut Caller<'_>,
-        device: &Device,
-        _affinity: u64,
-        wait: OptionalFence,
-        target: Arc<Buffer>,
-        offset: u64,
-        length: u64,
-        pattern: u64,
-        pattern_length: u32,
-        _flags: u64,
-    ) -> Result<OptionalFence> {
-        let fill =
-            |fences: Fences<'_>| device.queue_fill(fences, target, offset, length, pattern, pattern_length as usize);
-        signalling(&wait, fill).map(|((), fence)| fence)
-    }
-
     pub fn queue_update(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
         wait: OptionalFence,
-        signal: OptionalFence,
+        signal: SignalFence<'_>,
         source: Arc<VmBuffer>,
         source_offset: u64,
         target: Arc<Buffer>,
@@ -206,7 +162,7 @@ impl HalState {
         device: &Device,
         _affinity: u64,
         wait: OptionalFence,
-        signal: OptionalFence,
+        signal: SignalFence<'_>,
         source: Arc<Buffer>,
         source_offset: u64,
         target: Arc<Buffer>,
@@ -223,7 +179,7 @@ impl HalState {
         device: &Device,
         _affinity: u64,
         wait: OptionalFence,
-        signal: OptionalFence,
+        signal: SignalFence<'_>,
         source: Arc<File>,
         source_offset: u64,
         target: Arc<Buffer>,
@@ -240,7 +196,7 @@ impl HalState {
         device: &Device,
         _affinity: u64,
         wait: OptionalFence,
-        signal: OptionalFence,
+        signal: SignalFence<'_>,
         source: Arc<Buffer>,
         source_offset: u64,
         target: Arc<File>,
@@ -257,7 +213,7 @@ impl HalState {
         device: &Device,
         _affinity: u64,
         wait: OptionalFence,
-        signal: OptionalFence,
+        signal: SignalFence<'_>,
         _flags: u64,
     ) -> Result<()> {
         device.queue_barrier(fences(&wait, signal))
@@ -269,7 +225,7 @@ impl HalState {
         device: &Device,
         _affinity: u64,
         wait: OptionalFence,
-        signal: OptionalFence,
+        signal: SignalFence<'_>,
         commands: Arc<CommandBuffer>,
         _flags: u64,
     ) -> Result<()> {
@@ -282,37 +238,12 @@ impl HalState {
         device: &Device,
         _affinity: u64,
         wait: OptionalFence,
-        signal: OptionalFence,
+        signal: SignalFence<'_>,
         commands: Arc<CommandBuffer>,
         _flags: u64,
         table: Span<BufferBinding>,
     ) -> Result<()> {
         device.queue_execute(fences(&wait, signal), &commands, &table)
-    }
-
-    pub fn queue_execute_signalling(
-        &self,
-        _: &mut Caller<'_>,
-        device: &Device,
-        _affinity: u64,
-        wait: OptionalFence,
-        commands: Arc<CommandBuffer>,
-        _flags: u64,
-    ) -> Result<OptionalFence> {
-        signalling(&wait, |fences| device.queue_execute(fences, &commands, &[])).map(|((), fence)| fence)
-    }
-
-    pub fn queue_execute_indirect_signalling(
-        &self,
-        _: &mut Caller<'_>,
-        device: &Device,
-        _affinity: u64,
-        wait: OptionalFence,
-        commands: Arc<CommandBuffer>,
-        _flags: u64,
-        table: Span<BufferBinding>,
-    ) -> Result<OptionalFence> {
-        signalling(&wait, |fences| device.queue_execute(fences, &commands, &table)).map(|((), fence)| fence)
     }
 
     pub fn queue_flush(&self, _: &mut Caller<'_>, device: &Device, _affinity: u64) -> Result<()> {

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::HalState;
-use crate::hal::{Buffer, BufferBinding, Channel, CommandBuffer, Device, Executable, Fence, File};
+use crate::hal::{Buffer, BufferBinding, Channel, CommandBuffer, Device, Executable, Fence, File, SignalFence};
 use crate::modules::imports::{direct_table, for_each_hal_0_5, native_table};
 use crate::vm::{Buffer as VmBuffer, Caller, NativeFunction, Outcome, Span};
 use crate::{Error, Result};
@@ -124,7 +124,7 @@ impl HalState {
         device: &Device,
         affinity: u64,
         wait: Option<Arc<Fence>>,
-        signal: Option<Arc<Fence>>,
+        signal: SignalFence<'_>,
         pool: u32,
         memory_type: u32,
         usage: u32,
@@ -139,7 +139,7 @@ impl HalState {
         device: &Device,
         affinity: u64,
         wait: Option<Arc<Fence>>,
-        signal: Option<Arc<Fence>>,
+        signal: SignalFence<'_>,
         buffer: Arc<Buffer>,
     ) -> Result<()> {
         self.queue_dealloca(caller, device, affinity, wait, signal, buffer, 0)
@@ -152,7 +152,7 @@ impl HalState {
         device: &Device,
         affinity: u64,
         wait: Option<Arc<Fence>>,
-        signal: Option<Arc<Fence>>,
+        signal: SignalFence<'_>,
         commands: Span<Arc<CommandBuffer>>,
     ) -> Result<()> {
         match &*commands {
@@ -168,7 +168,7 @@ impl HalState {
         device: &Device,
         affinity: u64,
         wait: Option<Arc<Fence>>,
-        signal: Option<Arc<Fence>>,
+        signal: SignalFence<'_>,
         commands: Arc<CommandBuffer>,
         table: Span<BufferBinding>,
     ) -> Result<()> {
@@ -181,7 +181,7 @@ impl HalState {
         device: &Device,
         affinity: u64,
         wait: Option<Arc<Fence>>,
-        signal: Option<Arc<Fence>>,
+        signal: SignalFence<'_>,
         source: Arc<File>,
         source_offset: u64,
         target: Arc<Buffer>,
@@ -210,7 +210,7 @@ impl HalState {
         device: &Device,
         affinity: u64,
         wait: Option<Arc<Fence>>,
-        signal: Option<Arc<Fence>>,
+        signal: SignalFence<'_>,
         source: Arc<Buffer>,
         source_offset: u64,
         target: Arc<File>,

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::IoParametersState;
 use crate::bytecode::read::{array_at, u32_at};
-use crate::hal::{Buffer, BufferParameters, BufferUsage, Device, MemoryType};
+use crate::hal::{Buffer, BufferParameters, BufferUsage, Device, MemoryType, SignalFence};
 use crate::modules::bytes::with_bytes;
 use crate::modules::hal::{OptionalFence, fences};
 use crate::parameters::{ParameterProvider, ParameterSpan, Transfer};
@@ -27,7 +27,7 @@ impl IoParametersState {
         device: &Device,
         _affinity: u64,
         wait: OptionalFence,
-        signal: OptionalFence,
+        signal: SignalFence<'_>,
         scope: Option<Arc<VmBuffer>>,
         _target_affinity: u64,
         memory_type: u32,
@@ -55,7 +55,7 @@ impl IoParametersState {
         device: &Device,
         _affinity: u64,
         wait: OptionalFence,
-        signal: OptionalFence,
+        signal: SignalFence<'_>,
         scope: Option<Arc<VmBuffer>>,
         target: Arc<Buffer>,
         key_table: Arc<VmBuffer>,
@@ -72,7 +72,7 @@ impl IoParametersState {
         device: &Device,
         _affinity: u64,
         wait: OptionalFence,
-        signal: OptionalFence,
+        signal: SignalFence<'_>,
         source: Arc<Buffer>,
         scope: Option<Arc<VmBuffer>>,
         key_table: Arc<VmBuffer>,
@@ -129,7 +129,7 @@ impl Request {
         Ok(Request { scope, spans })
     }
 
-    fn transfer<'a>(&'a self, device: &'a Device, wait: &'a OptionalFence, signal: OptionalFence) -> Transfer<'a> {
+    fn transfer<'a>(&'a self, device: &'a Device, wait: &'a OptionalFence, signal: SignalFence<'a>) -> Transfer<'a> {
         Transfer { device, fences: fences(wait, signal), scope: &self.scope, spans: &self.spans }
     }
 }
