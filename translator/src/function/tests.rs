@@ -162,3 +162,52 @@ fn places_of_modules_with_long_tables_are_statics() {
     assert!(few.contains("const HERE: Here") && !few.contains("static HERE: Here"));
     assert!(many.contains("static HERE: Here") && !many.contains("const HERE: Here"));
 }
+
+/// A program that creates a fence and has an operation signal it, with instructions before and behind that.
+fn with_fence(before: &str, behind: &str) -> String {
+    emitted(&assembled(&format!(
+        "vm.module @m\nvm.type !hal.fence\nvm.import @hal.fence.create cconv \"0rI_r\"\n\
+         vm.import @hal.device.queue.barrier cconv \"0rIrrI_v\"\nvm.import @hal.device.queue.alloca cconv \"0rIrrIiiII_r\"\n\
+         vm.import @hal.fence.await cconv \"0iICrD_i\"\nvm.import @hal.fence.query cconv \"0r_i\"\n\
+         vm.import @hal.fence.signal cconv \"0r_v\"\nvm.import @user.keep cconv \"0r_v\"\nvm.export @f\n\
+         vm.func @f(%r0: !hal.fence, %r1: !hal.fence) -> (i32, !hal.fence) {{\n\
+         ^bb0:\n  %i0:1 = vm.const.i64.zero\n  %i4 = vm.const.i32.zero\n  %r2 = vm.call @hal.fence.create(%r0, %i0:1)\n{before}\
+         vm.call @hal.device.queue.barrier(%r0, %i0:1, %r1, %r2, %i0:1)\n{behind}  vm.return %i4, %r1\n}}\n"
+    )))
+}
+
+/// A fence is left to the operation that signals it where null would do as well as one that is reached.
+#[test]
+fn fences_that_are_only_waited_for_are_not_created() {
+    let is_left = |before: &str, behind: &str| {
+        let text = with_fence(before, behind);
+        let (created, left) =
+            (text.contains("fence_create"), text.contains("let fence_") && text.contains("signalled"));
+        assert_ne!(created, left, "{text}");
+        left
+    };
+    let await_it = "  %i4 = vm.call.variadic @hal.fence.await segments[65535, 65535, 1](%i4, %i0:1, %r2)\n";
+    assert!(is_left("", await_it));
+    assert!(is_left("", "  %i4 = vm.call @hal.fence.query(%r2)\n"));
+    assert!(is_left("", "  vm.call @hal.device.queue.barrier(%r0, %i0:1, %r2, %r1, %i0:1)\n"));
+    // It is waited for in a loop, as the other fence is.
+    let turns = "  vm.br ^bb1(%r2->%r3)\n^bb1:\n  %i4 = vm.call @hal.fence.query(%r3)\n  vm.cond_br %i4, ^bb1(%r1->%r3), ^bb2()\n^bb2:\n";
+    assert!(is_left("", turns));
+    for (before, behind) in [
+        // Looked at, given away, kept by others, signalled by others, or asked for before there is one.
+        ("", "  %i4 = vm.cmp.nz.ref %r2\n"),
+        ("", "  %i4 = vm.cmp.eq.ref %r1, %r2\n"),
+        ("", "  %r1 = vm.call @hal.fence.create(%r2, %i0:1)\n"),
+        ("", "  vm.call @user.keep(%r2)\n"),
+        ("", "  vm.call @hal.fence.signal(%r2)\n"),
+        ("", "  vm.call @hal.device.queue.barrier(%r0, %i0:1, %r1, %r2, %i0:1)\n"),
+        ("  %i4 = vm.call @hal.fence.query(%r2)\n", ""),
+        ("", "  vm.br ^bb1(%r2->%r3)\n^bb1:\n  vm.call @user.keep(%r3)\n  vm.br ^bb2()\n^bb2:\n"),
+        ("", "  vm.br ^bb1(%r2->%r3)\n^bb1:\n  vm.call @hal.device.queue.barrier(%r0, %i0:1, %r1, %r3, %i0:1)\n"),
+        ("", "  vm.br ^bb1(%r2->%r1)\n^bb1:\n"),
+        // Another operation's block.
+        ("  %i4 = vm.cmp.nz.ref %r1\n  vm.cond_br %i4, ^bb2(), ^bb1()\n^bb1:\n  vm.return %i4, %r1\n^bb2:\n", ""),
+    ] {
+        assert!(!is_left(before, behind), "{before}{behind}");
+    }
+}
