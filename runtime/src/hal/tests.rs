@@ -588,3 +588,35 @@ fn constants_that_are_written_are_copies() {
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
     std::fs::remove_file(&path).unwrap();
 }
+
+/// A fence that is asked for later is made where the operation waits, or is run by others, and is not where it is done.
+#[test]
+fn operations_that_are_done_at_once_make_no_fence() {
+    let device = device();
+    let target = buffer(&device, &[0; 4]);
+    let fill = |wait: Option<&Fence>, pattern: u64| {
+        let mut fence = None;
+        let fences = Fences { wait, signal: SignalFence::Later(&mut fence) };
+        let result = device.queue_fill(fences, Arc::clone(&target), 0, 16, pattern, 4);
+        (result, fence)
+    };
+    let (result, fence) = fill(None, 1);
+    assert!(result.is_ok() && fence.is_none());
+    assert_eq!(values(&target), [1; 4]);
+    let wait = Fence::new();
+    let (result, fence) = fill(Some(&wait), 2);
+    let fence = fence.unwrap();
+    assert!(result.is_ok() && !fence.query().unwrap());
+    assert_eq!(values(&target), [1; 4]);
+    wait.signal().unwrap();
+    assert!(fence.query().unwrap());
+    assert_eq!(values(&target), [2; 4]);
+    // What fails at once is told by the call, what fails later by the fence.
+    let failed = Fence::new();
+    let (_, fence) = fill(Some(&failed), 3);
+    failed.fail(&Error::unavailable("gone"));
+    assert_eq!(fence.unwrap().query().unwrap_err().message(), "gone");
+    let (result, fence) = fill(Some(&failed), 3);
+    assert!(fence.is_none());
+    assert_eq!(result.unwrap_err().message(), "gone");
+}

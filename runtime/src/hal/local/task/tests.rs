@@ -207,6 +207,36 @@ fn execution_returns_before_the_work_is_done() {
 }
 
 #[test]
+fn an_execution_by_others_leaves_a_fence_that_was_asked_for() {
+    let bench = Bench::with_workers(2);
+    let commands = bench.single(SLEEP, 1, &[50]);
+    for _ in 0..3 {
+        let mut fence = None;
+        let fences = Fences { wait: None, signal: SignalFence::Later(&mut fence) };
+        bench.device.queue_execute(fences, &commands, &[]).unwrap();
+        let done = fence.unwrap();
+        assert!(!done.query().unwrap());
+        done.wait(Deadline::after(PATIENCE)).unwrap();
+    }
+    // What is done when the call returns leaves none.
+    let commands = chain(&bench, &[1]);
+    bench.start(&commands, None).wait(Deadline::NEVER).unwrap();
+    let mut done_at_once = 0;
+    for _ in 0..50 {
+        bench.kernels.counts[0].store(0, Ordering::Relaxed);
+        let mut fence = None;
+        let fences = Fences { wait: None, signal: SignalFence::Later(&mut fence) };
+        bench.device.queue_execute(fences, &commands, &[]).unwrap();
+        match fence {
+            Some(fence) => fence.wait(Deadline::NEVER).unwrap(),
+            None => done_at_once += 1,
+        }
+        assert_eq!(bench.kernels.counts[0].load(Ordering::Relaxed), 1);
+    }
+    assert!(done_at_once > 0);
+}
+
+#[test]
 fn executions_overlap() {
     let bench = Bench::with_workers(4);
     // Two workgroups of each wait for those of the other.
