@@ -63,9 +63,15 @@ fn tensor_fault(call: &Call, actual: &Tensor, expected: &Tensor) -> Option<Strin
     }
     match (actual.floats(), expected.floats()) {
         (Some(actual_floats), Some(expected_floats)) => {
-            let pairs = || actual_floats.iter().zip(&expected_floats);
-            let at = pairs().position(|(&actual_float, &float)| !close(call, actual.element, actual_float, float))?;
-            Some(format!("element {at}: {}, {} expected", actual_floats[at], expected_floats[at]))
+            let pairs = actual_floats.iter().zip(&expected_floats).enumerate();
+            let wrong: Vec<usize> = pairs
+                .filter(|(_, (actual_float, float))| !close(call, actual.element, **actual_float, **float))
+                .map(|(index, _)| index)
+                .collect();
+            let (at, last) = (*wrong.first()?, *wrong.last()?);
+            let (count, all) = (wrong.len(), actual_floats.len());
+            let (found, float) = (actual_floats[at], expected_floats[at]);
+            Some(format!("element {at}: {found}, {float} expected; {count} of {all} elements, the last at {last}"))
         }
         _ if actual.bytes == expected.bytes => None,
         _ => Some(format!("{:?}, {:?} expected", actual.bytes, expected.bytes)),
