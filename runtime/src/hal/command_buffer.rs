@@ -123,7 +123,6 @@ pub struct CommandBuffer {
 
 ref_object!(CommandBuffer, "hal.command_buffer");
 
-#[derive(Default)]
 struct Recording {
     /// None when they are finalized.
     commands: Option<Box<Commands>>,
@@ -185,13 +184,13 @@ impl CommandBuffer {
         category: CommandCategory,
         command: impl FnOnce(&mut Recorder<'_>) -> Result<Command>,
     ) -> Result<()> {
-        if !self.categories.contains(category) {
-            return Err(Error::failed_precondition(format!(
-                "command of category {category:?} in a command buffer of {:?}",
-                self.categories
-            )));
-        }
         self.recording(|commands, _| {
+            if !self.categories.contains(category) {
+                return Err(Error::failed_precondition(format!(
+                    "command of category {category:?} in a command buffer of {:?}",
+                    self.categories
+                )));
+            }
             let mark = commands.mark();
             match command(&mut Recorder { commands, binding_capacity: self.binding_capacity }) {
                 Ok(command) => commands.list.push(command),
@@ -214,10 +213,15 @@ impl CommandBuffer {
     /// Runs the closure with the commands so far and the number of debug groups that are open.
     #[inline(always)]
     fn recording(&self, body: impl FnOnce(&mut Commands, &mut u32) -> Result<()>) -> Result<()> {
-        let body = |recording: &mut Recording| match &mut recording.commands {
+        self.locked(|recording| match &mut recording.commands {
             Some(commands) => body(commands, &mut recording.debug_depth),
             None => Err(finalized()),
-        };
+        })
+    }
+
+    /// Runs the closure with what is recorded; waits where another thread records.
+    #[inline(always)]
+    fn locked<R>(&self, body: impl FnOnce(&mut Recording) -> R) -> R {
         self.recording.with(body).unwrap_or_else(|body| self.recording.wait_with(body))
     }
 
@@ -226,13 +230,12 @@ impl CommandBuffer {
     /// # Errors
     /// FAILED_PRECONDITION where it has ended before, or where a debug group is open.
     pub fn finalize(&self) -> Result<()> {
-        let end = |recording: &mut Recording| {
+        let mut commands = self.locked(|recording| {
             if recording.debug_depth != 0 {
                 return Err(Error::failed_precondition(format!("{} debug groups are open", recording.debug_depth)));
             }
             recording.commands.take().ok_or_else(finalized)
-        };
-        let mut commands = self.recording.with(end).unwrap_or_else(|end| self.recording.wait_with(end))?;
+        })?;
         if self.modes.contains(CommandBufferMode::ONE_SHOT) {
             if commands.move_candidate.is_some() {
                 moves::plan(&mut commands);

@@ -244,12 +244,11 @@ impl Device {
     /// # Errors
     /// As [`Buffer::write`], and the failure of a fence.
     pub fn queue_update(&self, fences: Fences<'_>, source: &[u8], target: Arc<Buffer>, offset: u64) -> Result<()> {
-        if let Some(Ok(false)) = fences.wait.map(Fence::query) {
-            return self.submit(fences, Operation::Update { source: source.into(), target, offset });
+        match queue::is_reached(fences.wait) {
+            Ok(false) => self.submit(fences, Operation::Update { source: source.into(), target, offset }),
+            // Nothing to wait for: no copy to keep.
+            waited => Completion::new(fences.signal).finish(waited.and_then(|_| target.write(offset, source))),
         }
-        // Nothing to wait for: no copy to keep.
-        let waited = fences.wait.map_or(Ok(true), Fence::query).map(|_| ());
-        Completion::new(fences.signal).finish(waited.and_then(|()| target.write(offset, source)))
     }
 
     /// Copies between buffers; see [`Buffer::copy_from`].

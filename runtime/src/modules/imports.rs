@@ -2,8 +2,8 @@
 //!
 //! A version of a native module is one macro of rows: the import's name, the method of the module's state that it is (and
 //! the one that goes on with it, where it may yield; behind `@` how it is called if that is special; behind `lent` what gives
-//! a result that something else keeps; behind `fences` what it does with those that it is passed), and its calling convention. That of an older version has the functions that differ from those of the next one: versions live side by
-//! side in one module, as a function is found by its name and its calling convention. The module makes its function table of
+//! a result that something else keeps; behind `fences` what it does with those that it is passed), and its calling convention.
+//! That of an older version has the functions that differ from those of the next one: versions live side by side in one module, as a function is found by its name and its calling convention. The module makes its function table of
 //! these rows, and the translator asks [`find`] whether an import is one of them; so the tables are there without `std`,
 //! too, where the modules are not.
 

@@ -23,11 +23,7 @@ impl<'a> Pass<SignalFence<'a>> for Later<'a> {
 /// Those of the call.
 #[inline(always)]
 pub fn signalled(call: impl FnOnce(Later<'_>) -> Result<()>) -> Result<Ref> {
-    let mut fence = None;
-    match call(Later(&mut fence)) {
-        Ok(()) => Ok(fence.into()),
-        Err(error) => Err(error),
-    }
+    signalled_with(call).map(|((), fence)| fence)
 }
 
 /// The same for an operation that has a result.

@@ -14,8 +14,8 @@ struct Uses {
     is_observed: bool,
     /// How many operations signal it.
     signals: u32,
-    /// The parameters of blocks that it becomes.
-    parameters: Vec<Value>,
+    /// Block and position of the first instruction, or terminator behind them, that has it as an operand.
+    first: Option<(Block, usize)>,
 }
 
 /// A fence that is not created: its block, the positions of the call that creates it and of the one that leaves it.
@@ -41,11 +41,13 @@ pub(super) fn leave(body: &mut Function, imports: &Imports) {
             inst.results.push(left.fence);
         }
     }
+    // They are found in the order of blocks and instructions.
+    let mut created = found.iter().map(|left| (left.block.index(), left.created)).peekable();
     for (index, block) in body.blocks.iter_mut().enumerate() {
-        let mut position = 0;
+        let mut positions = 0..;
         block.instructions.retain(|_| {
-            position += 1;
-            !found.iter().any(|left| left.block.index() == index && left.created + 1 == position)
+            let place = positions.next().map(|position| (index, position));
+            created.next_if(|left| Some(*left) == place).is_none()
         });
     }
 }
@@ -65,17 +67,15 @@ fn find(body: &Function, imports: &Imports) -> Vec<Left> {
         return Vec::new();
     }
     let uses = uses(body, imports);
-    let is_unobserved = |fence: Value| !uses[fence.index()].is_observed && uses[fence.index()].signals == 1;
-    let left = created.into_iter().filter(|(fence, ..)| is_unobserved(*fence)).filter_map(|(fence, block, created)| {
-        // What else waits for it does so behind the operation.
-        let uses_it = |op: &Op| {
-            let mut found = false;
-            op.visit(|operand| found |= operand.value() == fence);
-            found
+    let left = created.into_iter().filter_map(|(fence, block, created)| {
+        let Uses { is_observed: false, signals: 1, first: Some((home, signalled)) } = uses[fence.index()] else {
+            return None;
         };
-        let signalled = body.block(block).instructions.iter().skip(created + 1).position(|inst| uses_it(&inst.op))?;
-        let signalled = created + 1 + signalled;
-        let Op::Call(call) = &body.block(block).instructions[signalled].op else { return None };
+        // What else waits for it does so behind the operation: blocks are in reverse postorder, so the first use is in the block
+        // that creates it if any is.
+        let Op::Call(call) = &body.block(block).instructions.get(signalled).filter(|_| home == block)?.op else {
+            return None;
+        };
         let is_signal = fence_use(call, imports) == Some(FenceUse::Queued)
             && call.operands.iter().position(|operand| operand.value == fence) == Some(FenceUse::SIGNAL);
         is_signal.then_some(Left { fence, block, created, signalled })
@@ -93,8 +93,11 @@ fn fence_use(call: &Call, imports: &Imports) -> Option<FenceUse> {
 /// What becomes of each value, by its index.
 fn uses(body: &Function, imports: &Imports) -> Vec<Uses> {
     let mut uses = vec![Uses::default(); body.value_count()];
-    for block in &body.blocks {
-        for inst in &block.instructions {
+    // By parameter, what becomes it.
+    let mut arguments: Vec<Vec<usize>> = vec![Vec::new(); uses.len()];
+    for (block, data) in body.iter() {
+        for (position, inst) in data.instructions.iter().enumerate() {
+            inst.op.visit(|operand| _ = uses[operand.value().index()].first.get_or_insert((block, position)));
             match &inst.op {
                 Op::Call(call) => note_call(&mut uses, call, imports),
                 // Null is of every type.
@@ -102,21 +105,19 @@ fn uses(body: &Function, imports: &Imports) -> Vec<Uses> {
                 op => op.visit(|operand| uses[operand.value().index()].is_observed = true),
             }
         }
-        match &block.terminator {
+        let end = (block, data.instructions.len());
+        data.terminator.visit(|operand| _ = uses[operand.value().index()].first.get_or_insert(end));
+        match &data.terminator {
             Terminator::CallYieldable { call, .. } => note_call(&mut uses, call, imports),
             terminator => terminator.visit(|operand| uses[operand.value().index()].is_observed = true),
         }
-        block.terminator.visit_edges(|edge| {
+        data.terminator.visit_edges(|edge| {
             for (operand, parameter) in edge.arguments.iter().zip(&body.block(edge.target).parameters) {
-                uses[operand.value.index()].parameters.push(*parameter);
+                arguments[parameter.index()].push(operand.value.index());
             }
         });
     }
     // What a parameter is used for, its arguments are used for: backwards from those that are observed.
-    let mut arguments: Vec<Vec<usize>> = vec![Vec::new(); uses.len()];
-    for (argument, uses) in uses.iter().enumerate() {
-        uses.parameters.iter().for_each(|parameter| arguments[parameter.index()].push(argument));
-    }
     let is_parameter = |index: usize| !arguments[index].is_empty();
     let mut pending: Vec<usize> = (0..uses.len())
         .filter(|&index| uses[index].is_observed || (is_parameter(index) && uses[index].signals > 0))

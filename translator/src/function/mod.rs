@@ -4,8 +4,8 @@
 //! in a module (`mod functions { use super::*; .. }`, or several of them, with [`attributes`]) whose parent has in scope
 //! [`prelude`], the static `MODULE`, the items of [`Analysis::type_items`], and the items of the other such modules.
 //!
-//! The way of a function: `facts` makes its IR, `fences` takes away what need not be waited for, `tree` its structured form with instructions in place, `outline` cuts what is
-//! too long, `kept` moves what too many parts would take and give to one place, `lookups` finds what is borrowed of what calls
+//! The way of a function: `facts` makes its IR, `fences` takes fences away that need not be created, `tree` makes its structured
+//! form with instructions in place, `outline` cuts what is too long, `kept` moves what too many parts would take and give to one place, `lookups` finds what is borrowed of what calls
 //! give, `scope` where names are declared, `body` writes control flow, `versions` what comes in versions, `operations` and
 //! `calls` what is within.
 
