@@ -71,6 +71,7 @@ impl Allocator {
     /// # Errors
     /// As above.
     #[cfg(feature = "std")]
+    #[inline]
     pub(super) fn allocate_late(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
         // Where there is a limit, what exceeds it is refused here.
         if !LATE.contains(&length) || self.pool.is_limited() {

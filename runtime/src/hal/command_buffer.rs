@@ -96,7 +96,7 @@ pub enum Workgroups {
 }
 
 /// Runs recorded commands at once, for devices that can.
-pub(super) type InlineExecution = fn(&Commands, &[BufferBinding]) -> Result<()>;
+pub(super) type InlineExecution = fn(&Commands, &[BufferBinding<'_>]) -> Result<()>;
 
 /// Plans commands that will be executed often. What plans is reached by these pointers alone: programs without a device that
 /// wants it have none of it.

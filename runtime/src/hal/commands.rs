@@ -15,6 +15,7 @@ use bitflags::bitflags;
 use super::buffer::{Buffer, resolve_range};
 use super::executable::Executable;
 use super::moves::Moving;
+use crate::vm::Held;
 use crate::{Error, Result};
 
 bitflags! {
@@ -39,13 +40,20 @@ bitflags! {
 
 /// A buffer that an execution binds to a slot: all of the commands' ranges of that slot are relative to this one.
 #[derive(Clone, Debug, Default)]
-pub struct BufferBinding {
+pub struct BufferBinding<'a> {
     /// The buffer; slots that no command uses need none.
-    pub buffer: Option<Arc<Buffer>>,
+    pub buffer: Option<Held<'a, Buffer>>,
     /// Offset in bytes.
     pub offset: u64,
     /// Length in bytes, or [`WHOLE_BUFFER`](super::WHOLE_BUFFER).
     pub length: u64,
+}
+
+impl BufferBinding<'_> {
+    /// The same, as long as anybody wants.
+    pub(crate) fn to_own(&self) -> BufferBinding<'static> {
+        BufferBinding { buffer: self.buffer.as_ref().map(Held::to_own), offset: self.offset, length: self.length }
+    }
 }
 
 /// A range of a buffer that a command uses.
@@ -159,24 +167,24 @@ impl Commands {
     pub(crate) fn resolve<'a>(
         &'a self,
         binding: u32,
-        table: &'a [BufferBinding],
+        table: &'a [BufferBinding<'_>],
     ) -> Result<(&'a Arc<Buffer>, usize, usize)> {
         let Some(binding) = self.bindings.get(binding as usize) else { return Err(corrupt()) };
         self.resolve_binding(binding, table)
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn resolve_binding<'a>(
         &'a self,
         binding: &Binding,
-        table: &'a [BufferBinding],
+        table: &'a [BufferBinding<'_>],
     ) -> Result<(&'a Arc<Buffer>, usize, usize)> {
         match binding.source {
-            BindingSource::Direct(index) => {
-                let Some(buffer) = self.buffers.get(index as usize) else { return Err(corrupt()) };
-                let (offset, length) = buffer.range(binding.offset, binding.length)?;
-                Ok((buffer, offset, length))
-            }
+            BindingSource::Direct(index) => match self.buffers.get(index as usize) {
+                // Both were the host's sizes when they were recorded.
+                Some(buffer) => Ok((buffer, binding.offset as usize, binding.length as usize)),
+                None => Err(corrupt()),
+            },
             BindingSource::Slot(slot) => {
                 let bound = table.get(slot as usize);
                 let Some((bound, buffer)) = bound.and_then(|bound| Some((bound, bound.buffer.as_ref()?))) else {

@@ -17,7 +17,7 @@ use super::local::library::ImportRegistry;
 use super::local::task::TaskOptions;
 use super::local::{ExecutableLoader, Loaders};
 use super::memory::BufferParameters;
-use super::queue::{self, Backend, Completion, Operation, SignalFence};
+use super::queue::{self, Backend, Operation, SignalFence};
 use super::transfers::Transfers;
 use crate::bytecode::Contents;
 use crate::{Error, Result, ref_object};
@@ -193,6 +193,7 @@ impl Device {
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED where there is no memory.
+    #[inline]
     pub fn queue_alloca(&self, fences: Fences<'_>, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
         match self.allocator.allocate_late(parameters, length) {
             Ok(buffer) => {
@@ -200,7 +201,7 @@ impl Device {
                 Ok(buffer)
             }
             Err(error) => {
-                Completion::new(fences.signal).finish(Err(error))?;
+                fences.signal.finish(Err(error))?;
                 Err(Error::internal("failed allocation has no error"))
             }
         }
@@ -211,16 +212,28 @@ impl Device {
     ///
     /// # Errors
     /// The failure of a fence.
+    #[inline]
     pub fn queue_dealloca(&self, fences: Fences<'_>, buffer: Arc<Buffer>) -> Result<()> {
-        self.submit(fences, Operation::Release(buffer))
+        match queue::is_reached(fences.wait) {
+            Ok(false) => self.submit(fences, Operation::Release(buffer)),
+            waited => {
+                // Free before anybody is told that it is.
+                drop(buffer);
+                fences.signal.finish(waited.map(|_| ()))
+            }
+        }
     }
 
     /// Signals once the wait fence is reached.
     ///
     /// # Errors
     /// The failure of a fence.
+    #[inline]
     pub fn queue_barrier(&self, fences: Fences<'_>) -> Result<()> {
-        self.submit(fences, Operation::Barrier)
+        match queue::is_reached(fences.wait) {
+            Ok(false) => self.submit(fences, Operation::Barrier),
+            waited => fences.signal.finish(waited.map(|_| ())),
+        }
     }
 
     /// Fills a range of a buffer; see [`Buffer::fill`].
@@ -247,7 +260,7 @@ impl Device {
         match queue::is_reached(fences.wait) {
             Ok(false) => self.submit(fences, Operation::Update { source: source.into(), target, offset }),
             // Nothing to wait for: no copy to keep.
-            waited => Completion::new(fences.signal).finish(waited.and_then(|_| target.write(offset, source))),
+            waited => fences.signal.finish(waited.and_then(|_| target.write(offset, source))),
         }
     }
 
@@ -309,11 +322,12 @@ impl Device {
     /// # Errors
     /// FAILED_PRECONDITION where it is not finalized, INVALID_ARGUMENT and OUT_OF_RANGE where the table does not fit the
     /// commands, what kernels report, and the failure of a fence.
+    #[inline]
     pub fn queue_execute(
         &self,
         fences: Fences<'_>,
         command_buffer: &Arc<CommandBuffer>,
-        bindings: &[BufferBinding],
+        bindings: &[BufferBinding<'_>],
     ) -> Result<()> {
         queue::submit_execution(&self.backend, fences.wait, fences.signal, command_buffer, bindings)
     }

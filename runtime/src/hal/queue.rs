@@ -74,7 +74,7 @@ pub(super) enum Operation {
     },
     Execute {
         command_buffer: Arc<CommandBuffer>,
-        bindings: Box<[BufferBinding]>,
+        bindings: Box<[BufferBinding<'static>]>,
     },
     /// Transfers, one after the other.
     Batch(Vec<Operation>),
@@ -166,7 +166,7 @@ pub(super) trait Backend: Send + Sync + fmt::Debug {
     fn execute(
         &self,
         command_buffer: &Arc<CommandBuffer>,
-        bindings: &[BufferBinding],
+        bindings: &[BufferBinding<'_>],
         completion: Completion<'_>,
     ) -> Result<()>;
 
@@ -193,6 +193,27 @@ pub enum SignalFence<'a> {
     /// Who waits for the fence that is left here, if the operation is not done when the call returns that submits it. That
     /// saves the fence of what is done at once.
     Later(&'a mut Option<Arc<Fence>>),
+}
+
+impl SignalFence<'_> {
+    /// Signals, or fails, the fence of an operation that is done, and gives the result back.
+    #[inline(always)]
+    pub(super) fn finish(self, result: Result<()>) -> Result<()> {
+        match self {
+            SignalFence::Given(fence) => tell(&fence, result),
+            SignalFence::None | SignalFence::Later(_) => result,
+        }
+    }
+}
+
+fn tell(fence: &Fence, result: Result<()>) -> Result<()> {
+    match &result {
+        Ok(()) => fence.signal(),
+        Err(error) => {
+            fence.fail(error);
+            result
+        }
+    }
 }
 
 impl From<Arc<Fence>> for SignalFence<'_> {
@@ -237,15 +258,9 @@ impl<'a> Completion<'a> {
     }
 
     /// Signals, or fails, the signal fence, and gives the result back.
+    #[inline]
     pub(super) fn finish(mut self, result: Result<()>) -> Result<()> {
-        let SignalFence::Given(signal) = core::mem::take(&mut self.signal) else { return result };
-        match result {
-            Ok(()) => signal.signal(),
-            Err(error) => {
-                signal.fail(&error);
-                Err(error)
-            }
-        }
+        core::mem::take(&mut self.signal).finish(result)
     }
 }
 
@@ -276,11 +291,6 @@ pub(super) fn submit(
 ) -> Result<()> {
     let completion = Completion::new(signal);
     match is_reached(wait) {
-        // What there is to do is done when the operation is dropped.
-        Ok(true) if matches!(operation, Operation::Barrier | Operation::Release(_)) => {
-            drop(operation);
-            completion.finish(Ok(()))
-        }
         Ok(true) => backend.run(operation, completion),
         Ok(false) => {
             if let Some(wait) = wait {
@@ -298,14 +308,15 @@ pub(super) fn submit_execution(
     wait: Option<&Fence>,
     signal: SignalFence<'_>,
     command_buffer: &Arc<CommandBuffer>,
-    bindings: &[BufferBinding],
+    bindings: &[BufferBinding<'_>],
 ) -> Result<()> {
     let completion = Completion::new(signal);
     match is_reached(wait) {
         Ok(true) => backend.execute(command_buffer, bindings, completion),
         Ok(false) => {
             if let Some(wait) = wait {
-                let (command_buffer, bindings) = (Arc::clone(command_buffer), bindings.into());
+                let (command_buffer, bindings) =
+                    (Arc::clone(command_buffer), bindings.iter().map(BufferBinding::to_own).collect());
                 defer(backend, wait, Operation::Execute { command_buffer, bindings }, completion.detach());
             }
             Ok(())

@@ -183,7 +183,7 @@ fn record_add(
     commands.dispatch(Arc::clone(executable), 0, workgroups, &[], bindings, DispatchFlags::empty())
 }
 
-fn execute(device: &Device, commands: &Arc<CommandBuffer>, bindings: &[BufferBinding]) -> Result<()> {
+fn execute(device: &Device, commands: &Arc<CommandBuffer>, bindings: &[BufferBinding<'_>]) -> Result<()> {
     device.queue_execute(Fences::default(), commands, bindings)
 }
 
@@ -236,7 +236,7 @@ fn a_table_that_does_not_fit_is_refused() {
     let device = device();
     let commands = indirect_add(&device);
     let (a, short) = (buffer(&device, &[0; 4]), buffer(&device, &[0; 3]));
-    let code = |table: Vec<BufferBinding>| execute(&device, &commands, &table).unwrap_err().code();
+    let code = |table: Vec<BufferBinding<'static>>| execute(&device, &commands, &table).unwrap_err().code();
     assert_eq!(code(vec![bound(&a), bound(&a)]), StatusCode::InvalidArgument);
     assert_eq!(code(vec![bound(&a), bound(&a), BufferBinding::default()]), StatusCode::InvalidArgument);
     assert_eq!(code(vec![bound(&a), bound(&a), bound(&short)]), StatusCode::OutOfRange);

@@ -6,8 +6,9 @@
 
 use alloc::sync::Arc;
 
+use super::lent::Held;
 use super::native::{Argument, Borrowed, Caller, FromRef, Lent, Results, Span};
-use super::reference::Ref;
+use super::reference::{Ref, TypedRefObject};
 use super::stack::Stack;
 use crate::Result;
 
@@ -50,6 +51,34 @@ impl<A: FromRef> Pass<A> for &Ref {
     #[inline(always)]
     fn pass(self) -> Result<A> {
         A::from_ref(self.clone())
+    }
+}
+
+impl<'a, T: TypedRefObject> Pass<Held<'a, T>> for &'a Ref {
+    #[inline(always)]
+    fn pass(self) -> Result<Held<'a, T>> {
+        Held::lent(self)
+    }
+}
+
+impl<T: TypedRefObject> Pass<Held<'_, T>> for Ref {
+    #[inline(always)]
+    fn pass(self) -> Result<Held<'static, T>> {
+        T::from_ref(self).map(Held::from)
+    }
+}
+
+impl<'a, T: TypedRefObject> Pass<Option<Held<'a, T>>> for &'a Ref {
+    #[inline(always)]
+    fn pass(self) -> Result<Option<Held<'a, T>>> {
+        if self.is_null() { Ok(None) } else { Held::lent(self).map(Some) }
+    }
+}
+
+impl<T: TypedRefObject> Pass<Option<Held<'_, T>>> for Ref {
+    #[inline(always)]
+    fn pass(self) -> Result<Option<Held<'static, T>>> {
+        Ok(Option::<Arc<T>>::from_ref(self)?.map(Held::from))
     }
 }
 

@@ -12,6 +12,7 @@ use core::ops::Deref;
 
 use super::buffer::Buffer;
 use super::reference::{Ref, TypedRefObject};
+use crate::{Error, Result};
 
 /// A [`Ref`] to an object that an `Arc` elsewhere keeps as long as `'a`. It can be looked at and cloned, which counts the
 /// clone.
@@ -29,6 +30,24 @@ fn uncounted<T>(object: &Arc<T>) -> Arc<T> {
     // shares that are, and for no longer than the `Arc` is borrowed: nobody can drop it, move it or take it for the only
     // one (`Arc::get_mut`) meanwhile.
     unsafe { Arc::from_raw(Arc::as_ptr(object)) }
+}
+
+/// The same of the object of a reference, for a `Held` of the borrow's lifetime.
+///
+/// # Errors
+/// INVALID_ARGUMENT where the reference is null or of another type.
+#[inline(always)]
+fn uncounted_object<T: TypedRefObject>(reference: &Ref) -> Result<Arc<T>> {
+    let looked_at = reference.get::<T>();
+    match reference {
+        Ref::Object(object) if looked_at.is_ok() => {
+            // SAFETY: the object is a `T`, as `get` has told, and the pointer is that of its `Arc`, which is valid as long as
+            // that one is. `Held::lent`, which alone calls this, puts what is made of it where it is never dropped, and for no
+            // longer than the reference is borrowed.
+            Ok(unsafe { Arc::from_raw(Arc::as_ptr(object).cast::<T>()) })
+        }
+        _ => Err(looked_at.err().unwrap_or_else(|| Error::internal("reference to an object holds none"))),
+    }
 }
 
 impl<'a> LentRef<'a> {
@@ -62,6 +81,72 @@ impl fmt::Debug for LentRef<'_> {
     }
 }
 
+/// A share of an object: one of its own, or that of somebody who keeps it as long as `'a`. Cloning the [`Arc`] that it is
+/// counts the clone.
+pub struct Held<'a, T> {
+    /// Not counted, and never dropped, moved out or changed, unless it is the own one.
+    object: ManuallyDrop<Arc<T>>,
+    is_own: bool,
+    keeper: PhantomData<&'a Ref>,
+}
+
+impl<'a, T: TypedRefObject> Held<'a, T> {
+    /// The object of a reference.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT where it is null or of another type.
+    #[inline(always)]
+    pub fn lent(reference: &'a Ref) -> Result<Held<'a, T>> {
+        let object = ManuallyDrop::new(uncounted_object(reference)?);
+        Ok(Held { object, is_own: false, keeper: PhantomData })
+    }
+}
+
+impl<T> Held<'_, T> {
+    /// A share of its own, as long as anybody wants.
+    #[must_use]
+    pub fn to_own(&self) -> Held<'static, T> {
+        Held::from(Arc::clone(self))
+    }
+}
+
+impl<T> From<Arc<T>> for Held<'_, T> {
+    #[inline]
+    fn from(object: Arc<T>) -> Self {
+        Held { object: ManuallyDrop::new(object), is_own: true, keeper: PhantomData }
+    }
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = Arc<T>;
+    #[inline(always)]
+    fn deref(&self) -> &Arc<T> {
+        &self.object
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.is_own {
+            // SAFETY: the share was given to `from` and is counted; nobody uses the field after this.
+            unsafe { ManuallyDrop::drop(&mut self.object) }
+        }
+    }
+}
+
+impl<T> Clone for Held<'_, T> {
+    fn clone(&self) -> Self {
+        Held::from(Arc::clone(self))
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Held<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -84,6 +169,22 @@ mod tests {
         let mut thing = kept.to::<Thing>().unwrap();
         drop(kept);
         assert!(Arc::get_mut(&mut thing).is_some());
+    }
+
+    #[test]
+    fn held_objects_are_counted_if_they_are_own() {
+        let reference = Ref::from(Arc::new(Thing(7)));
+        let count = || Arc::strong_count(&reference.to::<Thing>().unwrap()) - 1;
+        let lent = Held::<Thing>::lent(&reference).unwrap();
+        assert_eq!((lent.0, count()), (7, 1));
+        let own = lent.to_own();
+        assert_eq!((own.0, count()), (7, 2));
+        drop(lent);
+        assert_eq!(count(), 2);
+        drop((own.clone(), own));
+        assert_eq!(count(), 1);
+        let buffer = Ref::from(Buffer::zeroed(16, 0, None).unwrap());
+        assert!(Held::<Thing>::lent(&buffer).is_err() && Held::<Thing>::lent(&Ref::Null).is_err());
     }
 
     #[test]

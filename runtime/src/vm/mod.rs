@@ -37,7 +37,7 @@ pub use context::{Context, Function};
 pub use direct::{DirectMethod, Lend, Native, NoElements, Pass};
 pub use interpreter::BytecodeModule;
 pub use invocation::{CallFuture, Invocation};
-pub use lent::LentRef;
+pub use lent::{Held, LentRef};
 pub use list::List;
 pub(crate) use list::check_ref;
 pub use module::{

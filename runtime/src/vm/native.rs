@@ -42,6 +42,7 @@ use smallvec::SmallVec;
 
 use super::buffer::Buffer;
 use super::call::{CallBuffer, CallReader};
+use super::lent::Held;
 use super::list::List;
 use super::module::{Completion, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal};
 use super::reference::{Ref, TypedRefObject};
@@ -159,6 +160,26 @@ references! {
         other => other.buffer().cloned().map(Some),
     };
     {} Arc<List>, |r: Ref| match r { Ref::List(list) => Ok(list), other => other.list().cloned() };
+}
+
+impl<T: TypedRefObject> Argument for Held<'_, T> {
+    fn letters(text: &mut String) {
+        text.push('r');
+    }
+    #[inline]
+    fn read(reader: &mut CallReader<'_>) -> Result<Self> {
+        Arc::read(reader).map(Held::from)
+    }
+}
+
+impl<T: TypedRefObject> Argument for Option<Held<'_, T>> {
+    fn letters(text: &mut String) {
+        text.push('r');
+    }
+    #[inline]
+    fn read(reader: &mut CallReader<'_>) -> Result<Self> {
+        Ok(Option::<Arc<T>>::read(reader)?.map(Held::from))
+    }
 }
 
 macro_rules! reference_results {

@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use core::any::Any;
 use core::cell::Cell;
 use core::ops::Range;
+use core::ptr::null_mut;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -36,38 +37,69 @@ pub(in crate::hal) struct Scratch {
 type Leases<'a> = SmallVec<[Lease<'a>; 4]>;
 
 /// The addresses of one dispatch's bindings.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::hal) struct ResolvedBindings {
-    pub(in crate::hal) pointers: Vec<BindingPointer>,
-    pub(in crate::hal) lengths: Vec<usize>,
-    pub(in crate::hal) read_only: u64,
+    count: usize,
+    pointers: [BindingPointer; MAXIMUM_BINDINGS],
+    lengths: [usize; MAXIMUM_BINDINGS],
+    read_only: u64,
+}
+
+impl Default for ResolvedBindings {
+    fn default() -> Self {
+        let (pointers, lengths) = ([BindingPointer(null_mut()); MAXIMUM_BINDINGS], [0; MAXIMUM_BINDINGS]);
+        ResolvedBindings { count: 0, pointers, lengths, read_only: 0 }
+    }
 }
 
 impl ResolvedBindings {
+    fn pointers(&self) -> &[BindingPointer] {
+        self.pointers.get(..self.count).unwrap_or_default()
+    }
+
+    fn lengths(&self) -> &[usize] {
+        self.lengths.get(..self.count).unwrap_or_default()
+    }
+
+    /// Makes room for bindings, and gives each its ordinal and the places of its address and its length.
+    fn places(&mut self, count: usize) -> Result<impl Iterator<Item = (usize, (&mut BindingPointer, &mut usize))>> {
+        if count > MAXIMUM_BINDINGS {
+            return Err(too_many_bindings());
+        }
+        self.count = count;
+        self.read_only = 0;
+        Ok(self.pointers.iter_mut().zip(&mut self.lengths).enumerate())
+    }
+
     /// Finds the memory of a dispatch's bindings. It stays valid as long as `commands`, `table` and `leases` are kept.
     #[inline]
     pub(in crate::hal) fn resolve<'a>(
         &mut self,
         commands: &'a Commands,
         dispatch: &Dispatch,
-        table: &'a [BufferBinding],
+        table: &'a [BufferBinding<'_>],
         leases: &mut Leases<'a>,
     ) -> Result<()> {
-        self.pointers.clear();
-        self.lengths.clear();
-        self.read_only = 0;
+        let bindings = commands.bindings(dispatch);
         let mut is_lent = false;
-        for (ordinal, binding) in commands.bindings(dispatch).iter().enumerate() {
-            let (buffer, offset, length) = commands
-                .resolve_binding(binding, table)
-                .map_err(|error| error.context(format!("binding {ordinal}")))?;
-            let late = buffer.late_address()?;
-            is_lent |= late.is_none() && buffer.is_elsewhere();
-            self.pointers.push(BindingPointer(late.unwrap_or(buffer.address()).0.wrapping_add(offset)));
-            self.lengths.push(length);
-            // Recording keeps the number of bindings within the bits.
-            self.read_only |= u64::from(!buffer.access().contains(MemoryAccess::WRITE)) << (ordinal & 63);
+        let mut read_only = 0;
+        for (binding, (ordinal, (place, byte_length))) in bindings.iter().zip(self.places(bindings.len())?) {
+            let (buffer, offset, length) = match commands.resolve_binding(binding, table) {
+                Ok(found) => found,
+                Err(error) => return Err(of_binding(error, ordinal)),
+            };
+            let mut address = buffer.address();
+            if buffer.is_elsewhere() {
+                match buffer.late_address()? {
+                    Some(late) => address = late,
+                    None => is_lent = true,
+                }
+            }
+            *place = BindingPointer(address.0.wrapping_add(offset));
+            *byte_length = length;
+            read_only |= u64::from(!buffer.access().contains(MemoryAccess::WRITE)) << ordinal;
         }
+        self.read_only = read_only;
         if is_lent {
             self.lease(commands, dispatch, table, leases)?;
         }
@@ -80,7 +112,7 @@ impl ResolvedBindings {
         &mut self,
         commands: &'a Commands,
         dispatch: &Dispatch,
-        table: &'a [BufferBinding],
+        table: &'a [BufferBinding<'_>],
         leases: &mut Leases<'a>,
     ) -> Result<()> {
         let info = dispatch.executable.code().functions().get(dispatch.function);
@@ -111,22 +143,29 @@ impl ResolvedBindings {
 
     /// Finds the memory of ranges of byte buffers. It stays valid as long as they are kept.
     fn resolve_ranges(&mut self, ranges: &[(Arc<vm::Buffer>, u64, u64)]) -> Result<()> {
-        self.pointers.clear();
-        self.lengths.clear();
-        self.read_only = 0;
-        if ranges.len() > MAXIMUM_BINDINGS {
-            return Err(Error::out_of_range(format!("dispatch has more than {MAXIMUM_BINDINGS} bindings")));
-        }
-        for (ordinal, (buffer, offset, length)) in ranges.iter().enumerate() {
+        let mut read_only = 0;
+        for ((buffer, offset, length), (ordinal, (place, byte_length))) in ranges.iter().zip(self.places(ranges.len())?)
+        {
             let available = usize::try_from(buffer.length()).unwrap_or(usize::MAX);
-            let (offset, length) = resolve_range(available, *offset, *length)
-                .map_err(|error| error.context(format!("binding {ordinal}")))?;
-            self.pointers.push(BindingPointer(buffer.as_ptr().wrapping_add(offset)));
-            self.lengths.push(length);
-            self.read_only |= u64::from(!buffer.is_mutable()) << ordinal;
+            let (offset, length) =
+                resolve_range(available, *offset, *length).map_err(|error| of_binding(error, ordinal))?;
+            *place = BindingPointer(buffer.as_ptr().wrapping_add(offset));
+            *byte_length = length;
+            read_only |= u64::from(!buffer.is_mutable()) << ordinal;
         }
+        self.read_only = read_only;
         Ok(())
     }
+}
+
+#[cold]
+fn of_binding(error: Error, ordinal: usize) -> Error {
+    error.context(format!("binding {ordinal}"))
+}
+
+#[cold]
+fn too_many_bindings() -> Error {
+    Error::out_of_range(format!("dispatch has more than {MAXIMUM_BINDINGS} bindings"))
 }
 
 /// Scratch memory of kernels: grows to the largest need and stays.
@@ -160,22 +199,25 @@ fn no_local_memory(size: usize) -> Error {
 pub(in crate::hal) fn workgroup_count(
     commands: &Commands,
     dispatch: &Dispatch,
-    table: &[BufferBinding],
+    table: &[BufferBinding<'_>],
 ) -> Result<([u32; 3], u64)> {
     let count = match dispatch.workgroup_count {
         WorkgroupCount::Direct(count) => count,
-        WorkgroupCount::Indirect(binding) => {
-            let (buffer, offset, _) = commands.resolve(binding, table)?;
-            let mut bytes = [0; size_of::<[u32; 3]>()];
-            buffer.read(offset as u64, &mut bytes)?;
-            let mut count = [0; 3];
-            for (word, bytes) in count.iter_mut().zip(bytes.as_chunks::<4>().0) {
-                *word = u32::from_le_bytes(*bytes);
-            }
-            count
-        }
+        WorkgroupCount::Indirect(binding) => indirect_count(commands, binding, table)?,
     };
     Ok((count, total(count)?))
+}
+
+/// Reads workgroup counts.
+fn indirect_count(commands: &Commands, binding: u32, table: &[BufferBinding<'_>]) -> Result<[u32; 3]> {
+    let (buffer, offset, _) = commands.resolve(binding, table)?;
+    let mut bytes = [0; size_of::<[u32; 3]>()];
+    buffer.read(offset as u64, &mut bytes)?;
+    let mut count = [0; 3];
+    for (word, bytes) in count.iter_mut().zip(bytes.as_chunks::<4>().0) {
+        *word = u32::from_le_bytes(*bytes);
+    }
+    Ok(count)
 }
 
 /// How many workgroups there are.
@@ -207,7 +249,7 @@ impl Scratch {
 }
 
 /// Checks that a table has all slots that commands use.
-pub(in crate::hal) fn check_table(commands: &Commands, table: &[BufferBinding]) -> Result<()> {
+pub(in crate::hal) fn check_table(commands: &Commands, table: &[BufferBinding<'_>]) -> Result<()> {
     if table.len() < commands.slot_count as usize {
         return Err(Error::invalid_argument(format!(
             "binding table of {} slots for commands that use {}",
@@ -219,12 +261,15 @@ pub(in crate::hal) fn check_table(commands: &Commands, table: &[BufferBinding]) 
 }
 
 /// Runs all commands in order; `table` holds what is bound to their slots.
-pub(in crate::hal) fn execute(commands: &Commands, table: &[BufferBinding]) -> Result<()> {
+pub(in crate::hal) fn execute(commands: &Commands, table: &[BufferBinding<'_>]) -> Result<()> {
     check_table(commands, table)?;
     let _moving = moves::begin(commands)?;
     let mut scratch = Scratch::take();
     let recording = profile::is_on();
     let result = commands.list.iter().enumerate().try_for_each(|(index, command)| {
+        if matches!(command, Command::Barrier) {
+            return Ok(());
+        }
         if recording {
             return execute_recorded(commands, index, command, table, &mut scratch);
         }
@@ -240,7 +285,7 @@ pub(in crate::hal) fn execute_recorded(
     commands: &Commands,
     index: usize,
     command: &Command,
-    table: &[BufferBinding],
+    table: &[BufferBinding<'_>],
     scratch: &mut Scratch,
 ) -> Result<()> {
     let start = Instant::now();
@@ -259,7 +304,7 @@ pub(in crate::hal) fn record(
     start: Instant,
     commands: &Commands,
     command: &Command,
-    table: &[BufferBinding],
+    table: &[BufferBinding<'_>],
     workgroups: u64,
     first: bool,
 ) {
@@ -289,7 +334,7 @@ pub(in crate::hal) fn record(
 pub(in crate::hal) fn execute_command(
     commands: &Commands,
     command: &Command,
-    table: &[BufferBinding],
+    table: &[BufferBinding<'_>],
     scratch: &mut Scratch,
 ) -> Result<()> {
     match command {
@@ -310,7 +355,11 @@ pub(in crate::hal) fn execute_command(
 }
 
 /// Runs a fill, an update or a copy; other commands do nothing.
-pub(in crate::hal) fn execute_transfer(commands: &Commands, command: &Command, table: &[BufferBinding]) -> Result<()> {
+pub(in crate::hal) fn execute_transfer(
+    commands: &Commands,
+    command: &Command,
+    table: &[BufferBinding<'_>],
+) -> Result<()> {
     execute_transfer_part(commands, command, table, 0..usize::MAX)
 }
 
@@ -318,7 +367,7 @@ pub(in crate::hal) fn execute_transfer(commands: &Commands, command: &Command, t
 pub(in crate::hal) fn divisible_bytes(
     commands: &Commands,
     command: &Command,
-    table: &[BufferBinding],
+    table: &[BufferBinding<'_>],
 ) -> Result<Option<u64>> {
     match command {
         Command::Fill { target, .. } | Command::Update { target, .. } => {
@@ -340,7 +389,7 @@ pub(in crate::hal) fn divisible_bytes(
 pub(in crate::hal) fn execute_transfer_part(
     commands: &Commands,
     command: &Command,
-    table: &[BufferBinding],
+    table: &[BufferBinding<'_>],
     part: Range<usize>,
 ) -> Result<()> {
     let part_of = |length: usize| {
@@ -381,7 +430,7 @@ pub(in crate::hal) fn execute_transfer_part(
 fn execute_dispatch(
     commands: &Commands,
     dispatch: &Dispatch,
-    table: &[BufferBinding],
+    table: &[BufferBinding<'_>],
     scratch: &mut Scratch,
 ) -> Result<()> {
     execute_blocks(commands, dispatch, table, scratch, 1, &mut core::iter::once(0..u64::MAX))
@@ -392,7 +441,7 @@ fn execute_dispatch(
 pub(in crate::hal) fn execute_blocks(
     commands: &Commands,
     dispatch: &Dispatch,
-    table: &[BufferBinding],
+    table: &[BufferBinding<'_>],
     scratch: &mut Scratch,
     threads: u8,
     blocks: &mut impl Iterator<Item = Range<u64>>,
@@ -412,8 +461,8 @@ pub(in crate::hal) fn execute_blocks(
         workgroup_count: count,
         workgroup_size: info.workgroup_size.map(|size| size.max(1)),
         constants: commands.constants(dispatch),
-        binding_pointers: &scratch.bindings.pointers,
-        binding_lengths: &scratch.bindings.lengths,
+        binding_pointers: scratch.bindings.pointers(),
+        binding_lengths: scratch.bindings.lengths(),
         read_only_bindings: scratch.bindings.read_only,
         max_concurrency: threads,
     };
@@ -460,8 +509,8 @@ pub(crate) fn dispatch_inline(
             workgroup_count,
             workgroup_size: info.workgroup_size.map(|size| size.max(1)),
             constants,
-            binding_pointers: &scratch.bindings.pointers,
-            binding_lengths: &scratch.bindings.lengths,
+            binding_pointers: scratch.bindings.pointers(),
+            binding_lengths: scratch.bindings.lengths(),
             read_only_bindings: scratch.bindings.read_only,
             max_concurrency: 1,
         };

@@ -16,7 +16,7 @@ impl Backend for SyncBackend {
     fn execute(
         &self,
         command_buffer: &Arc<CommandBuffer>,
-        bindings: &[BufferBinding],
+        bindings: &[BufferBinding<'_>],
         completion: Completion<'_>,
     ) -> Result<()> {
         let result = command_buffer.commands().and_then(|commands| execution::execute(commands, bindings));

@@ -8,20 +8,20 @@ use crate::hal::{
     Allocator, Buffer, BufferBinding, BufferParameters, BufferUsage, CommandBuffer, Device, Fence, Fences, File,
     MemoryAccess, MemoryType, SignalFence,
 };
-use crate::vm::{Argument, Buffer as VmBuffer, CallReader, Caller, FromRef, Pass, Ref, Span};
+use crate::vm::{Argument, Buffer as VmBuffer, CallReader, Caller, FromRef, Held, Pass, Ref, Span};
 use crate::{Error, Result};
 
 /// A fence that a queue operation waits for, or none.
-pub(in crate::modules) type OptionalFence = Option<Arc<Fence>>;
+pub(in crate::modules) type OptionalFence<'a> = Option<Held<'a, Fence>>;
 
-pub(in crate::modules) fn fences<'a>(wait: &'a OptionalFence, signal: SignalFence<'a>) -> Fences<'a> {
-    Fences { wait: wait.as_deref(), signal }
+pub(in crate::modules) fn fences<'a>(wait: &'a OptionalFence<'_>, signal: SignalFence<'a>) -> Fences<'a> {
+    Fences { wait: wait.as_ref().map(|wait| &***wait), signal }
 }
 
 impl FromRef for SignalFence<'_> {
     #[inline]
     fn from_ref(reference: Ref) -> Result<Self> {
-        OptionalFence::from_ref(reference).map(SignalFence::from)
+        Option::<Arc<Fence>>::from_ref(reference).map(SignalFence::from)
     }
 }
 
@@ -32,25 +32,25 @@ impl Argument for SignalFence<'_> {
 
     #[inline]
     fn read(reader: &mut CallReader<'_>) -> Result<Self> {
-        OptionalFence::read(reader).map(SignalFence::from)
+        Option::<Arc<Fence>>::read(reader).map(SignalFence::from)
     }
 }
 
 /// A row of a binding table: buffer, offset, length.
-impl Argument for BufferBinding {
+impl Argument for BufferBinding<'_> {
     fn letters(text: &mut String) {
         text.push_str("rII");
     }
 
     #[inline]
-    fn read(reader: &mut CallReader<'_>) -> Result<BufferBinding> {
+    fn read(reader: &mut CallReader<'_>) -> Result<Self> {
         Ok(BufferBinding { buffer: Argument::read(reader)?, offset: reader.word()?, length: reader.word()? })
     }
 }
 
-impl<B: Pass<Option<Arc<Buffer>>>, O: Pass<u64>, L: Pass<u64>> Pass<BufferBinding> for (B, O, L) {
+impl<'a, B: Pass<Option<Held<'a, Buffer>>>, O: Pass<u64>, L: Pass<u64>> Pass<BufferBinding<'a>> for (B, O, L) {
     #[inline(always)]
-    fn pass(self) -> Result<BufferBinding> {
+    fn pass(self) -> Result<BufferBinding<'a>> {
         let (buffer, offset, length) = self;
         Ok(BufferBinding { buffer: buffer.pass()?, offset: offset.pass()?, length: length.pass()? })
     }
@@ -81,12 +81,13 @@ impl HalState {
         Ok((i32::from(answer.is_some()), answer.unwrap_or(0)))
     }
 
+    #[inline]
     pub fn queue_alloca(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
-        wait: OptionalFence,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         pool: u64,
         memory_type: u32,
@@ -107,12 +108,13 @@ impl HalState {
         device.queue_alloca(fences(&wait, signal), parameters, length)
     }
 
+    #[inline]
     pub fn queue_dealloca(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
-        wait: OptionalFence,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         buffer: Arc<Buffer>,
         _flags: u64,
@@ -125,7 +127,7 @@ impl HalState {
         _: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
-        wait: OptionalFence,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         target: Arc<Buffer>,
         offset: u64,
@@ -142,7 +144,7 @@ impl HalState {
         _: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
-        wait: OptionalFence,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         source: Arc<VmBuffer>,
         source_offset: u64,
@@ -161,7 +163,7 @@ impl HalState {
         _: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
-        wait: OptionalFence,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         source: Arc<Buffer>,
         source_offset: u64,
@@ -178,7 +180,7 @@ impl HalState {
         _: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
-        wait: OptionalFence,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         source: Arc<File>,
         source_offset: u64,
@@ -195,7 +197,7 @@ impl HalState {
         _: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
-        wait: OptionalFence,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         source: Arc<Buffer>,
         source_offset: u64,
@@ -212,36 +214,38 @@ impl HalState {
         _: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
-        wait: OptionalFence,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         _flags: u64,
     ) -> Result<()> {
         device.queue_barrier(fences(&wait, signal))
     }
 
+    #[inline]
     pub fn queue_execute(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
-        wait: OptionalFence,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
-        commands: Arc<CommandBuffer>,
+        commands: Held<'_, CommandBuffer>,
         _flags: u64,
     ) -> Result<()> {
         device.queue_execute(fences(&wait, signal), &commands, &[])
     }
 
+    #[inline]
     pub fn queue_execute_indirect(
         &self,
         _: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
-        wait: OptionalFence,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
-        commands: Arc<CommandBuffer>,
+        commands: Held<'_, CommandBuffer>,
         _flags: u64,
-        table: Span<BufferBinding>,
+        table: Span<BufferBinding<'_>>,
     ) -> Result<()> {
         device.queue_execute(fences(&wait, signal), &commands, &table)
     }

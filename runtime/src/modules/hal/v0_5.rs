@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::HalState;
 use crate::hal::{Buffer, BufferBinding, Channel, CommandBuffer, Device, Executable, Fence, File, SignalFence};
 use crate::modules::imports::{direct_table, for_each_hal_0_5, native_table};
-use crate::vm::{Buffer as VmBuffer, Caller, NativeFunction, Outcome, Span};
+use crate::vm::{Buffer as VmBuffer, Caller, Held, NativeFunction, Outcome, Span};
 use crate::{Error, Result};
 
 /// The queue affinity of what is for all queues of a device.
@@ -123,7 +123,7 @@ impl HalState {
         caller: &mut Caller<'_>,
         device: &Device,
         affinity: u64,
-        wait: Option<Arc<Fence>>,
+        wait: Option<Held<'_, Fence>>,
         signal: SignalFence<'_>,
         pool: u32,
         memory_type: u32,
@@ -138,7 +138,7 @@ impl HalState {
         caller: &mut Caller<'_>,
         device: &Device,
         affinity: u64,
-        wait: Option<Arc<Fence>>,
+        wait: Option<Held<'_, Fence>>,
         signal: SignalFence<'_>,
         buffer: Arc<Buffer>,
     ) -> Result<()> {
@@ -151,13 +151,13 @@ impl HalState {
         caller: &mut Caller<'_>,
         device: &Device,
         affinity: u64,
-        wait: Option<Arc<Fence>>,
+        wait: Option<Held<'_, Fence>>,
         signal: SignalFence<'_>,
         commands: Span<Arc<CommandBuffer>>,
     ) -> Result<()> {
         match &*commands {
             [] => self.queue_barrier(caller, device, affinity, wait, signal, 0),
-            [only] => self.queue_execute(caller, device, affinity, wait, signal, Arc::clone(only), 0),
+            [only] => self.queue_execute(caller, device, affinity, wait, signal, Arc::clone(only).into(), 0),
             _ => Err(Error::invalid_argument("only zero or one command buffer is allowed")),
         }
     }
@@ -167,10 +167,10 @@ impl HalState {
         caller: &mut Caller<'_>,
         device: &Device,
         affinity: u64,
-        wait: Option<Arc<Fence>>,
+        wait: Option<Held<'_, Fence>>,
         signal: SignalFence<'_>,
-        commands: Arc<CommandBuffer>,
-        table: Span<BufferBinding>,
+        commands: Held<'_, CommandBuffer>,
+        table: Span<BufferBinding<'_>>,
     ) -> Result<()> {
         self.queue_execute_indirect(caller, device, affinity, wait, signal, commands, 0, table)
     }
@@ -180,7 +180,7 @@ impl HalState {
         caller: &mut Caller<'_>,
         device: &Device,
         affinity: u64,
-        wait: Option<Arc<Fence>>,
+        wait: Option<Held<'_, Fence>>,
         signal: SignalFence<'_>,
         source: Arc<File>,
         source_offset: u64,
@@ -209,7 +209,7 @@ impl HalState {
         caller: &mut Caller<'_>,
         device: &Device,
         affinity: u64,
-        wait: Option<Arc<Fence>>,
+        wait: Option<Held<'_, Fence>>,
         signal: SignalFence<'_>,
         source: Arc<Buffer>,
         source_offset: u64,

@@ -26,7 +26,7 @@ impl IoParametersState {
         caller: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
-        wait: OptionalFence,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         scope: Option<Arc<VmBuffer>>,
         _target_affinity: u64,
@@ -54,7 +54,7 @@ impl IoParametersState {
         _: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
-        wait: OptionalFence,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         scope: Option<Arc<VmBuffer>>,
         target: Arc<Buffer>,
@@ -71,7 +71,7 @@ impl IoParametersState {
         _: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
-        wait: OptionalFence,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         source: Arc<Buffer>,
         scope: Option<Arc<VmBuffer>>,
@@ -129,7 +129,12 @@ impl Request {
         Ok(Request { scope, spans })
     }
 
-    fn transfer<'a>(&'a self, device: &'a Device, wait: &'a OptionalFence, signal: SignalFence<'a>) -> Transfer<'a> {
+    fn transfer<'a>(
+        &'a self,
+        device: &'a Device,
+        wait: &'a OptionalFence<'_>,
+        signal: SignalFence<'a>,
+    ) -> Transfer<'a> {
         Transfer { device, fences: fences(wait, signal), scope: &self.scope, spans: &self.spans }
     }
 }

@@ -78,7 +78,7 @@ impl TaskBackend {
     fn execute_inline(
         &self,
         command_buffer: &Arc<CommandBuffer>,
-        bindings: &[BufferBinding],
+        bindings: &[BufferBinding<'_>],
         mut how: Inline,
     ) -> Result<()> {
         if profile::is_on() {
@@ -107,7 +107,7 @@ impl Backend for TaskBackend {
     fn execute(
         &self,
         command_buffer: &Arc<CommandBuffer>,
-        bindings: &[BufferBinding],
+        bindings: &[BufferBinding<'_>],
         completion: Completion<'_>,
     ) -> Result<()> {
         let scheduler = &self.scheduler;

@@ -256,7 +256,7 @@ impl Plan {
     }
 
     /// The graph that holds for what is bound.
-    pub(super) fn graph(&self, commands: &Commands, table: &[BufferBinding]) -> &Arc<Graph> {
+    pub(super) fn graph(&self, commands: &Commands, table: &[BufferBinding<'_>]) -> &Arc<Graph> {
         let minimal = self.minimal.get_or_init(|| Arc::new(Graph::minimal(commands)));
         if !minimal.needs_disjoint_slots() || disjoint(commands, table) {
             return minimal;
@@ -343,7 +343,7 @@ impl Plan {
 }
 
 /// True where no memory is bound to two slots, or to a slot and a command, unless it is only read.
-fn disjoint(commands: &Commands, table: &[BufferBinding]) -> bool {
+fn disjoint(commands: &Commands, table: &[BufferBinding<'_>]) -> bool {
     let mut ranges = smallvec::SmallVec::<[(usize, usize, bool); 16]>::new();
     let mut fits = true;
     let mut add = |start: usize, length: usize, writable: bool| {

@@ -83,7 +83,7 @@ enum Next {
 struct Resources {
     command_buffer: Option<Arc<CommandBuffer>>,
     /// What is bound to the slots.
-    table: Vec<BufferBinding>,
+    table: Vec<BufferBinding<'static>>,
 }
 
 impl Resources {
@@ -143,7 +143,7 @@ impl Run {
         &mut self,
         command_buffer: &Arc<CommandBuffer>,
         graph: &Arc<Graph>,
-        table: &[BufferBinding],
+        table: &[BufferBinding<'_>],
         completion: Completion<'static>,
         (place, threads): (u32, usize),
     ) {
@@ -156,7 +156,7 @@ impl Run {
         self.submitted = Some(Instant::now());
         let resources = self.resources.get_mut().unwrap_or_else(PoisonError::into_inner);
         resources.command_buffer = Some(Arc::clone(command_buffer));
-        resources.table.extend_from_slice(table);
+        resources.table.extend(table.iter().map(BufferBinding::to_own));
         let outcome = self.outcome.get_mut().unwrap_or_else(PoisonError::into_inner);
         *outcome = Outcome { completion: Some(completion), failure: None };
         *self.failed.get_mut() = false;
@@ -490,7 +490,7 @@ impl Helper for Run {
     }
 }
 
-fn workgroups(commands: &Commands, dispatch: &Dispatch, table: &[BufferBinding]) -> Result<u64> {
+fn workgroups(commands: &Commands, dispatch: &Dispatch, table: &[BufferBinding<'_>]) -> Result<u64> {
     let (_, total) = execution::workgroup_count(commands, dispatch, table)?;
     if total > MAXIMUM_WORKGROUPS {
         return Err(Error::out_of_range(alloc::format!("dispatch of {total} workgroups")));

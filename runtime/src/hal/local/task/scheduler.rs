@@ -196,7 +196,7 @@ impl Scheduler {
         &self,
         command_buffer: &Arc<CommandBuffer>,
         graph: &Arc<Graph>,
-        table: &[BufferBinding],
+        table: &[BufferBinding<'_>],
         completion: Completion<'static>,
         hands: usize,
     ) -> core::result::Result<(), Completion<'static>> {

@@ -62,7 +62,7 @@ struct Counts {
 struct Resources {
     command_buffer: Option<Arc<CommandBuffer>>,
     /// What is bound to the slots.
-    table: Vec<BufferBinding>,
+    table: Vec<BufferBinding<'static>>,
 }
 
 /// Every so many measured executions, dispatches that gain by help are run alone, and those that do not with help.
@@ -99,7 +99,7 @@ struct Drive<'a> {
     team: &'a Team,
     command_buffer: &'a Arc<CommandBuffer>,
     commands: &'a Commands,
-    table: &'a [BufferBinding],
+    table: &'a [BufferBinding<'a>],
     how: Inline,
     seat: Seat,
     /// Blocks that helpers have finished or will have, of all offers.
@@ -137,7 +137,7 @@ enum Seat {
 pub(super) fn execute(
     scheduler: &Scheduler,
     command_buffer: &Arc<CommandBuffer>,
-    table: &[BufferBinding],
+    table: &[BufferBinding<'_>],
     how: Inline,
 ) -> Result<bool> {
     let commands = command_buffer.commands()?;
@@ -178,7 +178,7 @@ fn run(
     scheduler: &Scheduler,
     commands: &Commands,
     command: &Command,
-    table: &[BufferBinding],
+    table: &[BufferBinding<'_>],
     scratch: &mut Scratch,
     blocks: &mut impl Iterator<Item = Range<u64>>,
 ) -> Result<()> {
@@ -355,7 +355,7 @@ impl Drive<'_> {
         self.expected = self.team.crew.finished();
         let mut resources = self.team.write();
         resources.command_buffer = Some(Arc::clone(self.command_buffer));
-        resources.table.extend_from_slice(self.table);
+        resources.table.extend(self.table.iter().map(BufferBinding::to_own));
         true
     }
 
