@@ -436,14 +436,12 @@ struct Recorder<'a> {
 
 impl Recorder<'_> {
     /// Records a range; gives its index and its length, which is [`WHOLE_BUFFER`] only for slots.
+    #[inline(always)]
     fn binding(&mut self, range: BufferRef, usage: BufferUsage) -> Result<(u32, u64)> {
         let binding = match range.buffer {
             Some(buffer) => {
                 if !buffer.usage().intersects(usage) {
-                    return Err(Error::permission_denied(format!(
-                        "command needs a buffer for {usage:?} and has one for {:?}",
-                        buffer.usage()
-                    )));
+                    return Err(not_for(usage, buffer.usage()));
                 }
                 let (offset, length) = buffer.range(range.offset, range.length)?;
                 let source = BindingSource::Direct(index(self.commands.buffers.len())?);
@@ -496,6 +494,11 @@ impl Recorder<'_> {
         }
         Ok(start..index(self.commands.bindings.len())?)
     }
+}
+
+#[cold]
+fn not_for(needed: BufferUsage, usage: BufferUsage) -> Error {
+    Error::permission_denied(format!("command needs a buffer for {needed:?} and has one for {usage:?}"))
 }
 
 fn check_slot(slot: u32, capacity: u32) -> Result<()> {

@@ -95,7 +95,7 @@ macro_rules! buffer_functions {
                 key: Arc<VmBuffer>,
                 views: Span<Arc<BufferView>>,
             ) -> Result<()> {
-                self.options.trace_sink.trace(&key.to_text()?, &views)
+                self.options.trace_sink.trace(&key.text()?, &views)
             }
         }
     };

@@ -7,6 +7,7 @@
 #![allow(unsafe_code, reason = "the storage of byte buffers")]
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -256,12 +257,16 @@ impl Buffer {
         bytes
     }
 
-    /// The bytes as text.
+    /// The bytes as text, which is a copy where they may change.
     ///
     /// # Errors
     /// INVALID_ARGUMENT where they are not UTF-8.
-    pub fn to_text(&self) -> Result<String> {
-        String::from_utf8(self.to_vec()).map_err(|_| Error::invalid_argument("a name in a buffer is not UTF-8"))
+    pub fn text(&self) -> Result<Cow<'_, str>> {
+        let text = match self.as_bytes() {
+            Some(bytes) => core::str::from_utf8(bytes).ok().map(Cow::Borrowed),
+            None => String::from_utf8(self.to_vec()).ok().map(Cow::Owned),
+        };
+        text.ok_or_else(|| Error::invalid_argument("a name in a buffer is not UTF-8"))
     }
 
     #[inline(always)]

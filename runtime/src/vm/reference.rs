@@ -86,7 +86,7 @@ pub trait TypedRefObject: RefObject + Sized {
     const TYPE: RefType;
 
     /// Takes the object out of a reference; null is an error.
-    #[inline]
+    #[inline(always)]
     fn from_ref(reference: Ref) -> Result<Arc<Self>> {
         match reference {
             Ref::Object(object) => match downcast(object) {

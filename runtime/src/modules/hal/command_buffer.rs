@@ -43,7 +43,7 @@ impl HalState {
         commands: &CommandBuffer,
         label: Arc<VmBuffer>,
     ) -> Result<()> {
-        commands.begin_debug_group(&label.to_text()?)
+        commands.begin_debug_group(&label.text()?)
     }
 
     pub fn command_buffer_end_debug_group(&self, _: &mut Caller<'_>, commands: &CommandBuffer) -> Result<()> {

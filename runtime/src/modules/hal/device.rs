@@ -77,7 +77,7 @@ impl HalState {
         category: &VmBuffer,
         key: &VmBuffer,
     ) -> Result<(i32, i64)> {
-        let answer = device.query(&self.loaders, &category.to_text()?, &key.to_text()?);
+        let answer = device.query(&self.loaders, &category.text()?, &key.text()?);
         Ok((i32::from(answer.is_some()), answer.unwrap_or(0)))
     }
 

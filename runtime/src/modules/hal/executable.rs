@@ -19,7 +19,7 @@ impl HalState {
         constants: Option<Arc<VmBuffer>>,
     ) -> Result<Arc<Executable>> {
         let constants = constant_words(constants.as_deref())?;
-        let format = format.to_text()?;
+        let format = format.text()?;
         let contents = data.contents();
         with_bytes(&data, 0, data.length(), |data| {
             device.create_executable(&self.loaders, &format, data, contents, &constants)
@@ -30,8 +30,8 @@ impl HalState {
         &self,
         _: &mut Caller<'_>,
         executable: &Executable,
-        name: Arc<VmBuffer>,
+        name: &VmBuffer,
     ) -> Result<u64> {
-        Ok(executable.lookup(&name.to_text()?)? as u64)
+        Ok(executable.lookup(&name.text()?)? as u64)
     }
 }

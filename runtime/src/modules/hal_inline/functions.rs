@@ -93,8 +93,8 @@ impl HalInlineState {
 
     /// Facts about the host: whether there is one, and what it is.
     pub fn device_query(&self, _: &mut Caller<'_>, category: &VmBuffer, key: &VmBuffer) -> Result<(i32, i64)> {
-        let answer = match &*category.to_text()? {
-            "hal.cpu" => has_feature(&key.to_text()?).map(i64::from),
+        let answer = match &*category.text()? {
+            "hal.cpu" => has_feature(&key.text()?).map(i64::from),
             _ => None,
         };
         Ok((i32::from(answer.is_some()), answer.unwrap_or(0)))

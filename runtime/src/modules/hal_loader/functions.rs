@@ -12,7 +12,7 @@ use crate::vm::{Buffer as VmBuffer, Caller, Span};
 #[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
 impl HalLoaderState {
     pub fn executable_query_support(&self, _: &mut Caller<'_>, format: &VmBuffer) -> Result<i32> {
-        Ok(i32::from(self.loaders.support(self.device.as_deref(), &format.to_text()?)))
+        Ok(i32::from(self.loaders.support(self.device.as_deref(), &format.text()?)))
     }
 
     pub fn executable_load(
@@ -22,7 +22,7 @@ impl HalLoaderState {
         data: Arc<VmBuffer>,
         constants: Option<Arc<VmBuffer>>,
     ) -> Result<Arc<Executable>> {
-        let (format, constants) = (format.to_text()?, constant_words(constants.as_deref())?);
+        let (format, constants) = (format.text()?, constant_words(constants.as_deref())?);
         let (device, contents) = (self.device.as_deref(), data.contents());
         with_bytes(&data, 0, data.length(), |data| {
             self.loaders.load(device, &self.imports, &format, data, contents, &constants)
@@ -33,9 +33,9 @@ impl HalLoaderState {
         &self,
         _: &mut Caller<'_>,
         executable: &Executable,
-        name: Arc<VmBuffer>,
+        name: &VmBuffer,
     ) -> Result<u64> {
-        Ok(executable.lookup(&name.to_text()?)? as u64)
+        Ok(executable.lookup(&name.text()?)? as u64)
     }
 
     pub fn executable_dispatch(

@@ -1,5 +1,6 @@
 //! The module's functions.
 
+use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -108,7 +109,8 @@ impl Request {
         key_data: &VmBuffer,
         spans: &VmBuffer,
     ) -> Result<Request> {
-        let scope = scope.map_or(Ok(String::new()), |scope| scope.to_text()).context(|| "scope of parameters")?;
+        let text = |scope: &Arc<VmBuffer>| scope.text().map(Cow::into_owned);
+        let scope = scope.as_ref().map_or(Ok(String::new()), text).context(|| "scope of parameters")?;
         let read = |key_table: &[u8], key_data: &[u8], spans: &[u8]| {
             let (rows, rest) = spans.as_chunks::<SPAN_BYTES>();
             if !rest.is_empty() || key_table.len() / KEY_BYTES < rows.len() {
