@@ -70,8 +70,13 @@ impl Buffer {
         }
     }
 
+    #[inline]
     pub(super) fn storage(&self) -> Result<&Storage> {
-        match &self.root().root {
+        let root = match &self.root {
+            Root::Allocation(storage) => return Ok(storage),
+            Root::SpanOf(root) => root,
+        };
+        match &root.root {
             Root::Allocation(storage) => Ok(storage),
             Root::SpanOf(_) => Err(Error::internal("span of a span of a buffer")),
         }
@@ -351,6 +356,7 @@ impl Buffer {
     ///
     /// # Errors
     /// OUT_OF_RANGE where a range leaves its buffer, PERMISSION_DENIED where this buffer is read-only.
+    #[inline]
     pub fn copy_from(&self, offset: u64, source: &Buffer, source_offset: u64, length: u64) -> Result<()> {
         self.check_writable()?;
         let (source_offset, length) = source.range(source_offset, length)?;

@@ -163,7 +163,7 @@ thread_local! {
 
 impl Commands {
     /// The buffer behind a binding, and the range in it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn resolve<'a>(
         &'a self,
         binding: u32,

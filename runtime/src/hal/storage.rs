@@ -251,6 +251,7 @@ impl Storage {
     }
 
     /// The address of a range that is within the storage, which must not be elsewhere; the base of every access below.
+    #[inline]
     fn range(&self, offset: usize, length: usize) -> Result<*mut u8> {
         match offset.checked_add(length) {
             // SAFETY: `offset <= end <= self.length`, so the address is in the run of bytes or one past its end.
@@ -260,6 +261,7 @@ impl Storage {
     }
 
     /// The same to be written.
+    #[inline]
     fn writable_range(&self, offset: usize, length: usize) -> Result<*mut u8> {
         if !self.writable {
             return Err(read_only());
@@ -330,6 +332,7 @@ impl Storage {
     }
 
     /// Copies a range of another storage, or of this one, into this one; ranges may overlap.
+    #[inline]
     pub(super) fn copy(&self, offset: usize, source: &Storage, source_offset: usize, length: usize) -> Result<()> {
         if self.is_elsewhere() {
             return self.settled()?.copy(offset, source, source_offset, length);

@@ -5,14 +5,15 @@
 #![allow(unsafe_code, reason = "shares of objects that are not counted")]
 
 use alloc::sync::Arc;
+use core::any::Any;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 
 use super::buffer::Buffer;
-use super::reference::{Ref, TypedRefObject};
-use crate::{Error, Result};
+use super::reference::{Ref, TypedRefObject, wrong_type};
+use crate::Result;
 
 /// A [`Ref`] to an object that an `Arc` elsewhere keeps as long as `'a`. It can be looked at and cloned, which counts the
 /// clone.
@@ -38,16 +39,16 @@ fn uncounted<T>(object: &Arc<T>) -> Arc<T> {
 /// INVALID_ARGUMENT where the reference is null or of another type.
 #[inline(always)]
 fn uncounted_object<T: TypedRefObject>(reference: &Ref) -> Result<Arc<T>> {
-    let looked_at = reference.get::<T>();
-    match reference {
-        Ref::Object(object) if looked_at.is_ok() => {
-            // SAFETY: the object is a `T`, as `get` has told, and the pointer is that of its `Arc`, which is valid as long as
-            // that one is. `Held::lent`, which alone calls this, puts what is made of it where it is never dropped, and for no
-            // longer than the reference is borrowed.
-            Ok(unsafe { Arc::from_raw(Arc::as_ptr(object).cast::<T>()) })
-        }
-        _ => Err(looked_at.err().unwrap_or_else(|| Error::internal("reference to an object holds none"))),
+    if let Ref::Object(object) = reference
+        && let any = &**object as &dyn Any
+        && any.is::<T>()
+    {
+        // SAFETY: the object is a `T`, as `is` has told, and the pointer is that of its `Arc`, which is valid as long as that
+        // one is. `Held::lent`, which alone calls this, puts what is made of it where it is never dropped, and for no longer
+        // than the reference is borrowed.
+        return Ok(unsafe { Arc::from_raw(Arc::as_ptr(object).cast::<T>()) });
     }
+    Err(wrong_type(T::TYPE, reference))
 }
 
 impl<'a> LentRef<'a> {

@@ -219,7 +219,7 @@ fn type_mismatch(expected: RefType, found: RefType) -> Error {
 }
 
 #[cold]
-fn wrong_type(expected: RefType, found: &Ref) -> Error {
+pub(super) fn wrong_type(expected: RefType, found: &Ref) -> Error {
     match found.ref_type() {
         None => Error::invalid_argument(alloc::format!("reference to !{} is null", expected.name())),
         Some(found) => type_mismatch(expected, found),

@@ -195,7 +195,7 @@ fn no_local_memory(size: usize) -> Error {
 }
 
 /// The workgroup counts of a dispatch, and how many workgroups that makes.
-#[inline]
+#[inline(always)]
 pub(in crate::hal) fn workgroup_count(
     commands: &Commands,
     dispatch: &Dispatch,
@@ -386,6 +386,7 @@ pub(in crate::hal) fn divisible_bytes(
 }
 
 /// As [`execute_transfer`] for a part of the bytes, which begins at a multiple of 64 if it is not the first.
+#[inline]
 pub(in crate::hal) fn execute_transfer_part(
     commands: &Commands,
     command: &Command,
