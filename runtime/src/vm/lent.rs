@@ -5,7 +5,6 @@
 #![allow(unsafe_code, reason = "shares of objects that are not counted")]
 
 use alloc::sync::Arc;
-use core::any::Any;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -13,6 +12,7 @@ use core::ops::Deref;
 
 use super::buffer::Buffer;
 use super::reference::{Ref, TypedRefObject, wrong_type};
+use super::shared::uncounted_as;
 use crate::Result;
 
 /// A [`Ref`] to an object that an `Arc` elsewhere keeps as long as `'a`. It can be looked at and cloned, which counts the
@@ -31,24 +31,6 @@ fn uncounted<T>(object: &Arc<T>) -> Arc<T> {
     // shares that are, and for no longer than the `Arc` is borrowed: nobody can drop it, move it or take it for the only
     // one (`Arc::get_mut`) meanwhile.
     unsafe { Arc::from_raw(Arc::as_ptr(object)) }
-}
-
-/// The same of the object of a reference, for a `Held` of the borrow's lifetime.
-///
-/// # Errors
-/// INVALID_ARGUMENT where the reference is null or of another type.
-#[inline(always)]
-fn uncounted_object<T: TypedRefObject>(reference: &Ref) -> Result<Arc<T>> {
-    if let Ref::Object(object) = reference
-        && let any = &**object as &dyn Any
-        && any.is::<T>()
-    {
-        // SAFETY: the object is a `T`, as `is` has told, and the pointer is that of its `Arc`, which is valid as long as that
-        // one is. `Held::lent`, which alone calls this, puts what is made of it where it is never dropped, and for no longer
-        // than the reference is borrowed.
-        return Ok(unsafe { Arc::from_raw(Arc::as_ptr(object).cast::<T>()) });
-    }
-    Err(wrong_type(T::TYPE, reference))
 }
 
 impl<'a> LentRef<'a> {
@@ -98,8 +80,15 @@ impl<'a, T: TypedRefObject> Held<'a, T> {
     /// INVALID_ARGUMENT where it is null or of another type.
     #[inline(always)]
     pub fn lent(reference: &'a Ref) -> Result<Held<'a, T>> {
-        let object = ManuallyDrop::new(uncounted_object(reference)?);
-        Ok(Held { object, is_own: false, keeper: PhantomData })
+        let object = match reference {
+            // SAFETY: it goes to where it is never dropped, and for no longer than the reference is borrowed.
+            Ref::Object(object) => unsafe { uncounted_as(object) },
+            _ => None,
+        };
+        match object.map(ManuallyDrop::new) {
+            Some(object) => Ok(Held { object, is_own: false, keeper: PhantomData }),
+            None => Err(wrong_type(T::TYPE, reference)),
+        }
     }
 }
 

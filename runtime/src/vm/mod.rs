@@ -46,6 +46,7 @@ pub use module::{
 pub use native::{Argument, Caller, FromRef, NativeFunction, NativeMethod, NativeModule, Outcome, Results, Span, Step};
 pub use program::Program;
 pub use reference::{Ref, RefObject, RefType, TypedRefObject};
+pub use shared::Identified;
 pub(crate) use shared::arc_of;
 pub use stack::{Limits, Stack, WaitSource};
 pub(crate) use sync::{Lock, Once, TryLock};

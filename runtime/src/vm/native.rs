@@ -215,11 +215,13 @@ impl<T> Span<T> {
     /// A span of the elements, unless one of them fails.
     #[inline]
     pub(super) fn collect(elements: impl Iterator<Item = Result<T>>) -> Result<Span<T>> {
-        let mut values = SmallVec::new();
-        for element in elements {
-            values.push(element?);
+        let (mut values, mut failure) = (SmallVec::new(), None);
+        // Not pushed one by one: what is pushed is read from the stack in wider pieces than it was just written in.
+        values.extend(elements.map_while(|element| element.map_err(|error| failure = Some(error)).ok()));
+        match failure {
+            None => Ok(Span(values)),
+            Some(error) => Err(error),
         }
-        Ok(Span(values))
     }
 }
 

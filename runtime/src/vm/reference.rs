@@ -2,12 +2,11 @@
 
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
-use core::any::Any;
 use core::fmt;
 
 use super::buffer::Buffer;
 use super::list::List;
-use super::shared::downcast;
+use super::shared::{Identified, borrow, downcast};
 use super::sync::Lock;
 use crate::{Error, Result};
 
@@ -75,7 +74,7 @@ impl Eq for RefType {}
 ///
 /// Implementors are shared between threads and referenced many times, so they change through interior mutability alone.
 /// Implement it with [`ref_object!`](crate::ref_object).
-pub trait RefObject: Any + Send + Sync + fmt::Debug {
+pub trait RefObject: Identified + Send + Sync + fmt::Debug {
     /// The object's type.
     fn ref_type(&self) -> RefType;
 }
@@ -192,10 +191,7 @@ impl Ref {
     #[inline(always)]
     pub fn get<T: TypedRefObject>(&self) -> Result<&T> {
         match self {
-            Ref::Object(object) => {
-                let any: &dyn Any = &**object;
-                any.downcast_ref().ok_or_else(|| wrong_type(T::TYPE, self))
-            }
+            Ref::Object(object) => borrow(&**object).ok_or_else(|| wrong_type(T::TYPE, self)),
             other => Err(wrong_type(T::TYPE, other)),
         }
     }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code, reason = "memory that is written before it has a value; shares whose type was looked at")]
 
 use alloc::sync::Arc;
-use core::any::Any;
+use core::any::{Any, TypeId};
 
 use super::reference::RefObject;
 
@@ -21,19 +21,59 @@ pub(crate) fn arc_of<T>(make: impl FnOnce() -> T) -> Arc<T> {
     }
 }
 
+/// An object that tells whether it is of a type.
+///
+/// `Any::type_id` would do. But what it gives in two registers is stored there to be read as one, for which the processor waits
+/// until it has reached the cache, and programs pass references all the time.
+pub trait Identified: Any {
+    /// Whether it is of the type with this identity.
+    #[doc(hidden)]
+    fn is_of(&self, wanted: &TypeId) -> bool;
+}
+
+impl<T: Any> Identified for T {
+    #[inline]
+    fn is_of(&self, wanted: &TypeId) -> bool {
+        *wanted == TypeId::of::<T>()
+    }
+}
+
+/// True where the object is a `T`.
+#[inline(always)]
+fn is<T: RefObject>(object: &dyn RefObject) -> bool {
+    object.is_of(&TypeId::of::<T>())
+}
+
+/// The object as what it is, if that is a `T`.
+#[inline(always)]
+pub(crate) fn borrow<T: RefObject>(object: &dyn RefObject) -> Option<&T> {
+    // SAFETY: the object is a `T`, as `is` has just told: of `is_of` there is one definition, for all types.
+    is::<T>(object).then(|| unsafe { &*core::ptr::from_ref(object).cast::<T>() })
+}
+
 /// The share of an object as one of its type, or the share itself where it is of another type.
 ///
 /// `Arc::downcast` would do, were there not the name of the other type to tell, which is lost with it: it would have to be
-/// asked for its type twice, and programs pass references all the time.
+/// asked for its type twice.
 #[inline(always)]
 pub(crate) fn downcast<T: RefObject>(object: Arc<dyn RefObject>) -> Result<Arc<T>, Arc<dyn RefObject>> {
-    let any: &dyn Any = &*object;
-    if !any.is::<T>() {
+    if !is::<T>(&*object) {
         return Err(object);
     }
     // SAFETY: the object is a `T`, as `is` has just told, and the pointer is that of its share, which is given up for the
     // one that is made of it.
     Ok(unsafe { Arc::from_raw(Arc::into_raw(object).cast::<T>()) })
+}
+
+/// A second share of an object, if it is a `T`, which is not counted: `None` where it is of another type.
+///
+/// # Safety
+/// What is given must not be dropped, and not be used for longer than `object` is borrowed.
+#[inline(always)]
+pub(super) unsafe fn uncounted_as<T: RefObject>(object: &Arc<dyn RefObject>) -> Option<Arc<T>> {
+    // SAFETY: the object is a `T`, as `is` has just told, and the pointer is that of its `Arc`, which is valid as long as that
+    // one is.
+    is::<T>(&**object).then(|| unsafe { Arc::from_raw(Arc::as_ptr(object).cast::<T>()) })
 }
 
 #[cfg(test)]
@@ -56,6 +96,7 @@ mod tests {
         assert_eq!((object.ref_type().name(), Arc::strong_count(&one)), ("test.one", 2));
         let taken = downcast::<One>(object).unwrap();
         assert!(Arc::ptr_eq(&taken, &one) && taken.0 == 7);
+        assert!(borrow::<Other>(&*one).is_none() && borrow::<One>(&*one).is_some_and(|one| one.0 == 7));
         drop(one);
         assert_eq!(Arc::strong_count(&taken), 1);
     }
