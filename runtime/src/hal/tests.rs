@@ -165,8 +165,8 @@ fn slot(slot: u32, offset: u64, length: u64) -> BufferRef {
     BufferRef { buffer: None, slot, offset, length }
 }
 
-fn bound(buffer: &Arc<Buffer>) -> BufferBinding {
-    BufferBinding { buffer: Some(Arc::clone(buffer)), offset: 0, length: WHOLE_BUFFER }
+fn bound(buffer: &Arc<Buffer>) -> BufferBinding<'static> {
+    BufferBinding { buffer: Some(Arc::clone(buffer).into()), offset: 0, length: WHOLE_BUFFER }
 }
 
 fn command_buffer(device: &Device, capacity: u32) -> Arc<CommandBuffer> {

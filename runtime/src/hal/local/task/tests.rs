@@ -262,7 +262,7 @@ fn independent_dispatches_overlap_and_others_do_not() {
     slots.finalize().unwrap();
     let run = |offsets: [u64; 2]| {
         *bench.kernels.present.lock().unwrap() = 0;
-        let table = offsets.map(|offset| BufferBinding { buffer: Some(a.clone()), offset, length: 16 });
+        let table = offsets.map(|offset| BufferBinding { buffer: Some(a.clone().into()), offset, length: 16 });
         let done = Arc::new(Fence::new());
         bench
             .device
