@@ -109,8 +109,8 @@ pub(super) enum Role {
 
 /// How often a thread that finds nothing looks at the clock.
 const LOOKS_FOR_EACH_GLANCE_AT_THE_CLOCK: u32 = 4;
-/// How often a thread that finds nothing looks before it offers its core to others, some microseconds.
-const LOOKS_BEFORE_YIELDING: u32 = 400;
+/// How often a thread that waits for another one looks before it offers its core to others, some microseconds.
+pub(super) const LOOKS_BEFORE_YIELDING: u32 = 400;
 /// Where there is more time between two glances at the clock, the thread did not run.
 const LONGEST_LOOK: Duration = Duration::from_micros(20);
 /// The longest that a thread waits within an execution for others to finish their blocks.

@@ -21,6 +21,7 @@ use super::super::execution::{self, Scratch};
 use super::claims::MAXIMUM_WORKGROUPS;
 use super::crew::{Claim, Crew, DRIVER, MAXIMUM_BLOCKS, Offer};
 use super::plan::{Estimate, Inline, Measured};
+use super::run::LOOKS_BEFORE_YIELDING;
 use super::scheduler::Scheduler;
 use super::sync::Apart;
 use crate::{Error, Result, profile};
@@ -86,8 +87,6 @@ const GREATEST_DEBT: u64 = 20_000_000_000;
 const PAUSES: (u32, u32) = (64, 1 << 16);
 /// A pause that so many picoseconds have passed since says nothing about the next.
 const FORGOTTEN: u64 = 2_000_000_000_000;
-/// How often a driver looks for what helpers finish before it offers its core to others, some microseconds.
-const LOOKS_BEFORE_YIELDING: u32 = 400;
 /// How often a helper looks into its lane for each look at anything else.
 pub(super) const LOOKS: u32 = 16;
 /// Rounds of these, of which in the first it looks into all lanes.
