@@ -44,6 +44,9 @@ const COMPARED_AFTER: u32 = 20;
 const UNKNOWN_WORKGROUP: u64 = 20_000_000;
 /// What transfers cost for each byte, in picoseconds.
 const TRANSFERRED_BYTE: u64 = 100;
+/// Executions of less than so many picoseconds are measured once in so many, as measuring one is a good part of its time.
+const SHORT: u64 = 1_000_000;
+const SHORT_MEASURED_EVERY: u32 = 256;
 /// Commands of fewer picoseconds are executed without a thought of help.
 const LEAST_HELPED: u64 = 2_000_000;
 /// Blocks of fewer picoseconds than this are not worth being claimed.
@@ -274,8 +277,10 @@ impl Plan {
         let execution = self.executions.load(Ordering::Relaxed);
         // A count that is lost to another thread does no harm.
         self.executions.store(execution.wrapping_add(1), Ordering::Relaxed);
-        let measured = execution.is_multiple_of(MEASURED_EVERY);
-        let work = match self.work.get() {
+        let known = self.work.get();
+        let is_short = known.is_some_and(|work| work < SHORT) && execution >= SHORT_MEASURED_EVERY;
+        let measured = execution.is_multiple_of(if is_short { SHORT_MEASURED_EVERY } else { MEASURED_EVERY });
+        let work = match known {
             Some(work) if !measured => work,
             known => {
                 let Some(Sums { work: sum, mut gain }) = sums(commands, threads) else {
