@@ -62,6 +62,7 @@ impl Buffer {
         }
     }
 
+    #[inline]
     fn root(&self) -> &Buffer {
         match &self.root {
             Root::Allocation(_) => self,
@@ -72,11 +73,7 @@ impl Buffer {
 
     #[inline]
     pub(super) fn storage(&self) -> Result<&Storage> {
-        let root = match &self.root {
-            Root::Allocation(storage) => return Ok(storage),
-            Root::SpanOf(root) => root,
-        };
-        match &root.root {
+        match &self.root().root {
             Root::Allocation(storage) => Ok(storage),
             Root::SpanOf(_) => Err(Error::internal("span of a span of a buffer")),
         }

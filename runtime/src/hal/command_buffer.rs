@@ -14,8 +14,8 @@ use super::commands::{
     Binding, BindingSource, BufferBinding, Command, Commands, Dispatch, ExecutionStage, WorkgroupCount,
 };
 use super::executable::Executable;
-use super::local::MAXIMUM_BINDINGS;
 use super::local::task::Plan;
+use super::local::{MAXIMUM_BINDINGS, too_many_bindings};
 use super::memory::{BufferUsage, WHOLE_BUFFER};
 use super::moves;
 use crate::vm::TryLock;
@@ -487,7 +487,7 @@ impl Recorder<'_> {
         let start = index(self.commands.bindings.len())?;
         for (ordinal, binding) in bindings.into_iter().enumerate() {
             if ordinal == MAXIMUM_BINDINGS {
-                return Err(Error::out_of_range(format!("dispatch has more than {MAXIMUM_BINDINGS} bindings")));
+                return Err(too_many_bindings());
             }
             self.binding(binding, BufferUsage::DISPATCH)
                 .map_err(|error| error.context(format!("binding {ordinal}")))?;

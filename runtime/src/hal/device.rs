@@ -188,6 +188,25 @@ impl Device {
         queue::submit(&self.backend, fences.wait, fences.signal, operation)
     }
 
+    /// Does something to `target` at once if there is nothing to wait for, or else submits the operation that does it. The target
+    /// is given up before anybody is told.
+    #[inline(always)]
+    fn do_or_submit<T>(
+        &self,
+        fences: Fences<'_>,
+        target: T,
+        now: impl FnOnce(T) -> Result<()>,
+        later: impl FnOnce(T) -> Operation,
+    ) -> Result<()> {
+        match queue::is_reached(fences.wait) {
+            Ok(false) => self.submit(fences, later(target)),
+            waited => {
+                let done = waited.and_then(|_| now(target));
+                fences.signal.finish(done)
+            }
+        }
+    }
+
     /// Allocates a buffer that may be used once the signal fence is reached. The memory of a small one is taken from the pool at
     /// once, that of a large one when it is first used.
     ///
@@ -214,14 +233,11 @@ impl Device {
     /// The failure of a fence.
     #[inline]
     pub fn queue_dealloca(&self, fences: Fences<'_>, buffer: Arc<Buffer>) -> Result<()> {
-        match queue::is_reached(fences.wait) {
-            Ok(false) => self.submit(fences, Operation::Release(buffer)),
-            waited => {
-                // Free before anybody is told that it is.
-                drop(buffer);
-                fences.signal.finish(waited.map(|_| ()))
-            }
-        }
+        let free = |buffer| {
+            drop(buffer);
+            Ok(())
+        };
+        self.do_or_submit(fences, buffer, free, Operation::Release)
     }
 
     /// Signals once the wait fence is reached.
@@ -230,10 +246,7 @@ impl Device {
     /// The failure of a fence.
     #[inline]
     pub fn queue_barrier(&self, fences: Fences<'_>) -> Result<()> {
-        match queue::is_reached(fences.wait) {
-            Ok(false) => self.submit(fences, Operation::Barrier),
-            waited => fences.signal.finish(waited.map(|_| ())),
-        }
+        self.do_or_submit(fences, (), Ok, |()| Operation::Barrier)
     }
 
     /// Fills a range of a buffer; see [`Buffer::fill`].
@@ -257,11 +270,9 @@ impl Device {
     /// # Errors
     /// As [`Buffer::write`], and the failure of a fence.
     pub fn queue_update(&self, fences: Fences<'_>, source: &[u8], target: Arc<Buffer>, offset: u64) -> Result<()> {
-        match queue::is_reached(fences.wait) {
-            Ok(false) => self.submit(fences, Operation::Update { source: source.into(), target, offset }),
-            // Nothing to wait for: no copy to keep.
-            waited => fences.signal.finish(waited.and_then(|_| target.write(offset, source))),
-        }
+        // Where there is nothing to wait for, there is no copy to keep.
+        let write = |target: Arc<Buffer>| target.write(offset, source);
+        self.do_or_submit(fences, target, write, |target| Operation::Update { source: source.into(), target, offset })
     }
 
     /// Copies between buffers; see [`Buffer::copy_from`].

@@ -207,11 +207,11 @@ impl SignalFence<'_> {
 }
 
 fn tell(fence: &Fence, result: Result<()>) -> Result<()> {
-    match &result {
+    match result {
         Ok(()) => fence.signal(),
         Err(error) => {
-            fence.fail(error);
-            result
+            fence.fail(&error);
+            Err(error)
         }
     }
 }

@@ -127,7 +127,7 @@ impl<T> Drop for Held<'_, T> {
 
 impl<T> Clone for Held<'_, T> {
     fn clone(&self) -> Self {
-        Held::from(Arc::clone(self))
+        self.to_own()
     }
 }
 

@@ -6,9 +6,9 @@ use core::fmt;
 
 use super::super::storage::BindingPointer;
 use super::library::ImportRegistry;
-use crate::Result;
 use crate::bytecode::Contents;
 use crate::vm::Limits;
+use crate::{Error, Result};
 
 /// Facts about one function (dispatch entry point) of an executable.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +31,11 @@ pub struct FunctionInfo {
 
 /// The most bindings that a dispatch can have: as many as [`DispatchArguments::read_only_bindings`] has bits.
 pub const MAXIMUM_BINDINGS: usize = 64;
+
+#[cold]
+pub(in crate::hal) fn too_many_bindings() -> Error {
+    Error::out_of_range(alloc::format!("dispatch has more than {MAXIMUM_BINDINGS} bindings"))
+}
 
 /// What all workgroups of one dispatch share.
 #[derive(Clone, Copy, Debug)]

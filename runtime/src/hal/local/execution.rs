@@ -22,7 +22,7 @@ use super::super::memory::MemoryAccess;
 use super::super::moves;
 use super::super::pool::MINIMUM_ALIGNMENT;
 use super::task::current_worker;
-use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
+use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker, too_many_bindings};
 use crate::profile::{self, EventKind};
 use crate::{Error, Result, vm};
 
@@ -67,7 +67,6 @@ impl ResolvedBindings {
             return Err(too_many_bindings());
         }
         self.count = count;
-        self.read_only = 0;
         Ok(self.pointers.iter_mut().zip(&mut self.lengths).enumerate())
     }
 
@@ -161,11 +160,6 @@ impl ResolvedBindings {
 #[cold]
 fn of_binding(error: Error, ordinal: usize) -> Error {
     error.context(format!("binding {ordinal}"))
-}
-
-#[cold]
-fn too_many_bindings() -> Error {
-    Error::out_of_range(format!("dispatch has more than {MAXIMUM_BINDINGS} bindings"))
 }
 
 /// Scratch memory of kernels: grows to the largest need and stays.
@@ -268,6 +262,7 @@ pub(in crate::hal) fn execute(commands: &Commands, table: &[BufferBinding<'_>]) 
     let recording = profile::is_on();
     let result = commands.list.iter().enumerate().try_for_each(|(index, command)| {
         if matches!(command, Command::Barrier) {
+            // As below, without the call: half of the commands are.
             return Ok(());
         }
         if recording {

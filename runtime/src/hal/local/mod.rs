@@ -18,6 +18,7 @@ pub mod task;
 pub use super::storage::BindingPointer;
 pub(crate) use driver::default_device;
 pub(super) use driver::{DEFAULT_DRIVER, default_drivers};
+pub(super) use executable::too_many_bindings;
 pub use executable::{
     DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, LocalExecutable, MAXIMUM_BINDINGS, Worker,
 };

@@ -4,7 +4,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::HalState;
+use super::{HalState, OptionalFence, fences};
 use crate::hal::{Buffer, BufferBinding, Channel, CommandBuffer, Device, Executable, Fence, File, SignalFence};
 use crate::modules::imports::{direct_table, for_each_hal_0_5, native_table};
 use crate::vm::{Buffer as VmBuffer, Caller, Held, NativeFunction, Outcome, Span};
@@ -123,7 +123,7 @@ impl HalState {
         caller: &mut Caller<'_>,
         device: &Device,
         affinity: u64,
-        wait: Option<Held<'_, Fence>>,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         pool: u32,
         memory_type: u32,
@@ -138,7 +138,7 @@ impl HalState {
         caller: &mut Caller<'_>,
         device: &Device,
         affinity: u64,
-        wait: Option<Held<'_, Fence>>,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         buffer: Arc<Buffer>,
     ) -> Result<()> {
@@ -151,13 +151,13 @@ impl HalState {
         caller: &mut Caller<'_>,
         device: &Device,
         affinity: u64,
-        wait: Option<Held<'_, Fence>>,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
-        commands: Span<Arc<CommandBuffer>>,
+        commands: Span<Held<'_, CommandBuffer>>,
     ) -> Result<()> {
         match &*commands {
             [] => self.queue_barrier(caller, device, affinity, wait, signal, 0),
-            [only] => self.queue_execute(caller, device, affinity, wait, signal, Arc::clone(only).into(), 0),
+            [only] => device.queue_execute(fences(&wait, signal), only, &[]),
             _ => Err(Error::invalid_argument("only zero or one command buffer is allowed")),
         }
     }
@@ -167,7 +167,7 @@ impl HalState {
         caller: &mut Caller<'_>,
         device: &Device,
         affinity: u64,
-        wait: Option<Held<'_, Fence>>,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         commands: Held<'_, CommandBuffer>,
         table: Span<BufferBinding<'_>>,
@@ -180,7 +180,7 @@ impl HalState {
         caller: &mut Caller<'_>,
         device: &Device,
         affinity: u64,
-        wait: Option<Held<'_, Fence>>,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         source: Arc<File>,
         source_offset: u64,
@@ -209,7 +209,7 @@ impl HalState {
         caller: &mut Caller<'_>,
         device: &Device,
         affinity: u64,
-        wait: Option<Held<'_, Fence>>,
+        wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         source: Arc<Buffer>,
         source_offset: u64,
