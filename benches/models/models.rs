@@ -5,7 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark that cannot begin has no caller to tell")]
 
 #[allow(dead_code, reason = "the tests use the rest")]
-#[path = "../tests/support/mod.rs"]
+#[path = "../../tests/support/mod.rs"]
 mod support;
 
 use std::path::PathBuf;
