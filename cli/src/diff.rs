@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use incarnate_runtime::bytecode::{Archive, Contents, Module, disassemble_function};
+use incarnate_runtime::bytecode::{Archive, Module, disassemble_function};
+use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::{Result, ResultExt};
 
 use super::Verdict;
@@ -47,7 +48,7 @@ pub(super) fn diff(arguments: &DiffArguments, out: &mut Console) -> Result<Verdi
 
 fn read(path: &Path) -> Result<Module> {
     let context = || format!("reading '{}'", path.display());
-    let contents = Arc::new(Contents::map(path).context(context)?);
+    let contents = Arc::new(MappedFile::contents(path).context(context)?);
     Module::parse(Archive::new(contents).context(context)?).context(context)
 }
 

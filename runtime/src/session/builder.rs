@@ -7,6 +7,7 @@ use crate::bytecode::{Contents, VerifiedModule};
 use crate::hal::local::loaders::Loader;
 use crate::hal::local::{ExecutableLoader, Loaders};
 use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry, InputsOnlyRead, default_device};
+use crate::mapping::MappedFile;
 use crate::modules::{TraceSink, hal, hal_inline, hal_loader, io_parameters};
 use crate::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};
 use crate::vm::{self, BytecodeModule, Context, Limits, Linkage, Module, Program};
@@ -330,7 +331,7 @@ impl ModuleChoice {
             ModuleChoice::Made(module) => Ok(module),
             ModuleChoice::Contents(contents, load) => load(contents).context(|| "loading a module"),
             ModuleChoice::File(path, load) => {
-                load(Contents::map(&path)?).context(|| format!("loading '{}'", path.display()))
+                load(MappedFile::contents(&path)?).context(|| format!("loading '{}'", path.display()))
             }
         }
     }
