@@ -28,7 +28,11 @@ impl Page {
 
     /// The targets of its links and images: what stands in the parentheses of `[text](target)`.
     fn links(&self) -> impl Iterator<Item = &str> {
-        self.lines.iter().flat_map(|line| line.split("](").skip(1)).filter_map(|rest| rest.split_once(')')).map(|it| it.0)
+        self.lines
+            .iter()
+            .flat_map(|line| line.split("](").skip(1))
+            .filter_map(|rest| rest.split_once(')'))
+            .map(|it| it.0)
     }
 
     /// The anchors of its headings, as GitHub derives them.
@@ -94,7 +98,8 @@ fn relative_links_lead_somewhere() {
                 file => normalized(&path.with_file_name(file)),
             };
             let exists = target.exists();
-            let has_anchor = anchor.is_empty() || all.get(&target).is_some_and(|page| page.anchors().any(|it| it == anchor));
+            let has_anchor =
+                anchor.is_empty() || all.get(&target).is_some_and(|page| page.anchors().any(|it| it == anchor));
             if !exists || !has_anchor {
                 broken.push(format!("{}: {link}", path.display()));
             }
