@@ -42,13 +42,10 @@
 //! A module may contain machine code, which runs with all rights of the process: load only modules that you trust, or restrict
 //! the session with [`Limits::portable`] and the loaders of its device.
 //!
-//! The feature `cli`, on by default, adds the command line; programs that only run models turn it off.
+//! The feature `cli` adds the command line; programs that only run models need no feature but `macros`, the default.
 
 #[cfg(feature = "program")]
-pub mod cli;
-#[cfg(feature = "program")]
-mod tooling;
-
+pub use incarnate_cli as cli;
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub use incarnate_macros::include_module as __include_module;
