@@ -34,7 +34,7 @@ pub(super) fn profiled<T>(
 
 fn write(path: &Path, recording: &Recording) -> Result<()> {
     let mut file = AtomicFile::create(path, false)?;
-    file.write_all(trace::json(recording).as_bytes()).context(|| format!("writing '{}'", path.display()))?;
+    file.write_all(trace::trace(recording)?.as_bytes()).context(|| format!("writing '{}'", path.display()))?;
     file.commit()
 }
 
