@@ -10,16 +10,16 @@ use super::{HostTensor, TensorType};
 use crate::hal::{ElementType, NumericalType};
 use crate::{Error, Result, ResultExt};
 
-/// What files begin with.
+/// The first bytes of a file.
 pub const NPY_MAGIC: &[u8; 6] = b"\x93NUMPY";
 /// Headers start and arrays begin at multiples of this number of bytes.
 const ALIGNMENT: usize = 64;
-/// Largest header that is read, in bytes; those of plain arrays have some hundred.
+/// Largest header that is read, in bytes; headers of plain arrays have about a hundred.
 const HEADER_LIMIT: u64 = 1 << 20;
 /// Most characters of a header that a message shows.
 const SHOWN_CHARACTERS: usize = 200;
 
-/// NumPy's letter for the kind of an element type. Where two types share a letter, the first is what reading gives.
+/// NumPy's letter for the kind of an element type. Where two types share a letter, reading yields the first.
 const KINDS: &[(u8, NumericalType)] = &[
     (b'b', NumericalType::Boolean),
     (b'i', NumericalType::SignedInteger),
@@ -37,7 +37,7 @@ const KINDS: &[(u8, NumericalType)] = &[
     (b'V', NumericalType::Float8E8M0Fnu),
 ];
 
-/// What the header of an array says.
+/// The header of an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NpyHeader {
     /// Shape and element type.
@@ -86,7 +86,7 @@ impl NpyHeader {
         parse_header(header.trim()).context(|| format!("in the .npy header {}", shown()))
     }
 
-    /// The header of an array in row-major order: the bytes that NumPy writes.
+    /// Returns the header of an array in row-major order, with the bytes that NumPy writes.
     ///
     /// # Errors
     /// UNIMPLEMENTED for elements that NumPy cannot name, such as integers of 4 bits.
@@ -130,7 +130,7 @@ impl HostTensor {
         let header = NpyHeader::read(reader)?;
         let length = header.tensor.byte_length()?;
         let mut bytes = Vec::new();
-        // The length is what the file claims, so memory is taken only as bytes arrive.
+        // The length is the file's claim: memory is allocated only as bytes arrive.
         reader.take(length).read_to_end(&mut bytes).context(|| "reading the elements")?;
         if bytes.len() as u64 != length {
             return Err(Error::out_of_range(format!(
@@ -191,8 +191,7 @@ fn read_exact(reader: &mut impl Read, bytes: &mut [u8]) -> Result<()> {
     reader.read_exact(bytes).context(|| "reading a .npy header")
 }
 
-/// Splits the text of a Python literal, which must begin with `open` and has `close` after it, into what is within and what
-/// follows.
+/// Splits text that begins with a Python literal between `open` and `close` into the literal's contents and the rest.
 fn enclosed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
     text.trim_start().strip_prefix(open)?.split_once(close)
 }

@@ -1,7 +1,7 @@
 //! The formats of archives.
 //!
-//! What a file says of itself is checked before it is used: every range against the file, every count against the bytes that
-//! are there to count, so that neither time nor memory exceed what the file's length accounts for.
+//! Readers check every range against the file, and every count against the bytes that remain, before they use them: time
+//! and memory are proportional to the file's length.
 
 #[cfg(feature = "parameters-formats")]
 mod gguf;
@@ -39,7 +39,7 @@ pub enum ArchiveFormat {
     Raw,
 }
 
-/// Extensions, formats, and what files begin with.
+/// Extensions, formats, and the first bytes of files.
 const FORMATS: &[(&[&str], ArchiveFormat, &[u8])] = &[
     (&["irpa"], ArchiveFormat::Irpa, b"IRPA"),
     (&["gguf"], ArchiveFormat::Gguf, b"GGUF"),
@@ -70,7 +70,7 @@ impl ArchiveFormat {
     }
 }
 
-/// Finds what an archive holds.
+/// Adds the entries of an archive to an index.
 pub(super) fn parse(file: &Arc<ParameterFile>, format: ArchiveFormat, index: &mut ParameterIndex) -> Result<()> {
     match format {
         ArchiveFormat::Irpa => irpa::parse(file, index).context(|| "IRPA archive"),

@@ -10,7 +10,7 @@ use super::measure::{Sample, Statistic};
 
 /// What time is shown in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(in crate::cli) enum TimeUnit {
+pub(crate) enum TimeUnit {
     Ns,
     Us,
     Ms,
