@@ -4,11 +4,11 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::task::Poll;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use super::wait::{self, Deadline};
+use crate::atomic::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::{Error, Result, ref_object};
 
 /// The payload of a semaphore that has failed.

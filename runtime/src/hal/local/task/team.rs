@@ -9,8 +9,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::super::super::command_buffer::CommandBuffer;
@@ -24,6 +23,9 @@ use super::plan::{Estimate, Inline, Measured};
 use super::run::LOOKS_BEFORE_YIELDING;
 use super::scheduler::Scheduler;
 use super::sync::Apart;
+use crate::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard, spin_loop, yield_now,
+};
 use crate::{Error, Result, profile};
 
 /// One thread that executes commands, and those who help it.
@@ -74,8 +76,8 @@ const LEAST_GAIN: u64 = 400_000;
 /// The greatest [`Team::reluctance`].
 const GREATEST_RELUCTANCE: u32 = 64;
 /// Transfers are divided in steps of so many bytes, if they are of as many.
-const CHUNK: u64 = 4096;
-const LEAST_DIVIDED_TRANSFER: u64 = 64 << 10;
+const CHUNK: u64 = if cfg!(perturb) { 64 } else { 4096 };
+const LEAST_DIVIDED_TRANSFER: u64 = if cfg!(perturb) { 1 } else { 64 << 10 };
 /// Blocks of a transfer for each thread.
 const BLOCKS_OF_TRANSFER: u64 = 2;
 /// A driver that waits so much longer than blocks take had a helper that another program keeps from its core.
@@ -266,6 +268,9 @@ impl Drive<'_> {
         if !(2..MAXIMUM_WORKGROUPS).contains(&total) || self.seat == Seat::Other || !self.how.helped {
             return None;
         }
+        if cfg!(perturb) {
+            return self.forced_division(dispatch, total);
+        }
         let own = dispatch.executable.cost(dispatch.function)?.get()?;
         let work = own.saturating_mul(total);
         // Half of it is what one helper saves at most.
@@ -320,6 +325,16 @@ impl Drive<'_> {
         Some(Division { block, workgroups: total, helpers, patience, gain: work - work / threads as u64 })
     }
 
+    /// As [`Drive::division`] where everything that can be shared is, whether that pays or not.
+    fn forced_division(&mut self, dispatch: &Dispatch, total: u64) -> Option<Division> {
+        let info = dispatch.executable.code().functions().get(dispatch.function)?;
+        if info.sequential || total > MAXIMUM_BLOCKS || !self.take_seat() {
+            return None;
+        }
+        let helpers = self.team.crew.helpers();
+        Some(Division { block: 1, workgroups: total, helpers, patience: STALL, gain: 0 })
+    }
+
     /// Counts what one more helper would save, and wakes one if that has become worth it.
     fn miss(&mut self, estimate: &Estimate, threads: usize) {
         let by = |threads: u64| estimate.work / threads.min(estimate.blocks).max(1);
@@ -343,7 +358,13 @@ impl Drive<'_> {
         if self.seat != Seat::None {
             return self.seat == Seat::Driver;
         }
-        if self.team.taken.swap(true, Ordering::Acquire) {
+        let is_taken = || self.team.taken.swap(true, Ordering::Acquire);
+        if cfg!(perturb) {
+            // Every execution is shared.
+            while is_taken() {
+                yield_now();
+            }
+        } else if is_taken() {
             self.seat = Seat::Other;
             // Helpers leave where callers alone keep all cores busy.
             self.scheduler.count_caller();
@@ -399,12 +420,12 @@ impl Drive<'_> {
             if crew.finished() == self.expected {
                 return;
             }
-            core::hint::spin_loop();
+            spin_loop();
         }
         let start = Instant::now();
         while crew.finished() != self.expected {
             // A helper may be waiting for this core.
-            std::thread::yield_now();
+            yield_now();
         }
         let waited = start.elapsed();
         if waited > patience {
@@ -566,7 +587,7 @@ impl Helper<'_> {
             if claim.is_some() {
                 break;
             }
-            core::hint::spin_loop();
+            spin_loop();
             claim = crew.claim_own(self.lane);
         }
         let (Some(claim), Some(scratch)) = (claim, &mut self.scratch) else { return false };

@@ -6,7 +6,7 @@ use core::ops::Range;
 
 use super::claims::{self, Lane};
 use super::graph::Graph;
-use super::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The state of one execution of a [`Graph`].
 #[derive(Debug, Default)]
