@@ -443,8 +443,8 @@ pub(super) struct BuildArguments {
     /// The program.
     #[arg(short, long, value_name = "EXE")]
     pub(super) output: PathBuf,
-    /// The modules may be anyone's: turns of loops and calls are counted, so that --untrusted and --fuel of the program bound them,
-    /// and memory that threads may share is read and written element by element. Loops are slower for it.
+    /// The modules are untrusted: loop iterations and calls count against the program's --fuel, and each access to memory is
+    /// checked on its own. Loops are slower.
     #[arg(long)]
     pub(super) untrusted: bool,
     #[command(flatten)]
@@ -503,8 +503,8 @@ pub(super) struct TranslateArguments {
     /// OUT.rs.
     #[arg(long, value_name = "OBJECT[=SYMBOL,...]")]
     pub(super) static_library: Vec<StaticLibraryFile>,
-    /// The module may be anyone's: turns of loops and calls are counted against the limits of the program, and memory that
-    /// threads may share is read and written element by element. Loops are slower for it.
+    /// The module is untrusted: loop iterations and calls count against the limits of the program, and each access to memory
+    /// is checked on its own. Loops are slower.
     #[arg(long)]
     pub(super) untrusted: bool,
 }

@@ -6,12 +6,17 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
+use crate::comments;
 use crate::output::{Items, Nested, Output, allowed};
 
 /// The size in bytes at which a file of functions is split; a single function may exceed it.
 const FILE_SIZE: usize = 100 << 10;
 /// One level of indentation.
 const INDENTATION: &str = "    ";
+
+/// Keeps rustfmt from reformatting an item: prettyplease breaks lines differently, and generated code that is checked in must pass
+/// `rustfmt --check`.
+const SKIP: &str = "#[rustfmt::skip]\n";
 
 /// A file to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +38,7 @@ impl Output {
         let mut files = Vec::new();
         let mut text = format!("// {}\n\n", self.header);
         for item in &self.interface {
+            text.push_str(SKIP);
             text.push_str(&format(item)?);
             text.push('\n');
         }
@@ -55,6 +61,7 @@ impl Output {
                 inner.extend(functions);
                 return Ok(());
             }
+            let functions = functions.into_iter().map(|function| format!("{SKIP}{function}")).collect();
             for (index, chunk) in chunks(functions).into_iter().enumerate() {
                 let name = format_ident!("functions_{index}");
                 let path = format!("{stem}.chunks/{prefix}{name}.rs");
@@ -76,6 +83,7 @@ impl Output {
             inner.push(nested(&quote!(#[doc = #doc] mod #ident {}), &own)?);
         }
         let allowed = allowed();
+        text.push_str(SKIP);
         text.push_str(&nested(&quote!(#allowed mod translated {}), &inner)?);
         files.insert(0, File { path: format!("{stem}.rs").into(), contents: text.into_bytes() });
         Ok(files)
@@ -134,7 +142,8 @@ fn format(item: &TokenStream) -> Result<String> {
         .map_err(|error| Error::internal(format!("generated code is not Rust: {error}")))
         .context(|| "formatting generated code")?;
     let text = prettyplease::unparse(&file);
-    Ok(if text.contains("\nimpl ") { spaced(&text) } else { text })
+    let text = comments::convert(&text);
+    Ok(if text.contains("\nimpl ") { spaced(&text) } else { text.into_owned() })
 }
 
 /// Inserts empty lines between the methods of an implementation.

@@ -21,12 +21,14 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod comments;
 #[cfg(feature = "files")]
 mod config;
 mod executables;
 #[cfg(feature = "files")]
 mod files;
 mod function;
+mod kernels;
 mod module;
 mod names;
 mod options;

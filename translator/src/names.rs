@@ -245,7 +245,7 @@ mod tests {
         }
         assert_eq!(line(&"x".repeat(1000)).len(), TEXT_LENGTH + 3);
         assert_eq!(code("a`b"), "`a'b`");
-        // What is replaced makes nothing that would have to be replaced.
+        // Replacements create no further sequences to replace.
         assert!(!line("*/*/*/*").contains("*/") && !line("/*/*/").contains("/*"));
     }
 

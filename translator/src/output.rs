@@ -4,31 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::Type;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
+use crate::comments;
 use crate::executables::{Plan, libraries};
 use crate::function::{self, Analysis, FunctionFacts, LoopRemark};
+use crate::kernels::{self, is_kernel};
 use crate::module::{self, ConstantTable, Surroundings};
 use crate::names::{self, code};
 use crate::options::{Constants, Options, TargetFeatures};
 use crate::{SUPPORT_VERSION, api};
-
-/// The arguments of a kernel: local memory, constants, bindings; then the position, size and count of workgroups.
-const KERNEL_ARGUMENTS: [Type; 12] = {
-    let mut arguments = [Type::i32; 12];
-    let mut index = 0;
-    while index < KERNEL_REFERENCES {
-        arguments[index] = Type::Ref;
-        index += 1;
-    }
-    arguments
-};
-/// The index of the list of bindings.
-const KERNEL_BINDINGS: usize = 2;
-/// The number of references; they come first.
-const KERNEL_REFERENCES: usize = 3;
 
 /// A translated module.
 #[derive(Debug)]
@@ -79,6 +65,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let mut nested = Vec::new();
     for (_, executable) in &plan.translated {
         let mut analysis = Analysis::new(executable, names::functions(executable), options.untrusted)?;
+        analysis.is_executable = true;
         analysis.target_features = target_features;
         if target_features != 0 {
             inline_kernels(&mut analysis);
@@ -157,7 +144,7 @@ fn executable_items(
     prelude: TokenStream,
     target_features: u8,
 ) -> Result<Items> {
-    let kernels: Vec<(u32, &FunctionFacts, u64)> = kernels(analysis).collect();
+    let kernels: Vec<(u32, &FunctionFacts, u64)> = kernels_of(analysis).collect();
     let surroundings = Surroundings {
         constants,
         executables: quote!(support::Executables::NONE),
@@ -185,21 +172,20 @@ fn inline_kernels(analysis: &mut Analysis<'_>) {
     let functions = analysis.module.exports().map(|export| export.function);
     let functions: Vec<u32> = functions.filter(|function| analysis.has_loops(*function)).collect();
     for function in functions {
-        if let Some(facts) = analysis.functions.get_mut(function as usize).filter(|facts| is_kernel(facts)) {
+        if let Some(facts) =
+            analysis.functions.get_mut(function as usize).filter(|facts| is_kernel(&facts.arguments, &facts.results))
+        {
             facts.is_inlined = !facts.yields();
         }
     }
 }
 
-fn is_kernel(facts: &FunctionFacts) -> bool {
-    facts.arguments == KERNEL_ARGUMENTS && facts.results.is_empty()
-}
-
 /// An executable's kernels: the ordinal of the export, the facts, and the bit set of the bindings that the kernel only reads.
-fn kernels<'a>(analysis: &'a Analysis<'_>) -> impl Iterator<Item = (u32, &'a FunctionFacts, u64)> {
+fn kernels_of<'a>(analysis: &'a Analysis<'_>) -> impl Iterator<Item = (u32, &'a FunctionFacts, u64)> {
     analysis.module.exports().zip(0u32..).filter_map(|(export, ordinal)| {
         let facts = analysis.functions.get(export.function as usize)?;
-        is_kernel(facts).then(|| (ordinal, facts, analysis.only_read(export.function, KERNEL_BINDINGS)))
+        is_kernel(&facts.arguments, &facts.results)
+            .then(|| (ordinal, facts, analysis.only_read(export.function, kernels::BINDINGS)))
     })
 }
 
@@ -208,12 +194,12 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], target_features: u8) -> 
     let target_features = proc_macro2::Literal::u8_unsuffixed(target_features);
     let mut multiversioned = Vec::new();
     let rows = kernels.iter().map(|(ordinal, facts, only_read)| {
-        let inputs: Vec<Ident> = (0..KERNEL_ARGUMENTS.len()).map(|index| format_ident!("input{index}")).collect();
+        let inputs: Vec<Ident> = kernels::ARGUMENT_NAMES.map(|name| format_ident!("{name}")).to_vec();
         // The dispatch owns the references; each workgroup borrows them.
         let passed: Vec<TokenStream> = inputs
             .iter()
             .enumerate()
-            .map(|(index, input)| match index < KERNEL_REFERENCES && !facts.is_borrowed(index) {
+            .map(|(index, input)| match index < kernels::REFERENCES && !facts.is_borrowed(index) {
                 true => quote!(#input.clone()),
                 false => quote!(#input),
             })
@@ -228,7 +214,7 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], target_features: u8) -> 
             }),
             false => call,
         };
-        let (references, numbers) = inputs.split_at(KERNEL_REFERENCES);
+        let (references, numbers) = inputs.split_at(kernels::REFERENCES);
         let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
         let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));
         let ordinal = proc_macro2::Literal::u32_unsuffixed(*ordinal);
@@ -304,7 +290,7 @@ impl Output {
                 }
             }
         });
-        quote! {
+        comments::strip(quote! {
             #(#interface)*
             #allowed
             mod translated {
@@ -312,6 +298,6 @@ impl Output {
                 #(#functions)*
                 #(#executables)*
             }
-        }
+        })
     }
 }

@@ -1,4 +1,4 @@
-//! The worked example of ARCHITECTURE.md is what the translator makes.
+//! The worked example of ARCHITECTURE.md is generated code.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use incarnate_runtime::bytecode::{Contents, VerifiedModule};
 use incarnate_translator::{Options, generate};
 
-/// The heading that the example stands under, and what stands before and behind it.
+/// The heading of the example, and the fences around it.
 const HEADING: &str = "## A translated module\n";
 const FENCES: (&str, &str) = ("```rust\n", "```\n");
 
@@ -20,11 +20,11 @@ fn example() -> String {
     let bytes = std::fs::read(root().join("tests/models/recursion/vm.vmfb")).expect("the model");
     let module = VerifiedModule::load(Arc::new(Contents::from_vec(bytes))).expect("a valid module");
     let files = generate(&module, &Options::default()).and_then(|output| output.files("recursion")).expect("source");
-    assert_eq!(files.len(), 1, "no constants, and no parts");
+    assert_eq!(files.len(), 1, "neither constants nor chunks");
     String::from_utf8(files[0].contents.clone()).expect("text")
 }
 
-/// `BLESS=1 cargo test -p incarnate-translator --test worked_example` writes it anew.
+/// `BLESS=1 cargo test -p incarnate-translator --test worked_example` rewrites it.
 #[test]
 fn the_worked_example_is_what_is_generated() {
     let path = root().join("ARCHITECTURE.md");
@@ -37,5 +37,5 @@ fn the_worked_example_is_what_is_generated() {
         std::fs::write(&path, format!("{}{example}{}", &text[..begin], &text[end..])).expect("ARCHITECTURE.md");
         return;
     }
-    assert_eq!(&text[begin..end], example, "set BLESS=1 to write the example anew");
+    assert_eq!(&text[begin..end], example, "BLESS=1 rewrites the example");
 }

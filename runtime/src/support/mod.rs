@@ -52,6 +52,7 @@
 //! - A function that yields saves its values: `stack.suspend(Box::new(values)); Ok(Step::Yielded)`, the innermost first. To
 //!   resume, the outermost takes its values first, `stack.take_suspended::<T>()`, and then resumes its callee.
 
+pub mod abi;
 mod call;
 mod constants;
 mod description;

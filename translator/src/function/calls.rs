@@ -8,6 +8,7 @@ use incarnate_runtime::{Error, Result};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
+use super::abi;
 use super::emitter::Emitter;
 use super::values::types_of;
 
@@ -121,8 +122,11 @@ impl Emitter<'_, '_> {
         let tree = arguments(&convention, &mut segments, &mut operands, true)?;
         let passing = self.passing(call, &tree);
         let direct = self.analysis.imports.direct(ordinal);
-        let values: Vec<TokenStream> =
-            tree.iter().map(|argument| self.argument(argument, &passing, direct.is_some())).collect();
+        let values = tree.iter().enumerate().map(|(index, argument)| {
+            self.abi_name(direct, index, argument)
+                .unwrap_or_else(|| self.argument(argument, &passing, direct.is_some()))
+        });
+        let values: Vec<TokenStream> = values.collect();
         let expression = match direct {
             Some(direct) => {
                 let (native, name, method) = self.native(direct, method);
@@ -236,6 +240,13 @@ impl Emitter<'_, '_> {
         }
         let deferred = call.left.and_then(|argument| call.operands.get(usize::from(argument)));
         Passing { borrowed: found, deferred }
+    }
+
+    /// The named form of a constant argument that is a flag or a type of the HAL ABI.
+    fn abi_name(&self, import: Option<&DirectImport>, index: usize, argument: &Argument<'_>) -> Option<TokenStream> {
+        let (Some(import), Argument::Value(operand)) = (import, argument) else { return None };
+        let bits = self.body.function.constant_bits(operand.value)?;
+        abi::named(&format!("{}.{}", import.module, import.name), index, bits as u32 as i32)
     }
 
     fn argument(&self, argument: &Argument<'_>, passing: &Passing<'_>, is_direct: bool) -> TokenStream {

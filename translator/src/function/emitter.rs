@@ -1,6 +1,6 @@
 //! The emitter of a body: names, declarations and the statements of a sequence.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use incarnate_runtime::Result;
 use incarnate_runtime::ir::{Label, Type, Value};
@@ -14,6 +14,7 @@ use super::spills;
 use super::tree::{Body, Node, Outlined, Sequence};
 use super::values::{literal, type_of};
 use super::{Analysis, FunctionFacts};
+use crate::comments::comment;
 
 /// Emits the body of a function or of an outlined function.
 pub(super) struct Emitter<'a, 'm> {
@@ -30,6 +31,8 @@ pub(super) struct Emitter<'a, 'm> {
     pub(super) outputs: Option<&'a [Value]>,
     /// The body refers to the constant of its location.
     pub(super) uses_location: Cell<bool>,
+    /// The source location of the last comment.
+    pub(super) source: RefCell<Option<String>>,
     /// The number of sequences whose emission has begun.
     pub(super) sequences: Cell<u32>,
     /// The innermost enclosing loop, unless a labelled block is closer.
@@ -80,6 +83,16 @@ impl Emitter<'_, '_> {
         self.uses_location.get().then(|| quote!(#kind HERE: Here = Here::new(&MODULE, #ordinal);))
     }
 
+    /// The comment with the source location of an instruction, if the module has one and it differs from the last comment.
+    fn source_comment(&self, offset: u32) -> Option<TokenStream> {
+        let module = self.analysis.module;
+        let source = module.source_location(self.body.function.ordinal, offset)?;
+        let is_new = self.source.borrow().as_ref() != Some(&source);
+        let comment = is_new.then(|| comment(&source));
+        self.source.replace(Some(source));
+        comment
+    }
+
     /// Declares the variables at the top of the body.
     pub(super) fn variables(&self) -> TokenStream {
         let of = |value: &Value| {
@@ -107,7 +120,11 @@ impl Emitter<'_, '_> {
                 let borrow = self.body.is_borrowed(*value).then(|| quote!(&));
                 tokens.extend(quote!(let #mutable #name: #borrow #ty;));
             }
-            tokens.extend(self.node(node, tail && position + 1 == sequence.len())?);
+            let statement = self.node(node, tail && position + 1 == sequence.len())?;
+            if let (Node::Inst(block, position), false) = (node, statement.is_empty()) {
+                tokens.extend(self.source_comment(self.body.inst(*block, *position).offset));
+            }
+            tokens.extend(statement);
         }
         Ok(tokens)
     }

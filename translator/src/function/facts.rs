@@ -70,6 +70,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrust
         taken,
         untrusted,
         target_features: 0,
+        is_executable: false,
         has_static_locations,
     };
     needs(&mut analysis, &calls);

@@ -1,6 +1,6 @@
 //! The Rust items of one function: the function itself and the functions outlined from it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use incarnate_runtime::ir::{Graph, Loops, Type, Value};
 use incarnate_runtime::{Error, Result};
@@ -17,6 +17,7 @@ use super::suspend::suspensions;
 use super::tree::{Body, Node, Outlined, Sequence};
 use super::values::{self, type_of, types_of};
 use super::{Analysis, Emitted, FunctionFacts};
+use crate::kernels::is_kernel;
 
 /// Emits a function.
 pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
@@ -31,7 +32,8 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     } else {
         spills::find(&mut body, &mut sequence);
     }
-    let names = values::names(analysis.module, function, &analysis.taken);
+    let is_kernel = analysis.is_executable && is_kernel(&facts.arguments, &facts.results);
+    let names = values::names(analysis.module, function, is_kernel, &analysis.taken);
     let unit = Unit { analysis, facts, body: &body, loops, names };
     let mut items: Vec<TokenStream> = spills::type_item(unit.body, &facts.ident).into_iter().collect();
     unit.function(&sequence, &mut items)?;
@@ -62,6 +64,7 @@ impl<'a, 'm> Unit<'a, 'm> {
             uses_variables,
             outputs: outlined.map(|outlined| &outlined.outputs[..]),
             uses_location: Cell::new(false),
+            source: RefCell::default(),
             sequences: Cell::new(0),
             innermost: Cell::new(None),
         }
@@ -144,7 +147,7 @@ impl<'a, 'm> Unit<'a, 'm> {
         self.body.function.arguments().iter().map(parameter).collect()
     }
 
-    /// Emits the functions outlined from a sequence, each behind the one that calls it.
+    /// Emits the functions outlined from a sequence, each after its caller.
     fn outlined_functions(&self, sequence: &'a Sequence, items: &mut Vec<TokenStream>) -> Result<()> {
         for node in sequence {
             if let Node::Outlined(outlined) = node {

@@ -10,6 +10,7 @@
 //! outlined functions: `emitter` writes sequences, `control` branches, `resumable` suspensions, `operations` and `calls` the
 //! instructions, `loops` nests, `multiversion` the variants for target features.
 
+mod abi;
 mod bindings;
 mod borrows;
 mod calls;
@@ -113,6 +114,8 @@ pub(crate) struct Analysis<'m> {
     untrusted: bool,
     /// The target features for which functions with long loops over buffers are multiversioned.
     pub(crate) target_features: u8,
+    /// The module is a translated executable, whose exports are kernels.
+    pub(crate) is_executable: bool,
     /// Locations are statics: the module's tables are too long for constants that refer to them.
     has_static_locations: bool,
 }
@@ -201,7 +204,7 @@ pub(crate) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
 pub(crate) fn prelude(runtime: &TokenStream) -> TokenStream {
     quote! {
         #[allow(unused_imports, reason = "not every module uses all of them")]
-        use #runtime::support::{self, At, Here, LANES, Ref, Result, Stack, State, Step, ValueType, semantics};
+        use #runtime::support::{self, At, Here, LANES, Ref, Result, Stack, State, Step, ValueType, abi, semantics};
     }
 }
 

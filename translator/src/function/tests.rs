@@ -1,4 +1,4 @@
-//! Every function of the models is Rust that parses.
+//! Every function of the models parses as Rust.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::path::PathBuf;
@@ -102,7 +102,7 @@ fn inner_loops_without_work_name_carried_values() {
     assert!(text.contains("for _ in 0..count0 { let v8: i32 = v5; v5 = v8; }"), "{text}");
 }
 
-/// Functions that yield look segments up in the state at each use, in nests as well.
+/// Functions that yield read segments from the state at each use, in nests as well.
 #[test]
 fn nests_of_functions_that_yield_rematerialize_segments() {
     let module = assembled(

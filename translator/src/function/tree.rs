@@ -27,7 +27,7 @@ pub(super) struct EdgeRef(pub(super) Block, pub(super) u32);
 pub(super) enum Node {
     /// An instruction of a block, by position.
     Inst(Block, u32),
-    /// Passes the arguments of an edge and drops what it drops.
+    /// Passes the arguments of an edge and drops its dead references.
     Edge(EdgeRef),
     /// The branch of a block on a condition.
     If { condition: Condition, then: Sequence, otherwise: Sequence },
@@ -93,7 +93,7 @@ pub(super) struct Outlined {
     pub(super) needs_spills: bool,
 }
 
-/// What a statement does with a value.
+/// The access of a statement to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     /// Reads it, copies it, or increments its reference count.

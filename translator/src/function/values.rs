@@ -7,8 +7,15 @@ use incarnate_runtime::ir::{Call, Callee, Function, Op, Terminator, Type, Value}
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote;
 
+use crate::kernels::ARGUMENT_NAMES;
+
 /// The names of a function's values: a word for their origin and a unique number.
-pub(super) fn names(module: &VerifiedModule, function: &Function, taken: &HashSet<String>) -> Vec<Ident> {
+pub(super) fn names(
+    module: &VerifiedModule,
+    function: &Function,
+    is_kernel: bool,
+    taken: &HashSet<String>,
+) -> Vec<Ident> {
     let mut stems: Vec<String> = vec![String::from("v"); function.value_count()];
     for (_, data) in function.iter() {
         for inst in &data.instructions {
@@ -28,6 +35,7 @@ pub(super) fn names(module: &VerifiedModule, function: &Function, taken: &HashSe
     let name = |index: usize| {
         let value = Value(index as u32);
         let mut name = match function.arguments().iter().position(|argument| *argument == value) {
+            Some(position) if is_kernel => ARGUMENT_NAMES[position].into(),
             Some(position) => format!("input{position}"),
             None => format!("{}{index}", stems[index]),
         };
