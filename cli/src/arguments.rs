@@ -307,8 +307,8 @@ pub(super) struct CallArguments {
     pub(super) expected_output: Vec<String>,
     #[command(flatten)]
     pub(super) equality: EqualityArguments,
-    /// Tell where the time goes: as a table, or into a file, which is a page with a timeline where it ends in .html and else
-    /// a trace for Perfetto or chrome://tracing.
+    /// Report where the time goes: as a table, or in a file as a trace for Perfetto (https://ui.perfetto.dev) or
+    /// chrome://tracing.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub(super) profile: Option<Option<PathBuf>>,
 }
@@ -559,10 +559,8 @@ pub(super) enum DumpOutput {
 #[cfg(feature = "cli")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum GraphFormat {
-    /// For Graphviz.
+    /// For Graphviz: `dot -Tsvg` draws it.
     Dot,
-    /// A drawing.
-    Svg,
 }
 
 #[cfg(all(test, feature = "cli"))]

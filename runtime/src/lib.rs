@@ -20,9 +20,7 @@
 extern crate alloc;
 
 mod atomic;
-pub mod bytecode;
 pub mod hal;
-pub mod ir;
 #[cfg(feature = "std")]
 pub mod mapping;
 pub mod modules;
@@ -31,13 +29,12 @@ pub mod parameters;
 #[allow(unsafe_code, reason = "calls versions of code for processors that were found to have what they need")]
 pub mod processor;
 #[cfg(feature = "std")]
-pub mod profile;
-#[cfg(feature = "std")]
 pub mod session;
-mod status;
 pub mod support;
-#[cfg(test)]
-mod testing;
-pub mod vm;
 
-pub use status::{Error, Place, Result, ResultExt, StatusCode};
+pub use incarnate_bytecode as bytecode;
+pub use incarnate_bytecode::ir;
+pub use incarnate_vm as vm;
+#[cfg(feature = "std")]
+pub use incarnate_vm::profile;
+pub use incarnate_vm::{Error, Place, Result, ResultExt, StatusCode, native_functions, ref_object};

@@ -23,7 +23,7 @@ impl Constants {
         match self {
             Constants::Static(bytes) => Ok(Arc::new(Contents::Static(bytes))),
             #[cfg(feature = "std")]
-            Constants::File(path) => Contents::map(std::path::Path::new(path)).map(Arc::new),
+            Constants::File(path) => crate::mapping::MappedFile::contents(std::path::Path::new(path)).map(Arc::new),
             #[cfg(not(feature = "std"))]
             Constants::File(_) => Err(crate::Error::unimplemented("constants in files need `std`")),
         }

@@ -71,6 +71,7 @@ mod views;
 pub use alloc::boxed::Box;
 pub use alloc::sync::Arc;
 
+pub use crate::bytecode::trip_count::{Relation, divided, is_distinct, is_within, turns};
 pub use crate::bytecode::{Contents, Dependency};
 #[cfg(feature = "std")]
 pub use crate::hal::local::library::abi::{Environment as LibraryEnvironment, LibraryHeader};
@@ -93,11 +94,11 @@ pub use crate::session::{
     BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, Input, PassedRef, Session, SessionBuilder,
     Tensor, natives,
 };
+pub use crate::vm::in_turn;
 pub use crate::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, LentRef, List, Module, Native, NoElements, Ref,
     RefType, Stack, Step, Traced, Value, ValueType, semantics,
 };
-pub use crate::vm::{Relation, divided, in_turn, is_distinct, is_within, turns};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::include_constants;

@@ -71,7 +71,7 @@ macro_rules! natives {
             #[inline(always)]
             #[must_use]
             pub fn $module(&self) -> Native<'_, $state> {
-                Native { module: $name, state: self.natives.$module.as_ref() }
+                Native::new($name, self.natives.$module.as_ref())
             })*
         }
     };

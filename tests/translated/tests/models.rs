@@ -10,8 +10,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use incarnate::{Module, Result};
-use incarnate_runtime::bytecode::{Archive, Contents, Module as BytecodeFile};
+use incarnate_runtime::bytecode::{Archive, Module as BytecodeFile};
 use incarnate_runtime::hal::local::Loaders;
+use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::vm::BytecodeModule;
 use incarnate_translated_tests::{MODULES, VARIANTS};
 use support::cases::{self, Case};
@@ -40,7 +41,7 @@ fn key(file: &Path) -> String {
 
 fn load(file: &Path, is_translated: bool) -> Result<Arc<dyn Module>> {
     if !is_translated {
-        let contents = Arc::new(Contents::map(file)?);
+        let contents = Arc::new(MappedFile::contents(file)?);
         return Ok(BytecodeModule::new(BytecodeFile::parse(Archive::new(contents)?)?.verify()?)?);
     }
     let key = key(file);

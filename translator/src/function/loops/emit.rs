@@ -2,8 +2,9 @@
 
 use std::cell::RefCell;
 
+use incarnate_runtime::bytecode::trip_count::Relation;
 use incarnate_runtime::ir::nest::{
-    Access, Affine, Carried, Counted, Element, Induction, Item, Needed, Nest, Relation, Term, Tiling,
+    Access, Affine, Carried, Counted, Element, Induction, Item, Needed, Nest, Term, Tiling,
 };
 use incarnate_runtime::ir::{Block, Type, Value};
 use incarnate_runtime::{Error, Result};
