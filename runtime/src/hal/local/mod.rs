@@ -2,6 +2,7 @@
 
 pub(in crate::hal) mod cost;
 mod driver;
+pub mod engine;
 mod executable;
 pub(super) mod execution;
 mod grid;
@@ -13,7 +14,6 @@ mod loading;
 #[allow(unsafe_code, reason = "loads and calls executable plugins; see the module's documentation")]
 pub mod plugin;
 mod sync;
-pub mod task;
 
 pub use super::storage::BindingPointer;
 pub(crate) use driver::default_device;
