@@ -4,9 +4,17 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::task::Poll;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+
+#[cfg(not(loom))]
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+#[cfg(loom)]
+use loom::sync::{Mutex, MutexGuard};
+#[cfg(not(loom))]
+use std::sync::{Mutex, MutexGuard};
 
 use super::wait::{self, Deadline};
 use crate::{Error, Result, ref_object};
@@ -65,7 +73,7 @@ impl Semaphore {
         Semaphore {
             payload: AtomicU64::new(payload.min(MAXIMUM_PAYLOAD)),
             waiting: AtomicUsize::new(0),
-            state: Mutex::default(),
+            state: Mutex::new(State::default()),
         }
     }
 

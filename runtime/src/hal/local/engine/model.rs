@@ -1,30 +1,30 @@
-//! Model checks: every interleaving, and every value that relaxed loads may give, by loom. See "Tests and measurements" in
-//! ARCHITECTURE.md for the command.
-#![allow(clippy::unwrap_used, reason = "tests")]
+//! Model checks by loom of the types that the engine is made of: every interleaving, and every value that a relaxed load may
+//! return. `docs/engine.md` has the command.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use alloc::vec::Vec;
-use core::ops::Range;
+use std::sync::Arc as StdArc;
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicU32, Ordering};
 use loom::thread;
 
-use super::crew::{Claim, Crew, DRIVER, Offer};
-use super::graph::Graph;
-use super::idle::IdleSet;
-use super::tracker::{Seat, Tracker};
-use crate::hal::commands::{Binding, BindingSource, Command, Commands};
+use super::claim::{Chunks, Participant, Stages, Step};
+use super::sleep::{ParkedSet, Presence};
+use crate::hal::Semaphore;
+use crate::hal::semaphore::WaitParticipant;
+use crate::{Error, Result};
 
 /// Memory that loom watches: an access that is not ordered with a write fails the check.
 #[derive(Default)]
 struct Cells(Vec<UnsafeCell<u32>>);
 
 // SAFETY: loom checks every access.
-#[allow(unsafe_code, reason = "what is checked is whether threads may share this")]
+#[allow(unsafe_code, reason = "the check is whether threads may share this")]
 unsafe impl Sync for Cells {}
 // SAFETY: as above.
-#[allow(unsafe_code, reason = "what is checked is whether threads may share this")]
+#[allow(unsafe_code, reason = "the check is whether threads may share this")]
 unsafe impl Send for Cells {}
 
 #[allow(unsafe_code, reason = "accesses that loom checks")]
@@ -34,220 +34,261 @@ impl Cells {
     }
 
     fn add(&self, index: usize) {
-        // SAFETY: loom checks that nobody else accesses the cell.
+        // SAFETY: loom checks that no other thread accesses the cell.
         self.0[index].with_mut(|cell| unsafe { *cell += 1 });
     }
 
     fn get(&self, index: usize) -> u32 {
-        // SAFETY: loom checks that nobody writes the cell.
+        // SAFETY: loom checks that no thread writes the cell.
         self.0[index].with(|cell| unsafe { *cell })
     }
 }
 
+/// The data of an execution of `stages` stages, whose chunks each count in a cell of their own.
+struct Work {
+    stages: u32,
+    chunks: u32,
+    /// The present stage; stage 0 is the chunk before the first.
+    stage: u32,
+    cells: Cells,
+}
+
+impl Work {
+    fn stages(stages: u32, chunks: u32) -> Stages<Work> {
+        let mut all = Stages::new(Work { stages, chunks, stage: 0, cells: Cells::new(chunks as usize) });
+        all.reset(|work| work.stage = 0);
+        all
+    }
+}
+
+/// A participant whose run of one chunk fails, if there is one.
+#[derive(Default)]
+struct Counting {
+    fails_at: Option<(u32, u32)>,
+    ran: u32,
+    failed: u32,
+    failures: Option<Arc<AtomicU32>>,
+}
+
+impl Participant<Work> for Counting {
+    fn run(&mut self, work: &Work, chunks: &mut Chunks<'_>) -> Result<()> {
+        while chunks.peek().is_some() {
+            chunks.run_below(work.chunks, |chunk| {
+                if work.stage == 0 {
+                    return Ok(());
+                }
+                if self.fails_at == Some((work.stage, chunk)) {
+                    return Err(Error::data_loss("as told"));
+                }
+                work.cells.add(chunk as usize);
+                self.ran += 1;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, error: Error) {
+        assert_eq!(error.message(), "as told");
+        self.failed += 1;
+        if let Some(failures) = &self.failures {
+            failures.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn advance(&mut self, work: &mut Work) -> Result<u32> {
+        if let Some(failures) = &self.failures
+            && failures.load(Ordering::Relaxed) != 0
+        {
+            return Ok(0);
+        }
+        // Every chunk has run once in each stage so far, and this thread sees what it wrote.
+        for chunk in 0..work.chunks {
+            assert_eq!(work.cells.get(chunk as usize), work.stage);
+        }
+        work.stage += 1;
+        Ok(if work.stage > work.stages { 0 } else { work.chunks })
+    }
+}
+
+/// Participates until nothing is claimable; true where this thread ended the execution.
+fn follow(stages: &Stages<Work>, participant: &mut Counting) -> bool {
+    loop {
+        match stages.step(participant) {
+            Step::Ended => return true,
+            Step::Ran => {}
+            Step::Nothing => return false,
+        }
+    }
+}
+
+fn model(preemptions: usize, check: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(preemptions);
+    model.check(check);
+}
+
 #[test]
-fn every_workgroup_is_claimed_once_and_the_last_sees_all() {
-    loom::model(|| {
-        let mut tracker = Tracker::default();
-        tracker.reset(&single(), 2);
-        tracker.open(0, 3, 1);
-        let claims = Arc::new(tracker);
-        let cells = Arc::new(Cells::new(3));
-        let work = move |claims: &Tracker, cells: &Cells, lane: usize| {
-            let mut done = 0;
-            while let Some(block) = claims.claim_of(0, lane) {
-                block.clone().for_each(|workgroup| cells.add(workgroup as usize));
-                done += block.end - block.start;
-            }
-            if done > 0 && claims.finish(0, done) {
-                assert_eq!([0, 1, 2].map(|index| cells.get(index)), [1; 3]);
-                1
-            } else {
-                0
-            }
-        };
+fn every_chunk_runs_once_and_a_stage_follows_a_finished_one() {
+    model(4, || {
+        let stages = Arc::new(Work::stages(2, 2));
         let other = thread::spawn({
-            let (claims, cells) = (claims.clone(), cells.clone());
-            move || work(&claims, &cells, 1)
+            let stages = stages.clone();
+            move || {
+                let mut participant = Counting::default();
+                (follow(&stages, &mut participant), participant.ran)
+            }
         });
-        let own = work(&claims, &cells, 0);
-        assert_eq!(own + other.join().unwrap(), 1);
+        let mut participant = Counting::default();
+        let ended = follow(&stages, &mut participant);
+        let (other_ended, other_ran) = other.join().unwrap();
+        assert!(ended != other_ended);
+        assert_eq!(participant.ran + other_ran, 4);
+        assert!(!stages.is_claimable());
     });
 }
 
-/// One command.
-fn single() -> Graph {
-    graph(&[Some(0..1)])
-}
-
-/// Commands of which the third waits for the first two, which nothing orders.
-fn join() -> Graph {
-    graph(&[Some(0..1), Some(1..2), None, Some(0..2)])
-}
-
-/// Commands that fill ranges, or barriers.
-fn graph(ranges: &[Option<Range<u64>>]) -> Graph {
-    let mut commands = Commands::default();
-    for range in ranges.iter().cloned() {
-        commands.list.push(match range {
-            None => Command::Barrier,
-            Some(range) => {
-                let source = BindingSource::Slot(0);
-                commands.bindings.push(Binding { source, offset: range.start, length: range.end - range.start });
-                Command::Fill { target: commands.bindings.len() as u32 - 1, pattern: 0, pattern_length: 1 }
-            }
-        });
-    }
-    Graph::minimal(&commands)
-}
-
-/// What a thread does until it finds nothing more, as `Run` does it. Whoever makes a node ready goes on, so that threads
-/// which find nothing are not needed.
-fn follow(graph: &Graph, tracker: &Tracker, cells: &Cells) {
-    let mut seat = Seat::new(0);
-    while let Some(block) = tracker.claim(&mut seat) {
-        if block.node == 2 {
-            assert_eq!([0, 1].map(|node| cells.get(node)), [1; 2]);
+#[test]
+fn three_participants_share_a_stage() {
+    model(2, || {
+        let stages = Arc::new(Work::stages(2, 3));
+        let others: Vec<_> = (0..2)
+            .map(|_| {
+                let stages = stages.clone();
+                thread::spawn(move || {
+                    let mut participant = Counting::default();
+                    (follow(&stages, &mut participant), participant.ran)
+                })
+            })
+            .collect();
+        let mut participant = Counting::default();
+        let mut ended = u32::from(follow(&stages, &mut participant));
+        let mut ran = participant.ran;
+        for other in others {
+            let (other_ended, other_ran) = other.join().unwrap();
+            ended += u32::from(other_ended);
+            ran += other_ran;
         }
-        cells.add(block.node as usize);
-        if tracker.finish(block.node, 1) {
-            for successor in graph.successors(block.node) {
-                if tracker.release(*successor) {
-                    tracker.open(*successor, 1, 1);
-                    tracker.publish(*successor);
-                }
-            }
-            if tracker.finish_node() {
-                (0..3).for_each(|node| assert_eq!(cells.get(node), 1));
-                // Counted apart from the nodes: exactly one thread gets here.
-                cells.add(3);
-            }
-        }
-    }
+        assert_eq!((ended, ran), (1, 6));
+    });
 }
 
 #[test]
-fn nodes_run_once_and_after_what_they_wait_for() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
-    model.check(|| {
-        let graph = join();
-        let mut tracker = Tracker::default();
-        tracker.reset(&graph, 1);
-        for root in graph.roots() {
-            tracker.open(*root, 1, 1);
-            tracker.publish(*root);
-        }
-        let shared = Arc::new((graph, tracker, Cells::new(4)));
+fn a_failed_stage_is_the_last() {
+    model(4, || {
+        let stages = Arc::new(Work::stages(2, 3));
+        let failures = Arc::new(AtomicU32::new(0));
+        let participant =
+            || Counting { fails_at: Some((1, 1)), failures: Some(failures.clone()), ..Counting::default() };
         let other = thread::spawn({
-            let shared = shared.clone();
-            move || follow(&shared.0, &shared.1, &shared.2)
+            let (stages, mut participant) = (stages.clone(), participant());
+            move || (follow(&stages, &mut participant), participant.ran, participant.failed)
         });
-        follow(&shared.0, &shared.1, &shared.2);
-        other.join().unwrap();
-        assert_eq!(shared.2.get(3), 1);
+        let mut own = participant();
+        let ended = follow(&stages, &mut own);
+        let (other_ended, other_ran, other_failed) = other.join().unwrap();
+        assert!(ended != other_ended);
+        assert_eq!(own.failed + other_failed, 1);
+        // The chunks but for the one that failed; one that was unclaimed then is dropped.
+        assert!((1..=2).contains(&(own.ran + other_ran)));
+        assert!(!stages.is_claimable());
     });
 }
 
 #[test]
 fn no_wake_up_is_lost() {
-    loom::model(|| {
-        let shared = Arc::new((IdleSet::new(1), AtomicU64::new(0)));
+    model(4, || {
+        let shared = Arc::new((ParkedSet::new(1), Work::stages(1, 1)));
         let worker = thread::spawn({
             let shared = shared.clone();
             move || {
-                let (idle, work) = &*shared;
-                while work.load(Ordering::Relaxed) == 0 {
-                    idle.enter(0);
-                    if work.load(Ordering::Relaxed) == 0 {
-                        while idle.sleeping(0) {
+                let (parked, stages) = &*shared;
+                let mut participant = Counting::default();
+                // Runs the one chunk of stage 1, which the other thread publishes and leaves.
+                while participant.ran == 0 {
+                    parked.enter(0);
+                    if stages.is_claimable() {
+                        parked.leave(0);
+                    } else {
+                        while parked.contains(0) {
                             thread::park();
                         }
-                    } else {
-                        idle.leave(0);
                     }
+                    stages.step(&mut participant);
                 }
             }
         });
-        let (idle, work) = &*shared;
-        // What orders this before the worker's second look is the set alone.
-        work.store(1, Ordering::Relaxed);
-        if idle.take().is_some() {
+        let (parked, stages) = &*shared;
+        // Another one runs the chunk before the first stage, and wakes the worker once a stage is published.
+        if stages.step(&mut Counting::default()) != Step::Nothing || parked.take().is_some() {
+            worker.thread().unpark();
+        }
+        if parked.take().is_some() {
             worker.thread().unpark();
         }
         worker.join().unwrap();
     });
 }
 
-/// Submission and the leaving of the last worker: one of the two sees the other. It is what `Scheduler::submit` and
-/// `Work::participate` do with their counter of workers.
+/// Publication and the leaving of the last worker: one of the two sees the other.
 #[test]
-fn a_worker_that_leaves_sees_what_was_submitted_or_is_seen_to_have_left() {
-    loom::model(|| {
-        let shared = Arc::new((AtomicU64::new(1), AtomicU64::new(0)));
+fn a_worker_that_leaves_sees_what_was_published_or_is_seen_to_have_left() {
+    model(4, || {
+        let shared = Arc::new((Presence::default(), Work::stages(1, 2)));
+        shared.0.enter(1);
         let worker = thread::spawn({
             let shared = shared.clone();
             move || {
-                shared.0.fetch_sub(1, Ordering::AcqRel);
-                shared.1.load(Ordering::Acquire) != 0
+                shared.0.leave(1);
+                shared.1.is_claimable()
             }
         });
-        let (workers, occupied) = &*shared;
-        occupied.fetch_or(1, Ordering::AcqRel);
-        let left = workers.fetch_add(0, Ordering::AcqRel) == 0;
-        assert!(worker.join().unwrap() || left);
+        let (presence, stages) = &*shared;
+        assert_eq!(stages.step(&mut Stop), Step::Ran);
+        let present = presence.count_after_publishing();
+        let saw = worker.join().unwrap();
+        assert!(saw || present == 0);
     });
 }
 
-/// Two offers in a row, of which the second sees what the first did, with a helper that may come at any time or not at all.
-/// What an offer needs may be changed as soon as the driver has seen that all blocks are finished.
+/// Runs the chunk before the first stage only.
+struct Stop;
+
+impl Participant<Work> for Stop {
+    fn run(&mut self, _: &Work, chunks: &mut Chunks<'_>) -> Result<()> {
+        chunks.run_below(1, |_| Ok(()))
+    }
+
+    fn fail(&mut self, error: Error) {
+        panic!("{error}");
+    }
+
+    fn advance(&mut self, work: &mut Work) -> Result<u32> {
+        work.stage = 1;
+        Ok(work.chunks)
+    }
+}
+
+struct Nobody;
+
+impl WaitParticipant for Nobody {
+    fn participate(self: StdArc<Self>) -> bool {
+        true
+    }
+}
+
+/// A signal drops the task that was to signal, whichever comes first.
 #[test]
-fn a_driver_needs_no_helper_and_waits_for_one_that_has_begun() {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
-    model.check(|| {
-        // Cells 0 and 1 are counted by workgroups of each offer, 2 and 3 are what the offers need.
-        let shared = Arc::new((Crew::new(2), Cells::new(4)));
-        let lane = shared.0.join().unwrap();
-        let work = |crew: &Crew, cells: &Cells, first: Claim, lane: usize| {
-            let mut next = Some(first);
-            let mut blocks = 0;
-            while let Some(Claim { command, workgroups }) = next {
-                assert_eq!(cells.get(2 + command as usize), 1);
-                assert_eq!(workgroups.end - workgroups.start, 1);
-                // The second offer is of what the first has done.
-                assert!(command == 0 || cells.get(workgroups.start as usize) >= 1);
-                cells.add(workgroups.start as usize);
-                blocks += 1;
-                next = crew.claim(lane);
-            }
-            blocks
-        };
-        let helper = thread::spawn({
-            let shared = shared.clone();
-            move || {
-                let (crew, cells) = &*shared;
-                for _ in 0..2 {
-                    if let Some(claim) = crew.claim_own(lane) {
-                        crew.finish(work(crew, cells, claim, lane));
-                    }
-                }
-                crew.leave(lane);
-            }
+fn a_signal_leaves_no_participant_behind() {
+    loom::model(|| {
+        let semaphore = Arc::new(Semaphore::new(0));
+        let signalling = thread::spawn({
+            let semaphore = semaphore.clone();
+            move || semaphore.signal(1).unwrap()
         });
-        let (crew, cells) = &*shared;
-        let mut expected = crew.finished();
-        for command in 0..2 {
-            cells.add(2 + command as usize);
-            let blocks = crew.offer(Offer { command, workgroups: 2, block: 1 }, crew.helpers());
-            let own = crew.claim(DRIVER).map_or(0, |claim| work(crew, cells, claim, DRIVER));
-            expected += blocks - own;
-            while crew.finished() != expected {
-                thread::yield_now();
-            }
-            assert_eq!([0, 1].map(|cell| cells.get(cell)), [command + 1; 2]);
-            // Given up.
-            cells.add(2 + command as usize);
-        }
-        helper.join().unwrap();
+        let participant = StdArc::new(Nobody);
+        semaphore.set_participant(1, participant.clone());
+        signalling.join().unwrap();
+        assert_eq!(StdArc::strong_count(&participant), 1);
     });
 }

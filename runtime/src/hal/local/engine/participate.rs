@@ -10,11 +10,11 @@ use std::time::Duration;
 use super::super::super::command_buffer::CommandBuffer;
 use super::super::super::commands::BufferBinding;
 use super::super::super::queue::Completion;
-use super::atomic::{AtomicU64, AtomicUsize, Ordering, Padded, fence};
+use super::atomic::{AtomicU64, AtomicUsize, Ordering, Padded};
 use super::estimate::{ASYNCHRONOUS, Estimate};
 use super::execution::{Execution, Role};
 use super::executor::{Executor, Work};
-use super::sleep::Idle;
+use super::sleep::{Idle, Presence};
 use crate::Result;
 
 /// The least time of divisible work, in picoseconds, that is shared with workers that are awake: the time in which an execution
@@ -47,7 +47,7 @@ pub(super) struct Engine {
     /// Threads of the program that execute or participate.
     callers: Padded<AtomicUsize>,
     /// Threads of the executor in [`Work::participate`], and those that have been woken and have not arrived.
-    workers: Padded<AtomicUsize>,
+    workers: Presence,
     under_way: Padded<AtomicUsize>,
     drained: (Mutex<()>, Condvar),
 }
@@ -93,7 +93,7 @@ impl Engine {
             epoch: Padded(AtomicU64::new(0)),
             kept: Padded::default(),
             callers: Padded(AtomicUsize::new(0)),
-            workers: Padded(AtomicUsize::new(0)),
+            workers: Presence::default(),
             under_way: Padded(AtomicUsize::new(0)),
             drained: (Mutex::default(), Condvar::new()),
         })
@@ -120,7 +120,7 @@ impl Engine {
 
     /// The same if so many more join.
     fn is_crowded_with(&self, joining: usize) -> bool {
-        self.callers.load(Ordering::Relaxed) + self.workers.load(Ordering::Relaxed) + joining > self.concurrency
+        self.callers.load(Ordering::Relaxed) + self.workers.count() + joining > self.concurrency
     }
 
     /// Counts the calling thread as one of the program that works, for the time of `work`.
@@ -137,7 +137,7 @@ impl Engine {
             return (Mode::Sequential, false);
         }
         let callers = self.callers.load(Ordering::Relaxed);
-        let is_awake = self.workers.load(Ordering::Relaxed) > 0;
+        let is_awake = self.workers.count() > 0;
         if estimate.total >= ASYNCHRONOUS && callers < self.concurrency {
             (Mode::Asynchronous, true)
         } else if callers + 1 < self.concurrency && estimate.divisible >= if is_awake { SHARE } else { WAKE } {
@@ -243,9 +243,7 @@ impl Engine {
     /// Wakes as many workers as divisible work of so many picoseconds and chunks is worth, which has been published. True where a
     /// worker is awake.
     pub(super) fn wake_for(&self, time: u64, chunks: u32) -> bool {
-        // Orders what was published before the number of workers: see `docs/engine.md`.
-        fence(Ordering::SeqCst);
-        let workers = self.workers.load(Ordering::Relaxed);
+        let workers = self.workers.count_after_publishing();
         // The calling thread may leave, so it counts only where it is a caller.
         let useful = usize::try_from(time / WAKE).unwrap_or(usize::MAX).min(chunks as usize);
         let free = self.concurrency.saturating_sub(self.callers.load(Ordering::Relaxed));
@@ -257,10 +255,10 @@ impl Engine {
     fn wake(&self, count: usize) -> bool {
         // A caller holds a share.
         let Some(this) = self.this.upgrade() else { return false };
-        self.workers.fetch_add(count, Ordering::SeqCst);
+        self.workers.enter(count);
         let work: Arc<dyn Work> = this;
         let woken = self.executor.wake(&work, count).min(count);
-        self.workers.fetch_sub(count - woken, Ordering::SeqCst);
+        self.workers.leave(count - woken);
         woken > 0
     }
 
@@ -279,7 +277,7 @@ impl Engine {
 impl Work for Engine {
     fn participate(&self, woken: bool) {
         if !woken {
-            self.workers.fetch_add(1, Ordering::SeqCst);
+            self.workers.enter(1);
         }
         let mut idle = Idle::default();
         loop {
@@ -295,18 +293,15 @@ impl Work for Engine {
                 continue;
             }
             // Either a publisher sees that this thread has left, or this thread sees what was published.
-            self.workers.fetch_sub(1, Ordering::SeqCst);
-            fence(Ordering::SeqCst);
+            self.workers.leave(1);
             if self.find(false, 1).is_none() {
                 return;
             }
-            self.workers.fetch_add(1, Ordering::SeqCst);
+            self.workers.enter(1);
         }
     }
 
     fn has_work(&self) -> bool {
-        // Orders the worker's entry among those that park before what it finds.
-        fence(Ordering::SeqCst);
         self.find(false, 1).is_some()
     }
 }

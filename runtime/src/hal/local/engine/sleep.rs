@@ -3,14 +3,14 @@
 use alloc::boxed::Box;
 use std::time::{Duration, Instant};
 
-use super::atomic::{AtomicU64, Ordering};
+use super::atomic::{AtomicU64, AtomicUsize, Ordering, Padded, fence};
 
 /// The set of workers that are parked or about to park.
 ///
 /// A worker that finds no work calls [`ParkedSet::enter`], looks for work once more, and parks as long as
 /// [`ParkedSet::contains`]. A thread that publishes work calls [`ParkedSet::take`] afterwards and unparks the workers that it
-/// returns. Both sides change the same word by read-modify-write operations, so that one of them sees the other: either
-/// `take` returns the worker, or the worker sees what was published before `take` when it looks once more.
+/// returns. Both have a sequentially consistent fence between their write and their read, so that one of them sees the other:
+/// either `take` returns the worker, or the worker sees what was published before `take` when it looks once more.
 #[derive(Debug)]
 pub(super) struct ParkedSet {
     words: Box<[AtomicU64]>,
@@ -33,6 +33,7 @@ impl ParkedSet {
         if let Some((word, bit)) = self.word(worker) {
             word.fetch_or(bit, Ordering::AcqRel);
         }
+        fence(Ordering::SeqCst);
     }
 
     /// Removes a worker that has found work after all; false where a publisher has taken it meanwhile.
@@ -47,9 +48,9 @@ impl ParkedSet {
 
     /// Removes a worker, which the caller unparks; `None` where the set is empty.
     pub(super) fn take(&self) -> Option<usize> {
+        fence(Ordering::SeqCst);
         for (index, word) in self.words.iter().enumerate() {
-            // A read that is ordered with the workers' writes; see above.
-            let mut present = word.fetch_or(0, Ordering::AcqRel);
+            let mut present = word.load(Ordering::Relaxed);
             while present != 0 {
                 let bit = present & present.wrapping_neg();
                 let before = word.fetch_and(!bit, Ordering::AcqRel);
@@ -60,6 +61,39 @@ impl ParkedSet {
             }
         }
         None
+    }
+}
+
+/// The number of workers that participate or have been woken to.
+///
+/// A worker that leaves looks for work once more after [`Presence::leave`]; a thread that publishes work wakes workers by the number that
+/// [`Presence::count_after_publishing`] returns. Both have a sequentially consistent fence between their write and their read,
+/// so that one of them sees the other.
+#[derive(Debug, Default)]
+pub(super) struct Presence(Padded<AtomicUsize>);
+
+impl Presence {
+    /// Counts workers that come, or are about to.
+    pub(super) fn enter(&self, count: usize) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Takes back [`Presence::enter`].
+    pub(super) fn leave(&self, count: usize) {
+        self.0.fetch_sub(count, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
+
+    /// The number of workers, of any time.
+    #[inline]
+    pub(super) fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// The number of workers after what this thread has published.
+    pub(super) fn count_after_publishing(&self) -> usize {
+        fence(Ordering::SeqCst);
+        self.count()
     }
 }
 
