@@ -1,6 +1,6 @@
 //! Warm calls of every model of tests/models, interpreted and translated. Each model's heaviest case that is one call and
-//! succeeds is measured, on the default device. The package of this benchmark is that of tests/translated, whose build
-//! script translates the models.
+//! succeeds is measured, on the default device. The build script of tests/translated
+//! translates the models.
 #![allow(missing_docs, reason = "criterion's macros make items without documentation")]
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark that cannot begin has no caller to tell")]
 

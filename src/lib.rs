@@ -40,13 +40,10 @@
 //! Modules may hold machine code, which does what it wants: load only those that you trust, or restrict a session as
 //! [`runtime::vm::Limits::portable`] says.
 //!
-//! The feature `cli`, on by default, adds the command line; programs that only run models turn it off.
+//! The feature `cli` adds the command line; programs that only run models need no feature but `macros`, the default.
 
 #[cfg(feature = "program")]
-pub mod cli;
-#[cfg(feature = "program")]
-mod tooling;
-
+pub use incarnate_cli as cli;
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub use incarnate_macros::include_module as __include_module;

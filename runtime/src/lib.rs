@@ -19,6 +19,7 @@
 
 extern crate alloc;
 
+mod atomic;
 pub mod bytecode;
 pub mod hal;
 pub mod ir;

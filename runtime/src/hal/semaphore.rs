@@ -7,16 +7,8 @@ use core::fmt;
 use core::task::Poll;
 use std::sync::PoisonError;
 
-#[cfg(not(loom))]
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-#[cfg(loom)]
-use loom::sync::{Mutex, MutexGuard};
-#[cfg(not(loom))]
-use std::sync::{Mutex, MutexGuard};
-
 use super::wait::{self, Deadline};
+use crate::atomic::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::{Error, Result, ref_object};
 
 /// The payload of a semaphore that has failed.

@@ -11,7 +11,8 @@
 use core::fmt;
 
 use super::super::execution::without_unwinding;
-use super::atomic::{AtomicU64, Ordering, Padded, SharedCell};
+use super::cell::{Padded, SharedCell};
+use crate::atomic::{AtomicU64, Ordering};
 use crate::{Error, Result};
 
 /// What a participant does with the data of an execution.

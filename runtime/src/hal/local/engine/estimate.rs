@@ -31,7 +31,9 @@ pub(super) fn chunks(time: u64, units: u64, threads: usize) -> u64 {
     if threads < 2 {
         return 1;
     }
-    (time / MINIMUM_CHUNK).min(CHUNKS_PER_THREAD * threads as u64).min(units).max(1)
+    // A stress test has as many chunks as there can be.
+    let wanted = if cfg!(perturb) { u64::MAX } else { time / MINIMUM_CHUNK };
+    wanted.min(CHUNKS_PER_THREAD * threads as u64).min(units).max(1)
 }
 
 /// The expected time of an execution.

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Instant;
 
 use super::super::super::command_buffer::CommandBuffer;
@@ -12,11 +12,11 @@ use super::super::super::queue::Completion;
 use super::super::super::semaphore::WaitParticipant;
 use super::super::cost::{kernel_cost, picoseconds};
 use super::super::execution::{self, Scratch};
-use super::atomic::{AtomicBool, AtomicU32, Ordering};
 use super::claim::{Chunks, Participant, Stages, Step};
 use super::participate::Engine;
 use super::sleep::Idle;
 use super::stage::{Node, Stage, TRANSFER_UNIT};
+use crate::atomic::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering};
 use crate::{Error, Result, profile};
 
 /// The state of an execution. It is set up while no other thread has a share, and reused.

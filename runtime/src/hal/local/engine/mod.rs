@@ -13,7 +13,7 @@
 use alloc::sync::Arc;
 use core::cell::Cell;
 
-mod atomic;
+mod cell;
 mod claim;
 mod estimate;
 mod execution;

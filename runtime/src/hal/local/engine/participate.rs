@@ -4,18 +4,19 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::super::super::command_buffer::CommandBuffer;
 use super::super::super::commands::BufferBinding;
 use super::super::super::queue::Completion;
-use super::atomic::{AtomicU64, AtomicUsize, Ordering, Padded};
+use super::cell::Padded;
 use super::estimate::{ASYNCHRONOUS, Estimate};
 use super::execution::{Execution, Role};
 use super::executor::{Executor, Work};
 use super::sleep::{Idle, Presence};
 use crate::Result;
+use crate::atomic::{AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering};
 
 /// The least time of divisible work, in picoseconds, that is shared with workers that are awake: the time in which an execution
 /// is set up and published ten times (`cargo bench --bench task`).
@@ -120,7 +121,8 @@ impl Engine {
 
     /// The same if so many more join.
     fn is_crowded_with(&self, joining: usize) -> bool {
-        self.callers.load(Ordering::Relaxed) + self.workers.count() + joining > self.concurrency
+        // A stress test has workers share what they can.
+        !cfg!(perturb) && self.callers.load(Ordering::Relaxed) + self.workers.count() + joining > self.concurrency
     }
 
     /// Counts the calling thread as one of the program that works, for the time of `work`.
@@ -133,8 +135,13 @@ impl Engine {
 
     /// How an execution of the expected time is run, and whether the calling thread counts as working meanwhile.
     pub(super) fn mode(&self, estimate: &Estimate) -> (Mode, bool) {
-        if estimate.total < SHARE {
+        if estimate.total < SHARE && !cfg!(perturb) {
             return (Mode::Sequential, false);
+        }
+        if cfg!(perturb) {
+            // A stress test shares every execution, in one way or the other.
+            let is_even = self.epoch().is_multiple_of(2);
+            return (if is_even { Mode::Shared } else { Mode::Asynchronous }, true);
         }
         let callers = self.callers.load(Ordering::Relaxed);
         let is_awake = self.workers.count() > 0;
@@ -246,7 +253,8 @@ impl Engine {
         let workers = self.workers.count_after_publishing();
         // The calling thread may leave, so it counts only where it is a caller.
         let useful = usize::try_from(time / WAKE).unwrap_or(usize::MAX).min(chunks as usize);
-        let free = self.concurrency.saturating_sub(self.callers.load(Ordering::Relaxed));
+        let callers = if cfg!(perturb) { 0 } else { self.callers.load(Ordering::Relaxed) };
+        let free = self.concurrency.saturating_sub(callers);
         let missing = useful.min(free).saturating_sub(workers);
         (missing > 0 && self.wake(missing)) || workers > 0
     }

@@ -3,7 +3,8 @@
 use alloc::boxed::Box;
 use std::time::{Duration, Instant};
 
-use super::atomic::{AtomicU64, AtomicUsize, Ordering, Padded, fence};
+use super::cell::Padded;
+use crate::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// The set of workers that are parked or about to park.
 ///

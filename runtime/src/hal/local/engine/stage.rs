@@ -134,6 +134,6 @@ impl Stage {
 
     /// True where several threads are expected to finish it sooner than one.
     pub(super) fn is_parallel(&self) -> bool {
-        self.chunks() >= 2 && self.time >= 2 * MINIMUM_CHUNK
+        self.chunks() >= 2 && (self.time >= 2 * MINIMUM_CHUNK || cfg!(perturb))
     }
 }

@@ -6,8 +6,8 @@ use incarnate_runtime::{Error, Result};
 
 /// Environment variable that names a workspace of Incarnate.
 const VARIABLE: &str = "INCARNATE_SOURCE";
-/// The workspace that this command line was built from.
-const OWN: &str = env!("CARGO_MANIFEST_DIR");
+/// The package of this command line, a folder of the workspace that it was built from.
+const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 /// The version of the crate.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -34,8 +34,10 @@ impl Sources {
                 _ => Err(Error::not_found(format!("'{}' is no workspace of incarnate {VERSION}", path.display()))),
             };
         }
-        let own = PathBuf::from(OWN);
-        Ok(if is_workspace(&own) { Sources::Workspace(own) } else { Sources::Registry })
+        Ok(match own() {
+            Some(own) if is_workspace(own) => Sources::Workspace(own.to_owned()),
+            _ => Sources::Registry,
+        })
     }
 
     /// The dependency in a manifest, without the table's name.
@@ -54,6 +56,11 @@ impl Sources {
             Sources::Registry => None,
         }
     }
+}
+
+/// The workspace that this command line was built from, if it was built from one.
+fn own() -> Option<&'static Path> {
+    Path::new(PACKAGE).parent()
 }
 
 /// Whether a folder has the crate, in this version.
@@ -84,8 +91,9 @@ mod tests {
 
     #[test]
     fn the_workspace_of_this_build_is_found() {
-        assert!(is_workspace(Path::new(OWN)));
-        assert_eq!(Sources::find(Some(Path::new(OWN))).unwrap(), Sources::Workspace(OWN.into()));
+        let own = own().unwrap();
+        assert!(is_workspace(own));
+        assert_eq!(Sources::find(Some(own)).unwrap(), Sources::Workspace(own.into()));
         let error = Sources::find(Some(Path::new("/nowhere"))).unwrap_err().to_string();
         assert!(error.contains("'/nowhere' is no workspace of incarnate"), "{error}");
     }

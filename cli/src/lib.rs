@@ -1,4 +1,6 @@
-//! The command line.
+//! The `incarnate` command line, and the command line of the programs that `incarnate build` creates.
+//!
+//! Neither is for other programs to call: `cargo install incarnate-cli` installs the command.
 
 mod arguments;
 #[cfg(feature = "cli")]
@@ -22,6 +24,7 @@ mod parameters;
 mod profile;
 mod program;
 mod run;
+mod tooling;
 #[cfg(feature = "cli")]
 mod translate;
 mod yieldable_test;

@@ -15,7 +15,7 @@ use super::{Outcome, Report, junit, parallel};
 
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
-pub(in crate::cli) struct CheckArguments {
+pub(crate) struct CheckArguments {
     /// Module files, each of which is tested by itself, and folders, of which all .vmfb files are that have tests.
     #[arg(value_name = "FILE", required_unless_present_any = ["module", "list_drivers", "list_devices", "dump_devices"])]
     files: Vec<PathBuf>,
@@ -30,10 +30,10 @@ pub(in crate::cli) struct CheckArguments {
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     #[command(flatten)]
-    pub(in crate::cli) program: ProgramArguments,
+    pub(crate) program: ProgramArguments,
 }
 
-pub(in crate::cli) fn check_files(arguments: &CheckArguments, out: &mut Console) -> Result<Verdict> {
+pub(crate) fn check_files(arguments: &CheckArguments, out: &mut Console) -> Result<Verdict> {
     let start = Instant::now();
     let has_folders = arguments.files.iter().any(|file| file.is_dir());
     let mut in_folders = HashSet::new();

@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// Runs the command line in tests/models: its exit status, standard output and standard error.
 fn incarnate(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models");
     let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
     let output = command.current_dir(folder).args(arguments).output().expect("the command line starts");
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("the command line prints text");
@@ -144,7 +144,7 @@ fn modules_of_both_forms_are_assembled_from_their_text() {
     fs::create_dir_all(&folder).expect("a folder");
     let target = folder.join("first.module").display().to_string();
     printed(&["assemble", "first_generation/model.vmasm", "-o", &target]);
-    let (made, kept) = (fs::read(&target), fs::read("tests/models/first_generation/bmod.module"));
+    let (made, kept) = (fs::read(&target), fs::read("../tests/models/first_generation/bmod.module"));
     assert_eq!(made.expect("the file"), kept.expect("the model"));
     let text = printed(&["dump", "first_generation/bmod.module", "--output=metadata"]);
     assert!(text.contains("Generation: BMOD, the first generation (compilers of early 2020)\n"), "{text}");

@@ -1,11 +1,7 @@
-//! The atomics and cells that participants share: the standard library's, or loom's under `--cfg loom`.
+//! Memory that participants share: a cell, which is loom's under `--cfg loom`, and padding to cache lines.
 
-#[cfg(not(loom))]
-pub(super) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 #[cfg(loom)]
 pub(super) use loom::cell::UnsafeCell as SharedCell;
-#[cfg(loom)]
-pub(super) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 /// An `UnsafeCell` with the interface of loom's, which checks every access.
 #[cfg(not(loom))]

@@ -29,7 +29,7 @@ fn scratch(name: &str) -> PathBuf {
 /// Builds a program in the folder of static libraries.
 fn build(target: &Path, arguments: &[&str]) -> Outcome {
     let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
-    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/static"));
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/static"));
     command.env("XDG_CACHE_HOME", scratch("cache")).env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
     command.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "256").env_remove("CARGO_BUILD_TARGET");
     outcome(command.arg("build").args(arguments).arg("-o").arg(target))
@@ -85,7 +85,8 @@ fn static_libraries_are_linked_and_run() {
 
 #[test]
 fn static_libraries_that_do_not_fit_are_refused() {
-    let mut object = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/static/kernels.o")).expect("an object");
+    let mut object =
+        fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/static/kernels.o")).expect("an object");
     // The machine of an ELF header: 183 is AArch64.
     object[18..20].copy_from_slice(&183u16.to_le_bytes());
     let foreign = scratch("foreign.o");

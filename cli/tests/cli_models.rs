@@ -66,7 +66,7 @@ fn fault(call: &Call, output: &Output) -> Option<String> {
 
 #[test]
 fn cases_of_one_call_pass() {
-    let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/models");
+    let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/models");
     let (mut passed, mut faults) = (0, Vec::new());
     for folder in fs::read_dir(models).expect("the models").map(|entry| entry.expect("an entry").path()) {
         let Ok(text) = fs::read_to_string(folder.join("cases.txt")) else { continue };

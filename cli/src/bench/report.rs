@@ -8,7 +8,7 @@ use crate::tooling::json::quoted;
 
 /// What time is shown in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(in crate::cli) enum TimeUnit {
+pub(crate) enum TimeUnit {
     Ns,
     Us,
     Ms,

@@ -7,7 +7,7 @@ use std::path::Path;
 use incarnate_runtime::parameters::{ParameterEntry, ParameterIndex, ParameterStorage};
 use incarnate_runtime::{Error, Result, ResultExt};
 
-use crate::cli::console::Console;
+use crate::console::Console;
 use crate::tooling::atomic_file::AtomicFile;
 
 /// Characters of a rule without the slashes at its end.

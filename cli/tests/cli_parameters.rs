@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn model() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models/parameters")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/parameters")
 }
 
 /// A folder of the test's own, with nothing in it.

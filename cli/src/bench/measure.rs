@@ -10,7 +10,7 @@ const ITERATION_LIMIT: u64 = 1_000_000_000;
 
 /// How long a measurement lasts.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::cli) enum MinTime {
+pub(crate) enum MinTime {
     /// At least this many seconds of measured time.
     Seconds(f64),
     /// Exactly this many iterations.

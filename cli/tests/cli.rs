@@ -15,7 +15,7 @@ struct Outcome {
 
 fn incarnate(arguments: &[&str]) -> Outcome {
     let output = Command::new(env!("CARGO_BIN_EXE_incarnate"))
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models"))
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models"))
         .args(arguments)
         .output()
         .expect("the command line starts");
@@ -395,7 +395,7 @@ fn programs_with_modules_in_them_take_the_same_flags() {
     let main = |source: &str, arguments: &[&str]| {
         let line = std::iter::once("program").chain(arguments.iter().copied()).map(std::ffi::OsString::from);
         let module = incarnate_runtime::bytecode::assemble(source).expect("sound assembly");
-        format!("{:?}", incarnate::cli::program_main(line, |session| session.module_bytes(module.clone())))
+        format!("{:?}", incarnate_cli::program_main(line, |session| session.module_bytes(module.clone())))
     };
     let code = |code: u8| format!("{:?}", std::process::ExitCode::from(code));
     assert_eq!(main(CHECKS, &["check"]), code(0));
@@ -446,7 +446,7 @@ fn translate_says_what_became_of_loops() {
 #[test]
 fn translation_of_what_is_no_module_writes_nothing() {
     let scratch = Scratch::new("translate-failures");
-    let module = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models/scalars/llvm-cpu.vmfb"));
+    let module = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/scalars/llvm-cpu.vmfb"));
     let mut module = module.expect("a model");
     let cut = scratch.path("cut.vmfb");
     fs::write(&cut, &module[..module.len() / 2]).expect("a file");
@@ -487,7 +487,8 @@ fn translate_takes_objects_of_kernels() {
         let line = outcome.out.lines().find(|line| line.contains("an archive of kernels")).expect("a line");
         let name = line.rsplit("-l static=").next().expect("a name");
         let archive = fs::read(scratch.path(&format!("lib{name}.a"))).expect("the archive");
-        let object = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/static/kernels.o")).expect("an object");
+        let object =
+            fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/static/kernels.o")).expect("an object");
         assert!(archive.windows(object.len()).any(|part| part == object), "{line}");
         let source = fs::read_to_string(&target).expect("the source");
         assert!(source.contains("static_kernels_linked_library_query"), "{source}");
@@ -509,7 +510,7 @@ fn build_says_what_it_lacks() {
     let target = scratch.path("program");
     let build = |variables: &[(&str, &str)], more: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
-        command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models"));
+        command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models"));
         command.args(["build", "scalars/llvm-cpu.vmfb", "-o", &target]).args(more);
         command.env("XDG_CACHE_HOME", &scratch.0).envs(variables.iter().copied());
         let output = command.output().expect("the command line starts");

@@ -17,7 +17,7 @@ use super::report;
 
 /// Measures the module, and each other build of it, as `bench` does, and the program of it that `build` makes; `line` are the
 /// arguments of the command line, with the program's name.
-pub(in crate::cli) fn compare(arguments: &BenchFiles, line: &[OsString], out: &mut Console) -> Result<Verdict> {
+pub(crate) fn compare(arguments: &BenchFiles, line: &[OsString], out: &mut Console) -> Result<Verdict> {
     if arguments.of.arguments.benchmark_format != ReportFormat::Console {
         return Err(Error::invalid_argument("--compare prints a table: --benchmark_format=console"));
     }
