@@ -14,7 +14,7 @@ use super::commands::{
     Binding, BindingSource, BufferBinding, Command, Commands, Dispatch, ExecutionStage, WorkgroupCount,
 };
 use super::executable::Executable;
-use super::local::{MAXIMUM_BINDINGS, too_many_bindings};
+use super::kernel::{MAXIMUM_BINDINGS, too_many_bindings};
 use super::memory::{BufferUsage, WHOLE_BUFFER};
 use super::moves;
 use crate::vm::TryLock;

@@ -7,7 +7,7 @@ use core::any::Any;
 use core::fmt;
 use std::sync::OnceLock;
 
-use super::local::LocalExecutable;
+use super::kernel::LocalExecutable;
 use crate::{Error, Result, ref_object};
 
 /// Loaded device code (`!hal.executable`): functions that dispatches name by ordinal.

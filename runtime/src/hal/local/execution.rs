@@ -17,13 +17,14 @@ use smallvec::SmallVec;
 use super::super::buffer::resolve_range;
 use super::super::commands::{BufferBinding, Command, Commands, Dispatch, WorkgroupCount};
 use super::super::executable::Executable;
+use super::super::kernel::too_many_bindings;
 use super::super::loan::Lease;
 use super::super::memory::MemoryAccess;
 use super::super::moves;
 use super::super::pool::MINIMUM_ALIGNMENT;
 use super::cost::{kernel_cost, picoseconds};
 use super::engine::current_worker;
-use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker, too_many_bindings};
+use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
 use crate::profile::{self, EventKind};
 use crate::{Error, Result, vm};
 

@@ -10,7 +10,7 @@ pub(super) const MINIMUM_CHUNK: u64 = 1_000_000;
 /// its core's cache (`benches/peer/run --drivers`).
 const CHUNKS_PER_THREAD: u64 = 8;
 /// The least time of an execution that does not keep the submitting thread.
-pub(super) const ASYNCHRONOUS: u64 = 100_000_000;
+pub(super) const ASYNCHRONOUS: u64 = 1_000_000_000;
 /// The time of a workgroup that has never been measured: it may take any time, so the submitting thread is not kept.
 const UNMEASURED_WORKGROUP: u64 = ASYNCHRONOUS;
 /// The time of a transferred byte (`benches/peer/run --drivers`, the copies of lstm): 10 GB/s.

@@ -56,8 +56,8 @@ enum End {
 /// What a participating thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// A thread of the executor, which has other executions to participate in.
-    Worker,
+    /// A thread of the executor, which looked for executions in an [`Engine::epoch`] and has others to participate in.
+    Worker { epoch: u64 },
     /// A thread of the program, which needs the result of this execution.
     Caller,
 }
@@ -136,21 +136,30 @@ impl Execution {
 
     /// Participates until the execution ends or there is nothing to do for this thread; false in the latter case.
     pub(super) fn participate(self: &Arc<Execution>, engine: &Engine, role: Role) -> bool {
+        loop {
+            self.participate_once(engine, role);
+            // Of participants that leave at once, the last comes back where one of them has published a stage.
+            if self.has_ended() || !self.is_claimable() || self.participants() > 0 {
+                return self.has_ended();
+            }
+        }
+    }
+
+    fn participate_once(self: &Arc<Execution>, engine: &Engine, role: Role) {
         let mut participation = Participation::new(self, engine);
         let mut idle = Idle::default();
-        let epoch = engine.epoch();
         loop {
             match participation.step() {
                 Step::Ended => break,
                 Step::Ran => {
                     idle = Idle::default();
                     // An execution that no other thread participates in is not left.
-                    if role == Role::Worker && engine.is_crowded() && self.participants() > 1 {
+                    if role != Role::Caller && engine.is_crowded() && self.participants() > 1 {
                         break;
                     }
                 }
                 Step::Nothing => {
-                    let elsewhere = role == Role::Worker && engine.epoch() != epoch;
+                    let elsewhere = matches!(role, Role::Worker { epoch } if engine.epoch() != epoch);
                     if self.has_ended() || elsewhere || idle.is_over(engine.stage_spin()) {
                         break;
                     }
@@ -158,7 +167,6 @@ impl Execution {
             }
         }
         participation.leave();
-        self.has_ended()
     }
 
     /// Ends the execution: called once, by the participant that finished the last stage.

@@ -26,8 +26,8 @@ const SHARE: u64 = 10_000_000;
 const WAKE: u64 = 40_000_000;
 /// How long a worker polls for executions before it parks: two wake-ups.
 const SPIN: Duration = Duration::from_micros(50);
-/// How long a participant polls for the next stage of an execution: the longest chunks of the models of `benches/peer/models`
-/// take as long.
+/// How long a participant polls for the next stage of an execution, which is soon: the time of a long chunk
+/// (`benches/peer/run --drivers`).
 const STAGE_SPIN: Duration = Duration::from_millis(1);
 /// Executions whose memory is kept for reuse.
 const KEPT_EXECUTIONS: usize = 64;
@@ -291,7 +291,7 @@ impl Work for Engine {
         loop {
             let epoch = self.epoch();
             if let Some(execution) = self.find(!self.spin.is_zero(), 0)
-                && execution.participate(self, Role::Worker)
+                && execution.participate(self, Role::Worker { epoch })
             {
                 idle = Idle::default();
                 continue;
