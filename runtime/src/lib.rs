@@ -19,6 +19,7 @@
 
 extern crate alloc;
 
+mod atomic;
 pub mod hal;
 #[cfg(feature = "std")]
 pub mod mapping;
