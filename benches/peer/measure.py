@@ -118,7 +118,7 @@ def criterion(executable: str, identifier: str, seconds: float) -> float:
 @functools.cache
 def bench_executable(name: str) -> str:
     """Builds a benchmark for the host's processor and returns where it lies."""
-    packages = ["-p", "incarnate-benches", *(["--features", "models"] if name == "models" else [])]
+    packages = ["-p", "incarnate-model-benches" if name == "models" else "incarnate-benches"]
     text = output_of(
         ["cargo", "bench", "--quiet", *NATIVE, *packages, "--bench", name, "--no-run", "--message-format=json"]
     )

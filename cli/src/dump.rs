@@ -9,9 +9,9 @@ use std::io::Write;
 use std::sync::Arc;
 
 use incarnate_runtime::bytecode::{
-    Archive, CallingConvention, Contents, ConventionItem, Module, Requirements, VerifiedModule, disassemble,
-    disassemble_function,
+    Archive, CallingConvention, ConventionItem, Module, Requirements, VerifiedModule, disassemble, disassemble_function,
 };
+use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use program::Program;
@@ -29,7 +29,7 @@ const PEER_REF_BYTES: u64 = 16;
 
 pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdict> {
     let context = || format!("reading '{}'", arguments.file.display());
-    let contents = Arc::new(Contents::map(&arguments.file).context(context)?);
+    let contents = Arc::new(MappedFile::contents(&arguments.file).context(context)?);
     if arguments.output == DumpOutput::Graph {
         let module = VerifiedModule::load(contents).context(context)?;
         let text = graph_text(&module, arguments.graph_format)?;
@@ -66,7 +66,6 @@ fn graph_text(module: &VerifiedModule, format: GraphFormat) -> Result<String> {
     }
     Ok(match format {
         GraphFormat::Dot => graph::dot(module, &program),
-        GraphFormat::Svg => graph::svg(module, &program),
     })
 }
 

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use incarnate_runtime::bytecode::VerifiedModule;
+use incarnate_runtime::bytecode::trip_count::{Counter, divided, turns};
 use incarnate_runtime::ir::nest::{Affine, Element, Item, Needed, Nest, Nests, Tiling};
 use incarnate_runtime::ir::{Block, Function, Op, Type, Value};
-use incarnate_runtime::vm::{
-    Buffer, BytecodeModule, Context, Counter, Limits, Module, Program, Ref, Value as VmValue, divided, turns,
-};
+use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value as VmValue};
 
 use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
 use super::loops::{product, program};
