@@ -182,23 +182,17 @@ impl Semaphore {
 
     /// Sets the task that will signal a payload, which threads that wait for it may execute.
     pub(super) fn set_participant(&self, payload: u64, participant: Arc<dyn WaitParticipant>) {
-        let unneeded = {
+        let former = {
             let mut state = self.lock();
-            if state.failure.is_some() {
-                return;
-            }
-            let former = state.participant.replace((payload, participant));
+            // Counted before the payload is loaded, as in `register`, so that a signal in between sees it.
+            self.waiting.store(state.waiting() + 1, Ordering::SeqCst);
+            // The payload of failure is the greatest.
+            let is_reached = self.payload.load(Ordering::SeqCst) >= payload;
+            let former = if is_reached { None } else { state.participant.replace((payload, participant)) };
             self.waiting.store(state.waiting(), Ordering::SeqCst);
-            // Loaded after the store, as in `register`: either the signal sees the participant, or this sees the payload.
-            if self.payload.load(Ordering::SeqCst) < payload {
-                former
-            } else {
-                let own = core::mem::replace(&mut state.participant, former);
-                self.waiting.store(state.waiting(), Ordering::SeqCst);
-                own
-            }
+            former
         };
-        drop(unneeded);
+        drop(former);
     }
 
     /// The task that will signal a payload which is not reached, if it is known.
