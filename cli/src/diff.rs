@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use incarnate_runtime::bytecode::{Archive, Module, disassemble_function};
 use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::{Result, ResultExt};
+use similar::{Algorithm, Change, ChangeTag};
 
 use super::Verdict;
 use super::console::Console;
@@ -28,9 +30,8 @@ pub(super) struct DiffArguments {
     brief: bool,
 }
 
-/// Most pairs of lines that are compared to find the least difference between two functions; the others are shown as changed
-/// from the first line that differs to the last.
-const MAXIMUM_PAIRS: usize = 4 << 20;
+/// How long the least difference between two functions is looked for; lines that are not compared by then are changed.
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) fn diff(arguments: &DiffArguments, out: &mut Console) -> Result<Verdict> {
     let (first, second) = (read(&arguments.first)?, read(&arguments.second)?);
@@ -211,39 +212,17 @@ fn compare_functions(report: &mut Report, first: &Module, second: &Module, brief
     }
 }
 
-/// The lines that only one of two texts has, in order.
+/// Returns the lines that only one of two texts has, in order.
 fn changes(first: &[&str], second: &[&str]) -> Vec<String> {
-    let start = first.iter().zip(second).take_while(|(one, other)| one == other).count();
-    let (first, second) = (&first[start..], &second[start..]);
-    let end = first.iter().rev().zip(second.iter().rev()).take_while(|(one, other)| one == other).count();
-    let (first, second) = (&first[..first.len() - end], &second[..second.len() - end]);
-    let (less, more) = (|line: &&str| format!("- {line}"), |line: &&str| format!("+ {line}"));
-    if first.len().saturating_mul(second.len()) > MAXIMUM_PAIRS {
-        return first.iter().map(less).chain(second.iter().map(more)).collect();
-    }
-    // Lengths of the longest common subsequences of what is left behind each pair of positions.
-    let width = second.len() + 1;
-    let mut common = vec![0u32; (first.len() + 1) * width];
-    for (row, one) in first.iter().enumerate().rev() {
-        for (column, other) in second.iter().enumerate().rev() {
-            let at = row * width + column;
-            common[at] = if one == other { common[at + width + 1] + 1 } else { common[at + width].max(common[at + 1]) };
-        }
-    }
-    let (mut row, mut column, mut lines) = (0, 0, Vec::new());
-    while row < first.len() || column < second.len() {
-        let at = row * width + column;
-        if row < first.len() && column < second.len() && first[row] == second[column] {
-            (row, column) = (row + 1, column + 1);
-        } else if column == second.len() || row < first.len() && common[at + width] >= common[at + 1] {
-            lines.push(less(&first[row]));
-            row += 1;
-        } else {
-            lines.push(more(&second[column]));
-            column += 1;
-        }
-    }
-    lines
+    let deadline = Instant::now() + TIME_LIMIT;
+    let operations = similar::capture_diff_slices_deadline(Algorithm::Myers, first, second, Some(deadline));
+    let changes = operations.iter().flat_map(|operation| operation.iter_changes(first, second));
+    let line = |change: Change<&str>| match change.tag() {
+        ChangeTag::Equal => None,
+        ChangeTag::Delete => Some(format!("- {}", change.value())),
+        ChangeTag::Insert => Some(format!("+ {}", change.value())),
+    };
+    changes.filter_map(line).collect()
 }
 
 #[cfg(test)]

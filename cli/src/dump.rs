@@ -66,7 +66,6 @@ fn graph_text(module: &VerifiedModule, format: GraphFormat) -> Result<String> {
     }
     Ok(match format {
         GraphFormat::Dot => graph::dot(module, &program),
-        GraphFormat::Svg => graph::svg(module, &program),
     })
 }
 

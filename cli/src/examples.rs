@@ -5,7 +5,7 @@ pub(super) const RUN: &str = "Examples:
   incarnate run --module=mlp.vmfb --input=@x.npy --expected_output=@y.npy --device=local-task
   incarnate run --module=model.vmfb --parameters=model=weights.safetensors --input=@x.npy --output=@y.npy
   incarnate run --module=anyones.vmfb --untrusted --input=1x8xf32=0
-  incarnate run --module=mlp.vmfb --input=@x.npy --profile=trace.html";
+  incarnate run --module=mlp.vmfb --input=@x.npy --profile=trace.json";
 
 pub(super) const BENCH: &str = "Examples:
   incarnate bench --module=mlp.vmfb --function=mlp --input=8x32xf32=1
@@ -20,7 +20,7 @@ pub(super) const CHECK: &str = "Examples:
 pub(super) const DUMP: &str = "Examples:
   incarnate dump model.vmfb --output=metadata
   incarnate dump model.vmfb --function=predict
-  incarnate dump model.vmfb --output=graph --graph_format=svg";
+  incarnate dump model.vmfb --output=graph | dot -Tsvg -o model.svg";
 
 pub(super) const DIFF: &str = "The exit status is 0 where the modules are the same and 1 where they differ.
 
@@ -81,6 +81,7 @@ mod tests {
             let examples: Vec<&str> = text.lines().filter(|line| line.starts_with("  incarnate ")).collect();
             assert!(!examples.is_empty(), "{text}");
             for example in examples {
+                let example = example.split(" | ").next().unwrap_or_default();
                 let parsed = CommandLine::try_parse_from(example.split_whitespace());
                 assert!(parsed.is_ok(), "{example}: {parsed:?}");
             }

@@ -68,33 +68,6 @@ fn graphs_lead_from_what_writes_to_what_reads() {
 }
 
 #[test]
-fn drawings_have_nodes_apart_from_each_other() {
-    for model in ["lstm/llvm-cpu.vmfb", "attention/vmvx.vmfb", "two_devices/llvm-cpu.vmfb"] {
-        let text = printed(&["dump", model, "--output=graph", "--graph_format=svg"]);
-        let number = |line: &str, name: &str| -> Option<u32> {
-            line.split_once(&format!(" {name}=\""))?.1.split_once('"')?.0.parse().ok()
-        };
-        let size = text.lines().next().expect("a line");
-        let (width, height) = number(size, "width").zip(number(size, "height")).expect("a size");
-        let nodes: Vec<[u32; 4]> = text
-            .lines()
-            .filter(|line| line.starts_with("<rect x="))
-            .map(|line| ["x", "y", "width", "height"].map(|name| number(line, name).expect("a number")))
-            .collect();
-        assert!(nodes.len() > 3, "{model}");
-        for (index, [x, y, w, h]) in nodes.iter().enumerate() {
-            assert!(x + w <= width && y + h <= height, "{model}");
-            for [other_x, other_y, other_w, other_h] in &nodes[..index] {
-                assert!(
-                    x + w <= *other_x || other_x + other_w <= *x || y + h <= *other_y || other_y + other_h <= *y,
-                    "{model}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
 fn differences_are_told() {
     let (one, other) = ("mlp/llvm-cpu.vmfb", "mlp/vmvx.vmfb");
     assert_eq!(printed(&["diff", one, one]), "");

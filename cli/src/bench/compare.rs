@@ -59,8 +59,8 @@ fn names(builds: &[&PathBuf]) -> Vec<String> {
 
 /// Builds the program of some modules and measures it; gives names of functions and medians in seconds.
 fn translated(arguments: &BenchFiles, modules: &[PathBuf], line: &[OsString]) -> Result<Vec<(String, f64)>> {
-    let program = std::env::temp_dir().join(format!("incarnate-compare-{}", std::process::id()));
-    let _removed = Removed(&program);
+    let folder = tempfile::Builder::new().prefix("incarnate-compare-").tempdir()?;
+    let program = folder.path().join("program");
     let untrusted = arguments.of.arguments.call.program.untrusted;
     build::program(modules, &program, &arguments.project, untrusted)?;
     let mut command = Command::new(&program);
@@ -147,16 +147,6 @@ fn passed(line: &[OsString]) -> Vec<&OsStr> {
         kept.push(argument);
     }
     kept
-}
-
-/// A file that is removed at the end.
-struct Removed<'a>(&'a std::path::Path);
-
-impl Drop for Removed<'_> {
-    fn drop(&mut self) {
-        // It may not have been made.
-        let _ = std::fs::remove_file(self.0);
-    }
 }
 
 #[cfg(test)]

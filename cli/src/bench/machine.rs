@@ -3,33 +3,39 @@
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::report::number;
-use crate::tooling::json::quoted;
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
 
 /// A cache of a processor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Cache {
     /// `Data`, `Instruction` or `Unified`.
+    #[serde(rename = "type")]
     kind: String,
     level: u32,
+    #[serde(rename = "size")]
     bytes: u64,
     /// Number of logical processors that share it.
+    #[serde(rename = "num_sharing")]
     sharing: usize,
 }
 
-/// Facts about the machine at the time of a measurement.
-#[derive(Clone, Debug, Default)]
+/// Facts about the machine at the time of a measurement; the names are those of Google Benchmark's JSON.
+#[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Machine {
     /// `2026-11-21T02:53:45+00:00`.
     date: String,
+    #[serde(rename = "host_name")]
     host: String,
     executable: String,
+    #[serde(rename = "num_cpus")]
     processors: usize,
     /// 0 where it is not known.
+    #[serde(rename = "mhz_per_cpu", serialize_with = "rounded")]
     megahertz: f64,
     caches: Vec<Cache>,
+    #[serde(rename = "load_avg")]
     load: Vec<f64>,
 }
 
@@ -39,7 +45,7 @@ impl Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let load = read("/proc/loadavg");
         Machine {
-            date: date(SystemTime::now()),
+            date: Timestamp::now().strftime("%FT%T+00:00").to_string(),
             host: read("/proc/sys/kernel/hostname").trim().to_owned(),
             executable: std::env::current_exe().map(|path| path.display().to_string()).unwrap_or_default(),
             processors: std::thread::available_parallelism().map_or(1, usize::from),
@@ -53,33 +59,6 @@ impl Machine {
     #[cfg(test)]
     pub(super) fn unknown() -> Machine {
         Machine::default()
-    }
-
-    /// The fields of the JSON report's `context`, values as JSON.
-    pub(super) fn fields(&self) -> Vec<(&'static str, String)> {
-        let caches = self.caches.iter().map(|cache| {
-            format!(
-                "      {{\n        \"type\": {},\n        \"level\": {},\n        \"size\": {},\n        \
-                 \"num_sharing\": {}\n      }}",
-                quoted(&cache.kind),
-                cache.level,
-                cache.bytes,
-                cache.sharing
-            )
-        });
-        let caches = caches.collect::<Vec<_>>().join(",\n");
-        let load = self.load.iter().map(|load| number(*load)).collect::<Vec<_>>().join(",");
-        vec![
-            ("date", quoted(&self.date)),
-            ("host_name", quoted(&self.host)),
-            ("executable", quoted(&self.executable)),
-            ("num_cpus", self.processors.to_string()),
-            ("mhz_per_cpu", format!("{:.0}", self.megahertz)),
-            ("caches", if caches.is_empty() { "[]".to_owned() } else { format!("[\n{caches}\n    ]") }),
-            ("load_avg", format!("[{load}]")),
-            ("library_version", quoted(concat!("incarnate ", env!("CARGO_PKG_VERSION")))),
-            ("library_build_type", quoted(if cfg!(debug_assertions) { "debug" } else { "release" })),
-        ]
     }
 
     /// The head of the report for people.
@@ -104,6 +83,12 @@ impl Machine {
     }
 }
 
+/// Writes a number without decimals.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn rounded<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(number.round() as u64)
+}
+
 /// The first processor's clock from `/proc/cpuinfo`.
 fn megahertz(cpuinfo: &str) -> f64 {
     let line = cpuinfo.lines().find(|line| line.starts_with("cpu MHz"));
@@ -125,45 +110,9 @@ fn caches(folder: &Path) -> Vec<Cache> {
     caches
 }
 
-/// A time of the calendar, in UTC.
-fn date(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years that begin with March, so that leap days are last: the calendar repeats every 400 years, or 146,097 days.
-    let shifted = days + 719_468;
-    let (era, day) = (shifted / 146_097, shifted % 146_097);
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day_of_month = day - (153 * month + 2) / 5 + 1;
-    let (month, year) = if month < 10 { (month + 3, year) } else { (month - 9, year + 1) };
-    format!(
-        "{:04}-{month:02}-{day_of_month:02}T{:02}:{:02}:{:02}+00:00",
-        era * 400 + year,
-        second / 3_600,
-        second / 60 % 60,
-        second % 60
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        // `date -u -d @SECONDS +%FT%T+00:00`
-        for (seconds, text) in [
-            (0, "1970-01-01T00:00:00+00:00"),
-            (951_782_399, "2000-02-28T23:59:59+00:00"),
-            (951_782_400, "2000-02-29T00:00:00+00:00"),
-            (1_795_229_625, "2026-11-21T02:53:45+00:00"),
-            (4_107_542_400, "2100-03-01T00:00:00+00:00"),
-        ] {
-            assert_eq!(date(UNIX_EPOCH + Duration::from_secs(seconds)), text);
-        }
-    }
 
     #[test]
     fn the_clock_is_read_from_cpuinfo() {

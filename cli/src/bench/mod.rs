@@ -63,21 +63,21 @@ pub(super) fn bench(arguments: &BenchArguments, add_modules: AddModules<'_>, out
     let machine = Machine::detect();
     let report = |format| match format {
         ReportFormat::Console => {
-            report::console(&measurements, arguments.time_unit, arguments.benchmark_report_aggregates_only)
+            Ok(report::console(&measurements, arguments.time_unit, arguments.benchmark_report_aggregates_only))
         }
         ReportFormat::Json => {
             report::json(&measurements, arguments.time_unit, arguments.benchmark_report_aggregates_only, &machine)
         }
-        ReportFormat::Rows => report::rows_of_medians(&measurements),
+        ReportFormat::Rows => Ok(report::rows_of_medians(&measurements)),
     };
     if arguments.benchmark_format == ReportFormat::Console {
         // Where standard error has no reader the table still has one.
         let _ = std::io::stderr().write_all(machine.console().as_bytes());
     }
-    out.write_all(report(arguments.benchmark_format).as_bytes()).context(|| "writing to standard output")?;
+    out.write_all(report(arguments.benchmark_format)?.as_bytes()).context(|| "writing to standard output")?;
     if let Some(path) = &arguments.benchmark_out {
         let mut file = AtomicFile::create(path, false)?;
-        file.write_all(report(arguments.benchmark_out_format).as_bytes())
+        file.write_all(report(arguments.benchmark_out_format)?.as_bytes())
             .context(|| format!("writing '{}'", path.display()))?;
         file.commit()?;
     }

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
+use incarnate_runtime::{Error, Result};
+use serde::Serialize;
+
 use super::machine::Machine;
 use super::measure::{Sample, Statistic};
-use crate::tooling::json::quoted;
 
 /// What time is shown in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -137,12 +139,12 @@ pub(super) fn rows_of_medians(measurements: &[Measurement]) -> String {
 /// # Errors
 /// DATA_LOSS where the text is something else.
 #[cfg(feature = "cli")]
-pub(super) fn parse_rows(text: &str) -> incarnate_runtime::Result<Vec<(String, f64)>> {
+pub(super) fn parse_rows(text: &str) -> Result<Vec<(String, f64)>> {
     let row = |line: &str| {
         let (name, median) = line.rsplit_once('\t')?;
         Some((name.to_owned(), median.parse().ok()?))
     };
-    let wrong = |line: &str| incarnate_runtime::Error::data_loss(format!("'{line}' is no measurement"));
+    let wrong = |line: &str| Error::data_loss(format!("'{line}' is no measurement"));
     text.lines().map(|line| row(line).ok_or_else(|| wrong(line))).collect()
 }
 
@@ -199,73 +201,101 @@ fn human_readable(value: f64) -> String {
 }
 
 /// The report for programs.
-pub(super) fn json(measurements: &[Measurement], unit: TimeUnit, aggregates_only: bool, machine: &Machine) -> String {
-    let mut out = String::from("{\n  \"context\": {\n");
-    for (key, value) in machine.fields() {
-        let _ = writeln!(out, "    {}: {value},", quoted(key));
-    }
-    out.push_str("    \"json_schema_version\": 1\n  },\n  \"benchmarks\": [");
-    for (index, row) in rows(measurements, aggregates_only).iter().enumerate() {
-        out.push_str(if index == 0 { "\n    {\n" } else { ",\n    {\n" });
-        let fields: Vec<String> =
-            fields(row, unit).into_iter().map(|(key, value)| format!("      {}: {value}", quoted(key))).collect();
-        out.push_str(&fields.join(",\n"));
-        out.push_str("\n    }");
-    }
-    out.push_str("\n  ]\n}\n");
-    out
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    context: Context<'a>,
+    benchmarks: Vec<Benchmark<'a>>,
 }
 
-fn fields(row: &Row, unit: TimeUnit) -> Vec<(&'static str, String)> {
-    let time = |seconds: f64| number(if row.is_percentage() { seconds } else { unit.of_seconds(seconds) });
-    let mut fields = vec![
-        ("name", quoted(&row.name)),
-        ("family_index", row.family.to_string()),
-        ("per_family_instance_index", "0".to_owned()),
-        ("run_name", quoted(&row.run_name)),
-    ];
-    match row.kind {
-        RowKind::Repetition(index) => fields.extend([
-            ("run_type", quoted("iteration")),
-            ("repetitions", row.repetitions.to_string()),
-            ("repetition_index", index.to_string()),
-            ("threads", "1".to_owned()),
-        ]),
-        RowKind::Aggregate(_, name) => fields.extend([
-            ("run_type", quoted("aggregate")),
-            ("repetitions", row.repetitions.to_string()),
-            ("threads", "1".to_owned()),
-            ("aggregate_name", quoted(name)),
-            ("aggregate_unit", quoted(if row.is_percentage() { "percentage" } else { "time" })),
-        ]),
-    }
-    fields.extend([
-        ("iterations", row.iterations.to_string()),
-        ("real_time", time(row.real)),
-        ("cpu_time", time(row.cpu)),
-        ("time_unit", quoted(unit.name())),
-        ("items_per_second", number(row.per_second)),
-    ]);
-    fields
+/// The head of a report.
+#[derive(Debug, Serialize)]
+struct Context<'a> {
+    #[serde(flatten)]
+    machine: &'a Machine,
+    library_version: &'static str,
+    library_build_type: &'static str,
+    json_schema_version: u32,
 }
 
-/// A number of all its digits; JSON has none for what is not finite.
-pub(super) fn number(value: f64) -> String {
-    if !value.is_finite() {
-        return "null".to_owned();
-    }
-    let text = format!("{value:.16e}");
-    match text.split_once('e').map(|(mantissa, exponent)| (mantissa, exponent.parse::<i32>().unwrap_or(0))) {
-        Some((mantissa, exponent)) => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{mantissa}e{sign}{:02}", exponent.abs())
+/// A row with the names and the order of Google Benchmark's fields.
+#[derive(Debug, Serialize)]
+struct Benchmark<'a> {
+    name: &'a str,
+    family_index: usize,
+    per_family_instance_index: usize,
+    run_name: &'a str,
+    run_type: &'static str,
+    repetitions: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repetition_index: Option<usize>,
+    threads: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aggregate_name: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aggregate_unit: Option<&'static str>,
+    iterations: u64,
+    real_time: f64,
+    cpu_time: f64,
+    time_unit: &'static str,
+    items_per_second: f64,
+}
+
+impl<'a> Benchmark<'a> {
+    fn of(row: &'a Row, unit: TimeUnit) -> Benchmark<'a> {
+        let time = |seconds: f64| if row.is_percentage() { seconds } else { unit.of_seconds(seconds) };
+        let (repetition, aggregate) = match row.kind {
+            RowKind::Repetition(index) => (Some(index), None),
+            RowKind::Aggregate(_, name) => (None, Some(name)),
+        };
+        Benchmark {
+            name: &row.name,
+            family_index: row.family,
+            per_family_instance_index: 0,
+            run_name: &row.run_name,
+            run_type: if aggregate.is_some() { "aggregate" } else { "iteration" },
+            repetitions: row.repetitions,
+            repetition_index: repetition,
+            threads: 1,
+            aggregate_name: aggregate,
+            aggregate_unit: aggregate.map(|_| if row.is_percentage() { "percentage" } else { "time" }),
+            iterations: row.iterations,
+            real_time: time(row.real),
+            cpu_time: time(row.cpu),
+            time_unit: unit.name(),
+            items_per_second: row.per_second,
         }
-        None => text,
     }
+}
+
+/// Returns the report for programs as JSON, in which numbers that are not finite are `null`.
+///
+/// # Errors
+/// INTERNAL where a value cannot be written as JSON.
+pub(super) fn json(
+    measurements: &[Measurement],
+    unit: TimeUnit,
+    aggregates_only: bool,
+    machine: &Machine,
+) -> Result<String> {
+    let rows = rows(measurements, aggregates_only);
+    let report = Report {
+        context: Context {
+            machine,
+            library_version: concat!("incarnate ", env!("CARGO_PKG_VERSION")),
+            library_build_type: if cfg!(debug_assertions) { "debug" } else { "release" },
+            json_schema_version: 1,
+        },
+        benchmarks: rows.iter().map(|row| Benchmark::of(row, unit)).collect(),
+    };
+    let text = serde_json::to_string_pretty(&report).map_err(|error| Error::internal(error.to_string()))?;
+    Ok(text + "\n")
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     fn measurement(real: &[f64]) -> Measurement {
@@ -292,24 +322,29 @@ BM_f/process_time/real_time_cv          70.71 %         70.71 %             2 it
         );
     }
 
-    #[test]
-    fn the_json_report_has_one_row_for_a_repetition_and_one_for_a_statistic() {
-        let machine = Machine::unknown();
-        let one = json(&[measurement(&[0.25])], TimeUnit::Us, true, &machine);
-        assert_eq!(one.matches("\"name\"").count(), 1);
-        assert!(one.contains("\"real_time\": 2.5000000000000000e+05,\n"), "{one}");
-        assert!(one.contains("\"time_unit\": \"us\",\n") && one.contains("\"iterations\": 1000,\n"), "{one}");
-        let three = json(&[measurement(&[1.0, 2.0, 3.0])], TimeUnit::S, false, &machine);
-        assert_eq!(three.matches("\"run_type\": \"iteration\"").count(), 3);
-        assert_eq!(three.matches("\"run_type\": \"aggregate\"").count(), 4);
-        assert_eq!(json(&[measurement(&[1.0, 2.0])], TimeUnit::S, true, &machine).matches("\"iteration\"").count(), 0);
+    fn rows_of_json(samples: &[f64], unit: TimeUnit, aggregates_only: bool) -> Vec<Value> {
+        let text = json(&[measurement(samples)], unit, aggregates_only, &Machine::unknown()).unwrap();
+        let mut report: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["context"]["json_schema_version"], 1);
+        serde_json::from_value(report["benchmarks"].take()).unwrap()
     }
 
     #[test]
-    fn texts_and_numbers_are_json() {
-        assert_eq!(quoted("a\"b\\c\n\u{1}"), "\"a\\\"b\\\\c\\n\\u0001\"");
-        assert_eq!(number(0.75), "7.5000000000000000e-01");
-        assert_eq!(number(f64::INFINITY), "null");
+    fn the_json_report_has_one_row_for_a_repetition_and_one_for_a_statistic() {
+        let rows = rows_of_json(&[0.25], TimeUnit::Us, true);
+        assert_eq!(rows.len(), 1);
+        assert_eq!((&rows[0]["real_time"], &rows[0]["time_unit"]), (&Value::from(2.5e5), &Value::from("us")));
+        assert_eq!((&rows[0]["iterations"], &rows[0]["aggregate_name"]), (&Value::from(1000), &Value::Null));
+        let rows = rows_of_json(&[1.0, 2.0, 3.0], TimeUnit::S, false);
+        assert_eq!(rows.iter().filter(|row| row["run_type"] == "iteration").count(), 3);
+        assert_eq!(rows.iter().filter(|row| row["run_type"] == "aggregate").count(), 4);
+        let rows = rows_of_json(&[1.0, 2.0], TimeUnit::S, true);
+        assert!(rows.iter().all(|row| row["run_type"] == "aggregate"), "{rows:?}");
+        assert_eq!(rows_of_json(&[0.0], TimeUnit::S, false)[0]["items_per_second"], Value::Null);
+    }
+
+    #[test]
+    fn rates_have_prefixes() {
         assert_eq!(human_readable(0.0), "0");
         assert_eq!(human_readable(0.25), "250m");
     }

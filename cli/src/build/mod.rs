@@ -13,6 +13,7 @@ use incarnate_translator::Config;
 use super::Verdict;
 use super::arguments::{BuildArguments, ProjectArguments};
 use super::console::Console;
+use crate::tooling::atomic_file::temporary_for;
 use project::Project;
 use sources::Sources;
 
@@ -41,7 +42,7 @@ pub(super) fn program(
     }
     let sources = Sources::find(arguments.incarnate_source.as_deref())?;
     let project = Project::open(&sources, &arguments.target_cpu)?;
-    let config = Config::new().prefer(arguments.prefer).versions(&[]).untrusted(untrusted);
+    let config = Config::new().prefer(arguments.prefer).target_features(&[]).untrusted(untrusted);
     let config = config.architecture(std::env::consts::ARCH);
     let (built, executables) = project.build(modules, config, &arguments.static_library)?;
     let length = copy(&built, target).context(|| format!("writing '{}'", target.display()))?;
@@ -50,15 +51,9 @@ pub(super) fn program(
 
 /// Copies a program so that it is there as a whole or not at all, even over one that runs.
 fn copy(from: &Path, to: &Path) -> Result<u64> {
-    let name = to.file_name().ok_or_else(|| Error::invalid_argument("it names no file"))?;
-    let mut temporary_name = std::ffi::OsString::from(".");
-    temporary_name.push(name);
-    temporary_name.push(format!(".{}", std::process::id()));
-    let temporary = to.with_file_name(temporary_name);
-    let copied = fs::copy(from, &temporary).and_then(|length| fs::rename(&temporary, to).map(|()| length));
-    if copied.is_err() {
-        // Where it was not made there is nothing to remove.
-        let _ = fs::remove_file(&temporary);
-    }
-    Ok(copied?)
+    // No handle stays open: a file that is open for writing cannot be run.
+    let temporary = temporary_for(to)?.into_temp_path();
+    let length = fs::copy(from, &temporary)?;
+    temporary.persist(to).map_err(|error| error.error)?;
+    Ok(length)
 }

@@ -1,86 +1,65 @@
-//! What came of tests in JUnit's XML, as build servers read it.
+//! Outcomes of tests in JUnit's XML, which build servers read.
 
-use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use incarnate_runtime::{Result, ResultExt};
+use incarnate_runtime::{Error, Result, ResultExt};
+use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use super::Outcome;
 use crate::tooling::atomic_file::AtomicFile;
-use crate::tooling::xml::escape;
 
 /// Writes a file with a suite for each program.
 pub(super) fn write(path: &Path, outcomes: &[Outcome], time: Duration) -> Result<()> {
     let mut file = AtomicFile::create(path, false)?;
-    file.write_all(document(outcomes, time).as_bytes()).context(|| format!("writing '{}'", path.display()))?;
+    report(outcomes, time)
+        .serialize(&mut file)
+        .map_err(|error| Error::aborted(error.to_string()))
+        .context(|| format!("writing '{}'", path.display()))?;
     file.commit()
 }
 
-/// Attributes that count tests.
-fn counts(outcomes: &[Outcome], time: Duration) -> String {
-    let failures = outcomes.iter().filter(|outcome| outcome.failure.is_some() && outcome.function.is_some()).count();
-    let errors = outcomes.iter().filter(|outcome| outcome.failure.is_some() && outcome.function.is_none()).count();
-    let skipped = outcomes.iter().filter(|outcome| outcome.is_empty).count();
-    format!(
-        "tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\" time=\"{:.6}\"",
-        outcomes.len(),
-        time.as_secs_f64()
-    )
-}
-
-fn document(outcomes: &[Outcome], time: Duration) -> String {
-    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    // Writing to a string does not fail.
-    let _ = writeln!(text, "<testsuites name=\"incarnate check\" {}>", counts(outcomes, time));
+fn report(outcomes: &[Outcome], time: Duration) -> Report {
+    let mut report = Report::new("incarnate check");
+    report.set_time(time);
     // Outcomes of one program follow each other.
-    for suite in outcomes.chunk_by(|one, other| one.program == other.program) {
-        let program = suite.first().map_or("", |outcome| &outcome.program);
-        let total = suite.iter().map(|outcome| outcome.time).sum();
-        let _ = writeln!(text, "  <testsuite name=\"{}\" {}>", escape(program), counts(suite, total));
-        suite.iter().for_each(|outcome| case(&mut text, outcome));
-        text.push_str("  </testsuite>\n");
+    for outcomes in outcomes.chunk_by(|one, other| one.program == other.program) {
+        let program = outcomes.first().map_or("", |outcome| &outcome.program);
+        let mut suite = TestSuite::new(program);
+        suite.set_time(outcomes.iter().map(|outcome| outcome.time).sum());
+        suite.add_test_cases(outcomes.iter().map(case));
+        report.add_test_suite(suite);
     }
-    text.push_str("</testsuites>\n");
-    text
+    report
 }
 
-fn case(text: &mut String, outcome: &Outcome) {
-    // A program that does not load is a test that could not be made.
-    let (name, element) = match &outcome.function {
-        Some(function) => (function.as_str(), "failure"),
-        None => ("load", "error"),
+fn case(outcome: &Outcome) -> TestCase {
+    // A program that does not load has no functions to name.
+    let (name, kind) = match &outcome.function {
+        Some(function) => (function.as_str(), NonSuccessKind::Failure),
+        None => ("load", NonSuccessKind::Error),
     };
-    let (name, program) = (escape(name), escape(&outcome.program));
-    let _ = write!(
-        text,
-        "    <testcase name=\"{name}\" classname=\"{program}\" time=\"{:.6}\"",
-        outcome.time.as_secs_f64()
-    );
-    if outcome.is_empty {
-        text.push_str(">\n      <skipped/>\n    </testcase>\n");
-        return;
-    }
-    let Some(failure) = &outcome.failure else {
-        text.push_str("/>\n");
-        return;
+    let status = match &outcome.failure {
+        _ if outcome.is_empty => TestCaseStatus::skipped(),
+        None => TestCaseStatus::success(),
+        Some(failure) => {
+            let mut status = TestCaseStatus::non_success(kind);
+            status.set_message(failure.lines().next().unwrap_or_default()).set_description(failure);
+            status
+        }
     };
-    let first = failure.lines().next().unwrap_or_default();
-    let _ = writeln!(
-        text,
-        ">\n      <{element} message=\"{}\">{}</{element}>\n    </testcase>",
-        escape(first),
-        escape(failure)
-    );
+    let mut case = TestCase::new(name, status);
+    case.set_classname(&outcome.program).set_time(outcome.time);
+    case
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
     #[test]
-    fn documents_have_a_suite_for_each_program() {
+    fn reports_have_a_suite_for_each_program() {
         let outcome = |program: &str, function: Option<&str>, failure: Option<&str>| Outcome {
             program: program.to_owned(),
             function: function.map(str::to_owned),
@@ -90,31 +69,31 @@ mod tests {
         };
         let outcomes = [
             outcome("a.vmfb", Some("one"), None),
-            outcome("a.vmfb", Some("two"), Some("expected \"x\" < 3\u{1b}[1m\nmore & more")),
+            outcome("a.vmfb", Some("two"), Some("expected \"x\" < 3\u{1}\nmore & more")),
             outcome("b.vmfb", None, Some("cut off")),
             outcome("c.vmfb", None, None),
         ];
         let expected = r#"<?xml version="1.0" encoding="UTF-8"?>
-<testsuites name="incarnate check" tests="4" failures="1" errors="1" skipped="1" time="2.000000">
-  <testsuite name="a.vmfb" tests="2" failures="1" errors="0" skipped="0" time="3.000000">
-    <testcase name="one" classname="a.vmfb" time="1.500000"/>
-    <testcase name="two" classname="a.vmfb" time="1.500000">
-      <failure message="expected &quot;x&quot; &lt; 3�[1m">expected &quot;x&quot; &lt; 3�[1m
+<testsuites name="incarnate check" tests="4" skipped="1" failures="1" errors="1" time="2.000">
+    <testsuite name="a.vmfb" tests="2" skipped="0" errors="0" failures="1" time="3.000">
+        <testcase name="one" classname="a.vmfb" time="1.500"/>
+        <testcase name="two" classname="a.vmfb" time="1.500">
+            <failure message="expected &quot;x&quot; &lt; 3">expected &quot;x&quot; &lt; 3
 more &amp; more</failure>
-    </testcase>
-  </testsuite>
-  <testsuite name="b.vmfb" tests="1" failures="0" errors="1" skipped="0" time="1.500000">
-    <testcase name="load" classname="b.vmfb" time="1.500000">
-      <error message="cut off">cut off</error>
-    </testcase>
-  </testsuite>
-  <testsuite name="c.vmfb" tests="1" failures="0" errors="0" skipped="1" time="1.500000">
-    <testcase name="load" classname="c.vmfb" time="1.500000">
-      <skipped/>
-    </testcase>
-  </testsuite>
+        </testcase>
+    </testsuite>
+    <testsuite name="b.vmfb" tests="1" skipped="0" errors="1" failures="0" time="1.500">
+        <testcase name="load" classname="b.vmfb" time="1.500">
+            <error message="cut off">cut off</error>
+        </testcase>
+    </testsuite>
+    <testsuite name="c.vmfb" tests="1" skipped="1" errors="0" failures="0" time="1.500">
+        <testcase name="load" classname="c.vmfb" time="1.500">
+            <skipped/>
+        </testcase>
+    </testsuite>
 </testsuites>
 "#;
-        assert_eq!(document(&outcomes, Duration::from_secs(2)), expected);
+        assert_eq!(report(&outcomes, Duration::from_secs(2)).to_string().unwrap(), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! The graph of a module's dispatches and transfers, for Graphviz or as a drawing.
+//! The graph of a module's dispatches and transfers, in the language of Graphviz.
 //!
 //! A command buffer is a cluster; edges lead from the command that wrote memory last to those that read it. What a dispatch
 //! writes is taken to be its last binding, which is where the compiler puts results.
@@ -9,7 +9,6 @@ use std::fmt::Write;
 use incarnate_runtime::bytecode::Module;
 
 use super::program::{Memory, Program, Range, Recorder, What};
-use crate::tooling::xml::escape;
 
 /// A node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,32 +102,6 @@ impl Graph {
         self.nodes.push(Node { shape, label: vec![text] });
         self.nodes.len() - 1
     }
-
-    /// The layer of each node: one more than that of any that leads to it.
-    fn layers(&self) -> Vec<usize> {
-        let mut layers = vec![0usize; self.nodes.len()];
-        // Edges lead from a command to a later one, so as many rounds as there are layers are enough.
-        for _ in 0..self.nodes.len() {
-            let mut changed = false;
-            for (from, to) in &self.edges {
-                if layers[*to] <= layers[*from] {
-                    layers[*to] = layers[*from] + 1;
-                    changed = true;
-                }
-            }
-            if !changed {
-                break;
-            }
-        }
-        // What is passed in stands right above the first command that reads it.
-        for (node, info) in self.nodes.iter().enumerate() {
-            let readers = self.edges.iter().filter(|edge| edge.0 == node).map(|edge| layers[edge.1]);
-            if let (Shape::Slot | Shape::Buffer, Some(first)) = (info.shape, readers.min()) {
-                layers[node] = first.saturating_sub(1);
-            }
-        }
-        layers
-    }
 }
 
 fn graphs(module: &Module, program: &Program) -> Vec<Graph> {
@@ -177,116 +150,4 @@ fn quoted(text: &str) -> String {
     }
     quoted.push('"');
     quoted
-}
-
-/// Sizes in the drawing, in pixels.
-const CHARACTER: usize = 7;
-const LINE: usize = 16;
-const PADDING: usize = 8;
-const GAP: usize = 24;
-const LAYER_GAP: usize = 40;
-const TITLE: usize = 28;
-
-/// A node's place in the drawing: left, top, width, height.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    left: usize,
-    top: usize,
-    width: usize,
-    height: usize,
-}
-
-/// The graph as a drawing: layers from top to bottom, in each the nodes in the order of the average of those above.
-pub(super) fn svg(module: &Module, program: &Program) -> String {
-    let (mut body, mut top, mut width) = (String::new(), GAP, 0);
-    for graph in graphs(module, program) {
-        let (places, right, bottom) = place(&graph, top + TITLE);
-        draw(&mut body, &graph, &places, top);
-        (top, width) = (bottom + GAP, width.max(right));
-    }
-    let (width, height) = (width + GAP, top);
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
-         font-family=\"sans-serif\" font-size=\"12\">\n<title>{}</title>\n<defs><marker id=\"arrow\" viewBox=\"0 0 8 8\" \
-         refX=\"8\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\"><path d=\"M0,0 L8,4 L0,8 z\" \
-         fill=\"#555\"/></marker></defs>\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{body}</svg>\n",
-        escaped(module.name())
-    )
-}
-
-/// Places of the nodes, the right edge, the bottom edge.
-fn place(graph: &Graph, mut top: usize) -> (Vec<Place>, usize, usize) {
-    let layers = graph.layers();
-    let mut places = vec![Place { left: 0, top: 0, width: 0, height: 0 }; graph.nodes.len()];
-    let mut right = 0;
-    for layer in 0..=layers.iter().copied().max().unwrap_or(0) {
-        let mut row: Vec<usize> = (0..graph.nodes.len()).filter(|node| layers[*node] == layer).collect();
-        let center = |node: usize, places: &[Place]| {
-            let above: Vec<usize> = graph
-                .edges
-                .iter()
-                .filter(|edge| edge.1 == node && layers[edge.0] < layer)
-                .map(|edge| places[edge.0].left + places[edge.0].width / 2)
-                .collect();
-            above.iter().sum::<usize>().checked_div(above.len()).unwrap_or(0)
-        };
-        row.sort_by_key(|node| (center(*node, &places), *node));
-        let (mut left, mut height) = (GAP, 0);
-        for node in row {
-            let label = &graph.nodes[node].label;
-            let characters = label.iter().map(|line| line.chars().count()).max().unwrap_or(0);
-            let size = (characters * CHARACTER + 2 * PADDING, label.len() * LINE + 2 * PADDING);
-            places[node] = Place { left, top, width: size.0, height: size.1 };
-            left += size.0 + GAP;
-            height = height.max(size.1);
-        }
-        right = right.max(left);
-        top += height + LAYER_GAP;
-    }
-    (places, right, top - LAYER_GAP)
-}
-
-fn draw(body: &mut String, graph: &Graph, places: &[Place], top: usize) {
-    // Writing to a string does not fail.
-    let _ =
-        writeln!(body, "<text x=\"{GAP}\" y=\"{}\" font-weight=\"bold\">{}</text>", top + LINE, escaped(&graph.title));
-    for (from, to) in &graph.edges {
-        let (from, to) = (places[*from], places[*to]);
-        let (x1, y1) = (from.left + from.width / 2, from.top + from.height);
-        let (x2, y2) = (to.left + to.width / 2, to.top);
-        let bend = y1.abs_diff(y2) / 2;
-        let (c1, c2) = (y1 + bend, y2.saturating_sub(bend));
-        let _ = writeln!(
-            body,
-            "<path d=\"M{x1},{y1} C{x1},{c1} {x2},{c2} {x2},{y2}\" fill=\"none\" stroke=\"#555\" marker-end=\"url(#arrow)\"/>"
-        );
-    }
-    for (node, place) in graph.nodes.iter().zip(places) {
-        let (fill, radius) = match node.shape {
-            Shape::Dispatch => ("#dbe9f6", 2),
-            Shape::Transfer => ("#e5f5e0", 8),
-            Shape::Slot => ("#ffffff", place.height / 2),
-            Shape::Buffer => ("#fdf3d8", 2),
-        };
-        let Place { left, top, width, height } = *place;
-        let _ = writeln!(
-            body,
-            "<rect x=\"{left}\" y=\"{top}\" width=\"{width}\" height=\"{height}\" rx=\"{radius}\" fill=\"{fill}\" \
-             stroke=\"#555\"/>"
-        );
-        for (line, text) in node.label.iter().enumerate() {
-            let y = top + PADDING + line * LINE + LINE * 3 / 4;
-            let _ = writeln!(
-                body,
-                "<text x=\"{}\" y=\"{y}\" text-anchor=\"middle\">{}</text>",
-                left + width / 2,
-                escaped(text)
-            );
-        }
-    }
-}
-
-/// A label: text of one line within XML, with what cannot be shown replaced.
-fn escaped(text: &str) -> String {
-    escape(&text.replace(char::is_control, "\u{FFFD}"))
 }

@@ -1,8 +1,7 @@
-//! `--profile`: where the time of a call goes, as a table, a trace for Perfetto, or a page with a timeline.
+//! `--profile`: where the time of a call goes, as a table or as a trace for Perfetto.
 
 mod summary;
 mod table;
-mod timeline;
 mod trace;
 
 use std::io::Write;
@@ -13,8 +12,8 @@ use incarnate_runtime::{Result, ResultExt};
 
 use crate::tooling::atomic_file::AtomicFile;
 
-/// Runs `body` and reports where its time went: to a file, whose extension says in which form, or else to `out`. Without
-/// `destination` nothing is recorded. `threads` is how many threads the devices work with.
+/// Runs `body` and reports where its time went: as a trace to a file, or as a table to `out`. Without `destination`
+/// nothing is recorded. `threads` is the number of threads of the devices.
 pub(super) fn profiled<T>(
     destination: Option<&Option<PathBuf>>,
     threads: usize,
@@ -28,16 +27,14 @@ pub(super) fn profiled<T>(
     let value = result?;
     match destination {
         None => out.write_all(table::table(&recording, threads).as_bytes()).context(|| "writing the profile")?,
-        Some(path) => write(path, &recording, threads)?,
+        Some(path) => write(path, &recording)?,
     }
     Ok(value)
 }
 
-fn write(path: &Path, recording: &Recording, threads: usize) -> Result<()> {
-    let html = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html"));
-    let text = if html { timeline::page(recording, threads) } else { trace::json(recording) };
+fn write(path: &Path, recording: &Recording) -> Result<()> {
     let mut file = AtomicFile::create(path, false)?;
-    file.write_all(text.as_bytes()).context(|| format!("writing '{}'", path.display()))?;
+    file.write_all(trace::trace(recording)?.as_bytes()).context(|| format!("writing '{}'", path.display()))?;
     file.commit()
 }
 

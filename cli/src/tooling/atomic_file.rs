@@ -1,67 +1,70 @@
 //! Files that appear whole or not at all.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use incarnate_runtime::{Error, Result, ResultExt};
+use tempfile::{Builder, NamedTempFile};
 
-/// A file that is written under another name in the same folder and takes its own when it is complete; dropped before,
-/// it leaves nothing.
+/// A file that is written under another name in the same folder and gets its own when it is complete. Dropped before, it
+/// leaves nothing.
 #[derive(Debug)]
 pub(crate) struct AtomicFile {
     path: PathBuf,
-    temporary: PathBuf,
-    writer: Option<BufWriter<File>>,
+    writer: BufWriter<NamedTempFile>,
 }
 
 impl AtomicFile {
-    /// Begins the file at `path`, with what is there already where `append` is set.
+    /// Creates the file for `path`, with the contents of the one that exists where `append` is set.
     ///
     /// # Errors
-    /// What creating it gives, with the path.
+    /// Those of creating the file, with the path.
     pub(crate) fn create(path: &Path, append: bool) -> Result<AtomicFile> {
         let context = || format!("creating '{}'", path.display());
-        let name = path.file_name().ok_or_else(|| Error::invalid_argument("it names no file")).context(context)?;
-        let mut temporary_name = std::ffi::OsString::from(".");
-        temporary_name.push(name);
-        temporary_name.push(format!(".{}", std::process::id()));
-        let temporary = path.with_file_name(temporary_name);
+        let mut file = temporary_for(path).context(context)?;
         if append && path.exists() {
-            std::fs::copy(path, &temporary).context(context)?;
-        } else {
-            File::create(&temporary).context(context)?;
+            File::open(path).and_then(|mut present| io::copy(&mut present, &mut file)).context(context)?;
         }
-        let file = OpenOptions::new().append(true).open(&temporary).context(context)?;
-        Ok(AtomicFile { path: path.to_owned(), temporary, writer: Some(BufWriter::new(file)) })
+        Ok(AtomicFile { path: path.to_owned(), writer: BufWriter::new(file) })
     }
 
     /// Completes the file: from here on it has its name.
     ///
     /// # Errors
-    /// What writing the rest or renaming gives, with the path.
-    pub(crate) fn commit(mut self) -> Result<()> {
-        let flushed = self.writer.take().map_or(Ok(()), |mut writer| writer.flush());
-        flushed
-            .and_then(|()| std::fs::rename(&self.temporary, &self.path))
+    /// Those of writing the rest and of renaming, with the path.
+    pub(crate) fn commit(self) -> Result<()> {
+        let file = self.writer.into_inner().map_err(io::IntoInnerError::into_error);
+        file.and_then(|file| file.persist(&self.path).map_err(|error| error.error))
+            .map(drop)
             .context(|| format!("writing '{}'", self.path.display()))
     }
 }
 
+/// Creates a file that can be renamed to `path`, with the permissions of an ordinary new file.
+///
+/// # Errors
+/// INVALID_ARGUMENT where the path names no file; those of creating the file.
+pub(crate) fn temporary_for(path: &Path) -> Result<NamedTempFile> {
+    if path.file_name().is_none() {
+        return Err(Error::invalid_argument("it names no file"));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = Builder::new();
+    #[cfg(unix)]
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    #[cfg(unix)]
+    builder.permissions(permissions);
+    Ok(builder.tempfile_in(folder)?)
+}
+
 impl Write for AtomicFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writer.as_mut().map_or(Ok(0), |writer| writer.write(bytes))
+        self.writer.write(bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.writer.as_mut().map_or(Ok(()), Write::flush)
-    }
-}
-
-impl Drop for AtomicFile {
-    fn drop(&mut self) {
-        // After a commit there is nothing of this name; a failure to remove leaves a file that nobody reads.
-        let _ = std::fs::remove_file(&self.temporary);
+        self.writer.flush()
     }
 }
 
@@ -72,9 +75,8 @@ mod tests {
 
     #[test]
     fn files_appear_when_they_are_complete() {
-        let directory = std::env::temp_dir().join(format!("incarnate-atomic-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let path = directory.join("out.bin");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out.bin");
         let mut file = AtomicFile::create(&path, false).unwrap();
         file.write_all(b"one").unwrap();
         assert!(!path.exists());
@@ -88,8 +90,8 @@ mod tests {
         file.write_all(b"three").unwrap();
         drop(file);
         assert_eq!(std::fs::read(&path).unwrap(), b"onetwo");
-        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
-        std::fs::remove_dir_all(&directory).unwrap();
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+        directory.close().unwrap();
         assert!(AtomicFile::create(&path, false).is_err());
     }
 }

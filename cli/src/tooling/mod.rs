@@ -3,22 +3,10 @@
 pub(crate) mod atomic_file;
 pub(crate) mod declaration;
 pub(crate) mod expected;
-pub(crate) mod json;
-pub(crate) mod npy;
 pub(crate) mod output;
 pub(crate) mod spec;
-pub(crate) mod xml;
 
-use incarnate_runtime::hal::format::TensorType;
-
-/// A tensor in host memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct HostTensor {
-    /// Shape and element type.
-    pub(crate) tensor: TensorType,
-    /// The elements in dense row-major order, little-endian; [`TensorType::byte_length`] of them.
-    pub(crate) bytes: Vec<u8>,
-}
+pub(crate) use incarnate_runtime::hal::format::HostTensor;
 
 /// A value of the VM that is not a reference.
 #[derive(Clone, Copy, Debug, PartialEq)]

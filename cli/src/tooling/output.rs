@@ -11,7 +11,7 @@ use incarnate_runtime::hal::format::{General, TensorType, format_tensor};
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::atomic_file::AtomicFile;
-use super::{HostTensor, HostValue, Primitive, npy};
+use super::{HostTensor, HostValue, Primitive};
 
 /// Lets text be written to a writer of bytes.
 struct TextTo<'a>(&'a mut dyn Write);
@@ -114,7 +114,7 @@ fn write_file(value: &HostValue, spec: &str) -> Result<()> {
     let array = as_array(value)?;
     let mut file = AtomicFile::create(Path::new(path), append)?;
     if path.ends_with(".npy") {
-        npy::write_array(&mut file, &array).context(|| format!("writing '{path}'"))?;
+        array.write_npy(&mut file).context(|| format!("writing '{path}'"))?;
     } else {
         file.write_all(&array.bytes).context(|| format!("writing '{path}'"))?;
     }
@@ -177,19 +177,18 @@ mod tests {
 
     #[test]
     fn results_go_where_their_specs_say() {
-        let directory = std::env::temp_dir().join(format!("incarnate-output-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let raw = directory.join("raw.bin").display().to_string();
-        let array = directory.join("array.npy").display().to_string();
+        let directory = tempfile::tempdir().unwrap();
+        let raw = directory.path().join("raw.bin").display().to_string();
+        let array = directory.path().join("array.npy").display().to_string();
         let specs = [format!("@{raw}"), format!("+{raw}"), format!("@{array}"), "-".to_owned(), String::new()];
         let results = [tensor(), HostValue::Primitive(Primitive::I32(7)), tensor(), tensor(), tensor()];
         let mut out = Vec::new();
         write_results(&mut out, &results, &specs, 9).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "hal.buffer_view\n2x2xi8=[1 2][3 4]\n");
         assert_eq!(std::fs::read(&raw).unwrap(), [1, 2, 3, 4, 7, 0, 0, 0]);
-        let read = npy::read_array(&mut std::fs::read(&array).unwrap().as_slice()).unwrap();
+        let read = HostTensor::read_npy(&mut std::fs::read(&array).unwrap().as_slice()).unwrap();
         assert_eq!((read.tensor.to_string().as_str(), read.bytes), ("2x2xsi8", vec![1, 2, 3, 4]));
-        std::fs::remove_dir_all(&directory).unwrap();
+        directory.close().unwrap();
 
         assert!(write_results(&mut Vec::new(), &results, &specs[..2], 9).is_err());
         assert!(write_results(&mut Vec::new(), &results[..1], &["x.bin".to_owned()], 9).is_err());

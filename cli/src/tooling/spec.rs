@@ -12,7 +12,7 @@ use incarnate_runtime::hal::format::{TensorType, parse_elements, parse_float, pa
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::declaration::DeclaredTensor;
-use super::{HostTensor, HostValue, Primitive, npy};
+use super::{HostTensor, HostValue, Primitive};
 
 /// A place for a value: an argument or a result of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,7 +123,7 @@ fn parse_spec(slots: &[Slot], text: &str, files: &mut Files, values: &mut Vec<Sp
         let reader = files.get(path, true)?;
         while !reader.fill_buf().context(|| format!("reading '{path}'"))?.is_empty() {
             let slot = next(values)?;
-            let array = npy::read_array(reader)?;
+            let array = HostTensor::read_npy(reader)?;
             values.push(SpecValue::Value(fit(slot, array)?));
         }
         return Ok(());
@@ -162,7 +162,7 @@ fn parse_value(slot: &Slot, text: &str, files: &mut Files) -> Result<HostValue> 
     let kind = slot.kind;
     if let Some(path) = text.strip_prefix(['@', '+']) {
         require_npy(path)?;
-        return fit(slot, npy::read_array(files.get(path, text.starts_with('+'))?)?);
+        return fit(slot, HostTensor::read_npy(files.get(path, text.starts_with('+'))?)?);
     }
     if let Some(text) = text.strip_prefix('&') {
         return match kind {
@@ -347,9 +347,8 @@ mod tests {
 
     #[test]
     fn files_are_read_on_where_the_last_value_ended() {
-        let directory = std::env::temp_dir().join(format!("incarnate-spec-{}", std::process::id()));
-        std::fs::create_dir_all(&directory).unwrap();
-        let raw = directory.join("raw.bin").display().to_string();
+        let directory = tempfile::tempdir().unwrap();
+        let raw = directory.path().join("raw.bin").display().to_string();
         std::fs::write(&raw, [1, 2, 3, 4, 5, 6]).unwrap();
         let (from, on) = (format!("2xi8=@{raw}"), format!("i8=+{raw}"));
         let read = tensors("rrrr", &[&from, &on, &on, &from]);
@@ -357,11 +356,11 @@ mod tests {
             read.iter().map(|(_, bytes)| bytes.as_slice()).collect::<Vec<_>>(),
             [&[1, 2][..], &[3], &[4], &[1, 2]]
         );
-        let arrays = directory.join("arrays.npy").display().to_string();
+        let arrays = directory.path().join("arrays.npy").display().to_string();
         let mut file = Vec::new();
         for value in 1..=3 {
             let tensor = "si8".parse().unwrap();
-            npy::write_array(&mut file, &HostTensor { tensor, bytes: vec![value] }).unwrap();
+            HostTensor { tensor, bytes: vec![value] }.write_npy(&mut file).unwrap();
         }
         std::fs::write(&arrays, file).unwrap();
         let read = tensors("rrr", &[&format!("@{arrays}"), &format!("*{arrays}")]);
@@ -373,7 +372,6 @@ mod tests {
         assert!(parse("r", &[&format!("@{raw}")]).is_err());
         assert!(parse("r", &[&format!("7xi8=@{raw}")]).is_err());
         assert!(parse("rr", &[&format!("*{arrays}")]).is_err());
-        std::fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]

@@ -241,8 +241,8 @@ impl SessionBuilder {
         self
     }
 
-    /// Adds an archive of parameters (`.irpa`, `.gguf`, `.safetensors`, `.npy`, `.npz`, or any bytes as `.bin`), for programs that
-    /// read them under a scope; the empty scope is that of programs that name none. Of several files of one scope, those that
+    /// Adds an archive of parameters (`.irpa`, any bytes as `.bin`, and with the feature `parameters-formats` `.gguf`,
+    /// `.safetensors`, `.npy` and `.npz`), for programs that read them under a scope; the empty scope is that of programs that name none. Of several files of one scope, those that
     /// come first take precedence. Files are opened when the session is built; see [`FileAccess`] for what that asks of them.
     ///
     /// Translated modules take them likewise: `Module::load_with(Session::builder().shared_device(device).parameter_file(...))`.

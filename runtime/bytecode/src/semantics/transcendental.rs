@@ -311,7 +311,7 @@ mod tests {
             assert_eq!((exp2(power.into()), log2(number)), (number, power.into()));
         }
         for power in 0..=10u8 {
-            assert_eq!(log10(libm::pow(10.0, power.into()) as f32), power.into());
+            assert_eq!(log10(libm::pow(10.0, power.into()) as f32), f32::from(power));
         }
         assert_eq!((exp(88.8), exp(-104.0), tanh(9.1), exp_m1(-18.0)), (infinity, 0.0, 1.0, -1.0));
         // Subnormal.

@@ -296,8 +296,9 @@ impl Run {
         let command = commands.list.get(command_index)?;
         let (total, estimate) = match command {
             Command::Dispatch(dispatch) => match workgroups(commands, dispatch, &resources.table) {
-                Ok(0) => return None,
-                Ok(total) => {
+                Ok((_, 0)) => return None,
+                Ok((count, total)) => {
+                    self.tracker.set_count(node, count);
                     let info = dispatch.executable.code().functions().get(dispatch.function);
                     let sequential = info.is_some_and(|info| info.sequential);
                     let cost = dispatch.executable.cost(dispatch.function).and_then(Cost::get);
@@ -398,7 +399,9 @@ impl Run {
                     !self.failed.load(Ordering::Relaxed)
                 });
                 let threads = u8::try_from(scheduler.concurrency()).unwrap_or(u8::MAX);
-                execution::execute_blocks(commands, dispatch, &resources.table, scratch, threads, &mut until_failure)
+                let count = self.tracker.count(node);
+                let table = &resources.table;
+                execution::execute_blocks(commands, dispatch, count, table, scratch, threads, &mut until_failure)
             }
             transfer => {
                 // It is one block.
@@ -490,12 +493,12 @@ impl Helper for Run {
     }
 }
 
-fn workgroups(commands: &Commands, dispatch: &Dispatch, table: &[BufferBinding<'_>]) -> Result<u64> {
-    let (_, total) = execution::workgroup_count(commands, dispatch, table)?;
+fn workgroups(commands: &Commands, dispatch: &Dispatch, table: &[BufferBinding<'_>]) -> Result<([u32; 3], u64)> {
+    let (count, total) = execution::workgroup_count(commands, dispatch, table)?;
     if total > MAXIMUM_WORKGROUPS {
         return Err(Error::out_of_range(alloc::format!("dispatch of {total} workgroups")));
     }
-    Ok(total)
+    Ok((count, total))
 }
 
 /// A thread that looks for work.

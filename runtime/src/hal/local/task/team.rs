@@ -32,6 +32,8 @@ use crate::{Error, Result, profile};
 #[derive(Debug)]
 pub(super) struct Team {
     crew: Crew,
+    /// Workgroups in each dimension of the dispatch that is offered. The driver sets them before it offers blocks.
+    workgroup_count: Apart<[AtomicU32; 3]>,
     /// There is a driver.
     taken: Apart<AtomicBool>,
     /// What helpers need. The driver sets it when nothing is offered; helpers read it while they have a block, for which the
@@ -174,7 +176,8 @@ pub(super) fn execute(
     result.map(|()| helped)
 }
 
-/// Runs blocks of a command until there are no more. A workgroup of a transfer is a [`CHUNK`].
+/// Runs blocks of a command, of which this thread has claimed one, until there are no more. A workgroup of a transfer is a
+/// [`CHUNK`].
 fn run(
     scheduler: &Scheduler,
     commands: &Commands,
@@ -184,7 +187,8 @@ fn run(
     blocks: &mut impl Iterator<Item = Range<u64>>,
 ) -> Result<()> {
     if let Command::Dispatch(dispatch) = command {
-        return execution::execute_blocks(commands, dispatch, table, scratch, scheduler.threads(), blocks);
+        let count = scheduler.team().workgroup_count.each_ref().map(|word| word.load(Ordering::Relaxed));
+        return execution::execute_blocks(commands, dispatch, count, table, scratch, scheduler.threads(), blocks);
     }
     let bytes = |chunk: u64| usize::try_from(chunk.saturating_mul(CHUNK)).unwrap_or(usize::MAX);
     blocks.try_for_each(|block| {
@@ -235,10 +239,14 @@ impl Drive<'_> {
             }
             return execution::execute_command(self.commands, command, self.table, scratch);
         };
-        let (_, total) = execution::workgroup_count(self.commands, dispatch, self.table)?;
+        let (count, total) = execution::workgroup_count(self.commands, dispatch, self.table)?;
         let start = (self.how.measured != Measured::No).then(Instant::now);
         let divided = match self.division(dispatch, total) {
-            Some(division) => Some(self.divide(index, command, &division, scratch)?),
+            Some(division) => {
+                let words = self.team.workgroup_count.iter().zip(count);
+                words.for_each(|(word, count)| word.store(count, Ordering::Relaxed));
+                Some(self.divide(index, command, &division, scratch)?)
+            }
             None if recording => {
                 execution::execute_recorded(self.commands, index, command, self.table, scratch)?;
                 None
@@ -487,6 +495,7 @@ impl Team {
     pub(super) fn new(threads: usize) -> Team {
         Team {
             crew: Crew::new(threads),
+            workgroup_count: Apart::default(),
             taken: Apart::default(),
             resources: Apart::default(),
             failure: Mutex::default(),
@@ -538,8 +547,10 @@ impl Team {
         let mut done = 0;
         let Claim { command: index, workgroups } = first;
         // As long as one block is not counted as finished, all are of the same offer.
+        // Fused: after `None`, a lane that the driver sets last may hold blocks again. They are left to the driver, or to the
+        // next call, as `run` does not come back to them.
         let mut claims = core::iter::once(workgroups)
-            .chain(core::iter::from_fn(|| self.crew.claim(lane).map(|claim| claim.workgroups)))
+            .chain(core::iter::from_fn(|| self.crew.claim(lane).map(|claim| claim.workgroups)).fuse())
             .inspect(|workgroups| {
                 blocks += 1;
                 done += workgroups.end - workgroups.start;
