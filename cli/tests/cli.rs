@@ -434,7 +434,8 @@ fn translate_says_what_became_of_loops() {
         outcome.out.lines().filter(|line| line.starts_with('@')).map(String::from).collect::<Vec<_>>()
     };
     let matmul = lines("mlp/vmvx.vmfb");
-    let tiled: Vec<&String> = matmul.iter().filter(|line| line.contains("tiled: 4 iterations of loop 0 by lanes")).collect();
+    let tiled: Vec<&String> =
+        matmul.iter().filter(|line| line.contains("tiled: 4 iterations of loop 0 by lanes")).collect();
     assert!(tiled.len() == 3 && tiled[0].contains(": 8 x 48 x 32 turns"), "{matmul:#?}");
     let gather = lines("indexing/vmvx.vmfb");
     assert!(gather.iter().any(|line| line.contains("not optimised: the index of the access at 0x")), "{gather:#?}");

@@ -36,7 +36,11 @@ fn main() {
     for path in modules(&models) {
         let folder = path.parent().and_then(Path::file_name).unwrap().to_string_lossy();
         let name = format!("{folder}_{}", path.file_stem().unwrap().to_string_lossy()).replace(['-', '.'], "_");
-        let written = match incarnate_translator::Config::new().module_name(&name).target_features(target_features).compile(&path) {
+        let written = match incarnate_translator::Config::new()
+            .module_name(&name)
+            .target_features(target_features)
+            .compile(&path)
+        {
             Ok(written) => written,
             Err(error) => panic!("{error}"),
         };
@@ -51,9 +55,14 @@ fn main() {
         writeln!(table, "    ({key:?}, || {name}::module()),").unwrap();
         // Loops of these are in the module's own functions.
         for variant in VARIANTS.iter().filter(|_| !target_features.is_empty() && key.contains("/inline-")) {
-            let (level, target_features) = variant.map_or(("own", vec![]), |features| (features.name(), vec![features]));
+            let (level, target_features) =
+                variant.map_or(("own", vec![]), |features| (features.name(), vec![features]));
             let name = format!("{name}_{}", level.replace('-', "_"));
-            incarnate_translator::Config::new().module_name(&name).target_features(&target_features).compile(&path).unwrap();
+            incarnate_translator::Config::new()
+                .module_name(&name)
+                .target_features(&target_features)
+                .compile(&path)
+                .unwrap();
             let source = out_dir.join(format!("{name}.rs"));
             let source = source.display().to_string();
             writeln!(list, "/// `{folder}` for {level} alone.\npub mod {name} {{ include!({source:?}); }}").unwrap();
