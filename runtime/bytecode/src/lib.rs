@@ -27,7 +27,7 @@
 //!      }",
 //! )?;
 //! let module = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
-//! assert!(disassemble(module.module())?.contains("vm.add.i32"));
+//! assert!(disassemble(&module).contains("vm.add.i32"));
 //! println!("{}", ir::Function::new(&module, 0)?);
 //! # Ok::<(), incarnate_bytecode::Error>(())
 //! ```

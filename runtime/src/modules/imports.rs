@@ -1,15 +1,12 @@
-//! The import tables: the functions of the native modules that translated code calls directly.
+//! Tables of the native modules' functions, which translated code calls directly.
 //!
-//! Each version of a native module is one macro of rows. A row contains the import's name, the method of the module's
-//! state that implements it (with `resume`, the method that continues it after a yield), and its calling convention.
-//! Optional columns: after `@` the special form of the call; after `lent` the accessor that returns a borrowed result;
-//! after `fences` how the function uses its fence arguments.
+//! Each version of a native module is one macro of rows. A row holds the import's name, the method of the module's state, and
+//! the calling convention. Optional fields: `resume`, the method that resumes a call that yielded; `@`, a special form of
+//! call; `borrows`, the function that borrows the result from its owner; `fences`, the use of fence arguments.
 //!
-//! The table of an older version lists only the functions that differ from the next one. All versions live in one
-//! module, because a function is identified by its name and its calling convention. The module builds its function
-//! table from these rows, and the translator looks imports up by [`find`]; so the tables are available without `std`,
-//! where the modules are not.
-//! too, where the modules are not.
+//! The macro of an older version holds only the functions that differ from the next version. Versions coexist in one module,
+//! because a function is found by its name and its calling convention. The native module derives its function table from
+//! these rows, and the translator looks imports up by [`find`]. The tables do not need `std`.
 
 use crate::bytecode::CallingConvention;
 
@@ -29,7 +26,7 @@ macro_rules! for_each_hal_0_7 {
             ("buffer.store", buffer_store, "0irIi_v")
             ("buffer.subspan", buffer_subspan, "0rII_r")
             ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
-            ("buffer_view.buffer", buffer_view_buffer lent view_buffer, "0r_r")
+            ("buffer_view.buffer", buffer_view_buffer borrows view_buffer, "0r_r")
             ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
             ("buffer_view.dim", buffer_view_dim, "0ri_I")
             ("buffer_view.element_type", buffer_view_element_type, "0r_i")
@@ -125,14 +122,14 @@ pub(crate) use for_each_hal_0_5;
 macro_rules! for_each_hal_inline_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
-            ("buffer.allocate", buffer_allocate @inline lent buffer_storage of buffer_allocate_alone, "0iI_rr")
+            ("buffer.allocate", buffer_allocate @inline borrows buffer_storage of buffer_allocate_alone, "0iI_rr")
             ("buffer.allocate.initialized", buffer_allocate_initialized, "0irII_rr")
             ("buffer.length", buffer_length @inline, "0r_I")
-            ("buffer.storage", buffer_storage @inline lent buffer_storage, "0r_r")
+            ("buffer.storage", buffer_storage @inline borrows buffer_storage, "0r_r")
             ("buffer.subspan", buffer_subspan, "0rII_r")
             ("buffer.wrap", buffer_wrap, "0rII_r")
             ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
-            ("buffer_view.buffer", buffer_view_buffer @inline lent view_buffer, "0r_r")
+            ("buffer_view.buffer", buffer_view_buffer @inline borrows view_buffer, "0r_r")
             ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
             ("buffer_view.dim", buffer_view_dim @inline, "0ri_I")
             ("buffer_view.element_type", buffer_view_element_type @inline, "0r_i")
@@ -243,7 +240,7 @@ pub(crate) use for_each_check_0_0;
 /// A function of a native module that translated code calls directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectImport {
-    /// The module, such as `hal`: also the method of [`support::State`](crate::support::State) that returns it.
+    /// The module, such as `hal`, which is also the method of [`support::State`](crate::support::State) that returns it.
     pub module: &'static str,
     /// The name of its state's type in [`support`](crate::support), such as `HalState`.
     pub state: &'static str,
@@ -251,54 +248,54 @@ pub struct DirectImport {
     pub name: &'static str,
     /// The state's method.
     pub method: &'static str,
-    /// The state's method that continues the function after a yield; None if it does not yield.
+    /// The state's method that resumes a call that yielded; None for functions that do not yield.
     pub resume: Option<&'static str>,
-    /// The special form of the call: `inline` emits the method's body at the call site, because it is hardly longer
-    /// than a call; any other value names a specialized function of [`support`](crate::support) with a fast path.
+    /// How it is called, if not through `Native::call`: `inline` for small functions, which are inlined into the caller, or the
+    /// function of [`support`](crate::support) that inlines its fast path.
     pub form: Option<&'static str>,
-    /// Set if another object keeps the result alive: how to borrow it instead of sharing it.
-    pub lent: Option<Lender>,
-    /// How the function uses its fence arguments, if that is known.
+    /// How its result is borrowed from the object that owns it, instead of shared by reference counting.
+    pub borrowed: Option<BorrowedResult>,
+    /// How it uses fence arguments, where that is known.
     pub fences: Option<FenceUse>,
     /// Calling convention.
     pub convention: &'static str,
 }
 
-/// How a function uses its fence arguments. A fence to wait for may be null, which counts as reached.
+/// How a function uses fence arguments. A fence to wait for may be null, which counts as signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceUse {
-    /// The function creates a fence.
+    /// It creates a fence.
     Creating,
-    /// The function is a queue operation: it waits for [`FenceUse::WAIT`] and signals [`FenceUse::SIGNAL`].
+    /// It is a queue operation: it waits for [`FenceUse::WAIT`] and signals [`FenceUse::SIGNAL`].
     Queued,
-    /// The function waits for fences or queries them.
+    /// It waits for them or queries them.
     Waiting,
 }
 
 impl FenceUse {
-    /// The argument of a queue operation that is the fence to wait for.
+    /// The index of the argument that is the wait fence of a queue operation.
     pub const WAIT: usize = 2;
-    /// The argument of a queue operation that is the fence to signal. The method takes a
-    /// [`SignalFence`](crate::hal::SignalFence), which can create the fence later.
+    /// The index of the argument that is the signal fence. The method takes it as a
+    /// [`SignalFence`](crate::hal::SignalFence), whose creation can be deferred.
     pub const SIGNAL: usize = 3;
 }
 
-/// How to borrow a result that another object keeps alive.
+/// How a result is borrowed from the object that owns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lender {
-    /// The function of [`support`](crate::support) that returns the borrowed result.
+pub struct BorrowedResult {
+    /// The function of [`support`](crate::support) that borrows it.
     pub function: &'static str,
-    /// None if the only argument keeps the only result. Otherwise the first of two results keeps the second; this is
-    /// the state's method that returns only the first.
+    /// None: the only argument owns the only result. Otherwise the first of two results owns the second, and this is the
+    /// state's method that returns the first alone.
     pub alone: Option<&'static str>,
 }
 
-macro_rules! lender {
+macro_rules! borrowed_result {
     () => {
         None
     };
     ($function:ident $(of $alone:ident)?) => {
-        Some(Lender { function: stringify!($function), alone: optional!($($alone)?) })
+        Some(BorrowedResult { function: stringify!($function), alone: optional!($($alone)?) })
     };
 }
 
@@ -330,7 +327,7 @@ macro_rules! optional {
 macro_rules! direct_imports {
     (
         $module:literal $state:literal
-        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*
+        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*
     ) => {
         &[$(DirectImport {
             module: $module,
@@ -339,7 +336,7 @@ macro_rules! direct_imports {
             method: stringify!($method),
             resume: optional!($($resume)?),
             form: optional!($($form)?),
-            lent: lender!($($lent $(of $alone)?)?),
+            borrowed: borrowed_result!($($borrows $(of $alone)?)?),
             fences: fence_use!($($fences)?),
             convention: $convention,
         }),*]
@@ -348,7 +345,7 @@ macro_rules! direct_imports {
 
 /// The rows of one module as the function table of its state.
 macro_rules! native_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
         $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
     };
 }
@@ -356,7 +353,7 @@ pub(crate) use native_table;
 
 /// The rows of one module as the table of translated modules, which call the methods directly.
 macro_rules! direct_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
         alloc::vec![$($crate::vm::NativeFunction::direct($name, $convention)),*]
     };
 }

@@ -35,7 +35,7 @@ pub struct SessionBuilder {
     modules: Vec<ModuleChoice>,
     natives: &'static [Native],
     loaders: &'static [Loader],
-    own_loaders: Vec<Arc<dyn ExecutableLoader>>,
+    program_loaders: Vec<Arc<dyn ExecutableLoader>>,
     offered: Vec<Arc<dyn Module>>,
     limits: Option<Limits>,
     kernel_limits: Option<Limits>,
@@ -52,16 +52,16 @@ impl Default for SessionBuilder {
 
 /// Creates a device from its URI. The pointer is the only reference to the drivers, so that the linker drops unused
 /// ones; see [`Load`].
-type MakeDevice = fn(&str, DeviceOptions) -> Result<Arc<Device>>;
+type CreateDevice = fn(&str, DeviceOptions) -> Result<Arc<Device>>;
 
-fn of_drivers(uri: &str, options: DeviceOptions) -> Result<Arc<Device>> {
+fn create_by_driver(uri: &str, options: DeviceOptions) -> Result<Arc<Device>> {
     DriverRegistry::default().create_device(uri, options)
 }
 
 #[derive(Debug)]
 enum DeviceChoice {
-    Uri(String, MakeDevice),
-    Made(Arc<Device>),
+    Uri(String, CreateDevice),
+    Existing(Arc<Device>),
 }
 
 /// Adds a file to an index. The pointer is the only reference to the archive formats; see [`Load`].
@@ -71,7 +71,7 @@ type AddFile = fn(&mut ParameterIndex, &Path, FileAccess) -> Result<()>;
 enum ParameterChoice {
     /// Scope and file.
     File(String, PathBuf, FileAccess, AddFile),
-    Made(Arc<dyn ParameterProvider>),
+    Existing(Arc<dyn ParameterProvider>),
 }
 
 /// Creates a module from a file's bytes. The pointer is the only reference to the interpreter, so that the linker drops
@@ -82,10 +82,10 @@ type Load = fn(Contents) -> Result<Arc<dyn Module>>;
 enum ModuleChoice {
     File(PathBuf, Load),
     Contents(Contents, Load),
-    Made(Arc<dyn Module>),
+    Existing(Arc<dyn Module>),
 }
 
-fn interpreted(contents: Contents) -> Result<Arc<dyn Module>> {
+fn load_interpreted(contents: Contents) -> Result<Arc<dyn Module>> {
     let module: Arc<dyn Module> = VerifiedModule::load(Arc::new(contents)).and_then(BytecodeModule::new)?;
     Ok(module)
 }
@@ -94,7 +94,7 @@ fn interpreted(contents: Contents) -> Result<Arc<dyn Module>> {
 #[derive(Clone, Copy, Debug)]
 pub struct Native {
     name: &'static str,
-    make: fn(&mut Natives) -> Result<Arc<dyn Module>>,
+    create: fn(&mut Natives) -> Result<Arc<dyn Module>>,
 }
 
 /// The native modules that sessions provide. Their names are those in [`PROVIDED`](crate::modules::imports::PROVIDED).
@@ -106,7 +106,7 @@ pub mod natives {
             $($(#[$attribute])*
             pub const $constant: Native = Native {
                 name: $module::NAME,
-                make: |session| Ok(Arc::new($module::module($options(session)?))),
+                create: |session| Ok(Arc::new($module::module($options(session)?))),
             };)*
 
             /// All native modules.
@@ -119,7 +119,7 @@ pub mod natives {
                 $($(#[$attribute])*
                 pub const $constant: Native = Native {
                     name: $module::NAME,
-                    make: |session| Ok(Arc::new($module::direct_module(super::$options(session)?))),
+                    create: |session| Ok(Arc::new($module::direct_module(super::$options(session)?))),
                 };)*
 
                 /// All native modules.
@@ -171,7 +171,7 @@ impl SessionBuilder {
             modules: Vec::new(),
             natives,
             loaders: &[],
-            own_loaders: Vec::new(),
+            program_loaders: Vec::new(),
             offered: Vec::new(),
             limits: None,
             kernel_limits: None,
@@ -184,7 +184,7 @@ impl SessionBuilder {
     /// Adds a device by its URI, such as `local-sync`; the first one is the default. A program that needs a device and
     /// is given none uses this build's default device.
     pub fn device(mut self, uri: impl Into<String>) -> SessionBuilder {
-        self.devices.push(DeviceChoice::Uri(uri.into(), of_drivers));
+        self.devices.push(DeviceChoice::Uri(uri.into(), create_by_driver));
         self
     }
 
@@ -196,25 +196,25 @@ impl SessionBuilder {
 
     /// Adds an existing device, which several sessions can share.
     pub fn shared_device(mut self, device: Arc<Device>) -> SessionBuilder {
-        self.devices.push(DeviceChoice::Made(device));
+        self.devices.push(DeviceChoice::Existing(device));
         self
     }
 
     /// Adds a module file. The file is mapped: it must not change while the session lives.
     pub fn module_file(mut self, path: impl Into<PathBuf>) -> SessionBuilder {
-        self.modules.push(ModuleChoice::File(path.into(), interpreted));
+        self.modules.push(ModuleChoice::File(path.into(), load_interpreted));
         self.with_all_loaders()
     }
 
     /// Adds a module file's bytes.
     pub fn module_bytes(mut self, bytes: Vec<u8>) -> SessionBuilder {
-        self.modules.push(ModuleChoice::Contents(Contents::from_vec(bytes), interpreted));
+        self.modules.push(ModuleChoice::Contents(Contents::from_vec(bytes), load_interpreted));
         self.with_all_loaders()
     }
 
     /// Adds a module that is embedded in the program, for example by `include_bytes!`.
     pub fn module_static(mut self, bytes: &'static [u8]) -> SessionBuilder {
-        self.modules.push(ModuleChoice::Contents(Contents::Static(bytes), interpreted));
+        self.modules.push(ModuleChoice::Contents(Contents::Static(bytes), load_interpreted));
         self.with_all_loaders()
     }
 
@@ -226,7 +226,7 @@ impl SessionBuilder {
 
     /// Adds an existing module: a verified one that sessions share, or one written in Rust.
     pub fn module(mut self, module: Arc<dyn Module>) -> SessionBuilder {
-        self.modules.push(ModuleChoice::Made(module));
+        self.modules.push(ModuleChoice::Existing(module));
         self
     }
 
@@ -239,7 +239,7 @@ impl SessionBuilder {
     /// Adds an executable loader, such as a [static library loader](crate::hal::local::loaders::StaticLibraryLoader).
     /// It takes precedence over the built-in loaders, on every device.
     pub fn executable_loader(mut self, loader: Arc<dyn ExecutableLoader>) -> SessionBuilder {
-        self.own_loaders.push(loader);
+        self.program_loaders.push(loader);
         self
     }
 
@@ -263,7 +263,7 @@ impl SessionBuilder {
 
     /// Adds a parameter provider. The first provider of a scope serves it; these providers come before files.
     pub fn parameters(mut self, provider: impl ParameterProvider + 'static) -> SessionBuilder {
-        self.parameters.push(ParameterChoice::Made(Arc::new(provider)));
+        self.parameters.push(ParameterChoice::Existing(Arc::new(provider)));
         self
     }
 
@@ -289,7 +289,7 @@ impl SessionBuilder {
 
     /// Lets typed functions of translated modules pass borrowed slices to machine code as well. The caller promises
     /// that the machine code only reads them; see [`InputsOnlyRead`]. Bytecode executables need no promise.
-    pub fn lend_inputs(mut self, promise: InputsOnlyRead) -> SessionBuilder {
+    pub fn borrow_inputs(mut self, promise: InputsOnlyRead) -> SessionBuilder {
         self.inputs_only_read = Some(promise);
         self
     }
@@ -303,7 +303,7 @@ impl SessionBuilder {
         let kernel_limits = self.kernel_limits.unwrap_or_else(|| limits.clone());
         let mut natives = Natives {
             known: self.natives,
-            loaders: Loaders::named(self.loaders).with(&self.own_loaders).within(kernel_limits),
+            loaders: Loaders::named(self.loaders).with(&self.program_loaders).within(kernel_limits),
             choices: self.devices,
             device_options: self.device_options,
             offered: self.offered,
@@ -333,7 +333,7 @@ impl SessionBuilder {
 impl ModuleChoice {
     fn load(self) -> Result<Arc<dyn Module>> {
         match self {
-            ModuleChoice::Made(module) => Ok(module),
+            ModuleChoice::Existing(module) => Ok(module),
             ModuleChoice::Contents(contents, load) => load(contents).context(|| "loading a module"),
             ModuleChoice::File(path, load) => {
                 load(MappedFile::contents(&path)?).context(|| format!("loading '{}'", path.display()))
@@ -365,7 +365,7 @@ impl Natives {
             return Ok(Some(module.clone()));
         }
         let Some(native) = self.known.iter().find(|native| native.name == name) else { return Ok(None) };
-        (native.make)(self).map(Some)
+        (native.create)(self).map(Some)
     }
 
     /// Returns the parameter providers: the explicit ones, then one for each scope of files.
@@ -374,7 +374,7 @@ impl Natives {
         let mut indices: Vec<(String, ParameterIndex)> = Vec::new();
         for choice in std::mem::take(&mut self.parameters) {
             let (scope, path, access, add_file) = match choice {
-                ParameterChoice::Made(provider) => {
+                ParameterChoice::Existing(provider) => {
                     providers.push(provider);
                     continue;
                 }
@@ -423,11 +423,11 @@ impl Natives {
             return Ok(devices.clone());
         }
         if self.choices.is_empty() {
-            self.choices.push(DeviceChoice::Made(default_device(self.device_options.clone())));
+            self.choices.push(DeviceChoice::Existing(default_device(self.device_options.clone())));
         }
         let make = |choice: DeviceChoice| match choice {
-            DeviceChoice::Uri(uri, make) => make(&uri, self.device_options.clone()),
-            DeviceChoice::Made(device) => Ok(device),
+            DeviceChoice::Uri(uri, create) => create(&uri, self.device_options.clone()),
+            DeviceChoice::Existing(device) => Ok(device),
         };
         let devices = std::mem::take(&mut self.choices).into_iter().map(make).collect::<Result<Vec<_>>>()?;
         self.devices = Some(devices.clone());

@@ -20,7 +20,7 @@ type Shape = SmallVec<[u64; 6]>;
 /// [`Input::new`] states the shape.
 ///
 /// Elements are borrowed, without a copy, if
-/// - they take 4 KiB or more ([`LEAST_LENT`](crate::support::LEAST_LENT)),
+/// - they take 4 KiB or more ([`MIN_BORROWED_BYTES`](crate::support::MIN_BORROWED_BYTES)),
 /// - they begin at a multiple of 64 bytes, as those of an [`AlignedVec`](super::AlignedVec) do,
 /// - the function is synchronous (not `async`) and runs on a device, and
 /// - its kernels are bytecode, or [the program promises](super::SessionBuilder::borrow_inputs) that they only read
@@ -37,7 +37,7 @@ pub struct Input<'a, T> {
 #[derive(Clone, Debug)]
 enum Source<'a, T> {
     /// A borrowed device view.
-    Lent(&'a Arc<BufferView>),
+    Borrowed(&'a Arc<BufferView>),
     /// A device view of its own.
     View(Arc<BufferView>),
     /// Elements in row-major order, of the declared shape.
@@ -61,21 +61,21 @@ impl<'a, T: Element> Input<'a, T> {
     /// INVALID_ARGUMENT if the shape does not fit; RESOURCE_EXHAUSTED if memory is short.
     #[inline(always)]
     pub(crate) fn into_view(self, memory: &impl Memory<'a>, declared: &[Option<u64>]) -> Result<PassedRef<'a>> {
-        if let Source::Lent(view) = self.source {
+        if let Source::Borrowed(view) = self.source {
             return match check(view.shape(), declared) {
-                Ok(()) => Ok(PassedRef::Lent(LentRef::object(view))),
+                Ok(()) => Ok(PassedRef::Borrowed(LentRef::object(view))),
                 Err(error) => Err(error),
             };
         }
-        match self.into_own_view(memory, declared) {
+        match self.into_owned_view(memory, declared) {
             Ok(view) => Ok(PassedRef::Owned(Ref::from(view))),
             Err(error) => Err(error),
         }
     }
 
-    fn into_own_view(self, memory: &impl Memory<'a>, declared: &[Option<u64>]) -> Result<Arc<BufferView>> {
+    fn into_owned_view(self, memory: &impl Memory<'a>, declared: &[Option<u64>]) -> Result<Arc<BufferView>> {
         match self.source {
-            Source::Lent(view) => Ok(Arc::clone(view)),
+            Source::Borrowed(view) => Ok(Arc::clone(view)),
             Source::View(view) => {
                 check(view.shape(), declared)?;
                 Ok(view)
@@ -102,7 +102,7 @@ impl<'a, T: Element> Input<'a, T> {
 #[derive(Debug)]
 pub enum PassedRef<'a> {
     /// The caller keeps the object.
-    Lent(LentRef<'a>),
+    Borrowed(LentRef<'a>),
     /// The reference was created for the call.
     Owned(Ref),
 }
@@ -113,7 +113,7 @@ impl PassedRef<'_> {
     #[must_use]
     pub fn into_owned(self) -> Ref {
         match self {
-            PassedRef::Lent(lent) => lent.clone(),
+            PassedRef::Borrowed(borrowed) => borrowed.clone(),
             PassedRef::Owned(owned) => owned,
         }
     }
@@ -124,7 +124,7 @@ impl std::ops::Deref for PassedRef<'_> {
     #[inline]
     fn deref(&self) -> &Ref {
         match self {
-            PassedRef::Lent(lent) => lent,
+            PassedRef::Borrowed(borrowed) => borrowed,
             PassedRef::Owned(owned) => owned,
         }
     }
@@ -246,13 +246,13 @@ impl<'a, T: Element> From<&'a T> for Input<'a, T> {
 impl<'a, T> From<&'a Tensor<T>> for Input<'a, T> {
     #[inline]
     fn from(tensor: &'a Tensor<T>) -> Self {
-        Input { source: Source::Lent(tensor.kept_view()) }
+        Input { source: Source::Borrowed(tensor.shared_view()) }
     }
 }
 
 impl<T> From<Tensor<T>> for Input<'_, T> {
     fn from(tensor: Tensor<T>) -> Self {
-        Input { source: Source::View(tensor.kept_view().clone()) }
+        Input { source: Source::View(tensor.shared_view().clone()) }
     }
 }
 

@@ -253,7 +253,7 @@ impl<T: Element, O: AsRef<[T]>> AsRef<[u8]> for Bytes<T, O> {
 }
 
 impl<T> Tensor<T> {
-    pub(super) fn kept_view(&self) -> &Arc<BufferView> {
+    pub(super) fn shared_view(&self) -> &Arc<BufferView> {
         &self.view
     }
 }

@@ -88,7 +88,7 @@ fn holds(entry: &Frame, f: &Function, nest: &Nest, tiling: &Tiling, counts: &[us
             turns[*at] += 1;
             chosen.iter().rev().take_while(|inner| *inner != at).for_each(|inner| turns[*inner] = 0);
         };
-        distinct && tiling.apart.iter().chain(&tiling.stores[..number]).all(is_apart)
+        distinct && tiling.non_aliasing.iter().chain(&tiling.stores[..number]).all(is_apart)
     })
 }
 

@@ -83,7 +83,7 @@ pub struct Environment {
     pub constants: *const u32,
     /// Calls an import.
     pub import_thunk: Option<ImportThunk>,
-    /// Imports by ordinal; `None` for an optional one that is missing.
+    /// Imports by ordinal; `None` for a missing optional one.
     pub import_functions: *const Option<ImportFunction>,
     /// Context of each import.
     pub import_contexts: *const *mut c_void,
@@ -135,7 +135,7 @@ pub struct WorkgroupState {
     pub reserved: u16,
     /// Number of the logical processor.
     pub processor_id: u32,
-    /// Scratch memory; null where the kernel asks for none.
+    /// Scratch memory; null if the kernel needs none.
     pub local_memory: *mut c_void,
     /// Bytes of scratch memory.
     pub local_memory_size: u32,

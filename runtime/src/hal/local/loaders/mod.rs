@@ -32,7 +32,7 @@ pub use vmvx::{CompiledKernels, VmvxExecutable, VmvxLoader, Workgroups};
 /// A constructor of a loader, built in or user-defined. Loaders that no constant names are not linked into a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Loader {
-    make: fn() -> Arc<dyn ExecutableLoader>,
+    create: fn() -> Arc<dyn ExecutableLoader>,
     /// True if the loaded executables are part of the program.
     pub(super) is_of_program: bool,
 }
@@ -40,21 +40,21 @@ pub struct Loader {
 impl Loader {
     /// Creates a loader entry from a constructor.
     #[must_use]
-    pub const fn new(make: fn() -> Arc<dyn ExecutableLoader>) -> Loader {
+    pub const fn new(create: fn() -> Arc<dyn ExecutableLoader>) -> Loader {
         Loader { make, is_of_program: false }
     }
 
     /// Creates an entry for executables that are part of the program: it takes precedence, also on devices with loaders
     /// of their own.
     #[must_use]
-    pub const fn of_program(make: fn() -> Arc<dyn ExecutableLoader>) -> Loader {
+    pub const fn of_program(create: fn() -> Arc<dyn ExecutableLoader>) -> Loader {
         Loader { make, is_of_program: true }
     }
 
     /// Creates the loader.
     #[must_use]
     pub fn make(self) -> Arc<dyn ExecutableLoader> {
-        (self.make)()
+        (self.create)()
     }
 }
 
