@@ -10,11 +10,61 @@ use super::super::value::ValueType;
 use super::loops::CountedLoop;
 use crate::bytecode::isa::{Opcode, for_each_instruction};
 
-/// The pairs of operations that are run as one, as their sequence is frequent in loops: `Name = First, Second`. The second
-/// instruction stays where it is, with its operands; only the operation of the first one is replaced, so that any sequence
-/// can be fused and any instruction still be branched to.
-macro_rules! for_each_pair {
-    ($callback:ident $(, $($prefix:tt)*)?) => { $callback! { $($($prefix)*)?
+/// The operations that are not instructions of the table, in two lists.
+///
+/// The first lists those with functions of their own in `run/operation.rs`.
+///
+/// The second lists pairs of operations that are frequent in loops and run as one: `Name = First, Second`. The second
+/// instruction stays where it is, with its operands; only the operation of the first one is replaced. So any pair can be
+/// fused, and branches to the second instruction remain valid.
+macro_rules! for_each_synthetic {
+    ($callback:ident $(, $($prefix:tt)*)?) => { $callback! { $($($prefix)*)? {
+        /// 32-bit register `a` to `b`.
+        Move32;
+        /// 64-bit register `a` to `b`.
+        Move64;
+        /// Reference `a` to `b`, leaving null.
+        MoveRef;
+        /// Reference `a` to `b`, shared.
+        CopyRef;
+        /// `Move32`, then `Branch`.
+        Move32Branch;
+        /// `Move64`, then `Branch`.
+        Move64Branch;
+        /// Compares `a` and `b`, puts the result into `c`, and branches by the low or high half of `imm`.
+        CmpEqI32Branch;
+        /// As `CmpEqI32Branch`; so are the following.
+        CmpNeI32Branch;
+        /// See above.
+        CmpLtI32SBranch;
+        /// See above.
+        CmpLtI32UBranch;
+        /// See above.
+        CmpEqI64Branch;
+        /// See above.
+        CmpNeI64Branch;
+        /// See above.
+        CmpLtI64SBranch;
+        /// See above.
+        CmpLtI64UBranch;
+        /// A load, an operation on the loaded value, and a store of the result. A kernel that accumulates into a buffer waits
+        /// for these three, so the value is passed between them without the frame.
+        AddI32InBuffer;
+        /// See above.
+        AddF32InBuffer;
+        /// See above.
+        FmaI32InBuffer;
+        /// See above.
+        FmaF32InBuffer;
+        /// Call of an imported function; `imm` indexes the call sites.
+        CallImport;
+        /// As `CallImport`; the callee may yield, and execution continues at the site's `resume`.
+        CallImportYieldable;
+        /// Runs iterations of the loop that the high half of `imm` indexes, then branches to its block.
+        Loop;
+        /// Runs into the end of the function: a `fail` with a status of zero in the last block.
+        FellThrough;
+    } {
         LoadThenAddI32 = BufferLoadI32, AddI32;
         LoadThenAddI64 = BufferLoadI32, AddI64;
         LoadThenLoad = BufferLoadI32, BufferLoadI32;
@@ -40,52 +90,21 @@ macro_rules! for_each_pair {
         Move32ThenMove32 = Move32, Move32;
         Move64ThenMove64 = Move64, Move64;
         ConstI32ThenConstI32 = ConstI32, ConstI32;
-    } };
+    } } };
 }
-pub(super) use for_each_pair;
+pub(super) use for_each_synthetic;
 
 macro_rules! define_operations {
-    ({ $($pair:ident = $first:ident, $second:ident;)* } $(($set:ident, $byte:literal, $name:ident, $mnemonic:literal, [$($format:tt)*], [$($effect:tt)*], $($semantics:tt)*))*) => {
+    (
+        { $($(#[$doc:meta])* $fused:ident;)* } { $($pair:ident = $first:ident, $second:ident;)* }
+        $(($set:ident, $byte:literal, $name:ident, $mnemonic:literal, $format:tt, [$($effect:tt)*], $($semantics:ident)*))*
+    ) => {
         /// What an instruction of the pre-decoded form does.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u16)]
         pub(super) enum Operation {
             $($name,)*
-            /// 32-bit register `a` to `b`.
-            Move32,
-            /// 64-bit register `a` to `b`.
-            Move64,
-            /// Reference `a` to `b`, leaving null.
-            MoveRef,
-            /// Reference `a` to `b`, shared.
-            CopyRef,
-            /// `Move32`, then `Branch`.
-            Move32Branch,
-            /// `Move64`, then `Branch`.
-            Move64Branch,
-            /// Compare `a` and `b`, put the result into `c`, and branch by the low or high half of `imm`.
-            CmpEqI32Branch,
-            CmpNeI32Branch,
-            CmpLtI32SBranch,
-            CmpLtI32UBranch,
-            CmpEqI64Branch,
-            CmpNeI64Branch,
-            CmpLtI64SBranch,
-            CmpLtI64UBranch,
-            /// A load, an operation on what was loaded, and a store of the result: a kernel that accumulates into a buffer
-            /// waits for these, so the value goes from one to the next without the frame.
-            AddI32InBuffer,
-            AddF32InBuffer,
-            FmaI32InBuffer,
-            FmaF32InBuffer,
-            /// Call of an imported function; `imm` indexes the call sites.
-            CallImport,
-            /// As `CallImport`; the callee may yield, and execution goes on at the site's `resume`.
-            CallImportYieldable,
-            /// Runs turns of the loop that the high half of `imm` indexes, then goes to its block.
-            Loop,
-            /// Runs into the end of the function: a `fail` with a status of zero in the last block.
-            FellThrough,
+            $($(#[$doc])* $fused,)*
             $(#[doc = concat!(stringify!($first), ", then ", stringify!($second))] $pair,)*
         }
 
@@ -93,10 +112,10 @@ macro_rules! define_operations {
         pub(super) static OPERATIONS: &[Operation] = &[$(Operation::$name,)*];
     };
 }
-macro_rules! with_pairs {
-    ($($pairs:tt)*) => { for_each_instruction!(define_operations, { $($pairs)* }); };
+macro_rules! with_synthetic {
+    ($($lists:tt)*) => { for_each_instruction!(define_operations, $($lists)*); };
 }
-for_each_pair!(with_pairs);
+for_each_synthetic!(with_synthetic);
 
 impl Operation {
     /// The operation of the instruction's name.
@@ -132,14 +151,14 @@ impl Operation {
 /// The operation that does both, if there is one.
 pub(super) fn pair(first: Operation, second: Operation) -> Option<Operation> {
     macro_rules! find {
-        ($($pair:ident = $first:ident, $second:ident;)*) => {
+        ({ $($fused:tt)* } { $($pair:ident = $first:ident, $second:ident;)* }) => {
             match (first, second) {
                 $((Operation::$first, Operation::$second) => Some(Operation::$pair),)*
                 _ => None,
             }
         };
     }
-    for_each_pair!(find)
+    for_each_synthetic!(find)
 }
 
 /// The operation that does all three, where the second takes what the first loads and the third stores its result.
