@@ -28,9 +28,9 @@
 //! references as `&Ref`, numbers as the VM has them, and types as [`ValueType`]; those that use up memory take the stack.
 //! Globals, constants and imports belong to [`State`]: [`State::load_i32`], [`State::store_ref`], [`State::rodata`].
 //!
-//! Counted loops over buffers are checked before their first turn: [`turns`] counts, [`Ref::grid`] and [`Ref::grid_mut`] lend
-//! the elements, [`is_within`] tells that indices do not wrap, [`is_distinct`] that turns take different elements; turns of
-//! loops with [`in_turn`] stay one after the other.
+//! Counted loops over buffers are checked before their first iteration: [`trip_count`] counts, [`Ref::grid`] and
+//! [`Ref::grid_mut`] borrow the elements, [`is_within`] tests that indices do not wrap, [`is_injective`] that iterations access
+//! different elements. [`keep_iteration_order`] keeps the iterations of a loop from being interleaved.
 //!
 //! # Errors
 //!
@@ -97,7 +97,7 @@ pub use crate::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, LentRef, List, Module, Native, NoElements, Ref,
     RefType, Stack, Step, Traced, Value, ValueType, semantics,
 };
-pub use crate::vm::{Relation, divided, in_turn, is_distinct, is_within, turns};
+pub use crate::vm::{Relation, is_injective, is_within, keep_iteration_order, outer_trip_count, trip_count};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::include_constants;

@@ -20,7 +20,7 @@ mod block;
 mod elements;
 
 pub(crate) use block::{Block, BlockPool, Chunk, SoleBuffer};
-pub use elements::{Element, Grid, GridMut, in_turn};
+pub use elements::{Element, Grid, GridMut, keep_iteration_order};
 
 use super::budget::{Charge, MemoryBudget};
 use super::reference::RefType;

@@ -24,12 +24,12 @@ mod stack;
 pub(crate) mod state;
 pub(crate) mod sync;
 pub(crate) mod trace;
-mod turns;
 mod value;
 
+pub use crate::ir::nest::{Counter, Relation, is_injective, is_within, outer_trip_count, trip_count};
 pub use budget::MemoryBudget;
 pub(crate) use buffer::{Block, BlockPool, Chunk, SoleBuffer};
-pub use buffer::{Buffer, Element, Grid, GridMut, Scalar, in_turn};
+pub use buffer::{Buffer, Element, Grid, GridMut, Scalar, keep_iteration_order};
 pub use call::{CallBuffer, CallReader, CallValues};
 #[cfg(feature = "std")]
 pub(crate) use context::Lease;
@@ -51,7 +51,6 @@ pub(crate) use shared::arc_of;
 pub use stack::{Limits, Stack, WaitSource};
 pub(crate) use sync::{Lock, Once, TryLock};
 pub use trace::Traced;
-pub use turns::{Counter, Relation, divided, is_distinct, is_within, turns};
 pub use value::{Value, ValueType};
 
 /// What the macros of this crate name.

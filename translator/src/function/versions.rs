@@ -54,7 +54,7 @@ fn has_long_nest(body: &Body<'_>, node: &Node) -> bool {
 
 /// Whether a nest makes many turns, or as many as is known when it runs.
 fn is_long(nest: &Nest) -> bool {
-    let mut turns = nest.loops.iter().map(|counted| counted.constant_turns());
+    let mut turns = nest.loops.iter().map(|counted| counted.constant_trip_count());
     turns.try_fold(1u64, |all, turns| Some(all.saturating_mul(turns?))).is_none_or(|turns| turns >= TURNS)
 }
 

@@ -17,6 +17,7 @@ mod recover;
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests;
 mod tiling;
+mod trip_count;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -24,6 +25,8 @@ use core::fmt;
 pub use affine::{Affine, Term};
 pub use needed::Needed;
 pub use tiling::{Hindrance, Tiling};
+pub use trip_count::{Counter, is_injective, is_within, outer_trip_count, trip_count};
+pub(crate) use trip_count::{extent, has_no_iterations};
 
 use super::function::{Block, Function, Inst, Type, Value};
 

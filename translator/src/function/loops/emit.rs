@@ -95,7 +95,7 @@ impl Writer<'_, '_, '_> {
                     let all = if at == 0 { format_ident!("turns") } else { name.clone() };
                     quote! {
                         let Some(#all) = #turns #leave;
-                        let Some(#name) = support::divided(#all, #divisor) #leave;
+                        let Some(#name) = support::outer_trip_count(#all, #divisor) #leave;
                     }
                 }
             });
@@ -134,7 +134,7 @@ impl Writer<'_, '_, '_> {
         };
         let (first, bound) = (as_type(first, &test.first), as_type(bound, &test.bound));
         let (step, relation) = (integer(test.step), relation(test.relation));
-        let turns = quote!(support::turns::<#ty>(#first, #step, support::Relation::#relation, #bound));
+        let turns = quote!(support::trip_count::<#ty>(#first, #step, support::Relation::#relation, #bound));
         if counted.tested_last { quote!(#turns.and_then(|turns| turns.checked_add(1))) } else { turns }
     }
 

@@ -59,7 +59,7 @@ pub(crate) fn report(module: &VerifiedModule, functions: &[Function], counts_tur
 }
 
 fn fate(function: &Function, nest: &Nest) -> LoopFate {
-    let turns = nest.loops.iter().map(|counted| counted.constant_turns()).collect();
+    let turns = nest.loops.iter().map(|counted| counted.constant_trip_count()).collect();
     match Tiling::of(function, nest, &Needed::of(function, nest)) {
         Ok(tiling) => LoopFate::Tiled { turns, tiling },
         Err(hindrance) => LoopFate::Checked { turns, hindrance },

@@ -72,14 +72,14 @@ impl Writer<'_, '_, '_> {
         for (at, view) in tiling.stores.iter().enumerate() {
             let store = grid(*view);
             let (_, loops) = self.extent(&self.nest.views[*view].index);
-            conditions.push(quote!(support::is_distinct(#loops)));
+            conditions.push(quote!(support::is_injective(#loops)));
             conditions.extend(tiling.apart.iter().map(|view| {
                 let other = grid(*view);
-                quote!(#store.is_apart(&#other))
+                quote!(#store.is_disjoint(&#other))
             }));
             conditions.extend(tiling.stores[..at].iter().map(|view| {
                 let other = grid(*view);
-                quote!(#store.is_apart(#other.as_grid()))
+                quote!(#store.is_disjoint(#other.as_grid()))
             }));
         }
         // What is not reduced is not to be stored either.
@@ -123,7 +123,7 @@ impl Writer<'_, '_, '_> {
         }
         let body = self.strip(&plan, 1)?;
         let lane_count = self.named_count(tiling.lanes);
-        let strips = Width::of(self.nest.loops[tiling.lanes].constant_turns()).into_iter().map(|width| {
+        let strips = Width::of(self.nest.loops[tiling.lanes].constant_trip_count()).into_iter().map(|width| {
             let width = width.number();
             quote! {
                 while #lane_count - #first >= #width {
@@ -140,7 +140,7 @@ impl Writer<'_, '_, '_> {
             });
             quote!(#(#panels)*)
         };
-        let widths = Width::of(self.nest.loops[tiling.lanes].constant_turns());
+        let widths = Width::of(self.nest.loops[tiling.lanes].constant_trip_count());
         let strips = strips.zip(&widths).map(|(strip, width)| {
             let panels = panels(width);
             quote!(#panels #strip)
@@ -256,7 +256,7 @@ impl Writer<'_, '_, '_> {
     /// same element. Elements that lie apart would be loaded one by one.
     fn strips_together(&self, tiling: &Tiling) -> &'static [usize] {
         let is_dense = |view: &usize| matches!(self.nest.views[*view].index.constant_stride(tiling.lanes), Some(0 | 1));
-        let turns = self.nest.loops[tiling.lanes].constant_turns().unwrap_or(u64::MAX);
+        let turns = self.nest.loops[tiling.lanes].constant_trip_count().unwrap_or(u64::MAX);
         match tiling.rows {
             None if turns >= 32 && tiling.apart.iter().all(is_dense) => &[4, 2],
             _ => &[],
@@ -309,7 +309,7 @@ impl Writer<'_, '_, '_> {
         let Some(rows) = plan.tiling.rows else { return self.block(plan, 1, reductions, chunked) };
         let (first, count) = (first(rows), count(rows));
         let mut tokens = quote!(let mut #first = 0;);
-        let blocks = match self.nest.loops[rows].constant_turns().map(|turns| turns as usize) {
+        let blocks = match self.nest.loops[rows].constant_trip_count().map(|turns| turns as usize) {
             Some(turns) => vec![(turns / Tiling::ROWS > 0, Tiling::ROWS), (true, turns % Tiling::ROWS)],
             None => vec![(true, Tiling::ROWS), (true, 1)],
         };
@@ -351,7 +351,7 @@ impl Writer<'_, '_, '_> {
         // Turns would be run side by side, instead of elements: what is added up in integers may be so in any order.
         let is_integer = |view: &usize| !matches!(self.nest.views[*view].element, Element::f32 | Element::f64);
         if tiling.stores.iter().any(is_integer) {
-            work = quote!(support::in_turn(); #work);
+            work = quote!(support::keep_iteration_order(); #work);
         }
         if let Some(at) = chunked {
             let (turn, first) = (turn(at), first(at));
