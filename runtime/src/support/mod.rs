@@ -94,7 +94,7 @@ pub use crate::session::{
     Tensor, natives,
 };
 pub use crate::vm::{
-    BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, LentRef, List, Module, Native, NoElements, Ref,
+    BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, List, Module, Native, NoElements, Ref,
     RefType, Stack, Step, Traced, Value, ValueType, semantics,
 };
 pub use crate::vm::{Relation, is_injective, is_within, keep_iteration_order, outer_trip_count, trip_count};

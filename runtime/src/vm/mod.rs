@@ -4,6 +4,7 @@
 //! linked: imports found and compared), a [`Context`] (the state of a program's modules), and an [`Invocation`] (the storage
 //! of a call, reused). A warm call looks nothing up and allocates nothing.
 
+mod borrowed;
 mod budget;
 mod buffer;
 mod call;
@@ -12,7 +13,6 @@ mod direct;
 pub(crate) mod failure;
 mod interpreter;
 mod invocation;
-mod lent;
 mod list;
 mod module;
 mod native;
@@ -27,6 +27,7 @@ pub(crate) mod trace;
 mod value;
 
 pub use crate::ir::nest::{Counter, Relation, is_injective, is_within, outer_trip_count, trip_count};
+pub use borrowed::{BorrowedRef, MaybeOwned};
 pub use budget::MemoryBudget;
 pub(crate) use buffer::{Block, BlockPool, Chunk, SoleBuffer};
 pub use buffer::{Buffer, Element, Grid, GridMut, Scalar, keep_iteration_order};
@@ -34,10 +35,9 @@ pub use call::{CallBuffer, CallReader, CallValues};
 #[cfg(feature = "std")]
 pub(crate) use context::Lease;
 pub use context::{Context, Function};
-pub use direct::{DirectMethod, Lend, Native, NoElements, Pass};
+pub use direct::{DirectMethod, Native, NoElements, Pass, PassBorrowed};
 pub use interpreter::BytecodeModule;
 pub use invocation::{CallFuture, Invocation};
-pub use lent::{Held, LentRef};
 pub use list::List;
 pub(crate) use list::check_ref;
 pub use module::{

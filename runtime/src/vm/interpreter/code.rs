@@ -1,4 +1,4 @@
-//! Pre-decoded functions: what the interpreter runs instead of a module's bytes.
+//! Pre-decoded functions, which the interpreter runs instead of a module's bytes.
 //!
 //! Instructions have one size; branch targets are indices of instructions, calls have their register moves worked out,
 //! comparisons are fused with the branch that follows. Most operations are named as the instructions that they come from.
@@ -99,7 +99,7 @@ macro_rules! define_operations {
         { $($(#[$doc:meta])* $fused:ident;)* } { $($pair:ident = $first:ident, $second:ident;)* }
         $(($set:ident, $byte:literal, $name:ident, $mnemonic:literal, $format:tt, [$($effect:tt)*], $($semantics:ident)*))*
     ) => {
-        /// What an instruction of the pre-decoded form does.
+        /// The operation of an instruction of the pre-decoded form.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u16)]
         pub(super) enum Operation {
@@ -148,7 +148,7 @@ impl Operation {
     }
 }
 
-/// The operation that does both, if there is one.
+/// Returns the operation that fuses both, if there is one.
 pub(super) fn pair(first: Operation, second: Operation) -> Option<Operation> {
     macro_rules! find {
         ({ $($fused:tt)* } { $($pair:ident = $first:ident, $second:ident;)* }) => {
@@ -161,22 +161,22 @@ pub(super) fn pair(first: Operation, second: Operation) -> Option<Operation> {
     for_each_synthetic!(find)
 }
 
-/// The operation that does all three, where the second takes what the first loads and the third stores its result.
+/// Returns the operation that fuses the three, where the second uses the loaded value and the third stores its result.
 pub(super) fn accumulation([load, operation, store]: &[Inst; 3]) -> Option<Operation> {
     if (load.operation, store.operation) != (Operation::BufferLoadI32, Operation::BufferStoreI32) {
         return None;
     }
-    let (taken, given, fused) = match operation.operation {
+    let (input, result, fused) = match operation.operation {
         Operation::AddI32 => (operation.a, operation.c, Operation::AddI32InBuffer),
         Operation::AddF32 => (operation.a, operation.c, Operation::AddF32InBuffer),
         Operation::FmaI32 => (operation.c, operation.part(0), Operation::FmaI32InBuffer),
         Operation::FmaF32 => (operation.c, operation.part(0), Operation::FmaF32InBuffer),
         _ => return None,
     };
-    (load.c == taken && given == store.c).then_some(fused)
+    (load.c == input && result == store.c).then_some(fused)
 }
 
-/// An instruction: registers `a`, `b`, `c` and an immediate, of which each operation says what they are. Branches have
+/// An instruction: registers `a`, `b`, `c` and an immediate, whose meaning depends on the operation. Branches have
 /// displacements, in instructions from the branch itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inst {
@@ -230,15 +230,15 @@ pub(super) enum Transfer {
     Word64,
     /// A reference, shared.
     RefCopy,
-    /// A reference, lent for the length of the call.
-    RefLend,
+    /// A reference, borrowed during the call.
+    RefBorrow,
     /// A reference, moved.
     RefMove,
     /// The element count of a span: the register's number itself.
     Count,
 }
 
-/// A value of a call: how it travels, the register that it comes from, and the one that it goes to.
+/// A value of a call: how it is passed, its source register and its target register.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
     pub(super) transfer: Transfer,
@@ -246,16 +246,16 @@ pub(super) struct Operand {
     pub(super) target: u16,
 }
 
-/// What a call needs besides the instruction.
+/// The operands of a call, besides the instruction.
 #[derive(Clone, Debug)]
 pub(super) struct CallSite {
     /// Function or import ordinal.
     pub(super) callee: u32,
-    /// Arguments are lent.
-    pub(super) lends: bool,
+    /// Arguments are borrowed.
+    pub(super) borrows: bool,
     /// Range of [`Code::operands`]: arguments.
     pub(super) arguments: Range<u32>,
-    /// Range of [`Code::operands`]: where results go.
+    /// Range of [`Code::operands`]: targets of results.
     pub(super) results: Range<u32>,
     /// Index of the call.
     pub(super) pc: u32,
@@ -268,7 +268,7 @@ pub(super) struct CallSite {
 pub(super) struct Table {
     /// Registers as encoded, or indices of instructions.
     pub(super) entries: Box<[u32]>,
-    /// What references are checked against.
+    /// The type that references are checked against.
     pub(super) check: ValueType,
 }
 
