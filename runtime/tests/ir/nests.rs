@@ -8,7 +8,7 @@ use incarnate_runtime::bytecode::VerifiedModule;
 use incarnate_runtime::ir::nest::{Affine, Element, Item, Needed, Nest, Nests, Tiling};
 use incarnate_runtime::ir::{Block, Function, Op, Type, Value};
 use incarnate_runtime::vm::{
-    Buffer, BytecodeModule, Context, Counter, Limits, Module, Program, Ref, Value as VmValue, divided, turns,
+    Buffer, BytecodeModule, Context, Counter, Limits, Module, Program, Ref, Value as VmValue, outer_trip_count, trip_count,
 };
 
 use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
@@ -45,7 +45,7 @@ fn count<T: Counter>(
     as_type: fn(i64) -> T,
 ) -> Option<usize> {
     let (first, bound) = (frame.form(f, &test.first, &[]), frame.form(f, &test.bound, &[]));
-    turns(as_type(first), test.step, test.relation, as_type(bound))
+    trip_count(as_type(first), test.step, test.relation, as_type(bound))
 }
 
 /// The least and greatest value of a form, exactly; None where a loop makes no turn.
@@ -53,7 +53,7 @@ fn extent(frame: &Frame, f: &Function, form: &Affine, counts: &[usize]) -> Optio
     let zeros = vec![0; counts.len()];
     let base = frame.form(f, form, &zeros);
     let (mut least, mut greatest) = (i128::from(base), i128::from(base));
-    for turn in form.turns() {
+    for turn in form.trip_count() {
         let mut one = zeros.clone();
         one[turn] = 1;
         let stride = i128::from(frame.form(f, form, &one).wrapping_sub(base));
@@ -185,7 +185,7 @@ impl Machine<'_> {
             };
             let count = match &counted.divisor {
                 None => count,
-                Some(divisor) => count.and_then(|count| divided(count, entry.form(f, divisor, &[]))),
+                Some(divisor) => count.and_then(|count| outer_trip_count(count, entry.form(f, divisor, &[]))),
             };
             match count.and_then(|count| count.checked_add(usize::from(counted.tested_last))) {
                 Some(count) => counts.push(count),
@@ -226,12 +226,12 @@ impl Machine<'_> {
             self.inductions(&entry, frame, f, nest, 0, &turns);
             return true;
         }
-        self.turns(&entry, frame, f, nest, 0, &counts, &mut turns);
+        self.trip_count(&entry, frame, f, nest, 0, &counts, &mut turns);
         true
     }
 
     #[expect(clippy::too_many_arguments, reason = "what all levels share, and the level")]
-    fn turns(
+    fn trip_count(
         &mut self,
         entry: &Frame,
         frame: &mut Frame,
@@ -254,7 +254,7 @@ impl Machine<'_> {
             self.inductions(entry, frame, f, nest, at, turns);
             for item in &counted.items {
                 match item {
-                    Item::Loop(inner) => self.turns(entry, frame, f, nest, *inner, counts, turns),
+                    Item::Loop(inner) => self.trip_count(entry, frame, f, nest, *inner, counts, turns),
                     Item::Instruction(block, position) => {
                         if let Some(access) = nest.access(*block, *position) {
                             let (Op::BufferLoad { offset, .. } | Op::BufferStore { offset, .. }) =
