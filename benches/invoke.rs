@@ -14,10 +14,10 @@ use criterion::{BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criteri
 use incarnate::{Device, Session, Tensor};
 use incarnate_runtime::vm::{BytecodeModule, CallBuffer, Module, Value};
 
-incarnate::include_module!(vm_benchmark = "tests/models/vm/vm.vmfb");
-incarnate::include_module!(native_import = "tests/models/native_import_module/vm.vmfb");
-incarnate::include_module!(calls = "tests/models/calls/vm.vmfb");
-incarnate::include_module!(simple_mul = "tests/models/simple_mul/llvm-cpu.vmfb");
+incarnate::include_module!(vm_benchmark = "../tests/models/vm/vm.vmfb");
+incarnate::include_module!(native_import = "../tests/models/native_import_module/vm.vmfb");
+incarnate::include_module!(calls = "../tests/models/calls/vm.vmfb");
+incarnate::include_module!(simple_mul = "../tests/models/simple_mul/llvm-cpu.vmfb");
 
 fn interpreted(file: &str) -> Arc<dyn Module> {
     BytecodeModule::new(support::verify(&support::read(&support::models().join(file)))).unwrap()

@@ -55,12 +55,12 @@ fn translate(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A package that depends on this one, to compile translated modules in.
+/// A package that depends on `incarnate`, to compile translated modules in.
 struct Package(PathBuf);
 
 impl Package {
     fn new() -> Package {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let folder = root.join("target/translate-bench");
         fs::create_dir_all(folder.join("src")).unwrap();
         let manifest = format!(

@@ -17,7 +17,7 @@ use incarnate_runtime::vm::{
 };
 use incarnate_runtime::{Result, native_functions};
 
-incarnate::include_module!(vm_benchmark = "tests/models/vm/vm.vmfb");
+incarnate::include_module!(vm_benchmark = "../tests/models/vm/vm.vmfb");
 
 /// The state of the module that the measured one imports.
 #[derive(Debug)]

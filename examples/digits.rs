@@ -3,7 +3,8 @@
 //! The model is a module of the IREE compiler, trained on images of 8 x 8 pixels. The macro translates it to Rust while this
 //! program is compiled, as the module `digits`. `examples/build-script` does the same in a build script.
 
-use incarnate::{Device, Error, Result};
+use incarnate::runtime::hal::format::HostTensor;
+use incarnate::{Device, Result};
 
 incarnate::include_module!(digits = "tests/models/digits/llvm-cpu.vmfb");
 
@@ -35,10 +36,8 @@ fn show(image: &[f32]) {
     }
 }
 
-/// The elements of a `.npy` file, which stand behind its header.
-fn array<T>(file: &[u8], element: fn([u8; 4]) -> T) -> Result<Vec<T>> {
-    let wrong = || Error::invalid_argument("this is no .npy file of version 1");
-    let length = file.get(8..10).and_then(|length| length.try_into().ok()).map(u16::from_le_bytes).ok_or_else(wrong)?;
-    let elements = file.get(10 + usize::from(length)..).ok_or_else(wrong)?;
-    Ok(elements.as_chunks().0.iter().copied().map(element).collect())
+/// Returns the elements of a `.npy` file.
+fn array<T>(mut file: &[u8], element: fn([u8; 4]) -> T) -> Result<Vec<T>> {
+    let array = HostTensor::read_npy(&mut file)?;
+    Ok(array.bytes.as_chunks().0.iter().copied().map(element).collect())
 }

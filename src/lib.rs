@@ -1,6 +1,7 @@
-//! Incarnate runs models that the IREE compiler made (`.vmfb` modules), in pure Rust.
+//! Incarnate turns machine-learning models into Rust: it translates modules of the IREE compiler (`.vmfb` files) ahead of time
+//! with [`include_module!`], or interprets them.
 //!
-//! A [`Session`] loads a module onto a device, a [`Function`] is called with [`Tensor`]s and numbers:
+//! A [`Session`] loads a module onto a device and interprets it. A [`Function`] takes [`Tensor`]s and numbers:
 //!
 //! ```
 //! use incarnate::{Session, Tensor};
@@ -16,7 +17,7 @@
 //! # }
 //! ```
 //!
-//! Numbers go in and out as they are, and a tuple has several results:
+//! Numbers are passed and returned as Rust numbers. Several results are a tuple:
 //!
 //! ```
 //! # fn main() -> incarnate::Result<()> {
@@ -30,23 +31,21 @@
 //!
 //! | for | see |
 //! |---|---|
-//! | several modules, shared devices, limits for modules of unknown origin | [`SessionBuilder`] |
-//! | calls that overlap | [`Function::call_async`] |
-//! | weights in archives of their own (`.irpa`, `.gguf`, `.safetensors`) | [`SessionBuilder::parameter_file`], [`runtime::parameters`] |
+//! | translated modules | [`include_module!`] |
+//! | several modules, shared devices, limits | [`SessionBuilder`] |
+//! | concurrent calls | [`Function::call_async`] |
+//! | weights in files of their own (`.irpa`, `.gguf`, `.safetensors`) | [`SessionBuilder::parameter_file`], [`runtime::parameters`] |
 //! | modules written in Rust that models import | [`runtime::vm::NativeModule`] |
-//! | devices, buffers, fences below all this | [`runtime::hal`] |
+//! | devices, buffers, fences | [`runtime::hal`] |
 //! | reading, verifying and disassembling module files | [`runtime::bytecode`] |
 //!
-//! Modules may hold machine code, which does what it wants: load only those that you trust, or restrict a session as
-//! [`runtime::vm::Limits::portable`] says.
+//! A module may contain machine code, which runs with all rights of the process: load only modules that you trust, or restrict
+//! the session with [`Limits::portable`] and the loaders of its device.
 //!
-//! The feature `cli`, on by default, adds the command line; programs that only run models turn it off.
+//! The feature `cli` adds the command line; programs that only run models need no feature but `macros`, the default.
 
 #[cfg(feature = "program")]
-pub mod cli;
-#[cfg(feature = "program")]
-mod tooling;
-
+pub use incarnate_cli as cli;
 #[cfg(feature = "macros")]
 #[doc(hidden)]
 pub use incarnate_macros::include_module as __include_module;
@@ -60,22 +59,22 @@ pub use incarnate_runtime::session::{
 pub use incarnate_runtime::vm::{Limits, Module, Value};
 pub use incarnate_runtime::{Error, Place, Result, ResultExt, StatusCode};
 
-/// Translates a module file to Rust, as a Rust module: `include_module!("models/digits.vmfb")` makes the module `digits`,
-/// `include_module!(name = "models/digits.vmfb")` one of another name. Attributes and a visibility may stand before the name;
-/// without either it is `pub`.
+/// Translates a module file to a Rust module.
 ///
-/// `include_module!(name = "path", prefer = "portable")` chooses VMVX executables, which are translated, of a module that holds
-/// machine code as well.
+/// `include_module!("models/digits.vmfb")` creates the module `digits`, `include_module!(name = "models/digits.vmfb")` a module
+/// of another name. Attributes and a visibility may precede the name; without them the module is `pub`. The path is relative to
+/// the package. Cargo builds the program again when the file changes.
 ///
-/// The path is relative to the package's folder. The program is built again when the file changes.
+/// The module contains a struct `Module` with one method for each function that the file exports, and a function `module`, which
+/// returns the [`Module`](crate::Module) for [`SessionBuilder::module`].
 ///
-/// A model whose kernels are linked into the program (compiled with `--iree-llvmcpu-link-static`) names their query functions,
-/// `static_library = "NAME_library_query"`, behind the path; the build script links the object that the compiler wrote by
-/// `incarnate_translator::link_static_library("NAME.o")`. The declaration of that function is unsafe code, which a crate that
-/// says `forbid(unsafe_code)` does not take.
+/// These options may follow the path:
 ///
-/// The module has a struct `Module`, with a method for each function that the file exports, and a function `module`, which
-/// gives the [`Module`](crate::Module) for [`SessionBuilder::module`].
+/// - `prefer = "portable"` selects and translates VMVX executables where the file also contains machine code.
+/// - `static_library = "NAME_library_query"` names the query function of kernels that the program links (compiled with
+///   `--iree-llvmcpu-link-static`). The build script links the compiler's object with
+///   `incarnate_translator::link_static_library("NAME.o")`. The declaration of that function is unsafe code, which a crate with
+///   `forbid(unsafe_code)` does not accept.
 ///
 /// ```
 /// incarnate::include_module!(simple_mul = "tests/models/simple_mul/llvm-cpu.vmfb");
@@ -94,4 +93,23 @@ macro_rules! include_module {
     ($($invocation:tt)*) => {
         $crate::__include_module! { $crate; $($invocation)* }
     };
+}
+
+/// Compiles and runs the examples of the README and of the guide.
+#[cfg(doctest)]
+mod guide {
+    #[cfg(feature = "macros")]
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[cfg(feature = "macros")]
+    #[doc = include_str!("../docs/rust.md")]
+    struct Rust;
+    #[doc = include_str!("../docs/build-scripts.md")]
+    struct BuildScripts;
+    #[doc = include_str!("../docs/parameters.md")]
+    struct Parameters;
+    #[doc = include_str!("../docs/untrusted.md")]
+    struct UntrustedModules;
+    #[doc = include_str!("../docs/extending.md")]
+    struct Extending;
 }

@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / "tests" / "models"
-INCARNATE = ROOT / "target" / "release" / "incarnate"
+INCARNATE = ROOT / "target" / "dist" / "incarnate"
 # Benchmarks are built for the host's processor, as `incarnate build` builds, and as the peer's programs should be.
 TARGET = ROOT / "target" / "peer"
 NATIVE = ["--config", 'build.rustflags=["-Ctarget-cpu=native"]', "--target-dir", TARGET]
@@ -118,8 +118,7 @@ def criterion(executable: str, identifier: str, seconds: float) -> float:
 @functools.cache
 def bench_executable(name: str) -> str:
     """Builds a benchmark for the host's processor and returns where it lies."""
-    # Both packages are named for each of them: what they share is then built once, with the same features.
-    packages = ["-p", "incarnate", "-p", "incarnate-translated-tests"]
+    packages = ["-p", "incarnate-model-benches" if name == "models" else "incarnate-benches"]
     text = output_of(
         ["cargo", "bench", "--quiet", *NATIVE, *packages, "--bench", name, "--no-run", "--message-format=json"]
     )

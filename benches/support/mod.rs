@@ -9,7 +9,7 @@ use incarnate_runtime::bytecode::{Archive, Contents, Module, VerifiedModule};
 
 /// A folder of tests/models.
 pub(crate) fn models() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/models")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models")
 }
 
 /// The contents of a module file.

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use incarnate_runtime::bytecode::{Contents, Module, VerifiedModule, assemble, disassemble};
+use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::{Error, Result, ResultExt};
 
 fn main() -> ExitCode {
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
 }
 
 fn load(path: &str) -> Result<Arc<VerifiedModule>> {
-    VerifiedModule::load(Arc::new(Contents::map(Path::new(path))?)).context(|| path.to_string())
+    VerifiedModule::load(Arc::new(MappedFile::contents(Path::new(path))?)).context(|| path.to_string())
 }
 
 fn assemble_file(file: &str, out: &str) -> Result<()> {

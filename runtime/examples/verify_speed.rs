@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use incarnate_runtime::bytecode::{Archive, Contents, Module, VerifiedModule};
+use incarnate_runtime::bytecode::{Archive, Module, VerifiedModule};
+use incarnate_runtime::mapping::MappedFile;
 
 fn main() -> ExitCode {
     let mut failed = false;
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
 }
 
 fn measure(path: &Path) -> incarnate_runtime::Result<String> {
-    let contents = Arc::new(Contents::map(path)?);
+    let contents = Arc::new(MappedFile::contents(path)?);
     let module = VerifiedModule::load(contents.clone())?;
     let functions = module.function_count();
     let bytes: usize = (0..functions).filter_map(|ordinal| module.function(ordinal)).map(|f| f.bytecode.len()).sum();

@@ -5,6 +5,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 
+use crate::bytecode::Contents;
 use crate::{Result, ResultExt};
 
 /// A file that is mapped into memory, to be read only.
@@ -37,6 +38,12 @@ impl WritableMapping {
     }
 }
 
+impl AsRef<[u8]> for MappedFile {
+    fn as_ref(&self) -> &[u8] {
+        self.as_bytes()
+    }
+}
+
 impl MappedFile {
     /// Maps the whole file; nothing is read before it is used.
     ///
@@ -48,6 +55,12 @@ impl MappedFile {
         // system; it is this function's documented demand, and that of every program that maps its input.
         let map = unsafe { memmap2::Mmap::map(&file) }.context(|| format!("mapping {}", path.display()))?;
         Ok(MappedFile { map, file })
+    }
+
+    /// Maps the whole file as the contents of a module or of parameters. The demands of [`MappedFile::open`] hold, and it fails
+    /// as that does.
+    pub fn contents(path: &Path) -> Result<Contents> {
+        MappedFile::open(path).map(Contents::external)
     }
 
     /// Maps a range of the file once more, copied where it is written to. Its address within a page is the same as here. Fails

@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use incarnate_runtime::StatusCode;
-use incarnate_runtime::bytecode::{Contents, VerifiedModule};
+use incarnate_runtime::bytecode::VerifiedModule;
 use incarnate_runtime::hal::{
     BufferParameters, BufferView, Deadline, Device, DeviceOptions, DriverRegistry, ElementType, EncodingType, Fence,
 };
+use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::modules::hal::{HalOptions, module};
 use incarnate_runtime::vm::{BytecodeModule, Context, Limits, Program, Ref, Value};
 
@@ -20,7 +21,7 @@ fn load(model: &str) -> (Arc<Device>, Arc<Context>) {
 
 fn load_on(uri: &str, model: &str) -> (Arc<Device>, Arc<Context>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(model);
-    let verified = VerifiedModule::load(Arc::new(Contents::map(&path).unwrap())).unwrap();
+    let verified = VerifiedModule::load(Arc::new(MappedFile::contents(&path).unwrap())).unwrap();
     let device = DriverRegistry::default().create_device(uri, DeviceOptions::default()).unwrap();
     let hal = module(HalOptions { devices: vec![Arc::clone(&device)], ..HalOptions::default() });
     let program = Program::link(vec![Arc::new(hal), BytecodeModule::new(verified).unwrap()]).unwrap();

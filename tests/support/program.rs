@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use incarnate_runtime::Result;
-use incarnate_runtime::bytecode::{Archive, Contents, ConventionItem, Module as BytecodeFile};
+use incarnate_runtime::bytecode::{Archive, ConventionItem, Module as BytecodeFile};
 use incarnate_runtime::hal::local::{ExecutablePlugin, Loaders};
 use incarnate_runtime::hal::{
     BufferParameters, BufferView, Deadline, Device, DeviceOptions, DriverRegistry, EncodingType, Fence, Semaphore,
 };
+use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::modules::{TraceSink, hal, hal_inline, hal_loader, io_parameters};
 use incarnate_runtime::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};
 use incarnate_runtime::vm::{BytecodeModule, Context, Function, Limits, Module, Program, Ref, Value as VmValue};
@@ -69,7 +70,7 @@ impl Instance {
     /// Loads modules, the model last, onto devices; all are interpreted.
     pub(crate) fn load<'a>(files: impl Iterator<Item = &'a Path>, machine: &Machine) -> Result<Instance> {
         let interpreted = |file: &Path| -> Result<Arc<dyn Module>> {
-            let contents = Arc::new(Contents::map(file)?);
+            let contents = Arc::new(MappedFile::contents(file)?);
             Ok(BytecodeModule::new(BytecodeFile::parse(Archive::new(contents)?)?.verify()?)?)
         };
         Instance::load_with(files, machine, Loaders::all(), &interpreted)

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use half::{bf16, f16};
+use incarnate_runtime::hal::format::HostTensor;
 use incarnate_runtime::hal::{ElementType, NumericalType};
-use npyz::{DType, NpyHeader};
 
 /// An argument or a result.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,24 +95,17 @@ impl Tensor {
     pub(crate) fn read_npy(path: &Path) -> Tensor {
         let file = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let mut rest = file.as_slice();
-        let header = NpyHeader::from_reader(&mut rest).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let DType::Plain(ty) = header.dtype() else { panic!("{}: a record type", path.display()) };
-        let text = ty.to_string();
-        let numerical = match text.as_bytes().get(1) {
-            Some(b'f') => NumericalType::Float,
-            Some(b'i') => NumericalType::Integer,
-            Some(b'u') => NumericalType::UnsignedInteger,
-            Some(b'b') => NumericalType::Boolean,
-            _ => panic!("{}: type {text}", path.display()),
+        let HostTensor { tensor, bytes } =
+            HostTensor::read_npy(&mut rest).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        assert!(rest.is_empty(), "{}: more than one array", path.display());
+        // NumPy's integers have a sign; those of models have none.
+        let element = match tensor.element.numerical_type() {
+            Some(NumericalType::SignedInteger) => {
+                ElementType::new(NumericalType::Integer, tensor.element.bit_count() as u8)
+            }
+            _ => tensor.element,
         };
-        let width: u8 = text[2..].parse().expect("the size of an element");
-        let tensor = Tensor {
-            shape: header.shape().to_vec(),
-            element: ElementType::new(numerical, width * 8),
-            bytes: rest.into(),
-        };
-        assert_eq!(tensor.bytes.len() as u64, header.len() * u64::from(width), "{}", path.display());
-        tensor
+        Tensor { shape: tensor.shape, element, bytes }
     }
 
     /// The elements as numbers, where they are floats.

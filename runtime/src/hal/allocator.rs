@@ -13,6 +13,8 @@ use super::pool::{MINIMUM_ALIGNMENT, Pool};
 use super::storage::Storage;
 #[cfg(feature = "std")]
 use crate::bytecode::Contents;
+#[cfg(feature = "std")]
+use crate::mapping::MappedFile;
 use crate::{Error, Result, ref_object, vm};
 
 /// Allocates buffers (`!hal.allocator`). Memory of dropped buffers is kept and reused; see [`Allocator::trim`].
@@ -159,7 +161,7 @@ impl Allocator {
         if length == 0 || !bytes.as_ptr().wrapping_add(start).addr().is_multiple_of(MINIMUM_ALIGNMENT) {
             return Ok(None);
         }
-        if let Contents::Mapped(file) = &**contents
+        if let Some(file) = contents.owner::<MappedFile>()
             && let Ok(mapping) = file.private(start..start + length)
         {
             return self.wrap_aligned(Storage::from_mapping(mapping), parameters).map(Some);
@@ -178,7 +180,7 @@ impl Allocator {
             return Ok(None);
         };
         #[cfg(feature = "std")]
-        if let Contents::Mapped(file) = &**contents {
+        if let Some(file) = contents.owner::<MappedFile>() {
             let start = bytes.as_ptr().addr() - file.as_bytes().as_ptr().addr();
             // Without another mapping the constant is used in place.
             return Ok(file.private(start..start + length).ok().map(Storage::from_mapping));

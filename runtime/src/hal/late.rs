@@ -8,12 +8,12 @@
 
 use alloc::sync::Arc;
 use core::fmt;
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::loan::pause;
 use super::pool::Pool;
 use super::storage::Storage;
 use crate::Result;
+use crate::atomic::{AtomicUsize, Ordering};
 use crate::vm::Once;
 
 /// Memory of a pool, once it is needed.

@@ -36,16 +36,12 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-#[cfg(not(loom))]
-use core::sync::atomic::{AtomicUsize, Ordering};
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicUsize, Ordering};
-
 use super::allocator::Allocator;
 use super::buffer::Buffer;
 use super::memory::BufferParameters;
 use super::pool::{MINIMUM_ALIGNMENT, Pool};
 use super::storage::Storage;
+use crate::atomic::{AtomicUsize, Ordering};
 use crate::vm::Once;
 use crate::{Error, Result};
 

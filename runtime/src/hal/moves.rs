@@ -17,13 +17,13 @@ mod tests;
 
 use alloc::sync::Arc;
 use core::ops::Range;
-use core::sync::atomic::{AtomicU8, Ordering, fence};
 
 use super::buffer::Buffer;
 use super::command_buffer::BufferRef;
 use super::commands::{Command, Commands};
 use super::late::Late;
 use super::storage::Storage;
+use crate::atomic::{AtomicU8, Ordering, fence};
 use crate::{Error, Result};
 
 /// What a move takes beside its source and its target.

@@ -4,11 +4,11 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::task::Poll;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use super::wait::{self, Deadline};
+use crate::atomic::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::{Error, Result, ref_object};
 
 /// The payload of a semaphore that has failed.
@@ -184,10 +184,11 @@ impl Semaphore {
     pub(super) fn set_helper(&self, payload: u64, helper: Arc<dyn Helper>) {
         let former = {
             let mut state = self.lock();
-            if state.failure.is_some() || self.payload.load(Ordering::SeqCst) >= payload {
-                return;
-            }
-            let former = state.helper.replace((payload, helper));
+            // Counted before the payload is loaded, as in `register`, so that a signal in between sees it.
+            self.waiting.store(state.waiting() + 1, Ordering::SeqCst);
+            // The payload of failure is the greatest.
+            let is_reached = self.payload.load(Ordering::SeqCst) >= payload;
+            let former = if is_reached { None } else { state.helper.replace((payload, helper)) };
             self.waiting.store(state.waiting(), Ordering::SeqCst);
             former
         };

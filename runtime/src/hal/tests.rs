@@ -13,6 +13,7 @@ use super::local::{
 };
 use super::*;
 use crate::bytecode::Contents;
+use crate::mapping::MappedFile;
 use crate::{Error, Result, StatusCode, vm};
 
 /// Functions on 32-bit integers, an element to a workgroup: 0 adds two bindings into a third, 1 multiplies binding 0 by
@@ -574,7 +575,7 @@ fn constants_that_are_written_are_copies() {
         memory_type: MemoryType::DEVICE_LOCAL,
         usage: BufferUsage::DISPATCH_STORAGE | BufferUsage::SHARING_IMMUTABLE,
     };
-    for contents in [Contents::map(&path).unwrap(), Contents::from_vec(bytes.clone())] {
+    for contents in [MappedFile::contents(&path).unwrap(), Contents::from_vec(bytes.clone())] {
         let source = vm::Buffer::of_contents(Arc::new(contents), 64..200).unwrap();
         let import = || Allocator::new().import_vm_buffer(&source, 0, WHOLE_BUFFER, parameters).unwrap();
         let (first, second) = (import(), import());

@@ -2,14 +2,14 @@
 
 use alloc::sync::Arc;
 use core::pin::Pin;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use core::task::{Context, Poll, Waker};
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use super::fence::Fence;
 use super::semaphore::{Semaphore, Waiter};
+use crate::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::profile::{self, EventKind, Facts};
 use crate::{Error, Result};
 

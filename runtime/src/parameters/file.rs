@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::bytecode::Contents;
 use crate::hal::{Allocator, Buffer, BufferParameters, File, MemoryAccess};
+use crate::mapping::MappedFile;
 use crate::{Error, Result};
 
 /// How a file is opened.
@@ -40,7 +41,7 @@ impl ParameterFile {
             return Ok(ParameterFile::from_contents(name, Arc::new(Contents::read(path)?)));
         }
         if access == FileAccess::Map {
-            return Ok(ParameterFile::from_contents(name, Arc::new(Contents::map(path)?)));
+            return Ok(ParameterFile::from_contents(name, Arc::new(MappedFile::contents(path)?)));
         }
         // Read, not mapped: a mapping that lends slices must not change beneath them.
         let contents = Arc::new(Contents::read(path)?);

@@ -14,6 +14,8 @@
 //! # Ok::<(), incarnate_runtime::Error>(())
 //! ```
 //!
+//! Programs read `.irpa` archives and raw files; the feature `parameters-formats` adds GGUF, safetensors and NumPy files.
+//!
 //! The facts are those of IREE's `iree/io`, `iree/modules/io/parameters` and `iree/schemas/parameter_archive.h`.
 
 mod archive;
@@ -28,7 +30,7 @@ pub use formats::ArchiveFormat;
 pub use index::{ParameterEntry, ParameterIndex, ParameterStorage, Splat, TensorFacts};
 pub use provider::{ParameterProvider, ParameterSpan, ScopedIndex, Transfer};
 
-#[cfg(test)]
+#[cfg(all(test, feature = "parameters-formats"))]
 mod tests;
 
 /// Keys as errors show them: what is not printable, and could deceive, is written as an escape.

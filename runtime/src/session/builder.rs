@@ -7,6 +7,7 @@ use crate::bytecode::{Contents, VerifiedModule};
 use crate::hal::local::loaders::Loader;
 use crate::hal::local::{ExecutableLoader, Loaders};
 use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry, InputsOnlyRead, default_device};
+use crate::mapping::MappedFile;
 use crate::modules::{TraceSink, hal, hal_inline, hal_loader, io_parameters};
 use crate::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};
 use crate::vm::{self, BytecodeModule, Context, Limits, Linkage, Module, Program};
@@ -240,8 +241,8 @@ impl SessionBuilder {
         self
     }
 
-    /// Adds an archive of parameters (`.irpa`, `.gguf`, `.safetensors`, `.npy`, `.npz`, or any bytes as `.bin`), for programs that
-    /// read them under a scope; the empty scope is that of programs that name none. Of several files of one scope, those that
+    /// Adds an archive of parameters (`.irpa`, any bytes as `.bin`, and with the feature `parameters-formats` `.gguf`,
+    /// `.safetensors`, `.npy` and `.npz`), for programs that read them under a scope; the empty scope is that of programs that name none. Of several files of one scope, those that
     /// come first take precedence. Files are opened when the session is built; see [`FileAccess`] for what that asks of them.
     ///
     /// Translated modules take them likewise: `Module::load_with(Session::builder().shared_device(device).parameter_file(...))`.
@@ -330,7 +331,7 @@ impl ModuleChoice {
             ModuleChoice::Made(module) => Ok(module),
             ModuleChoice::Contents(contents, load) => load(contents).context(|| "loading a module"),
             ModuleChoice::File(path, load) => {
-                load(Contents::map(&path)?).context(|| format!("loading '{}'", path.display()))
+                load(MappedFile::contents(&path)?).context(|| format!("loading '{}'", path.display()))
             }
         }
     }

@@ -20,7 +20,7 @@ type Shape = SmallVec<[u64; 6]>;
 /// [`Input::new`] says it.
 ///
 /// Elements are used where they are, without a copy, where
-/// - there are 4 KiB of them or more ([`LEAST_LENT`](crate::support::LEAST_LENT)),
+/// - there are 4 KiB of them or more ([`MIN_BORROWED_BYTES`](crate::support::MIN_BORROWED_BYTES)),
 /// - they begin at a multiple of 64 bytes, as those of an [`AlignedVec`](super::AlignedVec) do,
 /// - the function returns when it is done (it is not `async`) and runs on a device, and
 /// - its kernels are bytecode, or [the program promises](super::SessionBuilder::lend_inputs) that they only read arguments.

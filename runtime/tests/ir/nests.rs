@@ -5,11 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use incarnate_runtime::bytecode::VerifiedModule;
+use incarnate_runtime::bytecode::trip_count::{Counter, outer_trip_count, trip_count};
 use incarnate_runtime::ir::nest::{Affine, Element, Item, Needed, Nest, Nests, Tiling};
 use incarnate_runtime::ir::{Block, Function, Op, Type, Value};
-use incarnate_runtime::vm::{
-    Buffer, BytecodeModule, Context, Counter, Limits, Module, Program, Ref, Value as VmValue, outer_trip_count, trip_count,
-};
+use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value as VmValue};
 
 use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
 use super::loops::{product, program};
@@ -53,7 +52,7 @@ fn extent(frame: &Frame, f: &Function, form: &Affine, counts: &[usize]) -> Optio
     let zeros = vec![0; counts.len()];
     let base = frame.form(f, form, &zeros);
     let (mut least, mut greatest) = (i128::from(base), i128::from(base));
-    for turn in form.trip_count() {
+    for turn in form.turns() {
         let mut one = zeros.clone();
         one[turn] = 1;
         let stride = i128::from(frame.form(f, form, &one).wrapping_sub(base));

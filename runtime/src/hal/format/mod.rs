@@ -1,4 +1,4 @@
-//! Tensors as text, in the form that IREE's tools print and take: `2x2xf32=[1 2][3 4]`; and headers of `.npy` files.
+//! Tensors as text, in the form that IREE's tools print and take: `2x2xf32=[1 2][3 4]`; and arrays in `.npy` files.
 //!
 //! The facts are those of IREE's `iree/hal/string_util.c`, `iree/hal/buffer_view_util.c` and
 //! `iree/tooling/buffer_view_matchers.c`, checked against what the tools of release 3.13 print.
@@ -12,7 +12,7 @@ mod tensor;
 pub use compare::{Equality, Mismatch, compare_elements, element_types_match, float_value, floats_nearly_equal};
 pub use element::{format_element, parse_element};
 pub use npy::{NPY_MAGIC, NpyHeader};
-pub use tensor::{TensorType, format_elements, format_tensor, parse_elements};
+pub use tensor::{HostTensor, TensorType, format_elements, format_tensor, parse_elements};
 
 use core::fmt;
 

@@ -24,6 +24,15 @@ pub struct TensorType {
     pub element: ElementType,
 }
 
+/// A tensor in host memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostTensor {
+    /// Shape and element type.
+    pub tensor: TensorType,
+    /// The elements in dense row-major order, little-endian; [`TensorType::byte_length`] of them.
+    pub bytes: Vec<u8>,
+}
+
 impl TensorType {
     /// Divides the text of a type into the dimensions, if there are any, and the element type: `2x2` and `f32`.
     #[must_use]

@@ -429,20 +429,23 @@ fn execute_dispatch(
     table: &[BufferBinding<'_>],
     scratch: &mut Scratch,
 ) -> Result<()> {
-    execute_blocks(commands, dispatch, table, scratch, 1, &mut core::iter::once(0..u64::MAX))
+    let (count, _) = workgroup_count(commands, dispatch, table)?;
+    execute_blocks(commands, dispatch, count, table, scratch, 1, &mut core::iter::once(0..u64::MAX))
 }
 
-/// Runs blocks of a dispatch's workgroups, as much of them as there is. `threads` may be at it at once.
+/// Runs blocks of a dispatch's workgroups, as much of them as there is. `threads` may be at it at once. The caller reads
+/// `count` once for all threads, as an indirect count may change meanwhile.
 #[inline]
 pub(in crate::hal) fn execute_blocks(
     commands: &Commands,
     dispatch: &Dispatch,
+    count: [u32; 3],
     table: &[BufferBinding<'_>],
     scratch: &mut Scratch,
     threads: u8,
     blocks: &mut impl Iterator<Item = Range<u64>>,
 ) -> Result<()> {
-    let (count, total) = workgroup_count(commands, dispatch, table)?;
+    let total = total(count)?;
     if total == 0 {
         return Ok(());
     }

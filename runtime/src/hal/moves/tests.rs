@@ -11,7 +11,7 @@ use super::super::local::task::TaskOptions;
 use super::super::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
 use super::super::tests::device_with;
 use super::super::*;
-use crate::testing::Random;
+use crate::vm::testing::Random;
 use crate::{Error, Result};
 
 /// Length of a buffer, and where the copied part of it begins.

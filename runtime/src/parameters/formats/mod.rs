@@ -1,13 +1,16 @@
 //! The formats of archives.
 //!
-//! What a file says of itself is checked before it is used: every range against the file, every count against the bytes that
-//! are there to count, so that neither time nor memory exceed what the file's length accounts for.
+//! Readers check every range against the file, and every count against the bytes that remain, before they use them: time
+//! and memory are proportional to the file's length.
 
+#[cfg(feature = "parameters-formats")]
 mod gguf;
 pub(super) mod irpa;
-mod json;
+#[cfg(feature = "parameters-formats")]
 mod npy;
+#[cfg(feature = "parameters-formats")]
 mod safetensors;
+#[cfg(feature = "parameters-formats")]
 mod zip;
 
 use std::path::Path;
@@ -36,7 +39,7 @@ pub enum ArchiveFormat {
     Raw,
 }
 
-/// Extensions, formats, and what files begin with.
+/// Extensions, formats, and the first bytes of files.
 const FORMATS: &[(&[&str], ArchiveFormat, &[u8])] = &[
     (&["irpa"], ArchiveFormat::Irpa, b"IRPA"),
     (&["gguf"], ArchiveFormat::Gguf, b"GGUF"),
@@ -67,15 +70,24 @@ impl ArchiveFormat {
     }
 }
 
-/// Finds what an archive holds.
+/// Adds the entries of an archive to an index.
 pub(super) fn parse(file: &Arc<ParameterFile>, format: ArchiveFormat, index: &mut ParameterIndex) -> Result<()> {
     match format {
         ArchiveFormat::Irpa => irpa::parse(file, index).context(|| "IRPA archive"),
-        ArchiveFormat::Gguf => gguf::parse(file, index).context(|| "GGUF file"),
-        ArchiveFormat::Safetensors => safetensors::parse(file, index).context(|| "safetensors file"),
-        ArchiveFormat::Npy => npy::parse(file, index).context(|| ".npy file"),
-        ArchiveFormat::Npz => npy::parse_archive(file, index).context(|| ".npz file"),
         ArchiveFormat::Raw => index.add(ParameterEntry::in_file(stem(file), file, 0, file.length())?),
+        #[cfg(feature = "parameters-formats")]
+        ArchiveFormat::Gguf => gguf::parse(file, index).context(|| "GGUF file"),
+        #[cfg(feature = "parameters-formats")]
+        ArchiveFormat::Safetensors => safetensors::parse(file, index).context(|| "safetensors file"),
+        #[cfg(feature = "parameters-formats")]
+        ArchiveFormat::Npy => npy::parse(file, index).context(|| ".npy file"),
+        #[cfg(feature = "parameters-formats")]
+        ArchiveFormat::Npz => npy::parse_archive(file, index).context(|| ".npz file"),
+        #[cfg(not(feature = "parameters-formats"))]
+        other => Err(Error::unimplemented(format!(
+            "{other:?} archives are read by programs with the feature `parameters-formats`; `incarnate parameters create` \
+             converts them to .irpa"
+        ))),
     }
 }
 
@@ -92,6 +104,7 @@ fn key_text(bytes: &[u8], place: usize) -> Result<&str> {
     })
 }
 
+#[cfg(feature = "parameters-formats")]
 /// Checks that tensors do not overlap, which formats without shared data forbid: keys, offsets and lengths.
 fn check_apart(mut ranges: Vec<(u64, u64, &str)>) -> Result<()> {
     ranges.retain(|range| range.1 > 0);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::elf::{Machine, check_shared_object};
-use crate::bytecode::Contents;
+use crate::mapping::MappedFile;
 use crate::{Error, Result, ResultExt};
 
 /// A loaded library. Dropping it closes it.
@@ -37,7 +37,7 @@ impl DynamicLibrary {
     pub(in crate::hal::local) unsafe fn open(path: &Path) -> Result<DynamicLibrary> {
         // A path without a folder would be searched for elsewhere.
         let path = fs::canonicalize(path)?;
-        check(Contents::map(&path)?.as_bytes())?;
+        check(MappedFile::contents(&path)?.as_bytes())?;
         // SAFETY: as the caller's.
         let library = unsafe { open_library(&path) }?;
         Ok(DynamicLibrary { library, _file: None })

@@ -23,7 +23,7 @@ use self::abi::{
 use super::library::abi::ImportFunction;
 use super::library::{Import, ImportProvider, Imports, text};
 use super::loaders::{DynamicLibrary, elf};
-use crate::bytecode::Contents;
+use crate::mapping::MappedFile;
 use crate::{Error, Result, ResultExt, StatusCode};
 
 /// What stands before the path of a plugin that is an embedded ELF.
@@ -162,7 +162,7 @@ fn open_embedded(path: &str) -> Result<ExecutablePlugin> {
     let Some(host) = elf::Machine::HOST else {
         return Err(Error::incompatible("this host loads no embedded ELF files"));
     };
-    let contents = Contents::map(Path::new(path))?;
+    let contents = MappedFile::contents(Path::new(path))?;
     let image = elf::ElfImage::load(contents.as_bytes(), host, PLUGIN_EXPORT_NAME)?;
     // SAFETY: as for libraries of the system.
     let query = unsafe { core::mem::transmute::<*mut c_void, PluginQueryFunction>(image.symbol().as_ptr()) };

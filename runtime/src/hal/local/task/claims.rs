@@ -9,7 +9,7 @@
 
 use core::ops::Range;
 
-use super::sync::{AtomicU64, Ordering};
+use crate::atomic::{AtomicU64, Ordering};
 
 /// The most workgroups that a dispatch may have: the end of the last block may be beyond them by a block.
 pub(super) const MAXIMUM_WORKGROUPS: u64 = 1 << 62;

@@ -9,7 +9,8 @@ use alloc::boxed::Box;
 use core::ops::Range;
 
 use super::claims::{Part, SharedPart};
-use super::sync::{Apart, AtomicU64, Ordering};
+use super::sync::Apart;
+use crate::atomic::{AtomicU64, Ordering};
 
 /// The driver's lane, and those of its helpers.
 pub(super) const MAXIMUM_LANES: usize = 16;

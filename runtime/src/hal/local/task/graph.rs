@@ -313,7 +313,7 @@ mod tests {
 
     use super::super::super::super::commands::Binding;
     use super::*;
-    use crate::testing::Random;
+    use crate::vm::testing::Random;
 
     /// Commands that each fill a range of slot 0, written as start and end, or nothing for a barrier.
     fn fills(ranges: &[Option<(u64, u64)>]) -> Commands {

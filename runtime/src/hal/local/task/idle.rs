@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use super::sync::{AtomicU64, Ordering};
+use crate::atomic::{AtomicU64, Ordering};
 
 /// A set of workers that sleep or are about to.
 ///

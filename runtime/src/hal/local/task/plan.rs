@@ -271,6 +271,9 @@ impl Plan {
     /// be faster, or if it takes longer than `longest_inline`, or any time.
     pub(super) fn choose(&self, commands: &Commands, once: bool, bounds: &Bounds) -> Choice {
         let &Bounds { threads, least_gain, longest_inline, .. } = bounds;
+        if cfg!(perturb) && threads > 1 {
+            return self.forced(once, bounds);
+        }
         if once {
             return choose_once(commands, bounds);
         }
@@ -330,6 +333,15 @@ impl Plan {
             }
         }
         Choice::Spread { hands: hands(gain, least_gain, threads) }
+    }
+
+    /// As [`Plan::choose`] where every execution is shared between threads, in one way or the other.
+    fn forced(&self, once: bool, bounds: &Bounds) -> Choice {
+        let turn = if once { bounds.turn } else { self.executions.fetch_add(1, Ordering::Relaxed) };
+        if turn.is_multiple_of(8) {
+            return Choice::Spread { hands: bounds.threads };
+        }
+        Choice::Inline(Inline { measured: Measured::No, helped: true, tried: false, awaited: true })
     }
 
     /// Takes into account how long an execution took that one thread ran, by itself or with help.

@@ -4,8 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
@@ -22,6 +21,7 @@ use super::graph::Graph;
 use super::plan::Estimate;
 use super::scheduler::Scheduler;
 use super::tracker::{Block, Seat, Tracker};
+use crate::atomic::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, RwLock, RwLockReadGuard, spin_loop, yield_now};
 use crate::{Error, Result, profile};
 
 /// The state of an execution. It is set while nobody else holds it, and kept for the next one afterwards.
@@ -148,7 +148,7 @@ impl Run {
         (place, threads): (u32, usize),
     ) {
         self.lanes = threads.clamp(1, MAXIMUM_LANES);
-        *self.taken_lanes.get_mut() = 0;
+        self.taken_lanes = AtomicU64::new(0);
         self.tracker.reset(graph, self.lanes);
         self.graph = Arc::clone(graph);
         self.place = place;
@@ -159,10 +159,10 @@ impl Run {
         resources.table.extend(table.iter().map(BufferBinding::to_own));
         let outcome = self.outcome.get_mut().unwrap_or_else(PoisonError::into_inner);
         *outcome = Outcome { completion: Some(completion), failure: None };
-        *self.failed.get_mut() = false;
-        *self.finished.get_mut() = false;
-        *self.work.get_mut() = 0;
-        *self.longest_block.get_mut() = 0;
+        self.failed = AtomicBool::new(false);
+        self.finished = AtomicBool::new(false);
+        self.work = AtomicU64::new(0);
+        self.longest_block = AtomicU64::new(0);
     }
 
     /// Lets those who will wait for the execution work along.
@@ -296,8 +296,9 @@ impl Run {
         let command = commands.list.get(command_index)?;
         let (total, estimate) = match command {
             Command::Dispatch(dispatch) => match workgroups(commands, dispatch, &resources.table) {
-                Ok(0) => return None,
-                Ok(total) => {
+                Ok((_, 0)) => return None,
+                Ok((count, total)) => {
+                    self.tracker.set_count(node, count);
                     let info = dispatch.executable.code().functions().get(dispatch.function);
                     let sequential = info.is_some_and(|info| info.sequential);
                     let cost = dispatch.executable.cost(dispatch.function).and_then(Cost::get);
@@ -398,7 +399,9 @@ impl Run {
                     !self.failed.load(Ordering::Relaxed)
                 });
                 let threads = u8::try_from(scheduler.concurrency()).unwrap_or(u8::MAX);
-                execution::execute_blocks(commands, dispatch, &resources.table, scratch, threads, &mut until_failure)
+                let count = self.tracker.count(node);
+                let table = &resources.table;
+                execution::execute_blocks(commands, dispatch, count, table, scratch, threads, &mut until_failure)
             }
             transfer => {
                 // It is one block.
@@ -490,12 +493,12 @@ impl Helper for Run {
     }
 }
 
-fn workgroups(commands: &Commands, dispatch: &Dispatch, table: &[BufferBinding<'_>]) -> Result<u64> {
-    let (_, total) = execution::workgroup_count(commands, dispatch, table)?;
+fn workgroups(commands: &Commands, dispatch: &Dispatch, table: &[BufferBinding<'_>]) -> Result<([u32; 3], u64)> {
+    let (count, total) = execution::workgroup_count(commands, dispatch, table)?;
     if total > MAXIMUM_WORKGROUPS {
         return Err(Error::out_of_range(alloc::format!("dispatch of {total} workgroups")));
     }
-    Ok(total)
+    Ok((count, total))
 }
 
 /// A thread that looks for work.
@@ -524,11 +527,11 @@ impl Idle {
         }
         self.looks = self.looks.wrapping_add(looks);
         if self.looks <= LOOKS_BEFORE_YIELDING {
-            core::hint::spin_loop();
+            spin_loop();
             return false;
         }
         // Whoever is waited for may be waiting for this core.
-        std::thread::yield_now();
+        yield_now();
         if !self.looks.is_multiple_of(LOOKS_FOR_EACH_GLANCE_AT_THE_CLOCK) {
             return false;
         }

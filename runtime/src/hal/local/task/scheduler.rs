@@ -5,8 +5,7 @@ use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::fmt;
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::super::super::command_buffer::CommandBuffer;
@@ -18,6 +17,7 @@ use super::graph::Graph;
 use super::run::{Idle, Role, Run};
 use super::sync::Apart;
 use super::team::{self, Team};
+use crate::atomic::{AtomicU32, AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering};
 
 /// Executions that can be under way at once; more are run by those who submit them.
 const PLACES: usize = 64;
@@ -150,7 +150,7 @@ impl Scheduler {
         let present = self.workers.load(Ordering::Relaxed)
             + self.waiters.load(Ordering::Relaxed)
             + self.coming.load(Ordering::Relaxed);
-        self.wake(usize::from(present + 1 < self.concurrency));
+        self.wake(usize::from(present + 1 < self.concurrency || cfg!(perturb)));
     }
 
     /// True where a thread has been woken and has not arrived.
@@ -184,6 +184,10 @@ impl Scheduler {
 
     /// True where more threads work than should.
     pub(super) fn crowded(&self) -> bool {
+        if cfg!(perturb) {
+            // Workers stay, so that there is somebody to share with.
+            return false;
+        }
         let waiters = self.waiters.load(Ordering::Relaxed);
         // The driver is not counted, as it comes and goes often; it matters where there are other callers.
         let drivers = usize::from(waiters > 0 && self.team.has_driver());

@@ -1,9 +1,4 @@
-//! Atomics: the standard library's, or loom's where the executor is model-checked (`--cfg loom`).
-
-#[cfg(not(loom))]
-pub(super) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-#[cfg(loom)]
-pub(super) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+//! Padding to cache lines.
 
 /// Something in cache lines of its own, so that writing it disturbs nobody who reads what is beside it. Two lines, for
 /// processors fetch them in pairs.

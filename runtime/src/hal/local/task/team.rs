@@ -9,8 +9,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use super::super::super::command_buffer::CommandBuffer;
@@ -24,12 +23,17 @@ use super::plan::{Estimate, Inline, Measured};
 use super::run::LOOKS_BEFORE_YIELDING;
 use super::scheduler::Scheduler;
 use super::sync::Apart;
+use crate::atomic::{
+    AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard, spin_loop, yield_now,
+};
 use crate::{Error, Result, profile};
 
 /// One thread that executes commands, and those who help it.
 #[derive(Debug)]
 pub(super) struct Team {
     crew: Crew,
+    /// Workgroups in each dimension of the dispatch that is offered. The driver sets them before it offers blocks.
+    workgroup_count: Apart<[AtomicU32; 3]>,
     /// There is a driver.
     taken: Apart<AtomicBool>,
     /// What helpers need. The driver sets it when nothing is offered; helpers read it while they have a block, for which the
@@ -74,8 +78,8 @@ const LEAST_GAIN: u64 = 400_000;
 /// The greatest [`Team::reluctance`].
 const GREATEST_RELUCTANCE: u32 = 64;
 /// Transfers are divided in steps of so many bytes, if they are of as many.
-const CHUNK: u64 = 4096;
-const LEAST_DIVIDED_TRANSFER: u64 = 64 << 10;
+const CHUNK: u64 = if cfg!(perturb) { 64 } else { 4096 };
+const LEAST_DIVIDED_TRANSFER: u64 = if cfg!(perturb) { 1 } else { 64 << 10 };
 /// Blocks of a transfer for each thread.
 const BLOCKS_OF_TRANSFER: u64 = 2;
 /// A driver that waits so much longer than blocks take had a helper that another program keeps from its core.
@@ -172,7 +176,8 @@ pub(super) fn execute(
     result.map(|()| helped)
 }
 
-/// Runs blocks of a command until there are no more. A workgroup of a transfer is a [`CHUNK`].
+/// Runs blocks of a command, of which this thread has claimed one, until there are no more. A workgroup of a transfer is a
+/// [`CHUNK`].
 fn run(
     scheduler: &Scheduler,
     commands: &Commands,
@@ -182,7 +187,8 @@ fn run(
     blocks: &mut impl Iterator<Item = Range<u64>>,
 ) -> Result<()> {
     if let Command::Dispatch(dispatch) = command {
-        return execution::execute_blocks(commands, dispatch, table, scratch, scheduler.threads(), blocks);
+        let count = scheduler.team().workgroup_count.each_ref().map(|word| word.load(Ordering::Relaxed));
+        return execution::execute_blocks(commands, dispatch, count, table, scratch, scheduler.threads(), blocks);
     }
     let bytes = |chunk: u64| usize::try_from(chunk.saturating_mul(CHUNK)).unwrap_or(usize::MAX);
     blocks.try_for_each(|block| {
@@ -233,10 +239,14 @@ impl Drive<'_> {
             }
             return execution::execute_command(self.commands, command, self.table, scratch);
         };
-        let (_, total) = execution::workgroup_count(self.commands, dispatch, self.table)?;
+        let (count, total) = execution::workgroup_count(self.commands, dispatch, self.table)?;
         let start = (self.how.measured != Measured::No).then(Instant::now);
         let divided = match self.division(dispatch, total) {
-            Some(division) => Some(self.divide(index, command, &division, scratch)?),
+            Some(division) => {
+                let words = self.team.workgroup_count.iter().zip(count);
+                words.for_each(|(word, count)| word.store(count, Ordering::Relaxed));
+                Some(self.divide(index, command, &division, scratch)?)
+            }
             None if recording => {
                 execution::execute_recorded(self.commands, index, command, self.table, scratch)?;
                 None
@@ -265,6 +275,9 @@ impl Drive<'_> {
     fn division(&mut self, dispatch: &Dispatch, total: u64) -> Option<Division> {
         if !(2..MAXIMUM_WORKGROUPS).contains(&total) || self.seat == Seat::Other || !self.how.helped {
             return None;
+        }
+        if cfg!(perturb) {
+            return self.forced_division(dispatch, total);
         }
         let own = dispatch.executable.cost(dispatch.function)?.get()?;
         let work = own.saturating_mul(total);
@@ -320,6 +333,16 @@ impl Drive<'_> {
         Some(Division { block, workgroups: total, helpers, patience, gain: work - work / threads as u64 })
     }
 
+    /// As [`Drive::division`] where everything that can be shared is, whether that pays or not.
+    fn forced_division(&mut self, dispatch: &Dispatch, total: u64) -> Option<Division> {
+        let info = dispatch.executable.code().functions().get(dispatch.function)?;
+        if info.sequential || total > MAXIMUM_BLOCKS || !self.take_seat() {
+            return None;
+        }
+        let helpers = self.team.crew.helpers();
+        Some(Division { block: 1, workgroups: total, helpers, patience: STALL, gain: 0 })
+    }
+
     /// Counts what one more helper would save, and wakes one if that has become worth it.
     fn miss(&mut self, estimate: &Estimate, threads: usize) {
         let by = |threads: u64| estimate.work / threads.min(estimate.blocks).max(1);
@@ -343,7 +366,13 @@ impl Drive<'_> {
         if self.seat != Seat::None {
             return self.seat == Seat::Driver;
         }
-        if self.team.taken.swap(true, Ordering::Acquire) {
+        let is_taken = || self.team.taken.swap(true, Ordering::Acquire);
+        if cfg!(perturb) {
+            // Every execution is shared.
+            while is_taken() {
+                yield_now();
+            }
+        } else if is_taken() {
             self.seat = Seat::Other;
             // Helpers leave where callers alone keep all cores busy.
             self.scheduler.count_caller();
@@ -399,12 +428,12 @@ impl Drive<'_> {
             if crew.finished() == self.expected {
                 return;
             }
-            core::hint::spin_loop();
+            spin_loop();
         }
         let start = Instant::now();
         while crew.finished() != self.expected {
             // A helper may be waiting for this core.
-            std::thread::yield_now();
+            yield_now();
         }
         let waited = start.elapsed();
         if waited > patience {
@@ -466,6 +495,7 @@ impl Team {
     pub(super) fn new(threads: usize) -> Team {
         Team {
             crew: Crew::new(threads),
+            workgroup_count: Apart::default(),
             taken: Apart::default(),
             resources: Apart::default(),
             failure: Mutex::default(),
@@ -517,8 +547,10 @@ impl Team {
         let mut done = 0;
         let Claim { command: index, workgroups } = first;
         // As long as one block is not counted as finished, all are of the same offer.
+        // Fused: after `None`, a lane that the driver sets last may hold blocks again. They are left to the driver, or to the
+        // next call, as `run` does not come back to them.
         let mut claims = core::iter::once(workgroups)
-            .chain(core::iter::from_fn(|| self.crew.claim(lane).map(|claim| claim.workgroups)))
+            .chain(core::iter::from_fn(|| self.crew.claim(lane).map(|claim| claim.workgroups)).fuse())
             .inspect(|workgroups| {
                 blocks += 1;
                 done += workgroups.end - workgroups.start;
@@ -566,7 +598,7 @@ impl Helper<'_> {
             if claim.is_some() {
                 break;
             }
-            core::hint::spin_loop();
+            spin_loop();
             claim = crew.claim_own(self.lane);
         }
         let (Some(claim), Some(scratch)) = (claim, &mut self.scratch) else { return false };

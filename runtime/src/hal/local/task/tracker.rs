@@ -6,7 +6,7 @@ use core::ops::Range;
 
 use super::claims::{self, Lane};
 use super::graph::Graph;
-use super::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The state of one execution of a [`Graph`].
 #[derive(Debug, Default)]
@@ -30,6 +30,8 @@ struct NodeState {
     unfinished: AtomicU64,
     /// Dependencies to go.
     pending: AtomicU32,
+    /// Workgroups in each dimension.
+    count: [AtomicU32; 3],
 }
 
 #[derive(Debug)]
@@ -78,10 +80,10 @@ impl Tracker {
     pub(super) fn reset(&mut self, graph: &Graph, lanes: usize) {
         let count = graph.len();
         if self.nodes.len() < count || self.cursors.is_none() {
-            let node = || NodeState { unfinished: AtomicU64::new(0), pending: AtomicU32::new(0) };
-            self.nodes = (0..count).map(|_| node()).collect();
-            self.ready = (0..count).map(|_| AtomicU32::new(0)).collect();
             let zero = || AtomicU32::new(0);
+            let node = || NodeState { unfinished: AtomicU64::new(0), pending: zero(), count: [zero(), zero(), zero()] };
+            self.nodes = (0..count).map(|_| node()).collect();
+            self.ready = (0..count).map(|_| zero()).collect();
             self.cursors = Some(Box::new(Cursors { head: zero(), tail: zero(), unfinished: zero() }));
         }
         if self.lanes.len() < count * lanes {
@@ -113,6 +115,19 @@ impl Tracker {
             state.unfinished.store(total, Ordering::Relaxed);
         }
         claims::open(self.lanes(node), total, block);
+    }
+
+    /// Sets the workgroups in each dimension of a node that is not published yet, for threads that claim a block of it.
+    pub(super) fn set_count(&self, node: u32, count: [u32; 3]) {
+        if let Some(state) = self.nodes.get(node as usize) {
+            state.count.iter().zip(count).for_each(|(word, count)| word.store(count, Ordering::Relaxed));
+        }
+    }
+
+    /// Returns the workgroups in each dimension of a node of which the caller has claimed a block.
+    pub(super) fn count(&self, node: u32) -> [u32; 3] {
+        let load = |state: &NodeState| state.count.each_ref().map(|word| word.load(Ordering::Relaxed));
+        self.nodes.get(node as usize).map_or([0; 3], load)
     }
 
     /// Claims a block of a node that was opened by this thread or is published.

@@ -4,13 +4,13 @@ use alloc::format;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::cell::Cell;
-use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::thread::{self, JoinHandle, Thread};
 
 use super::executor::{Executor, Work};
 use super::idle::IdleSet;
 use super::placement::Placement;
+use crate::atomic::{AtomicBool, Ordering};
 
 /// Threads that sleep until there is work. They are started when they are first needed.
 #[derive(Debug)]

@@ -1,0 +1,128 @@
+//! `incarnate bench`: measures how long calls of functions take.
+
+#[cfg(feature = "cli")]
+mod compare;
+mod machine;
+mod measure;
+mod report;
+
+use std::io::Write;
+
+use incarnate_runtime::bytecode::ConventionItem;
+use incarnate_runtime::{Error, Result, ResultExt};
+
+use super::Verdict;
+use super::arguments::{BenchArguments, CallArguments, ReportFormat};
+use super::console::Console;
+use super::profile::profiled;
+use super::program::{AddModules, Function, Program};
+use super::run::{parse_inputs, verify};
+use crate::tooling::atomic_file::AtomicFile;
+use crate::tooling::{HostValue, Primitive};
+use machine::Machine;
+pub(super) use measure::MinTime;
+use measure::{Settings, measure};
+use report::Measurement;
+pub(super) use report::TimeUnit;
+
+#[cfg(feature = "cli")]
+pub(super) use compare::compare;
+
+/// Measures the functions that are asked for, and compares their results with what is expected.
+fn measurements(arguments: &BenchArguments, add_modules: AddModules<'_>) -> Result<(Vec<Measurement>, Verdict)> {
+    let call = &arguments.call;
+    let program = Program::load(&call.program, add_modules)?;
+    let functions = match &call.function {
+        Some(name) => vec![with_inputs(call, program.find(Some(name))?)?],
+        None if call.input.is_empty() => runnable(&program, arguments.batch_size)?,
+        None => vec![with_inputs(call, program.find(None)?)?],
+    };
+    if functions.is_empty() {
+        return Err(Error::not_found("no exported function is without arguments: name one with --function="));
+    }
+    let settings = Settings {
+        min_time: arguments.benchmark_min_time,
+        warmup: arguments.benchmark_min_warmup_time,
+        repetitions: arguments.benchmark_repetitions,
+        batch: arguments.batch_size,
+    };
+    let mut measurements = Vec::new();
+    let mut verdict = Verdict::Success;
+    for (function, inputs) in functions {
+        let (measurement, outcome) = bench_function(arguments, &program, function, &inputs, settings)?;
+        measurements.push(measurement);
+        if verdict == Verdict::Success {
+            verdict = outcome;
+        }
+    }
+    Ok((measurements, verdict))
+}
+
+pub(super) fn bench(arguments: &BenchArguments, add_modules: AddModules<'_>, out: &mut Console) -> Result<Verdict> {
+    let (measurements, verdict) = measurements(arguments, add_modules)?;
+    let machine = Machine::detect();
+    let report = |format| match format {
+        ReportFormat::Console => {
+            Ok(report::console(&measurements, arguments.time_unit, arguments.benchmark_report_aggregates_only))
+        }
+        ReportFormat::Json => {
+            report::json(&measurements, arguments.time_unit, arguments.benchmark_report_aggregates_only, &machine)
+        }
+        ReportFormat::Rows => Ok(report::rows_of_medians(&measurements)),
+    };
+    if arguments.benchmark_format == ReportFormat::Console {
+        // Where standard error has no reader the table still has one.
+        let _ = std::io::stderr().write_all(machine.console().as_bytes());
+    }
+    out.write_all(report(arguments.benchmark_format)?.as_bytes()).context(|| "writing to standard output")?;
+    if let Some(path) = &arguments.benchmark_out {
+        let mut file = AtomicFile::create(path, false)?;
+        file.write_all(report(arguments.benchmark_out_format)?.as_bytes())
+            .context(|| format!("writing '{}'", path.display()))?;
+        file.commit()?;
+    }
+    Ok(verdict)
+}
+
+fn with_inputs(arguments: &CallArguments, function: Function) -> Result<(Function, Vec<HostValue>)> {
+    let inputs = parse_inputs(arguments, &function)?;
+    Ok((function, inputs))
+}
+
+/// The functions that can be called although nobody said with what, and their arguments: those without any, and compiled
+/// benchmarks of dispatches, which take the number of times that they repeat their work.
+fn runnable(program: &Program, batch: u32) -> Result<Vec<(Function, Vec<HostValue>)>> {
+    let functions = program.functions()?.into_iter();
+    let with_arguments = functions.filter_map(|function| {
+        let takes_count = matches!(function.arguments.as_slice(), [only] if only.kind == ConventionItem::I32);
+        let repeats = takes_count && function.benchmark.as_deref() == Some("dispatch");
+        match repeats {
+            true => Some((function, vec![HostValue::Primitive(Primitive::I32(batch.cast_signed()))])),
+            false if function.arguments.is_empty() => Some((function, Vec::new())),
+            false => None,
+        }
+    });
+    Ok(with_arguments.collect())
+}
+
+/// Measures one function; uploading its arguments and verifying its results are not timed.
+fn bench_function(
+    arguments: &BenchArguments,
+    program: &Program,
+    function: Function,
+    inputs: &[HostValue],
+    settings: Settings,
+) -> Result<(Measurement, Verdict)> {
+    let mut call = program.prepare(&function, inputs).map_err(|error| function.explain(error))?;
+    // Standard output may be a report for programs.
+    let mut out = std::io::stderr();
+    let samples = profiled(arguments.call.profile.as_ref(), program.concurrency(), &mut out, || {
+        measure(settings, &mut || call.invoke()).map_err(|error| function.explain(error))
+    })?;
+    let mut verdict = Verdict::Success;
+    if !arguments.call.expected_output.is_empty() {
+        // Standard output is the report's.
+        verdict = verify(&arguments.call, &function, &call.results()?, &mut std::io::sink())?;
+    }
+    Ok((Measurement { function: function.name, samples }, verdict))
+}

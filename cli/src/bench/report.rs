@@ -1,0 +1,351 @@
+//! Reports of measurements on the console and as JSON, in the forms of Google Benchmark.
+
+use std::fmt::Write;
+
+use incarnate_runtime::{Error, Result};
+use serde::Serialize;
+
+use super::machine::Machine;
+use super::measure::{Sample, Statistic};
+
+/// What time is shown in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum TimeUnit {
+    Ns,
+    Us,
+    Ms,
+    S,
+}
+
+impl TimeUnit {
+    fn name(self) -> &'static str {
+        match self {
+            TimeUnit::Ns => "ns",
+            TimeUnit::Us => "us",
+            TimeUnit::Ms => "ms",
+            TimeUnit::S => "s",
+        }
+    }
+
+    /// Seconds as text.
+    #[cfg(feature = "cli")]
+    pub(super) fn text(self, seconds: f64) -> String {
+        format!("{:.3} {}", self.of_seconds(seconds), self.name())
+    }
+
+    fn of_seconds(self, seconds: f64) -> f64 {
+        match self {
+            TimeUnit::Ns => seconds * 1e9,
+            TimeUnit::Us => seconds * 1e6,
+            TimeUnit::Ms => seconds * 1e3,
+            TimeUnit::S => seconds,
+        }
+    }
+}
+
+/// The measurements of one function.
+#[derive(Clone, Debug)]
+pub(super) struct Measurement {
+    /// Name of the function.
+    pub(super) function: String,
+    /// One for each repetition.
+    pub(super) samples: Vec<Sample>,
+}
+
+impl Measurement {
+    /// Median of the wall-clock time of an iteration, in seconds.
+    pub(super) fn median(&self) -> f64 {
+        Statistic::Median.of(&self.samples.iter().map(|sample| sample.real).collect::<Vec<f64>>())
+    }
+
+    /// The name that the peer's tool reports: wall-clock time decides, and processors' time is that of all threads.
+    fn name(&self) -> String {
+        format!("BM_{}/process_time/real_time", self.function)
+    }
+}
+
+/// A line of a report.
+#[derive(Clone, Debug)]
+struct Row {
+    name: String,
+    run_name: String,
+    family: usize,
+    iterations: u64,
+    repetitions: usize,
+    kind: RowKind,
+    /// Seconds, or for [`Statistic::Variation`] parts of one.
+    real: f64,
+    cpu: f64,
+    per_second: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum RowKind {
+    Repetition(usize),
+    Aggregate(Statistic, &'static str),
+}
+
+impl Row {
+    fn is_percentage(&self) -> bool {
+        matches!(self.kind, RowKind::Aggregate(Statistic::Variation, _))
+    }
+}
+
+/// The lines of some measurements: repetitions unless only aggregates are wanted, and aggregates where there are several.
+fn rows(measurements: &[Measurement], aggregates_only: bool) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (family, measurement) in measurements.iter().enumerate() {
+        let run_name = measurement.name();
+        let repetitions = measurement.samples.len();
+        let row = |name: String, kind, iterations, real, cpu, per_second| Row {
+            name,
+            run_name: run_name.clone(),
+            family,
+            iterations,
+            repetitions,
+            kind,
+            real,
+            cpu,
+            per_second,
+        };
+        if !aggregates_only || repetitions < 2 {
+            rows.extend(measurement.samples.iter().enumerate().map(|(index, sample)| {
+                let kind = RowKind::Repetition(index);
+                row(run_name.clone(), kind, sample.iterations, sample.real, sample.cpu, 1.0 / sample.real)
+            }));
+        }
+        if repetitions < 2 {
+            continue;
+        }
+        let column = |value: fn(&Sample) -> f64| measurement.samples.iter().map(value).collect::<Vec<f64>>();
+        let (real, cpu) = (column(|sample| sample.real), column(|sample| sample.cpu));
+        let rates = column(|sample| 1.0 / sample.real);
+        rows.extend(Statistic::ALL.iter().map(|(statistic, name)| {
+            let kind = RowKind::Aggregate(*statistic, name);
+            let full = format!("{run_name}_{name}");
+            row(full, kind, repetitions as u64, statistic.of(&real), statistic.of(&cpu), statistic.of(&rates))
+        }));
+    }
+    rows
+}
+
+/// The report for [`parse_rows`].
+pub(super) fn rows_of_medians(measurements: &[Measurement]) -> String {
+    measurements.iter().map(|measurement| format!("{}\t{:e}\n", measurement.function, measurement.median())).collect()
+}
+
+/// Names of functions and medians in seconds.
+///
+/// # Errors
+/// DATA_LOSS where the text is something else.
+#[cfg(feature = "cli")]
+pub(super) fn parse_rows(text: &str) -> Result<Vec<(String, f64)>> {
+    let row = |line: &str| {
+        let (name, median) = line.rsplit_once('\t')?;
+        Some((name.to_owned(), median.parse().ok()?))
+    };
+    let wrong = |line: &str| Error::data_loss(format!("'{line}' is no measurement"));
+    text.lines().map(|line| row(line).ok_or_else(|| wrong(line))).collect()
+}
+
+/// The report for people: a table.
+pub(super) fn console(measurements: &[Measurement], unit: TimeUnit, aggregates_only: bool) -> String {
+    let rows = rows(measurements, aggregates_only);
+    let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(10);
+    let header = format!("{:<width$} {:>13} {:>15} {:>12} UserCounters...", "Benchmark", "Time", "CPU", "Iterations");
+    let line = "-".repeat(header.len());
+    let mut out = format!("{line}\n{header}\n{line}\n");
+    for row in rows {
+        let (real, cpu, label, rate) = if row.is_percentage() {
+            let percent = |part: f64| format!("{:>10.2}", part * 100.0);
+            (percent(row.real), percent(row.cpu), "%", format!("{:.2}%", row.per_second * 100.0))
+        } else {
+            let time = |seconds: f64| console_time(unit.of_seconds(seconds));
+            (time(row.real), time(row.cpu), unit.name(), format!("{}/s", human_readable(row.per_second)))
+        };
+        let _ = writeln!(
+            out,
+            "{:<width$} {real} {label:<4} {cpu} {label:<4} {:>10} items_per_second={rate}",
+            row.name, row.iterations
+        );
+    }
+    out
+}
+
+/// A time in ten columns, with fewer decimals the larger it is.
+fn console_time(time: f64) -> String {
+    match time {
+        time if time < 1.0 => format!("{time:>10.3}"),
+        time if time < 10.0 => format!("{time:>10.2}"),
+        time if time < 100.0 => format!("{time:>10.1}"),
+        time if time > 9_999_999_999.0 => format!("{time:.4e}"),
+        time => format!("{time:>10.0}"),
+    }
+}
+
+/// A number of six digits with a prefix of the SI.
+fn human_readable(value: f64) -> String {
+    const PREFIXES: [(f64, &str); 9] = [
+        (1e12, "T"),
+        (1e9, "G"),
+        (1e6, "M"),
+        (1e3, "k"),
+        (1.0, ""),
+        (1e-3, "m"),
+        (1e-6, "u"),
+        (1e-9, "n"),
+        (1e-12, "p"),
+    ];
+    let prefix = PREFIXES.iter().find(|(scale, _)| value.abs() >= *scale).unwrap_or(&(1.0, ""));
+    format!("{}{}", incarnate_runtime::hal::format::General(value / prefix.0), prefix.1)
+}
+
+/// The report for programs.
+#[derive(Debug, Serialize)]
+struct Report<'a> {
+    context: Context<'a>,
+    benchmarks: Vec<Benchmark<'a>>,
+}
+
+/// The head of a report.
+#[derive(Debug, Serialize)]
+struct Context<'a> {
+    #[serde(flatten)]
+    machine: &'a Machine,
+    library_version: &'static str,
+    library_build_type: &'static str,
+    json_schema_version: u32,
+}
+
+/// A row with the names and the order of Google Benchmark's fields.
+#[derive(Debug, Serialize)]
+struct Benchmark<'a> {
+    name: &'a str,
+    family_index: usize,
+    per_family_instance_index: usize,
+    run_name: &'a str,
+    run_type: &'static str,
+    repetitions: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repetition_index: Option<usize>,
+    threads: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aggregate_name: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aggregate_unit: Option<&'static str>,
+    iterations: u64,
+    real_time: f64,
+    cpu_time: f64,
+    time_unit: &'static str,
+    items_per_second: f64,
+}
+
+impl<'a> Benchmark<'a> {
+    fn of(row: &'a Row, unit: TimeUnit) -> Benchmark<'a> {
+        let time = |seconds: f64| if row.is_percentage() { seconds } else { unit.of_seconds(seconds) };
+        let (repetition, aggregate) = match row.kind {
+            RowKind::Repetition(index) => (Some(index), None),
+            RowKind::Aggregate(_, name) => (None, Some(name)),
+        };
+        Benchmark {
+            name: &row.name,
+            family_index: row.family,
+            per_family_instance_index: 0,
+            run_name: &row.run_name,
+            run_type: if aggregate.is_some() { "aggregate" } else { "iteration" },
+            repetitions: row.repetitions,
+            repetition_index: repetition,
+            threads: 1,
+            aggregate_name: aggregate,
+            aggregate_unit: aggregate.map(|_| if row.is_percentage() { "percentage" } else { "time" }),
+            iterations: row.iterations,
+            real_time: time(row.real),
+            cpu_time: time(row.cpu),
+            time_unit: unit.name(),
+            items_per_second: row.per_second,
+        }
+    }
+}
+
+/// Returns the report for programs as JSON, in which numbers that are not finite are `null`.
+///
+/// # Errors
+/// INTERNAL where a value cannot be written as JSON.
+pub(super) fn json(
+    measurements: &[Measurement],
+    unit: TimeUnit,
+    aggregates_only: bool,
+    machine: &Machine,
+) -> Result<String> {
+    let rows = rows(measurements, aggregates_only);
+    let report = Report {
+        context: Context {
+            machine,
+            library_version: concat!("incarnate ", env!("CARGO_PKG_VERSION")),
+            library_build_type: if cfg!(debug_assertions) { "debug" } else { "release" },
+            json_schema_version: 1,
+        },
+        benchmarks: rows.iter().map(|row| Benchmark::of(row, unit)).collect(),
+    };
+    let text = serde_json::to_string_pretty(&report).map_err(|error| Error::internal(error.to_string()))?;
+    Ok(text + "\n")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn measurement(real: &[f64]) -> Measurement {
+        let samples = real.iter().map(|real| Sample { iterations: 1000, real: *real, cpu: real / 2.0 }).collect();
+        Measurement { function: "f".to_owned(), samples }
+    }
+
+    /// The columns are those that iree-benchmark-module of release 3.13 prints.
+    #[test]
+    fn the_console_report_is_google_benchmark_s() {
+        assert_eq!(
+            console(&[measurement(&[0.0001, 0.0003])], TimeUnit::Ms, false),
+            "\
+---------------------------------------------------------------------------------------------
+Benchmark                                   Time             CPU   Iterations UserCounters...
+---------------------------------------------------------------------------------------------
+BM_f/process_time/real_time             0.100 ms        0.050 ms         1000 items_per_second=10k/s
+BM_f/process_time/real_time             0.300 ms        0.150 ms         1000 items_per_second=3.33333k/s
+BM_f/process_time/real_time_mean        0.200 ms        0.100 ms            2 items_per_second=6.66667k/s
+BM_f/process_time/real_time_median      0.200 ms        0.100 ms            2 items_per_second=6.66667k/s
+BM_f/process_time/real_time_stddev      0.141 ms        0.071 ms            2 items_per_second=4.71405k/s
+BM_f/process_time/real_time_cv          70.71 %         70.71 %             2 items_per_second=70.71%
+"
+        );
+    }
+
+    fn rows_of_json(samples: &[f64], unit: TimeUnit, aggregates_only: bool) -> Vec<Value> {
+        let text = json(&[measurement(samples)], unit, aggregates_only, &Machine::unknown()).unwrap();
+        let mut report: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(report["context"]["json_schema_version"], 1);
+        serde_json::from_value(report["benchmarks"].take()).unwrap()
+    }
+
+    #[test]
+    fn the_json_report_has_one_row_for_a_repetition_and_one_for_a_statistic() {
+        let rows = rows_of_json(&[0.25], TimeUnit::Us, true);
+        assert_eq!(rows.len(), 1);
+        assert_eq!((&rows[0]["real_time"], &rows[0]["time_unit"]), (&Value::from(2.5e5), &Value::from("us")));
+        assert_eq!((&rows[0]["iterations"], &rows[0]["aggregate_name"]), (&Value::from(1000), &Value::Null));
+        let rows = rows_of_json(&[1.0, 2.0, 3.0], TimeUnit::S, false);
+        assert_eq!(rows.iter().filter(|row| row["run_type"] == "iteration").count(), 3);
+        assert_eq!(rows.iter().filter(|row| row["run_type"] == "aggregate").count(), 4);
+        let rows = rows_of_json(&[1.0, 2.0], TimeUnit::S, true);
+        assert!(rows.iter().all(|row| row["run_type"] == "aggregate"), "{rows:?}");
+        assert_eq!(rows_of_json(&[0.0], TimeUnit::S, false)[0]["items_per_second"], Value::Null);
+    }
+
+    #[test]
+    fn rates_have_prefixes() {
+        assert_eq!(human_readable(0.0), "0");
+        assert_eq!(human_readable(0.25), "250m");
+    }
+}

@@ -1,0 +1,59 @@
+//! `incarnate build`: a native program of translated modules.
+
+mod project;
+mod sources;
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use incarnate_runtime::{Error, Result, ResultExt};
+use incarnate_translator::Config;
+
+use super::Verdict;
+use super::arguments::{BuildArguments, ProjectArguments};
+use super::console::Console;
+use crate::tooling::atomic_file::temporary_for;
+use project::Project;
+use sources::Sources;
+
+pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Verdict> {
+    let (length, executables) = program(&arguments.files, &arguments.output, &arguments.project, arguments.untrusted)?;
+    writeln!(out, "{} ({length} bytes)", arguments.output.display()).context(|| "writing to standard output")?;
+    for line in executables {
+        writeln!(out, "{line}").context(|| "writing to standard output")?;
+    }
+    Ok(Verdict::Success)
+}
+
+/// Builds the program of some modules, the main one last, and gives its length in bytes and what became of the modules'
+/// executables.
+///
+/// # Errors
+/// What is wrong with a module, what cargo or the compiler lacks, what writing gives.
+pub(super) fn program(
+    modules: &[PathBuf],
+    target: &Path,
+    arguments: &ProjectArguments,
+    untrusted: bool,
+) -> Result<(u64, Vec<String>)> {
+    if target.is_dir() {
+        return Err(Error::invalid_argument(format!("'{}' is a folder: name the program's file", target.display())));
+    }
+    let sources = Sources::find(arguments.incarnate_source.as_deref())?;
+    let project = Project::open(&sources, &arguments.target_cpu)?;
+    let config = Config::new().prefer(arguments.prefer).target_features(&[]).untrusted(untrusted);
+    let config = config.architecture(std::env::consts::ARCH);
+    let (built, executables) = project.build(modules, config, &arguments.static_library)?;
+    let length = copy(&built, target).context(|| format!("writing '{}'", target.display()))?;
+    Ok((length, executables))
+}
+
+/// Copies a program so that it is there as a whole or not at all, even over one that runs.
+fn copy(from: &Path, to: &Path) -> Result<u64> {
+    // No handle stays open: a file that is open for writing cannot be run.
+    let temporary = temporary_for(to)?.into_temp_path();
+    let length = fs::copy(from, &temporary)?;
+    temporary.persist(to).map_err(|error| error.error)?;
+    Ok(length)
+}

@@ -1,0 +1,186 @@
+//! The cargo project that programs are built in, one for each set of sources and processor, in the user's cache: what the
+//! programs share is compiled once.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use incarnate_runtime::{Error, Result, ResultExt};
+use incarnate_translator::Config;
+
+use super::super::arguments::StaticLibraryFile;
+use super::sources::Sources;
+
+/// Name of the project's package, and of the program that it makes.
+const PACKAGE: &str = "incarnate-program";
+/// Separates the flags in `CARGO_ENCODED_RUSTFLAGS`.
+const FLAG_SEPARATOR: &str = "\u{1f}";
+
+/// A project, which nobody else uses while this value lives.
+#[derive(Debug)]
+pub(super) struct Project {
+    root: PathBuf,
+    flags: String,
+    /// Locked.
+    _lock: File,
+}
+
+impl Project {
+    /// Opens the project for programs of some sources for a processor, and waits for others that use it.
+    ///
+    /// # Errors
+    /// What making its folder and files gives.
+    pub(super) fn open(sources: &Sources, target_cpu: &str) -> Result<Project> {
+        let cpu = if target_cpu == "host" { "native" } else { target_cpu };
+        if cpu.is_empty() || cpu.contains(|c: char| c.is_whitespace() || c.is_control()) {
+            return Err(Error::invalid_argument(format!("'{target_cpu}' is the name of no processor")));
+        }
+        let flags = flags(cpu);
+        let mut hasher = DefaultHasher::new();
+        (format!("{sources:?}"), &flags, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
+        let root = cache()?.join("build").join(format!("{:016x}", hasher.finish()));
+        let make = || {
+            fs::create_dir_all(root.join("src"))?;
+            let lock = File::create(root.join("lock"))?;
+            wait_for(&lock)?;
+            replace(&root.join("Cargo.toml"), manifest(sources).as_bytes())?;
+            if let Some(lock) = sources.lock() {
+                // Versions that cargo adds for the program itself stay as long as the sources' do.
+                let (copy, versions) = (root.join("sources.lock"), fs::read(lock)?);
+                if fs::read(&copy).ok().as_ref() != Some(&versions) || !root.join("Cargo.lock").exists() {
+                    fs::write(root.join("Cargo.lock"), &versions)?;
+                    fs::write(&copy, &versions)?;
+                }
+            }
+            Ok(lock)
+        };
+        let lock = make().map_err(|error: std::io::Error| Error::from(error));
+        let lock = lock.context(|| format!("making the project '{}'", root.display()))?;
+        Ok(Project { root, flags, _lock: lock })
+    }
+
+    /// Builds the program of some modules, the main one last, translated as `config` says and with the kernels of some
+    /// objects, and gives where it is, and what became of the modules' executables.
+    ///
+    /// # Errors
+    /// What is wrong with a module; NOT_FOUND without cargo; INTERNAL where what was generated is not compiled.
+    pub(super) fn build(
+        &self,
+        modules: &[PathBuf],
+        config: Config,
+        objects: &[StaticLibraryFile],
+    ) -> Result<(PathBuf, Vec<String>)> {
+        let source = self.root.join("src");
+        let mut main = String::from("//! A program of translated modules.\n\n");
+        let mut added = String::new();
+        let (mut executables, mut libraries) = (Vec::new(), Vec::new());
+        for (index, module) in modules.iter().enumerate() {
+            let name = format!("module_{index}");
+            let config = config.clone().out_dir(&source).module_name(&name);
+            let config = StaticLibraryFile::add_to(objects, config);
+            let written = config.compile(module)?;
+            executables.extend(written.executables);
+            // Each module may ask for any of them, and they are the same for all.
+            libraries = written.static_libraries;
+            main.push_str(&format!("mod {name};\n"));
+            added.push_str(&format!(".module({name}::module())"));
+        }
+        main.push_str(&format!(
+            "\nfn main() -> std::process::ExitCode {{\n    \
+                 incarnate::cli::program_main(std::env::args_os(), |builder| builder{added})\n}}\n"
+        ));
+        replace(&source.join("main.rs"), main.as_bytes()).context(|| format!("writing to '{}'", source.display()))?;
+        self.compile(&libraries)?;
+        let program = self.root.join("target").join("release").join(format!("{PACKAGE}{}", env::consts::EXE_SUFFIX));
+        Ok((program, executables))
+    }
+
+    /// Compiles the project, with archives in its sources' folder.
+    fn compile(&self, libraries: &[String]) -> Result<()> {
+        // What is there already needs no network, and asking for it would fail without one.
+        let mut offline = self.cargo("metadata");
+        let offline = offline.args(["--offline", "--format-version=1"]).output().map_err(no_cargo)?.status.success();
+        let mut build = self.cargo("rustc");
+        build.args(["--release", "--quiet"]).arg("--target-dir").arg(self.root.join("target"));
+        if offline {
+            build.arg("--offline");
+        }
+        // For the program alone, so that what programs share stays as it is.
+        build.arg("--").arg(format!("-Lnative={}", self.root.join("src").display()));
+        build.args(libraries.iter().map(|library| format!("-lstatic={library}")));
+        // The compiler's own words go to standard error as they come.
+        let status = build.status().map_err(no_cargo)?;
+        match status.success() {
+            true => Ok(()),
+            false => Err(Error::internal(format!("cargo could not build '{}' ({status})", self.root.display()))),
+        }
+    }
+
+    fn cargo(&self, command: &str) -> Command {
+        let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.arg(command).arg("--manifest-path").arg(self.root.join("Cargo.toml")).current_dir(&self.root);
+        cargo.env("CARGO_ENCODED_RUSTFLAGS", &self.flags).env_remove("RUSTFLAGS").env_remove("CARGO_BUILD_TARGET");
+        cargo
+    }
+}
+
+/// Flags of the compiler: those of the environment, and the processor.
+fn flags(cpu: &str) -> String {
+    let encoded = env::var("CARGO_ENCODED_RUSTFLAGS").ok();
+    let plain = || Some(env::var("RUSTFLAGS").ok()?.split_whitespace().collect::<Vec<_>>().join(FLAG_SEPARATOR));
+    let given = encoded.or_else(plain).filter(|flags| !flags.is_empty());
+    given.into_iter().chain([format!("-Ctarget-cpu={cpu}")]).collect::<Vec<_>>().join(FLAG_SEPARATOR)
+}
+
+fn manifest(sources: &Sources) -> String {
+    format!(
+        "[package]\nname = \"{PACKAGE}\"\nversion = \"0.0.0\"\nedition = \"2024\"\npublish = false\n\n\
+         [dependencies]\n{}\n\n\
+         [profile.release]\nopt-level = 3\ncodegen-units = 16\nlto = false\ndebug = false\nstrip = \"debuginfo\"\n\n\
+         [workspace]\n",
+        sources.dependency()
+    )
+}
+
+/// Writes a file unless it is so already, as cargo looks at the time.
+fn replace(path: &Path, contents: &[u8]) -> std::io::Result<()> {
+    if fs::read(path).is_ok_and(|found| found == contents) {
+        return Ok(());
+    }
+    let mut file = File::create(path)?;
+    file.write_all(contents)
+}
+
+/// Incarnate's folder in the user's cache.
+fn cache() -> Result<PathBuf> {
+    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = |folder: &str| Some(absolute("HOME")?.join(folder));
+    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("LOCALAPPDATA")).or_else(|| home(".cache"));
+    let none = || Error::failed_precondition("no folder for caches is known: set XDG_CACHE_HOME");
+    Ok(base.ok_or_else(none)?.join("incarnate"))
+}
+
+fn no_cargo(error: std::io::Error) -> Error {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let cargo: &OsStr = &cargo;
+    Error::not_found(format!(
+        "cannot run '{}' ({error}): programs are built by Rust's tools, see https://rustup.rs",
+        cargo.display()
+    ))
+}
+
+/// Waits until nobody else has the lock.
+#[cfg(unix)]
+fn wait_for(lock: &File) -> std::io::Result<()> {
+    Ok(rustix::fs::flock(lock, rustix::fs::FlockOperation::LockExclusive)?)
+}
+
+/// Two programs that are built at once disturb each other here.
+#[cfg(not(unix))]
+fn wait_for(_: &File) -> std::io::Result<()> {
+    Ok(())
+}

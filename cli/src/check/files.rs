@@ -1,0 +1,133 @@
+//! Checks of module files and folders of them.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use incarnate_runtime::{Error, Result, ResultExt};
+
+use super::super::Verdict;
+use super::super::arguments::ProgramArguments;
+use super::super::console::Console;
+use super::progress::Progress;
+use super::{Outcome, Report, junit, parallel};
+
+#[derive(Debug, Args)]
+#[command(rename_all = "snake_case")]
+pub(crate) struct CheckArguments {
+    /// Module files, each of which is tested by itself, and folders, of which all .vmfb files are that have tests.
+    #[arg(value_name = "FILE", required_unless_present_any = ["module", "list_drivers", "list_devices", "dump_devices"])]
+    files: Vec<PathBuf>,
+    /// A module file that the others import from; without others, the last one is tested.
+    #[arg(long, value_name = "FILE")]
+    module: Vec<PathBuf>,
+    /// Files that are tested at a time; by default, one for each core. With 1, what is tested when the process crashes is the
+    /// function after the last line.
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
+    /// Write what came of each test to a file, in the form that JUnit's is read in by build servers.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) program: ProgramArguments,
+}
+
+pub(crate) fn check_files(arguments: &CheckArguments, out: &mut Console) -> Result<Verdict> {
+    let start = Instant::now();
+    let has_folders = arguments.files.iter().any(|file| file.is_dir());
+    let mut in_folders = HashSet::new();
+    let programs: Vec<Vec<PathBuf>> = if arguments.files.is_empty() {
+        vec![arguments.module.clone()]
+    } else {
+        let program = |file: PathBuf| arguments.module.iter().cloned().chain([file]).collect();
+        module_files(&arguments.files, &mut in_folders)?.into_iter().map(program).collect()
+    };
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize).min(programs.len());
+    let progress = Progress::new(programs.len());
+    let mut report = Report::new(out);
+    let mut outcomes: Vec<Outcome> = Vec::new();
+    parallel::check_all(&arguments.program, &programs, jobs, &mut |event| match event {
+        parallel::Event::Test(mut outcome) => {
+            if outcome.is_empty && in_folders.contains(&outcome.program) {
+                let why = outcome.failure.take().unwrap_or_default();
+                progress.suspended(|| report.line(&format!("SKIP {}: {why}", outcome.program)))?;
+            } else {
+                outcome.is_empty = false;
+                progress.suspended(|| report.add(&outcome))?;
+            }
+            outcomes.push(outcome);
+            Ok(())
+        }
+        parallel::Event::Program => {
+            progress.advance(report.failed);
+            Ok(())
+        }
+    })?;
+    progress.finish();
+    if let Some(path) = &arguments.junit {
+        junit::write(path, &outcomes, start.elapsed())?;
+    }
+    if has_folders {
+        report.line(&summary(&outcomes, programs.len(), jobs, start.elapsed()))?;
+    }
+    report.finish()
+}
+
+/// One line of what a folder came to, before the counts.
+fn summary(outcomes: &[Outcome], programs: usize, jobs: usize, time: Duration) -> String {
+    let failed: BTreeSet<&str> =
+        outcomes.iter().filter(|outcome| outcome.failure.is_some()).map(|outcome| outcome.program.as_str()).collect();
+    let slowest = outcomes.iter().max_by_key(|outcome| outcome.time);
+    let slowest = slowest
+        .map(|outcome| format!(", slowest: {} ({:.2} s)", outcome.name(), outcome.time.as_secs_f64()))
+        .unwrap_or_default();
+    format!(
+        "{programs} files, of which {} have failures, in {:.2} s by {jobs} jobs{slowest}",
+        failed.len(),
+        time.as_secs_f64()
+    )
+}
+
+/// The given files and the modules in the given folders, each folder's in order of their names.
+fn module_files(paths: &[PathBuf], in_folders: &mut HashSet<String>) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            // What is not there fails when it is loaded.
+            files.push(path.clone());
+            continue;
+        }
+        let mut found = Vec::new();
+        walk(path, &mut found, 0).context(|| format!("looking into '{}'", path.display()))?;
+        if found.is_empty() {
+            return Err(Error::not_found(format!("no .vmfb file is in '{}'", path.display())));
+        }
+        found.sort();
+        in_folders.extend(found.iter().map(|file| file.display().to_string()));
+        files.extend(found);
+    }
+    Ok(files)
+}
+
+/// Most folders within each other: links may lead in circles.
+const MAXIMUM_DEPTH: u32 = 32;
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>, depth: u32) -> Result<()> {
+    if depth > MAXIMUM_DEPTH {
+        return Err(Error::resource_exhausted(format!(
+            "'{}' is more than {MAXIMUM_DEPTH} folders deep",
+            folder.display()
+        )));
+    }
+    for entry in std::fs::read_dir(folder).context(|| format!("reading '{}'", folder.display()))? {
+        let path = entry.context(|| format!("reading '{}'", folder.display()))?.path();
+        if path.is_dir() {
+            walk(&path, found, depth + 1)?;
+        } else if path.extension().is_some_and(|extension| extension == "vmfb") {
+            found.push(path);
+        }
+    }
+    Ok(())
+}

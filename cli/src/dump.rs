@@ -1,0 +1,287 @@
+//! `incarnate dump`: prints what a module holds.
+
+mod executables;
+mod graph;
+mod program;
+
+use std::fmt;
+use std::io::Write;
+use std::sync::Arc;
+
+use incarnate_runtime::bytecode::{
+    Archive, CallingConvention, ConventionItem, Module, Requirements, VerifiedModule, disassemble, disassemble_function,
+};
+use incarnate_runtime::mapping::MappedFile;
+use incarnate_runtime::{Error, Result, ResultExt};
+
+use program::Program;
+
+use super::Verdict;
+use super::arguments::{DumpArguments, DumpOutput, GraphFormat};
+use super::console::Console;
+
+/// Characters of a constant that looks like text.
+const TEXT_SHOWN: usize = 32;
+/// Width of the rules between sections.
+const RULE: usize = 118;
+/// Bytes that a reference global takes in the peer's instance, which its tool counts with.
+const PEER_REF_BYTES: u64 = 16;
+
+pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdict> {
+    let context = || format!("reading '{}'", arguments.file.display());
+    let contents = Arc::new(MappedFile::contents(&arguments.file).context(context)?);
+    if arguments.output == DumpOutput::Graph {
+        let module = VerifiedModule::load(contents).context(context)?;
+        let text = graph_text(&module, arguments.graph_format)?;
+        out.write_all(text.as_bytes()).context(|| "printing the graph")?;
+        return Ok(Verdict::Success);
+    }
+    // Not verified: what is wrong with a module is a reason to look into it.
+    let module = Module::parse(Archive::new(contents.clone()).context(context)?).context(context)?;
+    if arguments.function.is_none() && arguments.output != DumpOutput::Disassembly {
+        write!(out, "{}", Metadata(&module, VerifiedModule::load(contents).ok())).context(|| "printing metadata")?;
+    }
+    if arguments.function.is_some() || arguments.output != DumpOutput::Metadata {
+        let text = match &arguments.function {
+            Some(name) => function_text(&module, name)?,
+            None => disassemble(&module),
+        };
+        out.write_all(text.as_bytes()).context(|| "printing the disassembly")?;
+    }
+    Ok(Verdict::Success)
+}
+
+/// What a module's functions tell of its executables, a text for each; none of a module that is not sound.
+pub(super) fn executables_of(module: &Module) -> Vec<String> {
+    let contents = module.archive().contents().clone();
+    let Ok(verified) = VerifiedModule::load(contents) else { return Vec::new() };
+    Program::of(&verified).map(|program| executables::facts(&verified, &program)).unwrap_or_default()
+}
+
+/// The graph of dispatches in a form.
+fn graph_text(module: &VerifiedModule, format: GraphFormat) -> Result<String> {
+    let program = Program::of(module)?;
+    if program.recorders.is_empty() {
+        return Err(Error::not_found(format!("no function of @{} records a command buffer", module.name())));
+    }
+    Ok(match format {
+        GraphFormat::Dot => graph::dot(module, &program),
+    })
+}
+
+/// The disassembly of the function that is exported under a name, that had it in the compiler, or that has an ordinal.
+fn function_text(module: &Module, name: &str) -> Result<String> {
+    let exported = module.exports().find(|export| export.local_name == name).map(|export| export.function);
+    let named = || (0..module.function_count()).find(|ordinal| module.function_debug_name(*ordinal) == Some(name));
+    let ordinal = exported.or_else(named).or_else(|| name.parse().ok());
+    ordinal.and_then(|ordinal| disassemble_function(module, ordinal)).ok_or_else(|| {
+        let exports: Vec<&str> = module.exports().map(|export| export.local_name).collect();
+        Error::not_found(format!(
+            "no function '{name}': the module has {} functions and exports {}",
+            module.function_count(),
+            exports.join(", ")
+        ))
+    })
+}
+
+/// The tables of a module as text, and, if it is sound, what its functions tell of its executables.
+struct Metadata<'a>(&'a Module, Option<Arc<VerifiedModule>>);
+
+impl fmt::Display for Metadata<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let module = self.0;
+        heading(f, &format!("@{} : version {}", module.name(), module.version()))?;
+        if !module.is_first_generation() {
+            writeln!(
+                f,
+                "Bytecode: version {}.{}",
+                module.bytecode_version() >> 16,
+                module.bytecode_version() & 0xFFFF
+            )?;
+        }
+        writeln!(f, "Generation: {}", module.provenance())?;
+        writeln!(f, "Requirements: {}\n", requirements(module.requirements()))?;
+        write_links(f, module)?;
+        heading(f, "Sections")?;
+        write_sections(f, module)?;
+        if let Some(verified) = &self.1
+            && let Ok(program) = Program::of(verified)
+            && !program.executables.is_empty()
+        {
+            heading(f, "Executables")?;
+            executables::write(f, verified, &program)?;
+        }
+        heading(f, "Functions")?;
+        write_functions(f, module)?;
+        write_debug(f, module)?;
+        writeln!(f)
+    }
+}
+
+fn heading(f: &mut fmt::Formatter<'_>, title: &str) -> fmt::Result {
+    let rule = "=".repeat(RULE - 5);
+    writeln!(f, "//==={rule}//\n// {title}\n//==={rule}//\n")
+}
+
+/// Names of requirements, or a dash.
+pub(super) fn requirements(requirements: Requirements) -> String {
+    let names: Vec<String> = requirements.iter_names().map(|(name, _)| name.to_owned()).collect();
+    if names.is_empty() { "-".to_owned() } else { names.join(" | ") }
+}
+
+/// A calling convention as types: `(i32, tuple<i64>...) -> (!vm.ref<?>)`.
+pub(super) fn signature(convention: CallingConvention<'_>) -> String {
+    format!("({}) -> ({})", types(convention.arguments()), types(convention.results()))
+}
+
+fn types(items: impl Iterator<Item = ConventionItem>) -> String {
+    let mut text = String::new();
+    for item in items {
+        if item == ConventionItem::SpanEnd {
+            text.push_str(">...");
+            continue;
+        }
+        if !text.is_empty() && !text.ends_with("tuple<") {
+            text.push_str(", ");
+        }
+        text.push_str(match item {
+            ConventionItem::I32 => "i32",
+            ConventionItem::I64 => "i64",
+            ConventionItem::F32 => "f32",
+            ConventionItem::F64 => "f64",
+            ConventionItem::Ref => "!vm.ref<?>",
+            ConventionItem::SpanStart => "tuple<",
+            ConventionItem::SpanEnd => "",
+        });
+    }
+    text
+}
+
+fn write_links(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
+    if module.attributes().len() > 0 {
+        writeln!(f, "Attributes:")?;
+        module.attributes().try_for_each(|(key, value)| writeln!(f, "  {key}: {value}"))?;
+        writeln!(f)?;
+    }
+    if !module.types().is_empty() {
+        writeln!(f, "Required Types:")?;
+        for (index, ty) in module.types().iter().enumerate() {
+            writeln!(f, "  [{index:3}] {}", ty.text())?;
+        }
+        writeln!(f)?;
+    }
+    if module.dependencies().len() > 0 {
+        writeln!(f, "Module Dependencies:")?;
+        for dependency in module.dependencies() {
+            let need = if dependency.optional { "optional" } else { "required" };
+            writeln!(f, "  {}, version >= {}, {need}", dependency.name, dependency.minimum_version)?;
+        }
+        writeln!(f)?;
+    }
+    if module.imports().len() > 0 {
+        writeln!(f, "Imported Functions:")?;
+        for (index, import) in module.imports().enumerate() {
+            let optional = if import.optional { "?" } else { "" };
+            writeln!(f, "  [{index:3}] {optional}{}{}", import.full_name, signature(import.calling_convention))?;
+        }
+        writeln!(f)?;
+    }
+    if module.exports().len() > 0 {
+        writeln!(f, "Exported Functions:")?;
+        for (index, export) in module.exports().enumerate() {
+            let convention = module.function(export.function).map(|function| signature(function.convention));
+            writeln!(f, "  [{index:3}] {}{}", export.local_name, convention.unwrap_or_default())?;
+            for (key, value) in module.function_attributes(export.function) {
+                writeln!(f, "        {key}: {value}")?;
+            }
+        }
+        writeln!(f)?;
+    }
+    Ok(())
+}
+
+fn write_sections(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
+    let (bytes, refs) = (module.global_bytes(), module.global_ref_count());
+    let total = u64::from(bytes) + PEER_REF_BYTES * u64::from(refs);
+    writeln!(f, "Module State:\n  {bytes} bytes, {refs} refs, ~{total} bytes total\n")?;
+    let flatbuffer = module.archive().flatbuffer_range();
+    writeln!(f, "FlatBuffer: {} bytes", flatbuffer.len())?;
+    let bytecode: usize = (0..module.function_count()).map(|ordinal| bytecode_length(module, ordinal)).sum();
+    writeln!(f, "  Bytecode: {bytecode} bytes")?;
+    let mut external = 0;
+    for ordinal in 0..module.rodata_count() {
+        let Some((contents, range)) = module.rodata(ordinal) else { continue };
+        write!(f, "  .rodata[{ordinal:3}] ")?;
+        if flatbuffer.contains(&range.start) {
+            let data = contents.as_bytes().get(range.clone()).unwrap_or_default();
+            writeln!(f, "embedded {:8} bytes{}", range.len(), text_of(data))?;
+        } else {
+            external += range.len();
+            writeln!(f, "external {:8} bytes (file {:X}h to {:X}h)", range.len(), range.start, range.end)?;
+        }
+    }
+    if external > 0 {
+        writeln!(f, "\nExternal .rodata: {external} bytes")?;
+    }
+    writeln!(f)
+}
+
+/// How many source locations there are, and where functions begin.
+fn write_debug(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
+    let Some(database) = module.debug_database() else { return Ok(()) };
+    writeln!(f)?;
+    heading(f, "Debug Information")?;
+    writeln!(f, "Locations: {}", database.location_count())?;
+    for function in 0..module.function_count() {
+        // The first instructions make constants, which may have no place.
+        let length = u32::try_from(bytecode_length(module, function)).unwrap_or(u32::MAX);
+        let Some(location) = (0..length).find_map(|offset| module.source_location(function, offset)) else { continue };
+        writeln!(f, "  [{function:3}] @{} begins at {location}", module.function_name(function))?;
+    }
+    Ok(())
+}
+
+fn bytecode_length(module: &Module, ordinal: u32) -> usize {
+    module.function(ordinal).map_or(0, |function| function.bytecode.len())
+}
+
+/// The beginning of a constant that is printable text, up to its first zero byte.
+fn text_of(data: &[u8]) -> String {
+    let text = data.split(|byte| *byte == 0).next().unwrap_or_default();
+    if text.is_empty() || !text.iter().all(|byte| (b' '..=b'~').contains(byte)) {
+        return String::new();
+    }
+    let shown = text.get(..TEXT_SHOWN).unwrap_or(text);
+    let more = if text.len() > TEXT_SHOWN { "..." } else { "" };
+    format!(" `{}`{more}", String::from_utf8_lossy(shown))
+}
+
+fn write_functions(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
+    writeln!(f, "  # | Offset   |   Length | Blocks | i32 # | ref # | Requirements     | Name, aliases")?;
+    let rule = "----+----------+----------+--------+-------+-------+------------------+-";
+    writeln!(f, "{rule}{}", "-".repeat(RULE.saturating_sub(rule.len())))?;
+    let functions = || (0..module.function_count()).filter_map(|ordinal| module.function(ordinal));
+    // All functions lie in one section, which begins with the first of them.
+    let section = functions().map(|function| function.bytecode.as_ptr().addr()).min().unwrap_or(0);
+    for function in functions() {
+        let ordinal = function.ordinal;
+        let exports = module.exports().filter(|export| export.function == ordinal).map(|export| export.local_name);
+        let exports = exports.collect::<Vec<_>>().join(", ");
+        let names = if exports.is_empty() {
+            module.function_debug_name(ordinal).map(|name| format!("({name})")).unwrap_or_default()
+        } else {
+            exports
+        };
+        let row = format!(
+            "{ordinal:3} | {:08X} | {:8} | {:6} | {:5} | {:5} | {:16} | {names}",
+            function.bytecode.as_ptr().addr() - section,
+            function.bytecode.len(),
+            function.block_count,
+            function.i32_register_count,
+            function.ref_register_count,
+            requirements(function.requirements)
+        );
+        writeln!(f, "{}", row.trim_end())?;
+    }
+    Ok(())
+}

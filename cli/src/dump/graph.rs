@@ -1,0 +1,153 @@
+//! The graph of a module's dispatches and transfers, in the language of Graphviz.
+//!
+//! A command buffer is a cluster; edges lead from the command that wrote memory last to those that read it. What a dispatch
+//! writes is taken to be its last binding, which is where the compiler puts results.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+
+use incarnate_runtime::bytecode::Module;
+
+use super::program::{Memory, Program, Range, Recorder, What};
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Node {
+    shape: Shape,
+    /// Lines of text.
+    label: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Dispatch,
+    Transfer,
+    /// Memory that the program passes in or gets out.
+    Slot,
+    /// A buffer of the module, such as its constants.
+    Buffer,
+}
+
+/// The graph of a command buffer.
+#[derive(Debug)]
+struct Graph {
+    title: String,
+    nodes: Vec<Node>,
+    /// From, to.
+    edges: BTreeSet<(usize, usize)>,
+}
+
+impl Graph {
+    fn of(module: &Module, recorder: &Recorder) -> Graph {
+        let title = format!("@{}", module.function_name(recorder.function));
+        let commands = &recorder.commands;
+        let nodes = commands.iter().map(|command| {
+            let (shape, label) = match &command.what {
+                What::Dispatch { name, workgroups } => {
+                    let dims = workgroups.map(|dim| dim.map_or_else(|| "?".to_owned(), |dim| dim.to_string()));
+                    (Shape::Dispatch, vec![name.clone(), format!("workgroups {}", dims.join(" x "))])
+                }
+                What::Transfer(name) => {
+                    let length = command.writes.first().and_then(|range| range.length);
+                    let length = length.map(|length| format!("{length} bytes"));
+                    (Shape::Transfer, std::iter::once((*name).to_owned()).chain(length).collect())
+                }
+            };
+            Node { shape, label }
+        });
+        let mut graph = Graph { title, nodes: nodes.collect(), edges: BTreeSet::new() };
+        graph.connect(recorder);
+        graph
+    }
+
+    /// Adds the edges, and a node for memory that is read before it is written, or written and not read.
+    fn connect(&mut self, recorder: &Recorder) {
+        let commands = &recorder.commands;
+        let (mut inputs, mut outputs) = (BTreeMap::new(), BTreeMap::new());
+        let mut is_read: BTreeSet<usize> = BTreeSet::new();
+        for (to, command) in commands.iter().enumerate() {
+            for range in &command.reads {
+                let mut is_written = false;
+                for (from, earlier) in commands.iter().enumerate().take(to).rev() {
+                    let written = earlier.writes.iter().find(|written| written.may_overlap(range));
+                    let Some(written) = written else { continue };
+                    self.edges.insert((from, to));
+                    is_read.insert(from);
+                    is_written = true;
+                    if written.covers(range) {
+                        break;
+                    }
+                }
+                // What is written in part may be read in part from elsewhere, which is not shown.
+                if !is_written {
+                    let node = *inputs.entry(range.memory).or_insert_with(|| self.add_memory(range));
+                    self.edges.insert((node, to));
+                }
+            }
+        }
+        for (from, command) in commands.iter().enumerate().filter(|(from, _)| !is_read.contains(from)) {
+            for range in command.writes.iter().filter(|range| matches!(range.memory, Memory::Slot(_))) {
+                let node = *outputs.entry(range.memory).or_insert_with(|| self.add_memory(range));
+                self.edges.insert((from, node));
+            }
+        }
+    }
+
+    fn add_memory(&mut self, range: &Range) -> usize {
+        let (shape, text) = match range.memory {
+            Memory::Slot(slot) => (Shape::Slot, format!("binding {slot}")),
+            Memory::Global(global) => (Shape::Buffer, format!("buffer of global {global}")),
+            Memory::Other(_) => (Shape::Buffer, "buffer".to_owned()),
+        };
+        self.nodes.push(Node { shape, label: vec![text] });
+        self.nodes.len() - 1
+    }
+}
+
+fn graphs(module: &Module, program: &Program) -> Vec<Graph> {
+    program.recorders.iter().map(|recorder| Graph::of(module, recorder)).collect()
+}
+
+/// The graph in the language of Graphviz.
+pub(super) fn dot(module: &Module, program: &Program) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "digraph {} {{\n  rankdir=TB;\n  node [fontname=\"sans-serif\", fontsize=10];",
+        quoted(module.name())
+    );
+    for (number, graph) in graphs(module, program).iter().enumerate() {
+        let _ = writeln!(text, "  subgraph cluster_{number} {{\n    label={};", quoted(&graph.title));
+        for (index, node) in graph.nodes.iter().enumerate() {
+            let style = match node.shape {
+                Shape::Dispatch => "shape=box, style=filled, fillcolor=\"#dbe9f6\"",
+                Shape::Transfer => "shape=box, style=\"filled,rounded\", fillcolor=\"#e5f5e0\"",
+                Shape::Slot => "shape=ellipse",
+                Shape::Buffer => "shape=cylinder",
+            };
+            let _ = writeln!(text, "    n{number}_{index} [label={}, {style}];", quoted(&node.label.join("\n")));
+        }
+        for (from, to) in &graph.edges {
+            let _ = writeln!(text, "    n{number}_{from} -> n{number}_{to};");
+        }
+        text.push_str("  }\n");
+    }
+    text.push_str("}\n");
+    text
+}
+
+/// A text in the language of Graphviz.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            '\n' => quoted.push_str("\\n"),
+            control if control.is_control() => quoted.push('\u{FFFD}'),
+            other => quoted.push(other),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

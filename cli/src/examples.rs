@@ -1,0 +1,90 @@
+//! Examples for the help of each command; a test makes sure that they are valid.
+
+pub(super) const RUN: &str = "Examples:
+  incarnate run --module=mul.vmfb --function=mul --input=4xf32=1,2,3,4 --input=4xf32=2
+  incarnate run --module=mlp.vmfb --input=@x.npy --expected_output=@y.npy --device=local-task
+  incarnate run --module=model.vmfb --parameters=model=weights.safetensors --input=@x.npy --output=@y.npy
+  incarnate run --module=anyones.vmfb --untrusted --input=1x8xf32=0
+  incarnate run --module=mlp.vmfb --input=@x.npy --profile=trace.json";
+
+pub(super) const BENCH: &str = "Examples:
+  incarnate bench --module=mlp.vmfb --function=mlp --input=8x32xf32=1
+  incarnate bench --module=mlp.vmfb --input=@x.npy --benchmark_min_time=2s --benchmark_format=json
+  incarnate bench --module=mlp.vmfb --input=@x.npy --compare
+  incarnate bench --module=vmvx.vmfb --against=llvm-cpu.vmfb --input=8x32xf32=1 --compare";
+
+pub(super) const CHECK: &str = "Examples:
+  incarnate check tests.vmfb
+  incarnate check build/tests --jobs=8 --junit=report.xml --device=local-task";
+
+pub(super) const DUMP: &str = "Examples:
+  incarnate dump model.vmfb --output=metadata
+  incarnate dump model.vmfb --function=predict
+  incarnate dump model.vmfb --output=graph | dot -Tsvg -o model.svg";
+
+pub(super) const DIFF: &str = "The exit status is 0 where the modules are the same and 1 where they differ.
+
+Examples:
+  incarnate diff before.vmfb after.vmfb --brief";
+
+pub(super) const ASSEMBLE: &str =
+    "A text whose first line is `//! generation BMOD` makes a file of the first generation.
+
+Examples:
+  incarnate assemble model.vmasm -o model.vmfb";
+
+pub(super) const TRANSLATE: &str = "Examples:
+  incarnate translate model.vmfb -o src/model.rs
+  incarnate translate model.vmfb -o src/model.rs --static-library=model.o";
+
+pub(super) const BUILD: &str = "Examples:
+  incarnate build model.vmfb -o model
+  incarnate build model.vmfb -o model --target-cpu=x86-64-v3
+  incarnate build model.vmfb -o model --static-library=model.o=model_linked_library_query";
+
+pub(super) const PARAMETERS: &str = "Examples:
+  incarnate parameters list model=weights.gguf --extract=model::layer.bias=bias.bin
+  incarnate parameters convert weights.safetensors --rename=old=new --exclude=unused -o weights.irpa
+  incarnate parameters convert weights.irpa --strip -o zeros.irpa
+  incarnate parameters create --data=a=@array.npy --data=b=4xf32=1,2,3,4 --splat=c=4096xf32=0.5 -o made.irpa";
+
+pub(super) const COMPLETIONS: &str = "Examples:
+  incarnate completions bash
+  incarnate completions zsh";
+
+pub(super) const MAN: &str = "Examples:
+  incarnate man
+  incarnate man --output=man1";
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::super::arguments::CommandLine;
+
+    #[test]
+    fn examples_are_valid() {
+        let commands = [
+            super::RUN,
+            super::BENCH,
+            super::CHECK,
+            super::DUMP,
+            super::ASSEMBLE,
+            super::DIFF,
+            super::TRANSLATE,
+            super::BUILD,
+            super::PARAMETERS,
+            super::COMPLETIONS,
+            super::MAN,
+        ];
+        for text in commands {
+            let examples: Vec<&str> = text.lines().filter(|line| line.starts_with("  incarnate ")).collect();
+            assert!(!examples.is_empty(), "{text}");
+            for example in examples {
+                let example = example.split(" | ").next().unwrap_or_default();
+                let parsed = CommandLine::try_parse_from(example.split_whitespace());
+                assert!(parsed.is_ok(), "{example}: {parsed:?}");
+            }
+        }
+    }
+}

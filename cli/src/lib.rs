@@ -1,0 +1,141 @@
+//! The `incarnate` command line, and the command line of the programs that `incarnate build` creates.
+//!
+//! Neither is for other programs to call: `cargo install incarnate-cli` installs the command.
+
+mod arguments;
+#[cfg(feature = "cli")]
+mod assemble;
+mod bench;
+#[cfg(feature = "cli")]
+mod build;
+mod check;
+mod console;
+mod devices;
+#[cfg(feature = "cli")]
+mod diff;
+#[cfg(feature = "cli")]
+mod dump;
+#[cfg(feature = "cli")]
+mod examples;
+#[cfg(feature = "cli")]
+mod manual;
+#[cfg(feature = "cli")]
+mod parameters;
+mod profile;
+mod program;
+mod run;
+mod tooling;
+#[cfg(feature = "cli")]
+mod translate;
+mod yieldable_test;
+
+use std::ffi::OsString;
+use std::io::Write;
+#[cfg(feature = "cli")]
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use incarnate_runtime::Result;
+use incarnate_runtime::session::SessionBuilder;
+use tracing_subscriber::filter::LevelFilter;
+
+#[cfg(feature = "cli")]
+use arguments::{Command, CommandLine};
+use arguments::{ProgramCommand, ProgramLine};
+use console::Console;
+
+/// Whether a command found what it was asked to make sure of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Everything succeeded.
+    Success,
+    /// What the command did succeeded, but what it found is not what was expected: why, on one line.
+    Failure(String),
+}
+
+/// Runs the command line: the program's name, then its arguments.
+///
+/// Exits with 0 if everything succeeded, with 1 and a line on standard error if not, with 2 if the arguments are wrong.
+#[cfg(feature = "cli")]
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let line = match CommandLine::try_parse_from(&arguments) {
+        Ok(line) => line,
+        Err(error) => return usage(&error),
+    };
+    let name = format!("incarnate {}", line.command.name());
+    finish(&name, line.log, |out| match &line.command {
+        command if command.program().is_some_and(devices::is_asked_for) => {
+            command.program().map_or(Ok(Verdict::Success), |program| devices::print(program, out))
+        }
+        Command::Run(of) => run::run(&of.arguments, &files(&of.module), out),
+        Command::Bench(bench) if bench.compare => bench::compare(bench, &arguments, out),
+        Command::Bench(bench) => bench::bench(&bench.of.arguments, &files(&bench.of.module), out),
+        Command::Check(arguments) => check::check_files(arguments, out),
+        Command::Dump(arguments) => dump::dump(arguments, out),
+        Command::Translate(arguments) => translate::translate(arguments, out),
+        Command::Assemble(arguments) => assemble::assemble(arguments, out),
+        Command::Diff(arguments) => diff::diff(arguments, out),
+        Command::Completions(arguments) => manual::completions(arguments, out),
+        Command::Man(arguments) => manual::man(arguments, out),
+        Command::Parameters(arguments) => parameters::parameters(arguments, out),
+        Command::Build(arguments) => build::build(arguments, out),
+    })
+}
+
+/// Runs the command line of a program that has its modules in itself, such as translated ones: `run`, `bench` and `check`
+/// with the flags of [`main`], without `--module`. The closure adds the modules to a session; the last one is the one that
+/// is run.
+pub fn program_main(
+    arguments: impl IntoIterator<Item = OsString>,
+    add_modules: impl Fn(SessionBuilder) -> SessionBuilder,
+) -> ExitCode {
+    let line = match ProgramLine::try_parse_from(arguments) {
+        Ok(line) => line,
+        Err(error) => return usage(&error),
+    };
+    finish(line.command.name(), line.log, |out| match &line.command {
+        command if devices::is_asked_for(command.program()) => devices::print(command.program(), out),
+        ProgramCommand::Run(arguments) => run::run(arguments, &add_modules, out),
+        ProgramCommand::Bench(arguments) => bench::bench(arguments, &add_modules, out),
+        ProgramCommand::Check(arguments) => check::check_program(arguments, &add_modules, out),
+    })
+}
+
+/// Adds module files to a session.
+#[cfg(feature = "cli")]
+fn files(files: &[PathBuf]) -> impl Fn(SessionBuilder) -> SessionBuilder {
+    |builder| files.iter().fold(builder, SessionBuilder::module_file)
+}
+
+/// Prints what is wrong with the arguments, or the help or version that they ask for.
+fn usage(error: &clap::Error) -> ExitCode {
+    // Help and version are no errors; printing fails only where nobody listens.
+    let _ = error.print();
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Runs a command and makes its outcome the process's.
+fn finish(name: &str, log: Option<LevelFilter>, execute: impl FnOnce(&mut Console) -> Result<Verdict>) -> ExitCode {
+    if let Some(level) = log {
+        console::log_to_stderr(level);
+    }
+    let mut out = Console::stdout();
+    let verdict = execute(&mut out);
+    let flushed = out.flush();
+    match verdict {
+        Ok(Verdict::Success) if flushed.is_ok() => ExitCode::SUCCESS,
+        Ok(Verdict::Success) => fail(name, "writing to standard output failed"),
+        Ok(Verdict::Failure(why)) => fail(name, &why),
+        Err(error) => fail(name, &error.to_string()),
+    }
+}
+
+/// Says on one line what went wrong.
+fn fail(command: &str, why: &str) -> ExitCode {
+    let line = why.split('\n').map(str::trim_end).collect::<Vec<_>>().join(" ");
+    // Where nobody listens to standard error either, the exit status is all that can be told.
+    let _ = writeln!(std::io::stderr(), "{command}: {line}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,70 @@
+//! A trace in the JSON form that Chrome's and Perfetto's viewers read ("Trace Event Format").
+
+use incarnate_runtime::profile::{Event, EventKind, Lane, Recording};
+use incarnate_runtime::{Error, Result};
+use serde_json::{Value, json};
+
+/// Returns the category of a kind of events.
+fn category(kind: EventKind) -> &'static str {
+    match kind {
+        EventKind::Dispatch => "dispatch",
+        EventKind::Transfer => "transfer",
+        EventKind::Wait => "wait",
+        EventKind::Host => "host",
+    }
+}
+
+/// Returns all events by thread, in the order of their recording. Times are in microseconds.
+///
+/// # Errors
+/// INTERNAL where a value cannot be written as JSON.
+pub(super) fn trace(recording: &Recording) -> Result<String> {
+    let events: Vec<Value> =
+        recording.lanes.iter().enumerate().flat_map(|(thread, lane)| events(thread, lane)).collect();
+    let trace = json!({
+        "displayTimeUnit": "ns",
+        "traceEvents": events,
+        "otherData": { "dropped_events": recording.dropped },
+    });
+    serde_json::to_string(&trace).map_err(|error| Error::internal(error.to_string()))
+}
+
+/// Returns the name of a thread and its events.
+fn events(thread: usize, lane: &Lane) -> impl Iterator<Item = Value> {
+    let name = json!({ "ph": "M", "name": "thread_name", "pid": 1, "tid": thread, "args": { "name": lane.thread } });
+    std::iter::once(name).chain(lane.events.iter().map(move |event| complete(thread, event)))
+}
+
+/// Returns a complete event: one with a start and a duration.
+fn complete(thread: usize, event: &Event) -> Value {
+    json!({
+        "ph": "X",
+        "name": &*event.name,
+        "cat": category(event.kind),
+        "pid": 1,
+        "tid": thread,
+        "ts": event.start.as_secs_f64() * 1e6,
+        "dur": event.duration.as_secs_f64() * 1e6,
+        "args": { "workgroups": event.workgroups, "bytes": event.bytes },
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::super::tests::recording;
+    use super::*;
+
+    #[test]
+    fn every_event_is_one_object() {
+        let trace: Value = serde_json::from_str(&trace(&recording()).unwrap()).unwrap();
+        let events = trace["traceEvents"].as_array().unwrap();
+        assert_eq!(events.iter().filter(|event| event["ph"] == "X").count(), 4);
+        assert_eq!(events.iter().filter(|event| event["ph"] == "M").count(), 2);
+        let kernel = events.iter().find(|event| event["cat"] == "dispatch").unwrap();
+        assert_eq!(
+            (&kernel["name"], &kernel["tid"], &kernel["ts"], &kernel["dur"]),
+            (&json!("matmul<\"a\">"), &json!(0), &json!(0.0), &json!(100.0))
+        );
+    }
+}

@@ -1,0 +1,97 @@
+//! Files that appear whole or not at all.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use incarnate_runtime::{Error, Result, ResultExt};
+use tempfile::{Builder, NamedTempFile};
+
+/// A file that is written under another name in the same folder and gets its own when it is complete. Dropped before, it
+/// leaves nothing.
+#[derive(Debug)]
+pub(crate) struct AtomicFile {
+    path: PathBuf,
+    writer: BufWriter<NamedTempFile>,
+}
+
+impl AtomicFile {
+    /// Creates the file for `path`, with the contents of the one that exists where `append` is set.
+    ///
+    /// # Errors
+    /// Those of creating the file, with the path.
+    pub(crate) fn create(path: &Path, append: bool) -> Result<AtomicFile> {
+        let context = || format!("creating '{}'", path.display());
+        let mut file = temporary_for(path).context(context)?;
+        if append && path.exists() {
+            File::open(path).and_then(|mut present| io::copy(&mut present, &mut file)).context(context)?;
+        }
+        Ok(AtomicFile { path: path.to_owned(), writer: BufWriter::new(file) })
+    }
+
+    /// Completes the file: from here on it has its name.
+    ///
+    /// # Errors
+    /// Those of writing the rest and of renaming, with the path.
+    pub(crate) fn commit(self) -> Result<()> {
+        let file = self.writer.into_inner().map_err(io::IntoInnerError::into_error);
+        file.and_then(|file| file.persist(&self.path).map_err(|error| error.error))
+            .map(drop)
+            .context(|| format!("writing '{}'", self.path.display()))
+    }
+}
+
+/// Creates a file that can be renamed to `path`, with the permissions of an ordinary new file.
+///
+/// # Errors
+/// INVALID_ARGUMENT where the path names no file; those of creating the file.
+pub(crate) fn temporary_for(path: &Path) -> Result<NamedTempFile> {
+    if path.file_name().is_none() {
+        return Err(Error::invalid_argument("it names no file"));
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = Builder::new();
+    #[cfg(unix)]
+    let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o666);
+    #[cfg(unix)]
+    builder.permissions(permissions);
+    Ok(builder.tempfile_in(folder)?)
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_appear_when_they_are_complete() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("out.bin");
+        let mut file = AtomicFile::create(&path, false).unwrap();
+        file.write_all(b"one").unwrap();
+        assert!(!path.exists());
+        file.commit().unwrap();
+        let mut file = AtomicFile::create(&path, true).unwrap();
+        file.write_all(b"two").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"one");
+        file.commit().unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"onetwo");
+        let mut file = AtomicFile::create(&path, false).unwrap();
+        file.write_all(b"three").unwrap();
+        drop(file);
+        assert_eq!(std::fs::read(&path).unwrap(), b"onetwo");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+        directory.close().unwrap();
+        assert!(AtomicFile::create(&path, false).is_err());
+    }
+}

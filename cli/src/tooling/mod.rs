@@ -1,0 +1,37 @@
+//! What the command line and the programs that it builds share: values as text and in files, expected results.
+
+pub(crate) mod atomic_file;
+pub(crate) mod declaration;
+pub(crate) mod expected;
+pub(crate) mod output;
+pub(crate) mod spec;
+
+pub(crate) use incarnate_runtime::hal::format::HostTensor;
+
+/// A value of the VM that is not a reference.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Primitive {
+    I32(i32),
+    I64(i64),
+    F32(f32),
+    F64(f64),
+}
+
+/// An argument or a result of a function, on the host.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum HostValue {
+    /// No object.
+    Null,
+    /// A number.
+    Primitive(Primitive),
+    /// A `!hal.buffer_view`.
+    Tensor(HostTensor),
+    /// A `!hal.buffer`: contents without shape and type.
+    Storage(HostTensor),
+    /// A `!vm.buffer`.
+    Bytes(Vec<u8>),
+    /// A `!vm.list`.
+    List(Vec<HostValue>),
+    /// Something that has no text, by the name of its type.
+    Other(&'static str),
+}

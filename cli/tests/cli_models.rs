@@ -1,0 +1,92 @@
+//! Every case of tests/models that is one call, through the command line.
+#![allow(clippy::expect_used, reason = "tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A call of a case: its flags, and the status that it must end with where that is none of success.
+#[derive(Debug, Default)]
+struct Call {
+    flags: Vec<String>,
+    fails: Option<String>,
+}
+
+/// Flags that stand before the calls of a case and belong to each of them.
+const OF_CASES: [&str; 4] = ["--module=", "--device=", "--executable_plugin=", "--parameters="];
+
+/// The calls of the cases of a `cases.txt`; see tests/models/README.md for its form.
+fn cases(text: &str) -> Vec<(String, Vec<Call>)> {
+    let mut cases: Vec<(String, Vec<Call>)> = Vec::new();
+    let mut flags = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            cases.push((name.to_owned(), Vec::new()));
+            flags.clear();
+            continue;
+        }
+        let (_, calls) = cases.last_mut().expect("a case before its lines");
+        if OF_CASES.iter().any(|flag| line.starts_with(flag)) {
+            flags.push(line.to_owned());
+            continue;
+        }
+        if line.starts_with("--function=") {
+            calls.push(Call { flags: flags.clone(), fails: None });
+        }
+        let call = calls.last_mut().expect("a function before its arguments");
+        match line.strip_prefix("fails ") {
+            Some(status) => call.fails = Some(status.to_owned()),
+            None => call.flags.push(line.to_owned()),
+        }
+    }
+    cases
+}
+
+fn incarnate(folder: &Path, arguments: &[String]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_incarnate"))
+        .current_dir(folder)
+        .args(arguments)
+        .output()
+        .expect("the command line starts")
+}
+
+/// What is wrong with the outcome of a call, if anything.
+fn fault(call: &Call, output: &Output) -> Option<String> {
+    let error = String::from_utf8_lossy(&output.stderr);
+    let code = output.status.code();
+    match &call.fails {
+        None if code == Some(0) => None,
+        None => Some(format!("ended with {code:?}: {error}")),
+        Some(status) if code == Some(1) && error.contains(&format!(": {status}; ")) && error.lines().count() == 1 => {
+            None
+        }
+        Some(status) => Some(format!("should fail with {status}, ended with {code:?}: {error}")),
+    }
+}
+
+#[test]
+fn cases_of_one_call_pass() {
+    let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/models");
+    let (mut passed, mut faults) = (0, Vec::new());
+    for folder in fs::read_dir(models).expect("the models").map(|entry| entry.expect("an entry").path()) {
+        let Ok(text) = fs::read_to_string(folder.join("cases.txt")) else { continue };
+        let files = fs::read_dir(&folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        for module in files.filter(|file| file.extension().is_some_and(|e| e == "vmfb" || e == "module")) {
+            for (name, calls) in cases(&text) {
+                let [call] = calls.as_slice() else { continue };
+                let module_flag = format!("--module={}", module.display());
+                // Modules that are imported from come first.
+                let at = 1 + call.flags.iter().take_while(|flag| flag.starts_with("--module=")).count();
+                let mut arguments = vec!["run".to_owned()];
+                arguments.extend(call.flags.iter().cloned());
+                arguments.insert(at, module_flag);
+                match fault(call, &incarnate(&folder, &arguments)) {
+                    None => passed += 1,
+                    Some(fault) => faults.push(format!("{} [{name}] {fault}", module.display())),
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} of {} cases:\n{}", faults.len(), faults.len() + passed, faults.join("\n"));
+    assert!(passed > 0, "no case was found");
+}

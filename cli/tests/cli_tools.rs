@@ -1,0 +1,141 @@
+//! What the command line tells of modules: executables, graphs, differences; and of itself.
+#![allow(clippy::expect_used, reason = "tests")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+/// Runs the command line in tests/models: its exit status, standard output and standard error.
+fn incarnate(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
+    let output = command.current_dir(folder).args(arguments).output().expect("the command line starts");
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).expect("the command line prints text");
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+fn printed(arguments: &[&str]) -> String {
+    let (code, out, error) = incarnate(arguments);
+    assert_eq!((code, error.as_str()), (Some(0), ""), "{arguments:?}");
+    out
+}
+
+#[test]
+fn metadata_has_executables_and_locations() {
+    let text = printed(&["dump", "digits/llvm-cpu.vmfb", "--output=metadata"]);
+    for line in [
+        "  [  0] embedded-elf-x86_64, 8168 bytes in .rodata[5]\n",
+        "        @classify_dispatch_1_matmul_360x48x64_f32: 0 constants, 3 bindings, dispatched in 1 places\n",
+    ] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    let text = printed(&["dump", "plugin/llvm-cpu.vmfb", "--output=metadata"]);
+    assert!(
+        text.contains(" of ABI 0.6, kernels @") && text.contains("        imports incarnate_test_offset\n"),
+        "{text}"
+    );
+    let text = printed(&["dump", "plugin/system-library.vmfb", "--output=metadata"]);
+    assert!(text.contains("        imports incarnate_test_offset\n"), "{text}");
+    let text = printed(&["dump", "dynamic/llvm-cpu-3.7.1.vmfb", "--output=metadata"]);
+    // Older compilers leave the kernels' names out.
+    assert!(text.contains("        library @model_linked of ABI 0.5\n"), "{text}");
+    let text = printed(&["dump", "mlp/vmvx-microkernels.vmfb", "--output=metadata"]);
+    assert!(text.contains("  [  0] vmvx-bytecode-fb, "), "{text}");
+    assert!(text.contains("        imports vmvx.fill.2d.x32(i32, !vm.ref<?>, i64, i64, i64, i64) -> ()\n"), "{text}");
+    let text = printed(&["dump", "simple_mul/flatbuffer.vmfb", "--output=metadata"]);
+    assert!(text.contains("// Debug Information\n") && text.contains("\nLocations: "), "{text}");
+    assert!(text.contains(" begins at "), "{text}");
+}
+
+#[test]
+fn graphs_lead_from_what_writes_to_what_reads() {
+    let text = printed(&["dump", "digits/llvm-cpu.vmfb", "--output=graph"]);
+    // Four dispatches, one after the other; the weights in a global, what is passed in and what comes out.
+    let edges: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("    n0_")).filter(|line| line.contains("->")).collect();
+    assert_eq!(
+        edges,
+        ["0 -> n0_1;", "1 -> n0_2;", "2 -> n0_3;", "3 -> n0_6;", "4 -> n0_0;", "5 -> n0_1;", "5 -> n0_2;"]
+    );
+    assert!(
+        text.contains("n0_2 [label=\"classify_dispatch_2_matmul_360x10x48_f32\\nworkgroups 9 x 1 x 1\", shape=box")
+    );
+    assert!(text.contains("n0_5 [label=\"buffer of global 2\", shape=cylinder"));
+    assert!(text.starts_with("digraph \"jit_classify\" {\n") && text.ends_with("  }\n}\n"));
+    let (code, _, error) = incarnate(&["dump", "vm/vm.vmfb", "--output=graph"]);
+    assert_eq!(code, Some(1));
+    assert!(error.contains("records a command buffer"), "{error}");
+}
+
+#[test]
+fn differences_are_told() {
+    let (one, other) = ("mlp/llvm-cpu.vmfb", "mlp/vmvx.vmfb");
+    assert_eq!(printed(&["diff", one, one]), "");
+    let (code, out, error) = incarnate(&["diff", one, other]);
+    assert_eq!(code, Some(1));
+    assert_eq!(error, format!("incarnate diff: '{one}' and '{other}' differ in 4 respects\n"));
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[0].starts_with("~ executable [0] embedded-elf-x86_64, "), "{out}");
+    assert_eq!(lines[1], "~ .rodata[4]: 19 -> 16 bytes, different from byte 0 on");
+    assert_eq!(lines[3], "~ function @__init: 5 lines less, 5 more");
+    assert_eq!(lines[4..].iter().filter(|line| line.starts_with("    - ")).count(), 5);
+    let (_, brief, _) = incarnate(&["diff", one, other, "--brief"]);
+    assert_eq!(brief.lines().collect::<Vec<_>>(), lines[..4]);
+    let (code, out, _) = incarnate(&["diff", "simple_mul/llvm-cpu.vmfb", "scalars/llvm-cpu.vmfb", "--brief"]);
+    assert_eq!(code, Some(1));
+    for line in
+        ["- function @simple_mul", "- export simple_mul(!vm.ref<?>, !vm.ref<?>) -> (!vm.ref<?>)", "+ function @echo"]
+    {
+        assert!(out.lines().any(|text| text.starts_with(line)), "{line}: {out}");
+    }
+    let (code, _, error) = incarnate(&["diff", one, "nothing.vmfb"]);
+    assert_eq!((code, error.contains("nothing.vmfb")), (Some(1), true));
+}
+
+#[test]
+fn shells_and_readers_are_told_of_all_commands() {
+    let commands = ["run", "bench", "check", "dump", "translate", "diff", "parameters", "build"];
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let text = printed(&["completions", shell]);
+        assert!(commands.iter().all(|command| text.contains(command)), "{shell}");
+        assert!(text.contains("expected_output"), "{shell}");
+    }
+    assert!(printed(&["man"]).contains(".SH SUBCOMMANDS"));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("man");
+    let _ = fs::remove_dir_all(&folder);
+    printed(&["man", "--output", folder.to_str().expect("a path of Unicode")]);
+    for command in commands {
+        let page = fs::read_to_string(folder.join(format!("incarnate-{command}.1"))).expect("a page");
+        assert!(page.contains("Examples:"), "{command}");
+        assert!(printed(&[command, "--help"]).contains("Examples:\n  incarnate "), "{command}");
+    }
+}
+
+#[test]
+fn modules_of_both_forms_are_assembled_from_their_text() {
+    let folder = std::env::temp_dir().join(format!("incarnate-assemble-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let target = folder.join("first.module").display().to_string();
+    printed(&["assemble", "first_generation/model.vmasm", "-o", &target]);
+    let (made, kept) = (fs::read(&target), fs::read("../tests/models/first_generation/bmod.module"));
+    assert_eq!(made.expect("the file"), kept.expect("the model"));
+    let text = printed(&["dump", "first_generation/bmod.module", "--output=metadata"]);
+    assert!(text.contains("Generation: BMOD, the first generation (compilers of early 2020)\n"), "{text}");
+    let text = printed(&["dump", "dynamic/vmvx-3.9.0.vmfb", "--output=metadata"]);
+    assert!(text.contains("Generation: bytecode 15.0 (compilers 3.0 to 3.9)\n"), "{text}");
+    // A module of an older compiler becomes one of today by its text.
+    let source = folder.join("older.vmasm").display().to_string();
+    let text = printed(&["dump", "dynamic/vmvx-3.9.0.vmfb", "--output=disassembly"]);
+    fs::write(&source, text).expect("the text is written");
+    let target = folder.join("today.vmfb").display().to_string();
+    printed(&["assemble", &source, "-o", &target]);
+    let text = printed(&["dump", &target, "--output=metadata"]);
+    assert!(text.contains("Generation: bytecode 17.0 (compilers 3.11 to 3.13)\n"), "{text}");
+    let (code, _, error) = incarnate(&["assemble", "dynamic/cases.txt", "-o", &target]);
+    assert_eq!(code, Some(1));
+    assert!(
+        error.contains("'dynamic/cases.txt': INVALID_ARGUMENT; line 4, column 1: `vm.module` comes first"),
+        "{error}"
+    );
+    fs::remove_dir_all(&folder).expect("the folder goes");
+}

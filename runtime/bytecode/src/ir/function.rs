@@ -1,0 +1,281 @@
+//! A function: its values, its blocks, and who defines what.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use smallvec::SmallVec;
+
+use super::op::{Op, Terminator};
+use crate::ConventionItem;
+use crate::isa::{Bank, Opcode};
+
+/// What a value is.
+#[allow(non_camel_case_types, reason = "spelled as the instruction table spells them")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Type {
+    /// 32-bit integer; conditions are such, and true unless zero.
+    i32,
+    /// 64-bit integer.
+    i64,
+    /// 32-bit float.
+    f32,
+    /// 64-bit float.
+    f64,
+    /// Reference, perhaps null.
+    Ref,
+}
+
+impl Type {
+    /// Whether it is a 64-bit number.
+    #[must_use]
+    pub const fn is_wide(self) -> bool {
+        matches!(self, Type::i64 | Type::f64)
+    }
+
+    /// The type of a calling convention's item; None for the delimiters of spans.
+    #[must_use]
+    pub const fn of_item(item: ConventionItem) -> Option<Type> {
+        Some(match item {
+            ConventionItem::I32 => Type::i32,
+            ConventionItem::I64 => Type::i64,
+            ConventionItem::F32 => Type::f32,
+            ConventionItem::F64 => Type::f64,
+            ConventionItem::Ref => Type::Ref,
+            ConventionItem::SpanStart | ConventionItem::SpanEnd => return None,
+        })
+    }
+}
+
+impl From<Bank> for Type {
+    fn from(bank: Bank) -> Type {
+        match bank {
+            Bank::i32 => Type::i32,
+            Bank::i64 => Type::i64,
+            Bank::f32 => Type::f32,
+            Bank::f64 => Type::f64,
+        }
+    }
+}
+
+/// A value: defined once, by what [`Function::definition`] tells. An index into the function's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Value(pub u32);
+
+/// A basic block, as an index into [`Function::blocks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Block(pub u32);
+
+impl Value {
+    /// The index.
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Block {
+    /// The block in which every function begins. Nothing branches to it.
+    pub const ENTRY: Block = Block(0);
+
+    /// The index.
+    #[inline]
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Definition {
+    /// A constant, by its bits (the null reference is zero). Constants belong to no block and are distinct from each other.
+    Constant(u64),
+    /// A parameter of a block, by position. Those of the entry are the function's arguments.
+    Parameter(Block, u32),
+    /// A result of an instruction, or of a yieldable call, of a block.
+    Result(Block),
+}
+
+/// Type and definition of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ValueInfo {
+    /// The type.
+    pub ty: Type,
+    /// The definition.
+    pub definition: Definition,
+}
+
+/// An instruction: an operation with its results.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inst {
+    /// What it does.
+    pub op: Op,
+    /// What it makes; several only for calls.
+    pub results: SmallVec<[Value; 1]>,
+    /// Offset in bytes of the instruction of the bytecode that it comes from, for the places of errors.
+    pub offset: u32,
+}
+
+/// What a block holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BlockData {
+    /// The values that branches here pass.
+    pub parameters: Vec<Value>,
+    /// The instructions, in order.
+    pub instructions: Vec<Inst>,
+    /// What ends it.
+    pub terminator: Terminator,
+    /// Offset in bytes of the terminator's instruction in the bytecode.
+    pub offset: u32,
+}
+
+/// A function in the form of values and blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Its ordinal in the module.
+    pub ordinal: u32,
+    /// What it returns.
+    pub results: Vec<Type>,
+    /// The blocks; the first is the entry. All can be reached, and their order is a reverse postorder.
+    pub blocks: Vec<BlockData>,
+    values: Vec<ValueInfo>,
+    constants: BTreeMap<(u64, Type), Value>,
+}
+
+impl Function {
+    pub(super) fn empty(ordinal: u32, results: Vec<Type>) -> Function {
+        Function { ordinal, results, blocks: Vec::new(), values: Vec::new(), constants: BTreeMap::new() }
+    }
+
+    /// The arguments: the parameters of the entry.
+    #[must_use]
+    pub fn arguments(&self) -> &[Value] {
+        self.blocks.first().map_or(&[], |block| &block.parameters)
+    }
+
+    /// Number of values, those included that nothing uses any more.
+    #[must_use]
+    pub fn value_count(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The type of a value.
+    ///
+    /// # Panics
+    /// Where the value is not of this function.
+    #[inline]
+    #[must_use]
+    pub fn ty(&self, value: Value) -> Type {
+        self.values[value.index()].ty
+    }
+
+    /// Where a value comes from.
+    ///
+    /// # Panics
+    /// Where the value is not of this function.
+    #[inline]
+    #[must_use]
+    pub fn definition(&self, value: Value) -> Definition {
+        self.values[value.index()].definition
+    }
+
+    /// The bits of a constant; None for other values.
+    #[must_use]
+    pub fn constant_bits(&self, value: Value) -> Option<u64> {
+        match self.definition(value) {
+            Definition::Constant(bits) => Some(bits),
+            _ => None,
+        }
+    }
+
+    /// The instruction that makes a value; None for constants and parameters.
+    #[must_use]
+    pub fn maker(&self, value: Value) -> Option<&Inst> {
+        let Definition::Result(block) = self.definition(value) else { return None };
+        self.block(block).instructions.iter().find(|inst| inst.results.contains(&value))
+    }
+
+    /// Whether an integer is not zero, as compilers write it: one is chosen where it would be.
+    fn is_nonzero(&self, value: Value) -> bool {
+        if let Some(bits) = self.constant_bits(value) {
+            return bits != 0;
+        }
+        let Some(Op::Eval { opcode: Opcode::SelectI32 | Opcode::SelectI64, operands }) =
+            self.maker(value).map(|inst| &inst.op)
+        else {
+            return false;
+        };
+        let [condition, if_true, if_false] = operands[..] else { return false };
+        self.constant_bits(if_true).is_some_and(|bits| bits != 0) && self.holds_for_zero(condition, if_false, 4)
+    }
+
+    /// Whether a condition holds wherever an integer is zero.
+    fn holds_for_zero(&self, condition: Value, value: Value, depth: u32) -> bool {
+        let Some(Op::Eval { opcode, operands }) = self.maker(condition).map(|inst| &inst.op) else { return false };
+        let is_zero = |operand: Value| self.constant_bits(operand) == Some(0);
+        match (opcode, &operands[..]) {
+            (Opcode::CmpEQI32 | Opcode::CmpEQI64, &[left, right]) => {
+                (left == value && is_zero(right)) || (right == value && is_zero(left))
+            }
+            (Opcode::OrI32, &[left, right]) if depth > 0 => {
+                self.holds_for_zero(left, value, depth - 1) || self.holds_for_zero(right, value, depth - 1)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether an operation makes numbers (or a constant buffer) of its operands alone, and cannot fail: division by a number
+    /// that is seen not to be zero among them.
+    #[must_use]
+    pub fn is_arithmetic(&self, op: &Op) -> bool {
+        match op {
+            Op::SwitchRef { .. } => false,
+            Op::Eval { opcode, operands } if opcode.info().effects.fails => {
+                // Of arithmetic, division alone fails, and by zero alone.
+                operands.get(1).is_some_and(|divisor| self.is_nonzero(*divisor))
+            }
+            op => op.is_pure(),
+        }
+    }
+
+    /// The block of an index, that of the entry and of every edge among them.
+    ///
+    /// # Panics
+    /// Where the block is not of this function.
+    #[inline]
+    #[must_use]
+    pub fn block(&self, block: Block) -> &BlockData {
+        &self.blocks[block.index()]
+    }
+
+    /// The blocks, with their names.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (Block, &BlockData)> + ExactSizeIterator {
+        self.blocks.iter().enumerate().map(|(index, data)| (Block(index as u32), data))
+    }
+
+    /// A new value.
+    pub(super) fn value(&mut self, ty: Type, definition: Definition) -> Value {
+        self.values.push(ValueInfo { ty, definition });
+        Value(self.values.len() as u32 - 1)
+    }
+
+    pub(super) fn redefine(&mut self, value: Value, definition: Definition) {
+        self.values[value.index()].definition = definition;
+    }
+
+    /// The constant of a type and of bits, of which the upper half is ignored for 32-bit types; always the same value.
+    pub fn constant(&mut self, ty: Type, bits: u64) -> Value {
+        let bits = match ty {
+            Type::i32 | Type::f32 => u64::from(bits as u32),
+            Type::i64 | Type::f64 => bits,
+            Type::Ref => 0,
+        };
+        if let Some(value) = self.constants.get(&(bits, ty)) {
+            return *value;
+        }
+        let value = self.value(ty, Definition::Constant(bits));
+        self.constants.insert((bits, ty), value);
+        value
+    }
+}

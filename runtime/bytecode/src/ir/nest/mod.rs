@@ -1,0 +1,275 @@
+//! Nests of counted loops over buffers: what runs without checks of its own once the ranges of its accesses are checked.
+//!
+//! A loop is counted where one edge leaves it and the test there compares an integer that each turn changes by the same
+//! number with one that does not change; then the number of its turns is known before the first. A [`Nest`] is such a loop whose
+//! inner loops are, too, with nothing in them but arithmetic that cannot fail and accesses to buffers of the outside whose
+//! indices are [`Affine`] forms. So there is no branch in it but the loops, and what is loaded in it is neither address nor
+//! bound nor condition.
+//!
+//! Whoever runs a nest apart from the function's own blocks runs so many turns of the outermost loop as pass the test, and
+//! then goes on with that loop's header: there the test fails as it does in the bytecode, after what stands before it. So
+//! a test may be anywhere in the outermost loop.
+
+mod affine;
+mod needed;
+mod recover;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod tests;
+mod tiling;
+
+use alloc::vec::Vec;
+use core::fmt;
+
+pub use affine::{Affine, Term};
+pub use needed::Needed;
+pub use tiling::{Hindrance, Tiling};
+
+use crate::trip_count::Relation;
+
+use super::function::{Block, Function, Inst, Type, Value};
+
+/// A number type in memory.
+#[allow(non_camel_case_types, reason = "spelled as Rust spells them")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Element {
+    /// 8 bits, zero-extended.
+    u8,
+    /// 8 bits, sign-extended; stored ones are truncated.
+    i8,
+    /// 16 bits, zero-extended.
+    u16,
+    /// 16 bits, sign-extended; stored ones are truncated.
+    i16,
+    /// 32 bits.
+    i32,
+    /// 64 bits.
+    i64,
+    /// Float of 32 bits.
+    f32,
+    /// Float of 64 bits.
+    f64,
+}
+
+/// What decides whether a loop goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Test {
+    /// The tested value in the first turn: a form without turns, whose value is one of `ty`.
+    pub first: Affine,
+    /// By how much each turn changes it. Never zero, and towards the bound.
+    pub step: i64,
+    /// How it is compared.
+    pub relation: Relation,
+    /// With what; a form without turns.
+    pub bound: Affine,
+    /// Type of both: `i32` or `i64`.
+    pub ty: Type,
+    /// Both are compared as signed numbers.
+    pub signed: bool,
+}
+
+/// An integer that each turn of a loop changes by the same amount.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Induction {
+    /// The header's parameter.
+    pub parameter: Value,
+    /// What it is in the first turn; for the outermost loop None, as that is the parameter as it is before the nest.
+    pub initial: Option<Value>,
+    /// By how much each turn changes it; a form without turns.
+    pub step: Affine,
+    /// What it is in a turn, in terms of that and the turns of outer loops.
+    pub form: Affine,
+}
+
+/// A value that goes from turn to turn and is no induction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Carried {
+    /// The header's parameter.
+    pub parameter: Value,
+    /// What it is in the first turn.
+    pub initial: Value,
+    /// What it is in the next turn.
+    pub next: Value,
+}
+
+/// What happens in a turn, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Item {
+    /// An instruction, by block and position.
+    Instruction(Block, usize),
+    /// All turns of an inner loop, as an index into [`Nest::loops`].
+    Loop(usize),
+}
+
+/// A counted loop of a nest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// The only way in. Loops of which one integer counts the turns have one header.
+    pub header: Block,
+    /// The loop around it, as an index into [`Nest::loops`]; None for the first.
+    pub parent: Option<usize>,
+    /// What decides whether it goes on.
+    pub test: Test,
+    /// There is one turn more than tests pass, as the test is at the end. Never set for the first loop.
+    pub tested_last: bool,
+    /// Where the loop is one of several that one integer counts: as many turns as the test passes are so many of this
+    /// loop's turns. There must be no rest, and it must be positive; else the nest cannot be run apart.
+    pub divisor: Option<Affine>,
+    /// Header parameters that count.
+    pub inductions: Vec<Induction>,
+    /// The other ones.
+    pub carried: Vec<Carried>,
+    /// What happens in a turn; instructions of [`Nest::hoisted`] are not among it.
+    pub items: Vec<Item>,
+}
+
+/// Elements that accesses of a nest take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct View {
+    /// The buffer; does not change in the nest.
+    pub buffer: Value,
+    /// Type of the elements.
+    pub element: Element,
+    /// Index of the element, in elements; an `i64`, which is an unsigned number and so must not be negative.
+    pub index: Affine,
+    /// Elements are stored.
+    pub written: bool,
+}
+
+/// A load or store of a nest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// Block of the instruction.
+    pub block: Block,
+    /// Its position there.
+    pub position: usize,
+    /// The innermost loop that it is in.
+    pub within: usize,
+    /// What it takes, as an index into [`Nest::views`].
+    pub view: usize,
+    /// What is stored; None for loads.
+    pub stored: Option<Value>,
+}
+
+/// A form that must be within a range in all turns, lest it wraps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bounded {
+    /// The form.
+    pub form: Affine,
+    /// The least value.
+    pub least: i64,
+    /// The greatest.
+    pub greatest: i64,
+}
+
+/// Counted loops within each other, and what they access. All turns' accesses are in range where the index of each of the
+/// [`views`](Nest::views) is less than the number of elements, and each of the [`conditions`](Nest::conditions) holds, for all
+/// turns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nest {
+    /// The loops, the outermost first.
+    pub loops: Vec<Counted>,
+    /// Instructions that make the same in all turns, and cannot fail, in an order in which they can be computed before.
+    pub hoisted: Vec<(Block, usize)>,
+    /// What is accessed; distinct.
+    pub views: Vec<View>,
+    /// The accesses, in the order in which they stand.
+    pub accesses: Vec<Access>,
+    /// What must not wrap.
+    pub conditions: Vec<Bounded>,
+}
+
+/// Why a loop is no nest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Obstacle {
+    /// Several edges leave it, or none.
+    Exits,
+    /// Something else than loops branches within it, or it ends in it.
+    Branches(Block),
+    /// No test of an integer that each turn changes by the same number against a bound.
+    Uncounted(Block),
+    /// An inner loop has work before its test, and behind it, too.
+    TestInTheMiddle(Block),
+    /// References go from turn to turn.
+    References(Block),
+    /// An instruction that may fail, or that does more than arithmetic, at an offset of the bytecode.
+    Effect(u32),
+    /// The index of an access, at an offset of the bytecode, is no affine form.
+    Index(u32),
+    /// The buffer of an access, at an offset of the bytecode, is made in the loop.
+    Buffer(u32),
+    /// A value of an inner loop is used behind it, and is not one that the loop carries.
+    Escapes(Value),
+    /// No buffer is accessed: there is nothing to check before.
+    NoAccess,
+    /// More loops, instructions or views than nests are made for.
+    Size,
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Obstacle::Exits => f.write_str("not one edge alone leaves it"),
+            Obstacle::Branches(block) => write!(f, "{block} branches within it"),
+            Obstacle::Uncounted(block) => write!(f, "the turns of the loop at {block} cannot be counted beforehand"),
+            Obstacle::TestInTheMiddle(block) => write!(f, "the inner loop at {block} is tested in its middle"),
+            Obstacle::References(block) => write!(f, "the loop at {block} carries references"),
+            Obstacle::Effect(offset) => write!(f, "the instruction at {offset:#x} is no arithmetic, or may fail"),
+            Obstacle::Index(offset) => write!(f, "the index of the access at {offset:#x} is not affine"),
+            Obstacle::Buffer(offset) => {
+                write!(f, "the buffer of the access at {offset:#x} is not the same in all turns")
+            }
+            Obstacle::Escapes(value) => write!(f, "v{} is used behind the inner loop that makes it", value.0),
+            Obstacle::NoAccess => f.write_str("no buffer is accessed"),
+            Obstacle::Size => f.write_str("it is too large"),
+        }
+    }
+}
+
+/// The nests of a function: outermost loops that are nests, and of those that are not, what is within them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nests {
+    /// The nests, none within another.
+    pub found: Vec<Nest>,
+    /// Headers of loops that are none, nor within one, and why.
+    pub rejected: Vec<(Block, Obstacle)>,
+}
+
+impl Nests {
+    /// Finds the nests of a function.
+    #[must_use]
+    pub fn of(function: &Function) -> Nests {
+        recover::nests(function)
+    }
+
+    /// The nest whose outermost loop has a header.
+    #[must_use]
+    pub fn at(&self, header: Block) -> Option<&Nest> {
+        self.found.iter().find(|nest| nest.loops[0].header == header)
+    }
+}
+
+impl Nest {
+    /// The access that an instruction is.
+    #[must_use]
+    pub fn access(&self, block: Block, position: usize) -> Option<&Access> {
+        self.accesses.iter().find(|access| (access.block, access.position) == (block, position))
+    }
+
+    /// Loops from the outermost to one.
+    #[must_use]
+    pub fn path(&self, to: usize) -> Vec<usize> {
+        let mut path = alloc::vec![to];
+        while let Some(parent) = path.last().and_then(|last| self.loops[*last].parent) {
+            path.push(parent);
+        }
+        path.reverse();
+        path
+    }
+
+    /// An instruction of the nest.
+    #[must_use]
+    pub fn instruction<'f>(&self, function: &'f Function, block: Block, position: usize) -> &'f Inst {
+        &function.block(block).instructions[position]
+    }
+}

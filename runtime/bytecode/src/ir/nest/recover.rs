@@ -1,0 +1,603 @@
+//! Finds the nests of a function.
+
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use smallvec::SmallVec;
+
+use super::{
+    Access, Affine, Bounded, Carried, Counted, Element, Induction, Item, Needed, Nest, Nests, Obstacle, Test, View,
+};
+use crate::ir::function::{Block, Definition, Function, Inst, Type, Value};
+use crate::ir::graph::{Graph, Loop, Loops};
+use crate::ir::op::{Edge, Op, Terminator};
+use crate::isa::Opcode;
+
+mod split;
+mod test;
+
+use split::{Digits, Split};
+
+/// Bounds of what is tried; nests of real programs are far below.
+const MAX_LOOPS: usize = 16;
+const MAX_ITEMS: usize = 4000;
+const MAX_VIEWS: usize = 64;
+/// Instructions between an integer and what it is computed of.
+const MAX_DEPTH: usize = 100;
+
+/// All nests of a function.
+pub(super) fn nests(function: &Function) -> Nests {
+    let graph = Graph::of(function);
+    let loops = Loops::new(&graph, &graph.dominators());
+    let mut places = vec![None; function.value_count()];
+    if loops.all().is_empty() {
+        return Nests::default();
+    }
+    for (block, data) in function.iter() {
+        for (position, inst) in data.instructions.iter().enumerate() {
+            inst.results.iter().for_each(|result| places[result.index()] = Some((block, position)));
+        }
+    }
+    let mut nests = Nests::default();
+    let mut taken = vec![false; loops.all().len()];
+    for (index, found) in loops.all().iter().enumerate() {
+        // Loops stand behind those around them.
+        if found.parent.is_some_and(|parent| taken[parent]) {
+            taken[index] = true;
+            continue;
+        }
+        match Recovery::new(function, &loops, &places, index).nest(index) {
+            Ok(nest) => {
+                taken[index] = true;
+                nests.found.push(nest);
+            }
+            Err(obstacle) => nests.rejected.push((Block(found.header), obstacle)),
+        }
+    }
+    nests
+}
+
+/// A loop while its structure is known alone.
+struct Shape {
+    counted: Counted,
+    /// For each parameter of the header what it is in the first turn; None for the outermost loop.
+    initial: Option<Vec<Value>>,
+    /// What it is in the next turn.
+    next: Vec<Value>,
+    /// What is tested, whether zero goes on, and the number of items before.
+    condition: Value,
+    on_zero: bool,
+    tested_at: usize,
+    /// It is a digit of the loop around it.
+    is_digit: bool,
+}
+
+/// A form, and the conditions (indices into `Recovery::conditions`) that it holds under.
+type Form = (Affine, SmallVec<[usize; 2]>);
+
+struct Recovery<'a> {
+    function: &'a Function,
+    loops: &'a Loops,
+    /// Where the instruction of each value stands.
+    places: &'a [Option<(Block, usize)>],
+    /// The outermost loop.
+    root: &'a Loop,
+    shapes: Vec<Shape>,
+    /// The loop that each block of the nest is in, as an index into the shapes.
+    homes: BTreeMap<Block, usize>,
+    hoisted: Vec<(Block, usize)>,
+    /// Results of those.
+    invariant: Vec<Value>,
+    inductions: BTreeMap<Value, Affine>,
+    /// The parameter that is looked at whether it is an induction: it stands for itself.
+    open: Option<Value>,
+    forms: BTreeMap<Value, Option<Form>>,
+    /// How deep forms are in forms.
+    depth: usize,
+    conditions: Vec<Bounded>,
+    /// Loops that are several.
+    splits: BTreeMap<usize, Split>,
+    /// What divisions make of the integers of those.
+    digits: BTreeMap<Value, (usize, Digits)>,
+}
+
+impl<'a> Recovery<'a> {
+    fn new(
+        function: &'a Function,
+        loops: &'a Loops,
+        places: &'a [Option<(Block, usize)>],
+        root: usize,
+    ) -> Recovery<'a> {
+        Recovery {
+            function,
+            loops,
+            places,
+            root: &loops.all()[root],
+            shapes: Vec::new(),
+            homes: BTreeMap::new(),
+            hoisted: Vec::new(),
+            invariant: Vec::new(),
+            inductions: BTreeMap::new(),
+            open: None,
+            forms: BTreeMap::new(),
+            depth: 0,
+            conditions: Vec::new(),
+            splits: BTreeMap::new(),
+            digits: BTreeMap::new(),
+        }
+    }
+
+    fn nest(mut self, root: usize) -> Result<Nest, Obstacle> {
+        self.shape(root, None, None)?;
+        self.hoist();
+        self.split_loops();
+        for index in 0..self.shapes.len() {
+            self.count(index)?;
+        }
+        let mut nest = Nest {
+            loops: Vec::new(),
+            hoisted: Vec::new(),
+            views: Vec::new(),
+            accesses: Vec::new(),
+            conditions: Vec::new(),
+        };
+        let mut conditions = Vec::new();
+        self.accesses(0, &mut nest, &mut conditions)?;
+        if nest.accesses.is_empty() {
+            return Err(Obstacle::NoAccess);
+        }
+        self.escapes()?;
+        conditions.sort_unstable();
+        conditions.dedup();
+        nest.conditions = conditions.into_iter().map(|index| self.conditions[index].clone()).collect();
+        nest.hoisted = core::mem::take(&mut self.hoisted);
+        nest.loops = self.shapes.iter().map(|shape| shape.counted.clone()).collect();
+        self.only_indices(&nest)?;
+        Ok(nest)
+    }
+
+    /// Checks that what divisions make of integers is used in indices alone.
+    fn only_indices(&self, nest: &Nest) -> Result<(), Obstacle> {
+        if self.splits.is_empty() {
+            return Ok(());
+        }
+        let needed = Needed::of(self.function, nest);
+        let parameters = self.splits.values().map(|split| &split.parameter);
+        match self.digits.keys().chain(parameters).find(|value| needed.has(**value)) {
+            None => Ok(()),
+            Some(value) => {
+                let place = self.places[value.index()];
+                Err(place.map_or(Obstacle::Escapes(*value), |place| Obstacle::Effect(self.inst(place).offset)))
+            }
+        }
+    }
+
+    /// The blocks of a loop in a row, inner loops in place of theirs. Gives the loop's index and the edge that leaves it.
+    fn shape(
+        &mut self,
+        index: usize,
+        parent: Option<usize>,
+        initial: Option<Vec<Value>>,
+    ) -> Result<(usize, &'a Edge), Obstacle> {
+        let (function, found) = (self.function, &self.loops.all()[index]);
+        if found.exits.len() != 1 || found.latches.len() != 1 {
+            return Err(Obstacle::Exits);
+        }
+        if self.shapes.len() >= MAX_LOOPS {
+            return Err(Obstacle::Size);
+        }
+        let header = Block(found.header);
+        if function.block(header).parameters.iter().any(|parameter| function.ty(*parameter) == Type::Ref) {
+            return Err(Obstacle::References(header));
+        }
+        let this = self.shapes.len();
+        self.shapes.push(Shape::new(header, parent, initial));
+        let (mut at, mut exit, mut count) = (header, None, 0);
+        let next = 'blocks: loop {
+            let data = function.block(at);
+            self.homes.insert(at, this);
+            let items = &mut self.shapes[this].counted.items;
+            items.extend((0..data.instructions.len()).map(|position| Item::Instruction(at, position)));
+            count += data.instructions.len() + 1;
+            if count > MAX_ITEMS {
+                return Err(Obstacle::Size);
+            }
+            let mut edge = match &data.terminator {
+                Terminator::Branch(edge) => edge,
+                Terminator::CondBranch { condition, if_true, if_false } => {
+                    let stays = |edge: &Edge| found.nodes.binary_search(&edge.target.0).is_ok();
+                    let (stay, leave, on_zero) = match (stays(if_true), stays(if_false)) {
+                        (true, false) => (if_true, if_false, false),
+                        (false, true) => (if_false, if_true, true),
+                        _ => return Err(Obstacle::Branches(at)),
+                    };
+                    let shape = &mut self.shapes[this];
+                    shape.condition = *condition;
+                    shape.on_zero = on_zero;
+                    shape.tested_at = shape.counted.items.len();
+                    exit = Some(leave);
+                    stay
+                }
+                _ => return Err(Obstacle::Branches(at)),
+            };
+            loop {
+                if edge.target == header {
+                    break 'blocks edge;
+                }
+                let inner = self.loops.innermost_index(edge.target.0).filter(|inner| *inner != index);
+                let Some(inner) = inner.filter(|inner| self.loops.all()[*inner].header == edge.target.0) else { break };
+                let initial = edge.arguments.iter().map(|operand| operand.value).collect();
+                let (inner, leaving) = self.shape(inner, Some(this), Some(initial))?;
+                self.shapes[this].counted.items.push(Item::Loop(inner));
+                edge = leaving;
+            }
+            // Nothing else leads to the block, so that parameters have been replaced by what the edge passes.
+            if self.homes.contains_key(&edge.target)
+                || found.nodes.binary_search(&edge.target.0).is_err()
+                || !function.block(edge.target).parameters.is_empty()
+            {
+                return Err(Obstacle::Branches(at));
+            }
+            at = edge.target;
+        };
+        self.shapes[this].next = next.arguments.iter().map(|operand| operand.value).collect();
+        exit.map(|exit| (this, exit)).ok_or(Obstacle::Exits)
+    }
+
+    fn inst(&self, (block, position): (Block, usize)) -> &'a Inst {
+        &self.function.block(block).instructions[position]
+    }
+
+    /// Whether a value is defined outside of the nest, or computed before it.
+    fn is_invariant(&self, value: Value) -> bool {
+        match self.function.definition(value) {
+            Definition::Constant(_) => true,
+            Definition::Parameter(block, _) => self.root.nodes.binary_search(&block.0).is_err(),
+            Definition::Result(block) => {
+                self.root.nodes.binary_search(&block.0).is_err() || self.invariant.binary_search(&value).is_ok()
+            }
+        }
+    }
+
+    /// Takes instructions that make the same in all turns out.
+    fn hoist(&mut self) {
+        let mut order = Vec::new();
+        self.program_order(0, &mut order);
+        let mut gone = Vec::new();
+        for place in order {
+            let inst = self.inst(place);
+            if let Op::Drop { value } = inst.op {
+                // A reference that is made in each turn: made before, it is dropped behind.
+                if self.invariant.binary_search(&value).is_ok() {
+                    gone.push(place);
+                }
+                continue;
+            }
+            let mut invariant = self.function.is_arithmetic(&inst.op);
+            inst.op.visit(|operand| invariant &= self.is_invariant(operand.value()));
+            if invariant {
+                self.hoisted.push(place);
+                gone.push(place);
+                for result in &inst.results {
+                    let at = self.invariant.partition_point(|other| other < result);
+                    self.invariant.insert(at, *result);
+                }
+            }
+        }
+        gone.sort_unstable();
+        for shape in &mut self.shapes {
+            let is_gone = |item: &Item| match item {
+                Item::Instruction(block, position) => gone.binary_search(&(*block, *position)).is_ok(),
+                Item::Loop(_) => false,
+            };
+            shape.tested_at -= shape.counted.items[..shape.tested_at].iter().filter(|item| is_gone(item)).count();
+            shape.counted.items.retain(|item| !is_gone(item));
+        }
+    }
+
+    fn program_order(&self, index: usize, into: &mut Vec<(Block, usize)>) {
+        for item in &self.shapes[index].counted.items {
+            match item {
+                Item::Instruction(block, position) => into.push((*block, *position)),
+                Item::Loop(inner) => self.program_order(*inner, into),
+            }
+        }
+    }
+
+    /// Finds the inductions of a loop and what its test counts.
+    fn count(&mut self, index: usize) -> Result<(), Obstacle> {
+        if self.shapes[index].is_digit {
+            return Ok(());
+        }
+        let header = self.shapes[index].counted.header;
+        let parameters = &self.function.block(header).parameters;
+        for (position, &parameter) in parameters.iter().enumerate() {
+            let next = self.shapes[index].next[position];
+            let initial = self.shapes[index].initial.as_ref().map(|initial| initial[position]);
+            match self.induction(index, parameter, initial, next) {
+                Some(induction) => {
+                    self.inductions.insert(parameter, induction.form.clone());
+                    self.shapes[index].counted.inductions.push(induction);
+                }
+                None => {
+                    let initial = initial.unwrap_or(parameter);
+                    self.shapes[index].counted.carried.push(Carried { parameter, initial, next });
+                }
+            }
+        }
+        self.shapes[index].counted.test = self.test(index).ok_or(Obstacle::Uncounted(header))?;
+        let shape = &self.shapes[index];
+        let (before, behind) = shape.counted.items.split_at(shape.tested_at);
+        let works = |items: &[Item]| {
+            items.iter().any(|item| match item {
+                Item::Instruction(block, position) => {
+                    let place = (*block, *position);
+                    !self.function.is_arithmetic(&self.inst(place).op) && !self.is_division(place)
+                }
+                Item::Loop(_) => true,
+            })
+        };
+        let tested_last = match (works(before), works(behind)) {
+            _ if index == 0 => false,
+            (true, true) => return Err(Obstacle::TestInTheMiddle(header)),
+            (false, true) => false,
+            (true, false) => true,
+            // Both ways are right; values that are used behind the loop tell which one is meant.
+            (false, false) => behind.is_empty(),
+        };
+        self.shapes[index].counted.tested_last = tested_last;
+        self.count_digits(index).ok_or(Obstacle::Uncounted(header))
+    }
+
+    /// What a parameter is in each turn, if each turn changes it by the same.
+    fn induction(&mut self, index: usize, parameter: Value, initial: Option<Value>, next: Value) -> Option<Induction> {
+        let entry = self.entry(index, parameter);
+        self.open = Some(parameter);
+        self.forms.clear();
+        let next = self.form(next);
+        self.open = None;
+        self.forms.clear();
+        let (next, conditions) = next?;
+        let step = next.without(parameter).filter(|step| step.is_invariant() && conditions.is_empty())?;
+        let first = match initial {
+            Some(initial) => self.form(initial).filter(|(_, conditions)| conditions.is_empty())?.0,
+            None => entry,
+        };
+        let form = first.add(&step.mul(&Affine::turn(index))?)?;
+        Some(Induction { parameter, initial, step, form })
+    }
+
+    /// What a parameter of the outermost loop is when it is entered: a number if there is one way in that passes it, else the
+    /// parameter itself as it is before the nest.
+    fn entry(&self, index: usize, parameter: Value) -> Affine {
+        let whatever = Affine::invariant(parameter);
+        let Definition::Parameter(header, position) = self.function.definition(parameter) else { return whatever };
+        let mut passed = Vec::new();
+        for (block, data) in self.function.iter() {
+            if index == 0 && self.root.nodes.binary_search(&block.0).is_err() {
+                data.terminator.visit_edges(|edge| {
+                    let argument = edge.arguments.get(position as usize).filter(|_| edge.target == header);
+                    passed.extend(argument.map(|operand| operand.value));
+                });
+            }
+        }
+        match passed[..] {
+            [value] => number(self.function, value).map_or(whatever, Affine::constant),
+            _ => whatever,
+        }
+    }
+
+    /// The affine form of an integer; None where it has none.
+    fn form(&mut self, value: Value) -> Option<Form> {
+        if let Some(known) = self.forms.get(&value) {
+            return known.clone();
+        }
+        if self.depth > MAX_DEPTH {
+            return None;
+        }
+        self.depth += 1;
+        let form = self.new_form(value);
+        self.depth -= 1;
+        self.forms.insert(value, form.clone());
+        form
+    }
+
+    fn new_form(&mut self, value: Value) -> Option<Form> {
+        let free = |form: Affine| Some((form, SmallVec::new()));
+        if !matches!(self.function.ty(value), Type::i32 | Type::i64) {
+            return None;
+        }
+        if let Some(number) = number(self.function, value) {
+            return free(Affine::constant(number));
+        }
+        if self.open == Some(value) || self.is_invariant(value) {
+            return free(Affine::invariant(value));
+        }
+        if let Some(form) = self.inductions.get(&value) {
+            return free(form.clone());
+        }
+        if let Some((index, digits)) = self.digits.get(&value).copied() {
+            return free(self.digit_form(index, digits)?);
+        }
+        let Op::Eval { opcode, operands } = &self.inst(self.places[value.index()]?).op else { return None };
+        let two = |this: &mut Self, combine: fn(&Affine, &Affine) -> Option<Affine>| {
+            let (left, mut conditions) = this.form(*operands.first()?)?;
+            let (right, more) = this.form(*operands.get(1)?)?;
+            conditions.extend(more);
+            Some((combine(&left, &right)?, conditions))
+        };
+        match opcode {
+            Opcode::AddI32 | Opcode::AddI64 => two(self, Affine::add),
+            Opcode::SubI32 | Opcode::SubI64 => two(self, Affine::sub),
+            Opcode::MulI32 | Opcode::MulI64 => two(self, Affine::mul),
+            Opcode::FmaI32 | Opcode::FmaI64 => {
+                let (product, mut conditions) = two(self, Affine::mul)?;
+                let (third, more) = self.form(*operands.get(2)?)?;
+                conditions.extend(more);
+                Some((product.add(&third)?, conditions))
+            }
+            Opcode::ShlI32 | Opcode::ShlI64 => {
+                let (form, conditions) = self.form(*operands.first()?)?;
+                let amount = number(self.function, *operands.get(1)?)?;
+                let bits = if *opcode == Opcode::ShlI32 { 31 } else { 63 };
+                Some((form.scale(1i64 << (amount & bits))?, conditions))
+            }
+            // The lower half of a sum is the sum of the lower halves.
+            Opcode::TruncI64I32 => self.form(*operands.first()?),
+            Opcode::ExtI32I64S => self.extended(*operands.first()?, i64::from(i32::MIN), i64::from(i32::MAX)),
+            Opcode::ExtI32I64U => self.extended(*operands.first()?, 0, i64::from(u32::MAX)),
+            _ => None,
+        }
+    }
+
+    /// The form of a value that is extended: the same, if it does not wrap.
+    fn extended(&mut self, operand: Value, least: i64, greatest: i64) -> Option<Form> {
+        let (form, mut conditions) = self.form(operand)?;
+        let condition = Bounded { form: form.clone(), least, greatest };
+        let known = self.conditions.iter().position(|known| *known == condition);
+        conditions.push(known.unwrap_or_else(|| {
+            self.conditions.push(condition);
+            self.conditions.len() - 1
+        }));
+        Some((form, conditions))
+    }
+
+    /// The accesses of a loop and of those within it; everything else in them must be arithmetic.
+    fn accesses(&mut self, index: usize, nest: &mut Nest, conditions: &mut Vec<usize>) -> Result<(), Obstacle> {
+        for item in self.shapes[index].counted.items.clone() {
+            let (block, position) = match item {
+                Item::Instruction(block, position) => (block, position),
+                Item::Loop(inner) => {
+                    self.accesses(inner, nest, conditions)?;
+                    continue;
+                }
+            };
+            let inst = self.inst((block, position));
+            let (opcode, buffer, offset, stored) = match &inst.op {
+                Op::BufferLoad { opcode, buffer, offset } => (*opcode, *buffer, *offset, None),
+                Op::BufferStore { opcode, buffer, offset, value } => (*opcode, *buffer, *offset, Some(*value)),
+                op if self.function.is_arithmetic(op) || self.is_division((block, position)) => continue,
+                _ => return Err(Obstacle::Effect(inst.offset)),
+            };
+            let element = Element::of(opcode).ok_or(Obstacle::Effect(inst.offset))?;
+            if !self.is_invariant(buffer) || self.function.constant_bits(buffer).is_some() {
+                return Err(Obstacle::Buffer(inst.offset));
+            }
+            let (form, needed) = self.form(offset).ok_or(Obstacle::Index(inst.offset))?;
+            conditions.extend(needed);
+            let is_same = |view: &View| view.buffer == buffer && view.element == element && view.index == form;
+            let view = nest.views.iter().position(is_same).unwrap_or_else(|| {
+                nest.views.push(View { buffer, element, index: form, written: false });
+                nest.views.len() - 1
+            });
+            if view >= MAX_VIEWS {
+                return Err(Obstacle::Size);
+            }
+            nest.views[view].written |= stored.is_some();
+            nest.accesses.push(Access { block, position, within: index, view, stored });
+        }
+        Ok(())
+    }
+
+    /// Checks that what inner loops make is used behind them only where they carry it.
+    fn escapes(&self) -> Result<(), Obstacle> {
+        for (index, shape) in self.shapes.iter().enumerate() {
+            for item in &shape.counted.items {
+                if let Item::Instruction(block, position) = item {
+                    let mut result = Ok(());
+                    self.inst((*block, *position)).op.visit(|operand| {
+                        result = result.and(self.is_visible(operand.value(), index));
+                    });
+                    result?;
+                }
+            }
+            for carried in &shape.counted.carried {
+                self.is_visible(carried.next, index)?;
+                self.is_visible(carried.initial, shape.counted.parent.unwrap_or(index))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_visible(&self, value: Value, from: usize) -> Result<(), Obstacle> {
+        let home = match self.function.definition(value) {
+            _ if self.is_invariant(value) => return Ok(()),
+            Definition::Constant(_) => return Ok(()),
+            Definition::Parameter(block, _) | Definition::Result(block) => self.homes.get(&block).copied(),
+        };
+        let home = home.ok_or(Obstacle::Escapes(value))?;
+        let mut around = Some(from);
+        let mut parent_is_around = false;
+        while let Some(at) = around {
+            if at == home {
+                return Ok(());
+            }
+            parent_is_around |= self.shapes[home].counted.parent == Some(at);
+            around = self.shapes[at].counted.parent;
+        }
+        let counted = &self.shapes[home].counted;
+        let carried = counted.carried.iter().any(|carried| counted.escaping(carried) == value);
+        if parent_is_around && carried { Ok(()) } else { Err(Obstacle::Escapes(value)) }
+    }
+}
+
+impl Counted {
+    /// The value of the program that a carried one is when the loop is done.
+    #[must_use]
+    pub fn escaping(&self, carried: &Carried) -> Value {
+        if self.tested_last { carried.next } else { carried.parameter }
+    }
+}
+
+impl Shape {
+    fn new(header: Block, parent: Option<usize>, initial: Option<Vec<Value>>) -> Shape {
+        let counted = Counted {
+            header,
+            parent,
+            test: Test::unknown(),
+            tested_last: false,
+            divisor: None,
+            inductions: Vec::new(),
+            carried: Vec::new(),
+            items: Vec::new(),
+        };
+        Shape {
+            counted,
+            initial,
+            next: Vec::new(),
+            condition: Value(u32::MAX),
+            on_zero: false,
+            tested_at: 0,
+            is_digit: false,
+        }
+    }
+}
+
+impl Element {
+    /// What an instruction that loads or stores takes; None for others.
+    #[must_use]
+    pub const fn of(opcode: Opcode) -> Option<Element> {
+        Some(match opcode {
+            Opcode::BufferLoadI8U => Element::u8,
+            Opcode::BufferLoadI8S | Opcode::BufferStoreI8 => Element::i8,
+            Opcode::BufferLoadI16U => Element::u16,
+            Opcode::BufferLoadI16S | Opcode::BufferStoreI16 => Element::i16,
+            Opcode::BufferLoadI32 | Opcode::BufferStoreI32 => Element::i32,
+            Opcode::BufferLoadI64 | Opcode::BufferStoreI64 => Element::i64,
+            Opcode::BufferLoadF32 | Opcode::BufferStoreF32 => Element::f32,
+            Opcode::BufferLoadF64 | Opcode::BufferStoreF64 => Element::f64,
+            _ => return None,
+        })
+    }
+}
+
+/// The number that an integer constant is, signed.
+fn number(function: &Function, value: Value) -> Option<i64> {
+    let bits = function.constant_bits(value)?;
+    match function.ty(value) {
+        Type::i32 => Some(i64::from(bits as u32 as i32)),
+        Type::i64 => Some(bits as i64),
+        _ => None,
+    }
+}

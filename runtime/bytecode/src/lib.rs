@@ -1,0 +1,76 @@
+//! Module files of the IREE compiler: archive framing, the instruction table, decoder, verifier and text forms; the meaning
+//! of instructions; a typed IR and its analyses. Data in, data out: nothing here runs a module.
+//!
+//! | module | contents |
+//! |---|---|
+//! | the root | [`Archive`], [`Module`], [`VerifiedModule`], [`assemble`], [`disassemble`] |
+//! | [`isa`] | the instruction table, from which decoder, verifier, text forms and interpreter are derived |
+//! | [`semantics`] | the arithmetic instructions as pure functions |
+//! | [`ir`] | functions as typed values and basic blocks; analyses of them |
+//! | [`trip_count`] | how often counted loops run |
+//!
+//! The crate works on `core` and `alloc`; the default feature `std` adds reading of files and the floating-point functions of
+//! the standard library.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use incarnate_bytecode::{Contents, VerifiedModule, assemble, disassemble, ir};
+//!
+//! let bytes = assemble(
+//!     "vm.module @example
+//!      vm.type i32
+//!      vm.export @double
+//!      vm.func @double registers(1, 0) cconv \"0i_i\" {
+//!        vm.block
+//!        vm.add.i32 %i0, %i0 -> %i0
+//!        vm.return (%i0)
+//!      }",
+//! )?;
+//! let module = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
+//! assert!(disassemble(&module).contains("vm.add.i32"));
+//! println!("{}", ir::Function::new(&module, 0)?);
+//! # Ok::<(), incarnate_bytecode::Error>(())
+//! ```
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod archive;
+mod assembler;
+mod bmod;
+mod calling_convention;
+mod contents;
+mod declaration;
+mod disassembler;
+mod instruction;
+pub mod ir;
+pub mod isa;
+mod module;
+#[doc(hidden)]
+pub mod read;
+pub mod semantics;
+mod status;
+mod text;
+pub mod trip_count;
+mod verifier;
+mod writer;
+
+pub use archive::{Archive, FILE_IDENTIFIER};
+pub use assembler::assemble;
+pub use calling_convention::{CallingConvention, ConventionItem};
+pub use contents::{AlignedBytes, Contents, ContentsOwner, SEGMENT_ALIGNMENT};
+pub use declaration::{
+    COARSE_FENCES, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, INVOCATION_MODEL, split_tensor_type,
+};
+pub use disassembler::{disassemble, disassemble_function};
+pub use instruction::{
+    AnyRegister, BlockOffset, Body, Cases, FunctionOrdinal, Instruction, Instructions, RefRegister, Register,
+    RegisterList, RemapList, SegmentSizes, TypeId,
+};
+pub use module::{
+    DebugDatabase, Dependency, Export, FunctionView, Import, Module, Requirements, TypeDef, TypeKind, VerifiedModule,
+};
+pub use status::{Error, Place, Result, ResultExt, StatusCode};

@@ -1,0 +1,573 @@
+//! `!vm.buffer`: a range of bytes that programs read and write.
+//!
+//! This is one of the modules that may use `unsafe`: a buffer's bytes are shared by all holders of a reference to it, and
+//! are reached through a raw pointer whose range is checked at every access. Scalars are loaded and stored by relaxed
+//! atomic operations where their address is aligned, which costs nothing on the supported processors, so that threads
+//! that race on a scalar read some value that was stored.
+#![allow(unsafe_code, reason = "the storage of byte buffers")]
+
+use alloc::alloc::{Layout, alloc_zeroed, dealloc};
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+mod block;
+mod elements;
+
+pub use block::{Block, BlockPool, Chunk, SoleBuffer};
+pub use elements::{Element, Grid, GridMut, keep_iteration_order};
+
+use super::budget::{Charge, MemoryBudget};
+use super::reference::RefType;
+use crate::{Error, Result};
+use incarnate_bytecode::Contents;
+
+/// The largest alignment that a program can ask for, in bytes.
+const MAX_ALIGNMENT: usize = 4096;
+/// Alignment of a buffer for which the program asks for less, in bytes.
+const MIN_ALIGNMENT: usize = 16;
+
+/// A range of bytes, shared by reference.
+pub struct Buffer {
+    data: NonNull<u8>,
+    length: usize,
+    mutable: bool,
+    storage: Storage,
+}
+
+/// Who owns the bytes.
+enum Storage {
+    /// This buffer; the layout is that of the allocation.
+    Owned(Layout, #[expect(dead_code, reason = "gives the bytes back when dropped")] Option<Charge>),
+    /// A module's file.
+    Contents(Arc<Contents>),
+    /// Something else, kept alive as long as the buffer.
+    Foreign(#[expect(dead_code, reason = "keeps the bytes alive")] Arc<dyn Send + Sync>),
+    /// A block, and the pool that it goes back to; None while the pool has it.
+    Pooled(Block, Option<Arc<dyn BlockPool>>),
+    /// The owner of borrowed memory, see [`Buffer::borrowed`].
+    Borrowed,
+}
+
+// SAFETY: the bytes stay at their address until the storage is dropped; access to them is discussed in the module's
+// documentation.
+unsafe impl Send for Buffer {}
+// SAFETY: as above.
+unsafe impl Sync for Buffer {}
+
+/// A type that buffers hold as scalars: every bit pattern is a value.
+pub trait Scalar: Copy + sealed::Sealed {
+    #[doc(hidden)]
+    fn load(address: sealed::Address) -> Self;
+    #[doc(hidden)]
+    fn store(address: sealed::Address, value: Self);
+}
+
+mod sealed {
+    /// Ensures that only this module implements [`super::Scalar`].
+    pub trait Sealed {}
+    /// An address that was checked to be valid for the scalar that is read or written.
+    #[derive(Debug)]
+    pub struct Address(pub(super) *mut u8);
+}
+
+macro_rules! scalars {
+    ($($type:ty as $bits:ty, $atomic:ident;)*) => {
+        $(impl sealed::Sealed for $type {}
+        impl Scalar for $type {
+            #[inline(always)]
+            fn load(sealed::Address(pointer): sealed::Address) -> $type {
+                if pointer.addr() % size_of::<$type>() == 0 {
+                    // SAFETY: `Buffer::address` checked the range; the alignment was checked in the line above.
+                    <$type>::from_ne_bytes(unsafe { $atomic::from_ptr(pointer.cast()) }.load(Ordering::Relaxed).to_ne_bytes())
+                } else {
+                    let mut bytes = [0; size_of::<$type>()];
+                    for (index, byte) in bytes.iter_mut().enumerate() {
+                        // SAFETY: `Buffer::address` checked the range; bytes have no alignment.
+                        *byte = unsafe { AtomicU8::from_ptr(pointer.add(index)) }.load(Ordering::Relaxed);
+                    }
+                    <$type>::from_ne_bytes(bytes)
+                }
+            }
+
+            #[inline(always)]
+            fn store(sealed::Address(pointer): sealed::Address, value: $type) {
+                if pointer.addr() % size_of::<$type>() == 0 {
+                    // SAFETY: `Buffer::address` checked the range; the alignment was checked in the line above.
+                    unsafe { $atomic::from_ptr(pointer.cast()) }
+                        .store(<$bits>::from_ne_bytes(value.to_ne_bytes()), Ordering::Relaxed);
+                } else {
+                    for (index, byte) in value.to_ne_bytes().into_iter().enumerate() {
+                        // SAFETY: `Buffer::address` checked the range; bytes have no alignment.
+                        unsafe { AtomicU8::from_ptr(pointer.add(index)) }.store(byte, Ordering::Relaxed);
+                    }
+                }
+            }
+        })*
+    };
+}
+scalars! {
+    u8 as u8, AtomicU8;
+    i8 as u8, AtomicU8;
+    u16 as u16, AtomicU16;
+    i16 as u16, AtomicU16;
+    u32 as u32, AtomicU32;
+    u64 as u64, AtomicU64;
+    i32 as u32, AtomicU32;
+    i64 as u64, AtomicU64;
+    f32 as u32, AtomicU32;
+    f64 as u64, AtomicU64;
+}
+
+impl Buffer {
+    /// The type's name in modules.
+    pub const TYPE: RefType = RefType::new("vm.buffer");
+
+    /// A mutable buffer of zeros. `alignment` is a power of two in bytes; 0 stands for the default.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for an alignment that is no power of two or above 4096, RESOURCE_EXHAUSTED where memory or the
+    /// budget is used up.
+    pub fn zeroed(length: u64, alignment: u32, budget: Option<&MemoryBudget>) -> Result<Arc<Buffer>> {
+        let alignment = match alignment as usize {
+            0 => MIN_ALIGNMENT,
+            a if a.is_power_of_two() && a <= MAX_ALIGNMENT => a.max(MIN_ALIGNMENT),
+            a => {
+                return Err(Error::invalid_argument(alloc::format!(
+                    "buffer alignment {a} is not a power of two up to 4096"
+                )));
+            }
+        };
+        let exhausted = || Error::resource_exhausted(alloc::format!("no memory for a buffer of {length} bytes"));
+        let size = usize::try_from(length).map_err(|_| exhausted())?;
+        let layout = Layout::from_size_align(size.max(1), alignment).map_err(|_| exhausted())?;
+        let charge = budget.map(|budget| budget.charge(length)).transpose()?;
+        // SAFETY: the layout's size is at least 1.
+        let data = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(exhausted)?;
+        Ok(Arc::new(Buffer { data, length: size, mutable: true, storage: Storage::Owned(layout, charge) }))
+    }
+
+    /// A mutable buffer that starts as a copy of `bytes`.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where memory is used up.
+    pub fn copy_of(bytes: &[u8]) -> Result<Arc<Buffer>> {
+        let buffer = Buffer::zeroed(bytes.len() as u64, 0, None)?;
+        buffer.write(0, bytes)?;
+        Ok(buffer)
+    }
+
+    /// A read-only buffer over a range of a module's file, which is shared and not copied.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE where the file has no such range.
+    pub fn of_contents(contents: Arc<Contents>, range: Range<usize>) -> Result<Arc<Buffer>> {
+        let bytes = contents.as_bytes().get(range.clone()).ok_or_else(|| {
+            Error::out_of_range(alloc::format!("bytes {range:?} of a file of {}", contents.as_bytes().len()))
+        })?;
+        // `Contents` neither moves nor changes its bytes while it lives: an owner of other types is only ever borrowed shared,
+        // so that what it has returned stays valid. The storage keeps it alive.
+        let (data, length) = (NonNull::from(bytes).cast(), bytes.len());
+        Ok(Arc::new(Buffer { data, length, mutable: false, storage: Storage::Contents(contents) }))
+    }
+
+    /// A buffer over memory that `owner` keeps alive.
+    ///
+    /// # Safety
+    /// `data` must be valid for reads of `length` bytes, and for writes where `mutable` is set, until `owner` is dropped.
+    /// No Rust reference to the memory may exist while the buffer lives, unless it is shared and `mutable` is not set.
+    pub unsafe fn from_raw(
+        data: NonNull<u8>,
+        length: usize,
+        mutable: bool,
+        owner: Arc<dyn Send + Sync>,
+    ) -> Arc<Buffer> {
+        Arc::new(Buffer { data, length, mutable, storage: Storage::Foreign(owner) })
+    }
+
+    /// Creates a buffer over borrowed memory, such as a kernel's binding. Where the memory is null, so must the length
+    /// be.
+    ///
+    /// # Safety
+    /// As long as the buffer may be accessed, `data` must be valid for reads of `length` bytes, and for writes where
+    /// `mutable` is set, and no Rust reference to the memory may exist, unless it is shared and `mutable` is not set.
+    /// The owner of the memory takes it back from a program by ensuring that the program has no share of the buffer
+    /// ([`Arc::get_mut`]) or never runs again.
+    #[must_use]
+    pub unsafe fn borrowed(data: *mut u8, length: usize, mutable: bool) -> Buffer {
+        let data = NonNull::new(data).unwrap_or(NonNull::<u128>::dangling().cast());
+        Buffer { data, length, mutable, storage: Storage::Borrowed }
+    }
+
+    /// Gives a share of a buffer up. If it is the last one of a pool's buffer, the pool gets the buffer as it is.
+    #[inline]
+    #[doc(hidden)]
+    pub fn recycle(buffer: Arc<Buffer>) {
+        if let Some((buffer, pool)) = SoleBuffer::take(buffer) {
+            pool.give_back(buffer);
+        }
+    }
+
+    /// Length in bytes.
+    #[inline]
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.length as u64
+    }
+
+    /// True where programs may write to it.
+    #[inline]
+    #[must_use]
+    pub fn is_mutable(&self) -> bool {
+        self.mutable
+    }
+
+    /// The address of the first byte, for foreign code such as kernels. What is valid is in [`Buffer::length`] and
+    /// [`Buffer::is_mutable`], as long as the buffer lives.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.data.as_ptr()
+    }
+
+    /// The bytes of a read-only buffer; None where it is mutable and may change at any time.
+    #[must_use]
+    pub fn as_bytes(&self) -> Option<&[u8]> {
+        // SAFETY: pointer and length describe memory that the storage keeps alive; a read-only buffer is never written to.
+        (!self.mutable).then(|| unsafe { core::slice::from_raw_parts(self.data.as_ptr(), self.length) })
+    }
+
+    /// The file that a read-only buffer lies in, if it does.
+    #[must_use]
+    pub fn contents(&self) -> Option<&Arc<Contents>> {
+        match &self.storage {
+            Storage::Contents(contents) => Some(contents),
+            _ => None,
+        }
+    }
+
+    /// A copy of all bytes.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        let mut bytes = alloc::vec![0; self.length];
+        // SAFETY: both are valid for `length` bytes and the vector is fresh.
+        unsafe { core::ptr::copy_nonoverlapping(self.data.as_ptr(), bytes.as_mut_ptr(), self.length) };
+        bytes
+    }
+
+    /// The bytes as text, which is a copy where they may change.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT where they are not UTF-8.
+    pub fn text(&self) -> Result<Cow<'_, str>> {
+        let text = match self.as_bytes() {
+            Some(bytes) => core::str::from_utf8(bytes).ok().map(Cow::Borrowed),
+            None => String::from_utf8(self.to_vec()).ok().map(Cow::Owned),
+        };
+        text.ok_or_else(|| Error::invalid_argument("a name in a buffer is not UTF-8"))
+    }
+
+    #[inline(always)]
+    fn address(&self, element: u64, count: u64, size: u64) -> Result<*mut u8> {
+        // Elements, not bytes: `element + count` and the product may overflow.
+        match element.checked_add(count).and_then(|end| end.checked_mul(size)) {
+            // SAFETY: `element * size` is at most the length, hence inside of the allocation or one past its end.
+            Some(end) if end <= self.length as u64 => Ok(unsafe { self.data.as_ptr().add((element * size) as usize) }),
+            _ => Err(self.out_of_bounds(element, count, size)),
+        }
+    }
+
+    /// As `address` of one element, for the inner loops: one comparison.
+    #[inline(always)]
+    fn element<T>(&self, element: u64) -> Result<*mut u8> {
+        if element < (self.length / size_of::<T>()) as u64 {
+            // SAFETY: the element ends within the length, hence inside of the allocation.
+            Ok(unsafe { self.data.as_ptr().add(element as usize * size_of::<T>()) })
+        } else {
+            Err(self.out_of_bounds(element, 1, size_of::<T>() as u64))
+        }
+    }
+
+    #[inline(always)]
+    fn address_mut(&self, element: u64, count: u64, size: u64) -> Result<*mut u8> {
+        if !self.mutable {
+            return Err(read_only());
+        }
+        self.address(element, count, size)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn out_of_bounds(&self, element: u64, count: u64, size: u64) -> Error {
+        Error::out_of_range(alloc::format!(
+            "access to {count} elements of {size} bytes at element {element} of a buffer of {} bytes",
+            self.length
+        ))
+    }
+
+    /// Loads the scalar at the given index, in elements.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE.
+    #[inline(always)]
+    pub fn load<T: Scalar>(&self, element: u64) -> Result<T> {
+        Ok(T::load(sealed::Address(self.element::<T>(element)?)))
+    }
+
+    /// Stores a scalar at the given index, in elements.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE, PERMISSION_DENIED where the buffer is read-only.
+    #[inline(always)]
+    pub fn store<T: Scalar>(&self, element: u64, value: T) -> Result<()> {
+        if !self.mutable {
+            return Err(read_only());
+        }
+        T::store(sealed::Address(self.element::<T>(element)?), value);
+        Ok(())
+    }
+
+    /// Stores `count` times the same scalar, from the given index on, in elements.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE, PERMISSION_DENIED where the buffer is read-only.
+    pub fn fill<T: Scalar>(&self, element: u64, count: u64, value: T) -> Result<()> {
+        let start = self.address_mut(element, count, size_of::<T>() as u64)?.cast::<T>();
+        for index in 0..count as usize {
+            // SAFETY: the range was checked in the line above the loop; the write has no alignment.
+            unsafe { start.add(index).write_unaligned(value) };
+        }
+        Ok(())
+    }
+
+    /// Copies scalars out, as many as the target has, from the given index on, in elements.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE.
+    #[inline]
+    pub fn load_slice<T: Scalar>(&self, element: u64, target: &mut [T]) -> Result<()> {
+        let source = self.address(element, target.len() as u64, size_of::<T>() as u64)?;
+        let bytes = size_of_val(target);
+        // SAFETY: the range was checked; the caller's slice is exclusive and so overlaps no buffer; all bit patterns are
+        // values of a scalar.
+        unsafe { core::ptr::copy_nonoverlapping(source, target.as_mut_ptr().cast(), bytes) };
+        Ok(())
+    }
+
+    /// Copies scalars in, from the given index on, in elements.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE, PERMISSION_DENIED where the buffer is read-only.
+    #[inline]
+    pub fn store_slice<T: Scalar>(&self, element: u64, source: &[T]) -> Result<()> {
+        let target = self.address_mut(element, source.len() as u64, size_of::<T>() as u64)?;
+        // SAFETY: the range was checked; a shared slice of a read-only buffer cannot overlap a mutable one.
+        unsafe { core::ptr::copy(source.as_ptr().cast(), target, size_of_val(source)) };
+        Ok(())
+    }
+
+    /// Copies bytes out; offset in bytes.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE.
+    pub fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
+        let source = self.address(offset, target.len() as u64, 1)?;
+        // SAFETY: the range was checked; the caller's slice is exclusive and so overlaps no buffer.
+        unsafe { core::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), target.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes in; offset in bytes.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE, PERMISSION_DENIED where the buffer is read-only.
+    pub fn write(&self, offset: u64, source: &[u8]) -> Result<()> {
+        let target = self.address_mut(offset, source.len() as u64, 1)?;
+        // SAFETY: the range was checked; a shared slice of a read-only buffer cannot overlap a mutable one.
+        unsafe { core::ptr::copy(source.as_ptr(), target, source.len()) };
+        Ok(())
+    }
+
+    /// Copies bytes between buffers, which may be one and the same; offsets and length in bytes.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE, PERMISSION_DENIED where the target is read-only.
+    pub fn copy(source: &Buffer, source_offset: u64, target: &Buffer, target_offset: u64, length: u64) -> Result<()> {
+        let from = source.address(source_offset, length, 1)?;
+        let to = target.address_mut(target_offset, length, 1)?;
+        // SAFETY: both ranges were checked; `copy` allows them to overlap.
+        unsafe { core::ptr::copy(from, to, length as usize) };
+        Ok(())
+    }
+
+    /// True where the two ranges hold the same bytes; offsets and length in bytes.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE.
+    pub fn equal(lhs: &Buffer, lhs_offset: u64, rhs: &Buffer, rhs_offset: u64, length: u64) -> Result<bool> {
+        let lhs = lhs.address(lhs_offset, length, 1)?;
+        let rhs = rhs.address(rhs_offset, length, 1)?;
+        // Atomic, as the answer decides where the program goes on.
+        // SAFETY: both ranges were checked, bytes have no alignment, and memory that another thread may write meanwhile is never
+        // borrowed as plain bytes.
+        let byte =
+            |start: *mut u8, index: usize| unsafe { AtomicU8::from_ptr(start.add(index)).load(Ordering::Relaxed) };
+        Ok((0..length as usize).all(|index| byte(lhs, index) == byte(rhs, index)))
+    }
+
+    /// SipHash-2-4 of a range, with the key that `vm.buffer.hash` fixes; offset and length in bytes.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE.
+    pub fn hash(&self, offset: u64, length: u64) -> Result<i64> {
+        self.address(offset, length, 1)?;
+        let mut state = SipState::new();
+        let words = length / 8;
+        let word_at = |position: u64, count: u64| -> Result<u64> {
+            let mut bytes = [0; 8];
+            self.read(offset + position, &mut bytes[..count as usize])?;
+            Ok(u64::from_le_bytes(bytes))
+        };
+        for word in 0..words {
+            state.absorb(word_at(word * 8, 8)?);
+        }
+        let tail = word_at(words * 8, length % 8)?;
+        state.absorb(length << 56 | tail);
+        Ok(state.finish() as i64)
+    }
+
+    /// A mutable copy of a range; offset and length in bytes.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE and those of [`Buffer::zeroed`].
+    pub fn clone_range(
+        &self,
+        offset: u64,
+        length: u64,
+        alignment: u32,
+        budget: Option<&MemoryBudget>,
+    ) -> Result<Arc<Buffer>> {
+        self.address(offset, length, 1)?;
+        let copy = Buffer::zeroed(length, alignment, budget)?;
+        Buffer::copy(self, offset, &copy, 0, length)?;
+        Ok(copy)
+    }
+}
+
+#[cold]
+fn read_only() -> Error {
+    Error::permission_denied("buffer is read-only and cannot be written to")
+}
+
+/// The state of SipHash-2-4 (Aumasson, Bernstein 2012).
+struct SipState([u64; 4]);
+
+impl SipState {
+    fn new() -> SipState {
+        const KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0F0E_0D0C_0B0A_0908];
+        SipState([
+            KEY[0] ^ 0x736F_6D65_7073_6575,
+            KEY[1] ^ 0x646F_7261_6E64_6F6D,
+            KEY[0] ^ 0x6C79_6765_6E65_7261,
+            KEY[1] ^ 0x7465_6462_7974_6573,
+        ])
+    }
+
+    fn round(&mut self) {
+        let [a, b, c, d] = &mut self.0;
+        *a = a.wrapping_add(*b);
+        *b = b.rotate_left(13) ^ *a;
+        *a = a.rotate_left(32);
+        *c = c.wrapping_add(*d);
+        *d = d.rotate_left(16) ^ *c;
+        *a = a.wrapping_add(*d);
+        *d = d.rotate_left(21) ^ *a;
+        *c = c.wrapping_add(*b);
+        *b = b.rotate_left(17) ^ *c;
+        *c = c.rotate_left(32);
+    }
+
+    fn absorb(&mut self, word: u64) {
+        self.0[3] ^= word;
+        self.round();
+        self.round();
+        self.0[0] ^= word;
+    }
+
+    fn finish(mut self) -> u64 {
+        self.0[2] ^= 0xFF;
+        for _ in 0..4 {
+            self.round();
+        }
+        self.0.iter().fold(0, |hash, word| hash ^ word)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        match core::mem::replace(&mut self.storage, Storage::Borrowed) {
+            // SAFETY: `zeroed` allocated it with this layout, and no reference to the buffer remains.
+            Storage::Owned(layout, _) => unsafe { dealloc(self.data.as_ptr(), layout) },
+            Storage::Pooled(block, Some(pool)) => {
+                pool.give_back(SoleBuffer::of_block(block).with_length(self.length));
+            }
+            Storage::Pooled(_, None) | Storage::Contents(_) | Storage::Foreign(_) | Storage::Borrowed => {}
+        }
+    }
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let access = if self.mutable { "mutable" } else { "read-only" };
+        write!(f, "!vm.buffer ({} bytes, {access})", self.length)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::StatusCode;
+
+    #[test]
+    fn loads_what_was_stored_and_checks_the_range() {
+        let buffer = Buffer::zeroed(10, 0, None).unwrap();
+        buffer.store::<u32>(1, 0xDEAD_BEEF).unwrap();
+        assert_eq!(buffer.load::<u16>(2).unwrap(), 0xBEEF);
+        assert_eq!(buffer.load::<u32>(2).unwrap_err().code(), StatusCode::OutOfRange);
+        assert_eq!(buffer.load::<u64>(u64::MAX).unwrap_err().code(), StatusCode::OutOfRange);
+        assert_eq!(buffer.fill::<u64>(u64::MAX / 8, 2, 1).unwrap_err().code(), StatusCode::OutOfRange);
+    }
+
+    #[test]
+    fn unaligned_scalars_are_those_of_their_bytes() {
+        static BYTES: [u8; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 9];
+        let owner: Arc<dyn Send + Sync> = Arc::new(());
+        // SAFETY: the bytes are static and the buffer is read-only.
+        let buffer = unsafe { Buffer::from_raw(NonNull::from(&BYTES[1..]).cast(), 8, false, owner) };
+        assert_eq!(buffer.load::<u64>(0).unwrap(), u64::from_ne_bytes([2, 3, 4, 5, 6, 7, 8, 9]));
+        assert_eq!(buffer.store::<u8>(0, 1).unwrap_err().code(), StatusCode::PermissionDenied);
+    }
+
+    #[test]
+    fn hash_is_siphash_2_4() {
+        // The reference vector of the SipHash paper's appendix A: 15 bytes 00..0E under the same key.
+        let bytes: Vec<u8> = (0..15).collect();
+        let buffer = Buffer::copy_of(&bytes).unwrap();
+        assert_eq!(buffer.hash(0, 15).unwrap() as u64, 0xA129_CA61_49BE_45E5);
+    }
+
+    #[test]
+    fn budget_is_charged_and_given_back() {
+        let budget = MemoryBudget::new(100);
+        let buffer = Buffer::zeroed(60, 0, Some(&budget)).unwrap();
+        assert_eq!(Buffer::zeroed(60, 0, Some(&budget)).unwrap_err().code(), StatusCode::ResourceExhausted);
+        drop(buffer);
+        assert_eq!(budget.used(), 0);
+        assert_eq!(Buffer::zeroed(u64::MAX, 0, None).unwrap_err().code(), StatusCode::ResourceExhausted);
+    }
+}

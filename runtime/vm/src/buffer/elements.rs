@@ -1,0 +1,422 @@
+//! The elements of a buffer that a loop accesses: the range is checked once, before the loop.
+//!
+//! The accesses are plain loads and stores, which compilers vectorise, and not the atomic ones of [`Buffer::load`].
+//! docs/memory.md says under "Plain elements in loop nests" which loops may use them, and what happens if another thread
+//! writes the same bytes.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+use core::ops::Range;
+use core::ptr::NonNull;
+
+use super::Buffer;
+use crate::Ref;
+use incarnate_bytecode::trip_count::{extent, has_no_iterations};
+
+mod sealed {
+    /// Makes sure that only this module implements [`super::Element`].
+    pub trait Sealed {}
+}
+
+/// A type that buffers hold as elements: every bit pattern is a value.
+pub trait Element: Copy + sealed::Sealed {}
+
+macro_rules! elements {
+    ($($type:ty)*) => { $(impl sealed::Sealed for $type {} impl Element for $type {})* };
+}
+elements!(u8 i8 u16 i16 i32 i64 f32 f64);
+
+/// The elements of a buffer that a nest of `D` loops reads, or reads and writes.
+///
+/// The iteration `[k0, k1, ..]` of the loops, each counted from zero, accesses the element
+/// `base + k0 * stride0 + k1 * stride1 + ..`. The constructor checks that all of them are within the buffer. An access only
+/// compares the iteration with the trip counts, and the compiler removes that check within `for k0 in 0..count0`.
+pub struct Grid<'a, T, const D: usize> {
+    origin: NonNull<T>,
+    /// Trip count and stride of each loop.
+    loops: [(usize, i64); D],
+    /// The addresses of all elements.
+    span: Range<usize>,
+    buffer: PhantomData<&'a Buffer>,
+}
+
+/// A [`Grid`] that can be written to.
+pub struct GridMut<'a, T, const D: usize>(Grid<'a, T, D>);
+
+impl<T: Element, const D: usize> Grid<'_, T, D> {
+    /// Returns the element of an iteration.
+    ///
+    /// # Panics
+    /// Where a loop has no such iteration.
+    #[inline(always)]
+    #[must_use]
+    pub fn get(&self, iteration: [usize; D]) -> T {
+        // SAFETY: `element` returns an address within the buffer, aligned for the type.
+        unsafe { load(self.element(iteration)) }
+    }
+
+    /// Whether no byte belongs to both.
+    #[inline]
+    #[must_use]
+    pub fn is_disjoint<U: Element, const E: usize>(&self, other: &Grid<'_, U, E>) -> bool {
+        self.span.end <= other.span.start || other.span.end <= self.span.start
+    }
+
+    #[inline(always)]
+    fn element(&self, iteration: [usize; D]) -> *mut T {
+        let mut offset = 0i64;
+        // Indexed: the optimiser does not unroll iterators over arrays of more than four.
+        let mut at = 0;
+        while at < D {
+            if iteration[at] >= self.loops[at].0 {
+                no_such_iteration();
+            }
+            offset = offset.wrapping_add(self.loops[at].1.wrapping_mul(iteration[at] as i64));
+            at += 1;
+        }
+        // SAFETY: `new` checked that this offset, for every iteration below the trip counts, is that of an element of the buffer.
+        unsafe { self.origin.as_ptr().offset(offset as isize) }
+    }
+
+    /// Returns the grid of `count` iterations of one of the loops, from `first`, which is its iteration zero.
+    ///
+    /// # Panics
+    /// Where the loop has no such iterations.
+    #[inline(always)]
+    #[must_use]
+    pub fn part(&self, of: usize, first: usize, count: usize) -> Self {
+        let (trip_count, stride) = self.loops[of];
+        if first > trip_count || count > trip_count - first {
+            no_such_iteration();
+        }
+        let mut loops = self.loops;
+        loops[of].0 = count;
+        // The address may be outside of the buffer where another loop has no iteration. It is never used then.
+        let origin = self.origin.as_ptr().wrapping_offset(stride.wrapping_mul(first as i64) as isize);
+        let origin = NonNull::new(origin).unwrap_or(self.origin);
+        Grid { origin, loops, span: self.span.clone(), buffer: PhantomData }
+    }
+
+    /// Returns the elements of an iteration and the following ones of one of the loops.
+    ///
+    /// # Panics
+    /// Where a loop has no such iterations.
+    #[inline(always)]
+    #[must_use]
+    pub fn lanes<const L: usize>(&self, iteration: [usize; D], along: usize) -> [T; L] {
+        let first = self.lane(iteration, along, L);
+        let stride = self.loops[along].1;
+        if stride == 1 {
+            // SAFETY: `lane` checked that the iterations exist; their elements are adjacent, as the stride is one.
+            return unsafe { load(first.cast::<[T; L]>()) };
+        }
+        core::array::from_fn(|lane| {
+            // SAFETY: `lane` checked that the iteration exists, and `new` that its element is within the buffer.
+            unsafe { load(first.offset(stride.wrapping_mul(lane as i64) as isize)) }
+        })
+    }
+
+    /// Returns the address of the element of the first of `count` iterations.
+    #[inline(always)]
+    fn lane(&self, iteration: [usize; D], along: usize, count: usize) -> *mut T {
+        if count == 0 || count > self.loops[along].0 || iteration[along] > self.loops[along].0 - count {
+            no_such_iteration();
+        }
+        self.element(iteration)
+    }
+
+    /// Returns None where the element of an iteration is not within the buffer, or elements are not aligned.
+    #[inline(always)]
+    fn new(buffer: &Buffer, base: i64, loops: [(usize, i64); D]) -> Option<Grid<'_, T, D>> {
+        let data = buffer.data.cast::<T>();
+        if has_no_iterations(loops) {
+            return Some(Grid { origin: data, loops, span: 0..0, buffer: PhantomData });
+        }
+        if !data.is_aligned() {
+            return None;
+        }
+        let (first, last) = extent(base, loops)?;
+        let length = (buffer.length / size_of::<T>()) as i64;
+        if first < 0 || last >= length {
+            return None;
+        }
+        // SAFETY: iteration zero of all loops accesses the element `base`, which is within `first..=last`, hence the buffer.
+        let origin = unsafe { data.offset(base as isize) };
+        let address = |element: i64| data.as_ptr().addr() + element as usize * size_of::<T>();
+        Some(Grid { origin, loops, span: address(first)..address(last + 1), buffer: PhantomData })
+    }
+}
+
+impl<T: Element, const D: usize> GridMut<'_, T, D> {
+    /// Returns the element of an iteration.
+    ///
+    /// # Panics
+    /// Where a loop has no such iteration.
+    #[inline(always)]
+    #[must_use]
+    pub fn get(&self, iteration: [usize; D]) -> T {
+        self.0.get(iteration)
+    }
+
+    /// Sets the element of an iteration.
+    ///
+    /// # Panics
+    /// Where a loop has no such iteration.
+    #[inline(always)]
+    pub fn set(&self, iteration: [usize; D], value: T) {
+        // SAFETY: `element` returns an address within the buffer, aligned for the type; `Ref::grid_mut` checked that the buffer
+        // can be written to.
+        unsafe { self.0.element(iteration).write(value) }
+    }
+
+    /// As [`Grid::part`].
+    ///
+    /// # Panics
+    /// Where the loop has no such iterations.
+    #[inline(always)]
+    #[must_use]
+    pub fn part(&self, of: usize, first: usize, count: usize) -> Self {
+        GridMut(self.0.part(of, first, count))
+    }
+
+    /// As [`Grid::lanes`].
+    ///
+    /// # Panics
+    /// Where a loop has no such iterations.
+    #[inline(always)]
+    #[must_use]
+    pub fn lanes<const L: usize>(&self, iteration: [usize; D], along: usize) -> [T; L] {
+        self.0.lanes(iteration, along)
+    }
+
+    /// Sets the elements of an iteration and the following ones of one of the loops. Where two are the same, the last value
+    /// remains.
+    ///
+    /// # Panics
+    /// Where a loop has no such iterations.
+    #[inline(always)]
+    pub fn set_lanes<const L: usize>(&self, iteration: [usize; D], along: usize, values: [T; L]) {
+        let first = self.0.lane(iteration, along, L);
+        let stride = self.0.loops[along].1;
+        if stride == 1 {
+            // SAFETY: as in `Grid::lanes`; `Ref::grid_mut` checked that the buffer can be written to.
+            return unsafe { first.cast::<[T; L]>().write(values) };
+        }
+        let mut lane = 0;
+        while lane < L {
+            // SAFETY: as in `Grid::lanes`; `Ref::grid_mut` checked that the buffer can be written to.
+            unsafe { first.offset(stride.wrapping_mul(lane as i64) as isize).write(values[lane]) };
+            lane += 1;
+        }
+    }
+
+    /// Whether no byte belongs to both.
+    #[inline]
+    #[must_use]
+    pub fn is_disjoint<U: Element, const E: usize>(&self, other: &Grid<'_, U, E>) -> bool {
+        self.0.is_disjoint(other)
+    }
+
+    /// Returns the same elements for reading.
+    #[inline]
+    #[must_use]
+    pub const fn as_grid(&self) -> &Grid<'_, T, D> {
+        &self.0
+    }
+}
+
+/// Prevents the compiler from reordering or interleaving the iterations of a loop that calls it.
+///
+/// Integer sums may be computed in any order. So compilers may vectorise an outer loop, and then access single elements in
+/// the inner loop instead of vectors.
+#[inline(always)]
+pub fn keep_iteration_order() {
+    #[cfg(all(not(miri), any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    // SAFETY: no instructions.
+    unsafe {
+        core::arch::asm!("", options(nomem, nostack, preserves_flags));
+    }
+}
+
+/// A plain load that promises the compiler nothing about the bytes: where another thread writes them meanwhile, the number is
+/// unspecified, and it is not the load that is undefined.
+///
+/// # Safety
+/// The address must be valid for reads and aligned, and every bit pattern a value of `V`.
+#[inline(always)]
+unsafe fn load<V: Copy>(address: *const V) -> V {
+    // SAFETY: promised by the caller. Read as `V` itself, it would come with a promise that no byte is uninitialised, which is
+    // what LLVM calls those that race.
+    unsafe { address.cast::<MaybeUninit<V>>().read().assume_init() }
+}
+
+#[cold]
+#[inline(never)]
+#[expect(clippy::panic, reason = "as for an index that is not within a slice")]
+fn no_such_iteration() -> ! {
+    panic!("an iteration beyond the trip count of a grid")
+}
+
+impl Ref {
+    /// Returns the elements of a buffer that loops read: the index of the first, and for each loop, outer ones first, its trip
+    /// count and its stride in elements. Loops that do not change the element can be left out.
+    ///
+    /// Returns None where this is not a buffer, or elements are out of range or not aligned. The loops must then run with
+    /// checked accesses, which report the failure.
+    #[inline(always)]
+    #[must_use]
+    pub fn grid<T: Element, const D: usize>(&self, base: i64, loops: [(usize, i64); D]) -> Option<Grid<'_, T, D>> {
+        match self {
+            Ref::Buffer(buffer) => Grid::new(buffer, base, loops),
+            _ => None,
+        }
+    }
+
+    /// As [`Ref::grid`], for loops that also write. Returns None also where the buffer is read-only.
+    #[inline(always)]
+    #[must_use]
+    pub fn grid_mut<T: Element, const D: usize>(
+        &self,
+        base: i64,
+        loops: [(usize, i64); D],
+    ) -> Option<GridMut<'_, T, D>> {
+        match self {
+            Ref::Buffer(buffer) if buffer.mutable => Grid::new(buffer, base, loops).map(GridMut),
+            _ => None,
+        }
+    }
+}
+
+impl<T, const D: usize> fmt::Debug for Grid<'_, T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grid").field("loops", &self.loops).finish_non_exhaustive()
+    }
+}
+
+impl<T, const D: usize> fmt::Debug for GridMut<'_, T, D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use alloc::sync::Arc;
+    use alloc::vec::Vec;
+    use incarnate_bytecode::Contents;
+
+    fn buffer(bytes: &[u8]) -> Ref {
+        Ref::Buffer(Buffer::copy_of(bytes).unwrap())
+    }
+
+    fn numbers(count: u32) -> Ref {
+        buffer(&(0..count).flat_map(u32::to_ne_bytes).collect::<Vec<u8>>())
+    }
+
+    #[test]
+    fn iterations_access_the_elements_of_their_strides() {
+        let reference = numbers(12);
+        let matrix = reference.grid::<i32, 2>(1, [(3, 4), (3, 1)]).unwrap();
+        assert_eq!([matrix.get([0, 0]), matrix.get([1, 2]), matrix.get([2, 2])], [1, 7, 11]);
+        let backwards = reference.grid::<i32, 2>(11, [(3, -4), (4, -1)]).unwrap();
+        assert_eq!([backwards.get([0, 0]), backwards.get([2, 3])], [11, 0]);
+        let target = reference.grid_mut::<i32, 1>(2, [(2, 3)]).unwrap();
+        target.set([1], 70);
+        assert_eq!((target.get([1]), backwards.get([1, 2])), (70, 70));
+        assert_eq!(reference.grid::<i32, 0>(3, []).unwrap().get([]), 3);
+    }
+
+    #[test]
+    fn parts_begin_at_their_first_iteration() {
+        let reference = numbers(24);
+        let matrix = reference.grid_mut::<i32, 2>(0, [(4, 6), (5, 1)]).unwrap();
+        let part = matrix.part(0, 1, 2).part(1, 2, 3);
+        assert_eq!([part.get([0, 0]), part.get([1, 2])], [8, 16]);
+        assert_eq!(part.lanes::<3>([1, 0], 1), [14, 15, 16]);
+        // Along a loop whose elements are not adjacent.
+        assert_eq!(part.lanes::<2>([0, 1], 0), [9, 15]);
+        part.set_lanes([0, 0], 1, [50, 51]);
+        part.set_lanes([0, 2], 0, [60, 61]);
+        let rows = reference.grid::<i32, 2>(0, [(4, 6), (6, 1)]).unwrap();
+        assert_eq!(rows.lanes::<6>([1, 0], 1), [6, 7, 50, 51, 60, 11]);
+        assert_eq!(rows.lanes::<6>([2, 0], 1), [12, 13, 14, 15, 61, 17]);
+        assert_eq!(rows.part(0, 4, 0).part(1, 0, 6).loops[0].0, 0);
+    }
+
+    #[test]
+    fn parts_and_lanes_beyond_the_trip_count_panic() {
+        let reference = numbers(24);
+        let grid = reference.grid::<i32, 2>(0, [(4, 6), (5, 1)]).unwrap();
+        let panics = |f: &dyn Fn()| std::panic::catch_unwind(core::panic::AssertUnwindSafe(f)).is_err();
+        assert!(panics(&|| drop(grid.part(0, 3, 2))) && panics(&|| drop(grid.part(0, 5, 0))));
+        assert!(panics(&|| drop(grid.part(1, usize::MAX, 2))));
+        assert!(panics(&|| _ = grid.lanes::<6>([0, 0], 1)) && panics(&|| _ = grid.lanes::<2>([0, 4], 1)));
+        assert!(panics(&|| _ = grid.lanes::<2>([4, 0], 1)) && panics(&|| _ = grid.lanes::<2>([3, 0], 0)));
+        assert!(!panics(&|| _ = grid.lanes::<5>([3, 0], 1)));
+    }
+
+    #[test]
+    fn accesses_out_of_range_are_refused() {
+        let reference = numbers(12);
+        for (base, loops) in [
+            (0, [(3, 4), (5, 1)]),
+            (-1, [(1, 0), (1, 0)]),
+            (1, [(12, 1), (1, 0)]),
+            (11, [(4, -4), (1, 0)]),
+            (0, [(2, i64::MAX), (2, i64::MAX)]),
+            (i64::MAX, [(2, 1), (1, 0)]),
+            (i64::MIN, [(2, -1), (1, 0)]),
+            (0, [(usize::MAX, 1), (1, 0)]),
+            (0, [(2, i64::MIN), (1, 0)]),
+        ] {
+            assert!(reference.grid::<i32, 2>(base, loops).is_none(), "{base} {loops:?}");
+        }
+        assert!(reference.grid::<i32, 1>(0, [(12, 1)]).is_some() && reference.grid::<i32, 1>(0, [(13, 1)]).is_none());
+        assert!(reference.grid::<f64, 1>(0, [(6, 1)]).is_some() && reference.grid::<f64, 1>(0, [(7, 1)]).is_none());
+        assert!(Ref::Null.grid::<i32, 1>(0, [(0, 1)]).is_none());
+        // Eleven bytes hold two whole elements.
+        assert!(buffer(&[0; 11]).grid::<i32, 1>(0, [(3, 1)]).is_none());
+    }
+
+    #[test]
+    fn loops_without_iterations_access_nothing() {
+        let grid = numbers(1);
+        let grid = grid.grid::<i32, 2>(1000, [(7, i64::MAX), (0, 1)]).unwrap();
+        assert!(std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| grid.get([0, 0]))).is_err());
+    }
+
+    #[test]
+    fn iterations_beyond_the_trip_count_panic() {
+        let reference = numbers(12);
+        let grid = reference.grid::<i32, 1>(0, [(3, 1)]).unwrap();
+        assert!(std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| grid.get([3]))).is_err());
+    }
+
+    #[test]
+    fn read_only_and_unaligned_buffers_are_refused() {
+        let contents = Arc::new(Contents::copy_from(&[0; 16]));
+        let constant = Ref::Buffer(Buffer::of_contents(contents.clone(), 0..16).unwrap());
+        assert!(constant.grid_mut::<u8, 1>(0, [(16, 1)]).is_none());
+        assert!(constant.grid::<u8, 1>(0, [(16, 1)]).is_some());
+        let unaligned = (0..4).filter(|start| {
+            let part = Ref::Buffer(Buffer::of_contents(contents.clone(), *start..*start + 8).unwrap());
+            part.grid::<f32, 1>(0, [(2, 1)]).is_none()
+        });
+        assert_eq!(unaligned.count(), 3);
+    }
+
+    #[test]
+    fn grids_are_disjoint_where_their_bytes_are() {
+        let reference = numbers(12);
+        let low = reference.grid::<i32, 1>(0, [(6, 1)]).unwrap();
+        let high = reference.grid::<i32, 1>(11, [(6, -1)]).unwrap();
+        let middle = reference.grid::<u8, 1>(23, [(2, 1)]).unwrap();
+        let nothing = reference.grid::<u8, 1>(0, [(0, 1)]).unwrap();
+        assert!(low.is_disjoint(&high) && high.is_disjoint(&low));
+        assert!(!low.is_disjoint(&middle) && !middle.is_disjoint(&high) && !low.is_disjoint(&low));
+        assert!(low.is_disjoint(&nothing));
+    }
+}

@@ -1,0 +1,342 @@
+//! Contexts: the state of a program's modules, and the functions that can be called in it.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::call::CallBuffer;
+use super::invocation::{CallFuture, Invocation};
+use super::module::{BoundFunction, Completion, Entry, Linkage, Module, ModuleState, Signal};
+use super::program::Program;
+use super::stack::{Limits, Stack};
+use super::sync::{Lock, Taken, TryLock};
+use super::value::Value;
+use crate::{Error, Result, ResultExt};
+use incarnate_bytecode::ConventionItem;
+
+/// Name of the function that a module exports to be called when a context is made.
+const INITIALIZER: &str = "__init";
+/// Name of the function that a module exports to be called when a context is dropped.
+const DEINITIALIZER: &str = "__deinit";
+
+/// A program with state: its modules' globals, the devices that its native modules hold.
+pub struct Context {
+    program: Arc<Program>,
+    states: Vec<Arc<dyn ModuleState>>,
+    limits: Limits,
+    /// Storage of the invocation that is alone: taken in place, it costs one lock.
+    invocation: TryLock<Invocation>,
+    /// Storage of further invocations that nobody uses now.
+    #[allow(clippy::vec_box, reason = "a pointer is moved in and out, not the storage itself")]
+    invocations: Lock<Vec<Box<Invocation>>>,
+}
+
+impl Context {
+    /// Makes the state of all modules and runs their initialisers, in the order of registration.
+    ///
+    /// # Errors
+    /// What a module's state needs and cannot have, and what an initialiser fails with.
+    pub fn new(program: Arc<Program>, limits: Limits) -> Result<Arc<Context>> {
+        let invocation = TryLock::new(Invocation::new(limits.clone()));
+        let mut context = Context { program, states: Vec::new(), limits, invocation, invocations: Lock::default() };
+        for index in 0..context.program.modules().len() {
+            let module = context.program.modules()[index].clone();
+            let mut state = module.allocate_state(&context.limits)?;
+            for link in context.program.links(index) {
+                module.resolve_import(&mut *state, link.import, context.bound(link.module, link.export))?;
+            }
+            context.states.push(Arc::from(state));
+            context.call_if_exported(index, INITIALIZER).context(|| format!("initialising @{}", module.name()))?;
+        }
+        Ok(Arc::new(context))
+    }
+
+    /// Copies the state of all modules; what it refers to is shared. Initialisers do not run; modules are told by
+    /// [`Signal::Fork`].
+    ///
+    /// # Errors
+    /// UNIMPLEMENTED where a module's state cannot be copied.
+    pub fn fork(&self) -> Result<Arc<Context>> {
+        let (program, limits) = (self.program.clone(), self.limits.clone());
+        let invocation = TryLock::new(Invocation::new(limits.clone()));
+        let mut child = Context { program, states: Vec::new(), limits, invocation, invocations: Lock::default() };
+        for (index, module) in self.program.modules().iter().enumerate() {
+            let mut state = module.fork_state(&*self.states[index])?;
+            for link in self.program.links(index) {
+                module.resolve_import(&mut *state, link.import, child.bound(link.module, link.export))?;
+            }
+            child.states.push(Arc::from(state));
+        }
+        child.notify(Signal::Fork)?;
+        Ok(Arc::new(child))
+    }
+
+    /// The program.
+    #[must_use]
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    /// What a call in this context may use up.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Tells all modules of an event; in reverse order for [`Signal::Suspend`] and [`Signal::LowMemory`].
+    ///
+    /// # Errors
+    /// What a module fails with; the modules after it are not told.
+    pub fn notify(&self, signal: Signal) -> Result<()> {
+        let mut pairs: Vec<_> = self.program.modules().iter().zip(&self.states).collect();
+        if matches!(signal, Signal::Suspend | Signal::LowMemory) {
+            pairs.reverse();
+        }
+        pairs.into_iter().try_for_each(|(module, state)| module.notify(&**state, signal))
+    }
+
+    /// The state of a module, by its index in the program.
+    #[must_use]
+    pub fn state(&self, module: usize) -> Option<&Arc<dyn ModuleState>> {
+        self.states.get(module)
+    }
+
+    fn bound(&self, module: usize, export: u32) -> BoundFunction {
+        BoundFunction { module: self.program.modules()[module].clone(), state: self.states[module].clone(), export }
+    }
+
+    fn call_if_exported(&self, module: usize, name: &str) -> Result<()> {
+        let Some(export) = self.program.modules()[module].lookup(Linkage::Export, name) else { return Ok(()) };
+        let mut buffer = CallBuffer::new();
+        self.with_invocation(|invocation| invocation.call(&self.bound(module, export), &mut buffer))
+    }
+
+    /// Finds an exported function: `function`, or `module.function`.
+    ///
+    /// # Errors
+    /// NOT_FOUND; INVALID_ARGUMENT for a malformed calling convention.
+    pub fn function(self: &Arc<Context>, name: &str) -> Result<Function> {
+        let (module, export) = self.program.lookup(name)?;
+        self.export(module, export)
+    }
+
+    /// The exported function of a module, by its index in the program and the export's ordinal.
+    ///
+    /// # Errors
+    /// NOT_FOUND; INVALID_ARGUMENT for a malformed calling convention.
+    pub fn export(self: &Arc<Context>, module: usize, export: u32) -> Result<Function> {
+        let modules = self.program.modules();
+        let info = modules.get(module).and_then(|module| module.function(Linkage::Export, export));
+        let info = info.ok_or_else(|| Error::not_found(format!("module {module} has no export {export}")))?;
+        let convention = info.convention()?;
+        let (arguments, results) = (convention.arguments().collect(), convention.results().collect());
+        let bound = self.bound(module, export);
+        let entry = bound.module.clone().entry(bound.state.clone(), export);
+        Ok(Function { context: self.clone(), bound, entry, arguments, results })
+    }
+
+    /// Lends storage for an invocation that ends with the closure: in place where no other one uses it.
+    // The closure stands here once and so is inlined: results that are passed on through memory are read in other pieces than
+    // they were just written in.
+    #[inline(always)]
+    pub fn with_invocation<R>(&self, body: impl FnOnce(&mut Invocation) -> R) -> R {
+        let mut lease = self.lease();
+        let result = body(lease.invocation());
+        lease.give_back();
+        result
+    }
+
+    /// Lends storage for an invocation: in place where no other one uses it.
+    #[inline(always)]
+    #[doc(hidden)]
+    pub fn lease(&self) -> Lease<'_> {
+        let own = self.invocation.take();
+        let pooled = if own.is_none() { Some(self.take_invocation()) } else { None };
+        Lease { context: self, own, pooled }
+    }
+
+    /// Storage for an invocation, reused where one was given back.
+    #[must_use]
+    #[cold]
+    pub fn take_invocation(&self) -> Box<Invocation> {
+        let pooled = self.invocations.lock().pop();
+        pooled.unwrap_or_else(|| Box::new(Invocation::new(self.limits.clone())))
+    }
+
+    /// Gives the storage of an invocation back.
+    pub fn give_invocation(&self, invocation: Box<Invocation>) {
+        self.invocations.lock().push(invocation);
+    }
+}
+
+/// Storage that a context lends for an invocation, until it is given back; after a panic nobody gets it any more.
+#[derive(Debug)]
+pub struct Lease<'a> {
+    context: &'a Context,
+    own: Option<Taken<'a, Invocation>>,
+    /// There where the other is not.
+    pooled: Option<Box<Invocation>>,
+}
+
+impl Lease<'_> {
+    /// The storage.
+    #[inline(always)]
+    pub fn invocation(&mut self) -> &mut Invocation {
+        match &mut self.own {
+            Some(taken) => taken.value(),
+            None => self.pooled.get_or_insert_with(|| self.context.take_invocation()),
+        }
+    }
+
+    /// Gives the storage back to the context.
+    #[inline(always)]
+    pub fn give_back(self) {
+        if let Some(taken) = self.own {
+            taken.give_back();
+        }
+        if let Some(invocation) = self.pooled {
+            self.context.give_invocation(invocation);
+        }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        for index in (0..self.states.len()).rev() {
+            if let Err(error) = self.call_if_exported(index, DEINITIALIZER) {
+                tracing::warn!(%error, module = self.program.modules()[index].name(), "deinitialiser failed");
+            }
+        }
+        // Modules hold what those before them made.
+        while self.states.pop().is_some() {}
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("modules", &self.program.modules()).finish_non_exhaustive()
+    }
+}
+
+/// An exported function in a context.
+#[derive(Clone, Debug)]
+pub struct Function {
+    context: Arc<Context>,
+    bound: BoundFunction,
+    entry: Option<Arc<dyn Entry>>,
+    arguments: Vec<ConventionItem>,
+    results: Vec<ConventionItem>,
+}
+
+impl Function {
+    /// The context that the function works in.
+    #[must_use]
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// The function as modules see it.
+    #[must_use]
+    pub fn bound(&self) -> &BoundFunction {
+        &self.bound
+    }
+
+    #[inline(always)]
+    pub(super) fn begin_call(&self, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
+        match &self.entry {
+            Some(entry) => entry.begin_call(stack, buffer),
+            None => self.bound.module.begin_call(&self.bound.state, self.bound.export, stack, buffer),
+        }
+    }
+
+    /// The module that exports the function.
+    #[must_use]
+    pub fn module(&self) -> &Arc<dyn Module> {
+        &self.bound.module
+    }
+
+    /// Name, without the module's.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.bound.module.function(Linkage::Export, self.bound.export).map_or("", |info| info.name)
+    }
+
+    /// Types of the arguments.
+    #[must_use]
+    pub fn arguments(&self) -> &[ConventionItem] {
+        &self.arguments
+    }
+
+    /// Types of the results.
+    #[must_use]
+    pub fn results(&self) -> &[ConventionItem] {
+        &self.results
+    }
+
+    /// The value of an attribute, such as `iree.abi.declaration`.
+    #[must_use]
+    pub fn attribute(&self, key: &str) -> Option<&str> {
+        self.bound.module.function_attribute_value(Linkage::Export, self.bound.export, key)
+    }
+
+    /// Puts values into a call buffer, checked against the calling convention.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for another number or other types of values; UNIMPLEMENTED for a variadic function.
+    pub fn pack(&self, arguments: impl ExactSizeIterator<Item = Value>, buffer: &mut CallBuffer) -> Result<()> {
+        if arguments.len() != self.arguments.len() {
+            return Err(Error::invalid_argument(format!(
+                "function `{}` takes {} arguments, {} are given",
+                self.name(),
+                self.arguments.len(),
+                arguments.len()
+            )));
+        }
+        for (index, (value, item)) in arguments.zip(&self.arguments).enumerate() {
+            match (&value, item) {
+                (Value::I32(_), ConventionItem::I32)
+                | (Value::I64(_), ConventionItem::I64)
+                | (Value::F32(_), ConventionItem::F32)
+                | (Value::F64(_), ConventionItem::F64)
+                | (Value::Ref(_), ConventionItem::Ref) => buffer.push(value),
+                (_, ConventionItem::SpanStart | ConventionItem::SpanEnd) => {
+                    return Err(Error::unimplemented(format!("function `{}` is variadic", self.name())));
+                }
+                (value, item) => {
+                    return Err(Error::invalid_argument(format!(
+                        "argument {index} of `{}` is {value:?}, not of type {item:?}",
+                        self.name()
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls the function and waits for its end.
+    ///
+    /// # Errors
+    /// Those of [`Function::pack`], and what the function fails with. The context stays usable.
+    pub fn call(&self, arguments: &[Value]) -> Result<Vec<Value>> {
+        self.context.with_invocation(|invocation| {
+            invocation.buffer().clear();
+            let packed = self.pack(arguments.iter().cloned(), invocation.buffer());
+            let called = packed.and_then(|()| invocation.call_packed(self));
+            let results = called.and_then(|()| invocation.buffer().drain(&self.results));
+            invocation.buffer().clear();
+            results
+        })
+    }
+
+    /// Calls the function; while it is suspended, the future is pending.
+    ///
+    /// # Errors
+    /// Those of [`Function::pack`]; the future's output is that of [`Function::call`].
+    pub fn call_async(&self, arguments: &[Value]) -> Result<CallFuture> {
+        let mut buffer = CallBuffer::new();
+        self.pack(arguments.iter().cloned(), &mut buffer)?;
+        Ok(CallFuture::new(self.clone(), buffer))
+    }
+}

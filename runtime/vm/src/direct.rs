@@ -1,0 +1,283 @@
+//! Direct calls of native functions, which translated code makes to imports of known modules.
+//!
+//! A native function is one Rust method ([`NativeMethod`](super::NativeMethod)); besides the shell that reads a packed call,
+//! its signature yields one that takes the VM's values as they are. References that the caller keeps are borrowed (`&Ref`), so
+//! that such a call changes no reference count and packs nothing.
+
+use alloc::sync::Arc;
+
+use super::borrowed::MaybeOwned;
+use super::native::{Argument, Borrowed, BorrowedArgument, Caller, FromRef, Results, Span};
+use super::reference::{Ref, TypedRefObject};
+use super::stack::Stack;
+use crate::Result;
+
+/// A value of the VM that can be passed for an argument of type `A`.
+pub trait Pass<A> {
+    /// The argument.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT where a reference is null or of another type.
+    fn pass(self) -> Result<A>;
+}
+
+macro_rules! primitives {
+    ($($from:ty => $to:ty;)*) => {
+        $(impl Pass<$to> for $from {
+            #[inline(always)]
+            fn pass(self) -> Result<$to> {
+                Ok(self as $to)
+            }
+        })*
+    };
+}
+primitives! {
+    i32 => i32;
+    i32 => u32;
+    i64 => i64;
+    i64 => u64;
+    f32 => f32;
+    f64 => f64;
+}
+
+impl<A: FromRef> Pass<A> for Ref {
+    #[inline(always)]
+    fn pass(self) -> Result<A> {
+        A::from_ref(self)
+    }
+}
+
+impl<A: FromRef> Pass<A> for &Ref {
+    #[inline(always)]
+    fn pass(self) -> Result<A> {
+        A::from_ref(self.clone())
+    }
+}
+
+impl<'a, T: TypedRefObject> Pass<MaybeOwned<'a, T>> for &'a Ref {
+    #[inline(always)]
+    fn pass(self) -> Result<MaybeOwned<'a, T>> {
+        MaybeOwned::borrowed(self)
+    }
+}
+
+impl<T: TypedRefObject> Pass<MaybeOwned<'_, T>> for Ref {
+    #[inline(always)]
+    fn pass(self) -> Result<MaybeOwned<'static, T>> {
+        T::from_ref(self).map(MaybeOwned::from)
+    }
+}
+
+impl<'a, T: TypedRefObject> Pass<Option<MaybeOwned<'a, T>>> for &'a Ref {
+    #[inline(always)]
+    fn pass(self) -> Result<Option<MaybeOwned<'a, T>>> {
+        if self.is_null() { Ok(None) } else { MaybeOwned::borrowed(self).map(Some) }
+    }
+}
+
+impl<T: TypedRefObject> Pass<Option<MaybeOwned<'_, T>>> for Ref {
+    #[inline(always)]
+    fn pass(self) -> Result<Option<MaybeOwned<'static, T>>> {
+        Ok(Option::<Arc<T>>::from_ref(self)?.map(MaybeOwned::from))
+    }
+}
+
+impl<A, P: Pass<A>, const N: usize> Pass<Span<A>> for [P; N] {
+    #[inline]
+    fn pass(self) -> Result<Span<A>> {
+        Span::collect(self.into_iter().map(P::pass))
+    }
+}
+
+/// A span without elements.
+#[derive(Clone, Copy, Debug)]
+pub struct NoElements;
+
+impl<A> Pass<Span<A>> for NoElements {
+    #[inline]
+    fn pass(self) -> Result<Span<A>> {
+        Span::collect(core::iter::empty())
+    }
+}
+
+/// A value of the VM that can be passed for an argument `&T`.
+pub trait PassBorrowed<T> {
+    /// The object.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT where the reference is null or of another type.
+    fn pass_borrowed(&self) -> Result<&T>;
+}
+
+impl<T: Borrowed> PassBorrowed<T> for Ref {
+    #[inline(always)]
+    fn pass_borrowed(&self) -> Result<&T> {
+        T::borrow(self)
+    }
+}
+
+impl<T: Borrowed> PassBorrowed<T> for &Ref {
+    #[inline(always)]
+    fn pass_borrowed(&self) -> Result<&T> {
+        T::borrow(self)
+    }
+}
+
+/// A native method that can be called with a tuple `P` of values for its arguments `A`.
+pub trait DirectMethod<S, A, P> {
+    /// What the call gives: a value of the VM or a tuple of them, within a [`Step`](super::Step) where the method may yield.
+    type Value;
+    #[doc(hidden)]
+    fn call_direct(&self, state: &S, stack: &mut Stack, passed: P) -> Result<Self::Value>;
+}
+
+macro_rules! arities {
+    ($(($name:ident $passed:ident))*) => {
+        impl<$($name, $passed: Pass<$name>),*> Pass<($($name,)*)> for ($($passed,)*) {
+            #[inline(always)]
+            #[allow(non_snake_case, clippy::unused_unit, reason = "values named by their types; there may be none")]
+            fn pass(self) -> Result<($($name,)*)> {
+                let ($($passed,)*) = self;
+                Ok(($($passed.pass()?,)*))
+            }
+        }
+        arities!(@method [] $(($name $passed))*);
+        arities!(@method [(X PX)] $(($name $passed))*);
+        arities!(@method [(X PX) (Y PY)] $(($name $passed))*);
+        arities!(@method [(X PX) (Y PY) (Z PZ)] $(($name $passed))*);
+        arities!(@shorter $(($name $passed))*);
+    };
+    (@method [$(($borrowed:ident $passer:ident))*] $(($name:ident $passed:ident))*) => {
+        impl<S, F, RESULT: Results, $($borrowed: Borrowed, $passer: PassBorrowed<$borrowed>,)* $($name: Argument, $passed: Pass<$name>),*>
+            DirectMethod<S, ($(BorrowedArgument<$borrowed>,)* $($name,)*), ($($passer,)* $($passed,)*)> for F
+        where
+            F: Fn(&S, &mut Caller<'_>, $(&$borrowed,)* $($name),*) -> Result<RESULT>,
+        {
+            type Value = RESULT::Direct;
+            #[inline(always)]
+            #[allow(non_snake_case, reason = "values named by their types")]
+            fn call_direct(&self, state: &S, stack: &mut Stack, passed: ($($passer,)* $($passed,)*)) -> Result<Self::Value> {
+                let ($($passer,)* $($passed,)*) = passed;
+                let results = self(state, &mut Caller { stack: &mut *stack }, $($passer.pass_borrowed()?,)* $($passed.pass()?),*)?;
+                Ok(results.into_direct(stack))
+            }
+        }
+    };
+    (@shorter) => {};
+    (@shorter $first:tt $($rest:tt)*) => { arities!($($rest)*); };
+}
+arities!((A PA) (B PB) (C PC) (D PD) (E PE) (G PG) (H PH) (I PI) (J PJ) (K PK) (L PL) (M PM) (N PN) (O PO) (P PP) (Q PQ));
+
+/// What translated code knows of a native module in a context: its state, if the module is there.
+#[derive(Debug)]
+pub struct Native<'a, S> {
+    module: &'static str,
+    state: Option<&'a Arc<S>>,
+}
+
+impl<'a, S> Native<'a, S> {
+    /// Names a native module; `state` is its state in the context, if the module is there.
+    #[doc(hidden)]
+    #[inline(always)]
+    #[must_use]
+    pub fn new(module: &'static str, state: Option<&'a Arc<S>>) -> Self {
+        Native { module, state }
+    }
+}
+
+impl<S> Clone for Native<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Native<'_, S> {}
+
+impl<S> Native<'_, S> {
+    /// Calls a method, which is the import of the given name (without the module's).
+    ///
+    /// # Errors
+    /// What the method fails with, which is placed in it; NOT_FOUND where the module is not there.
+    // Recorders have thousands of these calls: each is a call of what all calls with such arguments share, not its code.
+    #[inline(never)]
+    pub fn call<F, A, P>(self, name: &'static str, method: F, stack: &mut Stack, passed: P) -> Result<F::Value>
+    where
+        F: DirectMethod<S, A, P>,
+    {
+        self.call_inline(name, method, stack, passed)
+    }
+
+    /// The same for methods that are little more than a call: their code stands where they are called.
+    ///
+    /// # Errors
+    /// As above.
+    #[inline(always)]
+    pub fn call_inline<F, A, P>(self, name: &'static str, method: F, stack: &mut Stack, passed: P) -> Result<F::Value>
+    where
+        F: DirectMethod<S, A, P>,
+    {
+        let Some(state) = self.state else {
+            return Err(missing(self.module, name));
+        };
+        match method.call_direct(state, stack, passed) {
+            Ok(value) => Ok(value),
+            Err(error) => Err(super::native::locate(error, self.module, name)),
+        }
+    }
+
+    /// Goes on with a method that yielded; `resume` is what goes on with it.
+    ///
+    /// # Errors
+    /// As above; FAILED_PRECONDITION where the call was not suspended.
+    pub fn resume<T: core::any::Any, R: Results>(
+        self,
+        name: &'static str,
+        resume: impl Fn(&S, &mut Caller<'_>, alloc::boxed::Box<T>) -> Result<R>,
+        stack: &mut Stack,
+    ) -> Result<R::Direct> {
+        let Some(state) = self.state else {
+            return Err(missing(self.module, name));
+        };
+        let resumed = stack.take_suspended().and_then(|saved| resume(state, &mut Caller { stack: &mut *stack }, saved));
+        match resumed {
+            Ok(results) => Ok(results.into_direct(stack)),
+            Err(error) => Err(super::native::locate(error, self.module, name)),
+        }
+    }
+
+    /// Whether the module is present.
+    #[inline(always)]
+    #[doc(hidden)]
+    pub fn is_present(self) -> bool {
+        self.state.is_some()
+    }
+
+    /// Returns the value that a function found in a borrowed argument, or its failure as that of the function of the name.
+    ///
+    /// # Errors
+    /// As above.
+    #[inline(always)]
+    #[doc(hidden)]
+    pub fn found<T>(self, name: &'static str, found: Result<T>) -> Result<T> {
+        if !self.is_present() {
+            return Err(missing(self.module, name));
+        }
+        match found {
+            Ok(value) => Ok(value),
+            Err(error) => Err(self.failed(name, error)),
+        }
+    }
+
+    /// Adds the function of the name to the locations of an error.
+    #[inline(always)]
+    #[doc(hidden)]
+    pub fn failed(self, name: &str, error: crate::Error) -> crate::Error {
+        super::native::locate(error, self.module, name)
+    }
+}
+
+// It takes the name only: every call would have to keep a passed `Native` in memory for it.
+#[cold]
+fn missing(module: &str, name: &str) -> crate::Error {
+    super::failure::unresolved(&alloc::format!("{module}.{name}"))
+}

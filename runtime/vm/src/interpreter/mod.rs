@@ -1,0 +1,319 @@
+//! The interpreter: bytecode modules, run from a pre-decoded form.
+
+mod code;
+mod frames;
+mod loops;
+mod lower;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::Limits;
+use super::buffer::Buffer;
+use super::call::CallBuffer;
+use super::failure;
+use super::module::{BoundFunction, Completion, Entry, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState};
+use super::stack::Stack;
+use super::state::State;
+use super::sync::Once;
+use super::value::ValueType;
+use crate::{Error, Result};
+use code::Code;
+pub(super) use frames::FrameStore;
+use incarnate_bytecode::{Dependency, VerifiedModule};
+use run::{Machine, Suspended};
+
+/// A bytecode module, interpreted. Functions are pre-decoded when they are first called.
+pub struct BytecodeModule {
+    /// Differs for all modules of the process, so that a suspended call is never resumed by another one.
+    id: usize,
+    /// Functions are lowered with all optimisations.
+    optimize: bool,
+    verified: Arc<VerifiedModule>,
+    types: Box<[ValueType]>,
+    functions: Box<[Once<Code>]>,
+    rodata: Box<[Once<Arc<Buffer>>]>,
+}
+
+impl BytecodeModule {
+    /// Makes a verified module runnable.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where the process knows too many names of types already.
+    pub fn new(verified: Arc<VerifiedModule>) -> Result<Arc<BytecodeModule>> {
+        BytecodeModule::with_optimization(verified, true)
+    }
+
+    fn with_optimization(verified: Arc<VerifiedModule>, optimize: bool) -> Result<Arc<BytecodeModule>> {
+        let mut types = Vec::with_capacity(verified.types().len());
+        for definition in verified.types() {
+            types.push(ValueType::of_definition(definition)?);
+        }
+        let functions = (0..verified.function_count()).map(|_| Once::default()).collect();
+        let rodata = (0..verified.rodata_count()).map(|_| Once::default()).collect();
+        static NEXT_ID: AtomicUsize = AtomicUsize::new(0);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let types = types.into_boxed_slice();
+        Ok(Arc::new(BytecodeModule { id, optimize, types, functions, rodata, verified }))
+    }
+
+    /// The module as it was verified.
+    #[must_use]
+    pub fn verified(&self) -> &Arc<VerifiedModule> {
+        &self.verified
+    }
+
+    #[inline]
+    fn code(&self, function: u32) -> Result<&Code> {
+        let slot = self.functions.get(function as usize).ok_or_else(|| no_function(function))?;
+        match slot.get() {
+            Some(code) => Ok(code),
+            None => slot.get_or_try_init(|| lower::lower(&self.verified, &self.types, function, self.optimize)),
+        }
+    }
+
+    #[inline]
+    fn type_of(&self, id: u32) -> ValueType {
+        self.types.get(id as usize).copied().unwrap_or(ValueType::AnyRef)
+    }
+
+    fn element_type_of(&self, id: u32) -> ValueType {
+        match self.verified.types().get(id as usize) {
+            Some(definition) => self.type_of(id).of_elements(definition),
+            None => ValueType::Any,
+        }
+    }
+
+    #[inline]
+    fn rodata(&self, ordinal: u32) -> Result<&Arc<Buffer>> {
+        let none = || Error::out_of_range(alloc::format!("no read-only segment {ordinal}"));
+        let slot = self.rodata.get(ordinal as usize).ok_or_else(none)?;
+        match slot.get() {
+            Some(buffer) => Ok(buffer),
+            None => slot.get_or_try_init(|| {
+                let (contents, range) = self.verified.rodata(ordinal).ok_or_else(none)?;
+                Buffer::of_contents(contents, range)
+            }),
+        }
+    }
+
+    #[cold]
+    fn unresolved(&self, import: u32) -> Error {
+        failure::unresolved(self.verified.import(import).map_or("?", |import| import.full_name))
+    }
+
+    /// Calls a function by its ordinal.
+    #[inline]
+    fn begin(&self, state: &State, function: u32, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
+        let code = self.code(function)?;
+        let bottom = stack.frames.mark();
+        stack.frames.open(code.words, code.refs)?;
+        let mut machine = Machine { module: self, state, stack, buffer, bottom, code, pc: 0 };
+        match machine.enter(code) {
+            Ok(()) => self.drive(machine),
+            Err(error) => {
+                // It is the caller who is wrong.
+                machine.stack.frames.release(bottom);
+                Err(error)
+            }
+        }
+    }
+
+    /// Runs a machine; where it fails, says where and closes its frames.
+    fn drive(&self, mut machine: Machine<'_>) -> Result<Completion> {
+        let result = machine.run();
+        // The completion is made anew: copied as a whole, the result would wait for the writes of its parts.
+        match result {
+            Ok(Completion::Done) => Ok(Completion::Done),
+            Ok(Completion::Yielded) => Ok(Completion::Yielded),
+            Err(error) => Err(self.unwind(machine, error)),
+        }
+    }
+
+    #[cold]
+    fn unwind(&self, machine: Machine<'_>, mut error: Error) -> Error {
+        let frames = &mut machine.stack.frames;
+        error = error.at(self.place(machine.code, machine.pc));
+        for _ in 0..frames.depth().saturating_sub(machine.bottom.depth()).min(failure::CALLER_PLACES) {
+            let code = frames.pop().and_then(|caller| {
+                let code = self.functions.get(caller.function() as usize).and_then(Once::get)?;
+                Some((code, code.sites.get(caller.site() as usize)?.pc))
+            });
+            if let Some((code, pc)) = code {
+                error = error.at(self.place(code, pc));
+            }
+        }
+        frames.release(machine.bottom);
+        error
+    }
+
+    fn place(&self, code: &Code, pc: u32) -> crate::Place {
+        let offset = code.offsets.get(pc as usize).copied().unwrap_or(0);
+        self.verified.place(code.function, offset)
+    }
+}
+
+#[cold]
+fn no_function(ordinal: u32) -> Error {
+    Error::out_of_range(alloc::format!("no function {ordinal}"))
+}
+
+impl fmt::Debug for BytecodeModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "bytecode module @{} ({} functions)", self.name(), self.functions.len())
+    }
+}
+
+impl Module for BytecodeModule {
+    fn name(&self) -> &str {
+        self.verified.name()
+    }
+
+    fn signature(&self) -> ModuleSignature {
+        ModuleSignature {
+            version: self.verified.version(),
+            attribute_count: self.verified.attributes().len(),
+            import_count: self.verified.import_count() as usize,
+            export_count: self.verified.exports().len(),
+            internal_count: self.functions.len(),
+        }
+    }
+
+    fn attribute(&self, index: usize) -> Option<(&str, &str)> {
+        self.verified.attributes().nth(index)
+    }
+
+    fn dependency(&self, index: usize) -> Option<Dependency<'_>> {
+        self.verified.dependencies().nth(index)
+    }
+
+    fn lookup(&self, linkage: Linkage, name: &str) -> Option<u32> {
+        let position = match linkage {
+            Linkage::Export => self.verified.exports().position(|export| export.local_name == name),
+            Linkage::Import => self.verified.imports().position(|import| import.full_name == name),
+            Linkage::Internal => {
+                (0..self.verified.function_count()).position(|ordinal| self.verified.function_name(ordinal) == name)
+            }
+        };
+        position.map(|position| position as u32)
+    }
+
+    fn function(&self, linkage: Linkage, ordinal: u32) -> Option<FunctionInfo<'_>> {
+        let internal = |ordinal: u32, name| {
+            let view = self.verified.function(ordinal)?;
+            let calling_convention = view.calling_convention.unwrap_or_default();
+            Some(FunctionInfo { name, calling_convention, optional: false })
+        };
+        match linkage {
+            Linkage::Export => {
+                let export = self.verified.export(ordinal)?;
+                internal(export.function, export.local_name)
+            }
+            Linkage::Internal => {
+                let export = self.verified.exports().find(|export| export.function == ordinal);
+                let export = export.map(|export| export.local_name);
+                internal(ordinal, export.or_else(|| self.verified.function_debug_name(ordinal)).unwrap_or_default())
+            }
+            Linkage::Import => {
+                let import = self.verified.import(ordinal)?;
+                Some(FunctionInfo {
+                    name: import.full_name,
+                    calling_convention: import.calling_convention_text,
+                    optional: import.optional,
+                })
+            }
+        }
+    }
+
+    fn function_attribute(&self, linkage: Linkage, ordinal: u32, index: usize) -> Option<(&str, &str)> {
+        let function = match linkage {
+            Linkage::Export => self.verified.exported_function(ordinal)?,
+            Linkage::Internal => ordinal,
+            Linkage::Import => return None,
+        };
+        self.verified.function_attributes(function).nth(index)
+    }
+
+    fn source_location(&self, function: u32, offset: u32) -> Option<String> {
+        self.verified.source_location(function, offset)
+    }
+
+    fn allocate_state(&self, _: &Limits) -> Result<Box<dyn ModuleState>> {
+        let module = &self.verified;
+        Ok(Box::new(State::new(module.global_bytes(), module.global_ref_count(), module.import_count())))
+    }
+
+    fn fork_state(&self, parent: &dyn ModuleState) -> Result<Box<dyn ModuleState>> {
+        Ok(Box::new(parent.downcast::<State>()?.fork()))
+    }
+
+    fn resolve_import(&self, state: &mut dyn ModuleState, import: u32, target: BoundFunction) -> Result<()> {
+        state.downcast_mut::<State>()?.resolve(import, target)
+    }
+
+    fn begin_call(
+        &self,
+        state: &Arc<dyn ModuleState>,
+        export: u32,
+        stack: &mut Stack,
+        buffer: &mut CallBuffer,
+    ) -> Result<Completion> {
+        let function = self.verified.exported_function(export).ok_or_else(|| no_function(export))?;
+        self.begin(state.downcast()?, function, stack, buffer)
+    }
+
+    fn entry(self: Arc<Self>, state: Arc<dyn ModuleState>, export: u32) -> Option<Arc<dyn Entry>> {
+        let function = self.verified.exported_function(export)?;
+        let state = state.downcast_arc().ok()?;
+        Some(Arc::new(InterpretedEntry { module: self, state, function }))
+    }
+    fn resume_call(
+        &self,
+        state: &Arc<dyn ModuleState>,
+        _: u32,
+        stack: &mut Stack,
+        buffer: &mut CallBuffer,
+    ) -> Result<Completion> {
+        let Suspended { module, bottom, top, function, pc } = *stack.take_suspended()?;
+        if module != self.id {
+            return Err(Error::failed_precondition("the call that is resumed is another module's"));
+        }
+        let code = self.code(function)?;
+        let is_suspended = stack.is_suspended();
+        let mut machine = Machine { module: self, state: state.downcast()?, stack, buffer, bottom, code, pc };
+        // A frame that waits for an import stands at the call; one that yielded by itself, at what comes next.
+        if let Some(inst) = code.instructions.get(pc as usize)
+            && inst.operation == code::Operation::CallImportYieldable
+            && is_suspended
+        {
+            let site = &code.sites[inst.imm as usize];
+            match machine.resume_import(code, site, top) {
+                Ok(Completion::Done) => machine.pc = site.resume,
+                Ok(Completion::Yielded) => return Ok(Completion::Yielded),
+                Err(error) => return Err(self.unwind(machine, error)),
+            }
+        }
+        self.drive(machine)
+    }
+}
+
+/// An export of an interpreted module.
+#[derive(Debug)]
+struct InterpretedEntry {
+    module: Arc<BytecodeModule>,
+    state: Arc<State>,
+    function: u32,
+}
+
+impl Entry for InterpretedEntry {
+    fn begin_call(&self, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
+        self.module.begin(&self.state, self.function, stack, buffer)
+    }
+}

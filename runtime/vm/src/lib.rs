@@ -1,0 +1,105 @@
+//! Values, references, lists, buffers, contexts, the interpreter.
+//!
+//! Four lifetimes, each of which pays its decisions once: a [`Module`] (verified, immutable, shared), a [`Program`] (modules
+//! linked: imports found and compared), a [`Context`] (the state of a program's modules), and an [`Invocation`] (the storage
+//! of a call, reused). A warm call looks nothing up and allocates nothing.
+//!
+//! The crate works on `core` and `alloc`; the default feature `std` adds the locks of the standard library and `profile`.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use incarnate_bytecode::{Contents, VerifiedModule, assemble};
+//! use incarnate_vm::{BytecodeModule, Context, Invocation, Limits, Program, Value};
+//!
+//! let bytes = assemble(
+//!     "vm.module @example
+//!      vm.type i32
+//!      vm.export @double
+//!      vm.func @double registers(1, 0) cconv \"0i_i\" {
+//!        vm.block
+//!        vm.add.i32 %i0, %i0 -> %i0
+//!        vm.return (%i0)
+//!      }",
+//! )?;
+//! let module = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
+//! let program = Program::link(vec![Arc::new(BytecodeModule::new(module))])?;
+//! let context = Context::new(program, Limits::default())?;
+//! let double = context.function("example.double")?;
+//! let results = Invocation::new(Limits::default()).call(&double, &[Value::I32(21)])?;
+//! assert_eq!(results[0], Value::I32(42));
+//! # Ok::<(), incarnate_bytecode::Error>(())
+//! ```
+#![no_std]
+
+extern crate alloc;
+#[cfg(feature = "std")]
+extern crate std;
+
+mod borrowed;
+mod budget;
+mod buffer;
+mod call;
+mod context;
+mod direct;
+#[doc(hidden)]
+pub mod failure;
+mod interpreter;
+mod invocation;
+mod list;
+mod module;
+mod native;
+#[cfg(feature = "std")]
+pub mod profile;
+mod program;
+mod reference;
+mod shared;
+mod stack;
+#[doc(hidden)]
+pub mod state;
+#[doc(hidden)]
+pub mod sync;
+#[doc(hidden)]
+pub mod testing;
+#[doc(hidden)]
+pub mod trace;
+mod value;
+
+pub use borrowed::{BorrowedRef, MaybeOwned};
+pub use budget::MemoryBudget;
+#[doc(hidden)]
+pub use buffer::{Block, BlockPool, Chunk, SoleBuffer};
+pub use buffer::{Buffer, Element, Grid, GridMut, Scalar, keep_iteration_order};
+pub use call::{CallBuffer, CallReader, CallValues};
+#[cfg(feature = "std")]
+#[doc(hidden)]
+pub use context::Lease;
+pub use context::{Context, Function};
+pub use direct::{DirectMethod, Native, NoElements, Pass, PassBorrowed};
+pub use interpreter::BytecodeModule;
+pub use invocation::{CallFuture, Invocation};
+pub use list::List;
+#[doc(hidden)]
+pub use list::check_ref;
+pub use module::{
+    BoundFunction, Completion, Entry, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal,
+};
+pub use native::{Argument, Caller, FromRef, NativeFunction, NativeMethod, NativeModule, Outcome, Results, Span, Step};
+pub use program::Program;
+pub use reference::{Ref, RefObject, RefType, TypedRefObject};
+pub use shared::Identified;
+#[doc(hidden)]
+pub use shared::arc_of;
+pub use stack::{Limits, Stack, WaitSource};
+#[doc(hidden)]
+pub use sync::{Lock, Once, TryLock};
+pub use trace::Traced;
+pub use value::{Value, ValueType};
+
+pub use incarnate_bytecode::{Error, Place, Result, ResultExt, StatusCode, semantics};
+
+/// What the macros of this crate name.
+#[doc(hidden)]
+pub mod reexport {
+    pub use alloc::sync::Arc;
+    pub use alloc::vec;
+}

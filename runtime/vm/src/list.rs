@@ -1,0 +1,301 @@
+//! `!vm.list`: a growable sequence of primitives, of references, or of any values.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::budget::{Charge, MemoryBudget};
+use super::reference::{Ref, RefType};
+use super::sync::Lock;
+use super::value::{Value, ValueType};
+use crate::{Error, Result};
+
+/// A list; its element type is fixed when it is made.
+pub struct List {
+    element_type: ValueType,
+    inner: Lock<Inner>,
+}
+
+struct Inner {
+    elements: Elements,
+    charge: Option<Charge>,
+}
+
+/// The elements, stored by type. 8- and 16-bit integers are stored as 32-bit ones and narrowed when set.
+enum Elements {
+    I32(Vec<i32>),
+    I64(Vec<i64>),
+    F32(Vec<f32>),
+    F64(Vec<f64>),
+    Refs(Vec<Ref>),
+    Any(Vec<Value>),
+}
+
+macro_rules! each_kind {
+    ($elements:expr, $vec:ident => $body:expr) => {
+        match $elements {
+            Elements::I32($vec) => $body,
+            Elements::I64($vec) => $body,
+            Elements::F32($vec) => $body,
+            Elements::F64($vec) => $body,
+            Elements::Refs($vec) => $body,
+            Elements::Any($vec) => $body,
+        }
+    };
+}
+
+impl Elements {
+    fn len(&self) -> usize {
+        each_kind!(self, vec => vec.len())
+    }
+
+    fn capacity(&self) -> usize {
+        each_kind!(self, vec => vec.capacity())
+    }
+
+    fn element_size(&self) -> usize {
+        fn size<T>(_: &Vec<T>) -> usize {
+            size_of::<T>()
+        }
+        each_kind!(self, vec => size(vec))
+    }
+
+    fn reserve(&mut self, capacity: usize) -> Result<()> {
+        each_kind!(self, vec => vec.try_reserve(capacity.saturating_sub(vec.len())))
+            .map_err(|_| Error::resource_exhausted(alloc::format!("no memory for a list of {capacity} elements")))
+    }
+
+    fn resize(&mut self, length: usize) {
+        each_kind!(self, vec => vec.resize(length, Default::default()));
+    }
+}
+
+impl List {
+    /// The type's name in modules.
+    pub const TYPE: RefType = RefType::new("vm.list");
+
+    /// An empty list with room for `capacity` elements.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where memory or the budget is used up.
+    pub fn new(element_type: ValueType, capacity: u32, budget: Option<&MemoryBudget>) -> Result<Arc<List>> {
+        let elements = match element_type {
+            ValueType::I8 | ValueType::I16 | ValueType::I32 => Elements::I32(Vec::new()),
+            ValueType::I64 => Elements::I64(Vec::new()),
+            ValueType::F32 => Elements::F32(Vec::new()),
+            ValueType::F64 => Elements::F64(Vec::new()),
+            ValueType::Ref(_) | ValueType::AnyRef => Elements::Refs(Vec::new()),
+            ValueType::Any => Elements::Any(Vec::new()),
+        };
+        let charge = budget.map(|budget| budget.charge(0)).transpose()?;
+        let list = List { element_type, inner: Lock::new(Inner { elements, charge }) };
+        list.reserve(capacity)?;
+        Ok(Arc::new(list))
+    }
+
+    /// What the list holds.
+    #[must_use]
+    pub fn element_type(&self) -> ValueType {
+        self.element_type
+    }
+
+    /// Number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.inner.lock().elements.len()
+    }
+
+    /// True where the list has no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Makes room for `capacity` elements in all.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where memory or the budget is used up.
+    pub fn reserve(&self, capacity: u32) -> Result<()> {
+        self.inner.lock().reserve(capacity as usize)
+    }
+
+    /// Changes the number of elements; new ones are zero, null or nothing.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where memory or the budget is used up.
+    pub fn resize(&self, length: u32) -> Result<()> {
+        let mut inner = self.inner.lock();
+        inner.reserve(length as usize)?;
+        inner.elements.resize(length as usize);
+        Ok(())
+    }
+
+    /// The element at `index`.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE.
+    pub fn get(&self, index: u32) -> Result<Value> {
+        let inner = self.inner.lock();
+        let at = index as usize;
+        let value = match &inner.elements {
+            Elements::I32(vec) => vec.get(at).copied().map(Value::I32),
+            Elements::I64(vec) => vec.get(at).copied().map(Value::I64),
+            Elements::F32(vec) => vec.get(at).copied().map(Value::F32),
+            Elements::F64(vec) => vec.get(at).copied().map(Value::F64),
+            Elements::Refs(vec) => vec.get(at).cloned().map(Value::Ref),
+            Elements::Any(vec) => vec.get(at).cloned(),
+        };
+        value.ok_or_else(|| out_of_range(index, inner.elements.len()))
+    }
+
+    /// The reference at `index`, or null where it is of another type than expected; taken out of the list where `take` is
+    /// set.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE; INVALID_ARGUMENT where the element is a primitive.
+    pub fn get_ref(&self, index: u32, expected: ValueType, take: bool) -> Result<Ref> {
+        let mut inner = self.inner.lock();
+        let (at, length) = (index as usize, inner.elements.len());
+        let mut null = Ref::Null;
+        let slot = match &mut inner.elements {
+            Elements::Refs(vec) => vec.get_mut(at),
+            Elements::Any(vec) => match vec.get_mut(at) {
+                Some(Value::Ref(reference)) => Some(reference),
+                Some(Value::None) => Some(&mut null),
+                Some(_) => return Err(Error::invalid_argument(alloc::format!("list element {index} is no reference"))),
+                None => None,
+            },
+            _ => {
+                return Err(Error::invalid_argument(alloc::format!("list of {} has no references", self.element_type)));
+            }
+        };
+        let slot = slot.ok_or_else(|| out_of_range(index, length))?;
+        let found = if take { core::mem::take(slot) } else { slot.clone() };
+        drop(inner);
+        Ok(if check_ref(&found, expected).is_ok() { found } else { Ref::Null })
+    }
+
+    /// Replaces the element at `index`; primitives are converted to the element type.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE; INVALID_ARGUMENT where a reference meets a list of primitives or of another type, or a primitive a
+    /// list of references.
+    pub fn set(&self, index: u32, value: Value) -> Result<()> {
+        let mut inner = self.inner.lock();
+        let (at, length) = (index as usize, inner.elements.len());
+        if at >= length {
+            return Err(out_of_range(index, length));
+        }
+        let mismatch =
+            || Error::invalid_argument(alloc::format!("a list of {} cannot hold the value", self.element_type));
+        // What is replaced may own a list that leads back here, so it is dropped after the lock.
+        let mut replaced = Value::None;
+        match (&mut inner.elements, value) {
+            (Elements::Any(vec), value) => replaced = core::mem::replace(&mut vec[at], value),
+            (Elements::Refs(vec), Value::Ref(reference)) => {
+                check_ref(&reference, self.element_type)?;
+                replaced = Value::Ref(core::mem::replace(&mut vec[at], reference));
+            }
+            (Elements::I32(vec), value) => {
+                let wide = value.to_i32().ok_or_else(mismatch)?;
+                vec[at] = match self.element_type {
+                    ValueType::I8 => i32::from(wide as i8),
+                    ValueType::I16 => i32::from(wide as i16),
+                    _ => wide,
+                };
+            }
+            (Elements::I64(vec), value) => vec[at] = value.to_i64().ok_or_else(mismatch)?,
+            (Elements::F32(vec), value) => vec[at] = value.to_f32().ok_or_else(mismatch)?,
+            (Elements::F64(vec), value) => vec[at] = value.to_f64().ok_or_else(mismatch)?,
+            (Elements::Refs(_), _) => return Err(mismatch()),
+        }
+        drop(inner);
+        drop(replaced);
+        Ok(())
+    }
+
+    /// Appends an element.
+    ///
+    /// # Errors
+    /// Those of [`List::resize`] and [`List::set`].
+    pub fn push(&self, value: Value) -> Result<()> {
+        let length = self.len() as u32;
+        self.resize(length + 1)?;
+        self.set(length, value)
+    }
+}
+
+impl Inner {
+    fn reserve(&mut self, capacity: usize) -> Result<()> {
+        let before = self.elements.capacity();
+        if capacity <= before {
+            return Ok(());
+        }
+        // Growth by halves, as a program may append one by one.
+        let capacity = capacity.max(before + before / 2);
+        if let Some(charge) = &mut self.charge {
+            charge.grow(((capacity - before) * self.elements.element_size()) as u64)?;
+        }
+        self.elements.reserve(capacity)
+    }
+}
+
+/// Checks a reference against the type that a list, a global or a cast asks for; null is of every type.
+#[inline]
+pub fn check_ref(reference: &Ref, expected: ValueType) -> Result<()> {
+    match (expected, reference.ref_type()) {
+        (ValueType::AnyRef | ValueType::Any, _) | (_, None) => Ok(()),
+        (ValueType::Ref(expected), Some(found)) if expected == found => Ok(()),
+        (expected, Some(found)) => Err(mismatch(expected, found)),
+    }
+}
+
+#[cold]
+fn mismatch(expected: ValueType, found: RefType) -> Error {
+    Error::invalid_argument(alloc::format!("reference to a !{} where a {expected} is expected", found.name()))
+}
+
+#[cold]
+fn out_of_range(index: u32, length: usize) -> Error {
+    Error::out_of_range(alloc::format!("index {index} of a list of {length} elements"))
+}
+
+impl fmt::Debug for List {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "!vm.list<{}> ({} elements)", self.element_type, self.len())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::StatusCode;
+
+    #[test]
+    fn primitives_are_converted_to_the_element_type() {
+        let list = List::new(ValueType::I8, 0, None).unwrap();
+        list.push(Value::I32(300)).unwrap();
+        assert_eq!(list.get(0).unwrap().to_i32(), Some(44));
+        assert_eq!(list.get(1).unwrap_err().code(), StatusCode::OutOfRange);
+        assert_eq!(list.set(0, Value::Ref(Ref::Null)).unwrap_err().code(), StatusCode::InvalidArgument);
+    }
+
+    #[test]
+    fn typed_references_are_checked() {
+        let list = List::new(ValueType::Ref(List::TYPE), 1, None).unwrap();
+        list.push(Value::Ref(Ref::List(List::new(ValueType::Any, 0, None).unwrap()))).unwrap();
+        let buffer = super::super::Buffer::zeroed(1, 0, None).unwrap();
+        assert_eq!(list.set(0, Value::Ref(buffer.into())).unwrap_err().code(), StatusCode::InvalidArgument);
+        assert!(!list.get_ref(0, ValueType::Ref(List::TYPE), true).unwrap().is_null());
+    }
+
+    #[test]
+    fn huge_lists_end_in_an_error() {
+        let budget = MemoryBudget::new(1 << 20);
+        let list = List::new(ValueType::Any, 0, Some(&budget)).unwrap();
+        assert_eq!(list.resize(u32::MAX).unwrap_err().code(), StatusCode::ResourceExhausted);
+        assert!(List::new(ValueType::I32, 1 << 10, Some(&budget)).is_ok());
+        assert_eq!(budget.used(), 0);
+    }
+}

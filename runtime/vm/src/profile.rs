@@ -1,0 +1,221 @@
+//! Where the time goes: dispatches, transfers, waits and calls of functions, by thread, while recording is on.
+//!
+//! Nothing is recorded until [`start`]; until then each place that could record loads one flag. Recording is of the whole
+//! process.
+
+use std::cell::RefCell;
+use std::string::String;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use std::vec::Vec;
+
+/// What an event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EventKind {
+    /// Workgroups of a dispatch.
+    Dispatch,
+    /// A fill, an update, a copy, or the reading or writing of a file.
+    Transfer,
+    /// A thread that is blocked until a fence is reached.
+    Wait,
+    /// A call of a function of a program, with all that it does on its thread.
+    Host,
+}
+
+/// What one thread did without a break.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// What it is about.
+    pub kind: EventKind,
+    /// Name of the kernel, transfer or function.
+    pub name: Arc<str>,
+    /// When it began, counted from the start of the recording.
+    pub start: Duration,
+    /// How long it took.
+    pub duration: Duration,
+    /// Workgroups that were run.
+    pub workgroups: u64,
+    /// Bytes that were moved, or for a dispatch this part's share of what its bindings span: it touches at most as many.
+    pub bytes: u64,
+    /// The event is the first of its command: a dispatch that is divided among threads has several.
+    pub first: bool,
+}
+
+/// What a thread did.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    /// The thread's name.
+    pub thread: String,
+    /// In the order in which they ended.
+    pub events: Vec<Event>,
+}
+
+/// What was recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Recording {
+    /// By thread.
+    pub lanes: Vec<Lane>,
+    /// From start to stop.
+    pub duration: Duration,
+    /// Events that were not kept because a thread had more than [`EVENT_LIMIT`].
+    pub dropped: u64,
+}
+
+/// The most events that are kept of a thread.
+pub const EVENT_LIMIT: usize = 1 << 18;
+
+static ON: AtomicBool = AtomicBool::new(false);
+/// Which recording is the present one, so that threads begin anew with each.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+static STATE: Mutex<Option<State>> = Mutex::new(None);
+
+struct State {
+    epoch: Instant,
+    lanes: Vec<Arc<Mutex<OpenLane>>>,
+}
+
+struct OpenLane {
+    thread: String,
+    events: Vec<Event>,
+    dropped: u64,
+}
+
+struct Local {
+    generation: u64,
+    epoch: Instant,
+    lane: Arc<Mutex<OpenLane>>,
+}
+
+std::thread_local! {
+    static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Begins a recording and forgets the one before.
+pub fn start() {
+    *lock(&STATE) = Some(State { epoch: Instant::now(), lanes: Vec::new() });
+    GENERATION.fetch_add(1, Ordering::AcqRel);
+    ON.store(true, Ordering::Release);
+}
+
+/// Ends the recording. What is under way meanwhile may be missing.
+#[must_use]
+pub fn stop() -> Recording {
+    ON.store(false, Ordering::Release);
+    let Some(state) = lock(&STATE).take() else { return Recording::default() };
+    let mut recording = Recording { duration: state.epoch.elapsed(), ..Recording::default() };
+    for lane in state.lanes {
+        let mut lane = lock(&lane);
+        recording.dropped += lane.dropped;
+        recording.lanes.push(Lane { thread: lane.thread.clone(), events: core::mem::take(&mut lane.events) });
+    }
+    recording.lanes.sort_by(|a, b| a.thread.cmp(&b.thread));
+    recording
+}
+
+/// True while recording.
+#[inline]
+pub fn is_on() -> bool {
+    ON.load(Ordering::Relaxed)
+}
+
+/// The present time if something is recorded, for [`record`].
+#[inline]
+#[doc(hidden)]
+pub fn now() -> Option<Instant> {
+    is_on().then(Instant::now)
+}
+
+/// What there is to be told of an event beside its time.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Facts<'a> {
+    /// What the event is about.
+    pub kind: EventKind,
+    /// Name of the kernel, transfer or function.
+    pub name: &'a str,
+    /// Workgroups that were run.
+    pub workgroups: u64,
+    /// Bytes that were moved.
+    pub bytes: u64,
+    /// The event is the first of its command.
+    pub first: bool,
+}
+
+impl<'a> Facts<'a> {
+    /// Of something without workgroups and bytes.
+    pub fn plain(kind: EventKind, name: &'a str) -> Facts<'a> {
+        Facts { kind, name, workgroups: 0, bytes: 0, first: true }
+    }
+}
+
+/// Records what this thread has done since `start`.
+#[doc(hidden)]
+#[cold]
+pub fn record(start: Instant, facts: &Facts<'_>) {
+    let duration = start.elapsed();
+    // A thread that is ending records no more.
+    let _ = LOCAL.try_with(|local| {
+        let mut local = local.borrow_mut();
+        let generation = GENERATION.load(Ordering::Acquire);
+        if local.as_ref().is_none_or(|local| local.generation != generation) {
+            *local = join(generation);
+        }
+        let Some(local) = &*local else { return };
+        let mut lane = lock(&local.lane);
+        if lane.events.len() >= EVENT_LIMIT {
+            lane.dropped += 1;
+            return;
+        }
+        let Facts { kind, name, workgroups, bytes, first } = *facts;
+        // Kernels repeat, and share their name with one of the last events.
+        let known = lane.events.iter().rev().take(64).find(|event| &*event.name == name);
+        let name = known.map_or_else(|| Arc::from(name), |event| Arc::clone(&event.name));
+        let start = start.saturating_duration_since(local.epoch);
+        lane.events.push(Event { kind, name, start, duration, workgroups, bytes, first });
+    });
+}
+
+/// Adds this thread to the recording.
+fn join(generation: u64) -> Option<Local> {
+    let mut state = lock(&STATE);
+    let state = state.as_mut()?;
+    let number = state.lanes.len();
+    let thread = std::thread::current().name().map_or_else(|| std::format!("thread {number}"), String::from);
+    let lane = Arc::new(Mutex::new(OpenLane { thread, events: Vec::new(), dropped: 0 }));
+    state.lanes.push(Arc::clone(&lane));
+    Some(Local { generation, epoch: state.epoch, lane })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_kept_by_thread_while_recording() {
+        assert!(now().is_none());
+        start();
+        let begin = now().unwrap_or_else(Instant::now);
+        let facts = Facts { workgroups: 3, bytes: 40, ..Facts::plain(EventKind::Dispatch, "profiled kernel") };
+        record(begin, &facts);
+        std::thread::scope(|scope| {
+            let body = || record(begin, &Facts::plain(EventKind::Wait, "profiled wait"));
+            let _ = std::thread::Builder::new().name("profiled".into()).spawn_scoped(scope, body);
+        });
+        let recording = stop();
+        // Other tests of this process may have been recorded, too.
+        let find = |name: &str| {
+            let found = |lane: &Lane| lane.events.iter().find(|event| &*event.name == name).cloned();
+            recording.lanes.iter().find_map(|lane| Some((lane.thread.clone(), found(lane)?)))
+        };
+        let (_, kernel) = find("profiled kernel").unwrap_or_else(|| unreachable!());
+        assert_eq!((kernel.workgroups, kernel.bytes, kernel.first), (3, 40, true));
+        assert!(kernel.start + kernel.duration <= recording.duration);
+        assert_eq!(find("profiled wait").map(|(thread, _)| thread).as_deref(), Some("profiled"));
+        assert!(stop().lanes.is_empty());
+    }
+}

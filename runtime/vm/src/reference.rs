@@ -1,0 +1,258 @@
+//! Typed references: shared ownership of VM buffers, lists, and whatever native modules define.
+
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use core::fmt;
+
+use super::buffer::Buffer;
+use super::list::List;
+use super::shared::{Identified, borrow, downcast};
+use super::sync::Lock;
+use crate::{Error, Result};
+
+/// The type of a referenced object: its name as modules spell it, without the leading `!`, such as `hal.buffer`.
+#[derive(Clone, Copy, Debug)]
+pub struct RefType {
+    name: &'static str,
+}
+
+impl RefType {
+    /// A type of the given name; two with the same name are the same type.
+    #[must_use]
+    pub const fn new(name: &'static str) -> RefType {
+        RefType { name }
+    }
+
+    /// The name, such as `hal.buffer`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+}
+
+/// Names that modules brought and that are not among the program's own static ones.
+static INTERNED: Lock<BTreeSet<&'static str>> = Lock::new(BTreeSet::new());
+
+/// Names that a process interns at most: a bound for what modules of unknown origin can make it keep.
+const INTERNED_LIMIT: usize = 1 << 16;
+
+impl RefType {
+    /// The type of a name that is not static. The name is kept for the rest of the process.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where 65536 names have been kept.
+    pub fn intern(name: &str) -> Result<RefType> {
+        for known in [Buffer::TYPE, List::TYPE] {
+            if known.name == name {
+                return Ok(known);
+            }
+        }
+        let mut interned = INTERNED.lock();
+        if let Some(name) = interned.get(name) {
+            return Ok(RefType { name });
+        }
+        if interned.len() >= INTERNED_LIMIT {
+            return Err(Error::resource_exhausted(alloc::format!("more than {INTERNED_LIMIT} names of types")));
+        }
+        let name: &'static str = alloc::boxed::Box::leak(name.into());
+        interned.insert(name);
+        Ok(RefType { name })
+    }
+}
+
+impl PartialEq for RefType {
+    #[inline]
+    fn eq(&self, other: &RefType) -> bool {
+        // The names of one type are nearly always the same static string.
+        core::ptr::eq(self.name, other.name) || self.name == other.name
+    }
+}
+
+impl Eq for RefType {}
+
+/// An object that VM programs hold by reference.
+///
+/// Implementors are shared between threads and referenced many times, so they change through interior mutability alone.
+/// Implement it with [`ref_object!`](crate::ref_object).
+pub trait RefObject: Identified + Send + Sync + fmt::Debug {
+    /// The object's type.
+    fn ref_type(&self) -> RefType;
+}
+
+/// A [`RefObject`] whose type is known when compiling.
+pub trait TypedRefObject: RefObject + Sized {
+    /// The type that [`RefObject::ref_type`] gives.
+    const TYPE: RefType;
+
+    /// Takes the object out of a reference; null is an error.
+    #[inline(always)]
+    fn from_ref(reference: Ref) -> Result<Arc<Self>> {
+        match reference {
+            Ref::Object(object) => match downcast(object) {
+                Ok(object) => Ok(object),
+                Err(object) => Err(type_mismatch(Self::TYPE, object.ref_type())),
+            },
+            other => Err(wrong_type(Self::TYPE, &other)),
+        }
+    }
+}
+
+/// Makes a type usable as the object of a [`Ref`]:
+///
+/// ```
+/// use incarnate_vm::Ref;
+///
+/// #[derive(Debug)]
+/// struct Device;
+/// incarnate_vm::ref_object!(Device, "hal.device");
+///
+/// let reference = Ref::from(std::sync::Arc::new(Device));
+/// assert!(reference.get::<Device>().is_ok());
+/// ```
+#[macro_export]
+macro_rules! ref_object {
+    ($type:ty, $name:literal) => {
+        impl $crate::RefObject for $type {
+            #[inline]
+            fn ref_type(&self) -> $crate::RefType {
+                <$type as $crate::TypedRefObject>::TYPE
+            }
+        }
+        impl $crate::TypedRefObject for $type {
+            const TYPE: $crate::RefType = $crate::RefType::new($name);
+        }
+    };
+}
+
+/// A reference to an object, or null. Cloning it shares the object.
+#[derive(Clone, Default)]
+pub enum Ref {
+    /// No object.
+    #[default]
+    Null,
+    /// A `!vm.buffer`; apart, because buffers are accessed in inner loops.
+    Buffer(Arc<Buffer>),
+    /// A `!vm.list`.
+    List(Arc<List>),
+    /// An object of any other type.
+    Object(Arc<dyn RefObject>),
+}
+
+impl Ref {
+    /// True where there is no object.
+    #[inline]
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(self, Ref::Null)
+    }
+
+    /// The type of the object, if there is one.
+    #[must_use]
+    pub fn ref_type(&self) -> Option<RefType> {
+        match self {
+            Ref::Null => None,
+            Ref::Buffer(_) => Some(Buffer::TYPE),
+            Ref::List(_) => Some(List::TYPE),
+            Ref::Object(object) => Some(object.ref_type()),
+        }
+    }
+
+    /// True where both refer to the same object, or both to none.
+    #[must_use]
+    pub fn same(&self, other: &Ref) -> bool {
+        match (self, other) {
+            (Ref::Null, Ref::Null) => true,
+            (Ref::Buffer(a), Ref::Buffer(b)) => Arc::ptr_eq(a, b),
+            (Ref::List(a), Ref::List(b)) => Arc::ptr_eq(a, b),
+            (Ref::Object(a), Ref::Object(b)) => core::ptr::addr_eq(Arc::as_ptr(a), Arc::as_ptr(b)),
+            _ => false,
+        }
+    }
+
+    /// The VM buffer, or an error.
+    #[inline]
+    pub fn buffer(&self) -> Result<&Arc<Buffer>> {
+        match self {
+            Ref::Buffer(buffer) => Ok(buffer),
+            other => Err(wrong_type(Buffer::TYPE, other)),
+        }
+    }
+
+    /// The VM list, or an error.
+    #[inline]
+    pub fn list(&self) -> Result<&Arc<List>> {
+        match self {
+            Ref::List(list) => Ok(list),
+            other => Err(wrong_type(List::TYPE, other)),
+        }
+    }
+
+    /// Borrows the object as a `T`; null and other types are errors.
+    #[inline(always)]
+    pub fn get<T: TypedRefObject>(&self) -> Result<&T> {
+        match self {
+            Ref::Object(object) => borrow(&**object).ok_or_else(|| wrong_type(T::TYPE, self)),
+            other => Err(wrong_type(T::TYPE, other)),
+        }
+    }
+
+    /// Shares the object as a `T`; null and other types are errors.
+    #[inline]
+    pub fn to<T: TypedRefObject>(&self) -> Result<Arc<T>> {
+        T::from_ref(self.clone())
+    }
+
+    /// Shares the object as a `T`, or gives `None` where the reference is null.
+    #[inline]
+    pub fn to_optional<T: TypedRefObject>(&self) -> Result<Option<Arc<T>>> {
+        if self.is_null() { Ok(None) } else { self.to().map(Some) }
+    }
+}
+
+#[cold]
+fn type_mismatch(expected: RefType, found: RefType) -> Error {
+    Error::invalid_argument(alloc::format!("reference to !{} holds a !{}", expected.name(), found.name()))
+}
+
+#[cold]
+pub(super) fn wrong_type(expected: RefType, found: &Ref) -> Error {
+    match found.ref_type() {
+        None => Error::invalid_argument(alloc::format!("reference to !{} is null", expected.name())),
+        Some(found) => type_mismatch(expected, found),
+    }
+}
+
+impl fmt::Debug for Ref {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ref::Null => f.write_str("null"),
+            Ref::Buffer(buffer) => fmt::Debug::fmt(buffer, f),
+            Ref::List(list) => fmt::Debug::fmt(list, f),
+            Ref::Object(object) => fmt::Debug::fmt(object, f),
+        }
+    }
+}
+
+impl From<Arc<Buffer>> for Ref {
+    fn from(buffer: Arc<Buffer>) -> Ref {
+        Ref::Buffer(buffer)
+    }
+}
+
+impl From<Arc<List>> for Ref {
+    fn from(list: Arc<List>) -> Ref {
+        Ref::List(list)
+    }
+}
+
+impl<T: TypedRefObject> From<Arc<T>> for Ref {
+    fn from(object: Arc<T>) -> Ref {
+        Ref::Object(object)
+    }
+}
+
+impl<T: Into<Ref>> From<Option<T>> for Ref {
+    fn from(object: Option<T>) -> Ref {
+        object.map_or(Ref::Null, Into::into)
+    }
+}

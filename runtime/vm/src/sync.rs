@@ -1,0 +1,151 @@
+//! The lock of this crate: the standard one, or a spinning one without `std`. Poisoning is ignored, as nothing behind
+//! these locks is left half-changed by a panic.
+
+use crate::Result;
+
+#[cfg(not(feature = "std"))]
+use spin::{Mutex as Inner, MutexGuard as InnerGuard};
+#[cfg(feature = "std")]
+use std::sync::{Mutex as Inner, MutexGuard as InnerGuard};
+
+/// Mutual exclusion around a value.
+#[derive(Debug, Default)]
+pub struct Lock<T>(Inner<T>);
+
+impl<T> Lock<T> {
+    pub const fn new(value: T) -> Lock<T> {
+        Lock(Inner::new(value))
+    }
+
+    #[inline]
+    pub fn lock(&self) -> InnerGuard<'_, T> {
+        #[cfg(feature = "std")]
+        return self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        #[cfg(not(feature = "std"))]
+        return self.0.lock();
+    }
+}
+
+/// A value for one at a time, where whoever finds it taken does something else instead of waiting. It is given back by a
+/// store, where the lock above needs a second read-modify-write.
+#[derive(Debug, Default)]
+pub struct TryLock<T>(spin::Mutex<Slot<T>>);
+
+#[derive(Debug, Default)]
+struct Slot<T> {
+    value: T,
+    /// Somebody has it, or panicked while having it.
+    taken: bool,
+}
+
+impl<T> TryLock<T> {
+    pub const fn new(value: T) -> TryLock<T> {
+        TryLock(spin::Mutex::new(Slot { value, taken: false }))
+    }
+
+    /// The value, unless somebody has it, or panicked while having it.
+    #[inline(always)]
+    pub fn take(&self) -> Option<Taken<'_, T>> {
+        let mut slot = self.0.try_lock()?;
+        if slot.taken {
+            return None;
+        }
+        slot.taken = true;
+        Some(Taken(slot))
+    }
+
+    /// Runs the closure with the value; gives it back where somebody has the value, or panicked while having it.
+    #[inline(always)]
+    pub fn with<R, F: FnOnce(&mut T) -> R>(&self, body: F) -> core::result::Result<R, F> {
+        let Some(mut taken) = self.take() else { return Err(body) };
+        let result = body(taken.value());
+        taken.give_back();
+        Ok(result)
+    }
+
+    /// Runs the closure with the value, even if it has to wait: for what is rare, as waiting is spinning.
+    pub fn wait_with<R>(&self, body: impl FnOnce(&mut T) -> R) -> R {
+        body(&mut self.0.lock().value)
+    }
+}
+
+/// The value of a [`TryLock`], which nobody gets any more if it is dropped and not given back, as a panic does.
+#[derive(Debug)]
+pub struct Taken<'a, T>(spin::MutexGuard<'a, Slot<T>>);
+
+impl<T> Taken<'_, T> {
+    #[inline(always)]
+    pub fn value(&mut self) -> &mut T {
+        &mut self.0.value
+    }
+
+    #[inline(always)]
+    pub fn give_back(mut self) {
+        self.0.taken = false;
+    }
+}
+
+/// A value that is made once, when it is first needed.
+#[derive(Debug)]
+pub struct Once<T>(OnceInner<T>);
+
+#[cfg(not(feature = "std"))]
+use spin::Once as OnceInner;
+#[cfg(feature = "std")]
+use std::sync::OnceLock as OnceInner;
+
+impl<T> Default for Once<T> {
+    fn default() -> Once<T> {
+        Once(OnceInner::new())
+    }
+}
+
+impl<T> Once<T> {
+    /// The value, if it was made.
+    #[inline]
+    pub fn get(&self) -> Option<&T> {
+        self.0.get()
+    }
+
+    /// The value, to the only holder.
+    pub fn get_mut(&mut self) -> Option<&mut T> {
+        self.0.get_mut()
+    }
+
+    /// The value; made by the closure where it is not there. Of threads that race, one's value stays.
+    #[cold]
+    pub fn get_or_try_init(&self, make: impl FnOnce() -> Result<T>) -> Result<&T> {
+        let value = make()?;
+        #[cfg(feature = "std")]
+        return Ok(self.0.get_or_init(|| value));
+        #[cfg(not(feature = "std"))]
+        return Ok(self.0.call_once(|| value));
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_is_given_back() {
+        let lock = TryLock::new(1);
+        let nested = lock.with(|value| {
+            *value += 1;
+            lock.with(|value| *value).is_err()
+        });
+        assert!(nested.is_ok_and(|refused| refused));
+        assert!(lock.with(|value| *value).is_ok_and(|value| value == 2));
+    }
+
+    #[test]
+    #[cfg(feature = "std")]
+    fn what_a_panic_left_is_nobodys() {
+        let lock = TryLock::new(1);
+        let body = std::panic::AssertUnwindSafe(|| lock.with(|_| panic!("of a test")).is_ok());
+        assert!(std::panic::catch_unwind(body).is_err());
+        assert!(lock.with(|_| ()).is_err());
+        assert_eq!(lock.wait_with(|value| *value), 1);
+    }
+}

@@ -1,0 +1,168 @@
+//! Primitive values and the types of elements.
+
+use core::fmt;
+
+use super::reference::{Ref, RefType};
+use crate::Result;
+use incarnate_bytecode::{TypeDef, TypeKind};
+
+/// A primitive or a reference, with its type.
+#[derive(Clone, Debug, Default)]
+pub enum Value {
+    /// No value: what a list of any type holds where nothing was stored.
+    #[default]
+    None,
+    /// 32-bit integer.
+    I32(i32),
+    /// 64-bit integer.
+    I64(i64),
+    /// 32-bit float.
+    F32(f32),
+    /// 64-bit float.
+    F64(f64),
+    /// Reference, possibly null.
+    Ref(Ref),
+}
+
+impl Value {
+    /// The value as a 32-bit integer, converted as `vm.list.get.i32` converts. None for references.
+    #[must_use]
+    pub fn to_i32(&self) -> Option<i32> {
+        match *self {
+            Value::None => Some(0),
+            Value::I32(v) => Some(v),
+            Value::I64(v) => Some(v as i32),
+            Value::F32(v) => Some(v as i32),
+            Value::F64(v) => Some(v as i32),
+            Value::Ref(_) => None,
+        }
+    }
+
+    /// The value as a 64-bit integer, converted as `vm.list.get.i64` converts. None for references.
+    #[must_use]
+    pub fn to_i64(&self) -> Option<i64> {
+        match *self {
+            Value::None => Some(0),
+            Value::I32(v) => Some(i64::from(v)),
+            Value::I64(v) => Some(v),
+            Value::F32(v) => Some(v as i64),
+            Value::F64(v) => Some(v as i64),
+            Value::Ref(_) => None,
+        }
+    }
+
+    /// The value as a 32-bit float, converted as `vm.list.get.f32` converts. None for references.
+    #[must_use]
+    pub fn to_f32(&self) -> Option<f32> {
+        match *self {
+            Value::None => Some(0.0),
+            Value::I32(v) => Some(v as f32),
+            Value::I64(v) => Some(v as f32),
+            Value::F32(v) => Some(v),
+            Value::F64(v) => Some(v as f32),
+            Value::Ref(_) => None,
+        }
+    }
+
+    /// The value as a 64-bit float, converted as `vm.list.get.f64` converts. None for references.
+    #[must_use]
+    pub fn to_f64(&self) -> Option<f64> {
+        match *self {
+            Value::None => Some(0.0),
+            Value::I32(v) => Some(f64::from(v)),
+            Value::I64(v) => Some(v as f64),
+            Value::F32(v) => Some(f64::from(v)),
+            Value::F64(v) => Some(v),
+            Value::Ref(_) => None,
+        }
+    }
+}
+
+macro_rules! value_from {
+    ($($type:ty => $variant:ident),*) => {
+        $(impl From<$type> for Value {
+            fn from(value: $type) -> Value {
+                Value::$variant(value)
+            }
+        })*
+    };
+}
+value_from!(i32 => I32, i64 => I64, f32 => F32, f64 => F64, Ref => Ref);
+
+/// What a list holds, or what an argument or result is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueType {
+    /// 8-bit integer, only as the element of a list.
+    I8,
+    /// 16-bit integer, only as the element of a list.
+    I16,
+    /// 32-bit integer.
+    I32,
+    /// 64-bit integer.
+    I64,
+    /// 32-bit float.
+    F32,
+    /// 64-bit float.
+    F64,
+    /// Reference to an object of the type.
+    Ref(RefType),
+    /// Reference to an object of whatever type.
+    AnyRef,
+    /// Any value (a variant).
+    Any,
+}
+
+impl ValueType {
+    /// What a value of a type that a module defines is checked against.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where the process knows too many names of types already.
+    pub fn of_definition(definition: &TypeDef) -> Result<ValueType> {
+        match definition.static_kind() {
+            Some(kind) => ValueType::of_kind(kind, |name| Ok(RefType::new(name))),
+            None => ValueType::of_kind(definition.kind(), RefType::intern),
+        }
+    }
+
+    /// The same of a kind; `reference` makes a name a type.
+    fn of_kind<'a>(kind: TypeKind<'a>, reference: impl FnOnce(&'a str) -> Result<RefType>) -> Result<ValueType> {
+        Ok(match kind {
+            TypeKind::I8 => ValueType::I8,
+            TypeKind::I16 => ValueType::I16,
+            TypeKind::I32 => ValueType::I32,
+            TypeKind::I64 => ValueType::I64,
+            TypeKind::F32 => ValueType::F32,
+            TypeKind::F64 => ValueType::F64,
+            TypeKind::Opaque | TypeKind::AnyRef => ValueType::AnyRef,
+            TypeKind::Any => ValueType::Any,
+            TypeKind::List(_) => ValueType::Ref(super::List::TYPE),
+            TypeKind::Ref(name) => ValueType::Ref(reference(name)?),
+        })
+    }
+
+    /// What `vm.list.alloc` makes a list of, where its type is defined so and [`ValueType::of_definition`] gave this: an
+    /// opaque type means any value there, and a reference to other instructions.
+    #[must_use]
+    pub fn of_elements(self, definition: &TypeDef) -> ValueType {
+        match definition.kind() {
+            TypeKind::Opaque => ValueType::Any,
+            _ => self,
+        }
+    }
+}
+
+impl fmt::Display for ValueType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ValueType::I8 => "i8",
+            ValueType::I16 => "i16",
+            ValueType::I32 => "i32",
+            ValueType::I64 => "i64",
+            ValueType::F32 => "f32",
+            ValueType::F64 => "f64",
+            ValueType::Ref(ty) => return write!(f, "!{}", ty.name()),
+            ValueType::AnyRef => "!vm.ref<?>",
+            ValueType::Any => "?",
+        })
+    }
+}

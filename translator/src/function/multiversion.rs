@@ -1,0 +1,109 @@
+//! Function multiversioning: bodies that are compiled for several sets of target features.
+
+use incarnate_runtime::ir::nest::Nest;
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::quote;
+
+use super::Analysis;
+use super::tree::{Body, Node, Sequence};
+
+/// The least number of iterations of a nest for which its function is multiversioned. Fewer iterations take about as long as
+/// the selection of the variant.
+const MIN_ITERATIONS: u64 = 256;
+
+/// A parameter of a function.
+pub(super) struct Parameter {
+    pub(super) name: Ident,
+    /// Its type; the referenced type where it is borrowed.
+    pub(super) ty: TokenStream,
+    pub(super) is_mutable: bool,
+    pub(super) is_borrowed: bool,
+}
+
+impl Parameter {
+    /// Its declaration.
+    pub(super) fn declaration(&self) -> TokenStream {
+        let mutable = self.is_mutable.then(|| quote!(mut));
+        let unchanged = self.unchanged();
+        quote!(#mutable #unchanged)
+    }
+
+    /// Its declaration in a function that only passes it on.
+    pub(super) fn unchanged(&self) -> TokenStream {
+        let (name, borrow, ty) = (&self.name, self.borrow(), &self.ty);
+        quote!(#name: #borrow #ty)
+    }
+
+    /// The `&` of a borrowed parameter.
+    pub(super) fn borrow(&self) -> Option<TokenStream> {
+        self.is_borrowed.then(|| quote!(&))
+    }
+}
+
+/// Whether statements contain a nest that may run many iterations. Outlined functions are decided on their own.
+pub(super) fn is_worthwhile(analysis: &Analysis<'_>, body: &Body<'_>, sequence: &Sequence) -> bool {
+    analysis.target_features != 0 && sequence.iter().any(|node| has_long_nest(body, node))
+}
+
+fn has_long_nest(body: &Body<'_>, node: &Node) -> bool {
+    match node {
+        Node::Nest(index) => body.nests.found.get(*index as usize).is_some_and(is_long),
+        _ => node.children().into_iter().flatten().any(|child| has_long_nest(body, child)),
+    }
+}
+
+/// Whether a nest runs many iterations, or a number that is only known at run time.
+fn is_long(nest: &Nest) -> bool {
+    let mut trip_counts = nest.loops.iter().map(|counted| counted.constant_trip_count());
+    let product = trip_counts.try_fold(1u64, |product, count| Some(product.saturating_mul(count?)));
+    product.is_none_or(|iterations| iterations >= MIN_ITERATIONS)
+}
+
+/// The signature of a multiversioned function, without its parameters.
+pub(super) struct Multiversioned<'a> {
+    pub(super) state: bool,
+    pub(super) stack: bool,
+    pub(super) result: &'a TokenStream,
+}
+
+impl Multiversioned<'_> {
+    /// A body that runs the variant of `body` for the best of `target_features` that the processor supports, or the variant
+    /// for the program's own target.
+    pub(super) fn body(&self, target_features: u8, parameters: &[Parameter], body: &TokenStream) -> TokenStream {
+        let result = self.result;
+        let target_features = Literal::u8_unsuffixed(target_features);
+        let mut types = Vec::new();
+        let mut names = Vec::new();
+        let mut patterns = Vec::new();
+        let state = self.state.then(|| (quote!(state), quote!(&'a State)));
+        let stack = self.stack.then(|| (quote!(stack), quote!(&'a mut Stack)));
+        for (name, ty) in state.into_iter().chain(stack) {
+            types.push(ty);
+            patterns.push(name.clone());
+            names.push(name);
+        }
+        for Parameter { name, ty, is_mutable, is_borrowed } in parameters {
+            let mutable = is_mutable.then(|| quote!(mut));
+            types.push(if *is_borrowed { quote!(&'a #ty) } else { ty.clone() });
+            patterns.push(quote!(#mutable #name));
+            names.push(quote!(#name));
+        }
+        let borrows = self.state || self.stack || parameters.iter().any(|parameter| parameter.is_borrowed);
+        let (lifetime, elided) = match borrows {
+            true => (quote!(<'a>), quote!(<'_>)),
+            false => (TokenStream::new(), TokenStream::new()),
+        };
+        quote! {
+            struct Body #lifetime(#(#types),*);
+            impl support::Multiversion for Body #elided {
+                type Output = Result<#result>;
+                #[inline(always)]
+                fn run<const LANES: usize>(self) -> Result<#result> {
+                    let Body(#(#patterns),*) = self;
+                    #body
+                }
+            }
+            support::multiversioned::<#target_features, _>(Body(#(#names),*))
+        }
+    }
+}
