@@ -24,7 +24,7 @@ use super::manual::{CompletionsArguments, ManArguments};
 use super::parameters::ParametersArguments;
 
 /// The most workers of a local-task device.
-const MAXIMUM_WORKERS: i64 = incarnate_runtime::hal::local::task::MAXIMUM_WORKERS as i64;
+const MAXIMUM_WORKERS: i64 = incarnate_runtime::hal::local::engine::MAXIMUM_WORKERS as i64;
 
 /// Runs, measures, checks, inspects and translates models that the IREE compiler made (.vmfb).
 #[cfg(feature = "cli")]
