@@ -33,15 +33,19 @@ fn generated(module: Vec<u8>) -> String {
     String::from_utf8(files[0].contents.clone()).expect("text")
 }
 
-/// Compares the part of a module's main file between two texts with a golden file.
-fn compare(name: &str, module: Vec<u8>, from: &str, to: &str) {
+/// The part of a module's main file between two texts, without its indentation.
+fn excerpt(module: Vec<u8>, from: &str, to: &str) -> String {
     let text = generated(module);
     let start = text.find(from).expect("the first line");
     let end = text[start..].find(to).map_or(text.len(), |length| start + length);
     let excerpt = text[start..end].trim_end();
     let indentation = excerpt.len() - excerpt.trim_start_matches(' ').len();
-    let lines = excerpt.lines().map(|line| line.get(indentation..).unwrap_or_default());
-    let excerpt: String = lines.map(|line| format!("{line}\n")).collect();
+    excerpt.lines().map(|line| format!("{}\n", line.get(indentation..).unwrap_or_default())).collect()
+}
+
+/// Compares an excerpt of a module's main file with a golden file.
+fn compare(name: &str, module: Vec<u8>, from: &str, to: &str) {
+    let excerpt = excerpt(module, from, to);
     assert!(excerpt.lines().count() < LINES, "{name} is too long to read");
     let path = golden(name);
     if std::env::var_os("BLESS").is_some() {
@@ -50,6 +54,15 @@ fn compare(name: &str, module: Vec<u8>, from: &str, to: &str) {
     }
     let expected = std::fs::read_to_string(&path).expect("the golden file");
     assert_eq!(expected, excerpt, "{name} differs from the generated code; BLESS=1 rewrites it");
+}
+
+/// The guide shows a function as it is generated.
+#[test]
+fn the_example_in_the_guide_is_generated_code() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/translation.md");
+    let guide = std::fs::read_to_string(guide).expect("the guide");
+    let example = excerpt(model("recursion/vm.vmfb"), "    /// `@recurse`", "\n}\n");
+    assert!(guide.contains(&example), "docs/translation.md does not contain\n{example}");
 }
 
 /// A matrix-vector product: bounds checked once, tiled, and the original loop behind it.

@@ -10,7 +10,7 @@
 
 use crate::bytecode::CallingConvention;
 
-/// The functions of the `hal` module in version 0.7, which compilers import since 3.12: calls a macro with all rows, behind what else it is given.
+/// Invokes a macro with the functions of `hal` 0.7, which compilers import since 3.12, after the macro's own arguments.
 macro_rules! for_each_hal_0_7 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -78,8 +78,8 @@ macro_rules! for_each_hal_0_7 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_0_7;
 
-/// The functions of the `hal` module in version 0.6, which compilers 3.4 to 3.11 import, where 0.7 has others: calls a macro with
-/// all rows, behind what else it is given.
+/// Invokes a macro with the functions of `hal` 0.6 (compilers 3.4 to 3.11) that differ from 0.7, after the macro's own
+/// arguments.
 macro_rules! for_each_hal_0_6 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -91,8 +91,8 @@ macro_rules! for_each_hal_0_6 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_0_6;
 
-/// The functions of the `hal` module in version 0.5, which compilers 3.0 to 3.3 import, where 0.6 has others: calls a macro with
-/// all rows, behind what else it is given.
+/// Invokes a macro with the functions of `hal` 0.5 (compilers 3.0 to 3.3) that differ from 0.6, after the macro's own
+/// arguments.
 macro_rules! for_each_hal_0_5 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -118,7 +118,7 @@ macro_rules! for_each_hal_0_5 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_0_5;
 
-/// The functions of the `hal_inline` module in version 0.0: calls a macro with all rows, behind what else it is given.
+/// Invokes a macro with the functions of `hal_inline` 0.0, after the macro's own arguments.
 macro_rules! for_each_hal_inline_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -142,7 +142,7 @@ macro_rules! for_each_hal_inline_0_0 {
 }
 pub(crate) use for_each_hal_inline_0_0;
 
-/// The functions of the `hal_loader` module in version 0.1: calls a macro with all rows, behind what else it is given.
+/// Invokes a macro with the functions of `hal_loader` 0.1, after the macro's own arguments.
 macro_rules! for_each_hal_loader_0_1 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -156,8 +156,8 @@ macro_rules! for_each_hal_loader_0_1 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_loader_0_1;
 
-/// The functions of the `hal_loader` module in version 0.0, which compilers 3.0 to 3.11 import, where 0.1 has others: calls a
-/// macro with all rows, behind what else it is given.
+/// Invokes a macro with the functions of `hal_loader` 0.0 (compilers 3.0 to 3.11) that differ from 0.1, after the
+/// macro's own arguments.
 macro_rules! for_each_hal_loader_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -168,7 +168,7 @@ macro_rules! for_each_hal_loader_0_0 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_loader_0_0;
 
-/// The functions of the `io_parameters` module in version 0.0: calls a macro with all rows, behind what else it is given.
+/// Invokes a macro with the functions of `io_parameters` 0.0, after the macro's own arguments.
 macro_rules! for_each_io_parameters_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -181,7 +181,7 @@ macro_rules! for_each_io_parameters_0_0 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_io_parameters_0_0;
 
-/// The functions of the `vmvx` module in version 0.0: calls a macro with all rows, behind what else it is given.
+/// Invokes a macro with the functions of `vmvx` 0.0, after the macro's own arguments.
 macro_rules! for_each_vmvx_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -222,7 +222,7 @@ macro_rules! for_each_vmvx_0_0 {
 }
 pub(crate) use for_each_vmvx_0_0;
 
-/// The functions of the `check` module in version 0.0: calls a macro with all rows, behind what else it is given.
+/// Invokes a macro with the functions of `check` 0.0, after the macro's own arguments.
 macro_rules! for_each_check_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -323,7 +323,7 @@ macro_rules! optional {
     };
 }
 
-/// The rows of one module, as imports.
+/// The rows of one module as imports.
 macro_rules! direct_imports {
     (
         $module:literal $state:literal
@@ -343,7 +343,7 @@ macro_rules! direct_imports {
     };
 }
 
-/// The rows of one module, as the function table of its state.
+/// The rows of one module as the function table of its state.
 macro_rules! native_table {
     ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
         $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
@@ -351,7 +351,7 @@ macro_rules! native_table {
 }
 pub(crate) use native_table;
 
-/// The same for translated modules, which call the methods.
+/// The rows of one module as the table of translated modules, which call the methods directly.
 macro_rules! direct_table {
     ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
         alloc::vec![$($crate::vm::NativeFunction::direct($name, $convention)),*]
@@ -359,7 +359,7 @@ macro_rules! direct_table {
 }
 pub(crate) use direct_table;
 
-/// The rows of each module, by version: newest first, each in order of their names.
+/// The rows of each module by version, newest first, each sorted by name.
 const MODULES: &[(&str, &[&[DirectImport]])] = &[
     ("check", &[for_each_check_0_0!(direct_imports "check" "CheckState")]),
     (
@@ -382,13 +382,13 @@ const MODULES: &[(&str, &[&[DirectImport]])] = &[
     ("vmvx", &[for_each_vmvx_0_0!(direct_imports "vmvx" "VmvxState")]),
 ];
 
-/// The native modules that sessions provide: their names, and the constants of
-/// [`support::natives`](crate::support::natives) that are them.
+/// The native modules that sessions provide: their names, and their constants in
+/// [`support::natives`](crate::support::natives).
 pub const PROVIDED: &[(&str, &str)] =
     &[("hal", "HAL"), ("hal_inline", "HAL_INLINE"), ("hal_loader", "HAL_LOADER"), ("io_parameters", "IO_PARAMETERS")];
 
-/// The function that an import of the given name (with the module's) and calling convention is; None where it is called as
-/// any function of another module is.
+/// Returns the function of an import by its qualified name and calling convention; None if it is not a known native
+/// function.
 #[must_use]
 pub fn find(name: &str, convention: &str) -> Option<&'static DirectImport> {
     let (module, function) = name.split_once('.')?;
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(find("hal.buffer.size", "0r_I"), None);
         assert_eq!(find("lah.buffer.length", "0r_I"), None);
         assert_eq!(find("hal.fence.await", "0iICrD_i").and_then(|row| row.resume), Some("fence_await_resume"));
-        // Where versions differ in a function, the calling convention tells them apart.
+        // The calling convention distinguishes the versions of a function.
         for (convention, method) in
             [("0riirIrIII_v", "command_buffer_copy_buffer"), ("0riirIrII_v", "command_buffer_copy_buffer_v0_5")]
         {

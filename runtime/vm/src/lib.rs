@@ -9,7 +9,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use incarnate_bytecode::{Contents, VerifiedModule, assemble};
-//! use incarnate_vm::{BytecodeModule, Context, Invocation, Limits, Program, Value};
+//! use incarnate_vm::{BytecodeModule, Context, Limits, Module, Program, Value};
 //!
 //! let bytes = assemble(
 //!     "vm.module @example
@@ -22,11 +22,10 @@
 //!      }",
 //! )?;
 //! let module = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
-//! let program = Program::link(vec![Arc::new(BytecodeModule::new(module))])?;
-//! let context = Context::new(program, Limits::default())?;
-//! let double = context.function("example.double")?;
-//! let results = Invocation::new(Limits::default()).call(&double, &[Value::I32(21)])?;
-//! assert_eq!(results[0], Value::I32(42));
+//! let module: Arc<dyn Module> = BytecodeModule::new(module)?;
+//! let context = Context::new(Program::link(vec![module])?, Limits::default())?;
+//! let results = context.function("double")?.call(&[Value::I32(21)])?;
+//! assert!(matches!(results[..], [Value::I32(42)]));
 //! # Ok::<(), incarnate_bytecode::Error>(())
 //! ```
 #![no_std]

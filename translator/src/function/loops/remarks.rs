@@ -3,7 +3,7 @@
 use std::fmt;
 
 use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::nest::{Hindrance, Needed, Nest, Nests, Obstacle, Tiling};
+use incarnate_runtime::ir::nest::{BailOut, Needed, Nest, Nests, Tiling, TilingBailOut};
 use incarnate_runtime::ir::{Block, Function};
 
 /// An optimisation remark about an outermost loop, or about a loop whose outer loops are not nests.
@@ -21,7 +21,7 @@ pub struct LoopRemark {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoopOutcome {
     /// Missed optimisation: every access is checked on its own. Holds the bail-out reason.
-    Unchanged(Obstacle),
+    Unchanged(BailOut),
     /// Missed optimisation: every iteration of an untrusted module counts against the fuel.
     Metered,
     /// All accesses are checked before the loops run, which stay scalar.
@@ -29,7 +29,7 @@ pub enum LoopOutcome {
         /// The trip counts of the loops, the outermost first; None where it is not a constant.
         trip_counts: Vec<Option<u64>>,
         /// Why the nest is not tiled.
-        reason: Hindrance,
+        reason: TilingBailOut,
     },
     /// All accesses are checked before the loops run, and blocks of results are accumulated in registers.
     Tiled {

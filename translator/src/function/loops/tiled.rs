@@ -75,7 +75,7 @@ impl Writer<'_, '_, '_> {
             let store = grid(*view);
             let (_, loops) = self.extent(&self.nest.views[*view].index);
             conditions.push(quote!(support::is_distinct(#loops)));
-            conditions.extend(tiling.apart.iter().map(|view| {
+            conditions.extend(tiling.non_aliasing.iter().map(|view| {
                 let other = grid(*view);
                 quote!(#store.is_apart(&#other))
             }));
@@ -181,7 +181,7 @@ impl Writer<'_, '_, '_> {
 
     fn plan<'t>(&self, tiling: &'t Tiling) -> Plan<'t> {
         let function = self.emitter.body.function;
-        let mut views = tiling.apart.clone();
+        let mut views = tiling.non_aliasing.clone();
         views.extend(&tiling.stores);
         views.sort_unstable();
         let mut varying = BTreeSet::new();
@@ -260,7 +260,7 @@ impl Writer<'_, '_, '_> {
         let is_dense = |view: &usize| matches!(self.nest.views[*view].index.constant_stride(tiling.lanes), Some(0 | 1));
         let trip_count = self.nest.loops[tiling.lanes].constant_turns().unwrap_or(u64::MAX);
         match tiling.rows {
-            None if trip_count >= 32 && tiling.apart.iter().all(is_dense) => &[4, 2],
+            None if trip_count >= 32 && tiling.non_aliasing.iter().all(is_dense) => &[4, 2],
             _ => &[],
         }
     }
@@ -377,7 +377,7 @@ impl Writer<'_, '_, '_> {
             0 => (*view, quote!(*accumulator)),
             _ => (*view, quote!(#lanes[lane])),
         }));
-        for view in tiling.apart.iter().filter(|view| self.depends_on(**view, tiling.lanes)) {
+        for view in tiling.non_aliasing.iter().filter(|view| self.depends_on(**view, tiling.lanes)) {
             let lanes = format_ident!("lanes{}", view);
             if tiling.panels.contains(view) {
                 let panel = panel(*view);
