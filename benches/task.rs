@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use incarnate_runtime::Result;
-use incarnate_runtime::hal::local::task::TaskOptions;
+use incarnate_runtime::hal::local::engine::TaskOptions;
 use incarnate_runtime::hal::local::{
     DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, Loaders, LocalExecutable, Worker,
 };

@@ -8,7 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use incarnate_runtime::hal::format::Equality;
 use incarnate_runtime::parameters::FileAccess;
 #[cfg(feature = "cli")]
-use incarnate_translator::{Config, Prefer, Version};
+use incarnate_translator::{Config, Prefer, TargetFeatures};
 use tracing_subscriber::filter::LevelFilter;
 
 use super::bench::{MinTime, TimeUnit};
@@ -24,7 +24,7 @@ use super::manual::{CompletionsArguments, ManArguments};
 use super::parameters::ParametersArguments;
 
 /// The most workers of a local-task device.
-const MAXIMUM_WORKERS: i64 = incarnate_runtime::hal::local::task::MAXIMUM_WORKERS as i64;
+const MAXIMUM_WORKERS: i64 = incarnate_runtime::hal::local::engine::MAXIMUM_WORKERS as i64;
 
 /// Runs, measures, checks, inspects and translates models that the IREE compiler made (.vmfb).
 #[cfg(feature = "cli")]
@@ -443,8 +443,8 @@ pub(super) struct BuildArguments {
     /// The program.
     #[arg(short, long, value_name = "EXE")]
     pub(super) output: PathBuf,
-    /// The modules may be anyone's: turns of loops and calls are counted, so that --untrusted and --fuel of the program bound them,
-    /// and memory that threads may share is read and written element by element. Loops are slower for it.
+    /// The modules are untrusted: loop iterations and calls count against the program's --fuel, and each access to memory is
+    /// checked on its own. Loops are slower.
     #[arg(long)]
     pub(super) untrusted: bool,
     #[command(flatten)]
@@ -454,15 +454,15 @@ pub(super) struct BuildArguments {
 /// Levels of processors, in a list that may be empty.
 #[cfg(feature = "cli")]
 #[derive(Clone, Debug)]
-pub(super) struct Versions(pub(super) Vec<Version>);
+pub(super) struct TargetFeatureSets(pub(super) Vec<TargetFeatures>);
 
 #[cfg(feature = "cli")]
-impl FromStr for Versions {
+impl FromStr for TargetFeatureSets {
     type Err = incarnate_runtime::Error;
 
-    fn from_str(text: &str) -> Result<Versions, incarnate_runtime::Error> {
+    fn from_str(text: &str) -> Result<TargetFeatureSets, incarnate_runtime::Error> {
         let names = text.split(',').filter(|name| !name.is_empty());
-        Ok(Versions(names.map(str::parse).collect::<Result<_, _>>()?))
+        Ok(TargetFeatureSets(names.map(str::parse).collect::<Result<_, _>>()?))
     }
 }
 
@@ -492,10 +492,10 @@ pub(super) struct TranslateArguments {
     /// Leave the module's constants out of the program, which maps this file instead; it is written beside OUT.rs.
     #[arg(long, value_name = "FILE")]
     pub(super) load_constants_from: Option<String>,
-    /// Processors that there are versions of long loops for, beside that which the program is compiled for: x86-64-v2, x86-64-v3,
-    /// x86-64-v4, or nothing.
+    /// Target features for which functions with long loops are multiversioned, in addition to the program's own target:
+    /// x86-64-v2, x86-64-v3, x86-64-v4, or nothing.
     #[arg(long, value_name = "NAMES", default_value = "x86-64-v3,x86-64-v4")]
-    pub(super) versions: Versions,
+    pub(super) target_features: TargetFeatureSets,
     /// Which executables are used of a module that holds them in several formats: native or portable.
     #[arg(long, value_name = "KIND", default_value = "native")]
     pub(super) prefer: Prefer,
@@ -503,8 +503,8 @@ pub(super) struct TranslateArguments {
     /// OUT.rs.
     #[arg(long, value_name = "OBJECT[=SYMBOL,...]")]
     pub(super) static_library: Vec<StaticLibraryFile>,
-    /// The module may be anyone's: turns of loops and calls are counted against the limits of the program, and memory that
-    /// threads may share is read and written element by element. Loops are slower for it.
+    /// The module is untrusted: loop iterations and calls count against the limits of the program, and each access to memory
+    /// is checked on its own. Loops are slower.
     #[arg(long)]
     pub(super) untrusted: bool,
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use incarnate_runtime::hal::format::{TensorType, format_tensor};
 use incarnate_runtime::hal::local::ExecutableLoader;
+use incarnate_runtime::hal::local::engine::TaskOptions;
 #[cfg(feature = "cli")]
 use incarnate_runtime::hal::local::loaders::SystemLibraryLoader;
-use incarnate_runtime::hal::local::task::TaskOptions;
 use incarnate_runtime::hal::{Buffer, BufferParameters, BufferView, DeviceOptions, ElementType, EncodingType, Fence};
 use incarnate_runtime::modules::{TraceSink, check};
 use incarnate_runtime::session::{self, Native, Session, SessionBuilder, natives};

@@ -17,8 +17,11 @@ pub(super) fn translate(arguments: &TranslateArguments, out: &mut Console) -> Re
     let stem = target.file_stem().filter(|_| target.extension().is_some_and(|extension| extension == "rs"));
     let stem = stem.and_then(|stem| stem.to_str()).ok_or_else(wrong)?;
     let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut config =
-        Config::new().out_dir(directory).module_name(stem).prefer(arguments.prefer).versions(&arguments.versions.0);
+    let mut config = Config::new()
+        .out_dir(directory)
+        .module_name(stem)
+        .prefer(arguments.prefer)
+        .target_features(&arguments.target_features.0);
     config = config.untrusted(arguments.untrusted);
     if let Some(path) = &arguments.crate_path {
         config = config.crate_path(path);

@@ -434,13 +434,14 @@ fn translate_says_what_became_of_loops() {
         outcome.out.lines().filter(|line| line.starts_with('@')).map(String::from).collect::<Vec<_>>()
     };
     let matmul = lines("mlp/vmvx.vmfb");
-    let tiled: Vec<&String> = matmul.iter().filter(|line| line.contains("tiled: 4 turns of loop 0 by lanes")).collect();
+    let tiled: Vec<&String> =
+        matmul.iter().filter(|line| line.contains("tiled: 4 iterations of loop 0 by lanes")).collect();
     assert!(tiled.len() == 3 && tiled[0].contains(": 8 x 48 x 32 turns"), "{matmul:#?}");
     let gather = lines("indexing/vmvx.vmfb");
-    assert!(gather.iter().any(|line| line.contains("run as it is: the index of the access at 0x")), "{gather:#?}");
+    assert!(gather.iter().any(|line| line.contains("not optimised: the index of the access at 0x")), "{gather:#?}");
     // Loops over tiles whose size is not constant are collapsed into one, and are three all the same.
     let attention = lines("attention/vmvx.vmfb");
-    assert!(attention.iter().any(|line| line.contains(": ? x 32 x ? turns, tiled:")), "{attention:#?}");
+    assert!(attention.iter().any(|line| line.contains(": ? x 32 x ? iterations, tiled:")), "{attention:#?}");
 }
 
 #[test]
@@ -496,7 +497,7 @@ fn translate_takes_objects_of_kernels() {
     for (library, why) in [
         ("kernels.o=other", "it does not export `other` but: static_kernels_linked_library_query"),
         ("none.o", "NOT_FOUND; reading it:"),
-        ("kernels.mlir", "INVALID_ARGUMENT; it is no object file, or damaged"),
+        ("kernels.mlir", "INVALID_ARGUMENT; it is not an object file, or damaged"),
     ] {
         let outcome = translate(library);
         assert_eq!(outcome.code, Some(1));

@@ -98,7 +98,7 @@ fn static_libraries_that_do_not_fit_are_refused() {
             "kernels.o=other_library_query",
             "NOT_FOUND; it does not export `other_library_query` but: static_".to_owned(),
         ),
-        ("kernels.vmfb", "INVALID_ARGUMENT; it is no object file".to_owned()),
+        ("kernels.vmfb", "INVALID_ARGUMENT; it is not an object file".to_owned()),
         (
             foreign.to_str().expect("a path of text"),
             "INCOMPATIBLE; it is for aarch64, and the program is built for x86_64".to_owned(),

@@ -1,4 +1,4 @@
-//! The macro behind `incarnate::include_module!`, which documents it.
+//! The procedural macro that `incarnate::include_module!` wraps and documents.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub fn include_module(input: proc_macro::TokenStream) -> proc_macro::TokenStream
     result.unwrap_or_else(Failure::into_tokens).into()
 }
 
-/// What is wrong, and the part of the invocation that it is about.
+/// A compile error and its span in the invocation.
 struct Failure {
     span: Span,
     message: String,
@@ -35,10 +35,10 @@ impl Failure {
     }
 }
 
-/// What the macro was given.
+/// The parsed input of the macro.
 struct Invocation {
     crate_path: TokenStream,
-    /// Attributes and visibility of the Rust module.
+    /// The attributes and visibility of the Rust module.
     prefix: TokenStream,
     name: Option<Ident>,
     literal: Literal,
@@ -99,7 +99,7 @@ impl Invocation {
         Ok(quote! {
             #[doc = #doc]
             #prefix #visibility mod #name {
-                // So that the program is built again when the file changes.
+                // Rebuilds the program when the file changes.
                 const _: &[u8] = include_bytes!(#text);
                 #items
             }
@@ -107,16 +107,16 @@ impl Invocation {
     }
 }
 
-/// What stands behind the path.
+/// The settings after the path.
 #[derive(Default)]
 struct Settings {
     prefer: Prefer,
-    /// Query functions of libraries of kernels that the program links.
+    /// The query functions of kernel libraries that the program links.
     static_libraries: Vec<String>,
 }
 
 impl Settings {
-    /// Takes `, prefer = "KIND"` and `, static_library = "SYMBOL"`, as many as there are, from the end.
+    /// Removes all `, prefer = "KIND"` and `, static_library = "SYMBOL"` from the end of the tokens.
     fn take(tokens: &mut Vec<TokenTree>) -> Result<Settings, Failure> {
         let mut settings = Settings::default();
         while let [.., comma, TokenTree::Ident(name), equals, TokenTree::Literal(literal)] = &tokens[..] {
@@ -133,7 +133,7 @@ impl Settings {
                 "static_library" => {
                     let symbol = value?;
                     if symbol.is_empty() || !symbol.bytes().all(|byte| byte.is_ascii_graphic()) {
-                        return Err(failed(format!("`{symbol}` is the symbol of no query function")));
+                        return Err(failed(format!("`{symbol}` is not the symbol of a query function")));
                     }
                     settings.static_libraries.insert(0, symbol);
                 }
@@ -162,7 +162,7 @@ fn string(literal: &Literal) -> Option<String> {
     let mut chars = inner.chars();
     while let Some(c) = chars.next() {
         match c {
-            // Of escapes, paths need those of backslashes and quotes.
+            // Paths need only the escapes of backslashes and quotes.
             '\\' => value.push(chars.next().filter(|next| matches!(next, '\\' | '"' | '\''))?),
             _ => value.push(c),
         }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_have_the_name_and_the_visibility_that_are_asked_for() {
+    fn modules_have_the_requested_name_and_visibility() {
         let path = "../tests/models/scalars/llvm-cpu.vmfb";
         let start = |text: &str| {
             let tokens = expand(text).unwrap();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_stand_behind_the_path() {
+    fn settings_follow_the_path() {
         let path = "../tests/static/kernels.vmfb";
         let text = format!(
             "::incarnate; m = {path:?}, static_library = \"a_query\", prefer = \"native\", static_library = \"b\","
@@ -207,24 +207,24 @@ mod tests {
         assert!(!expand(&format!("::incarnate; m = {path:?}")).unwrap().contains("unsafe {"));
         for (setting, message) in [
             ("static_library = 5", "`static_library` takes a string"),
-            ("static_library = \"\"", "`` is the symbol of no query function"),
-            ("prefer = \"both\"", "`both` is not `native` and not `portable`"),
+            ("static_library = \"\"", "`` is not the symbol of a query function"),
+            ("prefer = \"both\"", "`both` is neither `native` nor `portable`"),
         ] {
             assert_eq!(expand(&format!("::incarnate; m = {path:?}, {setting}")).unwrap_err(), message);
         }
     }
 
     #[test]
-    fn what_is_no_module_is_refused() {
+    fn invalid_modules_are_rejected() {
         let error = expand("::incarnate; \"Cargo.toml\"").unwrap_err();
         assert!(error.starts_with("translating 'Cargo.toml': INVALID_ARGUMENT; FlatBuffer of"), "{error}");
         assert_eq!(expand("::incarnate; \"a\\nb\"").unwrap_err(), "the path of a module file is a string");
         let error = expand("::incarnate; a = \"b\", prefer = \"both\"").unwrap_err();
-        assert_eq!(error, "`both` is not `native` and not `portable`");
+        assert_eq!(error, "`both` is neither `native` nor `portable`");
     }
 
     #[test]
-    fn strings_are_read() {
+    fn string_literals_are_parsed() {
         let value = |text: &str| string(&text.parse::<Literal>().unwrap());
         assert_eq!(value(r#""a/b.vmfb""#).as_deref(), Some("a/b.vmfb"));
         assert_eq!(value(r#""a\\b""#).as_deref(), Some("a\\b"));

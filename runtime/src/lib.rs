@@ -1,20 +1,20 @@
-//! The runtime of Incarnate: reads, verifies and runs modules that the IREE compiler made.
+//! Runs modules of the IREE compiler: sessions, tensors, native modules, devices, parameters, and support for translated code.
 //!
-//! The rooms, each of which uses only those below it:
+//! Each module uses only those below it in this table. [`vm`] and [`bytecode`] are crates of their own.
 //!
-//! | module | what it holds |
+//! | module | contains |
 //! |---|---|
-//! | [`support`] | what translated modules are made with |
-//! | [`session`] | the friendly face: instances, sessions, functions, tensors |
-//! | [`modules`] | native modules that programs import: `hal` and its kin |
-//! | [`parameters`] | named bytes that programs load from archives beside their modules |
+//! | [`support`] | everything that generated code uses |
+//! | [`session`] | sessions, functions, tensors |
+//! | [`modules`] | native modules that programs import, such as `hal` |
+//! | [`parameters`] | named bytes that programs load from archives |
 //! | [`hal`] | devices, buffers, command buffers, semaphores, executables |
 //! | [`vm`] | values, references, lists, buffers, contexts, the interpreter |
-//! | [`ir`] | functions as typed values and basic blocks; analyses of them |
-//! | [`bytecode`] | archive framing, the ISA table, decoder, verifier, text form |
+//! | [`ir`] | functions in SSA form, and analyses of them |
+//! | [`bytecode`] | archives, the ISA table, decoder, verifier, text form |
 //!
-//! Without the default feature `std`, on `core` and `alloc`, there are [`bytecode`], [`ir`] and [`vm`], the buffers of [`hal`],
-//! and [`modules::hal_inline`].
+//! Without the default feature `std`, on `core` and `alloc`, the crate consists of [`bytecode`], [`ir`], [`vm`], the buffers of
+//! [`hal`], and [`modules::hal_inline`].
 #![cfg_attr(not(feature = "std"), no_std)]
 
 extern crate alloc;
@@ -33,6 +33,7 @@ pub mod session;
 pub mod support;
 
 pub use incarnate_bytecode as bytecode;
+#[cfg(feature = "ir")]
 pub use incarnate_bytecode::ir;
 pub use incarnate_vm as vm;
 #[cfg(feature = "std")]

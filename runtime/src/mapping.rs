@@ -15,24 +15,23 @@ pub struct MappedFile {
     file: File,
 }
 
-/// A file or a part of one that is mapped to be written to: for this process alone, page by page, or for the file itself.
+/// A file, or a range of one, that is mapped for writing: to the file, or privately by copy on write.
 #[derive(Debug)]
 pub(crate) struct WritableMapping {
     map: memmap2::MmapMut,
 }
 
 impl WritableMapping {
-    /// Maps the whole file; what is written is written to the file. The demands of [`MappedFile::open`] hold. Fails as opening
-    /// and mapping fail, with the path in the message.
+    /// Maps the whole file for writing to it, under the requirements of [`MappedFile::open`]. Errors contain the path.
     pub(crate) fn open(path: &Path) -> Result<WritableMapping> {
         let file = File::options().read(true).write(true).open(path);
         let file = file.context(|| format!("opening {} for writing", path.display()))?;
-        // SAFETY: as for `MappedFile::open`. The bytes are only ever reached through raw pointers.
+        // SAFETY: as for `MappedFile::open`. The bytes are accessed only through raw pointers.
         let map = unsafe { memmap2::MmapMut::map_mut(&file) }.context(|| format!("mapping {}", path.display()))?;
         Ok(WritableMapping { map })
     }
 
-    /// The address of the first byte and how many there are; valid as long as the mapping lives.
+    /// Returns the address of the first byte and the length, valid while the mapping lives.
     pub(crate) fn as_mut_ptr(&mut self) -> (*mut u8, usize) {
         (self.map.as_mut_ptr(), self.map.len())
     }
@@ -45,35 +44,34 @@ impl AsRef<[u8]> for MappedFile {
 }
 
 impl MappedFile {
-    /// Maps the whole file; nothing is read before it is used.
+    /// Maps the whole file; pages are read at their first use.
     ///
-    /// The file must not be changed or cut short while the mapping lives: programs that load files which others may write
-    /// read them instead. Fails as opening and mapping fail, with the path in the message.
+    /// The file must not be changed or truncated while the mapping lives; read a file instead of mapping it if others
+    /// may write to it. Errors contain the path.
     pub fn open(path: &Path) -> Result<MappedFile> {
         let file = File::open(path).context(|| format!("opening {}", path.display()))?;
-        // SAFETY: the mapping is private and read-only. That nobody changes the file meanwhile cannot be checked on any
-        // system; it is this function's documented demand, and that of every program that maps its input.
+        // SAFETY: the mapping is private and read-only. No system can check that no process changes the file; this
+        // function documents it as a requirement, as every user of mapped files must.
         let map = unsafe { memmap2::Mmap::map(&file) }.context(|| format!("mapping {}", path.display()))?;
         Ok(MappedFile { map, file })
     }
 
-    /// Maps the whole file as the contents of a module or of parameters. The demands of [`MappedFile::open`] hold, and it fails
-    /// as that does.
+    /// Maps the whole file as the contents of a module or of parameters, under the requirements of
+    /// [`MappedFile::open`].
     pub fn contents(path: &Path) -> Result<Contents> {
         MappedFile::open(path).map(Contents::external)
     }
 
-    /// Maps a range of the file once more, copied where it is written to. Its address within a page is the same as here. Fails
-    /// as mapping fails; the range is that of bytes of the file.
+    /// Maps a range of the file once more, copy on write. Its address within a page is the same as in this mapping.
     pub(crate) fn private(&self, range: Range<usize>) -> Result<WritableMapping> {
         let mut options = memmap2::MmapOptions::new();
         options.offset(range.start as u64).len(range.len());
-        // SAFETY: the mapping is private. That nobody changes the file meanwhile is what `open` demands.
+        // SAFETY: the mapping is private, and by the requirement of `open` no process changes the file.
         let map = unsafe { options.map_copy(&self.file) }.context(|| format!("mapping {} bytes", range.len()))?;
         Ok(WritableMapping { map })
     }
 
-    /// The file's bytes; the address stays the same while the mapping lives, and is that of a page.
+    /// Returns the file's bytes. Their address is constant while the mapping lives and is page-aligned.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.map

@@ -1,19 +1,18 @@
-//! Code in versions for levels of processors: the best that the processor has is picked when the program runs.
+//! Function multiversioning: code that is compiled for several sets of target features. The program selects the best variant
+//! that the processor supports at run time.
 //!
-//! Programs are compiled for the least processor of their target unless they say otherwise. [`versions`] makes further versions
-//! of code that consists of functions and closures which are always inlined. What the versions compute is the same, bit for
-//! bit: what the compiler may use differs, not what it has to compute; whether `fma` rounds once is decided by the features
-//! that the whole program is compiled for (`vm::semantics`), hence the same in all versions, and in the interpreter.
+//! Programs are compiled for the baseline of their target by default. [`multiversioned`] compiles further variants of code that
+//! consists of inlined functions and closures. All variants compute the same results, bit for bit. Whether `fma` rounds once
+//! depends on the features of the whole program (`vm::semantics`), so it is the same in all variants and in the interpreter.
 
 /// x86-64-v2: SSE4.2.
 pub const X86_64_V2: u8 = 1;
 /// x86-64-v3: AVX2.
 pub const X86_64_V3: u8 = 1 << 1;
-/// x86-64-v4: AVX-512. Compilers before Rust 1.89 make none.
+/// x86-64-v4: AVX-512. Rust compilers before 1.89 emit no variant for it.
 pub const X86_64_V4: u8 = 1 << 2;
 
-/// How many elements of 32 bits loops hold side by side: two of the widest registers that the program is compiled for, so that
-/// four rows of them fit into all registers.
+/// The number of 32-bit elements in a strip: two of the widest vector registers, so that four rows fit into all registers.
 pub const LANES: usize = if cfg!(target_feature = "avx512f") {
     32
 } else if cfg!(any(target_feature = "avx", not(any(target_arch = "x86", target_arch = "x86_64")))) {
@@ -22,23 +21,24 @@ pub const LANES: usize = if cfg!(target_feature = "avx512f") {
     8
 };
 
-/// Code that can be compiled in versions.
-pub trait Code {
-    /// What it gives.
+/// Code that can be multiversioned.
+pub trait Multiversion {
+    /// The result.
     type Output;
-    /// Runs it. `LANES` is [`LANES`] for the version's processor.
+    /// Runs the code. `LANES` is [`LANES`] for the variant's target features.
     ///
-    /// This, and all that it calls and that is to be in versions, has to be `#[inline(always)]`.
+    /// The implementation, and every function that it calls and that is to be multiversioned, must be `#[inline(always)]`.
     fn run<const LANES: usize>(self) -> Self::Output;
 }
 
-/// Runs code, in the best version for this processor among those of some levels and that of the program's own target.
+/// Runs the best variant of the code that this processor supports, among those for `TARGET_FEATURES` and the program's own
+/// target.
 ///
-/// The code is compiled as often: it should be what takes the time.
+/// The code is compiled once for each variant, so it should be the hot part only.
 #[inline(always)]
-pub fn versions<const LEVELS: u8, C: Code>(code: C) -> C::Output {
+pub fn multiversioned<const TARGET_FEATURES: u8, C: Multiversion>(code: C) -> C::Output {
     #[cfg(all(feature = "std", target_arch = "x86_64"))]
-    return x86_64::versions::<LEVELS, C>(code);
+    return x86_64::multiversioned::<TARGET_FEATURES, C>(code);
     #[cfg(not(all(feature = "std", target_arch = "x86_64")))]
     code.run::<LANES>()
 }
@@ -47,10 +47,10 @@ pub fn versions<const LEVELS: u8, C: Code>(code: C) -> C::Output {
 mod x86_64 {
     use core::sync::atomic::{AtomicU8, Ordering};
 
-    use super::{Code, LANES, X86_64_V2, X86_64_V3, X86_64_V4};
+    use super::{LANES, Multiversion, X86_64_V2, X86_64_V3, X86_64_V4};
 
-    /// Levels that the whole program is compiled for: the bits of one and of those below it.
-    const OWN: u8 = {
+    /// The levels that the whole program is compiled for.
+    const PROGRAM: u8 = {
         let v2 = cfg!(all(target_feature = "sse4.2", target_feature = "popcnt"));
         let v3 = v2 && cfg!(all(target_feature = "avx2", target_feature = "fma", target_feature = "bmi2"));
         let v4 = v3
@@ -64,12 +64,12 @@ mod x86_64 {
         (if v2 { X86_64_V2 } else { 0 }) | (if v3 { X86_64_V3 } else { 0 }) | (if v4 { X86_64_V4 } else { 0 })
     };
 
-    /// Set where the processor's levels are known.
+    /// The bit that says that the levels have been detected.
     const KNOWN: u8 = 1 << 7;
 
     static LEVELS_OF_PROCESSOR: AtomicU8 = AtomicU8::new(0);
 
-    /// The levels that the processor has.
+    /// Returns the levels that the processor supports.
     #[inline]
     fn levels() -> u8 {
         match LEVELS_OF_PROCESSOR.load(Ordering::Relaxed) {
@@ -92,27 +92,28 @@ mod x86_64 {
         levels
     }
 
-    /// Whether there is a version for a level: it is asked for, and the program itself is not compiled for it.
+    /// Whether a level has a variant: it is requested, and the program is not compiled for it.
     const fn has(wanted: u8, level: u8) -> bool {
-        wanted & level != 0 && level > OWN
+        wanted & level != 0 && level > PROGRAM
     }
 
     #[inline(always)]
-    pub(super) fn versions<const LEVELS: u8, C: Code>(code: C) -> C::Output {
-        if const { !has(LEVELS, X86_64_V2) && !has(LEVELS, X86_64_V3) && !has(LEVELS, X86_64_V4) } {
+    pub(super) fn multiversioned<const TARGET_FEATURES: u8, C: Multiversion>(code: C) -> C::Output {
+        if const { !has(TARGET_FEATURES, X86_64_V2) && !has(TARGET_FEATURES, X86_64_V3) && !has(TARGET_FEATURES, X86_64_V4) }
+        {
             return code.run::<LANES>();
         }
         let levels = levels();
         #[cfg(avx512)]
-        if const { has(LEVELS, X86_64_V4) } && levels & X86_64_V4 != 0 {
+        if const { has(TARGET_FEATURES, X86_64_V4) } && levels & X86_64_V4 != 0 {
             // SAFETY: `detect` found the processor to have all features of the level.
             return unsafe { v4(code) };
         }
-        if const { has(LEVELS, X86_64_V3) } && levels & X86_64_V3 != 0 {
+        if const { has(TARGET_FEATURES, X86_64_V3) } && levels & X86_64_V3 != 0 {
             // SAFETY: as above.
             return unsafe { v3(code) };
         }
-        if const { has(LEVELS, X86_64_V2) } && levels & X86_64_V2 != 0 {
+        if const { has(TARGET_FEATURES, X86_64_V2) } && levels & X86_64_V2 != 0 {
             // SAFETY: as above.
             return unsafe { v2(code) };
         }
@@ -120,12 +121,12 @@ mod x86_64 {
     }
 
     #[target_feature(enable = "popcnt,sse3,ssse3,sse4.1,sse4.2")]
-    fn v2<C: Code>(code: C) -> C::Output {
+    fn v2<C: Multiversion>(code: C) -> C::Output {
         code.run::<8>()
     }
 
     #[target_feature(enable = "popcnt,sse3,ssse3,sse4.1,sse4.2,avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe")]
-    fn v3<C: Code>(code: C) -> C::Output {
+    fn v3<C: Multiversion>(code: C) -> C::Output {
         code.run::<16>()
     }
 
@@ -133,7 +134,7 @@ mod x86_64 {
     #[target_feature(
         enable = "popcnt,sse3,ssse3,sse4.1,sse4.2,avx,avx2,bmi1,bmi2,f16c,fma,lzcnt,movbe,avx512f,avx512bw,avx512cd,avx512dq,avx512vl"
     )]
-    fn v4<C: Code>(code: C) -> C::Output {
+    fn v4<C: Multiversion>(code: C) -> C::Output {
         code.run::<32>()
     }
 }
@@ -144,7 +145,7 @@ mod tests {
 
     struct Sum<'a>(&'a [u32]);
 
-    impl Code for Sum<'_> {
+    impl Multiversion for Sum<'_> {
         type Output = (u32, usize);
 
         #[inline(always)]
@@ -154,14 +155,14 @@ mod tests {
     }
 
     #[test]
-    fn the_best_version_is_picked() {
+    fn the_best_variant_is_selected() {
         let numbers: [u32; 100] = core::array::from_fn(|index| index as u32);
-        assert_eq!(versions::<0, _>(Sum(&numbers)), (4950, LANES));
-        let all = versions::<{ X86_64_V2 | X86_64_V3 | X86_64_V4 }, _>(Sum(&numbers));
+        assert_eq!(multiversioned::<0, _>(Sum(&numbers)), (4950, LANES));
+        let all = multiversioned::<{ X86_64_V2 | X86_64_V3 | X86_64_V4 }, _>(Sum(&numbers));
         let each = [
-            versions::<X86_64_V2, _>(Sum(&numbers)),
-            versions::<X86_64_V3, _>(Sum(&numbers)),
-            versions::<X86_64_V4, _>(Sum(&numbers)),
+            multiversioned::<X86_64_V2, _>(Sum(&numbers)),
+            multiversioned::<X86_64_V3, _>(Sum(&numbers)),
+            multiversioned::<X86_64_V4, _>(Sum(&numbers)),
         ];
         assert!(each.iter().all(|result| result.0 == 4950), "{each:?}");
         assert_eq!(Some(&all), each.iter().max());

@@ -7,11 +7,11 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use incarnate_translator::{Prefer, Version};
+use incarnate_translator::{Prefer, TargetFeatures};
 
-/// Each level that functions can have a version for, and none.
-const VERSIONS: [Option<Version>; 4] =
-    [None, Some(Version::X86_64V2), Some(Version::X86_64V3), Some(Version::X86_64V4)];
+/// The sets of target features to multiversion for, one at a time, and none.
+const VARIANTS: [Option<TargetFeatures>; 4] =
+    [None, Some(TargetFeatures::X86_64V2), Some(TargetFeatures::X86_64V3), Some(TargetFeatures::X86_64V4)];
 
 fn main() {
     let manifest = PathBuf::from(std::env::var("CARGO_MANIFEST_DIR").unwrap());
@@ -24,10 +24,10 @@ fn main() {
     incarnate_translator::Config::new().module_name("keeping").compile(&keeping).unwrap();
     kernels::translate(&manifest.join("kernels"), &out_dir);
     several_formats(&models);
-    // What `sweep` compiled, instead: so much that kernels come in one version.
-    let (models, versions) = match std::env::var_os("INCARNATE_TEST_MODELS") {
+    // The models that `sweep` compiled instead: too many for multiversioning.
+    let (models, target_features) = match std::env::var_os("INCARNATE_TEST_MODELS") {
         Some(folder) => (PathBuf::from(folder), [].as_slice()),
-        None => (models, &Version::DEFAULT[..]),
+        None => (models, &TargetFeatures::DEFAULT[..]),
     };
     let mut list = String::new();
     let mut table = String::new();
@@ -36,7 +36,11 @@ fn main() {
     for path in modules(&models) {
         let folder = path.parent().and_then(Path::file_name).unwrap().to_string_lossy();
         let name = format!("{folder}_{}", path.file_stem().unwrap().to_string_lossy()).replace(['-', '.'], "_");
-        let written = match incarnate_translator::Config::new().module_name(&name).versions(versions).compile(&path) {
+        let written = match incarnate_translator::Config::new()
+            .module_name(&name)
+            .target_features(target_features)
+            .compile(&path)
+        {
             Ok(written) => written,
             Err(error) => panic!("{error}"),
         };
@@ -50,10 +54,15 @@ fn main() {
         let key = path.strip_prefix(&models).unwrap().display().to_string();
         writeln!(table, "    ({key:?}, || {name}::module()),").unwrap();
         // Loops of these are in the module's own functions.
-        for version in VERSIONS.iter().filter(|_| !versions.is_empty() && key.contains("/inline-")) {
-            let (level, versions) = version.map_or(("own", vec![]), |version| (version.name(), vec![version]));
+        for variant in VARIANTS.iter().filter(|_| !target_features.is_empty() && key.contains("/inline-")) {
+            let (level, target_features) =
+                variant.map_or(("own", vec![]), |features| (features.name(), vec![features]));
             let name = format!("{name}_{}", level.replace('-', "_"));
-            incarnate_translator::Config::new().module_name(&name).versions(&versions).compile(&path).unwrap();
+            incarnate_translator::Config::new()
+                .module_name(&name)
+                .target_features(&target_features)
+                .compile(&path)
+                .unwrap();
             let source = out_dir.join(format!("{name}.rs"));
             let source = source.display().to_string();
             writeln!(list, "/// `{folder}` for {level} alone.\npub mod {name} {{ include!({source:?}); }}").unwrap();
@@ -67,9 +76,9 @@ fn main() {
             "{list}\n/// Makes a translated module.\npub type Make = fn() -> std::sync::Arc<dyn incarnate::Module>;\n\
              \n/// Each module file, by its path within tests/models, translated.\n\
              pub const MODULES: &[(&str, Make)] = &[\n{table}];\n\
-             \n/// Modules with loops in their own functions, by path and by the only level of processors that there is a version\n\
-             /// for, `own` for none.\n\
-             pub const VERSIONS: &[(&str, &str, Make)] = &[\n{other}];\n"
+             \n/// Modules with loops in their own functions, by path and by the set of target features that they are\n\
+             /// multiversioned for, `own` for none.\n\
+             pub const VARIANTS: &[(&str, &str, Make)] = &[\n{other}];\n"
         ),
     )
     .unwrap();

@@ -9,12 +9,12 @@ use incarnate_runtime::bytecode::{Contents, VerifiedModule};
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use crate::files::File;
-use crate::function::LoopReport;
+use crate::function::LoopRemark;
 use crate::names::module_identifier;
-use crate::options::{Constants, Options, Prefer, Version, rust};
+use crate::options::{Constants, Options, Prefer, TargetFeatures, rust};
 use crate::static_library::{StaticLibrary, is_build_script, link};
 
-/// Translates module files in a build script, or wherever files are wanted.
+/// Translates module files to Rust source files, in build scripts and elsewhere.
 ///
 /// ```no_run
 /// # fn main() -> incarnate_runtime::Result<()> {
@@ -26,51 +26,51 @@ use crate::static_library::{StaticLibrary, is_build_script, link};
 #[must_use]
 pub struct Config {
     options: Options,
-    /// Rust that the user gave, which is read when it is used.
+    /// Rust that the user wrote; `compile` parses it.
     crate_path: Option<String>,
     type_attributes: Vec<(String, String)>,
     out_dir: Option<PathBuf>,
     module_name: Option<String>,
-    /// Object files of kernels, and the query functions that are wanted of each.
+    /// Object files of kernels, and the query functions to use of each.
     static_libraries: Vec<(PathBuf, Vec<String>)>,
     architecture: Option<String>,
 }
 
-/// What a translation wrote.
+/// The files that a translation wrote, and its report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// The Rust module's file, which takes in the others.
+    /// The file of the Rust module, which includes the others.
     pub source: PathBuf,
     /// All files, with their lengths in bytes.
     pub files: Vec<(PathBuf, u64)>,
-    /// What became of the module's executables, a line for each format.
+    /// How the module's executables are provided: a line for each format.
     pub executables: Vec<String>,
-    /// What became of the loops, those of translated executables among them.
-    pub loops: Vec<LoopReport>,
-    /// Names of the archives of [static libraries](Config::static_library) beside the source, as linkers take them.
+    /// The remarks about loops, including those of translated executables.
+    pub loops: Vec<LoopRemark>,
+    /// Names of the archives of [static libraries](Config::static_library) beside the source, as the linker takes them.
     pub static_libraries: Vec<String>,
 }
 
 impl Config {
-    /// Settings for programs that depend on the crate `incarnate`: files go to `OUT_DIR`, and the constants become part of
-    /// the program.
+    /// The defaults for programs that depend on the crate `incarnate`: files are written to `OUT_DIR`, and the constants
+    /// become part of the program.
     pub fn new() -> Config {
         Config::default()
     }
 
-    /// The folder that files are written to; cargo's `OUT_DIR` by default.
+    /// Sets the folder that files are written to; cargo's `OUT_DIR` by default.
     pub fn out_dir(mut self, directory: impl Into<PathBuf>) -> Config {
         self.out_dir = Some(directory.into());
         self
     }
 
-    /// The name of the files, and so of the Rust module; that of the module file by default.
+    /// Sets the name of the files and of the Rust module; by default the name of the module file.
     pub fn module_name(mut self, name: impl Into<String>) -> Config {
         self.module_name = Some(name.into());
         self
     }
 
-    /// The path of the crate `incarnate`, where the program knows it by another one than `::incarnate`.
+    /// Sets the path of the crate `incarnate`; `::incarnate` by default.
     pub fn crate_path(mut self, path: impl Into<String>) -> Config {
         self.crate_path = Some(path.into());
         self
@@ -88,28 +88,28 @@ impl Config {
         self.type_attribute(type_name, format!("#[derive({traits})]"))
     }
 
-    /// Leaves the constants out of the program: it maps the file of this path when it loads the module. The translation
-    /// writes it as `NAME.constants.bin` beside the source, from where it must be brought there.
+    /// Leaves the constants out of the program, which maps the file at this path when it loads the module. The translation
+    /// writes `NAME.constants.bin` beside the source; the user moves it to that path.
     pub fn load_constants_from(mut self, path: impl Into<String>) -> Config {
         self.options.constants = Constants::Loaded(path.into());
         self
     }
 
-    /// Which executables are used where the module holds them in several formats: machine code for the target, the default,
-    /// or portable ones, which are translated.
+    /// Selects the executables to use of a module that holds them in several formats: machine code for the target, which is
+    /// the default, or portable ones, which are translated.
     pub fn prefer(mut self, prefer: Prefer) -> Config {
         self.options.prefer = prefer;
         self
     }
 
-    /// Processors that there are versions of long loops for, beside that which the program is compiled for: by default
-    /// [`Version::DEFAULT`], and none for none.
-    pub fn versions(mut self, versions: &[Version]) -> Config {
-        self.options.versions = versions.to_vec();
+    /// Selects the target features for which functions with long loops are multiversioned, in addition to the program's own
+    /// target: [`TargetFeatures::DEFAULT`] by default. An empty slice disables multiversioning.
+    pub fn target_features(mut self, target_features: &[TargetFeatures]) -> Config {
+        self.options.target_features = target_features.to_vec();
         self
     }
 
-    /// For modules that anyone may have made: see [`Options::untrusted`].
+    /// Marks the module as untrusted: see [`Options::untrusted`].
     pub fn untrusted(mut self, untrusted: bool) -> Config {
         self.options.untrusted = untrusted;
         self
@@ -117,32 +117,32 @@ impl Config {
 
     /// Links kernels into the program: the object file that the compiler writes beside a module of the format `static`
     /// (`--iree-llvmcpu-link-embedded=false --iree-llvmcpu-link-static --iree-llvmcpu-static-library-output-path=F.o`), or an
-    /// archive of several. `queries` are the symbols of its query functions; without any, those that the file has are taken.
+    /// archive of several. `queries` are the symbols of its query functions; if it is empty, all query functions of the file
+    /// are used.
     ///
-    /// The program then runs machine code without loading any. The generated code has a module `libraries`, which declares these
-    /// functions and is the only unsafe code in it: it fits into crates that deny unsafe code, and not into those that
-    /// forbid it, which can have it in a crate of its own.
+    /// The program then runs machine code without loading a library. The generated module `libraries` declares these functions
+    /// and contains the only unsafe code: it compiles in crates that deny unsafe code, and not in those that forbid it.
     ///
-    /// In a build script the linker is told by cargo's directives; elsewhere the archive is only written, beside the source.
+    /// In a build script, cargo's directives pass the archive to the linker; elsewhere it is only written beside the source.
     pub fn static_library(mut self, object: impl Into<PathBuf>, queries: &[&str]) -> Config {
         self.static_libraries.push((object.into(), queries.iter().map(|name| (*name).to_owned()).collect()));
         self
     }
 
-    /// The architecture that objects of kernels must be for, as `target_arch` names it; by default that which a build script
-    /// builds for, and elsewhere any.
+    /// Sets the architecture that object files of kernels must have, as `target_arch` names it. The default is the target in a
+    /// build script, and any architecture elsewhere.
     pub fn architecture(mut self, name: impl Into<String>) -> Config {
         self.architecture = Some(name.into());
         self
     }
 
-    /// Translates a module file to `NAME.rs`, with files beside it that it takes in.
+    /// Translates a module file to `NAME.rs` and the files that it includes.
     ///
-    /// In a build script, cargo is told to run it again when the module file changes. Files whose contents stay are not
-    /// written, and where anything fails none is. A relative path is one from the package's folder.
+    /// In a build script, cargo runs the script again when the module file changes. Files with unchanged contents are not
+    /// written. If an error occurs, no file is changed. Relative paths start at the package's folder.
     ///
     /// # Errors
-    /// What is wrong with the module, with its file and place; what writing gives.
+    /// The errors of the module, with its file and the location in it; errors of writing files.
     pub fn compile(&self, module: impl AsRef<Path>) -> Result<Written> {
         let module = module.as_ref();
         if is_build_script() {
@@ -156,7 +156,9 @@ impl Config {
         let out_dir = match &self.out_dir {
             Some(directory) => directory.clone(),
             None => std::env::var_os("OUT_DIR").map(PathBuf::from).ok_or_else(|| {
-                Error::failed_precondition("OUT_DIR is not set: this is no build script, so name a folder by `out_dir`")
+                Error::failed_precondition(
+                    "OUT_DIR is not set: this is not a build script, so set a folder with `out_dir`",
+                )
             })?,
         };
         let mut options = self.options()?;
@@ -173,9 +175,9 @@ impl Config {
         let static_libraries = libraries
             .map(|(index, library)| link(library, &out_dir, &format!("{stem}_{index}")))
             .collect::<Result<_>>()?;
-        let parts = out_dir.join(format!("{stem}.parts"));
-        remove_stale(&parts, &out_dir, &files)
-            .map_err(|error| failed(&format!("removing old files of '{}':", parts.display()), &error))?;
+        let chunks = out_dir.join(format!("{stem}.chunks"));
+        remove_stale(&chunks, &out_dir, &files)
+            .map_err(|error| failed(&format!("removing old files of '{}':", chunks.display()), &error))?;
         let lengths = files.iter().map(|file| (out_dir.join(&file.path), file.contents.len() as u64));
         Ok(Written {
             source: out_dir.join(format!("{stem}.rs")),
@@ -186,7 +188,7 @@ impl Config {
         })
     }
 
-    /// The options, with what the user gave as text.
+    /// The options, with the Rust that the user wrote parsed.
     fn options(&self) -> Result<Options> {
         let mut options = self.options.clone();
         if let Some(path) = &self.crate_path {
@@ -201,7 +203,7 @@ impl Config {
     }
 }
 
-fn generate(module: &Path, options: &Options, stem: &str) -> Result<(Vec<File>, Vec<String>, Vec<LoopReport>)> {
+fn generate(module: &Path, options: &Options, stem: &str) -> Result<(Vec<File>, Vec<String>, Vec<LoopRemark>)> {
     let bytes = fs::read(module).map_err(|error| failed("reading it:", &error))?;
     let verified = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
     let output = crate::generate(&verified, options)?;
@@ -223,8 +225,7 @@ pub(crate) fn failed(what: &str, error: &io::Error) -> Error {
     make(format!("{what} {error}"))
 }
 
-/// Writes files that are not as they should be: all under other names first, which they change for their own when all are
-/// there.
+/// Writes the files whose contents changed: all to temporary names first, and then renames them.
 fn write(directory: &Path, files: &[File]) -> Result<()> {
     let mut temporaries = Temporaries(Vec::new());
     for file in files {
@@ -243,28 +244,28 @@ fn write(directory: &Path, files: &[File]) -> Result<()> {
         temporaries.0.push((temporary.clone(), path.clone()));
         fs::write(&temporary, &file.contents).map_err(context)?;
     }
-    // The main file is first, and takes in what must be there before.
+    // The main file is the first and is renamed last, when all files that it includes exist.
     while let Some((temporary, path)) = temporaries.0.pop() {
         fs::rename(&temporary, &path).map_err(|error| failed(&format!("writing '{}':", path.display()), &error))?;
     }
     Ok(())
 }
 
-/// Files that are removed unless they get their names.
+/// Temporary files and their final names; those that are not renamed are removed.
 struct Temporaries(Vec<(PathBuf, PathBuf)>);
 
 impl Drop for Temporaries {
     fn drop(&mut self) {
         for (temporary, _) in &self.0 {
-            // One that could not be made is not there.
+            // A file that could not be created does not exist.
             let _ = fs::remove_file(temporary);
         }
     }
 }
 
-/// Removes parts that an earlier translation left and that this one does not have.
-fn remove_stale(parts: &Path, directory: &Path, files: &[File]) -> io::Result<()> {
-    let entries = match fs::read_dir(parts) {
+/// Removes the chunks of an earlier translation that this one does not write.
+fn remove_stale(chunks: &Path, directory: &Path, files: &[File]) -> io::Result<()> {
+    let entries = match fs::read_dir(chunks) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
@@ -275,8 +276,8 @@ fn remove_stale(parts: &Path, directory: &Path, files: &[File]) -> io::Result<()
             fs::remove_file(path)?;
         }
     }
-    if !files.iter().any(|file| directory.join(&file.path).starts_with(parts)) {
-        fs::remove_dir(parts)?;
+    if !files.iter().any(|file| directory.join(&file.path).starts_with(chunks)) {
+        fs::remove_dir(chunks)?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The executables that a module creates: which of them are translated with it, and which loaders the others need.
+//! The executables that a module creates: those that are translated with it, and the loaders that the others need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,31 +13,31 @@ use quote::{format_ident, quote};
 
 use crate::options::{Options, Prefer};
 
-/// Methods of native modules that create executables, and the arguments that are the format and the executable.
+/// The methods of native modules that create executables, and the indices of the arguments for format and data.
 const CREATORS: &[(&str, usize, usize)] =
     &[("executable_create", 2, 3), ("executable_create_v0_5", 1, 2), ("executable_load", 0, 1)];
 
-/// What begins the names of formats of machine code that end in the architecture's name.
+/// The prefixes of machine-code formats, whose names end in the architecture.
 const MACHINE_CODE: &[&str] = &["embedded-elf-", "system-elf-", "system-dll-", "system-dylib-", STATIC];
-/// Constants of this length and more are not looked at as names of formats.
+/// Constants of this length in bytes or more are not names of formats.
 const NAME_BYTES: usize = 256;
-/// The format of executables that are names of libraries which the program links.
+/// The format of executables whose data is the name of a library that the program links.
 const STATIC: &str = "static";
 
 /// The calls of a module that create executables.
 #[derive(Debug, Default)]
 pub(crate) struct Creations {
     calls: BTreeSet<Creation>,
-    /// Constants that nothing but such calls uses.
+    /// Constants that only such calls use.
     exclusive: BTreeSet<u32>,
 }
 
 /// A call that creates an executable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Creation {
-    /// The constant that is the format's name; None where it is no constant.
+    /// The constant that holds the name of the format, if it is a constant.
     format: Option<u32>,
-    /// The constant that is the executable; None where it is no constant.
+    /// The constant that holds the executable, if it is a constant.
     data: Option<u32>,
 }
 
@@ -65,7 +65,7 @@ impl Creations {
         found
     }
 
-    /// Adds the calls of a function, and to `others` the constants that it uses otherwise.
+    /// Adds the calls of a function, and adds the constants with other uses to `others`.
     fn visit(&mut self, body: &Function, creators: &BTreeMap<u32, (usize, usize)>, others: &mut BTreeSet<u32>) {
         let mut constants: BTreeMap<Value, u32> = BTreeMap::new();
         for inst in body.blocks.iter().flat_map(|block| &block.instructions) {
@@ -104,26 +104,26 @@ impl Creations {
     }
 }
 
-/// What becomes of a module's executables.
+/// How a module's executables are provided.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// Those that are translated: the constants that they are created of.
+    /// The translated executables, with the constants that hold them.
     pub(crate) translated: Vec<(u32, Arc<VerifiedModule>)>,
-    /// What programs have in place of constants that only create executables which are translated or left out.
+    /// The replacement bytes of constants that only serve to create translated or omitted executables.
     pub(crate) replaced: BTreeMap<u32, Vec<u8>>,
-    /// Names of formats that need loaders. None: some is not known.
+    /// The formats that need loaders; None if a format is not known at translation time.
     formats: Option<BTreeSet<String>>,
-    /// The loaders, by their place in `LOADERS`, of formats that the module names and creates no executable of.
+    /// The indices in `LOADERS` of formats that the module names without creating an executable of them.
     unused: BTreeSet<usize>,
-    /// What was decided, for people, by format.
+    /// The decisions as text: a line for each format.
     pub(crate) report: Vec<String>,
 }
 
 impl Plan {
-    /// Decides.
+    /// Decides for each format whether its executables are translated, omitted, linked or loaded.
     ///
     /// # Errors
-    /// What is wrong with a nested module.
+    /// The errors of a nested module.
     pub(crate) fn new(module: &VerifiedModule, creations: &Creations, options: &Options) -> Result<Plan> {
         let format = |creation: &Creation| {
             let bytes = module.rodata_bytes(creation.format?)?;
@@ -148,7 +148,7 @@ impl Plan {
                 count => format!("{count} executables"),
             };
             let known: Option<Vec<u32>> = data.iter().copied().collect();
-            let fate = match known {
+            let decision = match known {
                 _ if omitted.contains(format.as_str()) => {
                     let prefer = options.prefer.name();
                     data.iter().flatten().for_each(|ordinal| plan.replace(module, creations, *ordinal));
@@ -173,13 +173,13 @@ impl Plan {
                     }
                 }
             };
-            plan.report.push(format!("{count} of format {}: {fate}", crate::names::line(format)));
+            plan.report.push(format!("{count} of format {}: {decision}", crate::names::line(format)));
         }
         Ok(plan)
     }
 
     fn translate(&mut self, module: &VerifiedModule, creations: &Creations, ordinal: u32) -> Result<()> {
-        let context = || format!("translating the executable that constant {ordinal} is");
+        let context = || format!("translating the executable in constant {ordinal}");
         let (contents, range) = module.rodata(ordinal).ok_or_else(|| Error::internal("no such constant"))?;
         let nested = Archive::within(contents, range).and_then(Module::parse).and_then(Module::verify);
         self.translated.push((ordinal, nested.context(context)?));
@@ -187,15 +187,15 @@ impl Plan {
         Ok(())
     }
 
-    /// Nobody needs the bytes of an executable that is not loaded, only to tell it from others.
+    /// Replaces the bytes of an executable that is not loaded by a digest, which identifies it.
     fn replace(&mut self, module: &VerifiedModule, creations: &Creations, ordinal: u32) {
         if let Some(bytes) = module.rodata_bytes(ordinal).filter(|_| creations.exclusive.contains(&ordinal)) {
             self.replaced.insert(ordinal, digest(bytes).to_le_bytes().to_vec());
         }
     }
 
-    /// The loaders that the executables need which are not translated: all of this runtime, if a format is no constant; and that
-    /// of the libraries which the program links.
+    /// The loaders of executables that are not translated, and of libraries that the program links. If a format is not known,
+    /// all loaders of the runtime are included.
     pub(crate) fn loaders(&self, options: &Options) -> TokenStream {
         let is_needed = |prefix: &str| match &self.formats {
             None => true,
@@ -214,8 +214,8 @@ impl Plan {
     }
 }
 
-/// The loaders, by their place in `LOADERS`, of formats that are a module's constants, and of which it creates nothing: programs
-/// ask for devices of their target, even where they have nothing to run there.
+/// The indices in `LOADERS` of formats that a module names in a constant without creating an executable of them: programs
+/// query devices for their target format even if they have no kernels.
 fn unused(module: &VerifiedModule, created: &BTreeMap<String, Vec<Option<u32>>>) -> BTreeSet<usize> {
     let names: Vec<&str> = (0..module.rodata_count())
         .filter_map(|ordinal| module.rodata_bytes(ordinal).filter(|bytes| bytes.len() < NAME_BYTES))
@@ -227,7 +227,7 @@ fn unused(module: &VerifiedModule, created: &BTreeMap<String, Vec<Option<u32>>>)
     (0..LOADERS.len()).filter(|index| is_unused(LOADERS[*index].1)).collect()
 }
 
-/// The module of the libraries of kernels that the program links, if it does.
+/// The module `libraries` for kernel libraries that the program links.
 pub(crate) fn libraries(options: &Options) -> Option<TokenStream> {
     let symbols = &options.static_libraries;
     if symbols.is_empty() {
@@ -236,12 +236,12 @@ pub(crate) fn libraries(options: &Options) -> Option<TokenStream> {
     let path = &options.crate_path;
     let functions: Vec<Ident> = (0..symbols.len()).map(|index| format_ident!("library_{index}")).collect();
     Some(quote! {
-        #[doc = " Libraries of kernels that are linked into the program. The only unsafe code of this module: it says that they"]
-        #[doc = " follow the executable library ABI."]
+        #[doc = " Kernel libraries that are linked into the program. The only unsafe code of this module asserts that they follow"]
+        #[doc = " the executable library ABI."]
         #[allow(
             unsafe_code,
             clippy::undocumented_unsafe_blocks,
-            reason = "the functions are in objects of kernels that the compiler wrote for this module"
+            reason = "the compiler emitted these functions for this module"
         )]
         mod libraries {
             use #path::runtime::support;
@@ -254,7 +254,7 @@ pub(crate) fn libraries(options: &Options) -> Option<TokenStream> {
                 ) -> *const *const support::LibraryHeader;)*
             }
 
-            #[doc = " Their loader."]
+            #[doc = " Loads kernels from these libraries."]
             pub const LOADER: support::Loader = support::Loader::of_program(|| {
                 let libraries = unsafe { [#(support::StaticLibrary::new(#functions)),*] };
                 support::Arc::new(support::StaticLibraryLoader::new(libraries))
@@ -263,7 +263,7 @@ pub(crate) fn libraries(options: &Options) -> Option<TokenStream> {
     })
 }
 
-/// The formats that are left out, where all executables come in a portable one and in one of machine code for the target.
+/// The formats to omit if all executables exist both in the portable format and as machine code for the target.
 fn omitted<'f>(formats: &'f BTreeMap<String, Vec<Option<u32>>>, options: &Options) -> BTreeSet<&'f str> {
     let Some(portable) = formats.get(VMVX) else { return BTreeSet::new() };
     let machine_code = formats.iter().filter(|row| MACHINE_CODE.iter().any(|prefix| row.0.starts_with(prefix)));
@@ -283,7 +283,7 @@ fn is_native(format: &str, options: &Options) -> bool {
     options.target.is_of_format(format) || (format == STATIC && !options.static_libraries.is_empty())
 }
 
-/// A number that tells contents apart: 128 bits of FNV-1a.
+/// A digest of 128 bits that identifies contents: FNV-1a.
 fn digest(bytes: &[u8]) -> u128 {
     const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = (1 << 88) + 0x13b;

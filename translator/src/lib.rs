@@ -1,7 +1,7 @@
 //! Translates verified modules to Rust source: every function of a module becomes a Rust function.
 //!
-//! [`generate`] is pure: a module goes in, [`Output`] comes out, as tokens or as the text of files. The faces of it are
-//! [`Config`] for build scripts, the macro `include_module!` and the command `incarnate translate`.
+//! [`generate`] is a pure function from a module to an [`Output`], which holds tokens and the text of files. Its front ends
+//! are [`Config`] for build scripts, the macro `include_module!` and the command `incarnate translate`.
 //!
 //! ```no_run
 //! // build.rs
@@ -11,7 +11,7 @@
 //! }
 //! ```
 //!
-//! The program includes what that writes:
+//! The program includes the file that it writes:
 //!
 //! ```ignore
 //! mod digits {
@@ -21,12 +21,14 @@
 #![forbid(unsafe_code)]
 
 mod api;
+mod comments;
 #[cfg(feature = "files")]
 mod config;
 mod executables;
 #[cfg(feature = "files")]
 mod files;
 mod function;
+mod kernels;
 mod module;
 mod names;
 mod options;
@@ -41,20 +43,20 @@ use incarnate_runtime::bytecode::VerifiedModule;
 pub use config::{Config, Written};
 #[cfg(feature = "files")]
 pub use files::File;
-pub use function::{LoopFate, LoopReport};
+pub use function::{LoopOutcome, LoopRemark};
 pub use names::module_identifier;
-pub use options::{Constants, Options, Prefer, Target, Version};
+pub use options::{Constants, Options, Prefer, Target, TargetFeatures};
 pub use output::Output;
 #[cfg(feature = "files")]
 pub use static_library::link_static_library;
 
-/// The version of `support` that generated code is for.
-const SUPPORT_VERSION: u32 = 5;
+/// The version of `support` that generated code requires.
+const SUPPORT_VERSION: u32 = 6;
 
 /// Translates a module.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for options that are no Rust; INTERNAL where the module is not what its verification proves.
+/// INVALID_ARGUMENT for options that are not Rust; INTERNAL if the module violates an invariant that its verification proves.
 pub fn generate(module: &VerifiedModule, options: &Options) -> Result<Output> {
     output::generate(module, options)
 }

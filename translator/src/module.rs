@@ -1,4 +1,4 @@
-//! What stands around a module's functions: the tables that describe it, and the shells that calls from outside go through.
+//! The items around a module's functions: the tables that describe it, and the entry points of packed calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,20 +11,20 @@ use quote::{format_ident, quote};
 use crate::function::{Analysis, FunctionFacts, type_of};
 use crate::options::Constants;
 
-/// Most values of a tuple that calls take and give.
+/// The largest tuple that `support` implements its traits for.
 const TUPLE_LIMIT: usize = 16;
-/// Alignment in bytes of constants.
+/// The alignment of constants in bytes.
 const ALIGNMENT: usize = incarnate_runtime::bytecode::SEGMENT_ALIGNMENT;
 
-/// Where the constants are that functions use.
+/// The locations of the constants that functions use.
 #[derive(Debug, Default)]
 pub(crate) struct ConstantTable {
-    /// Offset and length of each, by ordinal.
+    /// Offset and length in bytes, by ordinal.
     ranges: Vec<(usize, usize)>,
 }
 
 impl ConstantTable {
-    /// Adds the constants to `bytes`, unless they stay in the module's file; those that are `replaced` with other contents.
+    /// Appends the used constants to `bytes`, unless they stay in the module's file. `replaced` overrides contents.
     pub(crate) fn new(
         module: &VerifiedModule,
         used: &[u32],
@@ -55,16 +55,16 @@ impl ConstantTable {
     }
 }
 
-/// Expressions of a module's description that stand for what is elsewhere.
+/// Expressions of a module's description that refer to other items.
 #[derive(Debug)]
 pub(crate) struct Surroundings {
-    /// What the constants lie in.
+    /// The bytes that hold the constants.
     pub(crate) constants: TokenStream,
-    /// The executables that are translated with the module.
+    /// The translated executables.
     pub(crate) executables: TokenStream,
-    /// The loaders of others.
+    /// The loaders of other executables.
     pub(crate) loaders: TokenStream,
-    /// Exports that are called as kernels, and by no packed calls.
+    /// Exports that are called only as kernels, without packed calls.
     pub(crate) kernels: BTreeSet<u32>,
 }
 
@@ -120,14 +120,14 @@ pub(crate) fn items(
                 resume,
             };
         },
-        shell("call", "Calls an export by its ordinal.", analysis, |export, facts| {
+        entry_point("call", "Calls an export by its ordinal.", analysis, |export, facts| {
             (!kernels.contains(&export)).then(|| call_arm(facts))?
         }),
-        shell("resume", "Goes on with an export that yielded.", analysis, |_, facts| resume_arm(facts)),
+        entry_point("resume", "Resumes an export that yielded.", analysis, |_, facts| resume_arm(facts)),
     ])
 }
 
-/// Source locations, each once.
+/// Interned source locations.
 #[derive(Default)]
 struct Sources {
     texts: Vec<String>,
@@ -171,8 +171,8 @@ fn function_row(module: &VerifiedModule, ordinal: u32, sources: &mut Sources) ->
     quote!(support::Function { name: #name, convention: #convention, attributes: #attributes, locations: &[#(#locations),*] })
 }
 
-/// A function that matches an export's ordinal.
-fn shell(
+/// An entry point that dispatches on an export's ordinal.
+fn entry_point(
     name: &str,
     doc: &str,
     analysis: &Analysis<'_>,
@@ -221,10 +221,10 @@ fn call_arm(facts: &FunctionFacts) -> Option<(TokenStream, Uses)> {
     let passed: Vec<TokenStream> = values
         .iter()
         .enumerate()
-        .map(|(index, value)| if facts.is_lent(index) { quote!(&#value) } else { quote!(#value) })
+        .map(|(index, value)| if facts.is_borrowed(index) { quote!(&#value) } else { quote!(#value) })
         .collect();
     let call = call(facts, &passed);
-    let give = match (facts.yields(), facts.results.len()) {
+    let convert = match (facts.yields(), facts.results.len()) {
         (true, count) if count <= TUPLE_LIMIT => quote!(Ok(support::step(buffer, #call?))),
         (false, count) if count <= TUPLE_LIMIT => quote!(Ok(support::results(buffer, #call?))),
         (yields, count) => {
@@ -245,7 +245,7 @@ fn call_arm(facts: &FunctionFacts) -> Option<(TokenStream, Uses)> {
         }
     };
     let uses = Uses { state: facts.needs_state, stack: facts.needs_stack, buffer: true };
-    Some((quote!({ #take #give }), uses))
+    Some((quote!({ #take #convert }), uses))
 }
 
 fn resume_arm(facts: &FunctionFacts) -> Option<(TokenStream, Uses)> {
@@ -267,7 +267,7 @@ fn resume_arm(facts: &FunctionFacts) -> Option<(TokenStream, Uses)> {
     Some((body, Uses { state: true, stack: true, buffer: true }))
 }
 
-/// The call of a function with values that are there.
+/// The call of a function with the given arguments.
 pub(crate) fn call(facts: &FunctionFacts, values: &[TokenStream]) -> TokenStream {
     let state = facts.needs_state.then(|| quote!(state,));
     let stack = facts.needs_stack.then(|| quote!(stack,));
@@ -276,13 +276,13 @@ pub(crate) fn call(facts: &FunctionFacts, values: &[TokenStream]) -> TokenStream
     quote!(#function #generics(#state #stack #(#values),*))
 }
 
-/// Values as a tuple, or as a tuple of tuples where there are more than calls take.
+/// Values as a tuple, or as a tuple of tuples beyond [`TUPLE_LIMIT`].
 fn nested(values: &[Ident]) -> TokenStream {
     if values.len() <= TUPLE_LIMIT {
         return quote!((#(#values,)*));
     }
-    let parts = values.chunks(values.len().div_ceil(TUPLE_LIMIT).max(TUPLE_LIMIT)).map(nested);
-    quote!((#(#parts,)*))
+    let chunks = values.chunks(values.len().div_ceil(TUPLE_LIMIT).max(TUPLE_LIMIT)).map(nested);
+    quote!((#(#chunks,)*))
 }
 
 fn nested_types(types: &[Type]) -> TokenStream {
@@ -290,6 +290,6 @@ fn nested_types(types: &[Type]) -> TokenStream {
         let types = types.iter().map(|ty| type_of(*ty));
         return quote!((#(#types,)*));
     }
-    let parts = types.chunks(types.len().div_ceil(TUPLE_LIMIT).max(TUPLE_LIMIT)).map(nested_types);
-    quote!((#(#parts,)*))
+    let chunks = types.chunks(types.len().div_ceil(TUPLE_LIMIT).max(TUPLE_LIMIT)).map(nested_types);
+    quote!((#(#chunks,)*))
 }

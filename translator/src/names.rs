@@ -1,8 +1,7 @@
 //! Names of a module as Rust: identifiers, and text in comments and literals.
 //!
-//! Names in a module are whatever its maker wrote; none of them is trusted. Identifiers are ASCII, in the case that Rust's
-//! lints ask for, distinct, no keywords, and bounded in length. Text only stands in doc comments, of one line each, and in
-//! literals that escape it.
+//! Names in a module are untrusted. Identifiers are ASCII, in the case that Rust's lints require, unique, not keywords, and
+//! bounded in length. Other text appears only in doc comments of one line, and escaped in literals.
 
 use std::collections::HashSet;
 
@@ -11,12 +10,12 @@ use proc_macro2::{Ident, Span};
 
 use crate::function::{FunctionName, RESERVED};
 
-/// Characters of an identifier before what makes it distinct.
+/// The most characters of an identifier, without the suffix that makes it unique.
 const IDENTIFIER_LENGTH: usize = 64;
-/// Characters of a name in a comment.
+/// The most characters of a text in a comment.
 const TEXT_LENGTH: usize = 400;
 
-/// Words that are no identifiers in some edition, or that are reserved.
+/// Words that are keywords or reserved in some edition.
 const KEYWORDS: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn", "else",
     "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod",
@@ -24,13 +23,13 @@ const KEYWORDS: &[&str] = &[
     "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield", "Self",
 ];
 
-/// Names that stand around the functions; those in their bodies are [`RESERVED`].
+/// Names of the items around functions; the names in bodies are [`RESERVED`].
 const USED: &[&str] = &["buffer", "export", "other", "main", "call", "resume", "translated"];
 
-/// What names of modules of functions begin with.
+/// The prefix of modules of functions.
 const USED_PREFIX: &str = "functions_";
 
-/// How the words of an identifier are joined.
+/// The case of an identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Case {
     /// `like_this`: functions, variables, fields, modules.
@@ -39,19 +38,19 @@ pub(crate) enum Case {
     Camel,
 }
 
-/// The identifiers of one namespace, each of which is given once.
+/// The identifiers of one namespace; each is claimed once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     taken: HashSet<String>,
 }
 
 impl Scope {
-    /// A namespace in which some identifiers are taken.
+    /// Creates a namespace with identifiers that are taken.
     pub(crate) fn with<'a>(taken: impl IntoIterator<Item = &'a str>) -> Scope {
         Scope { taken: taken.into_iter().map(str::to_owned).collect() }
     }
 
-    /// An identifier for each name, in their order; names that are identifiers already come first where several are alike.
+    /// Claims an identifier for each name, in order. Among equal candidates, a name that already is an identifier keeps it.
     pub(crate) fn claim_all(&mut self, names: &[&str], case: Case, fallback: &str) -> Vec<Ident> {
         let is_one = |name: &str| identifier(name, case, fallback) == name;
         let mut order: Vec<usize> = (0..names.len()).collect();
@@ -64,7 +63,7 @@ impl Scope {
         claimed.into_iter().map(|row| row.1).collect()
     }
 
-    /// An identifier like `name`, which no other one of the namespace equals; `fallback` where nothing is left of the name.
+    /// Claims an identifier derived from `name`, or from `fallback` if no character of the name can be used.
     pub(crate) fn claim(&mut self, name: &str, case: Case, fallback: &str) -> Ident {
         let base = identifier(name, case, fallback);
         let mut text = base.clone();
@@ -73,7 +72,7 @@ impl Scope {
             let joint = match case {
                 Case::Snake if base.ends_with('_') => "",
                 Case::Snake => "_",
-                // What ends in a digit would read as another number.
+                // A suffix after a digit would read as one number.
                 Case::Camel if base.ends_with(|last: char| last.is_ascii_digit()) => "N",
                 Case::Camel => "",
             };
@@ -84,8 +83,7 @@ impl Scope {
     }
 }
 
-/// What Rust may call something of this name: an identifier that is no keyword, of ASCII letters, digits and single
-/// underscores, beginning with a letter.
+/// Converts a name to an identifier: ASCII letters, digits and single underscores, beginning with a letter, not a keyword.
 pub(crate) fn identifier(name: &str, case: Case, fallback: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     let (mut open, mut lower, mut length) = (false, false, 0);
@@ -128,15 +126,15 @@ fn capitalised(word: &str) -> String {
     chars.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(chars).collect()
 }
 
-/// Whether generated code uses the name: for variables, which are letters and then digits, such as `v7`, or by itself.
+/// Whether generated code uses a name, as a variable (letters followed by digits, such as `v7`) or for an item.
 fn is_used(name: &str) -> bool {
     let letters = name.trim_end_matches(|last: char| last.is_ascii_digit());
     let variable = letters.len() < name.len() && letters.bytes().all(|letter| letter.is_ascii_lowercase());
     variable || USED.contains(&name) || RESERVED.contains(&name) || name.starts_with(USED_PREFIX)
 }
 
-/// Text on one line of a comment or of a message: characters that could end the comment, turn the direction of writing or
-/// hide are written as their codes, and very long text is cut.
+/// Text on one line of a comment or message. Control characters, changes of the writing direction and invisible characters are
+/// escaped, and very long text is truncated.
 pub(crate) fn line(text: &str) -> String {
     let mut out = String::new();
     for (count, c) in text.chars().enumerate() {
@@ -150,7 +148,7 @@ pub(crate) fn line(text: &str) -> String {
             out.push(c);
         }
     }
-    // In a block comment these would end it or begin another; a line comment of a comment is read by people.
+    // These would end or begin a block comment.
     out.replace("*/", "* /").replace("/*", "/ *")
 }
 
@@ -159,7 +157,7 @@ pub(crate) fn code(text: &str) -> String {
     format!("`{}`", line(text).replace('`', "'"))
 }
 
-/// What the functions of a module are called, by ordinal, and what their comments say.
+/// The names of a module's functions by ordinal, with their doc comments.
 pub(crate) fn functions(module: &VerifiedModule) -> Vec<FunctionName> {
     let mut scope = Scope::default();
     let mut exports = vec![Vec::new(); module.function_count() as usize];
@@ -247,12 +245,12 @@ mod tests {
         }
         assert_eq!(line(&"x".repeat(1000)).len(), TEXT_LENGTH + 3);
         assert_eq!(code("a`b"), "`a'b`");
-        // What is replaced makes nothing that would have to be replaced.
+        // Replacements create no further sequences to replace.
         assert!(!line("*/*/*/*").contains("*/") && !line("/*/*/").contains("/*"));
     }
 
     #[test]
-    fn functions_are_called_nothing_that_their_code_uses() {
+    fn function_names_do_not_clash_with_variables() {
         assert!(is_used("v7") && is_used("input0") && is_used("step") && !is_used("v") && !is_used("a_1"));
     }
 }

@@ -13,25 +13,25 @@ pub struct Options {
     /// Attributes of generated types: the type's name, or `.` for all of them, and the attribute, such as
     /// `#[derive(PartialEq)]`.
     pub type_attributes: Vec<(String, TokenStream)>,
-    /// Which of the formats that a module's executables come in are used.
+    /// The format to use of executables that the module holds in several.
     pub prefer: Prefer,
-    /// What the program is compiled for.
+    /// The target that the program is compiled for.
     pub target: Target,
-    /// Processors that there are versions of long loops for, beside that which the program is compiled for; the best is picked
-    /// when the program runs.
-    pub versions: Vec<Version>,
-    /// The module may be anyone's: turns of loops, calls and large copies are counted against the fuel of
-    /// [`Limits`](incarnate_runtime::vm::Limits), and elements of memory that threads may share are read and written one by one,
-    /// as in the interpreter. Loops over buffers are then several times slower than they could be.
+    /// The target features for which functions with long loops are multiversioned, in addition to the program's own target. The
+    /// program selects the best variant at run time.
+    pub target_features: Vec<TargetFeatures>,
+    /// The module is untrusted: loop iterations, calls and bulk operations count against the fuel of
+    /// [`Limits`](incarnate_runtime::vm::Limits), as in the interpreter. Loops over buffers are several times slower, because
+    /// each access is checked on its own.
     pub untrusted: bool,
-    /// Query functions of libraries of kernels that the program links: executables of the format `static`. Code that names some
-    /// has the program's only unsafe code, in a module of its own, and so does not fit into crates that forbid it.
+    /// Query functions of kernel libraries that the program links: executables of the format `static`. With such functions, the
+    /// generated code contains one module with unsafe code, which does not compile in crates that forbid it.
     pub static_libraries: Vec<String>,
 }
 
-/// Levels of processors that kernels can be compiled for beside the program's own target.
+/// Sets of target features that functions can be multiversioned for: the microarchitecture levels of the x86-64 psABI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum TargetFeatures {
     /// x86-64-v2: SSE4.2.
     X86_64V2,
     /// x86-64-v3: AVX2.
@@ -40,53 +40,53 @@ pub enum Version {
     X86_64V4,
 }
 
-impl Version {
-    /// All of them.
-    pub const ALL: [Version; 3] = [Version::X86_64V2, Version::X86_64V3, Version::X86_64V4];
-    /// Those that are made unless others are asked for.
-    pub const DEFAULT: [Version; 2] = [Version::X86_64V3, Version::X86_64V4];
+impl TargetFeatures {
+    /// All sets.
+    pub const ALL: [TargetFeatures; 3] = [TargetFeatures::X86_64V2, TargetFeatures::X86_64V3, TargetFeatures::X86_64V4];
+    /// The default of [`Options::target_features`].
+    pub const DEFAULT: [TargetFeatures; 2] = [TargetFeatures::X86_64V3, TargetFeatures::X86_64V4];
 
-    /// Its name, as compilers name the processor.
+    /// The name that compilers use, such as `x86-64-v3`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Version::X86_64V2 => "x86-64-v2",
-            Version::X86_64V3 => "x86-64-v3",
-            Version::X86_64V4 => "x86-64-v4",
+            TargetFeatures::X86_64V2 => "x86-64-v2",
+            TargetFeatures::X86_64V3 => "x86-64-v3",
+            TargetFeatures::X86_64V4 => "x86-64-v4",
         }
     }
 
-    /// The bit by which generated code names it.
+    /// Its bit in generated code.
     fn bit(self) -> u8 {
         match self {
-            Version::X86_64V2 => processor::X86_64_V2,
-            Version::X86_64V3 => processor::X86_64_V3,
-            Version::X86_64V4 => processor::X86_64_V4,
+            TargetFeatures::X86_64V2 => processor::X86_64_V2,
+            TargetFeatures::X86_64V3 => processor::X86_64_V3,
+            TargetFeatures::X86_64V4 => processor::X86_64_V4,
         }
     }
 
-    /// The number by which generated code names some of them.
-    pub(crate) fn bits(versions: &[Version]) -> u8 {
-        versions.iter().fold(0, |bits, version| bits | version.bit())
+    /// The bit set of several sets in generated code.
+    pub(crate) fn bits(all: &[TargetFeatures]) -> u8 {
+        all.iter().fold(0, |bits, features| bits | features.bit())
     }
 }
 
-impl core::str::FromStr for Version {
+impl core::str::FromStr for TargetFeatures {
     type Err = incarnate_runtime::Error;
 
-    fn from_str(text: &str) -> Result<Version, incarnate_runtime::Error> {
-        let found = Version::ALL.into_iter().find(|version| version.name() == text);
+    fn from_str(text: &str) -> Result<TargetFeatures, incarnate_runtime::Error> {
+        let found = TargetFeatures::ALL.into_iter().find(|features| features.name() == text);
         found.ok_or_else(|| {
-            let names = Version::ALL.map(Version::name).join(", ");
-            incarnate_runtime::Error::invalid_argument(format!("`{text}` is none of {names}"))
+            let names = TargetFeatures::ALL.map(TargetFeatures::name).join(", ");
+            incarnate_runtime::Error::invalid_argument(format!("`{text}` is not one of {names}"))
         })
     }
 }
 
-/// Which formats are used of executables that a module holds in several.
+/// The format to use of executables that a module holds in several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Prefer {
-    /// Machine code for the target, where there is some.
+    /// Machine code for the target, if there is any.
     #[default]
     Native,
     /// VMVX, which is translated.
@@ -110,12 +110,12 @@ impl core::str::FromStr for Prefer {
     fn from_str(text: &str) -> Result<Prefer, incarnate_runtime::Error> {
         let found = [Prefer::Native, Prefer::Portable].into_iter().find(|prefer| prefer.name() == text);
         found.ok_or_else(|| {
-            incarnate_runtime::Error::invalid_argument(format!("`{text}` is not `native` and not `portable`"))
+            incarnate_runtime::Error::invalid_argument(format!("`{text}` is neither `native` nor `portable`"))
         })
     }
 }
 
-/// What a program is compiled for.
+/// The target that a program is compiled for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The architecture, as Rust names it.
@@ -123,7 +123,7 @@ pub struct Target {
 }
 
 impl Default for Target {
-    /// In build scripts the one that cargo names, else the one that the translator runs on.
+    /// In build scripts cargo's target, otherwise the host.
     fn default() -> Target {
         let architecture = std::env::var("CARGO_CFG_TARGET_ARCH");
         Target { architecture: architecture.unwrap_or_else(|_| std::env::consts::ARCH.to_owned()) }
@@ -131,7 +131,7 @@ impl Default for Target {
 }
 
 impl Target {
-    /// Whether machine code of a format is for the target; formats end in the compiler's names of architectures.
+    /// Whether a format is machine code for the target. The name of a format ends in the compiler's name of the architecture.
     pub(crate) fn is_of_format(&self, format: &str) -> bool {
         const NAMES: &[(&str, &str)] = &[
             ("x86_64", "x86_64"),
@@ -152,9 +152,9 @@ impl Target {
 pub enum Constants {
     /// They are part of the program, from a file beside its source.
     Included,
-    /// They are part of the program, from the module's own file, of this path for `include_bytes!`.
+    /// They are part of the program, from the module's own file at this path, which `include_bytes!` reads.
     ModuleFile(String),
-    /// A file that the program maps when it loads the module, of this path.
+    /// The program maps the file at this path when it loads the module.
     Loaded(String),
 }
 
@@ -166,17 +166,17 @@ impl Default for Options {
             type_attributes: Vec::new(),
             prefer: Prefer::default(),
             target: Target::default(),
-            versions: Version::DEFAULT.to_vec(),
+            target_features: TargetFeatures::DEFAULT.to_vec(),
             untrusted: false,
             static_libraries: Vec::new(),
         }
     }
 }
 
-/// Reads Rust that a user gave.
+/// Parses Rust that a user wrote.
 ///
 /// # Errors
-/// INVALID_ARGUMENT where it is none.
+/// INVALID_ARGUMENT if it is not Rust.
 #[cfg(feature = "files")]
 pub(crate) fn rust(what: &str, text: &str) -> incarnate_runtime::Result<TokenStream> {
     text.parse()

@@ -1,62 +1,47 @@
-//! A translated module: its items in the order in which they stand, and its constants.
+//! A translated module: its items in source order, and its constants.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use incarnate_runtime::Result;
 use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::Type;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
+use crate::comments;
 use crate::executables::{Plan, libraries};
-use crate::function::{self, Analysis, FunctionFacts, LoopReport};
+use crate::function::{self, Analysis, FunctionFacts, LoopRemark};
+use crate::kernels::{self, is_kernel};
 use crate::module::{self, ConstantTable, Surroundings};
 use crate::names::{self, code};
-use crate::options::{Constants, Options, Version};
+use crate::options::{Constants, Options, TargetFeatures};
 use crate::{SUPPORT_VERSION, api};
-
-/// What kernels of executables take: local memory, constants, bindings; then the workgroup's position and size, and how many
-/// there are.
-const KERNEL_ARGUMENTS: [Type; 12] = {
-    let mut arguments = [Type::i32; 12];
-    let mut index = 0;
-    while index < KERNEL_REFERENCES {
-        arguments[index] = Type::Ref;
-        index += 1;
-    }
-    arguments
-};
-/// Which one is the list of bindings.
-const KERNEL_BINDINGS: usize = 2;
-/// How many of them are references.
-const KERNEL_REFERENCES: usize = 3;
 
 /// A translated module.
 #[derive(Debug)]
 pub struct Output {
-    /// What the file says of itself, without the slashes.
+    /// The comment at the top of the file, without the slashes.
     #[cfg_attr(not(feature = "files"), allow(dead_code, reason = "tokens have no comments"))]
     pub(crate) header: String,
-    /// Items that users see.
+    /// The public interface.
     pub(crate) interface: Vec<TokenStream>,
-    /// What stands in a module of its own.
+    /// The items of the private module `translated`.
     pub(crate) module: Items,
-    /// The executables that were translated with it, in modules within that.
+    /// The translated executables, as modules in `translated`.
     pub(crate) executables: Vec<Nested>,
-    /// The static that holds the constants, for those that are part of the program from a file beside its source.
-    #[cfg_attr(not(feature = "files"), allow(dead_code, reason = "files alone have files beside them"))]
+    /// The constants are a file beside the source, which becomes part of the program.
+    #[cfg_attr(not(feature = "files"), allow(dead_code, reason = "only files use it"))]
     pub(crate) included: bool,
     constants: Vec<u8>,
     report: Vec<String>,
-    loops: Vec<LoopReport>,
+    loops: Vec<LoopRemark>,
 }
 
 /// Items of a module.
 #[derive(Debug)]
 pub(crate) struct Items {
-    /// Items around the functions.
+    /// The tables and constants.
     pub(crate) tables: Vec<TokenStream>,
-    /// The functions, and what belongs to each.
+    /// The items of each function.
     pub(crate) functions: Vec<Vec<TokenStream>>,
 }
 
@@ -70,9 +55,9 @@ pub(crate) struct Nested {
 
 /// See [`crate::generate`].
 pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Output> {
-    let versions = Version::bits(&options.versions);
+    let target_features = TargetFeatures::bits(&options.target_features);
     let mut analysis = Analysis::new(module, names::functions(module), options.untrusted)?;
-    analysis.versions = versions;
+    analysis.target_features = target_features;
     let plan = Plan::new(module, &analysis.creations(), options)?;
     let mut bytes = Vec::new();
     let used = analysis.used_rodata();
@@ -80,8 +65,9 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let mut nested = Vec::new();
     for (_, executable) in &plan.translated {
         let mut analysis = Analysis::new(executable, names::functions(executable), options.untrusted)?;
-        analysis.versions = versions;
-        if versions != 0 {
+        analysis.is_executable = true;
+        analysis.target_features = target_features;
+        if target_features != 0 {
             inline_kernels(&mut analysis);
         }
         let (used, replaced) = (analysis.used_rodata(), BTreeMap::new());
@@ -116,9 +102,8 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
         rows.push(quote! {
             support::Executable { rodata: #rodata_literal, module: &#ident::MODULE, kernels: #ident::KERNELS }
         });
-        let doc =
-            format!(" The executable that constant {rodata} is, {}.", code(&format!("@{}", analysis.module.name())));
-        let items = executable_items(analysis, table, of_executables.clone(), prelude.clone(), versions)?;
+        let doc = format!(" The executable in constant {rodata}, {}.", code(&format!("@{}", analysis.module.name())));
+        let items = executable_items(analysis, table, of_executables.clone(), prelude.clone(), target_features)?;
         executables.push(Nested { ident, doc, items });
     }
     let surroundings = Surroundings {
@@ -157,9 +142,9 @@ fn executable_items(
     table: &ConstantTable,
     constants: TokenStream,
     prelude: TokenStream,
-    versions: u8,
+    target_features: u8,
 ) -> Result<Items> {
-    let kernels: Vec<(u32, &FunctionFacts, u64)> = kernels(analysis).collect();
+    let kernels: Vec<(u32, &FunctionFacts, u64)> = kernels_of(analysis).collect();
     let surroundings = Surroundings {
         constants,
         executables: quote!(support::Executables::NONE),
@@ -168,11 +153,11 @@ fn executable_items(
     };
     let mut own = vec![prelude];
     own.extend(module::items(analysis, table, &surroundings)?);
-    own.push(kernel_table(&kernels, versions));
+    own.push(kernel_table(&kernels, target_features));
     items(analysis, own)
 }
 
-/// The items of a module: those around the functions, and the functions.
+/// The items of a module: its tables and its functions.
 fn items(analysis: &Analysis<'_>, mut tables: Vec<TokenStream>) -> Result<Items> {
     let types = analysis.type_items();
     if !types.is_empty() {
@@ -182,47 +167,46 @@ fn items(analysis: &Analysis<'_>, mut tables: Vec<TokenStream>) -> Result<Items>
     Ok(Items { tables, functions: functions.collect::<Result<_>>()? })
 }
 
-/// Makes kernels with loops part of what calls them.
+/// Marks kernels with loops to be inlined into their multiversioned callers.
 fn inline_kernels(analysis: &mut Analysis<'_>) {
     let functions = analysis.module.exports().map(|export| export.function);
     let functions: Vec<u32> = functions.filter(|function| analysis.has_loops(*function)).collect();
     for function in functions {
-        if let Some(facts) = analysis.functions.get_mut(function as usize).filter(|facts| is_kernel(facts)) {
+        if let Some(facts) =
+            analysis.functions.get_mut(function as usize).filter(|facts| is_kernel(&facts.arguments, &facts.results))
+        {
             facts.is_inlined = !facts.yields();
         }
     }
 }
 
-fn is_kernel(facts: &FunctionFacts) -> bool {
-    facts.arguments == KERNEL_ARGUMENTS && facts.results.is_empty()
-}
-
-/// An executable's kernels, by the ordinals of their exports, and the bindings that each only reads.
-fn kernels<'a>(analysis: &'a Analysis<'_>) -> impl Iterator<Item = (u32, &'a FunctionFacts, u64)> {
+/// An executable's kernels: the ordinal of the export, the facts, and the bit set of the bindings that the kernel only reads.
+fn kernels_of<'a>(analysis: &'a Analysis<'_>) -> impl Iterator<Item = (u32, &'a FunctionFacts, u64)> {
     analysis.module.exports().zip(0u32..).filter_map(|(export, ordinal)| {
         let facts = analysis.functions.get(export.function as usize)?;
-        is_kernel(facts).then(|| (ordinal, facts, analysis.only_read(export.function, KERNEL_BINDINGS)))
+        is_kernel(&facts.arguments, &facts.results)
+            .then(|| (ordinal, facts, analysis.only_read(export.function, kernels::BINDINGS)))
     })
 }
 
 /// The table of an executable's kernels.
-fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], versions: u8) -> TokenStream {
-    let versions = proc_macro2::Literal::u8_unsuffixed(versions);
-    let mut versioned = Vec::new();
+fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], target_features: u8) -> TokenStream {
+    let target_features = proc_macro2::Literal::u8_unsuffixed(target_features);
+    let mut multiversioned = Vec::new();
     let rows = kernels.iter().map(|(ordinal, facts, only_read)| {
-        let inputs: Vec<Ident> = (0..KERNEL_ARGUMENTS.len()).map(|index| format_ident!("input{index}")).collect();
-        // References are those of the dispatch, which lends them to each workgroup.
+        let inputs: Vec<Ident> = kernels::ARGUMENT_NAMES.map(|name| format_ident!("{name}")).to_vec();
+        // The dispatch owns the references; each workgroup borrows them.
         let passed: Vec<TokenStream> = inputs
             .iter()
             .enumerate()
-            .map(|(index, input)| match index < KERNEL_REFERENCES && !facts.is_lent(index) {
+            .map(|(index, input)| match index < kernels::REFERENCES && !facts.is_borrowed(index) {
                 true => quote!(#input.clone()),
                 false => quote!(#input),
             })
             .collect();
         let call = module::call(facts, &passed);
         let call = if facts.yields() { quote!(#call?.done()) } else { call };
-        // What counts against the fuel takes the stack.
+        // Untrusted kernels count fuel on the stack.
         let call = match facts.needs_stack {
             true => quote!({
                 stack.begin_workgroup();
@@ -230,7 +214,7 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], versions: u8) -> TokenSt
             }),
             false => call,
         };
-        let (references, numbers) = inputs.split_at(KERNEL_REFERENCES);
+        let (references, numbers) = inputs.split_at(kernels::REFERENCES);
         let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
         let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));
         let ordinal = proc_macro2::Literal::u32_unsuffixed(*ordinal);
@@ -239,13 +223,13 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], versions: u8) -> TokenSt
         if !facts.is_inlined {
             return quote!((#ordinal, |#state, #stack, workgroups| workgroups.run(|#parameters| #call), #only_read));
         }
-        let name = format_ident!("Kernel{}", versioned.len());
+        let name = format_ident!("Kernel{}", multiversioned.len());
         let doc = format!(" [`{}`].", facts.ident);
-        // The closure, too, has to be part of each version.
-        versioned.push(quote! {
+        // The closure must be inlined into each variant, too.
+        multiversioned.push(quote! {
             #[doc = #doc]
             struct #name;
-            impl support::VersionedKernel for #name {
+            impl support::MultiversionedKernel for #name {
                 #[inline(always)]
                 fn run<const LANES: usize>(
                     #state: &State,
@@ -256,42 +240,42 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], versions: u8) -> TokenSt
                 }
             }
         });
-        quote!((#ordinal, support::versions::<#versions, #name>, #only_read))
+        quote!((#ordinal, support::multiversioned_kernel::<#target_features, #name>, #only_read))
     });
     let rows: Vec<TokenStream> = rows.collect();
     quote! {
-        #[doc = " The kernels, by the ordinals of their exports, with bits of the bindings that they only read."]
+        #[doc = " The kernels: the ordinal of the export, the function, and a bit set of the bindings that it only reads."]
         pub static KERNELS: &[(u32, support::Kernel, u64)] = &[#(#rows),*];
-        #(#versioned)*
+        #(#multiversioned)*
     }
 }
 
-/// Attributes that allow what generated code does: nobody calls all of it, and the rest is the bytecode's.
+/// The lints that generated code triggers: programs do not call all functions, and the rest stems from the bytecode.
 pub(crate) fn allowed() -> TokenStream {
     let functions = function::attributes();
-    quote!(#[allow(dead_code, unreachable_pub, unused_imports, reason = "nobody uses all of it")] #functions)
+    quote!(#[allow(dead_code, unreachable_pub, unused_imports, reason = "programs use parts of it")] #functions)
 }
 
 impl Output {
-    /// The constants, which the file beside the source holds, or the one that the program loads.
+    /// The bytes of the file of constants, which is beside the source or loaded by the program.
     #[must_use]
     pub fn constants(&self) -> &[u8] {
         &self.constants
     }
 
-    /// What became of the module's executables, a line for each format.
+    /// How the module's executables are provided: a line for each format.
     #[must_use]
     pub fn report(&self) -> &[String] {
         &self.report
     }
 
-    /// What became of the loops of the module's functions, and of those of executables that were translated with it.
+    /// The remarks about the loops of the module's functions and of its translated executables.
     #[must_use]
-    pub fn loops(&self) -> &[LoopReport] {
+    pub fn loops(&self) -> &[LoopRemark] {
         &self.loops
     }
 
-    /// The items of the Rust module, for programs whose constants lie elsewhere than beside the source.
+    /// The items of the Rust module as tokens, for modules without a file of constants beside the source.
     #[must_use]
     pub fn tokens(&self) -> TokenStream {
         let Output { interface, module: Items { tables, functions }, executables, .. } = self;
@@ -306,7 +290,7 @@ impl Output {
                 }
             }
         });
-        quote! {
+        comments::strip(quote! {
             #(#interface)*
             #allowed
             mod translated {
@@ -314,6 +298,6 @@ impl Output {
                 #(#functions)*
                 #(#executables)*
             }
-        }
+        })
     }
 }

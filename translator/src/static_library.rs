@@ -1,4 +1,4 @@
-//! Object files of kernels that programs link: which query functions they have, and archives of them for the linker.
+//! Object files of kernels that programs link: their query functions, and archives of them for the linker.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,19 +8,19 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use object::read::archive::ArchiveFile;
 use object::{Architecture, BinaryFormat, File as Object, Object as _, ObjectSymbol};
 
-/// How the names of query functions end, which the compiler derives from the libraries' names.
+/// The suffix of query functions; the compiler derives their names from the libraries' names.
 const QUERY_SUFFIX: &str = "_library_query";
-/// How archives begin.
+/// The first bytes of an archive.
 const ARCHIVE_MAGIC: &[u8] = b"!<arch>\n";
-/// Most bytes of an object file: what an archive can say.
+/// The most bytes of an object file that the index of an archive can address.
 const OBJECT_SIZE_LIMIT: usize = u32::MAX as usize;
 
-/// An object file of kernels, or an archive of some.
+/// An object file of kernels, or an archive of several.
 #[derive(Debug)]
 pub(crate) struct StaticLibrary {
     path: PathBuf,
     contents: Vec<u8>,
-    /// The functions that it exports, without the prefix that some systems put before names.
+    /// The functions that it exports, without the prefix that some systems add to names.
     exports: BTreeSet<String>,
     is_archive: bool,
     format: BinaryFormat,
@@ -30,8 +30,8 @@ impl StaticLibrary {
     /// Reads a file.
     ///
     /// # Errors
-    /// What reading gives; INVALID_ARGUMENT where it is no object, or one that is damaged; INCOMPATIBLE where it is not for the
-    /// given architecture, or that which a build script builds for.
+    /// Errors of reading; INVALID_ARGUMENT if it is not an object file or is damaged; INCOMPATIBLE if it is not for the given
+    /// architecture, or for the target of a build script.
     pub(crate) fn read(path: &Path, architecture: Option<&str>) -> Result<StaticLibrary> {
         let context = || format!("static library '{}'", path.display());
         let contents = std::fs::read(path).map_err(|error| failed("reading it:", &error)).context(context)?;
@@ -42,7 +42,7 @@ impl StaticLibrary {
 
     fn parse(path: &Path, contents: Vec<u8>, architecture: Option<&str>) -> Result<StaticLibrary> {
         let damaged =
-            |error: object::Error| Error::invalid_argument(format!("it is no object file, or damaged: {error}"));
+            |error: object::Error| Error::invalid_argument(format!("it is not an object file, or damaged: {error}"));
         let mut exports = BTreeSet::new();
         let mut format = BinaryFormat::Elf;
         let is_archive = contents.starts_with(ARCHIVE_MAGIC);
@@ -51,7 +51,7 @@ impl StaticLibrary {
             check_architecture(object.architecture(), architecture)?;
             format = object.format();
             for symbol in object.symbols().filter(|symbol| symbol.is_global() && symbol.is_definition()) {
-                // Names that are not text are none that Rust can call.
+                // Rust cannot call symbols whose names are not UTF-8.
                 let Ok(name) = symbol.name() else { continue };
                 let prefixed = format == BinaryFormat::MachO
                     || (format == BinaryFormat::Coff && object.architecture() == Architecture::I386);
@@ -69,16 +69,16 @@ impl StaticLibrary {
         Ok(StaticLibrary { path: path.to_owned(), contents, exports, is_archive, format })
     }
 
-    /// The query functions: those that are given, or else those that the file has.
+    /// The query functions: the given ones, or all of the file.
     ///
     /// # Errors
-    /// NOT_FOUND where it does not have one that is given, or none at all.
+    /// NOT_FOUND if the file lacks a given function or has none.
     pub(crate) fn queries(&self, given: &[String]) -> Result<Vec<String>> {
-        let place = || format!("static library '{}'", self.path.display());
+        let context = || format!("static library '{}'", self.path.display());
         if let Some(missing) = given.iter().find(|name| !self.exports.contains(*name)) {
             let exports: Vec<&str> = self.exports.iter().map(String::as_str).collect();
             return Err(Error::not_found(format!("it does not export `{missing}` but: {}", exports.join(", "))))
-                .context(place);
+                .context(context);
         }
         if !given.is_empty() {
             return Ok(given.to_vec());
@@ -88,12 +88,12 @@ impl StaticLibrary {
             let why = format!(
                 "it exports no function `*{QUERY_SUFFIX}`: it was not compiled with --iree-llvmcpu-link-static"
             );
-            return Err(Error::not_found(why)).context(place);
+            return Err(Error::not_found(why)).context(context);
         }
         Ok(found)
     }
 
-    /// The archive that the linker takes.
+    /// The bytes of the archive for the linker.
     ///
     /// # Errors
     /// UNIMPLEMENTED for Mach-O; RESOURCE_EXHAUSTED for objects beyond 4 GiB.
@@ -113,7 +113,7 @@ impl StaticLibrary {
     }
 }
 
-/// Refuses objects for other architectures than the one that is wanted.
+/// Rejects object files for another architecture than `wanted`.
 fn check_architecture(found: Architecture, wanted: Option<&str>) -> Result<()> {
     let Some(wanted) = wanted else { return Ok(()) };
     let name = match found {
@@ -131,7 +131,7 @@ fn check_architecture(found: Architecture, wanted: Option<&str>) -> Result<()> {
     Err(Error::incompatible(format!("it is for {name}, and the program is built for {wanted}")))
 }
 
-/// An archive of one object, with an index of its symbols, in the form that linkers of ELF and COFF read.
+/// An archive of one object with an index of its symbols, in the format for linkers of ELF and COFF.
 fn archive<'a>(object: &[u8], symbols: impl Iterator<Item = &'a str> + Clone) -> Vec<u8> {
     let mut names = Vec::new();
     symbols.clone().for_each(|name| names.extend(name.bytes().chain([0])));
@@ -139,7 +139,7 @@ fn archive<'a>(object: &[u8], symbols: impl Iterator<Item = &'a str> + Clone) ->
     let index_size = 4 + 4 * count + names.len();
     let mut bytes = ARCHIVE_MAGIC.to_vec();
     header(&mut bytes, "/", index_size);
-    // Where the object's header is: behind the index, at an even offset.
+    // The object's header follows the index, at an even offset.
     let offset = (bytes.len() + index_size).next_multiple_of(2) as u32;
     bytes.extend((count as u32).to_be_bytes());
     (0..count).for_each(|_| bytes.extend(offset.to_be_bytes()));
@@ -151,7 +151,7 @@ fn archive<'a>(object: &[u8], symbols: impl Iterator<Item = &'a str> + Clone) ->
     bytes
 }
 
-/// A member's header: name, time, owner, group, mode, size.
+/// Appends the header of a member: name, time, owner, group, mode, size.
 fn header(bytes: &mut Vec<u8>, name: &str, size: usize) {
     bytes.extend(format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 644).bytes());
 }
@@ -185,10 +185,11 @@ pub fn link_static_library(object: impl AsRef<Path>) -> Result<()> {
     link(&library, Path::new(&out_dir), &crate::module_identifier(object)).map(drop)
 }
 
-/// Writes a library's archive to a folder, has cargo link it, and gives its name. `stem` is unique among the libraries of a program.
+/// Writes a library's archive to a folder, tells cargo to link it, and returns its name. `stem` is unique among the libraries of
+/// a program.
 pub(crate) fn link(library: &StaticLibrary, folder: &Path, stem: &str) -> Result<String> {
     let name = format!("incarnate_kernels_{stem}");
-    // The linkers of MSVC's environment look for names without a prefix.
+    // MSVC's linker expects names without a prefix.
     let is_msvc = std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|environment| environment == "msvc");
     let file = if is_msvc { format!("{name}.lib") } else { format!("lib{name}.a") };
     let (path, contents) = (folder.join(file), library.archive()?);
@@ -202,7 +203,7 @@ pub(crate) fn link(library: &StaticLibrary, folder: &Path, stem: &str) -> Result
     Ok(name)
 }
 
-/// Whether cargo reads what is printed.
+/// Whether cargo reads the standard output.
 pub(crate) fn is_build_script() -> bool {
     std::env::var_os("CARGO_MANIFEST_DIR").is_some() && std::env::var_os("OUT_DIR").is_some()
 }
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn archives_have_an_index_and_are_taken_as_they_are() {
+    fn archives_have_an_index_and_are_not_archived_again() {
         let archive = parse(OBJECT).unwrap().archive().unwrap();
         let read = ArchiveFile::parse(&*archive).unwrap();
         let symbols: Vec<_> = read.symbols().unwrap().unwrap().map(|symbol| symbol.unwrap()).collect();
@@ -253,10 +254,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_refused() {
+    fn other_files_are_refused() {
         for contents in [&b""[..], b"text", &OBJECT[..100], &OBJECT[..OBJECT.len() / 2], b"!<arch>\nrubbish"] {
             let error = parse(contents).map(drop).unwrap_err().to_string();
-            assert!(error.starts_with("INVALID_ARGUMENT; it is no object file"), "{error}");
+            assert!(error.starts_with("INVALID_ARGUMENT; it is not an object file"), "{error}");
         }
         let other = include_bytes!("../../runtime/tests/fixtures/system/plugin.so");
         let error = parse(other).unwrap().queries(&[]).unwrap_err().to_string();

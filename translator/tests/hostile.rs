@@ -1,5 +1,5 @@
-//! Modules with changed bytes: they are refused with the file and the reason, or they become Rust; nothing panics, and what
-//! fails leaves no files behind.
+//! Modules with changed bytes: each is rejected with its file and a reason, or translated. Nothing panics, and a failed
+//! translation writes no files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use incarnate_runtime::bytecode::{Contents, VerifiedModule};
 use incarnate_translator::{Config, Options, generate};
 
-/// Mutations of each module; the environment variable `MUTATIONS` makes it more.
+/// The number of mutations of each module, which the environment variable `MUTATIONS` overrides.
 const MUTATIONS: usize = 25;
-/// Bytes of a module behind which nothing is changed: in large ones the rest is constants, which nothing reads.
+/// The number of bytes at the start of a module that mutations change. In large modules, the rest is constants.
 const CHANGED: usize = 32 << 10;
 
-/// Numbers that look random, always the same.
+/// A pseudorandom number generator with a fixed seed.
 struct Random(u64);
 
 impl Random {
@@ -36,7 +36,7 @@ fn models() -> Vec<PathBuf> {
     found
 }
 
-/// Changes bits, bytes or words of a file, or cuts it off.
+/// Changes bits, bytes or words of a file, or truncates it.
 fn mutated(bytes: &[u8], random: &mut Random) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let end = bytes.len().min(CHANGED);
@@ -60,29 +60,29 @@ fn mutated(bytes: &[u8], random: &mut Random) -> Vec<u8> {
 }
 
 #[test]
-fn changed_modules_are_refused_or_translated() {
+fn changed_modules_are_rejected_or_translated() {
     let count = std::env::var("MUTATIONS").ok().and_then(|text| text.parse().ok()).unwrap_or(MUTATIONS);
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
-    let (mut refused, mut translated) = (0, 0);
+    let (mut rejected, mut translated) = (0, 0);
     for path in models() {
         let bytes = std::fs::read(&path).unwrap();
         for index in 0..count {
             let changed = mutated(&bytes, &mut random);
             let Ok(module) = VerifiedModule::load(Arc::new(Contents::from_vec(changed))) else {
-                refused += 1;
+                rejected += 1;
                 continue;
             };
             let files = generate(&module, &Options::default()).and_then(|output| output.files("changed"));
             match files {
                 Ok(files) => assert!(!files.is_empty()),
                 // Executables are verified when they are translated.
-                Err(error) if error.to_string().contains("translating the executable that constant") => refused += 1,
+                Err(error) if error.to_string().contains("translating the executable in constant") => rejected += 1,
                 Err(error) => panic!("mutation {index} of {}: {error}", path.display()),
             }
             translated += 1;
         }
     }
-    assert!(refused > count && translated > count, "{refused} refused, {translated} translated");
+    assert!(rejected > count && translated > count, "{rejected} rejected, {translated} translated");
 }
 
 fn entries(folder: &Path) -> Vec<PathBuf> {
@@ -90,7 +90,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn files_that_are_refused_leave_nothing_behind() {
+fn rejected_files_leave_no_output() {
     let folder = std::env::temp_dir().join(format!("incarnate-hostile-{}", std::process::id()));
     let out = folder.join("out");
     std::fs::create_dir_all(&out).unwrap();
@@ -105,7 +105,7 @@ fn files_that_are_refused_leave_nothing_behind() {
     }
     let error = Config::new().out_dir(&out).compile(folder.join("none.vmfb")).unwrap_err().to_string();
     assert!(error.contains("none.vmfb") && error.contains("NOT_FOUND"), "{error}");
-    // What an earlier translation wrote stays as it is.
+    // The files of an earlier translation stay unchanged.
     let file = folder.join("model.vmfb");
     std::fs::write(&file, &good).unwrap();
     let written = Config::new().out_dir(&out).compile(&file).unwrap();

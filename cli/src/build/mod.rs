@@ -42,7 +42,7 @@ pub(super) fn program(
     }
     let sources = Sources::find(arguments.incarnate_source.as_deref())?;
     let project = Project::open(&sources, &arguments.target_cpu)?;
-    let config = Config::new().prefer(arguments.prefer).versions(&[]).untrusted(untrusted);
+    let config = Config::new().prefer(arguments.prefer).target_features(&[]).untrusted(untrusted);
     let config = config.architecture(std::env::consts::ARCH);
     let (built, executables) = project.build(modules, config, &arguments.static_library)?;
     let length = copy(&built, target).context(|| format!("writing '{}'", target.display()))?;

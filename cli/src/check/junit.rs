@@ -76,8 +76,7 @@ mod tests {
         let expected = r#"<?xml version="1.0" encoding="UTF-8"?>
 <testsuites name="incarnate check" tests="4" skipped="1" failures="1" errors="1" time="2.000">
     <testsuite name="a.vmfb" tests="2" skipped="0" errors="0" failures="1" time="3.000">
-        <testcase name="one" classname="a.vmfb" time="1.500">
-        </testcase>
+        <testcase name="one" classname="a.vmfb" time="1.500"/>
         <testcase name="two" classname="a.vmfb" time="1.500">
             <failure message="expected &quot;x&quot; &lt; 3">expected &quot;x&quot; &lt; 3
 more &amp; more</failure>

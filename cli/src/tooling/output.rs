@@ -188,6 +188,7 @@ mod tests {
         assert_eq!(std::fs::read(&raw).unwrap(), [1, 2, 3, 4, 7, 0, 0, 0]);
         let read = HostTensor::read_npy(&mut std::fs::read(&array).unwrap().as_slice()).unwrap();
         assert_eq!((read.tensor.to_string().as_str(), read.bytes), ("2x2xsi8", vec![1, 2, 3, 4]));
+        directory.close().unwrap();
 
         assert!(write_results(&mut Vec::new(), &results, &specs[..2], 9).is_err());
         assert!(write_results(&mut Vec::new(), &results[..1], &["x.bin".to_owned()], 9).is_err());

@@ -14,8 +14,7 @@ use super::commands::{
     Binding, BindingSource, BufferBinding, Command, Commands, Dispatch, ExecutionStage, WorkgroupCount,
 };
 use super::executable::Executable;
-use super::local::task::Plan;
-use super::local::{MAXIMUM_BINDINGS, too_many_bindings};
+use super::kernel::{MAXIMUM_BINDINGS, too_many_bindings};
 use super::memory::{BufferUsage, WHOLE_BUFFER};
 use super::moves;
 use crate::vm::TryLock;
@@ -98,10 +97,6 @@ pub enum Workgroups {
 /// Runs recorded commands at once, for devices that can.
 pub(super) type InlineExecution = fn(&Commands, &[BufferBinding<'_>]) -> Result<()>;
 
-/// Plans commands that will be executed often. What plans is reached by these pointers alone: programs without a device that
-/// wants it have none of it.
-pub(super) type Prepare = fn(&Plan, &Commands);
-
 /// A command buffer (`!hal.command_buffer`): recorded by one thread, finalized, and then executed any number of times, by
 /// several threads at once.
 ///
@@ -116,9 +111,6 @@ pub struct CommandBuffer {
     /// One thread records.
     recording: TryLock<Recording>,
     recorded: OnceLock<Box<Commands>>,
-    /// Set where the device wants commands planned that are executed often.
-    prepare: Option<Prepare>,
-    plan: Plan,
 }
 
 ref_object!(CommandBuffer, "hal.command_buffer");
@@ -137,7 +129,6 @@ impl CommandBuffer {
         categories: CommandCategory,
         binding_capacity: u32,
         inline: Option<InlineExecution>,
-        prepare: Option<Prepare>,
     ) -> CommandBuffer {
         let may_inline = modes.contains(CommandBufferMode::ONE_SHOT | CommandBufferMode::ALLOW_INLINE_EXECUTION)
             && binding_capacity == 0;
@@ -148,8 +139,6 @@ impl CommandBuffer {
             inline: inline.filter(|_| may_inline),
             recording: TryLock::new(Recording { commands: Some(Commands::spare()), debug_depth: 0 }),
             recorded: OnceLock::new(),
-            prepare,
-            plan: Plan::default(),
         }
     }
 
@@ -172,11 +161,6 @@ impl CommandBuffer {
             Some(commands) => Ok(commands),
             None => Err(not_finalized()),
         }
-    }
-
-    /// What is remembered from one execution to the next.
-    pub(super) fn plan(&self) -> &Plan {
-        &self.plan
     }
 
     fn record(
@@ -242,9 +226,6 @@ impl CommandBuffer {
             }
         } else {
             commands.list.shrink_to_fit();
-            if let Some(prepare) = self.prepare {
-                prepare(&self.plan, &commands);
-            }
         }
         // Who takes the commands sets them, so nobody else has.
         let _ = self.recorded.set(commands);

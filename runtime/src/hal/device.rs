@@ -13,8 +13,8 @@ use super::commands::BufferBinding;
 use super::executable::Executable;
 use super::fence::Fence;
 use super::file::File;
+use super::local::engine::TaskOptions;
 use super::local::library::ImportRegistry;
-use super::local::task::TaskOptions;
 use super::local::{ExecutableLoader, Loaders};
 use super::memory::BufferParameters;
 use super::queue::{self, Backend, Operation, SignalFence};
@@ -181,7 +181,7 @@ impl Device {
         categories: CommandCategory,
         binding_capacity: u32,
     ) -> CommandBuffer {
-        CommandBuffer::new(modes, categories, binding_capacity, self.inline, self.backend.prepare())
+        CommandBuffer::new(modes, categories, binding_capacity, self.inline)
     }
 
     fn submit(&self, fences: Fences<'_>, operation: Operation) -> Result<()> {

@@ -3,29 +3,28 @@
 use alloc::boxed::Box;
 use alloc::format;
 use alloc::sync::Arc;
+use core::any::Any;
+use core::fmt;
+use std::sync::OnceLock;
 
-use super::local::LocalExecutable;
-use super::local::cost::{Cost, Ways};
-use super::local::task::Comparison;
+use super::kernel::LocalExecutable;
 use crate::{Error, Result, ref_object};
 
 /// Loaded device code (`!hal.executable`): functions that dispatches name by ordinal.
 #[derive(Debug)]
 pub struct Executable {
     code: Arc<dyn LocalExecutable>,
-    /// What each function was measured to cost.
-    costs: Box<[FunctionCost]>,
+    /// What the backend of the device keeps with the executable.
+    backend_data: BackendData,
 }
 
-/// What a workgroup of a function was measured to cost.
-#[derive(Debug, Default)]
-struct FunctionCost {
-    /// The time that a thread spends on it.
-    own: Cost,
-    /// What a dispatch takes for each.
-    ways: Ways,
-    /// Of command buffers whose first dispatch that may gain by help is one of this function.
-    comparison: Comparison,
+#[derive(Default)]
+struct BackendData(OnceLock<Box<dyn Any + Send + Sync>>);
+
+impl fmt::Debug for BackendData {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BackendData")
+    }
 }
 
 ref_object!(Executable, "hal.executable");
@@ -34,8 +33,7 @@ impl Executable {
     /// Wraps loaded code.
     #[must_use]
     pub fn new(code: Arc<dyn LocalExecutable>) -> Executable {
-        let costs = code.functions().iter().map(|_| FunctionCost::default()).collect();
-        Executable { code, costs }
+        Executable { code, backend_data: BackendData::default() }
     }
 
     /// The loaded code.
@@ -45,22 +43,11 @@ impl Executable {
         &*self.code
     }
 
-    /// What a workgroup of a function was measured to cost a thread.
+    /// What the backend of the device keeps with the executable, made by `init` at first; `None` where another backend keeps
+    /// something of another type.
     #[inline]
-    pub(super) fn cost(&self, function: usize) -> Option<&Cost> {
-        self.costs.get(function).map(|cost| &cost.own)
-    }
-
-    /// What a dispatch of a function takes for each workgroup.
-    #[inline]
-    pub(super) fn ways(&self, function: usize) -> Option<&Ways> {
-        self.costs.get(function).map(|cost| &cost.ways)
-    }
-
-    /// Whether command buffers gain by help whose first dispatch that may is one of this function.
-    #[inline]
-    pub(super) fn comparison(&self, function: usize) -> Option<&Comparison> {
-        self.costs.get(function).map(|cost| &cost.comparison)
+    pub(super) fn backend_data<T: Any + Send + Sync>(&self, init: impl FnOnce() -> T) -> Option<&T> {
+        self.backend_data.0.get_or_init(|| Box::new(init())).downcast_ref()
     }
 
     /// The ordinal of the function of the given name.

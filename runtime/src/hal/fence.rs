@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::semaphore::{Helper, Semaphore};
+use super::semaphore::{Semaphore, WaitParticipant};
 use super::wait::{self, Deadline, Reached};
 use crate::{Error, Result, ref_object};
 
@@ -125,16 +125,16 @@ impl Fence {
         Ok(reached)
     }
 
-    /// Says who can bring the fence about.
-    pub(super) fn set_helper(&self, helper: Arc<dyn Helper>) {
+    /// Sets the task that will signal the fence, which threads that wait for it may execute.
+    pub(super) fn set_participant(&self, participant: Arc<dyn WaitParticipant>) {
         for (semaphore, payload) in self.timepoints() {
-            semaphore.set_helper(payload, Arc::clone(&helper));
+            semaphore.set_participant(payload, Arc::clone(&participant));
         }
     }
 
-    /// Who can bring about a timepoint that is not reached yet.
-    pub(super) fn helper(&self) -> Option<Arc<dyn Helper>> {
-        self.timepoints().find_map(|(semaphore, payload)| semaphore.helper(payload))
+    /// The task that will signal a timepoint which is not reached yet.
+    pub(super) fn participant(&self) -> Option<Arc<dyn WaitParticipant>> {
+        self.timepoints().find_map(|(semaphore, payload)| semaphore.participant(payload))
     }
 
     /// Signals every timepoint.

@@ -25,6 +25,8 @@ mod fence;
 mod file;
 #[cfg(feature = "std")]
 pub mod format;
+#[cfg(feature = "std")]
+mod kernel;
 mod late;
 mod loan;
 #[cfg(feature = "std")]

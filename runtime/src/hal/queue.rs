@@ -16,11 +16,11 @@ use core::task::Poll;
 use std::sync::{Mutex, PoisonError};
 
 use super::buffer::Buffer;
-use super::command_buffer::{CommandBuffer, Prepare};
+use super::command_buffer::CommandBuffer;
 use super::commands::BufferBinding;
 use super::fence::Fence;
 use super::file::File;
-use super::semaphore::{Helper, Waiter};
+use super::semaphore::{WaitParticipant, Waiter};
 use super::wait::Countdown;
 use crate::profile::{self, EventKind, Facts};
 use crate::{Error, Result, vm};
@@ -173,11 +173,6 @@ pub(super) trait Backend: Send + Sync + fmt::Debug {
     /// How many workers run the workgroups of a dispatch.
     fn concurrency(&self) -> usize;
 
-    /// What plans command buffers that are executed often, when they are finalized.
-    fn prepare(&self) -> Option<Prepare> {
-        None
-    }
-
     /// Waits until nothing is under way.
     fn drain(&self) {}
 }
@@ -250,10 +245,10 @@ impl<'a> Completion<'a> {
         Completion { signal }
     }
 
-    /// Lets a thread that will wait for the operation help with it.
-    pub(super) fn set_helper(&self, helper: Arc<dyn Helper>) {
+    /// Lets a thread that will wait for the operation participate in it.
+    pub(super) fn set_participant(&self, participant: Arc<dyn WaitParticipant>) {
         if let SignalFence::Given(signal) = &self.signal {
-            signal.set_helper(helper);
+            signal.set_participant(participant);
         }
     }
 
@@ -357,9 +352,9 @@ impl Pending {
 
 #[cold]
 fn defer(backend: &Arc<dyn Backend>, wait: &Fence, operation: Operation, completion: Completion<'static>) {
-    if let Some(helper) = wait.helper() {
-        // Who waits for this helps with what it waits for.
-        completion.set_helper(helper);
+    if let Some(participant) = wait.participant() {
+        // A thread that waits for this operation participates in what the operation waits for.
+        completion.set_participant(participant);
     }
     let work = Work { backend: Arc::clone(backend), operation, completion };
     let pending =

@@ -23,11 +23,11 @@ pub(super) trait Waiter: Send + Sync {
     fn notify(self: Arc<Self>, result: Result<()>);
 }
 
-/// Whoever a thread can work for that waits for a semaphore.
-pub(super) trait Helper: Send + Sync {
-    /// Works on what will signal the semaphore, until it is done or there is nothing to do for this thread. True where it
-    /// is done, so that the signal is due.
-    fn help(&self) -> bool;
+/// A task that a thread may execute while it waits for a semaphore.
+pub(super) trait WaitParticipant: Send + Sync {
+    /// Participates in the work that will signal the semaphore, until it is done or there is nothing to do for this thread.
+    /// True where it is done, so that the signal is due.
+    fn participate(self: Arc<Self>) -> bool;
 }
 
 /// A timeline semaphore (`!hal.semaphore`): a payload that only grows, and that work waits for and advances.
@@ -36,7 +36,7 @@ pub(super) trait Helper: Send + Sync {
 /// waiters, because nobody can signal it any more. While nobody waits, a signal is one atomic exchange.
 pub struct Semaphore {
     payload: AtomicU64,
-    /// Number of waiters and helpers in `state`. A waiter counts itself before it looks at the payload, and a signal looks here after
+    /// Number of waiters and participants in `state`. A waiter counts itself before it looks at the payload, and a signal looks here after
     /// it has changed the payload, so that one of the two sees the other.
     waiting: AtomicUsize,
     state: Mutex<State>,
@@ -47,14 +47,14 @@ ref_object!(Semaphore, "hal.semaphore");
 #[derive(Default)]
 struct State {
     waiters: Vec<(u64, Arc<dyn Waiter>)>,
-    /// Who is about to signal which payload: the last to be known.
-    helper: Option<(u64, Arc<dyn Helper>)>,
+    /// The task that was last set, and the payload that it will signal.
+    participant: Option<(u64, Arc<dyn WaitParticipant>)>,
     failure: Option<Error>,
 }
 
 impl State {
     fn waiting(&self) -> usize {
-        self.waiters.len() + usize::from(self.helper.is_some())
+        self.waiters.len() + usize::from(self.participant.is_some())
     }
 }
 
@@ -65,7 +65,7 @@ impl Semaphore {
         Semaphore {
             payload: AtomicU64::new(payload.min(MAXIMUM_PAYLOAD)),
             waiting: AtomicUsize::new(0),
-            state: Mutex::default(),
+            state: Mutex::new(State::default()),
         }
     }
 
@@ -124,15 +124,15 @@ impl Semaphore {
 
     #[cold]
     fn notify_reached(&self, payload: u64) {
-        let helper;
+        let participant;
         let reached: Vec<Arc<dyn Waiter>> = {
             let mut state = self.lock();
             let reached = state.waiters.extract_if(.., |(target, _)| *target <= payload).map(|row| row.1).collect();
-            helper = state.helper.take_if(|(target, _)| *target <= payload);
+            participant = state.participant.take_if(|(target, _)| *target <= payload);
             self.waiting.store(state.waiting(), Ordering::SeqCst);
             reached
         };
-        drop(helper);
+        drop(participant);
         for waiter in reached {
             waiter.notify(Ok(()));
         }
@@ -140,7 +140,7 @@ impl Semaphore {
 
     /// Fails the semaphore and everything that waits for it. The first failure stays.
     pub fn fail(&self, error: Error) {
-        let (waiters, helper) = {
+        let (waiters, participant) = {
             let mut state = self.lock();
             if state.failure.is_some() {
                 return;
@@ -148,9 +148,9 @@ impl Semaphore {
             state.failure = Some(error.clone());
             self.payload.store(FAILED, Ordering::SeqCst);
             self.waiting.store(0, Ordering::SeqCst);
-            (core::mem::take(&mut state.waiters), state.helper.take())
+            (core::mem::take(&mut state.waiters), state.participant.take())
         };
-        drop(helper);
+        drop(participant);
         for (_, waiter) in waiters {
             waiter.notify(Err(error.clone()));
         }
@@ -180,27 +180,27 @@ impl Semaphore {
         }
     }
 
-    /// Says who is about to signal a payload.
-    pub(super) fn set_helper(&self, payload: u64, helper: Arc<dyn Helper>) {
+    /// Sets the task that will signal a payload, which threads that wait for it may execute.
+    pub(super) fn set_participant(&self, payload: u64, participant: Arc<dyn WaitParticipant>) {
         let former = {
             let mut state = self.lock();
             // Counted before the payload is loaded, as in `register`, so that a signal in between sees it.
             self.waiting.store(state.waiting() + 1, Ordering::SeqCst);
             // The payload of failure is the greatest.
             let is_reached = self.payload.load(Ordering::SeqCst) >= payload;
-            let former = if is_reached { None } else { state.helper.replace((payload, helper)) };
+            let former = if is_reached { None } else { state.participant.replace((payload, participant)) };
             self.waiting.store(state.waiting(), Ordering::SeqCst);
             former
         };
         drop(former);
     }
 
-    /// Who is about to signal a payload that is not reached, if that is known.
-    pub(super) fn helper(&self, payload: u64) -> Option<Arc<dyn Helper>> {
+    /// The task that will signal a payload which is not reached, if it is known.
+    pub(super) fn participant(&self, payload: u64) -> Option<Arc<dyn WaitParticipant>> {
         if self.waiting.load(Ordering::Acquire) == 0 || self.payload.load(Ordering::Acquire) >= payload {
             return None;
         }
-        self.lock().helper.as_ref().map(|(_, helper)| Arc::clone(helper))
+        self.lock().participant.as_ref().map(|(_, participant)| Arc::clone(participant))
     }
 
     /// Forgets a waiter that has stopped waiting.

@@ -36,7 +36,7 @@ use crate::{Error, Result, vm};
 pub struct BindingPointer(pub *mut u8);
 
 // SAFETY: a binding pointer is an address. What is reached through it is shared between workgroups by the contract of
-// `LocalExecutable::dispatch`, whose caller keeps the memory alive; see "The memory model" in ARCHITECTURE.md.
+// `LocalExecutable::dispatch`, whose caller keeps the memory alive; see "VMVX kernels" in docs/memory.md.
 unsafe impl Send for BindingPointer {}
 // SAFETY: as above.
 unsafe impl Sync for BindingPointer {}

@@ -87,7 +87,7 @@ impl<E: LocalExecutable + 'static> ExecutableLoader for Made<E> {
 /// A device, and kernels that a test has made as an executable of it.
 pub(super) fn device_with<E: LocalExecutable + 'static>(
     uri: &str,
-    task: local::task::TaskOptions,
+    task: local::engine::TaskOptions,
     kernels: &Arc<E>,
 ) -> (Arc<Device>, Arc<Executable>) {
     let loaders: Vec<Arc<dyn ExecutableLoader>> = vec![Arc::new(Made(kernels.clone()))];

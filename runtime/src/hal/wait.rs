@@ -128,13 +128,13 @@ impl Waiter for BlockedThread {
     }
 }
 
-/// How often a thread looks for a signal that is due, some microseconds in all.
-const LOOKS_FOR_A_SIGNAL: u32 = 20;
-const QUERIES_FOR_EACH_LOOK: u32 = 16;
+/// How often a thread polls for a signal that is due, some microseconds in all.
+const POLLS_FOR_A_SIGNAL: u32 = 20;
+const QUERIES_FOR_EACH_POLL: u32 = 16;
 
-/// Looks for some time whether all of the timepoints are reached or have failed.
-fn look<'a>(timepoints: &(impl Iterator<Item = (&'a Semaphore, u64)> + Clone)) -> bool {
-    (0..QUERIES_FOR_EACH_LOOK).any(|_| {
+/// Polls for some time whether all of the timepoints are reached or have failed.
+fn poll<'a>(timepoints: &(impl Iterator<Item = (&'a Semaphore, u64)> + Clone)) -> bool {
+    (0..QUERIES_FOR_EACH_POLL).any(|_| {
         core::hint::spin_loop();
         timepoints.clone().all(|(semaphore, payload)| semaphore.is_settled(payload))
     })
@@ -145,41 +145,41 @@ pub(super) fn wait_all<'a>(
     timepoints: impl Iterator<Item = (&'a Semaphore, u64)> + Clone,
     deadline: Deadline,
 ) -> Result<()> {
-    let mut helped = None;
-    let mut looks = 0;
+    let mut former = None;
+    let mut polls = 0;
     loop {
-        let mut helper = None;
+        let mut participant = None;
         let mut pending = false;
         for (semaphore, payload) in timepoints.clone() {
             if semaphore.query()? < payload {
                 pending = true;
-                helper = helper.or_else(|| semaphore.helper(payload));
+                participant = participant.or_else(|| semaphore.participant(payload));
             }
         }
         if !pending {
             return Ok(());
         }
-        // A thread that works along may come back late, so it does only if it has all the time.
-        let helper = helper.filter(|_| deadline == Deadline::NEVER);
-        let address = helper.as_ref().map(|helper| Arc::as_ptr(helper).addr());
-        match helper {
-            // Having come back from the same one, there is nothing to do for this thread.
-            Some(helper) if address != helped => {
-                looks = if helper.help() { LOOKS_FOR_A_SIGNAL } else { 0 };
+        // A thread that participates may come back late, so it does only without a deadline.
+        let participant = participant.filter(|_| deadline == Deadline::NEVER);
+        let address = participant.as_ref().map(|participant| Arc::as_ptr(participant).addr());
+        match participant {
+            // Having come back from the same task, there is nothing to do for this thread.
+            Some(participant) if address != former => {
+                polls = if participant.participate() { POLLS_FOR_A_SIGNAL } else { 0 };
             }
-            // The thread that ends what was helped with is about to signal, which takes less than to sleep. Or it goes on
-            // with what waited for that, which is helped with next.
-            _ if looks > 0 => {
-                looks -= 1;
-                let settled = look(&timepoints);
-                if !settled && looks < LOOKS_FOR_A_SIGNAL / 2 {
+            // The thread that ended the task is about to signal, which takes less time than to park. Or it goes on with an
+            // operation that waited for the task, in which this thread participates next.
+            _ if polls > 0 => {
+                polls -= 1;
+                let settled = poll(&timepoints);
+                if !settled && polls < POLLS_FOR_A_SIGNAL / 2 {
                     thread::yield_now();
                 }
                 continue;
             }
             _ => return block(timepoints, None, deadline),
         }
-        helped = address;
+        former = address;
     }
 }
 

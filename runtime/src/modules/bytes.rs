@@ -1,4 +1,4 @@
-//! What programs pass as bytes: texts, constants, files.
+//! Bytes that programs pass: texts, constants, files.
 
 use alloc::string::String;
 #[cfg(feature = "std")]
@@ -9,7 +9,7 @@ use crate::vm::Buffer;
 use crate::{Error, Result};
 
 #[cfg(feature = "std")]
-/// Lends the bytes of a range of a program's byte buffer: in place where they cannot change, else a copy.
+/// Calls `use_bytes` with a range of a byte buffer: borrowed if the buffer is immutable, otherwise a copy.
 pub(super) fn with_bytes<T>(
     buffer: &Buffer,
     offset: u64,
@@ -33,13 +33,13 @@ pub(super) fn with_bytes<T>(
     }
 }
 
-/// The text of a message that a program passes along, for errors.
+/// Returns the text of a program's message, for errors.
 #[cold]
 pub(super) fn message_text(message: &Buffer) -> String {
     String::from_utf8_lossy(&message.to_vec()).into_owned()
 }
 
-/// The specialization constants of an executable: 32-bit words, little-endian.
+/// Decodes the specialization constants of an executable: 32-bit words, little-endian.
 #[cfg(feature = "std")]
 pub(super) fn constant_words(constants: Option<&Buffer>) -> Result<Vec<u32>> {
     let Some(constants) = constants else { return Ok(Vec::new()) };

@@ -1,15 +1,16 @@
-//! Which imports translated code calls directly: the functions of the native modules, as tables.
+//! Tables of the native modules' functions, which translated code calls directly.
 //!
-//! A version of a native module is one macro of rows: the import's name, the method of the module's state that it is (and
-//! the one that goes on with it, where it may yield; behind `@` how it is called if that is special; behind `lent` what gives
-//! a result that something else keeps; behind `fences` what it does with those that it is passed), and its calling convention.
-//! That of an older version has the functions that differ from those of the next one: versions live side by side in one module, as a function is found by its name and its calling convention. The module makes its function table of
-//! these rows, and the translator asks [`find`] whether an import is one of them; so the tables are there without `std`,
-//! too, where the modules are not.
+//! Each version of a native module is one macro of rows. A row holds the import's name, the method of the module's state, and
+//! the calling convention. Optional fields: `resume`, the method that resumes a call that yielded; `@`, a special form of
+//! call; `borrows`, the function that borrows the result from its owner; `fences`, the use of fence arguments.
+//!
+//! The macro of an older version holds only the functions that differ from the next version. Versions coexist in one module,
+//! because a function is found by its name and its calling convention. The native module derives its function table from
+//! these rows, and the translator looks imports up by [`find`]. The tables do not need `std`.
 
 use crate::bytecode::CallingConvention;
 
-/// The functions of the `hal` module in version 0.7, which compilers import since 3.12: calls a macro with all rows, behind what else it is given.
+/// Invokes a macro with the functions of `hal` 0.7, which compilers import since 3.12, after the macro's own arguments.
 macro_rules! for_each_hal_0_7 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -25,7 +26,7 @@ macro_rules! for_each_hal_0_7 {
             ("buffer.store", buffer_store, "0irIi_v")
             ("buffer.subspan", buffer_subspan, "0rII_r")
             ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
-            ("buffer_view.buffer", buffer_view_buffer lent view_buffer, "0r_r")
+            ("buffer_view.buffer", buffer_view_buffer borrows view_buffer, "0r_r")
             ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
             ("buffer_view.dim", buffer_view_dim, "0ri_I")
             ("buffer_view.element_type", buffer_view_element_type, "0r_i")
@@ -77,8 +78,8 @@ macro_rules! for_each_hal_0_7 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_0_7;
 
-/// The functions of the `hal` module in version 0.6, which compilers 3.4 to 3.11 import, where 0.7 has others: calls a macro with
-/// all rows, behind what else it is given.
+/// Invokes a macro with the functions of `hal` 0.6 (compilers 3.4 to 3.11) that differ from 0.7, after the macro's own
+/// arguments.
 macro_rules! for_each_hal_0_6 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -90,8 +91,8 @@ macro_rules! for_each_hal_0_6 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_0_6;
 
-/// The functions of the `hal` module in version 0.5, which compilers 3.0 to 3.3 import, where 0.6 has others: calls a macro with
-/// all rows, behind what else it is given.
+/// Invokes a macro with the functions of `hal` 0.5 (compilers 3.0 to 3.3) that differ from 0.6, after the macro's own
+/// arguments.
 macro_rules! for_each_hal_0_5 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -117,18 +118,18 @@ macro_rules! for_each_hal_0_5 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_0_5;
 
-/// The functions of the `hal_inline` module in version 0.0: calls a macro with all rows, behind what else it is given.
+/// Invokes a macro with the functions of `hal_inline` 0.0, after the macro's own arguments.
 macro_rules! for_each_hal_inline_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
-            ("buffer.allocate", buffer_allocate @inline lent buffer_storage of buffer_allocate_alone, "0iI_rr")
+            ("buffer.allocate", buffer_allocate @inline borrows buffer_storage of buffer_allocate_alone, "0iI_rr")
             ("buffer.allocate.initialized", buffer_allocate_initialized, "0irII_rr")
             ("buffer.length", buffer_length @inline, "0r_I")
-            ("buffer.storage", buffer_storage @inline lent buffer_storage, "0r_r")
+            ("buffer.storage", buffer_storage @inline borrows buffer_storage, "0r_r")
             ("buffer.subspan", buffer_subspan, "0rII_r")
             ("buffer.wrap", buffer_wrap, "0rII_r")
             ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
-            ("buffer_view.buffer", buffer_view_buffer @inline lent view_buffer, "0r_r")
+            ("buffer_view.buffer", buffer_view_buffer @inline borrows view_buffer, "0r_r")
             ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
             ("buffer_view.dim", buffer_view_dim @inline, "0ri_I")
             ("buffer_view.element_type", buffer_view_element_type @inline, "0r_i")
@@ -141,7 +142,7 @@ macro_rules! for_each_hal_inline_0_0 {
 }
 pub(crate) use for_each_hal_inline_0_0;
 
-/// The functions of the `hal_loader` module in version 0.1: calls a macro with all rows, behind what else it is given.
+/// Invokes a macro with the functions of `hal_loader` 0.1, after the macro's own arguments.
 macro_rules! for_each_hal_loader_0_1 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -155,8 +156,8 @@ macro_rules! for_each_hal_loader_0_1 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_loader_0_1;
 
-/// The functions of the `hal_loader` module in version 0.0, which compilers 3.0 to 3.11 import, where 0.1 has others: calls a
-/// macro with all rows, behind what else it is given.
+/// Invokes a macro with the functions of `hal_loader` 0.0 (compilers 3.0 to 3.11) that differ from 0.1, after the
+/// macro's own arguments.
 macro_rules! for_each_hal_loader_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -167,7 +168,7 @@ macro_rules! for_each_hal_loader_0_0 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_hal_loader_0_0;
 
-/// The functions of the `io_parameters` module in version 0.0: calls a macro with all rows, behind what else it is given.
+/// Invokes a macro with the functions of `io_parameters` 0.0, after the macro's own arguments.
 macro_rules! for_each_io_parameters_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -180,7 +181,7 @@ macro_rules! for_each_io_parameters_0_0 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_io_parameters_0_0;
 
-/// The functions of the `vmvx` module in version 0.0: calls a macro with all rows, behind what else it is given.
+/// Invokes a macro with the functions of `vmvx` 0.0, after the macro's own arguments.
 macro_rules! for_each_vmvx_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -221,7 +222,7 @@ macro_rules! for_each_vmvx_0_0 {
 }
 pub(crate) use for_each_vmvx_0_0;
 
-/// The functions of the `check` module in version 0.0: calls a macro with all rows, behind what else it is given.
+/// Invokes a macro with the functions of `check` 0.0, after the macro's own arguments.
 macro_rules! for_each_check_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -239,7 +240,7 @@ pub(crate) use for_each_check_0_0;
 /// A function of a native module that translated code calls directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectImport {
-    /// The module, such as `hal`: the method of [`support::State`](crate::support::State) that gives it.
+    /// The module, such as `hal`, which is also the method of [`support::State`](crate::support::State) that returns it.
     pub module: &'static str,
     /// The name of its state's type in [`support`](crate::support), such as `HalState`.
     pub state: &'static str,
@@ -247,55 +248,54 @@ pub struct DirectImport {
     pub name: &'static str,
     /// The state's method.
     pub method: &'static str,
-    /// The state's method that goes on with one that yielded. None: it does not yield.
+    /// The state's method that resumes a call that yielded; None for functions that do not yield.
     pub resume: Option<&'static str>,
-    /// How it is called, if not by a shell that it shares with others: `inline` where its code stands where it is called, as it
-    /// is hardly more than a call, or else the function of [`support`](crate::support) that knows it and does what mostly
-    /// happens.
+    /// How it is called, if not through `Native::call`: `inline` for small functions, which are inlined into the caller, or the
+    /// function of [`support`](crate::support) that inlines its fast path.
     pub form: Option<&'static str>,
-    /// Where a result is what something else keeps: how it is lent as long as that is there, instead of shared.
-    pub lent: Option<Lender>,
-    /// What it does with the fences that it is passed, where that is known.
+    /// How its result is borrowed from the object that owns it, instead of shared by reference counting.
+    pub borrowed: Option<BorrowedResult>,
+    /// How it uses fence arguments, where that is known.
     pub fences: Option<FenceUse>,
     /// Calling convention.
     pub convention: &'static str,
 }
 
-/// What a function does with fences that it is passed. A fence that it waits for may be null, which is reached.
+/// How a function uses fence arguments. A fence to wait for may be null, which counts as signalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceUse {
-    /// It creates one.
+    /// It creates a fence.
     Creating,
-    /// It is an operation of a queue: it waits for [`FenceUse::WAIT`] and signals [`FenceUse::SIGNAL`].
+    /// It is a queue operation: it waits for [`FenceUse::WAIT`] and signals [`FenceUse::SIGNAL`].
     Queued,
-    /// It waits for them, or asks whether they are reached.
+    /// It waits for them or queries them.
     Waiting,
 }
 
 impl FenceUse {
-    /// The argument of a queue's operation that is the fence which it waits for.
+    /// The index of the argument that is the wait fence of a queue operation.
     pub const WAIT: usize = 2;
-    /// The argument that is the fence which it signals: as the method takes it
-    /// ([`SignalFence`](crate::hal::SignalFence)), it can be made later.
+    /// The index of the argument that is the signal fence. The method takes it as a
+    /// [`SignalFence`](crate::hal::SignalFence), whose creation can be deferred.
     pub const SIGNAL: usize = 3;
 }
 
-/// How a result is had that something else keeps.
+/// How a result is borrowed from the object that owns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lender {
-    /// The function of [`support`](crate::support) that gives it.
+pub struct BorrowedResult {
+    /// The function of [`support`](crate::support) that borrows it.
     pub function: &'static str,
-    /// None: the only result is what the only argument keeps. Else it is the second of two, which the first one keeps, and this
-    /// is the state's method that gives the first one alone.
+    /// None: the only argument owns the only result. Otherwise the first of two results owns the second, and this is the
+    /// state's method that returns the first alone.
     pub alone: Option<&'static str>,
 }
 
-macro_rules! lender {
+macro_rules! borrowed_result {
     () => {
         None
     };
     ($function:ident $(of $alone:ident)?) => {
-        Some(Lender { function: stringify!($function), alone: optional!($($alone)?) })
+        Some(BorrowedResult { function: stringify!($function), alone: optional!($($alone)?) })
     };
 }
 
@@ -323,11 +323,11 @@ macro_rules! optional {
     };
 }
 
-/// The rows of one module, as imports.
+/// The rows of one module as imports.
 macro_rules! direct_imports {
     (
         $module:literal $state:literal
-        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*
+        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*
     ) => {
         &[$(DirectImport {
             module: $module,
@@ -336,30 +336,30 @@ macro_rules! direct_imports {
             method: stringify!($method),
             resume: optional!($($resume)?),
             form: optional!($($form)?),
-            lent: lender!($($lent $(of $alone)?)?),
+            borrowed: borrowed_result!($($borrows $(of $alone)?)?),
             fences: fence_use!($($fences)?),
             convention: $convention,
         }),*]
     };
 }
 
-/// The rows of one module, as the function table of its state.
+/// The rows of one module as the function table of its state.
 macro_rules! native_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
         $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
     };
 }
 pub(crate) use native_table;
 
-/// The same for translated modules, which call the methods.
+/// The rows of one module as the table of translated modules, which call the methods directly.
 macro_rules! direct_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(lent $lent:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
         alloc::vec![$($crate::vm::NativeFunction::direct($name, $convention)),*]
     };
 }
 pub(crate) use direct_table;
 
-/// The rows of each module, by version: newest first, each in order of their names.
+/// The rows of each module by version, newest first, each sorted by name.
 const MODULES: &[(&str, &[&[DirectImport]])] = &[
     ("check", &[for_each_check_0_0!(direct_imports "check" "CheckState")]),
     (
@@ -382,13 +382,13 @@ const MODULES: &[(&str, &[&[DirectImport]])] = &[
     ("vmvx", &[for_each_vmvx_0_0!(direct_imports "vmvx" "VmvxState")]),
 ];
 
-/// The native modules that sessions provide: their names, and the constants of
-/// [`support::natives`](crate::support::natives) that are them.
+/// The native modules that sessions provide: their names, and their constants in
+/// [`support::natives`](crate::support::natives).
 pub const PROVIDED: &[(&str, &str)] =
     &[("hal", "HAL"), ("hal_inline", "HAL_INLINE"), ("hal_loader", "HAL_LOADER"), ("io_parameters", "IO_PARAMETERS")];
 
-/// The function that an import of the given name (with the module's) and calling convention is; None where it is called as
-/// any function of another module is.
+/// Returns the function of an import by its qualified name and calling convention; None if it is not a known native
+/// function.
 #[must_use]
 pub fn find(name: &str, convention: &str) -> Option<&'static DirectImport> {
     let (module, function) = name.split_once('.')?;
@@ -415,7 +415,7 @@ mod tests {
         assert_eq!(find("hal.buffer.size", "0r_I"), None);
         assert_eq!(find("lah.buffer.length", "0r_I"), None);
         assert_eq!(find("hal.fence.await", "0iICrD_i").and_then(|row| row.resume), Some("fence_await_resume"));
-        // Where versions differ in a function, the calling convention tells them apart.
+        // The calling convention distinguishes the versions of a function.
         for (convention, method) in
             [("0riirIrIII_v", "command_buffer_copy_buffer"), ("0riirIrII_v", "command_buffer_copy_buffer_v0_5")]
         {

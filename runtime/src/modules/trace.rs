@@ -1,4 +1,4 @@
-//! Where traced buffer views go.
+//! The sink of traced buffer views.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -8,13 +8,13 @@ use crate::hal::BufferView;
 
 type Print = dyn Fn(&str, &[Arc<BufferView>]) -> Result<()> + Send + Sync;
 
-/// Takes the buffer views that a program traces (`buffer_view.trace` of `hal` and `hal_inline`), with the key that the program gives them.
-/// Without one they are named, not printed, as events of the `tracing` crate.
+/// Receives the buffer views that a program traces (`buffer_view.trace` of `hal` and `hal_inline`), with the program's
+/// key. The default sink emits their types, not their contents, as events of the `tracing` crate.
 #[derive(Clone, Default)]
 pub struct TraceSink(Option<Arc<Print>>);
 
 impl TraceSink {
-    /// A sink that hands what is traced to `print`.
+    /// Creates a sink that passes traced views to `print`.
     pub fn new(print: impl Fn(&str, &[Arc<BufferView>]) -> Result<()> + Send + Sync + 'static) -> TraceSink {
         TraceSink(Some(Arc::new(print)))
     }
@@ -27,7 +27,7 @@ impl fmt::Debug for TraceSink {
 }
 
 impl TraceSink {
-    /// Hands views to the sink.
+    /// Passes views to the sink.
     pub(super) fn trace(&self, key: &str, views: &[Arc<BufferView>]) -> Result<()> {
         for view in views {
             tracing::info!(key, shape = ?view.shape(), element_type = %view.element_type(), "traced buffer view");

@@ -1,4 +1,4 @@
-//! Functions on buffers and buffer views, which the modules `hal` and `hal_inline` have alike.
+//! The functions on buffers and buffer views that `hal` and `hal_inline` share.
 
 use alloc::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::Result;
 use crate::hal::{Buffer, BufferView, ElementType, EncodingType};
 use crate::vm::{Buffer as VmBuffer, Caller, Span};
 
-/// Methods of a module's state, whose `options` have a trace sink.
+/// Defines the methods for a module's state whose `options` contain a trace sink.
 macro_rules! buffer_functions {
     ($state:ident) => {
         #[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]

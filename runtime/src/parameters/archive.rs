@@ -1,4 +1,4 @@
-//! Writing IREE's parameter archives.
+//! A writer of IREE's parameter archives.
 
 use std::io::Write;
 
@@ -7,21 +7,21 @@ use super::index::{ParameterEntry, ParameterIndex, ParameterStorage};
 use super::shown;
 use crate::{Error, Result, ResultExt};
 
-/// Alignment of data in bytes, on which the use of mapped archives in place rests.
+/// Alignment of data in bytes, which lets mapped archives be used in place.
 const DATA_ALIGNMENT: u64 = 64;
-/// Archives are a multiple of this number of bytes long: a page.
+/// The length of an archive is a multiple of this: a page.
 const FILE_ALIGNMENT: u64 = 4096;
 /// Bytes that are copied at once.
 const CHUNK: usize = 1 << 20;
 
-/// Writes an index as an archive (`.irpa`): entries in the index's order, laid out as the peer's tools do it.
+/// Writes an index as an archive (`.irpa`): entries in the index's order, in the layout of IREE's tools.
 #[derive(Debug)]
 pub struct ArchiveWriter<'a> {
     index: &'a ParameterIndex,
     alignment: u64,
 }
 
-/// Writes and counts.
+/// A writer that counts the bytes.
 struct Counter<W> {
     writer: W,
     written: u64,
@@ -45,19 +45,19 @@ impl<W: Write> Counter<W> {
 }
 
 impl<'a> ArchiveWriter<'a> {
-    /// A writer of an index, with data at multiples of 64 bytes.
+    /// Creates a writer of an index, which aligns data to 64 bytes.
     #[must_use]
     pub fn new(index: &'a ParameterIndex) -> ArchiveWriter<'a> {
         ArchiveWriter { index, alignment: DATA_ALIGNMENT }
     }
 
-    /// The same with data at multiples of another number of bytes.
+    /// Sets the alignment of data in bytes.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where it is no power of two.
+    /// INVALID_ARGUMENT if it is not a power of two.
     pub fn with_alignment(self, alignment: u64) -> Result<ArchiveWriter<'a>> {
         if !alignment.is_power_of_two() {
-            return Err(Error::invalid_argument(format!("an alignment of {alignment} bytes is no power of two")));
+            return Err(Error::invalid_argument(format!("alignment of {alignment} bytes is not a power of two")));
         }
         Ok(ArchiveWriter { alignment, ..self })
     }
@@ -65,10 +65,10 @@ impl<'a> ArchiveWriter<'a> {
     /// Writes the archive.
     ///
     /// # Errors
-    /// What writing and reading parameters give; RESOURCE_EXHAUSTED where lengths are beyond 64 bits.
+    /// Errors of writing and of reading the parameters; RESOURCE_EXHAUSTED if lengths exceed 64 bits.
     pub fn write(&self, writer: &mut dyn Write) -> Result<()> {
         let layout = Layout::of(self.index.entries(), self.alignment)
-            .ok_or_else(|| Error::resource_exhausted("the parameters are longer together than 64 bits can say"))?;
+            .ok_or_else(|| Error::resource_exhausted("the parameters together exceed a length of 64 bits"))?;
         let mut out = Counter { writer, written: 0 };
         layout.write_header(&mut out)?;
         layout.write_table(self.index.entries(), &mut out)?;
@@ -86,7 +86,7 @@ impl<'a> ArchiveWriter<'a> {
     }
 }
 
-/// Where everything comes to be.
+/// The layout of an archive.
 struct Layout {
     count: u64,
     table_length: u64,
@@ -99,7 +99,7 @@ struct Layout {
     alignment: u64,
 }
 
-/// Position of the table of entries, behind the header.
+/// Position of the table of entries, after the header.
 const TABLE: u64 = irpa::HEADER_BYTES.next_multiple_of(irpa::ENTRY_ALIGNMENT) as u64;
 
 impl Layout {
@@ -119,7 +119,7 @@ impl Layout {
             metadata_length = metadata_length.checked_add((entry.key().len() + entry.metadata().len()) as u64)?;
             offsets.push(offset);
         }
-        // As the peer has it: what is aligned is the data alone, and nothing where there is none.
+        // As in IREE, the data is aligned only if there is some.
         let data_alignment = if offsets.iter().any(Option::is_some) { alignment } else { 1 };
         let storage = (TABLE + table_length).checked_add(metadata_length)?.checked_next_multiple_of(data_alignment)?;
         storage.checked_add(storage_length)?.checked_next_multiple_of(FILE_ALIGNMENT)?;
@@ -178,7 +178,7 @@ impl Layout {
     }
 }
 
-/// Copies a parameter's bytes out of its file.
+/// Copies a parameter's bytes from its file.
 fn copy(entry: &ParameterEntry, out: &mut Counter<&mut dyn Write>) -> Result<()> {
     let ParameterStorage::File { file, offset } = entry.storage() else { return Ok(()) };
     let mut chunk = vec![0; CHUNK.min(usize::try_from(entry.length()).unwrap_or(CHUNK))];

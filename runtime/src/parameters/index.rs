@@ -1,4 +1,4 @@
-//! What archives hold.
+//! The contents of archives: entries and their index.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,7 +10,7 @@ use super::formats::{self, ArchiveFormat};
 use super::shown;
 use crate::{Error, Result, ResultExt};
 
-/// A pattern that is repeated, in place of bytes that are stored.
+/// A repeated pattern that stands for bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Splat {
     pattern: [u8; Splat::MAXIMUM_PATTERN],
@@ -22,14 +22,14 @@ impl Splat {
     /// Most bytes of a pattern: an element of `complex<f64>`.
     pub const MAXIMUM_PATTERN: usize = 16;
 
-    /// `length` bytes of a pattern, which is 1, 2, 4, 8 or 16 bytes long.
+    /// Creates `length` bytes of a pattern of 1, 2, 4, 8 or 16 bytes.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for patterns of other lengths, and where the length is no multiple of the pattern's.
+    /// INVALID_ARGUMENT for patterns of other lengths, and if `length` is not a multiple of the pattern's.
     pub fn new(pattern: &[u8], length: u64) -> Result<Splat> {
         if !pattern.len().is_power_of_two() || pattern.len() > Splat::MAXIMUM_PATTERN {
             return Err(Error::invalid_argument(format!(
-                "splat pattern of {} bytes is not of 1, 2, 4, 8 or 16",
+                "splat pattern has {} bytes instead of 1, 2, 4, 8 or 16",
                 pattern.len()
             )));
         }
@@ -44,13 +44,13 @@ impl Splat {
         Ok(Splat { pattern: bytes, pattern_length: pattern.len() as u8, length })
     }
 
-    /// The pattern.
+    /// Returns the pattern.
     #[must_use]
     pub fn pattern(&self) -> &[u8] {
         self.pattern.get(..usize::from(self.pattern_length)).unwrap_or(&self.pattern)
     }
 
-    /// The pattern as it begins at an offset into the parameter.
+    /// Returns the pattern, rotated so that it begins at an offset into the parameter.
     pub(super) fn pattern_at(&self, offset: u64) -> Vec<u8> {
         let mut pattern = self.pattern().to_vec();
         pattern.rotate_left((offset % u64::from(self.pattern_length.max(1))) as usize);
@@ -58,26 +58,26 @@ impl Splat {
     }
 }
 
-/// Where a parameter's bytes are.
+/// The location of a parameter's bytes.
 #[derive(Clone, Debug)]
 pub enum ParameterStorage {
-    /// Nowhere: they repeat.
+    /// A repeated pattern, which is not stored.
     Splat(Splat),
-    /// In a file.
+    /// A range of a file.
     File {
         /// The file.
         file: Arc<ParameterFile>,
-        /// Offset of the first byte in it.
+        /// Offset of the first byte in the file.
         offset: u64,
     },
 }
 
-/// What an archive says of a parameter that is a tensor.
+/// Type and shape of a tensor parameter, as far as the archive describes them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorFacts {
     /// Name of the element type in the archive's format, such as `F32` or `Q4_K`.
     pub element_type: String,
-    /// Dimensions, the last of which is the fastest.
+    /// Dimensions, the fastest last.
     pub shape: Vec<u64>,
 }
 
@@ -92,17 +92,17 @@ pub struct ParameterEntry {
 }
 
 impl ParameterEntry {
-    /// A parameter whose bytes repeat.
+    /// Creates a parameter of repeated bytes.
     #[must_use]
     pub fn splat(key: impl Into<String>, splat: Splat) -> ParameterEntry {
         let (length, storage) = (splat.length, ParameterStorage::Splat(splat));
         ParameterEntry { key: key.into(), metadata: Vec::new(), length, storage, tensor: None }
     }
 
-    /// A parameter that is a range of a file.
+    /// Creates a parameter that is a range of a file.
     ///
     /// # Errors
-    /// OUT_OF_RANGE where the range leaves the file.
+    /// OUT_OF_RANGE if the range exceeds the file.
     pub fn in_file(
         key: impl Into<String>,
         file: &Arc<ParameterFile>,
@@ -112,7 +112,7 @@ impl ParameterEntry {
         let key = key.into();
         if offset.checked_add(length).is_none_or(|end| end > file.length()) {
             return Err(Error::out_of_range(format!(
-                "parameter '{}' of {length} bytes at offset {offset} leaves '{}', which has {} bytes",
+                "parameter '{}' of {length} bytes at offset {offset} exceeds '{}', which has {} bytes",
                 shown(&key),
                 file.name(),
                 file.length()
@@ -122,61 +122,61 @@ impl ParameterEntry {
         Ok(ParameterEntry { key, metadata: Vec::new(), length, storage, tensor: None })
     }
 
-    /// The same with bytes that the archive keeps beside the parameter, whose meaning is the user's.
+    /// Attaches the archive's metadata of the parameter, whose meaning is the user's.
     #[must_use]
     pub fn with_metadata(self, metadata: Vec<u8>) -> ParameterEntry {
         ParameterEntry { metadata, ..self }
     }
 
-    /// The same, which is a tensor.
+    /// Attaches the type and shape of a tensor.
     #[must_use]
     pub fn with_tensor(self, tensor: TensorFacts) -> ParameterEntry {
         ParameterEntry { tensor: Some(tensor), ..self }
     }
 
-    /// The same under another key.
+    /// Replaces the key.
     #[must_use]
     pub fn renamed(self, key: impl Into<String>) -> ParameterEntry {
         ParameterEntry { key: key.into(), ..self }
     }
 
-    /// The name within its scope.
+    /// Returns the name within its scope.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Bytes that the archive keeps beside the parameter.
+    /// Returns the archive's metadata of the parameter.
     #[must_use]
     pub fn metadata(&self) -> &[u8] {
         &self.metadata
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Where the bytes are.
+    /// Returns the location of the bytes.
     #[must_use]
     pub fn storage(&self) -> &ParameterStorage {
         &self.storage
     }
 
-    /// Element type and shape, where the archive says them.
+    /// Returns element type and shape, if the archive contains them.
     #[must_use]
     pub fn tensor(&self) -> Option<&TensorFacts> {
         self.tensor.as_ref()
     }
 
-    /// Checks that a range is within the parameter.
+    /// Checks that a range lies within the parameter.
     pub(super) fn check_range(&self, offset: u64, length: u64) -> Result<()> {
         if offset.checked_add(length).is_some_and(|end| end <= self.length) {
             return Ok(());
         }
         Err(Error::out_of_range(format!(
-            "range of {length} bytes at offset {offset} leaves parameter '{}', which has {} bytes{}",
+            "range of {length} bytes at offset {offset} exceeds parameter '{}', which has {} bytes{}",
             shown(&self.key),
             self.length,
             match &self.storage {
@@ -186,10 +186,10 @@ impl ParameterEntry {
         )))
     }
 
-    /// The bytes.
+    /// Reads the bytes.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED where there is no memory for them; what reading gives.
+    /// RESOURCE_EXHAUSTED if memory is short; errors of reading.
     pub fn read(&self) -> Result<Vec<u8>> {
         let length = usize::try_from(self.length).unwrap_or(usize::MAX);
         let mut bytes = Vec::new();
@@ -207,7 +207,7 @@ impl ParameterEntry {
     }
 }
 
-/// Parameters by their keys, in the order in which they were added.
+/// Parameters by key, in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub struct ParameterIndex {
     entries: Vec<ParameterEntry>,
@@ -215,7 +215,7 @@ pub struct ParameterIndex {
 }
 
 impl ParameterIndex {
-    /// Without parameters.
+    /// Creates an empty index.
     #[must_use]
     pub fn new() -> ParameterIndex {
         ParameterIndex::default()
@@ -224,12 +224,10 @@ impl ParameterIndex {
     /// Adds a parameter.
     ///
     /// # Errors
-    /// ALREADY_EXISTS where there is one of the key.
+    /// ALREADY_EXISTS if the key is taken.
     pub fn add(&mut self, entry: ParameterEntry) -> Result<()> {
         match self.by_key.entry(entry.key.clone()) {
-            Entry::Occupied(_) => {
-                Err(Error::already_exists(format!("there are two parameters '{}'", shown(entry.key()))))
-            }
+            Entry::Occupied(_) => Err(Error::already_exists(format!("duplicate parameter '{}'", shown(entry.key())))),
             Entry::Vacant(vacant) => {
                 vacant.insert(self.entries.len());
                 self.entries.push(entry);
@@ -238,12 +236,13 @@ impl ParameterIndex {
         }
     }
 
-    /// Adds what an archive holds; its format is that of its extension, or that of its first bytes. Of parameters that have
-    /// the same key, the one that was there before is kept, as in the peer, so that files which come first override others.
-    /// With [`FileAccess::Map`] and [`FileAccess::Write`] the file must not be changed by others or cut short while it is used.
+    /// Adds the contents of an archive. Its extension determines the format, or else its first bytes. A key that the
+    /// index already contains keeps its parameter, as in IREE: files that come first take precedence. With
+    /// [`FileAccess::Map`] and [`FileAccess::Write`] no other process may change or truncate the file while it is in
+    /// use.
     ///
     /// # Errors
-    /// What opening gives, and what is wrong with the archive: both with its path.
+    /// Errors of opening the file and of parsing the archive, with the path.
     pub fn add_file(&mut self, path: &Path, access: FileAccess) -> Result<()> {
         let context = || format!("parameters in '{}'", path.display());
         let file = ParameterFile::open(path, access)?;
@@ -251,12 +250,12 @@ impl ParameterIndex {
         self.add_archive(&file, format).context(context)
     }
 
-    /// Adds what an archive of a format holds: see [`ParameterIndex::add_file`].
+    /// Adds the contents of an archive of a given format; see [`ParameterIndex::add_file`].
     ///
     /// # Errors
-    /// What is wrong with the archive.
+    /// Errors of parsing the archive.
     pub fn add_archive(&mut self, file: &Arc<ParameterFile>, format: ArchiveFormat) -> Result<()> {
-        // Within one archive two parameters of one key are a mistake; nothing is added of such an archive.
+        // Duplicate keys within one archive are an error, after which the index is unchanged.
         let mut found = ParameterIndex::new();
         formats::parse(file, format, &mut found)?;
         for entry in found.entries {
@@ -267,13 +266,13 @@ impl ParameterIndex {
         Ok(())
     }
 
-    /// The parameter of a key.
+    /// Returns the parameter of a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&ParameterEntry> {
         self.entries.get(*self.by_key.get(key)?)
     }
 
-    /// All parameters.
+    /// Returns all parameters.
     #[must_use]
     pub fn entries(&self) -> &[ParameterEntry] {
         &self.entries

@@ -1,8 +1,8 @@
 //! Parameters: named bytes, such as a model's weights, that programs load from archives outside their module.
 //!
-//! A program names a parameter by a scope and a key. A [`ParameterProvider`] has the parameters of scopes; [`ScopedIndex`] is
-//! the one of a [`ParameterIndex`], which lists what archives hold. Archives are mapped, so that parameters are used in
-//! place where their alignment allows it:
+//! A program names a parameter by a scope and a key. A [`ParameterProvider`] supplies the parameters of scopes. A
+//! [`ScopedIndex`] is the provider of a [`ParameterIndex`], which lists the contents of archives. Archives are mapped,
+//! so that parameters are used in place if their alignment allows it:
 //!
 //! ```
 //! use incarnate_runtime::parameters::{ParameterEntry, ParameterIndex, ScopedIndex, Splat};
@@ -16,7 +16,7 @@
 //!
 //! Programs read `.irpa` archives and raw files; the feature `parameters-formats` adds GGUF, safetensors and NumPy files.
 //!
-//! The facts are those of IREE's `iree/io`, `iree/modules/io/parameters` and `iree/schemas/parameter_archive.h`.
+//! Sources: IREE's `iree/io`, `iree/modules/io/parameters` and `iree/schemas/parameter_archive.h`.
 
 mod archive;
 mod file;
@@ -33,7 +33,7 @@ pub use provider::{ParameterProvider, ParameterSpan, ScopedIndex, Transfer};
 #[cfg(all(test, feature = "parameters-formats"))]
 mod tests;
 
-/// Keys as errors show them: what is not printable, and could deceive, is written as an escape.
+/// Escapes a key for errors: unprintable characters could deceive.
 fn shown(key: &str) -> impl core::fmt::Display + '_ {
     key.escape_debug()
 }

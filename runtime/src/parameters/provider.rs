@@ -1,4 +1,4 @@
-//! Who has parameters, and how they come into buffers.
+//! Providers of parameters, and the transfers between parameters and buffers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::hal::{Buffer, BufferParameters, Device, Fences, MemoryAccess, SignalF
 use crate::vm::Signal;
 use crate::{Error, Result, ResultExt};
 
-/// A part of a parameter, and its place in a buffer.
+/// A range of a parameter, and its position in a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterSpan {
     /// The parameter's key.
@@ -22,39 +22,39 @@ pub struct ParameterSpan {
     pub length: u64,
 }
 
-/// What a program asks of a provider.
+/// A request of a program to a provider.
 #[derive(Debug)]
 pub struct Transfer<'a> {
-    /// The device whose queue does it.
+    /// The device whose queue performs the transfer.
     pub device: &'a Device,
-    /// What is waited for, and what is signalled.
+    /// The fences to wait for and to signal.
     pub fences: Fences<'a>,
     /// The scope of the keys.
     pub scope: &'a str,
-    /// The parts.
+    /// The ranges.
     pub spans: &'a [ParameterSpan],
 }
 
-/// Has the parameters of scopes.
+/// Provides the parameters of scopes.
 ///
-/// A provider of one's own answers [`provides`](ParameterProvider::provides) and [`find`](ParameterProvider::find). The others
-/// have bodies that use the queue of the device, and may be replaced, to stream parameters from elsewhere: they must see to it
-/// that the signal fence is signalled or failed.
+/// Implementations supply [`provides`](ParameterProvider::provides) and [`find`](ParameterProvider::find). The default
+/// bodies of the other methods use the device's queue. Overriding them, for example to stream parameters over a
+/// network, includes the duty to signal or fail the signal fence.
 pub trait ParameterProvider: Send + Sync + fmt::Debug {
-    /// True where it has the parameters of a scope.
+    /// Returns true if this provider contains the parameters of a scope.
     fn provides(&self, scope: &str) -> bool;
 
-    /// The parameter of a scope and a key.
+    /// Returns the parameter of a scope and a key.
     ///
     /// # Errors
     /// NOT_FOUND.
     fn find(&self, scope: &str, key: &str) -> Result<ParameterEntry>;
 
-    /// Gives a buffer for each span, to be used once the signal fence is reached: in place where it can be, else allocated as
-    /// the parameters say. The spans' offsets into buffers are 0.
+    /// Returns a buffer for each span, which is ready when the signal fence is reached: in place if possible, otherwise
+    /// allocated with the given buffer parameters. The spans' offsets into buffers are 0.
     ///
     /// # Errors
-    /// What finding, allocating and copying give; the signal fence fails as well.
+    /// Errors of finding, allocating and copying; they fail the signal fence, too.
     fn load(&self, transfer: Transfer<'_>, parameters: BufferParameters) -> Result<Vec<Arc<Buffer>>> {
         let mut transfers = Transfers::new();
         let loaded = transfer.spans.iter().map(|span| {
@@ -68,7 +68,7 @@ pub trait ParameterProvider: Send + Sync + fmt::Debug {
     /// Copies parameters into a buffer.
     ///
     /// # Errors
-    /// What finding and copying give; the signal fence fails as well.
+    /// Errors of finding and copying; they fail the signal fence, too.
     fn gather(&self, transfer: Transfer<'_>, target: &Arc<Buffer>) -> Result<()> {
         let mut transfers = Transfers::new();
         let gathered = transfer.spans.iter().try_for_each(|span| {
@@ -78,10 +78,11 @@ pub trait ParameterProvider: Send + Sync + fmt::Debug {
         submit(transfer, gathered, transfers)
     }
 
-    /// Copies parts of a buffer into parameters.
+    /// Copies ranges of a buffer into parameters.
     ///
     /// # Errors
-    /// What finding and copying give, PERMISSION_DENIED for parameters that cannot be written; the signal fence fails as well.
+    /// Errors of finding and copying; PERMISSION_DENIED for parameters that are not writable. They fail the signal
+    /// fence, too.
     fn scatter(&self, transfer: Transfer<'_>, source: &Arc<Buffer>) -> Result<()> {
         let mut transfers = Transfers::new();
         let scattered = transfer.spans.iter().try_for_each(|span| {
@@ -91,10 +92,10 @@ pub trait ParameterProvider: Send + Sync + fmt::Debug {
         submit(transfer, scattered, transfers)
     }
 
-    /// Tells of an event of the hosting program, such as a shortage of memory.
+    /// Forwards a signal of the hosting program, such as low memory.
     ///
     /// # Errors
-    /// What the provider fails with.
+    /// Errors of the provider.
     fn notify(&self, signal: Signal) -> Result<()> {
         let _ = signal;
         Ok(())
@@ -105,7 +106,7 @@ fn operation(what: &str, scope: &str, span: &ParameterSpan) -> String {
     format!("{what} parameter '{}' of scope '{}'", shown(&span.key), shown(scope))
 }
 
-/// Submits what was prepared, or fails those who would wait for it.
+/// Submits prepared transfers, or fails the signal fence.
 fn submit<T>(transfer: Transfer<'_>, prepared: Result<T>, transfers: Transfers) -> Result<T> {
     match prepared {
         Ok(value) => transfer.device.queue_transfers(transfer.fences, transfers).map(|()| value),
@@ -137,10 +138,7 @@ fn load_one(
 ) -> Result<Arc<Buffer>> {
     let entry = find_range(provider, transfer.scope, span)?;
     if span.buffer_offset != 0 {
-        return Err(Error::invalid_argument(format!(
-            "it is to be put at offset {} of a buffer of its own length",
-            span.buffer_offset
-        )));
+        return Err(Error::invalid_argument(format!("offset {} into the loaded buffer is not 0", span.buffer_offset)));
     }
     let allocator = transfer.device.allocator();
     if let ParameterStorage::File { file, offset } = entry.storage() {
@@ -177,10 +175,10 @@ fn scatter_one(
     let entry = find_range(provider, scope, span)?;
     source.range(span.buffer_offset, span.length)?;
     let ParameterStorage::File { file, offset } = entry.storage() else {
-        return Err(Error::permission_denied("it is a pattern, which is stored nowhere and cannot be written"));
+        return Err(Error::permission_denied("a splat parameter is not stored and cannot be written"));
     };
     if !file.file().access().contains(MemoryAccess::WRITE) {
-        return Err(Error::permission_denied(format!("'{}' is open for reading only", file.name())));
+        return Err(Error::permission_denied(format!("'{}' is read-only: open it with write access", file.name())));
     }
     let target = (file.file().clone(), offset.saturating_add(span.parameter_offset));
     transfers.write((source.clone(), span.buffer_offset), target, span.length);
@@ -199,7 +197,7 @@ fn copy_in(entry: &ParameterEntry, span: &ParameterSpan, target: (Arc<Buffer>, u
     }
 }
 
-/// The parameters of an index under one scope.
+/// A provider of the parameters of an index under one scope.
 #[derive(Clone, Debug)]
 pub struct ScopedIndex {
     scope: String,
@@ -207,19 +205,19 @@ pub struct ScopedIndex {
 }
 
 impl ScopedIndex {
-    /// A provider of a scope; the empty scope is that of programs that name none.
+    /// Creates a provider of a scope; the empty scope serves programs that name none.
     #[must_use]
     pub fn new(scope: impl Into<String>, index: impl Into<Arc<ParameterIndex>>) -> ScopedIndex {
         ScopedIndex { scope: scope.into(), index: index.into() }
     }
 
-    /// The scope.
+    /// Returns the scope.
     #[must_use]
     pub fn scope(&self) -> &str {
         &self.scope
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     #[must_use]
     pub fn index(&self) -> &ParameterIndex {
         &self.index
@@ -234,7 +232,7 @@ impl ParameterProvider for ScopedIndex {
     fn find(&self, _: &str, key: &str) -> Result<ParameterEntry> {
         let entry = self.index.get(key).cloned();
         entry.ok_or_else(|| {
-            Error::not_found(format!("no such parameter among the {} of the scope", self.index.entries().len()))
+            Error::not_found(format!("the scope's {} parameters do not include this key", self.index.entries().len()))
         })
     }
 }

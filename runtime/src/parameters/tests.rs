@@ -1,4 +1,4 @@
-//! Archives of all formats, right and wrong, and providers.
+//! Tests of valid and invalid archives of all formats, and of providers.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ fn span(key: &str, parameter_offset: u64, buffer_offset: u64, length: u64) -> Pa
     ParameterSpan { key: key.into(), parameter_offset, buffer_offset, length }
 }
 
-/// Parts of files that are archives: name, format, bytes that say what the file holds.
+/// Archives inside files: name, format, and the bytes that describe the contents.
 const ARCHIVES: [(&str, ArchiveFormat, usize); 5] = [
     ("model.irpa", ArchiveFormat::Irpa, 480),
     ("splat.irpa", ArchiveFormat::Irpa, 380),
@@ -78,7 +78,7 @@ fn formats_are_told_by_extension_and_by_content() {
 
 #[test]
 fn archives_are_written_as_they_are_read() {
-    // The fixtures' layout is that of the peer's tools.
+    // The fixtures have the layout of IREE's tools.
     for name in ["model.irpa", "state.irpa", "splat.irpa"] {
         let mut written = Vec::new();
         ArchiveWriter::new(&open(name)).write(&mut written).unwrap();
@@ -147,7 +147,7 @@ fn no_bytes_panic() {
                 bad[position] = value;
                 let Ok(index) = index_of(&bad, format) else { continue };
                 for entry in index.entries() {
-                    // What was accepted lies in the file.
+                    // Every accepted range lies in the file.
                     if matches!(entry.storage(), ParameterStorage::File { .. }) {
                         assert_eq!(entry.read().unwrap().len() as u64, entry.length());
                     }
@@ -157,7 +157,7 @@ fn no_bytes_panic() {
     }
 }
 
-/// Bytes that replace others, and where.
+/// Replacement bytes and their offsets.
 type Patches<'a> = &'a [(usize, &'a [u8])];
 
 fn patched(name: &str, patches: Patches<'_>) -> Vec<u8> {
@@ -179,10 +179,10 @@ fn lies_of_irpa_archives_are_told() {
     use StatusCode::{InvalidArgument, OutOfRange, Unimplemented};
     const HUGE: [u8; 8] = [0xFF; 8];
     let cases: [(Patches<'_>, StatusCode, &str); 15] = [
-        (&[(0, b"IRPB")], InvalidArgument, "header at byte 0: INVALID_ARGUMENT; it begins with"),
+        (&[(0, b"IRPB")], InvalidArgument, "header at byte 0: INVALID_ARGUMENT; header begins with"),
         (&[(4, &[1])], Unimplemented, "version 1.0"),
         (&[(8, &[89])], InvalidArgument, "89 bytes"),
-        (&[(16, &[1])], InvalidArgument, "within this one"),
+        (&[(16, &[1])], InvalidArgument, "lies within this one"),
         (&[(16, &HUGE)], OutOfRange, "the next header at offset"),
         (&[(32, &[5])], OutOfRange, "entry 4 at byte"),
         (&[(32, &HUGE)], OutOfRange, "entry 4 at byte"),
@@ -191,9 +191,9 @@ fn lies_of_irpa_archives_are_told() {
         (
             &[(80, &[0, 1, 0, 0, 0, 0, 0, 0])],
             OutOfRange,
-            "the data of 512 bytes at offset 0 leaves its segment of 256 bytes",
+            "the data of 512 bytes at offset 0 exceeds its segment of 256 bytes",
         ),
-        (&[(96, &[10])], OutOfRange, "but its kind has 76"),
+        (&[(96, &[10])], OutOfRange, "shorter than the 76 of its kind"),
         (&[(104, &[3])], Unimplemented, "parameter 'layer0.weight' is in another file"),
         (&[(104, &[9])], Unimplemented, "unknown kind 9"),
         (&[(116, &HUGE)], OutOfRange, "the key of 13 bytes at offset"),
@@ -208,7 +208,7 @@ fn lies_of_irpa_archives_are_told() {
         let bytes = patched("splat.irpa", &[(position, &[patch])]);
         fails(&bytes, ArchiveFormat::Irpa, InvalidArgument, "parameter 'calls'");
     }
-    // An erased entry is passed over.
+    // An erased entry is skipped.
     let erased = index_of(&patched("model.irpa", &[(104, &[0])]), ArchiveFormat::Irpa).unwrap();
     assert_eq!((erased.entries().len(), erased.get("layer0.weight").is_none()), (3, true));
 }
@@ -246,7 +246,8 @@ fn lies_of_safetensors_files_are_told() {
         fails(&safetensors(&header, 16), ArchiveFormat::Safetensors, code, words);
     }
     fails(&u64::MAX.to_le_bytes(), ArchiveFormat::Safetensors, ResourceExhausted, "above");
-    // Eight tensors that end at the last multiple of eight: their end and the header's length are more than 64 bits.
+    // Eight tensors that end at the last multiple of eight: the sum of their end and the header's length exceeds 64
+    // bits.
     let tensors: Vec<String> = (0..8u64)
         .map(|number| (number, number * ((1 << 61) - 1)))
         .map(|(number, at)| {
@@ -290,11 +291,11 @@ fn lies_of_gguf_files_are_told() {
         (one(&[4], 0, u64::MAX), OutOfRange, "parameter 't'"),
         (one(&[u64::MAX, 2], 0, 0), OutOfRange, "beyond 64 bits"),
         (one(&[u64::MAX], 0, 0), OutOfRange, "beyond 64 bits"),
-        (one(&[4], 5, 0), Unimplemented, "tensor 't': UNIMPLEMENTED; element type 5"),
-        (one(&[33], 2, 0), InvalidArgument, "rows of 33 elements are no multiple of the 32 in a block of Q4_0"),
+        (one(&[4], 5, 0), Unimplemented, "tensor 't': UNIMPLEMENTED; unknown element type 5"),
+        (one(&[33], 2, 0), InvalidArgument, "rows of 33 elements are not a multiple of the 32 in a block of Q4_0"),
         (one(&[1; 17], 0, 0), InvalidArgument, "17 dimensions"),
         (gguf(3, &[("t", &[4], 0, 0), ("u", &[4], 0, 8)], &[], 0, 64), InvalidArgument, "'t' and 'u' overlap"),
-        (gguf(3, &[("t", &[0], 0, 0), ("t", &[4], 0, 0)], &[], 0, 64), AlreadyExists, "two parameters 't'"),
+        (gguf(3, &[("t", &[0], 0, 0), ("t", &[4], 0, 0)], &[], 0, 64), AlreadyExists, "duplicate parameter 't'"),
         (gguf(3, &[], &[1, 0, 0, 0, 0, 0, 0, 0, b'k', 13, 0, 0, 0], 1, 8), InvalidArgument, "fact 'k'"),
         (gguf(3, &[], &[1, 0, 0, 0, 0, 0, 0, 0, 0xC0, 4, 0, 0, 0], 1, 8), InvalidArgument, "not UTF-8"),
         (gguf(3, &[], &[], u64::MAX, 0), OutOfRange, "the file ends"),
@@ -304,7 +305,7 @@ fn lies_of_gguf_files_are_told() {
     let nested: Vec<u8> =
         [&[1, 0, 0, 0, 0, 0, 0, 0, b'k', 9, 0, 0, 0][..], &[9, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0].repeat(9)].concat();
     fails(&gguf(3, &[], &nested, 1, 64), ArchiveFormat::Gguf, InvalidArgument, "nested");
-    // Blocks of quantised elements have the length that ggml gives them, and shapes are told with the last dimension first.
+    // Blocks of quantised elements have ggml's length, and shapes list the last dimension first.
     let index = index_of(&gguf(2, &[("q", &[64, 2], 8, 0)], &[], 0, 4 * 34), ArchiveFormat::Gguf).unwrap();
     let entry = index.get("q").unwrap();
     assert_eq!((entry.length(), entry.tensor().unwrap().shape.as_slice()), (4 * 34, &[2, 64][..]));
@@ -328,7 +329,7 @@ fn mapped_parameters_are_used_in_place_and_stay_as_they_are() {
             let start = span.parameter_offset as usize;
             assert_eq!(buffer.to_vec().unwrap(), whole[start..start + span.length as usize]);
         }
-        // Only what is not aligned was copied.
+        // Only the unaligned parameter was copied.
         assert_eq!(device.allocator().statistics().live, 8);
         buffers[0].fill(0, 512, 0xFF, 1).unwrap();
         let again = provider.load(transfer(&device, &spans[..1]), parameters).unwrap();
@@ -363,7 +364,7 @@ fn failures_reach_those_who_wait() {
     let target = device.allocator().allocate(BufferParameters::DEVICE, 16).unwrap();
     for (wrong, code, words) in [
         (span("c", 0, 0, 1), StatusCode::NotFound, "gathering parameter 'c' of scope 'scope'"),
-        (span("a", 1, 0, 16), StatusCode::OutOfRange, "leaves parameter 'a', which has 16 bytes in '"),
+        (span("a", 1, 0, 16), StatusCode::OutOfRange, "exceeds parameter 'a', which has 16 bytes in '"),
         (span("a", u64::MAX, 0, 2), StatusCode::OutOfRange, "parameter 'a'"),
         (span("a", 0, 1, 16), StatusCode::OutOfRange, "parameter 'a'"),
         (span("a", 0, u64::MAX, 16), StatusCode::OutOfRange, "parameter 'a'"),
@@ -395,7 +396,7 @@ fn files_are_written_where_they_may_be() {
     let before = provider.load(transfer(&device, &[span("a", 0, 0, 16)]), BufferParameters::DEVICE).unwrap();
     let old = before[0].to_vec().unwrap();
     provider.scatter(transfer(&device, &[span("a", 4, 2, 6)]), &source).unwrap();
-    // What was loaded before is a copy of its own.
+    // Buffers that were loaded before are separate copies.
     assert_eq!(before[0].to_vec().unwrap(), old);
     let expected = [&old[..4], b"345678", &old[10..]].concat();
     assert_eq!(provider.index().get("a").unwrap().read().unwrap(), expected);
@@ -420,7 +421,7 @@ fn patterns_begin_where_the_parameter_does() {
     assert!(Splat::new(&[0; 3], 3).is_err() && Splat::new(&[], 0).is_err() && Splat::new(&[0; 32], 32).is_err());
 }
 
-/// Parameters that are computed, of any key that is a number.
+/// A provider that computes parameters whose key is a number.
 #[derive(Debug)]
 struct Computed;
 
@@ -509,7 +510,7 @@ fn npz_archives_of_numpy_are_read() {
     // Compressed by method 8.
     let mut compressed = bytes.clone();
     compressed[directory + 10] = 8;
-    fails(&compressed, ArchiveFormat::Npz, StatusCode::Unimplemented, "'a.npy': UNIMPLEMENTED; it is compressed");
+    fails(&compressed, ArchiveFormat::Npz, StatusCode::Unimplemented, "'a.npy': UNIMPLEMENTED; compressed");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Elements of the host at addresses that kernels can use.
+//! Host memory at addresses that kernels can use.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -6,8 +6,8 @@ use std::ops::{Deref, DerefMut};
 use super::element::Element;
 use super::input::Input;
 use crate::hal::MINIMUM_ALIGNMENT;
-
-/// Elements that begin at a multiple of 64 bytes, so that functions can be lent them in place where slices at other addresses
+/// Elements that begin at a multiple of 64 bytes, so that functions can borrow them in place; slices at other addresses
+/// are copied. Dereferences to a slice.
 /// are copied. It has the methods of slices.
 ///
 /// ```
@@ -18,7 +18,7 @@ use crate::hal::MINIMUM_ALIGNMENT;
 /// assert_eq!(AlignedVec::from(&[1, 2, 3][..])[..], [1, 2, 3]);
 /// ```
 pub struct AlignedVec<T> {
-    /// Never grows, so that it stays where it is.
+    /// Never grows, so that its address stays the same.
     memory: Vec<T>,
     /// Index of the first element.
     start: usize,
@@ -26,10 +26,10 @@ pub struct AlignedVec<T> {
 }
 
 impl<T: Element> AlignedVec<T> {
-    /// So many elements, all zero.
+    /// Creates `length` zero elements.
     #[must_use]
     pub fn zeroed(length: usize) -> AlignedVec<T> {
-        // Sizes of elements are powers of two of up to 16 bytes.
+        // Element sizes are powers of two of at most 16 bytes.
         let memory = vec![T::zeroed(); length.saturating_add(MINIMUM_ALIGNMENT / size_of::<T>())];
         let start = memory.as_ptr().align_offset(MINIMUM_ALIGNMENT);
         AlignedVec { start: if start <= memory.len() - length { start } else { 0 }, memory, length }

@@ -1,4 +1,4 @@
-//! Sessions and how they are built: modules loaded, the native ones they import provided, all of them linked.
+//! Sessions and their builder, which loads modules, provides the native modules that they import, and links them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use crate::{Result, ResultExt};
 
 use super::function::Function;
 
-/// A program with its state, on its devices: what functions are found in and called.
+/// A linked program with its state and its devices. It finds and calls functions.
 ///
-/// Clones share everything. Calls from several threads run at once; they share the program's globals.
+/// Clones share everything. Calls from several threads run concurrently and share the program's globals.
 #[derive(Clone, Debug)]
 pub struct Session {
     context: Arc<Context>,
@@ -26,7 +26,7 @@ pub struct Session {
     inputs_only_read: Option<InputsOnlyRead>,
 }
 
-/// Collects what a [`Session`] is made of.
+/// Collects the modules, devices and options of a [`Session`].
 #[derive(Debug)]
 #[must_use]
 pub struct SessionBuilder {
@@ -35,7 +35,7 @@ pub struct SessionBuilder {
     modules: Vec<ModuleChoice>,
     natives: &'static [Native],
     loaders: &'static [Loader],
-    own_loaders: Vec<Arc<dyn ExecutableLoader>>,
+    program_loaders: Vec<Arc<dyn ExecutableLoader>>,
     offered: Vec<Arc<dyn Module>>,
     limits: Option<Limits>,
     kernel_limits: Option<Limits>,
@@ -50,53 +50,54 @@ impl Default for SessionBuilder {
     }
 }
 
-/// Makes the device of an address. Drivers are reached by these pointers alone, as interpretation is by [`Load`].
-type MakeDevice = fn(&str, DeviceOptions) -> Result<Arc<Device>>;
+/// Creates a device from its URI. The pointer is the only reference to the drivers, so that the linker drops unused
+/// ones; see [`Load`].
+type CreateDevice = fn(&str, DeviceOptions) -> Result<Arc<Device>>;
 
-fn of_drivers(uri: &str, options: DeviceOptions) -> Result<Arc<Device>> {
+fn create_by_driver(uri: &str, options: DeviceOptions) -> Result<Arc<Device>> {
     DriverRegistry::default().create_device(uri, options)
 }
 
 #[derive(Debug)]
 enum DeviceChoice {
-    Uri(String, MakeDevice),
-    Made(Arc<Device>),
+    Uri(String, CreateDevice),
+    Existing(Arc<Device>),
 }
 
-/// Adds a file to an index. Formats of archives are reached by these pointers alone, as interpretation is by [`Load`].
+/// Adds a file to an index. The pointer is the only reference to the archive formats; see [`Load`].
 type AddFile = fn(&mut ParameterIndex, &Path, FileAccess) -> Result<()>;
 
 #[derive(Debug)]
 enum ParameterChoice {
     /// Scope and file.
     File(String, PathBuf, FileAccess, AddFile),
-    Made(Arc<dyn ParameterProvider>),
+    Existing(Arc<dyn ParameterProvider>),
 }
 
-/// Makes a module of a file's bytes. Interpretation is reached by these pointers alone, so that programs that add no files have
-/// no interpreter in them.
+/// Creates a module from a file's bytes. The pointer is the only reference to the interpreter, so that the linker drops
+/// it from programs that add no module files.
 type Load = fn(Contents) -> Result<Arc<dyn Module>>;
 
 #[derive(Debug)]
 enum ModuleChoice {
     File(PathBuf, Load),
     Contents(Contents, Load),
-    Made(Arc<dyn Module>),
+    Existing(Arc<dyn Module>),
 }
 
-fn interpreted(contents: Contents) -> Result<Arc<dyn Module>> {
+fn load_interpreted(contents: Contents) -> Result<Arc<dyn Module>> {
     let module: Arc<dyn Module> = VerifiedModule::load(Arc::new(contents)).and_then(BytecodeModule::new)?;
     Ok(module)
 }
 
-/// A native module that sessions provide to those that import from it.
+/// A native module that sessions provide to the modules that import from it.
 #[derive(Clone, Copy, Debug)]
 pub struct Native {
     name: &'static str,
-    make: fn(&mut Natives) -> Result<Arc<dyn Module>>,
+    create: fn(&mut Natives) -> Result<Arc<dyn Module>>,
 }
 
-/// The native modules that sessions provide; their names are those of [`PROVIDED`](crate::modules::imports::PROVIDED).
+/// The native modules that sessions provide. Their names are those in [`PROVIDED`](crate::modules::imports::PROVIDED).
 pub mod natives {
     use super::{Arc, Native, Natives, Result, hal, hal_inline, hal_loader, io_parameters};
 
@@ -105,23 +106,23 @@ pub mod natives {
             $($(#[$attribute])*
             pub const $constant: Native = Native {
                 name: $module::NAME,
-                make: |session| Ok(Arc::new($module::module($options(session)?))),
+                create: |session| Ok(Arc::new($module::module($options(session)?))),
             };)*
 
-            /// All of them.
+            /// All native modules.
             pub const ALL: &[Native] = &[$($constant),*];
 
-            /// The same, for sessions of translated modules alone: these have no packed calls.
+            /// The same modules without packed calls, for sessions that contain only translated modules.
             pub mod direct {
                 use super::{Arc, Native, hal, hal_inline, hal_loader, io_parameters};
 
                 $($(#[$attribute])*
                 pub const $constant: Native = Native {
                     name: $module::NAME,
-                    make: |session| Ok(Arc::new($module::direct_module(super::$options(session)?))),
+                    create: |session| Ok(Arc::new($module::direct_module(super::$options(session)?))),
                 };)*
 
-                /// All of them.
+                /// All native modules.
                 pub const ALL: &[Native] = &[$($constant),*];
             }
         };
@@ -160,8 +161,9 @@ pub mod natives {
 }
 
 impl SessionBuilder {
-    /// A builder without modules and devices, for programs that import from these native modules at most and from those that
-    /// are offered, and that bring along their loaders of executables. What nobody names is not linked into the program.
+    /// Creates a builder without modules and devices. The program can import from the given native modules and from
+    /// those that are offered; executables need explicit loaders. Native modules that are not listed are not linked
+    /// into the binary.
     pub fn with_natives(natives: &'static [Native]) -> SessionBuilder {
         SessionBuilder {
             devices: Vec::new(),
@@ -169,7 +171,7 @@ impl SessionBuilder {
             modules: Vec::new(),
             natives,
             loaders: &[],
-            own_loaders: Vec::new(),
+            program_loaders: Vec::new(),
             offered: Vec::new(),
             limits: None,
             kernel_limits: None,
@@ -179,73 +181,76 @@ impl SessionBuilder {
         }
     }
 
-    /// Adds a device by its address, such as `local-sync`; the first one is the default. Without any, programs that need a
-    /// device get the default one of this build.
+    /// Adds a device by its URI, such as `local-sync`; the first one is the default. A program that needs a device and
+    /// is given none uses this build's default device.
     pub fn device(mut self, uri: impl Into<String>) -> SessionBuilder {
-        self.devices.push(DeviceChoice::Uri(uri.into(), of_drivers));
+        self.devices.push(DeviceChoice::Uri(uri.into(), create_by_driver));
         self
     }
 
-    /// Says how devices are made that are given by their addresses, and the default one.
+    /// Sets the options for the devices that are added by URI, and for the default device.
     pub fn device_options(mut self, options: DeviceOptions) -> SessionBuilder {
         self.device_options = options;
         self
     }
 
-    /// Adds a device that was made before, to share it between sessions.
+    /// Adds an existing device, which several sessions can share.
     pub fn shared_device(mut self, device: Arc<Device>) -> SessionBuilder {
-        self.devices.push(DeviceChoice::Made(device));
+        self.devices.push(DeviceChoice::Existing(device));
         self
     }
 
-    /// Adds a module file, which is mapped: it must not change while the session lives.
+    /// Adds a module file. The file is mapped: it must not change while the session lives.
     pub fn module_file(mut self, path: impl Into<PathBuf>) -> SessionBuilder {
-        self.modules.push(ModuleChoice::File(path.into(), interpreted));
+        self.modules.push(ModuleChoice::File(path.into(), load_interpreted));
         self.with_all_loaders()
     }
 
     /// Adds a module file's bytes.
     pub fn module_bytes(mut self, bytes: Vec<u8>) -> SessionBuilder {
-        self.modules.push(ModuleChoice::Contents(Contents::from_vec(bytes), interpreted));
+        self.modules.push(ModuleChoice::Contents(Contents::from_vec(bytes), load_interpreted));
         self.with_all_loaders()
     }
 
-    /// Adds a module file that is part of the program, as `include_bytes!` makes it.
+    /// Adds a module that is embedded in the program, for example by `include_bytes!`.
     pub fn module_static(mut self, bytes: &'static [u8]) -> SessionBuilder {
-        self.modules.push(ModuleChoice::Contents(Contents::Static(bytes), interpreted));
+        self.modules.push(ModuleChoice::Contents(Contents::Static(bytes), load_interpreted));
         self.with_all_loaders()
     }
 
-    /// Interpreted modules do not say which loaders they need.
+    /// Enables all loaders: an interpreted module does not declare which ones it needs.
     fn with_all_loaders(mut self) -> SessionBuilder {
         self.loaders = Loader::ALL;
         self
     }
 
-    /// Adds a module that was made before: a verified one shared between sessions, or one written in Rust.
+    /// Adds an existing module: a verified one that sessions share, or one written in Rust.
     pub fn module(mut self, module: Arc<dyn Module>) -> SessionBuilder {
-        self.modules.push(ModuleChoice::Made(module));
+        self.modules.push(ModuleChoice::Existing(module));
         self
     }
 
-    /// Offers a native module to those that import it; it is part of the program only if one does.
+    /// Offers a native module. It is linked only if another module imports it.
     pub fn offer(mut self, module: Arc<dyn Module>) -> SessionBuilder {
         self.offered.push(module);
         self
     }
 
-    /// Adds a loader of executables, which is asked before others and on every device, such as one of
-    /// [static libraries](crate::hal::local::loaders::StaticLibraryLoader).
+    /// Adds an executable loader, such as a [static library loader](crate::hal::local::loaders::StaticLibraryLoader).
+    /// It takes precedence over the built-in loaders, on every device.
     pub fn executable_loader(mut self, loader: Arc<dyn ExecutableLoader>) -> SessionBuilder {
-        self.own_loaders.push(loader);
+        self.program_loaders.push(loader);
         self
     }
 
-    /// Adds an archive of parameters (`.irpa`, any bytes as `.bin`, and with the feature `parameters-formats` `.gguf`,
-    /// `.safetensors`, `.npy` and `.npz`), for programs that read them under a scope; the empty scope is that of programs that name none. Of several files of one scope, those that
-    /// come first take precedence. Files are opened when the session is built; see [`FileAccess`] for what that asks of them.
+    /// Adds a parameter archive under a scope; the empty scope serves programs that name none. Formats: `.irpa`, any
+    /// bytes as `.bin`, and with the feature `parameters-formats` also `.gguf`, `.safetensors`, `.npy` and `.npz`.
     ///
-    /// Translated modules take them likewise: `Module::load_with(Session::builder().shared_device(device).parameter_file(...))`.
+    /// Among several files of one scope, earlier ones take precedence. The files are opened by
+    /// [`build`](SessionBuilder::build); [`FileAccess`] states what each kind of access requires.
+    ///
+    /// Translated modules take archives in the same way:
+    /// `Module::load_with(Session::builder().shared_device(device).parameter_file(...))`.
     pub fn parameter_file(
         mut self,
         scope: impl Into<String>,
@@ -256,35 +261,35 @@ impl SessionBuilder {
         self
     }
 
-    /// Adds a provider of parameters; the first that has a scope serves it, those of this method before files.
+    /// Adds a parameter provider. The first provider of a scope serves it; these providers come before files.
     pub fn parameters(mut self, provider: impl ParameterProvider + 'static) -> SessionBuilder {
-        self.parameters.push(ParameterChoice::Made(Arc::new(provider)));
+        self.parameters.push(ParameterChoice::Existing(Arc::new(provider)));
         self
     }
 
-    /// Says what a call may use up; see [`Limits::portable`] for modules of unknown origin. Kernels that are bytecode, interpreted
-    /// or translated, share the memory; stack and fuel are those of each call and of each workgroup. Translated code counts no
-    /// fuel.
+    /// Sets the limits of a call; see [`Limits::portable`] for untrusted modules. Bytecode kernels, interpreted or
+    /// translated, share the memory limit with the call; stack and fuel apply to each call and to each workgroup.
+    /// Translated code does not count fuel.
     pub fn limits(mut self, limits: Limits) -> SessionBuilder {
         self.limits = Some(limits);
         self
     }
 
-    /// Says what kernels that are bytecode may use up, where that is not what calls may.
+    /// Sets separate limits for bytecode kernels. The default is the limits of calls.
     pub fn kernel_limits(mut self, limits: Limits) -> SessionBuilder {
         self.kernel_limits = Some(limits);
         self
     }
 
-    /// Says where tensors go that the program traces.
+    /// Sets the sink of the tensors that the program traces.
     pub fn trace_sink(mut self, sink: TraceSink) -> SessionBuilder {
         self.trace_sink = sink;
         self
     }
 
-    /// Lets typed functions of translated modules lend slices to machine code, too, by the program's promise that it only reads
-    /// them; see [`InputsOnlyRead`]. Where executables are bytecode no promise is needed.
-    pub fn lend_inputs(mut self, promise: InputsOnlyRead) -> SessionBuilder {
+    /// Lets typed functions of translated modules pass borrowed slices to machine code as well. The caller promises
+    /// that the machine code only reads them; see [`InputsOnlyRead`]. Bytecode executables need no promise.
+    pub fn borrow_inputs(mut self, promise: InputsOnlyRead) -> SessionBuilder {
         self.inputs_only_read = Some(promise);
         self
     }
@@ -292,13 +297,13 @@ impl SessionBuilder {
     /// Loads, verifies and links the modules and runs their initialisers.
     ///
     /// # Errors
-    /// What is wrong with a file, a module or device that is missing, and what an initialiser fails with.
+    /// Errors of loading, verifying and linking, and those of the initialisers.
     pub fn build(self) -> Result<Session> {
         let limits = self.limits.unwrap_or_default();
         let kernel_limits = self.kernel_limits.unwrap_or_else(|| limits.clone());
         let mut natives = Natives {
             known: self.natives,
-            loaders: Loaders::named(self.loaders).with(&self.own_loaders).within(kernel_limits),
+            loaders: Loaders::named(self.loaders).with(&self.program_loaders).within(kernel_limits),
             choices: self.devices,
             device_options: self.device_options,
             offered: self.offered,
@@ -328,7 +333,7 @@ impl SessionBuilder {
 impl ModuleChoice {
     fn load(self) -> Result<Arc<dyn Module>> {
         match self {
-            ModuleChoice::Made(module) => Ok(module),
+            ModuleChoice::Existing(module) => Ok(module),
             ModuleChoice::Contents(contents, load) => load(contents).context(|| "loading a module"),
             ModuleChoice::File(path, load) => {
                 load(MappedFile::contents(&path)?).context(|| format!("loading '{}'", path.display()))
@@ -337,7 +342,7 @@ impl ModuleChoice {
     }
 }
 
-/// The native modules that others may import from, made when one does.
+/// The native modules that others may import from. Each is created at its first import.
 #[derive(Debug)]
 struct Natives {
     known: &'static [Native],
@@ -347,29 +352,29 @@ struct Natives {
     offered: Vec<Arc<dyn Module>>,
     trace_sink: TraceSink,
     parameters: Vec<ParameterChoice>,
-    /// The devices, once a module needed them.
+    /// The devices, created at the first use.
     devices: Option<Vec<Arc<Device>>>,
-    /// The allocator of programs without a device, once one needed it.
+    /// The allocator of programs without a device, created at the first use.
     allocator: Option<Arc<Allocator>>,
 }
 
 impl Natives {
-    /// The module of a name, if it is one of these.
+    /// Returns the module of the given name if it is one of these.
     fn provide(&mut self, name: &str) -> Result<Option<Arc<dyn Module>>> {
         if let Some(module) = self.offered.iter().find(|module| module.name() == name) {
             return Ok(Some(module.clone()));
         }
         let Some(native) = self.known.iter().find(|native| native.name == name) else { return Ok(None) };
-        (native.make)(self).map(Some)
+        (native.create)(self).map(Some)
     }
 
-    /// The providers of parameters: those that were made, then one for each scope of files.
+    /// Returns the parameter providers: the explicit ones, then one for each scope of files.
     fn parameters(&mut self) -> Result<Vec<Arc<dyn ParameterProvider>>> {
         let mut providers: Vec<Arc<dyn ParameterProvider>> = Vec::new();
         let mut indices: Vec<(String, ParameterIndex)> = Vec::new();
         for choice in std::mem::take(&mut self.parameters) {
             let (scope, path, access, add_file) = match choice {
-                ParameterChoice::Made(provider) => {
+                ParameterChoice::Existing(provider) => {
                     providers.push(provider);
                     continue;
                 }
@@ -391,7 +396,7 @@ impl Natives {
         Ok(providers)
     }
 
-    /// The first device that was asked for, if any was: programs that run inline use its memory and its loaders.
+    /// Returns the first explicit device, if any. Inline programs use its memory and its loaders.
     fn chosen_device(&mut self) -> Result<Option<Arc<Device>>> {
         if self.choices.is_empty() && self.devices.is_none() {
             return Ok(None);
@@ -399,7 +404,7 @@ impl Natives {
         Ok(self.devices()?.first().cloned())
     }
 
-    /// Where buffers of programs without a device are allocated.
+    /// Returns the allocator of programs without a device.
     fn allocator(&mut self) -> Result<Arc<Allocator>> {
         if let Some(allocator) = &self.allocator {
             return Ok(allocator.clone());
@@ -418,11 +423,11 @@ impl Natives {
             return Ok(devices.clone());
         }
         if self.choices.is_empty() {
-            self.choices.push(DeviceChoice::Made(default_device(self.device_options.clone())));
+            self.choices.push(DeviceChoice::Existing(default_device(self.device_options.clone())));
         }
         let make = |choice: DeviceChoice| match choice {
-            DeviceChoice::Uri(uri, make) => make(&uri, self.device_options.clone()),
-            DeviceChoice::Made(device) => Ok(device),
+            DeviceChoice::Uri(uri, create) => create(&uri, self.device_options.clone()),
+            DeviceChoice::Existing(device) => Ok(device),
         };
         let devices = std::mem::take(&mut self.choices).into_iter().map(make).collect::<Result<Vec<_>>>()?;
         self.devices = Some(devices.clone());
@@ -430,7 +435,8 @@ impl Natives {
     }
 }
 
-/// Names of the modules that a module imports from, each once. Assembled modules do not declare their dependencies.
+/// Returns the names of the modules that a module imports from, without duplicates. Assembled modules do not declare
+/// their dependencies.
 fn needed(module: &dyn Module) -> Vec<&str> {
     let declared = (0..).map_while(|index| module.dependency(index)).map(|dependency| dependency.name);
     let imports = (0..).map_while(|index| module.function(Linkage::Import, index));
@@ -445,12 +451,12 @@ fn needed(module: &dyn Module) -> Vec<&str> {
 }
 
 impl Session {
-    /// A builder without modules and devices.
+    /// Creates a builder without modules and devices.
     pub fn builder() -> SessionBuilder {
         SessionBuilder::default()
     }
 
-    /// A session of one module file on a device.
+    /// Loads one module file on one device.
     ///
     /// # Errors
     /// Those of [`SessionBuilder::build`].
@@ -466,8 +472,8 @@ impl Session {
         Function::new(self.context.function(name)?)
     }
 
-    /// The functions that the last module exports for callers. Those whose names begin with `__` or contain `$` serve the
-    /// runtime.
+    /// Returns the functions that the last module exports for callers. Names that begin with `__` or contain `$` are
+    /// reserved for the runtime.
     ///
     /// # Errors
     /// INVALID_ARGUMENT for a malformed calling convention.
@@ -479,38 +485,38 @@ impl Session {
         public.map(|(export, _)| Function::new(self.context.export(modules.len() - 1, export)?)).collect()
     }
 
-    /// The VM's view of the session.
+    /// Returns the VM context.
     #[must_use]
     pub fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// The devices; none where no module needs one.
+    /// Returns the devices; empty if no module needs one.
     #[must_use]
     pub fn devices(&self) -> &[Arc<Device>] {
         &self.devices
     }
 
-    /// Where tensors for this session are allocated: on the first device, or on the host where there is none.
+    /// Returns the allocator of this session's tensors: the first device's, or the host's if there is no device.
     #[must_use]
     pub fn allocator(&self) -> &Arc<Allocator> {
         &self.allocator
     }
 
-    /// The promise that arguments are only read, if it was given.
+    /// Returns the promise that arguments are only read, if it was made.
     pub(crate) fn inputs_only_read(&self) -> Option<InputsOnlyRead> {
         self.inputs_only_read
     }
 
-    /// Tells the program of an event of the hosting program, such as a shortage of memory.
+    /// Forwards a signal of the hosting program, such as low memory, to all modules.
     ///
     /// # Errors
-    /// What a module fails with.
+    /// The first error of a module.
     pub fn notify(&self, signal: vm::Signal) -> Result<()> {
         self.context.notify(signal)
     }
 
-    /// Copies the program's state: globals are the child's own, and what they refer to is shared.
+    /// Creates a child session with a copy of the globals. Objects that the globals refer to are shared.
     ///
     /// # Errors
     /// UNIMPLEMENTED where a module's state cannot be copied.

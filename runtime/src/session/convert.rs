@@ -1,4 +1,4 @@
-//! Rust values to the VM's and back: what functions are called with and return.
+//! Conversion between Rust values and VM values, for arguments and results of calls.
 
 use std::sync::Arc;
 
@@ -9,22 +9,21 @@ use crate::hal::BufferView;
 use crate::vm::{CallBuffer, CallValues, Ref, Value};
 use crate::{Error, Result};
 
-/// The types of values in one number, if they are primitives and at most eight: what a call passes is compared with what the
-/// function takes at once.
+/// The types of at most eight primitives, packed into one integer: one comparison checks a call against the signature.
 #[derive(Clone, Copy, Debug)]
 pub struct Primitives(u64);
 
 impl Primitives {
-    /// For values of other types, or more of them.
+    /// Stands for other types, and for more than eight values.
     const OTHERS: u64 = 0;
 
-    /// The types of the given values.
+    /// Packs the types of the given values.
     #[inline(always)]
     pub(super) const fn of(items: &[ConventionItem]) -> Primitives {
         if items.len() > 8 {
             return Primitives(Primitives::OTHERS);
         }
-        // Types are numbers of less than four bits; the one tells how many they are.
+        // A type takes fewer than four bits; the leading one encodes the count.
         let (mut all, mut index) = (1, 0);
         while index < items.len() {
             all = match items[index] {
@@ -40,7 +39,7 @@ impl Primitives {
         Primitives(all)
     }
 
-    /// True where these are the types of the given values, and those are primitives.
+    /// Returns true if the given values are primitives of these types.
     #[inline(always)]
     fn are(self, items: &[ConventionItem]) -> bool {
         let wanted = Primitives::of(items).0;
@@ -50,29 +49,29 @@ impl Primitives {
 
 /// A value that a function can be called with.
 pub trait ToValue {
-    /// The VM's value.
+    /// Converts the value to the VM's.
     fn to_value(&self) -> Value;
 
-    /// The type and the bits, if every value of the type is a primitive.
+    /// Returns the type and the bits if every value of the type is a primitive.
     #[inline(always)]
     fn primitive(&self) -> Option<(ConventionItem, u64)> {
         None
     }
 
-    /// Appends it to the arguments of a call.
+    /// Appends the value to the arguments of a call.
     #[inline]
     fn pack(&self, packer: &mut Packer<'_>) {
         packer.push(self.to_value());
     }
 }
 
-/// Puts arguments into a call, checked against the calling convention.
+/// Writes arguments into a call buffer and checks them against the calling convention.
 #[derive(Debug)]
 pub struct Packer<'a> {
     buffer: &'a mut CallBuffer,
     items: core::slice::Iter<'a, ConventionItem>,
     index: usize,
-    /// What was wrong first.
+    /// The first mismatch.
     error: Option<Error>,
 }
 
@@ -116,7 +115,7 @@ impl<'a> Packer<'a> {
     }
 
     /// # Errors
-    /// INVALID_ARGUMENT where an argument did not fit, or one is missing.
+    /// INVALID_ARGUMENT if an argument has another type, or one is missing.
     #[inline]
     pub(super) fn finish(self) -> Result<()> {
         match self.error {
@@ -135,28 +134,29 @@ fn too_few(wanted: usize, given: usize) -> Error {
 /// A value that a function can return.
 pub trait FromValue: Sized {
     /// The type, if it is a primitive.
+    /// The type if it is a primitive.
+    /// The type if it is a primitive.
     const PRIMITIVE: Option<ConventionItem> = None;
-
-    /// The primitive of the given bits; nothing for another type.
+    /// Converts the given bits; None if the type is not a primitive.
     #[inline(always)]
     #[must_use]
     fn from_word(_: u64) -> Option<Self> {
         None
     }
 
-    /// Takes it from the VM's.
+    /// Converts a VM value.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where it is of another type.
+    /// INVALID_ARGUMENT if the value has another type.
     fn from_value(value: Value) -> Result<Self>;
 
-    /// Takes the next of the values that a call left.
+    /// Takes the next result of a call.
     ///
     /// # Errors
     /// As above.
     #[inline]
     fn from_next(values: &mut CallValues<'_>) -> Result<Self> {
-        // Values are counted before they are taken.
+        // The caller checks the number of values first.
         Self::from_value(values.next().unwrap_or(Ok(Value::None))?)
     }
 }
@@ -280,23 +280,23 @@ impl<T: Element> FromValue for Tensor<T> {
     }
 }
 
-/// What a function is called with: a tuple, an array or a slice of values, or one value alone in a tuple.
+/// The arguments of a call: a tuple, an array or a slice of values. One value is a tuple of length one.
 pub trait Arguments {
-    /// Hands each value on, in order.
+    /// Passes each value to `push`, in order.
     fn for_each(&self, push: &mut impl FnMut(Value));
     /// Appends each value to the arguments of a call, in order.
     #[inline]
     fn pack(&self, packer: &mut Packer<'_>) {
         self.for_each(&mut |value| packer.push(value));
     }
-    /// Puts the values into a call's buffer in place of what it has, if they are primitives of the types that are taken; else
-    /// does nothing.
+    /// Writes the values over the contents of a call buffer and returns true if they are primitives of the expected
+    /// types; otherwise does nothing.
     #[inline(always)]
     fn pack_words(&self, taken: Primitives, buffer: &mut CallBuffer) -> bool {
         let _ = (taken, buffer);
         false
     }
-    /// Number of values.
+    /// Returns the number of values.
     fn count(&self) -> usize;
 }
 
@@ -333,15 +333,15 @@ impl<T: ToValue, const N: usize> Arguments for [T; N] {
     }
 }
 
-/// What a function returns: nothing, one value, a tuple of values, or a vector of whatever they are.
+/// The results of a call: `()`, one value, a tuple, or a vector of values of any type.
 pub trait FromResults: Sized {
-    /// Takes the results.
+    /// Converts the results.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where their number or types are others.
+    /// INVALID_ARGUMENT if their number or types differ.
     fn from_results(values: &mut CallValues<'_>) -> Result<Self>;
 
-    /// The results of their bits, if they are primitives of the types that are returned.
+    /// Converts the results from their bits if they are primitives of the expected types.
     #[inline(always)]
     #[must_use]
     fn from_words(returned: Primitives, words: &[u64]) -> Option<Self> {

@@ -1,4 +1,4 @@
-//! Types of Rust that are elements of tensors.
+//! Rust types of tensor elements.
 #![allow(unsafe_code, reason = "types of one integer are declared to be plain data")]
 
 use std::fmt;
@@ -7,13 +7,13 @@ use bytemuck::{Pod, Zeroable};
 
 use crate::hal::{ElementType, NarrowFloat};
 
-/// A type that tensors hold.
+/// The element type of a tensor.
 pub trait Element: Pod + fmt::Debug {
-    /// The element type of views that are made of it.
+    /// The element type of views created from it.
     const TYPE: ElementType;
 
-    /// True for the element types of views that can be read as it: its own, and for integers those that differ in sign
-    /// alone.
+    /// Returns true for element types of views that can be read as this type: the same type, and integers that differ
+    /// only in signedness.
     #[must_use]
     fn accepts(found: ElementType) -> bool {
         found == Self::TYPE
@@ -55,7 +55,7 @@ macro_rules! plain_data {
     };
 }
 
-/// A truth value as tensors hold it: a byte of which one bit counts.
+/// A Boolean element: a byte of which only the lowest bit counts.
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 pub struct I1(u8);
@@ -104,25 +104,25 @@ macro_rules! narrow_floats {
         plain_data!($name);
 
         impl $name {
-            /// The nearest number of this type; of two, the one whose last bit is zero.
+            /// Rounds to the nearest number of this type, ties to even.
             #[must_use]
             pub fn from_f32(value: f32) -> $name {
                 $name::from_bits(NarrowFloat::$name.from_f32(value) as $bits)
             }
 
-            /// The same number.
+            /// Converts the number exactly.
             #[must_use]
             pub fn to_f32(self) -> f32 {
                 NarrowFloat::$name.to_f32(self.0.into())
             }
 
-            /// The number of some bits.
+            /// Creates a number from its bits.
             #[must_use]
             pub const fn from_bits(bits: $bits) -> $name {
                 $name(bits)
             }
 
-            /// The bits.
+            /// Returns the bits.
             #[must_use]
             pub const fn to_bits(self) -> $bits {
                 self.0
@@ -154,19 +154,19 @@ macro_rules! narrow_floats {
     };
 }
 narrow_floats! {
-    /// A float of 16 bits, as IEEE 754 has it.
+    /// The 16-bit float of IEEE 754 (binary16).
     F16(u16) => FLOAT_16;
     /// The upper half of an `f32`.
     BF16(u16) => BFLOAT_16;
-    /// A float of 8 bits, 2 of them mantissa.
+    /// An 8-bit float with 2 bits of mantissa.
     F8E5M2(u8) => FLOAT_8_E5M2;
-    /// A float of 8 bits, 3 of them mantissa, without infinities.
+    /// An 8-bit float with 3 bits of mantissa, without infinities.
     F8E4M3FN(u8) => FLOAT_8_E4M3_FN;
-    /// A float of 8 bits, 2 of them mantissa, without infinities and negative zero.
+    /// An 8-bit float with 2 bits of mantissa, without infinities and negative zero.
     F8E5M2FNUZ(u8) => FLOAT_8_E5M2_FNUZ;
-    /// A float of 8 bits, 3 of them mantissa, without infinities and negative zero.
+    /// An 8-bit float with 3 bits of mantissa, without infinities and negative zero.
     F8E4M3FNUZ(u8) => FLOAT_8_E4M3_FNUZ;
-    /// A power of two of 8 bits.
+    /// An 8-bit power of two, without sign and mantissa.
     F8E8M0FNU(u8) => FLOAT_8_E8M0_FNU;
 }
 

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 #[derive(Clone, Debug)]
 pub struct Function {
     function: vm::Function,
-    /// The function takes fences, which calls here provide.
+    /// True if the function takes fences, which `call` and `call_async` supply.
     fences: bool,
     taken: Primitives,
     returned: Primitives,
@@ -36,44 +36,44 @@ impl Function {
         Ok(Function { function, fences, taken, returned })
     }
 
-    /// Name, without the module's.
+    /// Returns the name without the module's.
     #[must_use]
     pub fn name(&self) -> &str {
         self.function.name()
     }
 
-    /// The declaration in the model, such as `sync func @simple_mul(%input0: tensor<4xf32>, ...)`, where the module has it.
+    /// Returns the declaration in the model, such as `sync func @simple_mul(%input0: tensor<4xf32>, ...)`, if the
+    /// module contains it.
     #[must_use]
     pub fn declaration(&self) -> Option<&str> {
         self.function.attribute(DECLARATION)
     }
 
-    /// Types of the arguments; without the fences that calls here provide.
+    /// Returns the types of the arguments, except for the fences that `call` supplies.
     #[must_use]
     pub fn arguments(&self) -> &[ConventionItem] {
         let all = self.function.arguments();
         if self.fences { &all[..all.len() - 2] } else { all }
     }
 
-    /// Types of the results.
+    /// Returns the types of the results.
     #[must_use]
     pub fn results(&self) -> &[ConventionItem] {
         self.function.results()
     }
 
-    /// The VM's view of the function.
+    /// Returns the VM function.
     #[must_use]
     pub fn vm_function(&self) -> &vm::Function {
         &self.function
     }
 
-    /// Calls the function and waits until its results are there.
+    /// Calls the function and waits for its results.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for other arguments or results than the function has; what the function fails with. The session
+    /// INVALID_ARGUMENT if arguments or results do not match the signature; any error of the function. The session
     /// stays usable.
-    // Inlined where primitives are passed and returned, so that they stay in registers as long as they can; what else there is
-    // to do is apart.
+    // Inlined so that primitive arguments and results stay in registers; everything else is outlined.
     #[inline(always)]
     pub fn call<R: FromResults>(&self, arguments: impl Arguments) -> Result<R> {
         let mut lease = self.function.context().lease();
@@ -91,7 +91,7 @@ impl Function {
         self.finish(lease, called, None)
     }
 
-    /// Calls the function with other values than primitives alone.
+    /// Calls the function with arguments that are not all primitives.
     fn call_with_values<R: FromResults>(&self, mut lease: Lease<'_>, arguments: &impl Arguments) -> Result<R> {
         let invocation = lease.invocation();
         let (called, done) = match self.pack(arguments, invocation.buffer()) {
@@ -101,7 +101,7 @@ impl Function {
         self.finish(lease, called, done)
     }
 
-    /// Takes the results of a call, whatever they are, or says what failed.
+    /// Converts the results of a call of any types, or explains its error.
     fn finish<R: FromResults>(&self, mut lease: Lease<'_>, called: Result<()>, done: Option<Arc<Fence>>) -> Result<R> {
         let buffer = lease.invocation().buffer();
         let reached = match (called, done) {
@@ -120,11 +120,11 @@ impl Function {
         }
     }
 
-    /// Calls the function; the future is ready when the results are. Futures of several calls overlap where the program is
-    /// compiled for it.
+    /// Calls the function. The future is ready when the results are. Futures of several calls overlap if the program is
+    /// compiled for asynchronous calls.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for other arguments than the function has.
+    /// INVALID_ARGUMENT if the arguments do not match the signature.
     pub fn call_async<R: FromResults>(&self, arguments: impl Arguments) -> Result<FunctionFuture<R>> {
         let mut values = Vec::with_capacity(arguments.count() + 2);
         arguments.for_each(&mut |value| values.push(value));
@@ -145,7 +145,7 @@ impl Function {
         packer.finish()?;
         Ok(self.fences.then(|| {
             let done = Arc::new(Fence::new());
-            // Nothing to wait for, and a fence that is reached when the results are there.
+            // A null fence to wait for, and one that signals that the results are complete.
             buffer.push_ref(Ref::Null);
             buffer.push_ref(Ref::from(done.clone()));
             done
@@ -162,12 +162,12 @@ impl Function {
     }
 }
 
-/// A call as a future, see [`Function::call_async`].
+/// A call as a future; see [`Function::call_async`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct FunctionFuture<R> {
     call: CallFuture,
-    /// What the call returned; its contents are there when the fence is reached.
+    /// The results; their contents are complete when the fence is reached.
     results: Option<Vec<Value>>,
     reached: Option<Reached>,
     convert: fn(&mut CallValues<'_>) -> Result<R>,
@@ -248,7 +248,7 @@ mod tests {
         let turned = session.function("natives.turned").unwrap();
         let results: (f64, f32, i64, i32) = turned.call((-1i32, i64::MIN, -0.5f32, f64::MAX)).unwrap();
         assert_eq!(results, (f64::MAX, -0.5, i64::MIN, -1));
-        // Values whose types are seen only when they are passed take another way.
+        // Dynamically typed values take the general path.
         let values = [Value::I32(-1), Value::I64(i64::MIN), Value::F32(-0.5), Value::F64(f64::MAX)];
         assert_eq!(turned.call::<(f64, f32, i64, i32)>(values.as_slice()).unwrap(), results);
         let (d, c, b, a): (Value, f32, Value, i32) = turned.call((Value::I32(7), 8i64, &9f32, 10f64)).unwrap();

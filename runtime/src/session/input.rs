@@ -1,4 +1,4 @@
-//! Arguments of typed functions: tensors, or elements that become tensors.
+//! Arguments of typed functions: tensors, and host elements that become tensors.
 
 use std::sync::Arc;
 
@@ -13,68 +13,69 @@ use crate::{Error, Result};
 /// Dimensions of up to this rank need no allocation.
 type Shape = SmallVec<[u64; 6]>;
 
-/// A tensor that a function is called with: one on the device already, or elements of the host's.
+/// A tensor argument: a tensor on the device, or elements on the host.
 ///
-/// It is made of references to tensors, slices, vectors, arrays, arrays of arrays, and (for tensors without dimensions)
-/// numbers. Slices and vectors take the shape that the function declares; where that leaves more than one dimension open,
-/// [`Input::new`] says it.
+/// It converts from references to tensors, slices, vectors, arrays, nested arrays, and (for tensors of rank 0) numbers.
+/// Slices and vectors take the shape that the function declares. If more than one dimension of it is dynamic,
+/// [`Input::new`] states the shape.
 ///
-/// Elements are used where they are, without a copy, where
-/// - there are 4 KiB of them or more ([`LEAST_LENT`](crate::support::LEAST_LENT)),
+/// Elements are borrowed, without a copy, if
+/// - they take 4 KiB or more ([`MIN_BORROWED_BYTES`](crate::support::MIN_BORROWED_BYTES)),
 /// - they begin at a multiple of 64 bytes, as those of an [`AlignedVec`](super::AlignedVec) do,
-/// - the function returns when it is done (it is not `async`) and runs on a device, and
-/// - its kernels are bytecode, or [the program promises](super::SessionBuilder::lend_inputs) that they only read arguments.
+/// - the function is synchronous (not `async`) and runs on a device, and
+/// - its kernels are bytecode, or [the program promises](super::SessionBuilder::borrow_inputs) that they only read
+///   arguments.
 ///
-/// What the program keeps of them, it is given a copy of when the call ends, and what it writes to, before. Others are copied
-/// into the memory of the device. A [`Tensor`] is in any case used where it is.
+/// Borrowed elements are copied before the program writes to them, and at the end of the call if the program keeps
+/// them. All other elements are copied into device memory before the call. A [`Tensor`] is always used in place.
 #[derive(Clone, Debug)]
 pub struct Input<'a, T> {
     source: Source<'a, T>,
 }
 
-/// Small, as it is moved before it is looked at.
+/// A small enum, because it is moved before it is matched.
 #[derive(Clone, Debug)]
 enum Source<'a, T> {
-    /// On the device, where a tensor keeps it.
-    Lent(&'a Arc<BufferView>),
-    /// On the device.
+    /// A borrowed device view.
+    Borrowed(&'a Arc<BufferView>),
+    /// A device view of its own.
     View(Arc<BufferView>),
-    /// Elements in row-major order, of the shape that is declared.
+    /// Elements in row-major order, of the declared shape.
     Flat(&'a [T]),
-    /// Elements of arrays within arrays: their dimensions, and how many there are of them.
+    /// Elements of nested arrays: the dimensions, and the rank.
     Nested(&'a [T], [u64; 3], usize),
     /// Elements and their shape.
     Shaped(&'a [T], Box<[u64]>),
 }
 
 impl<'a, T: Element> Input<'a, T> {
-    /// Elements in row-major order, and their shape.
+    /// Creates an input from elements in row-major order and their shape.
     #[must_use]
     pub fn new(shape: &[u64], elements: &'a [T]) -> Input<'a, T> {
         Input { source: Source::Shaped(elements, shape.into()) }
     }
 
-    /// The tensor on a device, of a shape that fits the declared one; elements of the host's as `memory` has them.
+    /// Returns the tensor as a device view of a shape that fits the declared one; `memory` converts host elements.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where it does not fit; RESOURCE_EXHAUSTED where memory is short.
+    /// INVALID_ARGUMENT if the shape does not fit; RESOURCE_EXHAUSTED if memory is short.
     #[inline(always)]
     pub(crate) fn into_view(self, memory: &impl Memory<'a>, declared: &[Option<u64>]) -> Result<PassedRef<'a>> {
-        if let Source::Lent(view) = self.source {
+        if let Source::Borrowed(view) = self.source {
             return match check(view.shape(), declared) {
-                Ok(()) => Ok(PassedRef::Lent(LentRef::object(view))),
+                Ok(()) => Ok(PassedRef::Borrowed(LentRef::object(view))),
                 Err(error) => Err(error),
             };
         }
-        match self.into_own_view(memory, declared) {
+        match self.into_owned_view(memory, declared) {
             Ok(view) => Ok(PassedRef::Owned(Ref::from(view))),
             Err(error) => Err(error),
         }
     }
 
-    fn into_own_view(self, memory: &impl Memory<'a>, declared: &[Option<u64>]) -> Result<Arc<BufferView>> {
+    fn into_owned_view(self, memory: &impl Memory<'a>, declared: &[Option<u64>]) -> Result<Arc<BufferView>> {
         match self.source {
-            Source::Lent(view) => Ok(Arc::clone(view)),
+            Source::Borrowed(view) => Ok(Arc::clone(view)),
             Source::View(view) => {
                 check(view.shape(), declared)?;
                 Ok(view)
@@ -97,22 +98,22 @@ impl<'a, T: Element> Input<'a, T> {
     }
 }
 
-/// A reference that a function is called with: one of its own, or what the caller keeps for the length of the call.
+/// A reference argument: one that the callee owns, or one that the caller keeps during the call.
 #[derive(Debug)]
 pub enum PassedRef<'a> {
     /// The caller keeps the object.
-    Lent(LentRef<'a>),
-    /// It was made for the call.
+    Borrowed(LentRef<'a>),
+    /// The reference was created for the call.
     Owned(Ref),
 }
 
 impl PassedRef<'_> {
-    /// A reference that the function may keep.
+    /// Converts to a reference that the callee may keep.
     #[inline]
     #[must_use]
     pub fn into_owned(self) -> Ref {
         match self {
-            PassedRef::Lent(lent) => lent.clone(),
+            PassedRef::Borrowed(borrowed) => borrowed.clone(),
             PassedRef::Owned(owned) => owned,
         }
     }
@@ -123,19 +124,19 @@ impl std::ops::Deref for PassedRef<'_> {
     #[inline]
     fn deref(&self) -> &Ref {
         match self {
-            PassedRef::Lent(lent) => lent,
+            PassedRef::Borrowed(borrowed) => borrowed,
             PassedRef::Owned(owned) => owned,
         }
     }
 }
 
-/// Where the host's elements become a buffer: in memory of a device, or where they are.
+/// Converts host elements into a buffer: by a copy into device memory, or in place.
 pub(crate) trait Memory<'a> {
-    /// The bytes as a buffer.
+    /// Returns the bytes as a buffer.
     fn buffer(&self, bytes: &'a [u8]) -> Result<Arc<Buffer>>;
 }
 
-/// A copy.
+/// Copies the bytes.
 impl Memory<'_> for Allocator {
     #[inline(always)]
     fn buffer(&self, bytes: &[u8]) -> Result<Arc<Buffer>> {
@@ -145,7 +146,7 @@ impl Memory<'_> for Allocator {
     }
 }
 
-/// Elements as a tensor of the device.
+/// Creates a device tensor from host elements.
 fn of_elements<'a, T: Element>(memory: &impl Memory<'a>, elements: &'a [T], shape: &[u64]) -> Result<Arc<BufferView>> {
     if count(shape.iter().copied()) != Some(elements.len() as u64) {
         let count = elements.len();
@@ -159,7 +160,7 @@ fn count(mut dims: impl Iterator<Item = u64>) -> Option<u64> {
     dims.try_fold(1u64, u64::checked_mul)
 }
 
-/// Whether a shape is the declared one, of which open dimensions may be anything.
+/// Returns true if a shape fits the declared one, whose dynamic dimensions match any size.
 #[inline(always)]
 pub(crate) fn fits(shape: &[u64], declared: &[Option<u64>]) -> bool {
     shape.len() == declared.len()
@@ -173,16 +174,17 @@ fn check(shape: &[u64], declared: &[Option<u64>]) -> Result<()> {
 
 #[cold]
 fn other_shape(shape: &[u64], declared: &[Option<u64>]) -> Error {
-    Error::invalid_argument(format!("a tensor of shape {} is taken, one of {shape:?} is given", shape_text(declared)))
+    Error::invalid_argument(format!("expected a tensor of shape {}, got one of shape {shape:?}", shape_text(declared)))
 }
 
-/// A declared shape as text, such as `[?, 4]`.
+/// Formats a declared shape, such as `[?, 4]`.
 pub(crate) fn shape_text(declared: &[Option<u64>]) -> String {
     let dims: Vec<String> = declared.iter().map(|dim| dim.map_or("?".to_owned(), |dim| dim.to_string())).collect();
     format!("[{}]", dims.join(", "))
 }
 
-/// The dimension that is open in a shape of a number of elements; anything where none is.
+/// Returns the size of the dynamic dimension that the number of elements implies; any number if no dimension is
+/// dynamic.
 fn open_dimension(elements: u64, declared: &[Option<u64>]) -> Result<u64> {
     let open = declared.iter().filter(|dim| dim.is_none()).count();
     if open == 0 {
@@ -198,8 +200,8 @@ fn open_dimension(elements: u64, declared: &[Option<u64>]) -> Result<u64> {
 fn ambiguous(elements: u64, declared: &[Option<u64>], open: usize) -> Error {
     let shape = shape_text(declared);
     Error::invalid_argument(match open {
-        1 => format!("{elements} elements do not make a tensor of shape {shape}"),
-        _ => format!("{elements} elements make tensors of shape {shape} in several ways: say which with `Input::new`"),
+        1 => format!("{elements} elements do not fill a tensor of shape {shape}"),
+        _ => format!("{elements} elements fit several shapes {shape}: state the shape with `Input::new`"),
     })
 }
 
@@ -234,7 +236,7 @@ impl<'a, T, const L: usize, const M: usize, const N: usize> From<&'a [[[T; N]; M
     }
 }
 
-/// A tensor without dimensions.
+/// A tensor of rank 0.
 impl<'a, T: Element> From<&'a T> for Input<'a, T> {
     fn from(element: &'a T) -> Input<'a, T> {
         Input { source: Source::Nested(std::slice::from_ref(element), [0; 3], 0) }
@@ -244,13 +246,13 @@ impl<'a, T: Element> From<&'a T> for Input<'a, T> {
 impl<'a, T> From<&'a Tensor<T>> for Input<'a, T> {
     #[inline]
     fn from(tensor: &'a Tensor<T>) -> Self {
-        Input { source: Source::Lent(tensor.kept_view()) }
+        Input { source: Source::Borrowed(tensor.shared_view()) }
     }
 }
 
 impl<T> From<Tensor<T>> for Input<'_, T> {
     fn from(tensor: Tensor<T>) -> Self {
-        Input { source: Source::View(tensor.kept_view().clone()) }
+        Input { source: Source::View(tensor.shared_view().clone()) }
     }
 }
 
@@ -280,12 +282,12 @@ mod tests {
     fn other_numbers_of_elements_are_refused() {
         for (result, message) in [
             (shape(&[1.0; 3], &[Some(4)]), "does not have 3 elements"),
-            (shape(&[1.0; 3], &[None, Some(2)]), "do not make a tensor of shape [?, 2]"),
-            (shape(&[1.0; 3], &[None, Some(0)]), "do not make"),
-            (shape(&[1.0; 4], &[None, None]), "in several ways"),
-            (shape(&[[1.0; 4]; 3], &[Some(4), Some(3)]), "of shape [4, 3] is taken, one of [3, 4] is given"),
+            (shape(&[1.0; 3], &[None, Some(2)]), "do not fill a tensor of shape [?, 2]"),
+            (shape(&[1.0; 3], &[None, Some(0)]), "do not fill"),
+            (shape(&[1.0; 4], &[None, None]), "fit several shapes"),
+            (shape(&[[1.0; 4]; 3], &[Some(4), Some(3)]), "expected a tensor of shape [4, 3], got one of shape [3, 4]"),
             (shape(Input::new(&[2, 2], &[0.0; 6]), &[None, None]), "does not have 6 elements"),
-            (shape(&1.0, &[Some(1)]), "of shape [1] is taken, one of [] is given"),
+            (shape(&1.0, &[Some(1)]), "expected a tensor of shape [1], got one of shape []"),
         ] {
             assert!(result.clone().unwrap_err().contains(message), "{result:?}");
         }

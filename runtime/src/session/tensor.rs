@@ -17,31 +17,32 @@ pub struct Tensor<T> {
 
 impl<T: Element> Tensor<T> {
     /// Copies elements into the memory of a session's device. The shape is in elements, outermost dimension first; an
-    /// empty one is a scalar.
+    /// empty shape is a scalar's.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where the shape asks for another number of elements; RESOURCE_EXHAUSTED where memory is short.
+    /// INVALID_ARGUMENT if the shape has another number of elements; RESOURCE_EXHAUSTED if memory is short.
     pub fn new(session: &Session, shape: &[u64], elements: &[T]) -> Result<Tensor<T>> {
         Tensor::allocated(session.allocator(), shape, elements)
     }
 
-    /// The same in the memory of a device, which sessions may share.
+    /// Copies elements into the memory of a device. Sessions can share the tensor.
     ///
     /// # Errors
-    /// As above.
+    /// Those of [`Tensor::new`].
     pub fn on_device(device: &Device, shape: &[u64], elements: &[T]) -> Result<Tensor<T>> {
         Tensor::allocated(device.allocator(), shape, elements)
     }
 
-    /// A tensor of elements that somebody owns, such as an `Arc<Vec<T>>` or a mapped file: they are used where they are if they
-    /// begin at a multiple of 64 bytes, and copied otherwise. The owner lives as long as the tensor, the program and operations
-    /// that still run need it.
+    /// Creates a tensor from elements with shared ownership, such as an `Arc<Vec<T>>` or a mapped file. Elements that
+    /// begin at a multiple of 64 bytes are used in place; others are copied. The owner lives as long as the tensor, the
+    /// program or a pending operation needs it.
     ///
-    /// What is written to the tensor is written to a copy. It is made when [`Tensor::write`] or a program writes to it, and before
-    /// a kernel of machine code gets it, which does not say whether it writes: see [`Tensor::of_owner_read_only`].
+    /// Copy on write: the elements are copied before [`Tensor::write`] or the program writes to the tensor, and before
+    /// a machine-code kernel takes it, because such a kernel does not declare whether it writes. See
+    /// [`Tensor::of_owner_read_only`].
     ///
     /// # Errors
-    /// As above.
+    /// Those of [`Tensor::new`].
     pub fn of_owner<O>(device: &Device, shape: &[u64], owner: Arc<O>) -> Result<Tensor<T>>
     where
         O: AsRef<[T]> + Send + Sync + 'static,
@@ -49,11 +50,11 @@ impl<T: Element> Tensor<T> {
         Tensor::of_bytes(shape, owner, |bytes| device.allocator().import_or_copy(bytes, BufferParameters::DEVICE))
     }
 
-    /// The same for a program that promises that the machine code of its modules only reads its arguments: elements are used
-    /// where they are, and writing to them is an error.
+    /// Creates a tensor that uses an owner's elements in place and is read-only. The caller promises that the machine
+    /// code of the program's modules only reads its arguments. Writing to the tensor is an error.
     ///
     /// # Errors
-    /// As above; OUT_OF_RANGE where they do not begin at a multiple of 64 bytes.
+    /// Those of [`Tensor::new`]; OUT_OF_RANGE if the elements do not begin at a multiple of 64 bytes.
     pub fn of_owner_read_only<O>(
         device: &Device,
         shape: &[u64],
@@ -87,10 +88,10 @@ impl<T: Element> Tensor<T> {
         Ok(Tensor { view, element: PhantomData })
     }
 
-    /// A tensor of a view.
+    /// Wraps a buffer view.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where the view has elements of another type, or is not dense.
+    /// INVALID_ARGUMENT if the view has another element type, or is not dense.
     #[inline]
     pub fn from_view(view: Arc<BufferView>) -> Result<Tensor<T>> {
         if !T::accepts(view.element_type()) {
@@ -102,34 +103,34 @@ impl<T: Element> Tensor<T> {
         Ok(Tensor { view, element: PhantomData })
     }
 
-    /// The view.
+    /// Returns the buffer view.
     #[must_use]
     pub fn view(&self) -> &Arc<BufferView> {
         &self.view
     }
 
-    /// Dimensions in elements, outermost first.
+    /// Returns the dimensions in elements, outermost first.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         self.view.shape()
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn len(&self) -> usize {
         self.view.element_count() as usize
     }
 
-    /// True where there are no elements.
+    /// Returns true if there are no elements.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.view.element_count() == 0
     }
 
-    /// Copies the elements out.
+    /// Copies the elements into a slice.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where the target has another number of elements.
+    /// INVALID_ARGUMENT if the target has another length.
     pub fn read(&self, target: &mut [T]) -> Result<()> {
         if target.len() != self.len() {
             return Err(Error::invalid_argument(format!(
@@ -141,37 +142,38 @@ impl<T: Element> Tensor<T> {
         self.view.buffer().read(0, bytemuck::cast_slice_mut(target))
     }
 
-    /// A copy of the elements.
+    /// Copies the elements into a vector.
     ///
     /// # Errors
-    /// OUT_OF_RANGE where the view is longer than its buffer.
+    /// OUT_OF_RANGE if the view is longer than its buffer.
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        // A view's buffer holds all of its elements, which bounds the length.
+        // The view's buffer contains all of its elements, which bounds the length.
         let mut elements = vec![T::zeroed(); self.len()];
         self.read(&mut elements)?;
         Ok(elements)
     }
 
-    /// The elements where they lie, if nobody else holds the memory: neither another tensor, nor the program, nor an operation
-    /// that still runs. Results of functions are held so by their caller alone, unless the program keeps them; None also
-    /// where a tensor is a part of an allocation. [`Tensor::to_vec`] copies in any case.
+    /// Returns the elements in place if this tensor is the only reference to its memory. Returns None while another
+    /// tensor, the program or a pending operation refers to it, and for a tensor that is a part of an allocation.
+    /// Results of functions are unshared unless the program keeps them. [`Tensor::to_vec`] always copies.
     #[must_use]
     pub fn as_slice(&mut self) -> Option<&[T]> {
         self.as_mut_slice().map(|elements| &*elements)
     }
 
-    /// As [`Tensor::as_slice`], to be changed: an argument that is written in place is not copied.
+    /// Returns the elements for writing, under the conditions of [`Tensor::as_slice`]. An argument that is written in
+    /// place is not copied.
     #[must_use]
     pub fn as_mut_slice(&mut self) -> Option<&mut [T]> {
         let length = self.len();
         let bytes = Arc::get_mut(&mut self.view)?.exclusive_bytes()?;
         // The buffer may be longer than the view.
         let bytes = bytes.get_mut(..length.checked_mul(size_of::<T>())?)?;
-        // No bytes have any address.
+        // An empty slice may have any address.
         if bytes.is_empty() { Some(&mut []) } else { bytemuck::try_cast_slice_mut(bytes).ok() }
     }
 
-    /// The elements as an `ndarray` view, where [`Tensor::as_slice`] gives them.
+    /// Returns the elements as an `ndarray` view, under the conditions of [`Tensor::as_slice`].
     #[cfg(feature = "ndarray")]
     #[must_use]
     pub fn as_array(&mut self) -> Option<ndarray::ArrayViewD<'_, T>> {
@@ -179,7 +181,7 @@ impl<T: Element> Tensor<T> {
         ndarray::ArrayViewD::from_shape(shape, self.as_slice()?).ok()
     }
 
-    /// The elements as an `ndarray` view to be changed, where [`Tensor::as_mut_slice`] gives them.
+    /// Returns the elements as a mutable `ndarray` view, under the conditions of [`Tensor::as_mut_slice`].
     #[cfg(feature = "ndarray")]
     #[must_use]
     pub fn as_array_mut(&mut self) -> Option<ndarray::ArrayViewMutD<'_, T>> {
@@ -187,10 +189,10 @@ impl<T: Element> Tensor<T> {
         ndarray::ArrayViewMutD::from_shape(shape, self.as_mut_slice()?).ok()
     }
 
-    /// A copy of the elements as an array of `ndarray`.
+    /// Copies the elements into an `ndarray` array.
     ///
     /// # Errors
-    /// Those of [`Tensor::to_vec`]; OUT_OF_RANGE where the host cannot address so large an array.
+    /// Those of [`Tensor::to_vec`]; OUT_OF_RANGE if the host cannot address so large an array.
     #[cfg(feature = "ndarray")]
     pub fn to_array(&self) -> Result<ndarray::ArrayD<T>> {
         let too_large = || Error::out_of_range(format!("an array of shape {:?}", self.shape()));
@@ -203,10 +205,11 @@ impl<T: Element> Tensor<T> {
         self.shape().iter().map(|dimension| usize::try_from(*dimension).ok()).collect()
     }
 
-    /// Replaces the elements. Tensors that share the memory, and the program where it kept it, see the new ones.
+    /// Replaces the elements. All tensors that share the memory see the new ones, and so does the program if it kept
+    /// the memory.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where the source has another number of elements; PERMISSION_DENIED where the memory is read-only.
+    /// INVALID_ARGUMENT if the source has another length; PERMISSION_DENIED if the memory is read-only.
     pub fn write(&self, elements: &[T]) -> Result<()> {
         if elements.len() != self.len() {
             return Err(Error::invalid_argument(format!(
@@ -237,7 +240,7 @@ fn check_count(shape: &[u64], elements: usize) -> Result<()> {
     Err(Error::invalid_argument(format!("a tensor of shape {shape:?} does not have {elements} elements")))
 }
 
-/// The elements of an owner as bytes.
+/// The bytes of an owner's elements.
 struct Bytes<T, O> {
     owner: Arc<O>,
     element: PhantomData<fn() -> T>,
@@ -250,7 +253,7 @@ impl<T: Element, O: AsRef<[T]>> AsRef<[u8]> for Bytes<T, O> {
 }
 
 impl<T> Tensor<T> {
-    pub(super) fn kept_view(&self) -> &Arc<BufferView> {
+    pub(super) fn shared_view(&self) -> &Arc<BufferView> {
         &self.view
     }
 }
@@ -281,7 +284,7 @@ mod tests {
         let other = tensor.clone();
         assert!(tensor.as_slice().is_none());
         drop(other);
-        // A share of the buffer is one of the memory, too.
+        // A reference to the buffer shares the memory, too.
         let buffer = tensor.view().buffer().clone();
         assert!(tensor.as_slice().is_none());
         drop(buffer);

@@ -1,4 +1,4 @@
-//! Calls between modules: the shells around exports, and imports by the packed call interface.
+//! Calls between modules: the entry points of exports, and imports by packed calls.
 
 use crate::vm::failure::{unexpected_yield, unresolved};
 use crate::vm::{Argument, BoundFunction, CallBuffer, Completion, Ref, Stack, Step};
@@ -7,23 +7,23 @@ use crate::{Error, Result};
 use super::description::Description;
 use super::state::State;
 
-/// Takes the arguments of a call, by the types of a tuple.
+/// Reads the arguments of a call as a tuple.
 ///
 /// # Errors
-/// INTERNAL where there are fewer.
+/// INTERNAL if there are fewer.
 #[inline(always)]
 pub fn arguments<A: Argument>(buffer: &mut CallBuffer) -> Result<A> {
     A::read(&mut buffer.reader())
 }
 
-/// Leaves the results of a call.
+/// Writes the results of a call.
 #[inline(always)]
 pub fn results(buffer: &mut CallBuffer, results: impl Pack) -> Completion {
-    results.leave(buffer);
+    results.pack_results(buffer);
     Completion::Done
 }
 
-/// Leaves the results of a call if it is done.
+/// Writes the results of a call if it is done.
 #[inline]
 pub fn step(buffer: &mut CallBuffer, step: Step<impl Pack>) -> Completion {
     match step {
@@ -32,7 +32,7 @@ pub fn step(buffer: &mut CallBuffer, step: Step<impl Pack>) -> Completion {
     }
 }
 
-/// An export is called that the module has not, or resumed that does not yield.
+/// The error of a call of an export that does not exist, or of a resumption of one that does not yield.
 #[cold]
 #[must_use]
 pub fn no_export(module: &Description, export: u32) -> Error {
@@ -44,23 +44,23 @@ pub fn no_export(module: &Description, export: u32) -> Error {
     }
 }
 
-/// Values that go into a call.
+/// Values that are passed in a packed call.
 pub trait Pack: Sized {
-    /// It is one primitive.
+    /// Whether the value is one primitive.
     const IS_WORD: bool = false;
 
-    /// Its bits, if it is one primitive.
+    /// The bits of a primitive.
     #[inline(always)]
     fn word(&self) -> u64 {
         0
     }
 
-    /// Appends them.
+    /// Appends the values.
     fn pack(self, buffer: &mut CallBuffer);
 
-    /// Leaves them as results, in place of the arguments.
+    /// Replaces the arguments by the values as results.
     #[inline(always)]
-    fn leave(self, buffer: &mut CallBuffer) {
+    fn pack_results(self, buffer: &mut CallBuffer) {
         if const { Self::IS_WORD } {
             buffer.finish_with_words([self.word()]);
         } else {
@@ -116,7 +116,7 @@ impl<T: Pack, const N: usize> Pack for [T; N] {
     }
 }
 
-/// A span of that many elements, which are values or tuples within the tuple.
+/// A span whose elements differ in Rust type: their number, and a tuple of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Elements<T>(pub u32, pub T);
 
@@ -139,7 +139,7 @@ macro_rules! tuples {
     ($($name:ident)*) => {
         impl<$($name: Pack),*> Pack for ($($name,)*) {
             #[inline(always)]
-            #[allow(non_snake_case, reason = "values named by their types")]
+            #[allow(non_snake_case, reason = "values are named like their types")]
             fn pack(self, _buffer: &mut CallBuffer) {
                 let ($($name,)*) = self;
                 if const { true $(&& $name::IS_WORD)* } {
@@ -149,8 +149,8 @@ macro_rules! tuples {
                 $($name.pack(_buffer);)*
             }
             #[inline(always)]
-            #[allow(non_snake_case, reason = "values named by their types")]
-            fn leave(self, buffer: &mut CallBuffer) {
+            #[allow(non_snake_case, reason = "values are named like their types")]
+            fn pack_results(self, buffer: &mut CallBuffer) {
                 if const { true $(&& $name::IS_WORD)* } {
                     let ($($name,)*) = self;
                     buffer.finish_with_words([$($name.word()),*]);
@@ -175,7 +175,7 @@ pub struct Import<'a> {
 }
 
 impl<'a> Import<'a> {
-    /// 1 if it is there, else 0.
+    /// Returns 1 if the import is resolved, otherwise 0.
     #[inline]
     #[must_use]
     pub fn is_resolved(self) -> i32 {
@@ -193,7 +193,7 @@ impl<'a> Import<'a> {
     /// Calls it.
     ///
     /// # Errors
-    /// What it fails with; FAILED_PRECONDITION where it yields; NOT_FOUND where it is not there.
+    /// The errors of the function; FAILED_PRECONDITION if it yields; NOT_FOUND if it is not resolved.
     #[inline]
     pub fn call<R: Argument>(self, stack: &mut Stack, arguments: impl Pack) -> Result<R> {
         match self.call_yieldable(stack, arguments)? {
@@ -216,7 +216,7 @@ impl<'a> Import<'a> {
         finish(stack, completion, buffer)
     }
 
-    /// Goes on with a call that yielded.
+    /// Resumes a call that yielded.
     ///
     /// # Errors
     /// As above.

@@ -1,16 +1,16 @@
-//! Where a module's constants come from.
+//! The origin of a module's constants.
 
 use alloc::sync::Arc;
 
 use crate::Result;
 use crate::bytecode::Contents;
 
-/// The bytes that a module's constants lie in.
+/// The bytes that hold a module's constants.
 #[derive(Clone, Copy, Debug)]
 pub enum Constants {
     /// Bytes of the program; see [`include_constants!`](crate::include_constants).
     Static(&'static [u8]),
-    /// A file, which is mapped when the module's state is first made. Needs `std`.
+    /// A file, which is mapped when the module's state is created for the first time. Needs `std`.
     File(&'static str),
 }
 
@@ -18,7 +18,7 @@ impl Constants {
     /// The bytes.
     ///
     /// # Errors
-    /// What opening the file fails with; UNIMPLEMENTED for files without `std`.
+    /// Errors of opening the file; UNIMPLEMENTED for files without `std`.
     pub(super) fn open(self) -> Result<Arc<Contents>> {
         match self {
             Constants::Static(bytes) => Ok(Arc::new(Contents::Static(bytes))),
@@ -30,15 +30,15 @@ impl Constants {
     }
 }
 
-/// Gives bytes the alignment of segments.
+/// Aligns bytes like a segment of a module file.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Aligned<B: ?Sized>(pub B);
 
 const _: () = assert!(align_of::<Aligned<[u8; 1]>>() == crate::bytecode::SEGMENT_ALIGNMENT);
 
-/// The bytes of a file as part of the program, aligned to 64: what the constants of a translated module lie in. The path is
-/// one for [`include_bytes!`].
+/// Includes the bytes of a file in the program, aligned to 64: the constants of a translated module. The path is resolved as in
+/// [`include_bytes!`].
 #[macro_export]
 macro_rules! include_constants {
     ($path:expr) => {{

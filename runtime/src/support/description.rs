@@ -1,4 +1,4 @@
-//! What a translated module is made of, as statics.
+//! The static description of a translated module.
 
 use alloc::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::{Place, Result};
 
 #[cfg(feature = "std")]
 pub use crate::hal::local::loaders::Loader;
-/// Without `std` there are none.
+/// A loader of executables; without `std` there are none.
 #[cfg(not(feature = "std"))]
 #[derive(Clone, Copy, Debug)]
 pub enum Loader {}
@@ -19,9 +19,9 @@ pub enum Loader {}
 /// A translated module: its tables and its code.
 #[derive(Debug)]
 pub struct Description {
-    /// Name, by which other modules import from it.
+    /// The name by which other modules import from it.
     pub name: &'static str,
-    /// Version.
+    /// The version.
     pub version: u32,
     /// Attributes of the module: keys and values.
     pub attributes: &'static [(&'static str, &'static str)],
@@ -33,23 +33,23 @@ pub struct Description {
     pub exports: &'static [Export],
     /// Internal functions, by ordinal.
     pub functions: &'static [Function],
-    /// Texts of source locations, which the functions' tables index.
+    /// The texts of source locations, which the tables of functions index.
     pub sources: &'static [&'static str],
     /// Bytes of primitive globals.
     pub global_bytes: u32,
-    /// Number of reference globals.
+    /// The number of reference globals.
     pub global_refs: u32,
-    /// Loaders that the module's executables need, on devices that have none of their own.
+    /// The loaders that the module's executables need on devices without loaders of their own.
     pub loaders: &'static [Loader],
-    /// Executables that the module creates and that were translated with it.
+    /// The translated executables that the module creates.
     pub executables: Executables,
-    /// What the constants lie in.
+    /// The bytes that hold the constants.
     pub constants: Constants,
-    /// The constants, by ordinal: offset and length in bytes; (0, 0) for those that no function names.
+    /// The constants, by ordinal: offset and length in bytes; (0, 0) for those that no function uses.
     pub rodata: &'static [(usize, usize)],
     /// Calls an export, given by its ordinal.
     pub call: fn(&State, u32, &mut Stack, &mut CallBuffer) -> Result<Completion>,
-    /// Goes on with an export that yielded.
+    /// Resumes an export that yielded.
     pub resume: fn(&State, u32, &mut Stack, &mut CallBuffer) -> Result<Completion>,
 }
 
@@ -62,7 +62,7 @@ pub struct ImportedFunction {
     pub convention: &'static str,
     /// The module links without it.
     pub optional: bool,
-    /// It is called as a method of the native module's state, so that no other module can take that one's place.
+    /// It is called as a method of the native module's state, so no other module can provide it.
     pub direct: bool,
 }
 
@@ -84,18 +84,19 @@ pub struct Function {
     pub convention: &'static str,
     /// Attributes: keys and values.
     pub attributes: &'static [(&'static str, &'static str)],
-    /// Where instructions come from: offsets within the bytecode, rising, and indices of [`Description::sources`]. One
-    /// holds as far as the next.
+    /// The source locations of instructions: ascending bytecode offsets and indices into [`Description::sources`]. Each
+    /// applies up to the next.
     pub locations: &'static [(u32, u32)],
 }
 
 impl Description {
-    /// Whether slices are better lent to its functions than copied: not where kernels may write all that they work on, as they
-    /// may if they are machine code of which nothing is `promised`, and not where programs reach memory without a device.
+    /// Whether slices are passed to its functions in place instead of being copied. They are copied for programs that access
+    /// memory without a device, and if no kernel is known to only read some binding. `inputs_only_read` says that the user
+    /// promises this for kernels of machine code.
     #[cfg(feature = "std")]
-    pub(super) fn lends(&self, promised: bool) -> bool {
+    pub(super) fn borrows_inputs(&self, inputs_only_read: bool) -> bool {
         let is_inline = self.imports.iter().any(|import| import.name.starts_with("hal_inline."));
-        !is_inline && (promised || self.loaders.is_empty() && self.executables.only_read_some())
+        !is_inline && (inputs_only_read || self.loaders.is_empty() && self.executables.have_read_only_bindings())
     }
 
     /// The name of an internal function for messages.
@@ -106,15 +107,15 @@ impl Description {
         }
     }
 
-    /// Where an instruction comes from, given by its offset within the function's bytecode.
+    /// The source location of the instruction at a bytecode offset.
     pub(super) fn source_location(&self, function: u32, offset: u32) -> Option<&'static str> {
         let locations = self.functions.get(function as usize)?.locations;
         let nearest = locations.partition_point(|location| location.0 <= offset).checked_sub(1)?;
         self.sources.get(locations.get(nearest)?.1 as usize).copied()
     }
 
-    /// The place of an instruction, for errors.
-    pub(super) fn place(&self, function: u32, offset: u32) -> Place {
+    /// The location of an instruction, for errors.
+    pub(super) fn location(&self, function: u32, offset: u32) -> Place {
         Place {
             module: Some(self.name.into()),
             function: Some(self.function_name(function).into_owned()),

@@ -1,4 +1,4 @@
-//! Executables that are part of a program: VMVX modules, translated with the module that creates them.
+//! Executables that are part of a program: VMVX modules that are translated with the module that creates them.
 
 use core::fmt;
 #[cfg(feature = "std")]
@@ -11,16 +11,16 @@ use crate::hal::local::ExecutableLoader;
 #[cfg(feature = "std")]
 use crate::{Error, Result};
 
-/// Makes the loader of executables; given the module's constants.
+/// Creates the loader of executables from the module's constants.
 #[cfg(feature = "std")]
-type MakeLoader = fn(&'static [Executable], &Arc<[Ref]>) -> Arc<dyn ExecutableLoader>;
+type CreateLoader = fn(&'static [Executable], &Arc<[Ref]>) -> Arc<dyn ExecutableLoader>;
 
 /// The executables of a translated module.
 #[derive(Clone, Copy)]
 pub struct Executables {
-    /// Makes the loader of them. What makes it is linked into programs that have some.
+    /// Creates their loader. A function pointer links the loader only into programs with executables.
     #[cfg(feature = "std")]
-    loader: Option<MakeLoader>,
+    loader: Option<CreateLoader>,
     #[cfg(feature = "std")]
     all: &'static [Executable],
 }
@@ -32,10 +32,10 @@ impl fmt::Debug for Executables {
 }
 
 impl Executables {
-    /// None.
+    /// No executables.
     #[cfg(feature = "std")]
     pub const NONE: Executables = Executables { loader: None, all: &[] };
-    /// None.
+    /// No executables.
     #[cfg(not(feature = "std"))]
     pub const NONE: Executables = Executables {};
 }
@@ -54,15 +54,15 @@ mod with_std {
     use crate::support::{Description, Stack, State, TranslatedModule};
     use crate::vm::ModuleState;
 
-    /// Calls a kernel for some workgroups.
+    /// Calls a kernel for a range of workgroups.
     pub type Kernel = fn(&State, &mut Stack, &mut Workgroups<'_>) -> Result<()>;
 
-    /// A kernel that comes in versions for processors.
-    pub trait VersionedKernel {
-        /// Calls it for some workgroups; see [`processor::Code::run`].
+    /// A kernel that is compiled for several sets of target features.
+    pub trait MultiversionedKernel {
+        /// Calls it for a range of workgroups; see [`processor::Multiversion::run`].
         ///
         /// # Errors
-        /// What the kernel fails with.
+        /// The errors of the kernel.
         fn run<const LANES: usize>(state: &State, stack: &mut Stack, workgroups: &mut Workgroups<'_>) -> Result<()>;
     }
 
@@ -73,7 +73,7 @@ mod with_std {
         kernel: PhantomData<K>,
     }
 
-    impl<K: VersionedKernel> processor::Code for Call<'_, '_, K> {
+    impl<K: MultiversionedKernel> processor::Multiversion for Call<'_, '_, K> {
         type Output = Result<()>;
 
         #[inline(always)]
@@ -82,26 +82,26 @@ mod with_std {
         }
     }
 
-    /// Calls a kernel in the best version for this processor among those of some levels; see [`processor::versions`].
+    /// Calls the best variant of a kernel that this processor supports; see [`processor::multiversioned`].
     ///
     /// # Errors
-    /// What the kernel fails with.
-    pub fn versions<const LEVELS: u8, K: VersionedKernel>(
+    /// The errors of the kernel.
+    pub fn multiversioned_kernel<const TARGET_FEATURES: u8, K: MultiversionedKernel>(
         state: &State,
         stack: &mut Stack,
         workgroups: &mut Workgroups<'_>,
     ) -> Result<()> {
-        processor::versions::<LEVELS, _>(Call { state, stack, workgroups, kernel: PhantomData::<K> })
+        processor::multiversioned::<TARGET_FEATURES, _>(Call { state, stack, workgroups, kernel: PhantomData::<K> })
     }
 
     /// An executable that is part of a program.
     #[derive(Debug)]
     pub struct Executable {
-        /// The ordinal of the constant that the program creates it of.
+        /// The ordinal of the constant that holds the executable.
         pub rodata: u32,
-        /// The module that it is.
+        /// The translated module.
         pub module: &'static Description,
-        /// The module's exports that are kernels, with their ordinals, and with bits of the bindings that they only read.
+        /// The exports that are kernels: ordinal, function, and a bit set of the bindings that the kernel only reads.
         pub kernels: &'static [(u32, Kernel, u64)],
     }
 
@@ -114,7 +114,7 @@ mod with_std {
             workgroups: &mut Workgroups<'_>,
         ) -> Result<()> {
             let kernel = self.kernels.iter().find(|kernel| kernel.0 == export);
-            let (_, kernel, _) = kernel.ok_or_else(|| Error::internal("an export that is no kernel"))?;
+            let (_, kernel, _) = kernel.ok_or_else(|| Error::internal("an export that is not a kernel"))?;
             kernel(state.downcast()?, stack, workgroups)
         }
 
@@ -125,23 +125,23 @@ mod with_std {
     }
 
     impl Executables {
-        /// Some of them.
+        /// Creates the set of a program's executables.
         pub const fn new(all: &'static [Executable]) -> Executables {
             Executables { loader: Some(|all, rodata| Arc::new(Loader { all, rodata: rodata.clone() })), all }
         }
 
-        /// True where some kernel only reads some binding.
-        pub(in crate::support) fn only_read_some(&self) -> bool {
+        /// Whether a kernel only reads a binding.
+        pub(in crate::support) fn have_read_only_bindings(&self) -> bool {
             self.all.iter().flat_map(|executable| executable.kernels).any(|kernel| kernel.2 != 0)
         }
 
-        /// The loader of them.
+        /// Creates their loader.
         pub(in crate::support) fn loader(&self, rodata: &Arc<[Ref]>) -> Option<Arc<dyn ExecutableLoader>> {
-            self.loader.map(|make| make(self.all, rodata))
+            self.loader.map(|create| create(self.all, rodata))
         }
     }
 
-    /// Finds a program's executables by the bytes that the program creates them of.
+    /// Loads a program's executables, which it finds by the bytes that the program passes.
     #[derive(Debug)]
     struct Loader {
         all: &'static [Executable],
@@ -175,7 +175,7 @@ mod with_std {
         }
 
         fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
-            self.take(parameters).unwrap_or_else(|| Err(Error::not_found("no such executable is part of the program")))
+            self.take(parameters).unwrap_or_else(|| Err(Error::not_found("the program contains no such executable")))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Fences of queue operations that only this program's own operations wait for: such a fence is made when it is needed.
+//! Deferred fences: a queue operation creates its signal fence only if it is still pending when the call returns.
 
 use alloc::sync::Arc;
 
@@ -6,34 +6,34 @@ use crate::Result;
 use crate::hal::{Fence, SignalFence};
 use crate::vm::{Pass, Ref};
 
-/// What a call passes for the fence that an operation signals: a place for one, should there be something to wait for.
+/// The slot that a call passes as the signal fence of an operation. A pending operation stores a new fence in it.
 #[derive(Debug)]
-pub struct Later<'a>(&'a mut Option<Arc<Fence>>);
+pub struct DeferredFence<'a>(&'a mut Option<Arc<Fence>>);
 
-impl<'a> Pass<SignalFence<'a>> for Later<'a> {
+impl<'a> Pass<SignalFence<'a>> for DeferredFence<'a> {
     #[inline(always)]
     fn pass(self) -> Result<SignalFence<'a>> {
         Ok(SignalFence::Later(self.0))
     }
 }
 
-/// A queue operation, and the fence that it signals: null, which is reached, where it is done.
+/// Calls a queue operation and returns its signal fence: null, which counts as signalled, if the operation is complete.
 ///
 /// # Errors
 /// Those of the call.
 #[inline(always)]
-pub fn signalled(call: impl FnOnce(Later<'_>) -> Result<()>) -> Result<Ref> {
+pub fn signalled(call: impl FnOnce(DeferredFence<'_>) -> Result<()>) -> Result<Ref> {
     signalled_with(call).map(|((), fence)| fence)
 }
 
-/// The same for an operation that has a result.
+/// Calls a queue operation with a result, and returns the result and the signal fence.
 ///
 /// # Errors
 /// Those of the call.
 #[inline(always)]
-pub fn signalled_with<R>(call: impl FnOnce(Later<'_>) -> Result<R>) -> Result<(R, Ref)> {
+pub fn signalled_with<R>(call: impl FnOnce(DeferredFence<'_>) -> Result<R>) -> Result<(R, Ref)> {
     let mut fence = None;
-    match call(Later(&mut fence)) {
+    match call(DeferredFence(&mut fence)) {
         Ok(result) => Ok((result, fence.into())),
         Err(error) => Err(error),
     }

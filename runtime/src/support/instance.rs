@@ -1,4 +1,4 @@
-//! Instances of translated modules: what the typed methods of generated code call.
+//! Instances of translated modules, which the typed methods of generated code call.
 
 use std::sync::Arc;
 use std::vec::Vec;
@@ -11,22 +11,23 @@ use crate::session::{Element, Function, Input, Memory, PassedRef, Session, Sessi
 use crate::vm::{Context, Invocation, Module, Ref, Stack, Step, TypedRefObject, Value};
 use crate::{Error, Result, ResultExt};
 
-/// A translated module in a session of its own, or with others. Clones share everything.
+/// A translated module in a session. Clones share the state.
 #[derive(Clone, Debug)]
 pub struct Instance {
     session: Session,
     state: Arc<State>,
-    /// Index of the module in the session's program.
+    /// The index of the module in the session's program.
     index: usize,
-    /// Slices are lent to the module's functions where that pays.
-    lends: bool,
+    /// Slices are passed to the module's functions in place.
+    borrows_inputs: bool,
 }
 
-/// Slices of so many bytes and more are lent in place: about here a loan and its lease for a dispatch take as long as a copy.
-pub const LEAST_LENT: usize = 4 << 10;
+/// The least size in bytes of a slice that is passed in place. Below it, a copy takes less time than an external buffer and its
+/// pin guard; `cargo bench --bench invoke` measures both.
+pub const MIN_BORROWED_BYTES: usize = 4 << 10;
 
 impl Instance {
-    /// Adds the module of a description to a session, as the last one, and builds that.
+    /// Adds the module of a description to a session as the last one, and builds the session.
     ///
     /// # Errors
     /// Those of [`SessionBuilder::build`].
@@ -37,17 +38,17 @@ impl Instance {
         let index = context.program().modules().len().saturating_sub(1);
         let state = context.state(index).cloned().and_then(|state| state.downcast_arc().ok());
         let state = state.ok_or_else(|| Error::internal("the last module of the session is not the translated one"))?;
-        let lends = description.lends(session.inputs_only_read().is_some());
-        Ok(Instance { session, state, index, lends })
+        let borrows_inputs = description.borrows_inputs(session.inputs_only_read().is_some());
+        Ok(Instance { session, state, index, borrows_inputs })
     }
 
-    /// The session.
+    /// Returns the session.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// The module's state.
+    /// Returns the module's state.
     #[inline]
     #[must_use]
     pub fn state(&self) -> &State {
@@ -58,10 +59,10 @@ impl Instance {
         self.session.context()
     }
 
-    /// The result of calling an export, with what was called where it failed.
+    /// Adds the called function to the error of a call.
     ///
     /// # Errors
-    /// What the call failed with.
+    /// The error of the call.
     #[inline(always)]
     pub fn finish<R>(&self, export: u32, result: Result<R>) -> Result<R> {
         match result {
@@ -82,10 +83,10 @@ impl Instance {
         }
     }
 
-    /// Runs a call of a function of the module that does not yield.
+    /// Calls a function of the module that does not yield.
     ///
     /// # Errors
-    /// What the call fails with; the instance stays usable.
+    /// The errors of the call; the instance stays usable.
     #[inline]
     pub fn call<R>(&self, export: u32, body: impl FnOnce(&State, &mut Stack) -> Result<R>) -> Result<R> {
         let run = |invocation: &mut Invocation| invocation.run_whole(|stack| body(&self.state, stack));
@@ -93,10 +94,10 @@ impl Instance {
         self.finish(export, result)
     }
 
-    /// Runs a call of a function of the module that may yield to its end; while it is suspended, waits for what it waits for.
+    /// Calls a function of the module that may yield, and blocks while it is suspended.
     ///
     /// # Errors
-    /// What the call fails with; the instance stays usable.
+    /// The errors of the call; the instance stays usable.
     #[inline]
     pub fn call_yieldable<R>(
         &self,
@@ -110,10 +111,10 @@ impl Instance {
         self.finish(export, result)
     }
 
-    /// Calls an export that takes fences, and waits for its results without blocking the thread.
+    /// Calls an export that takes fences, and awaits its results.
     ///
     /// # Errors
-    /// What the call fails with; the instance stays usable.
+    /// The errors of the call; the instance stays usable.
     pub async fn call_async(&self, export: u32, arguments: Vec<Value>) -> Result<std::vec::IntoIter<Value>> {
         let begin = || {
             let function = Function::new(self.context().export(self.index, export)?)?;
@@ -126,16 +127,16 @@ impl Instance {
         self.finish(export, result).map(Vec::into_iter)
     }
 
-    /// Calls the closure, in which slices can be passed in place. They are lent until it is done: if the program has kept one,
-    /// it is given a copy of the bytes then.
+    /// Calls a closure in which slices can be passed in place. The borrow ends with the closure: a buffer that the program still
+    /// holds then gets a copy of the bytes.
     ///
-    /// A slice must outlive the call of this function, not only a part of it:
+    /// A slice must outlive the call of this function, not only the closure:
     ///
     /// ```
     /// # use incarnate_runtime::support::{Instance, Result};
     /// # fn call(instance: &Instance) -> Result<()> {
     /// let elements = vec![1.0f32; 4];
-    /// instance.lend(|instance| {
+    /// instance.with_borrowed_inputs(|instance| {
     ///     instance.input("input0", &elements, &[Some(4)])?;
     ///     Ok(())
     /// })
@@ -145,7 +146,7 @@ impl Instance {
     /// ```compile_fail,E0597
     /// # use incarnate_runtime::support::{Instance, Result};
     /// # fn call(instance: &Instance) -> Result<()> {
-    /// instance.lend(|instance| {
+    /// instance.with_borrowed_inputs(|instance| {
     ///     let elements = vec![1.0f32; 4];
     ///     instance.input("input0", &elements, &[Some(4)])?;
     ///     Ok(())
@@ -153,15 +154,15 @@ impl Instance {
     /// # }
     /// ```
     #[inline(always)]
-    pub fn lend<'env, R>(&self, body: impl FnOnce(&Lender<'_, 'env>) -> R) -> R {
-        Loans::scope(|loans| body(&Lender { instance: self, loans }))
+    pub fn with_borrowed_inputs<'env, R>(&self, body: impl FnOnce(&BorrowedInputs<'_, 'env>) -> R) -> R {
+        Loans::scope(|loans| body(&BorrowedInputs { instance: self, loans }))
     }
 
-    /// A tensor that is passed, in the memory of the session's device. `dims` are the dimensions that the function takes; None
-    /// for those that the tensor decides.
+    /// Copies an argument to the memory of the session's device. `dims` are the dimensions that the function takes; None
+    /// stands for a dynamic dimension.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where it has another shape; RESOURCE_EXHAUSTED where memory is short.
+    /// INVALID_ARGUMENT if the tensor has another shape; RESOURCE_EXHAUSTED if memory is short.
     #[inline(always)]
     pub fn input<'a, T: Element>(
         &self,
@@ -172,10 +173,10 @@ impl Instance {
         input.into().into_view(&**self.session.allocator(), dims).context(|| std::format!("argument `{name}`"))
     }
 
-    /// A tensor that a function returned; `dims` as above.
+    /// Converts a result to a tensor; `dims` as for [`Instance::input`].
     ///
     /// # Errors
-    /// INTERNAL where it is no tensor of that shape.
+    /// INTERNAL if it is not a tensor of that shape.
     #[inline(always)]
     pub fn output<T: Element>(&self, name: &str, output: Ref, dims: &[Option<u64>]) -> Result<Tensor<T>> {
         let tensor = BufferView::from_ref(output).and_then(Tensor::from_view);
@@ -186,29 +187,28 @@ impl Instance {
         Ok(tensor)
     }
 
-    /// A view that a function returned.
+    /// Converts a result to a buffer view.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where it is none.
+    /// INVALID_ARGUMENT if it is not a buffer view.
     pub fn output_view(&self, name: &str, output: Ref) -> Result<Arc<BufferView>> {
         BufferView::from_ref(output).context(|| std::format!("result `{name}`"))
     }
 }
 
-/// An instance that passes slices in place, see [`Instance::lend`].
+/// An instance that passes slices in place: see [`Instance::with_borrowed_inputs`].
 #[derive(Debug)]
-pub struct Lender<'l, 'env> {
-    instance: &'l Instance,
-    loans: &'l Loans<'env>,
+pub struct BorrowedInputs<'s, 'env> {
+    instance: &'s Instance,
+    loans: &'s Loans<'env>,
 }
 
-impl<'env> Lender<'_, 'env> {
-    /// As [`Instance::input`]. Slices of [`LEAST_LENT`] bytes and more are passed in place if they are aligned to 64 bytes, as
-    /// kernels rely on, and the module's kernels are known to read only some of what they work on; others are copied. What
-    /// the program might write is copied when it is about to.
+impl<'env> BorrowedInputs<'_, 'env> {
+    /// Passes an argument in place if it has [`MIN_BORROWED_BYTES`] or more, is aligned to 64 bytes, and the module's kernels
+    /// only read some of their bindings; otherwise copies it. A slice in place is copied before the program writes to it.
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Instance::input`].
     #[inline(always)]
     pub fn input<T: Element>(
         &self,
@@ -220,7 +220,7 @@ impl<'env> Lender<'_, 'env> {
     }
 }
 
-impl core::ops::Deref for Lender<'_, '_> {
+impl core::ops::Deref for BorrowedInputs<'_, '_> {
     type Target = Instance;
     #[inline(always)]
     fn deref(&self) -> &Instance {
@@ -228,11 +228,11 @@ impl core::ops::Deref for Lender<'_, '_> {
     }
 }
 
-impl<'env> Memory<'env> for Lender<'_, 'env> {
+impl<'env> Memory<'env> for BorrowedInputs<'_, 'env> {
     #[inline(always)]
     fn buffer(&self, bytes: &'env [u8]) -> Result<Arc<Buffer>> {
         let session = &self.instance.session;
-        if bytes.len() >= LEAST_LENT && self.instance.lends && Loans::can_lend(bytes) {
+        if bytes.len() >= MIN_BORROWED_BYTES && self.instance.borrows_inputs && Loans::can_lend(bytes) {
             return self.loans.lend(session.allocator(), bytes, session.inputs_only_read());
         }
         session.allocator().buffer(bytes)
@@ -244,10 +244,10 @@ fn other_shape(name: &str, shape: &[u64], dims: &[Option<u64>]) -> Error {
     Error::internal(std::format!("result `{name}` has shape {shape:?}, declared is {}", shape_text(dims)))
 }
 
-/// The next of the results of [`Instance::call_async`].
+/// Returns the next result of [`Instance::call_async`].
 ///
 /// # Errors
-/// INTERNAL where it is of another type.
+/// INTERNAL if it has another type.
 pub fn next_result<T: crate::session::FromValue>(results: &mut std::vec::IntoIter<Value>) -> Result<T> {
     T::from_value(results.next().unwrap_or(Value::None)).context(|| "results of a call")
 }

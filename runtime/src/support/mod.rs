@@ -1,13 +1,13 @@
-//! What translated modules are made with. Programs do not use it by itself, and generated code uses nothing else.
+//! The runtime interface of generated code. Generated code uses nothing else; programs do not use it directly.
 //!
-//! Generated code begins with `const _: () = support::expect_version(N);`, so that code of another translator than this
-//! runtime's does not compile.
+//! Generated code begins with `const _: () = support::expect_version(N);`, so code of a translator for another version of
+//! this interface does not compile.
 //!
 //! # A module
 //!
 //! A module is one static [`Description`]: names, calling conventions, tables, and the two functions that call and resume
-//! exports. [`TranslatedModule`] makes it a [`vm::Module`](crate::vm::Module), to be linked with others, and [`State`] is
-//! its state in a context. `call` and `resume` are matches over the export's ordinal, with arms such as
+//! exports. [`TranslatedModule`] implements [`vm::Module`](crate::vm::Module) for it, and [`State`] is its state in a
+//! context. `call` and `resume` match on the export's ordinal, with arms such as
 //!
 //! ```ignore
 //! 3 => {
@@ -23,36 +23,36 @@
 //!
 //! # Values
 //!
-//! `i32`, `i64`, `f32`, `f64`, and [`Ref`]. Arithmetic is [`semantics`]. Operations on references are the functions that are
-//! named as the instructions are, with `_` for `.`: [`buffer_load_i8_u`], [`list_get_ref`], [`cmp_eq_ref`]. They take
-//! references as `&Ref`, numbers as the VM has them, and types as [`ValueType`]; those that use up memory take the stack.
+//! `i32`, `i64`, `f32`, `f64`, and [`Ref`]. Arithmetic is in [`semantics`]. An operation on references is a function with the
+//! instruction's name, with `_` for `.`: [`buffer_load_i8_u`], [`list_get_ref`], [`cmp_eq_ref`]. These functions take
+//! references as `&Ref`, numbers as VM values, and types as [`ValueType`]; those that allocate memory take the stack.
 //! Globals, constants and imports belong to [`State`]: [`State::load_i32`], [`State::store_ref`], [`State::rodata`].
 //!
-//! Counted loops over buffers are checked before their first turn: [`turns`] counts, [`Ref::grid`] and [`Ref::grid_mut`] lend
-//! the elements, [`is_within`] tells that indices do not wrap, [`is_distinct`] that turns take different elements; turns of
-//! loops with [`in_turn`] stay one after the other.
+//! Counted loops over buffers are checked before their first iteration: [`turns`] computes the trip count, [`Ref::grid`] and
+//! [`Ref::grid_mut`] check the bounds and borrow the elements, [`is_within`] checks that indices do not wrap, and
+//! [`is_distinct`] that iterations access different elements. [`in_turn`] keeps LLVM from vectorising over iterations.
 //!
 //! # Errors
 //!
-//! Whatever can fail is followed by [`.at(HERE, offset)?`](At::at), with `const HERE: Here = Here::new(&MODULE, ordinal);`
-//! (a static in long modules): the place is looked up when an error occurs. Calls of other functions of the module are, too. The `fail` instruction is
-//! [`fail`], a function that ends with one that did not fail ends with [`fell_through`].
+//! Each fallible operation and each call ends in [`.at(HERE, offset)?`](At::at), with
+//! `const HERE: Here = Here::new(&MODULE, ordinal);` (a static in long modules), which adds the location to an error. The
+//! `fail` instruction is [`fail`]; a function whose last `fail` has status zero ends in [`fell_through`].
 //!
 //! # Calls
 //!
 //! - An import that [`imports::find`](crate::modules::imports::find) knows: `state.hal().call("buffer.length",
-//!   HalState::buffer_length, stack, (&v1,))`. Arguments are a tuple of VM values: references as `&Ref` where they are lent
-//!   or as `Ref` where they are moved, spans as arrays (of tuples), [`NoElements`] for one without. It gives a VM value or a
-//!   tuple, and for a method that may yield a [`Step`]; where the instruction is not a yieldable call, [`Step::done`]. Such a
-//!   call goes on with `state.hal().resume("fence.await", HalState::fence_await_resume, stack)`. Some are called in another
-//!   form ([`DirectImport::form`](crate::modules::imports::DirectImport::form)): by `call_inline`, or by a function such as
-//!   [`buffer_view_assert`] that takes the native module first.
+//!   HalState::buffer_length, stack, (&v1,))`. Arguments are a tuple of VM values: `&Ref` for borrowed and `Ref` for moved
+//!   references, arrays (of tuples) for spans, [`NoElements`] for an empty span. The call returns a VM value or a tuple; a
+//!   method that may yield returns a [`Step`], which [`Step::done`] unwraps if the instruction is not a yieldable call.
+//!   `state.hal().resume("fence.await", HalState::fence_await_resume, stack)` resumes such a call. Some have another form ([`DirectImport::form`](crate::modules::imports::DirectImport::form)): by `call_inline`, or by a function such as
+//!   [`buffer_view_assert`] that takes the native module as its first argument.
 //! - Any other import: `state.import(3).call::<(i32, Ref)>(stack, (v0, &v1))`, with [`Import::call_yieldable`] and
 //!   [`Import::resume`]. Arguments as above; a span is an array, or [`Elements`] where its elements differ in type.
-//! - A function that calls itself, even by others: its body is the closure of [`guarded`].
-//! - A function that yields: `stack.suspend(Box::new(state)); Ok(Step::Yielded)`, innermost first. The outermost takes its
-//!   part first, `stack.take_suspended::<T>()`, then resumes its callee.
+//! - The body of a recursive function, direct or mutual, is the closure of [`guarded`].
+//! - A function that yields saves its values: `stack.suspend(Box::new(values)); Ok(Step::Yielded)`, the innermost first. To
+//!   resume, the outermost takes its values first, `stack.take_suspended::<T>()`, and then resumes its callee.
 
+pub mod abi;
 mod call;
 mod constants;
 mod description;
@@ -61,9 +61,9 @@ mod executables;
 mod fences;
 #[cfg(feature = "std")]
 mod instance;
+mod location;
 mod module;
 mod operations;
-mod place;
 mod recursion;
 mod state;
 mod views;
@@ -102,26 +102,26 @@ pub use crate::vm::{
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::include_constants;
-pub use crate::processor::{Code, LANES, versions as in_versions};
+pub use crate::processor::{LANES, Multiversion, multiversioned};
 pub use call::{Elements, Import, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction, Loader};
 pub use executables::*;
 #[cfg(feature = "std")]
-pub use fences::{Later, signalled, signalled_with};
+pub use fences::{DeferredFence, signalled, signalled_with};
 #[cfg(feature = "std")]
-pub use instance::{Instance, LEAST_LENT, Lender, next_result};
+pub use instance::{BorrowedInputs, Instance, MIN_BORROWED_BYTES, next_result};
+pub use location::{At, Here};
 pub use module::TranslatedModule;
 pub use operations::*;
-pub use place::{At, Here};
 pub use recursion::guarded;
 pub use state::State;
 pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
-/// The version of the interface between this room and generated code.
-pub const VERSION: u32 = 5;
+/// The version of this interface.
+pub const VERSION: u32 = 6;
 
-/// Fails to compile, in a constant, where the code was generated for another version of this room.
+/// Fails to compile, in a constant, if the code was generated for another version of this interface.
 pub const fn expect_version(version: u32) {
     assert!(
         version == VERSION,

@@ -1,4 +1,4 @@
-//! Translated modules as modules.
+//! The implementation of `vm::Module` for translated modules.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -14,22 +14,23 @@ use crate::vm::{
 };
 use crate::{Result, ResultExt};
 
-/// A translated module, which behaves as the interpreted one does, but for the fuel that it does not count.
+/// A translated module. It behaves like the interpreted module, except that it counts fuel only if it is translated as
+/// untrusted.
 pub struct TranslatedModule {
     description: &'static Description,
-    /// What the constants lie in, where it is not what the description says.
+    /// The bytes of the constants, if they override those of the description.
     contents: Option<Arc<Contents>>,
     rodata: Once<Arc<[Ref]>>,
 }
 
 impl TranslatedModule {
-    /// The module of a description.
+    /// Creates the module of a description.
     #[must_use]
     pub fn new(description: &'static Description) -> Arc<TranslatedModule> {
         Arc::new(TranslatedModule { description, contents: None, rodata: Once::default() })
     }
 
-    /// The same, with constants of the given bytes.
+    /// Creates the module of a description with constants in the given bytes.
     #[must_use]
     pub fn with_constants(description: &'static Description, contents: Arc<Contents>) -> Arc<TranslatedModule> {
         Arc::new(TranslatedModule { description, contents: Some(contents), rodata: Once::default() })
@@ -38,11 +39,11 @@ impl TranslatedModule {
     fn rodata(&self) -> Result<&Arc<[Ref]>> {
         match self.rodata.get() {
             Some(rodata) => Ok(rodata),
-            None => self.rodata.get_or_try_init(|| self.make_rodata()),
+            None => self.rodata.get_or_try_init(|| self.create_rodata()),
         }
     }
 
-    fn make_rodata(&self) -> Result<Arc<[Ref]>> {
+    fn create_rodata(&self) -> Result<Arc<[Ref]>> {
         let ranges = self.description.rodata;
         if ranges.is_empty() {
             return Ok(Arc::from([]));

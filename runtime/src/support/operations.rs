@@ -1,10 +1,10 @@
-//! Instructions on references, by their names.
+//! Instructions on references, under their names.
 
 use super::description::Description;
 use crate::vm::{Buffer, List, Ref, Stack, Traced, Value, ValueType, failure, trace};
 use crate::{Error, Result};
 
-/// Fails unless the reference is null or of the type.
+/// Checks that a reference is null or of a type.
 ///
 /// # Errors
 /// INVALID_ARGUMENT.
@@ -13,7 +13,7 @@ pub fn check_ref(reference: &Ref, expected: ValueType) -> Result<()> {
     crate::vm::check_ref(reference, expected)
 }
 
-/// The reference, if it is null or of the type.
+/// Returns a reference if it is null or of a type.
 ///
 /// # Errors
 /// INVALID_ARGUMENT.
@@ -23,97 +23,97 @@ pub fn checked_ref(reference: Ref, expected: ValueType) -> Result<Ref> {
     Ok(reference)
 }
 
-/// 1 if both are the same object or both null, else 0.
+/// Returns 1 if both are the same object or both null, otherwise 0.
 #[inline]
 #[must_use]
 pub fn cmp_eq_ref(left: &Ref, right: &Ref) -> i32 {
     i32::from(left.same(right))
 }
 
-/// 0 if both are the same object or both null, else 1.
+/// Returns 0 if both are the same object or both null, otherwise 1.
 #[inline]
 #[must_use]
 pub fn cmp_ne_ref(left: &Ref, right: &Ref) -> i32 {
     i32::from(!left.same(right))
 }
 
-/// 1 if the reference is not null, else 0.
+/// Returns 1 if the reference is not null, otherwise 0.
 #[inline]
 #[must_use]
 pub fn cmp_nz_ref(reference: &Ref) -> i32 {
     i32::from(!reference.is_null())
 }
 
-/// The lower 32 bits.
+/// Returns the lower 32 bits.
 #[inline(always)]
 #[must_use]
 pub const fn low(value: i64) -> i32 {
     value as i32
 }
 
-/// The upper 32 bits.
+/// Returns the upper 32 bits.
 #[inline(always)]
 #[must_use]
 pub const fn high(value: i64) -> i32 {
     (value >> 32) as i32
 }
 
-/// 64 bits of two halves.
+/// Joins two halves to 64 bits.
 #[inline(always)]
 #[must_use]
 pub const fn pair(low: i32, high: i32) -> i64 {
     ((high as i64) << 32) | (low as u32 as i64)
 }
 
-/// One of several values by an unsigned index, or the default beyond them.
+/// Selects a value by an unsigned index; out of range selects the default.
 #[inline]
 pub fn switch<T: Copy, const N: usize>(index: i32, default: T, values: [T; N]) -> T {
     values.get(index as u32 as usize).copied().unwrap_or(default)
 }
 
-/// One of two references, the first where the condition is not zero.
+/// Selects the first of two references if the condition is not zero, otherwise the second.
 #[inline]
 #[must_use]
 pub fn select_ref(condition: i32, first: Ref, second: Ref) -> Ref {
     if condition != 0 { first } else { second }
 }
 
-/// One of several references by an unsigned index, or the default beyond them.
+/// Selects a reference by an unsigned index; out of range selects the default.
 #[inline]
 #[must_use]
 pub fn switch_ref<const N: usize>(index: i32, default: Ref, values: [Ref; N]) -> Ref {
     values.into_iter().nth(index as u32 as usize).unwrap_or(default)
 }
 
-/// What `vm.fail` does: nothing where the status is zero.
+/// Executes `vm.fail`: a status of zero is no failure.
 ///
 /// # Errors
-/// The failure.
+/// The failure of any other status.
 #[inline]
 pub fn fail(status: i32, message: &str) -> Result<()> {
     failure::fail(status, message)
 }
 
-/// A function ends with a `fail` whose status is zero.
+/// The error of a function that ends in a `fail` whose status is zero.
 #[cold]
 #[must_use]
 pub fn fell_through() -> Error {
     failure::fell_through()
 }
 
-/// Tells of a `vm.trace`.
+/// Emits the event of a `vm.trace`.
 #[cold]
 pub fn trace<const N: usize>(module: &Description, name: &str, operands: [Traced<'_>; N]) {
     trace::event(module.name, false, name, operands.into_iter());
 }
 
-/// Tells of a `vm.print`.
+/// Emits the event of a `vm.print`.
 #[cold]
 pub fn print<const N: usize>(module: &Description, name: &str, operands: [Traced<'_>; N]) {
     trace::event(module.name, true, name, operands.into_iter());
 }
 
-/// Tells of a `vm.break` in the internal function of the given ordinal.
+/// Emits the event of a `vm.break` in the internal function with the given ordinal.
 #[cold]
 pub fn breakpoint(module: &Description, function: u32) {
     trace::breakpoint(module.name, function);
@@ -124,7 +124,7 @@ macro_rules! loads {
         $(/// Loads an element of a buffer, extended to the type.
         ///
         /// # Errors
-        /// OUT_OF_RANGE; INVALID_ARGUMENT where the reference is null or no buffer.
+        /// OUT_OF_RANGE; INVALID_ARGUMENT if the reference is null or not a buffer.
         #[inline(always)]
         pub fn $name(buffer: &Ref, element: i64) -> Result<$type> {
             let $bits = buffer.buffer()?.load::<$scalar>(element as u64)?;
@@ -174,7 +174,7 @@ stores! {
     buffer_store_f64, buffer_fill_f64: f64 => u64, value => value.to_bits();
 }
 
-/// A new buffer of zeros; length and alignment in bytes.
+/// Allocates a buffer of zeros; length and alignment are in bytes.
 ///
 /// # Errors
 /// Those of [`Buffer::zeroed`].
@@ -183,20 +183,20 @@ pub fn buffer_alloc(stack: &Stack, length: i64, alignment: i32) -> Result<Ref> {
     Buffer::zeroed(length as u64, alignment as u32, Some(&stack.limits().memory)).map(Ref::Buffer)
 }
 
-/// A copy of a range of a buffer, in bytes.
+/// Copies a range of bytes of a buffer to a new buffer.
 ///
 /// # Errors
-/// Those of [`Buffer::clone_range`]; INVALID_ARGUMENT where the reference is null or no buffer.
+/// Those of [`Buffer::clone_range`]; INVALID_ARGUMENT if the reference is null or not a buffer.
 #[inline]
 pub fn buffer_clone(stack: &Stack, buffer: &Ref, offset: i64, length: i64, alignment: i32) -> Result<Ref> {
     let budget = Some(&stack.limits().memory);
     buffer.buffer()?.clone_range(offset as u64, length as u64, alignment as u32, budget).map(Ref::Buffer)
 }
 
-/// Length of a buffer in bytes.
+/// Returns the length of a buffer in bytes.
 ///
 /// # Errors
-/// INVALID_ARGUMENT where the reference is null or no buffer.
+/// INVALID_ARGUMENT if the reference is null or not a buffer.
 #[inline]
 pub fn buffer_length(buffer: &Ref) -> Result<i64> {
     Ok(buffer.buffer()?.length() as i64)
@@ -205,33 +205,33 @@ pub fn buffer_length(buffer: &Ref) -> Result<i64> {
 /// Copies bytes between buffers.
 ///
 /// # Errors
-/// Those of [`Buffer::copy`]; INVALID_ARGUMENT where a reference is null or no buffer.
+/// Those of [`Buffer::copy`]; INVALID_ARGUMENT if a reference is null or not a buffer.
 #[inline]
 pub fn buffer_copy(source: &Ref, source_offset: i64, target: &Ref, target_offset: i64, length: i64) -> Result<()> {
     let (source, target) = (source.buffer()?, target.buffer()?);
     Buffer::copy(source, source_offset as u64, target, target_offset as u64, length as u64)
 }
 
-/// 1 if ranges of two buffers hold the same bytes, else 0.
+/// Returns 1 if ranges of two buffers contain the same bytes, otherwise 0.
 ///
 /// # Errors
-/// Those of [`Buffer::equal`]; INVALID_ARGUMENT where a reference is null or no buffer.
+/// Those of [`Buffer::equal`]; INVALID_ARGUMENT if a reference is null or not a buffer.
 #[inline]
 pub fn buffer_compare(left: &Ref, left_offset: i64, right: &Ref, right_offset: i64, length: i64) -> Result<i32> {
     let (left, right) = (left.buffer()?, right.buffer()?);
     Buffer::equal(left, left_offset as u64, right, right_offset as u64, length as u64).map(i32::from)
 }
 
-/// Hash of a range of a buffer, in bytes.
+/// Returns the hash of a range of bytes of a buffer.
 ///
 /// # Errors
-/// Those of [`Buffer::hash`]; INVALID_ARGUMENT where the reference is null or no buffer.
+/// Those of [`Buffer::hash`]; INVALID_ARGUMENT if the reference is null or not a buffer.
 #[inline]
 pub fn buffer_hash(buffer: &Ref, offset: i64, length: i64) -> Result<i64> {
     buffer.buffer()?.hash(offset as u64, length as u64)
 }
 
-/// A new list with room for some elements.
+/// Allocates a list with a capacity.
 ///
 /// # Errors
 /// Those of [`List::new`].
@@ -240,19 +240,19 @@ pub fn list_alloc(stack: &Stack, element_type: ValueType, capacity: i32) -> Resu
     List::new(element_type, capacity as u32, Some(&stack.limits().memory)).map(Ref::List)
 }
 
-/// Makes room in a list.
+/// Reserves capacity in a list.
 ///
 /// # Errors
-/// Those of [`List::reserve`]; INVALID_ARGUMENT where the reference is null or no list.
+/// Those of [`List::reserve`]; INVALID_ARGUMENT if the reference is null or not a list.
 #[inline]
 pub fn list_reserve(list: &Ref, capacity: i32) -> Result<()> {
     list.list()?.reserve(capacity as u32)
 }
 
-/// Number of elements.
+/// Returns the number of elements.
 ///
 /// # Errors
-/// INVALID_ARGUMENT where the reference is null or no list.
+/// INVALID_ARGUMENT if the reference is null or not a list.
 #[inline]
 pub fn list_size(list: &Ref) -> Result<i32> {
     Ok(list.list()?.len() as i32)
@@ -261,7 +261,7 @@ pub fn list_size(list: &Ref) -> Result<i32> {
 /// Changes the number of elements.
 ///
 /// # Errors
-/// Those of [`List::resize`]; INVALID_ARGUMENT where the reference is null or no list.
+/// Those of [`List::resize`]; INVALID_ARGUMENT if the reference is null or not a list.
 #[inline]
 pub fn list_resize(list: &Ref, size: i32) -> Result<()> {
     list.list()?.resize(size as u32)
@@ -269,7 +269,7 @@ pub fn list_resize(list: &Ref, size: i32) -> Result<()> {
 
 macro_rules! elements {
     ($($get:ident, $set:ident: $type:ty, $convert:ident, $variant:ident;)*) => {
-        $(/// An element, converted to the type.
+        $(/// Returns an element, converted to the type.
         ///
         /// # Errors
         /// OUT_OF_RANGE; INVALID_ARGUMENT where it is a reference, or the list is null or none.
@@ -281,7 +281,7 @@ macro_rules! elements {
         /// Stores an element, converted to the list's type.
         ///
         /// # Errors
-        /// Those of [`List::set`]; INVALID_ARGUMENT where the list is null or none.
+        /// Those of [`List::set`]; INVALID_ARGUMENT if the list is null or not a list.
         #[inline]
         pub fn $set(list: &Ref, index: i32, value: $type) -> Result<()> {
             list.list()?.set(index as u32, Value::$variant(value))
@@ -295,10 +295,10 @@ elements! {
     list_get_f64, list_set_f64: f64, to_f64, F64;
 }
 
-/// A reference of a list, or null where it is of another type; with `take`, null is left in the list.
+/// Returns a reference of a list, or null if it has another type; `take` leaves null in the list.
 ///
 /// # Errors
-/// Those of [`List::get_ref`]; INVALID_ARGUMENT where the list is null or none.
+/// Those of [`List::get_ref`]; INVALID_ARGUMENT if the list is null or not a list.
 #[inline]
 pub fn list_get_ref(list: &Ref, index: i32, expected: ValueType, take: bool) -> Result<Ref> {
     list.list()?.get_ref(index as u32, expected, take)
@@ -307,7 +307,7 @@ pub fn list_get_ref(list: &Ref, index: i32, expected: ValueType, take: bool) -> 
 /// Stores a reference.
 ///
 /// # Errors
-/// Those of [`List::set`]; INVALID_ARGUMENT where the list is null or none.
+/// Those of [`List::set`]; INVALID_ARGUMENT if the list is null or not a list.
 #[inline]
 pub fn list_set_ref(list: &Ref, index: i32, value: Ref) -> Result<()> {
     list.list()?.set(index as u32, Value::Ref(value))

@@ -1,16 +1,15 @@
-//! Recursion of translated functions, which lies on the host's own stack.
+//! Recursion of translated functions, whose frames are on the host's stack.
 
 use crate::Result;
 use crate::vm::Stack;
 
-/// Runs the body of a function that may call itself, even by way of others.
+/// Runs the body of a recursive function.
 ///
 /// # Errors
-/// RESOURCE_EXHAUSTED where more calls are open than the limits allow, or they take more of the host's stack than
-/// translated code may; what the body fails with.
+/// RESOURCE_EXHAUSTED if the depth of calls or their use of the host's stack exceeds the limits; the errors of the body.
 #[inline]
 pub fn guarded<T>(stack: &mut Stack, body: impl FnOnce(&mut Stack) -> Result<T>) -> Result<T> {
-    // The address of something in this frame is a measure of the stack that is used; nothing is read from it.
+    // The address of a local variable measures the use of the stack; nothing is read from it.
     let marker = 0u8;
     stack.descend((&raw const marker).addr())?;
     let result = body(stack);

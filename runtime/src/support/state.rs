@@ -18,13 +18,13 @@ use crate::modules::vmvx::VmvxState;
 use crate::vm::{BoundFunction, ModuleState, Native, Ref, ValueType, check_ref, state};
 use crate::{Error, Result};
 
-/// What a module without constants has where one is asked for.
+/// The result of a lookup of a constant that does not exist.
 static NULL: Ref = Ref::Null;
 
 /// Globals, constants, imports.
 pub struct State {
     pub(super) description: &'static Description,
-    /// What interpreted modules have, too.
+    /// The state that interpreted modules have as well.
     pub(super) core: state::State,
     rodata: Arc<[Ref]>,
     natives: Natives,
@@ -48,7 +48,7 @@ macro_rules! natives {
         }
 
         impl Natives {
-            /// Remembers the state of the module that an import is bound to.
+            /// Stores the state of the native module that an import is bound to.
             fn bind(&mut self, target: &BoundFunction, _program: &Description, _rodata: &Arc<[Ref]>) -> Result<()> {
                 match target.module.name() {
                     $($(#[$attribute])*
@@ -109,7 +109,7 @@ impl State {
         State { description, core, rodata, natives: Natives::default() }
     }
 
-    /// The same globals, with imports that are not resolved.
+    /// Creates a state that shares the globals and has unresolved imports.
     pub(super) fn fork(&self) -> State {
         State {
             description: self.description,
@@ -126,24 +126,24 @@ impl State {
         self.core.resolve(import, target)
     }
 
-    /// The import of the given ordinal.
+    /// Returns the import with the given ordinal.
     #[inline(always)]
     #[must_use]
     pub fn import(&self, ordinal: u32) -> Import<'_> {
         Import { state: self, ordinal }
     }
 
-    /// The constant of the given ordinal, a read-only buffer.
+    /// Returns the constant with the given ordinal, a read-only buffer.
     #[inline(always)]
     #[must_use]
     pub fn rodata(&self, ordinal: u32) -> &Ref {
         self.rodata.get(ordinal as usize).unwrap_or(&NULL)
     }
 
-    /// The reference global of the given ordinal, if it is null or of the type.
+    /// Loads the reference global with the given ordinal, if it is null or of the type.
     ///
     /// # Errors
-    /// OUT_OF_RANGE where there is no such global; INVALID_ARGUMENT for another type.
+    /// OUT_OF_RANGE if there is no such global; INVALID_ARGUMENT for another type.
     #[inline]
     pub fn load_ref(&self, global: u32, expected: ValueType) -> Result<Ref> {
         let slot = self.core.reference(global)?.lock();
@@ -151,7 +151,7 @@ impl State {
         Ok(slot.clone())
     }
 
-    /// The same, and leaves null.
+    /// Loads a reference global and replaces it by null.
     ///
     /// # Errors
     /// As above.
@@ -162,7 +162,7 @@ impl State {
         Ok(core::mem::take(&mut *slot))
     }
 
-    /// Stores a reference, which is null or of the type.
+    /// Stores a reference that is null or of the type.
     ///
     /// # Errors
     /// As above.
@@ -171,7 +171,7 @@ impl State {
         let slot = self.core.reference(global)?;
         check_ref(&value, expected)?;
         let replaced = core::mem::replace(&mut *slot.lock(), value);
-        // What is dropped may be long, and may lead back here.
+        // The drop may be long and reentrant, so it runs without the lock.
         drop(replaced);
         Ok(())
     }
@@ -180,10 +180,10 @@ impl State {
 macro_rules! globals {
     ($($load:ident, $store:ident: $type:ty, $raw_load:ident, $raw_store:ident, $bits:ident => $from:expr, $value:ident => $to:expr;)*) => {
         impl State {
-            $(/// The primitive global at an offset in bytes.
+            $(/// Loads the primitive global at an offset in bytes.
             ///
             /// # Errors
-            /// OUT_OF_RANGE; INVALID_ARGUMENT for an offset that is no multiple of 4.
+            /// OUT_OF_RANGE; INVALID_ARGUMENT for an offset that is not a multiple of 4.
             #[inline]
             pub fn $load(&self, offset: u32) -> Result<$type> {
                 let $bits = self.core.$raw_load(offset)?;

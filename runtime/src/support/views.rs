@@ -1,5 +1,5 @@
-//! Calls of functions on buffer views, which programs call for each argument and result: what mostly happens is done here,
-//! where it is inlined, and anything else by the function itself.
+//! Inlined fast paths of functions on buffer views, which programs call for each argument and result. Other cases call the
+//! native function.
 
 use alloc::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::vm::{self, DirectMethod, Lend, LentRef, Native, NoElements, Ref, Stac
 
 /// The dimensions that a call passes: an array, or [`NoElements`].
 pub trait Dimensions: Copy {
-    /// Calls a function with them.
+    /// Calls `f` with the dimensions.
     fn with<R>(self, f: impl FnOnce(&[u64]) -> R) -> R;
 }
 
@@ -27,7 +27,7 @@ impl Dimensions for NoElements {
     }
 }
 
-/// `buffer_view.assert`: whether the view is of the type and shape, as nearly all are.
+/// Calls `buffer_view.assert`. The fast path is a view of the expected type and shape.
 ///
 /// # Errors
 /// Those of [`Native::call`].
@@ -59,7 +59,7 @@ where
     native.call(name, method, stack, passed)
 }
 
-/// `buffer_view.create`: a view of all of a buffer, as nearly all are.
+/// Calls `buffer_view.create`. The fast path is a view of the whole buffer.
 ///
 /// # Errors
 /// Those of [`Native::call`].
@@ -91,7 +91,7 @@ where
     }
 }
 
-/// `buffer_view.buffer` where the view outlives the use of its buffer.
+/// Calls `buffer_view.buffer` and borrows the buffer from the view.
 ///
 /// # Errors
 /// Those of [`Native::call`].
@@ -101,7 +101,7 @@ pub fn view_buffer<'a, S>(native: Native<'_, S>, name: &'static str, view: &'a R
     Ok(LentRef::object(view.buffer()))
 }
 
-/// `buffer.storage` where the buffer outlives the use of its bytes.
+/// Calls `buffer.storage` and borrows the storage from the buffer.
 ///
 /// # Errors
 /// Those of [`Native::call`].

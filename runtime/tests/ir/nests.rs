@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use incarnate_runtime::bytecode::VerifiedModule;
+use incarnate_runtime::bytecode::ir::nest::{Affine, Element, Item, Needed, Nest, Nests, Tiling};
+use incarnate_runtime::bytecode::ir::{Block, Function, Op, Type, Value};
 use incarnate_runtime::bytecode::trip_count::{Counter, divided, turns};
-use incarnate_runtime::ir::nest::{Affine, Element, Item, Needed, Nest, Nests, Tiling};
-use incarnate_runtime::ir::{Block, Function, Op, Type, Value};
 use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value as VmValue};
 
 use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
@@ -40,7 +40,7 @@ impl Frame {
 fn count<T: Counter>(
     frame: &Frame,
     f: &Function,
-    test: &incarnate_runtime::ir::nest::Test,
+    test: &incarnate_runtime::bytecode::ir::nest::Test,
     as_type: fn(i64) -> T,
 ) -> Option<usize> {
     let (first, bound) = (frame.form(f, &test.first, &[]), frame.form(f, &test.bound, &[]));
@@ -88,7 +88,7 @@ fn holds(entry: &Frame, f: &Function, nest: &Nest, tiling: &Tiling, counts: &[us
             turns[*at] += 1;
             chosen.iter().rev().take_while(|inner| *inner != at).for_each(|inner| turns[*inner] = 0);
         };
-        distinct && tiling.apart.iter().chain(&tiling.stores[..number]).all(is_apart)
+        distinct && tiling.non_aliasing.iter().chain(&tiling.stores[..number]).all(is_apart)
     })
 }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use incarnate::runtime::hal::DeviceOptions;
-use incarnate::runtime::hal::local::task::TaskOptions;
+use incarnate::runtime::hal::local::engine::TaskOptions;
 use incarnate::runtime::vm::{Limits, MemoryBudget};
 use incarnate::{Result, Session, SessionBuilder, StatusCode, Tensor};
 use incarnate_translated_tests::kernels::{KERNELS, Kernel};

@@ -39,7 +39,7 @@ fn row_of_twos() -> [[f32; 128]; 1] {
 fn promised(device: &Arc<Device>) -> incarnate::SessionBuilder {
     // SAFETY: the tests that call this call functions only of which that is true.
     let promise = unsafe { InputsOnlyRead::promise() };
-    Session::builder().shared_device(device.clone()).lend_inputs(promise)
+    Session::builder().shared_device(device.clone()).borrow_inputs(promise)
 }
 
 /// Bytes that a call allocates on a device.

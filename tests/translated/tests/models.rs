@@ -14,7 +14,7 @@ use incarnate_runtime::bytecode::{Archive, Module as BytecodeFile};
 use incarnate_runtime::hal::local::Loaders;
 use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::vm::BytecodeModule;
-use incarnate_translated_tests::{MODULES, VERSIONS};
+use incarnate_translated_tests::{MODULES, VARIANTS};
 use support::cases::{self, Case};
 use support::compare;
 use support::program::Instance;
@@ -28,8 +28,8 @@ enum Mode {
     Mixed,
     /// The other way round.
     MixedOtherwise,
-    /// The model is translated, with a version for one level of processors only, or for none.
-    Version(&'static str),
+    /// The model is translated and multiversioned for one set of target features, or for none.
+    Variant(&'static str),
 }
 
 /// A module file's path within tests/models.
@@ -55,9 +55,9 @@ fn instance(case: &Case, model: &Path, mode: Mode, device: &str) -> Result<Insta
     let loaders = if mode == Mode::Translated { Loaders::default() } else { Loaders::all() };
     Instance::load_with(files, &case.machine(device), loaders, &|file| {
         let is_model = file == model;
-        if let (Mode::Version(level), true) = (mode, is_model) {
+        if let (Mode::Variant(level), true) = (mode, is_model) {
             let key = key(file);
-            let row = VERSIONS.iter().find(|row| row.0 == key && row.1 == level);
+            let row = VARIANTS.iter().find(|row| row.0 == key && row.1 == level);
             return Ok((row.unwrap_or_else(|| panic!("{key} is not translated for {level}")).2)());
         }
         load(
@@ -119,14 +119,14 @@ fn every_case_is_as_interpreted() {
 }
 
 #[test]
-fn all_versions_give_the_same_bits() {
+fn all_variants_compute_the_same_bits() {
     let (mut compared, mut faults) = (0, Vec::new());
     for model in cases::models() {
         for (variant, case) in model.runs() {
             let key = key(variant);
             let expected = outcomes(case, variant, Mode::Translated, "local-sync");
-            for (_, level, _) in VERSIONS.iter().filter(|row| row.0 == key) {
-                let found = outcomes(case, variant, Mode::Version(level), "local-sync");
+            for (_, level, _) in VARIANTS.iter().filter(|row| row.0 == key) {
+                let found = outcomes(case, variant, Mode::Variant(level), "local-sync");
                 if found != expected {
                     faults.push(format!("{key} [{}] for {level}: {found:?}, not {expected:?}", case.name));
                 }

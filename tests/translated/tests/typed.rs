@@ -41,7 +41,7 @@ fn open_dimensions_are_those_of_the_call() {
     let product = module.matmul(&[[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0]], &[[1.0], [1.0]]).unwrap();
     assert_eq!((product.shape(), product.to_vec().unwrap()), (&[3, 1][..], vec![3.0, 7.0, 11.0]));
     let error = module.matmul(&vec![1.0f32; 4], &[[1.0], [1.0]]).unwrap_err().to_string();
-    assert!(error.contains("in several ways"), "{error}");
+    assert!(error.contains("fit several shapes"), "{error}");
     let (_, rows): (Tensor<f32>, i64) = module.normalise(&[[1.0f32, 2.0, 3.0, 4.0]; 5]).unwrap();
     assert_eq!(rows, 5);
 }

@@ -1,16 +1,15 @@
-//! Elements of tensors as types of Rust.
+//! The Rust types of tensor elements.
 
 use proc_macro2::TokenStream;
 use quote::quote;
 
-/// The type of Rust that holds an element, in the words of `support`.
+/// The Rust type of an element, as `support` names it.
 #[derive(Clone, Debug)]
 pub(super) struct Element {
     pub(super) rust: TokenStream,
 }
 
-/// The type for an element as a declaration writes it; None for those that share bytes with others, or that Rust has nothing
-/// for.
+/// The type of an element in a declaration; None for elements narrower than a byte and for those without a Rust type.
 pub(super) fn element(text: &str) -> Option<Element> {
     let rust = match text {
         "i8" | "si8" => quote!(i8),

@@ -9,7 +9,7 @@ use crate::function::{Analysis, FunctionFacts};
 use crate::names::code;
 use crate::options::Options;
 
-/// The struct of the results, where there is one.
+/// The struct of the results, if there is one.
 pub(super) fn results_struct(signature: &Signature<'_>, options: &Options) -> Option<TokenStream> {
     let name = signature.results_type.as_ref()?;
     let text = name.to_string();
@@ -24,7 +24,7 @@ pub(super) fn results_struct(signature: &Signature<'_>, options: &Options) -> Op
     Some(quote! {
         #[doc = #doc]
         #[derive(Clone, Debug)]
-        #[allow(dead_code, unreachable_pub, reason = "nobody uses all of it")]
+        #[allow(dead_code, unreachable_pub, reason = "programs use parts of it")]
         #(#attributes)*
         pub struct #name {
             #(#fields,)*
@@ -43,7 +43,7 @@ pub(super) fn method(signature: &Signature<'_>, analysis: &Analysis<'_>) -> Toke
         (true, _) => asynchronous(signature),
         (false, true) => {
             let body = synchronous(signature, facts);
-            quote!(self.instance.lend(|instance| { #body }))
+            quote!(self.instance.with_borrowed_inputs(|instance| { #body }))
         }
         (false, false) => {
             let body = synchronous(signature, facts);
@@ -51,7 +51,7 @@ pub(super) fn method(signature: &Signature<'_>, analysis: &Analysis<'_>) -> Toke
         }
     };
     let asynchronous = signature.fences.then(|| quote!(async));
-    // Where no stack is needed there is little to call.
+    // A function without the stack is small.
     let inline = (!signature.fences && !facts.needs_stack).then(|| quote!(#[inline]));
     let generics = tensors.then(|| quote!(<'a>));
     quote! {
@@ -71,14 +71,14 @@ fn docs(signature: &Signature<'_>) -> Vec<String> {
     let mut docs = vec![first, String::new()];
     let stored = signature.parameters.iter().filter(|value| matches!(value.kind, Kind::Storage(_)));
     for value in stored {
-        docs.push(format!("A result is stored in the memory of `{}`.", value.ident));
+        docs.push(format!("Stores a result in the memory of `{}`.", value.ident));
         docs.push(String::new());
     }
     docs.push("# Errors".to_owned());
     let tensors = signature.parameters.iter().any(|value| matches!(value.kind, Kind::Tensor(..)));
     docs.push(match tensors {
-        true => "INVALID_ARGUMENT for a tensor of another shape; what the function fails with.".to_owned(),
-        false => "What the function fails with.".to_owned(),
+        true => "INVALID_ARGUMENT for a tensor of another shape; the errors of the function.".to_owned(),
+        false => "The errors of the function.".to_owned(),
     });
     docs.iter().map(|text| super::doc(text)).collect()
 }
@@ -90,7 +90,7 @@ fn number(item: ConventionItem) -> TokenStream {
         ConventionItem::I64 => quote!(i64),
         ConventionItem::F32 => quote!(f32),
         ConventionItem::F64 => quote!(f64),
-        // Signatures have none of the others as numbers.
+        // Signatures contain no other items as numbers.
         ConventionItem::Ref | ConventionItem::SpanStart | ConventionItem::SpanEnd => quote!(Ref),
     }
 }
@@ -149,10 +149,10 @@ fn dims(shape: &[Option<u64>]) -> TokenStream {
     quote!(&[#(#dims),*])
 }
 
-/// Makes the VM's values of the arguments: variables of the same names. Some of them the function looks at only.
+/// Converts the arguments to VM values in variables of the same names. `is_borrowed` says which ones the function borrows.
 fn arguments<'a>(
     signature: &'a Signature<'_>,
-    is_lent: impl Fn(usize) -> bool + 'a,
+    is_borrowed: impl Fn(usize) -> bool + 'a,
 ) -> impl Iterator<Item = TokenStream> + 'a {
     let export = Literal::u32_unsuffixed(signature.export);
     signature.parameters.iter().enumerate().filter_map(move |(index, value)| {
@@ -165,16 +165,16 @@ fn arguments<'a>(
                 let dims = dims(shape);
                 quote!(let #ident = instance.finish(#export, instance.input(#name, #ident, #dims))?;)
             }
-            Kind::Storage(_) if is_lent(index) => quote!(let #ident = LentRef::object(#ident.view().buffer());),
+            Kind::Storage(_) if is_borrowed(index) => quote!(let #ident = LentRef::object(#ident.view().buffer());),
             Kind::Storage(_) => quote!(let #ident = Ref::from(#ident.view().buffer().clone());),
-            Kind::View if is_lent(index) => quote!(let #ident = LentRef::object(#ident);),
+            Kind::View if is_borrowed(index) => quote!(let #ident = LentRef::object(#ident);),
             Kind::View => quote!(let #ident = Ref::from(#ident.clone());),
         })
     })
 }
 
-/// What makes a tensor or a view of a result, or fails.
-fn made(value: &Value<'_>, export: &Literal) -> TokenStream {
+/// The conversion of a result to a tensor or a view.
+fn converted(value: &Value<'_>, export: &Literal) -> TokenStream {
     let ident = &value.ident;
     let name = ident.to_string();
     match &value.kind {
@@ -186,7 +186,7 @@ fn made(value: &Value<'_>, export: &Literal) -> TokenStream {
     }
 }
 
-/// Makes the results of the VM's values, which variables of the results' names hold.
+/// Converts VM values, in variables of the results' names, to the results.
 fn results(signature: &Signature<'_>) -> TokenStream {
     let export = Literal::u32_unsuffixed(signature.export);
     let values = signature.results.iter().map(|value| {
@@ -195,8 +195,8 @@ fn results(signature: &Signature<'_>) -> TokenStream {
             Kind::Number(_) | Kind::Reference => quote!(#ident),
             Kind::Bool => quote!(#ident & 1 != 0),
             Kind::Tensor(..) | Kind::Storage(_) | Kind::View => {
-                let made = made(value, &export);
-                quote!(#made?)
+                let converted = converted(value, &export);
+                quote!(#converted?)
             }
         }
     });
@@ -220,7 +220,7 @@ fn synchronous(signature: &Signature<'_>, facts: &FunctionFacts) -> TokenStream 
     let values = signature.parameters.iter().enumerate().map(|(index, value)| {
         let ident = &value.ident;
         match &value.kind {
-            _ if facts.is_lent(index) => quote!(&#ident),
+            _ if facts.is_borrowed(index) => quote!(&#ident),
             Kind::Tensor(..) => quote!(#ident.into_owned()),
             _ => quote!(#ident),
         }
@@ -237,7 +237,7 @@ fn synchronous(signature: &Signature<'_>, facts: &FunctionFacts) -> TokenStream 
     let unused = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
     let (state_name, stack_name) = (unused("state", facts.needs_state), unused("stack", facts.needs_stack));
     let call = quote!(translated::#function(#state #stack #(#values),*));
-    // A function that takes the two and nothing else needs no closure.
+    // A function of exactly these two parameters needs no closure.
     let begin = match facts.needs_state && facts.needs_stack && values.is_empty() {
         true => quote!(translated::#function),
         false => quote!(|#state_name, #stack_name| #call),
@@ -249,9 +249,9 @@ fn synchronous(signature: &Signature<'_>, facts: &FunctionFacts) -> TokenStream 
         (true, None) => quote!(instance.call(#export, #begin)),
         (true, Some(resume)) => quote!(instance.call_yieldable(#export, #begin, translated::#resume)),
     };
-    let (arguments, results) = (arguments(signature, |index| facts.is_lent(index)), results(signature));
-    // A result that is passed on as it is needs no name.
-    let passed = match signature.results.as_slice() {
+    let (arguments, results) = (arguments(signature, |index| facts.is_borrowed(index)), results(signature));
+    // Results that need no conversion are returned directly.
+    let needs_no_conversion = match signature.results.as_slice() {
         [] => true,
         results => {
             signature.results_type.is_none()
@@ -259,12 +259,12 @@ fn synchronous(signature: &Signature<'_>, facts: &FunctionFacts) -> TokenStream 
         }
     };
     let direct = (!facts.needs_stack && facts.needs_state).then(|| quote!(let state = instance.state();));
-    let rest = match (passed, signature.results.as_slice()) {
+    let rest = match (needs_no_conversion, signature.results.as_slice()) {
         (true, _) => result,
-        // What makes the only result can fail, and gives it or the failure.
+        // The conversion of the only result is the result of the method.
         (false, [only]) if matches!(only.kind, Kind::Tensor(..) | Kind::View) => {
-            let made = made(only, &export);
-            quote!(let #pattern = #result?; #made)
+            let converted = converted(only, &export);
+            quote!(let #pattern = #result?; #converted)
         }
         (false, _) => quote!(let #pattern = #result?; Ok(#results)),
     };
@@ -298,11 +298,11 @@ fn asynchronous(signature: &Signature<'_>) -> TokenStream {
         };
         quote!(let #ident: #ty = next_result(&mut results)?;)
     });
-    let (arguments, made) = (arguments(signature, |_| false), results(signature));
-    // What makes the only result can fail, and gives it or the failure.
+    let (arguments, results_tuple) = (arguments(signature, |_| false), results(signature));
+    // The conversion of the only result is the result of the method.
     let end = match signature.results.as_slice() {
-        [only] if matches!(only.kind, Kind::Tensor(..) | Kind::View) => self::made(only, &export),
-        _ => quote!(Ok(#made)),
+        [only] if matches!(only.kind, Kind::Tensor(..) | Kind::View) => converted(only, &export),
+        _ => quote!(Ok(#results_tuple)),
     };
     let (results, mutable) = match signature.results.is_empty() {
         true => (format_ident!("_results"), None),

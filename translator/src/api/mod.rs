@@ -1,4 +1,4 @@
-//! What users of a translated module see: `Module` with a method for each exported function, structs of results, and
+//! The typed API of a translated module: `Module` with a method for each exported function, structs of results, and
 //! `module()`.
 
 mod element;
@@ -20,7 +20,7 @@ use signature::Signature;
 
 /// Methods of `Module` that every module has.
 const METHODS: &[&str] = &["load", "load_with", "session", "instance"];
-/// What methods may need of `support`; their names are no others' in the module.
+/// The items of `support` that methods may use; no generated type has one of these names.
 const SUPPORT: &[&str] = &[
     "Arc",
     "BF16",
@@ -46,10 +46,10 @@ const SUPPORT: &[&str] = &[
     "natives",
     "next_result",
 ];
-/// Further names of types and of what stands beside them.
+/// Further reserved names of types.
 const TYPES: &[&str] = &["Module", "Option", "Some", "None", "Ok", "Err", "Vec", "Into", "Self"];
 
-/// Text as a doc comment is written.
+/// The text of a doc comment.
 fn doc(text: &str) -> String {
     if text.is_empty() { String::new() } else { format!(" {text}") }
 }
@@ -67,12 +67,12 @@ pub(crate) fn items(analysis: &Analysis<'_>, options: &Options) -> Vec<TokenStre
     }
     items.push(implementation(analysis, &signatures));
     let doc = doc(&format!(
-        "The module {}, to be part of a session: see `SessionBuilder::module`.",
+        "Returns the module {} for `SessionBuilder::module`.",
         code(&format!("@{}", analysis.module.name()))
     ));
     items.push(quote! {
         #[doc = #doc]
-        #[allow(dead_code, unreachable_pub, reason = "nobody uses all of it")]
+        #[allow(dead_code, unreachable_pub, reason = "programs use parts of it")]
         #[must_use]
         pub fn module() -> Arc<TranslatedModule> {
             TranslatedModule::new(&translated::MODULE)
@@ -95,7 +95,7 @@ fn identifiers(tokens: TokenStream, found: &mut HashSet<String>) {
     }
 }
 
-/// The attributes that the user wants of a type.
+/// The attributes that the user adds to a type.
 fn attributes<'a>(options: &'a Options, name: &'a str) -> impl Iterator<Item = &'a TokenStream> {
     let wanted = options.type_attributes.iter().filter(move |row| row.0 == name || row.0 == ".");
     wanted.map(|row| &row.1)
@@ -103,12 +103,12 @@ fn attributes<'a>(options: &'a Options, name: &'a str) -> impl Iterator<Item = &
 
 fn module_struct(module: &VerifiedModule, options: &Options) -> TokenStream {
     let doc =
-        doc(&format!("The module {} with its state. Clones share everything.", code(&format!("@{}", module.name()))));
+        doc(&format!("The module {} with its state. Clones share the state.", code(&format!("@{}", module.name()))));
     let attributes = attributes(options, "Module");
     quote! {
         #[doc = #doc]
         #[derive(Clone, Debug)]
-        #[allow(unreachable_pub, reason = "it may stand in a private module")]
+        #[allow(unreachable_pub, reason = "the enclosing module may be private")]
         #(#attributes)*
         pub struct Module {
             instance: Instance,
@@ -116,7 +116,7 @@ fn module_struct(module: &VerifiedModule, options: &Options) -> TokenStream {
     }
 }
 
-/// The native modules that a module imports from; programs need no others.
+/// The native modules that a module imports from.
 fn natives(analysis: &Analysis<'_>) -> Vec<TokenStream> {
     let module = analysis.module;
     let declared = module.dependencies().map(|dependency| dependency.name);
@@ -148,28 +148,27 @@ fn implementation(analysis: &Analysis<'_>, signatures: &[Signature<'_>]) -> Toke
             clippy::too_many_arguments,
             clippy::type_complexity,
             clippy::wrong_self_convention,
-            reason = "names and signatures are the module's, and nobody calls all of them"
+            reason = "names and signatures are the module's, and programs use parts of them"
         )]
         impl Module {
-            /// Makes the module's state on a device and runs its initialisers.
+            /// Creates the module's state on a device and runs its initialisers.
             ///
             /// # Errors
-            /// What the module needs and cannot have, and what an initialiser fails with.
+            /// Errors of linking the module and of its initialisers.
             pub fn load(device: &Arc<Device>) -> Result<Module> {
                 let builder = SessionBuilder::with_natives(&[#(#natives),*]);
                 Module::load_with(builder.shared_device(device.clone()))
             }
 
-            /// Makes the module part of a session, as the last one, with what else the builder has: modules that it imports
-            /// from, limits.
+            /// Adds the module to a session after the modules of the builder, and builds it.
             ///
             /// # Errors
-            /// As above.
+            /// Those of [`Module::load`].
             pub fn load_with(builder: SessionBuilder) -> Result<Module> {
                 Ok(Module { instance: Instance::new(builder, &translated::MODULE)? })
             }
 
-            /// The session.
+            /// Returns the session.
             #[must_use]
             pub fn session(&self) -> &Session {
                 self.instance.session()

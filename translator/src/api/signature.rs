@@ -1,6 +1,6 @@
-//! What the method of an exported function takes and returns, from its declaration and its calling convention.
+//! The signature of an exported function's method, from its declaration and its calling convention.
 //!
-//! The calling convention is what is true; a declaration that does not agree with it is shown and not used.
+//! The calling convention is authoritative: a declaration that contradicts it only appears in the documentation.
 
 use incarnate_runtime::bytecode::{
     COARSE_FENCES, ConventionItem, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, Export, INVOCATION_MODEL,
@@ -14,20 +14,20 @@ use crate::names::{Case, Scope};
 /// An exported function as a method.
 #[derive(Debug)]
 pub(super) struct Signature<'m> {
-    /// Ordinal among the exports.
+    /// The ordinal of the export.
     pub(super) export: u32,
-    /// Ordinal of the function.
+    /// The ordinal of the function.
     pub(super) function: u32,
-    /// The name that it is exported by.
+    /// The name of the export.
     pub(super) name: &'m str,
-    /// The method.
+    /// The name of the method.
     pub(super) method: Ident,
     pub(super) declaration: Option<&'m str>,
-    /// It takes a fence to wait for and one to signal, which the method provides.
+    /// It takes a wait fence and a signal fence, which the method provides.
     pub(super) fences: bool,
     pub(super) parameters: Vec<Value<'m>>,
     pub(super) results: Vec<Value<'m>>,
-    /// The struct of the results, where the declaration names them.
+    /// The struct of the results, if the declaration names them.
     pub(super) results_type: Option<Ident>,
 }
 
@@ -37,30 +37,30 @@ pub(super) struct Value<'m> {
     /// The name in Rust.
     pub(super) ident: Ident,
     pub(super) kind: Kind,
-    /// The type in the model's words, where it is declared.
+    /// The declared type in MLIR's syntax.
     pub(super) declared: Option<&'m str>,
 }
 
-/// How a value of the VM is one of Rust.
+/// The Rust form of a VM value.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     /// A primitive as it is.
     Number(ConventionItem),
-    /// A truth value, which is an `i32` of the VM.
+    /// A `bool`, which is an `i32` in the VM.
     Bool,
-    /// A tensor of elements that Rust has a type for.
+    /// A tensor whose element type exists in Rust.
     Tensor(Element, Vec<Option<u64>>),
-    /// The memory that a result is stored in, given as a tensor of the result's elements.
+    /// The memory that a result is stored in, passed as a tensor of the result's element type.
     Storage(Element),
-    /// A tensor of other elements, by its view.
+    /// A tensor of another element type, as a buffer view.
     View,
     /// Any reference.
     Reference,
 }
 
 impl<'m> Signature<'m> {
-    /// The signatures of the functions that a module exports for callers: those whose names begin with `__` or contain `$`
-    /// serve the runtime, and spans have no form here.
+    /// The signatures of a module's public functions. Names that begin with `__` or contain `$` are internal; functions with
+    /// spans have no method.
     pub(super) fn all(module: &'m VerifiedModule, methods: &mut Scope, types: &mut Scope) -> Vec<Signature<'m>> {
         let exports = module.exports().zip(0..);
         let public =
@@ -100,7 +100,7 @@ impl<'m> Signature<'m> {
                 && agree(&parsed.results, &results)
         });
         let mut fields = Scope::default();
-        // What methods have in scope.
+        // Names in the scope of methods.
         let mut variables = Scope::with(["self", "instance", "state", "stack", "results", "error"]);
         let (declared_arguments, declared_results) = match &parsed {
             Some(parsed) => (parsed.arguments.as_slice(), parsed.results.as_slice()),
@@ -136,7 +136,7 @@ impl<'m> Value<'m> {
     }
 }
 
-/// Whether declared values can be what a calling convention says.
+/// Whether declared values agree with the items of a calling convention.
 fn agree(declared: &[DeclaredValue<'_>], items: &[ConventionItem]) -> bool {
     declared.iter().zip(items).all(|(value, item)| {
         let reference = value.tensor.is_some() || value.ty.starts_with('!');

@@ -1,11 +1,11 @@
-//! Which bindings a kernel only reads.
+//! The bindings that a kernel only reads.
 
 use std::collections::HashMap;
 
 use incarnate_runtime::ir::{Function, Op, Value};
 
-/// The bindings, by bits, of which a kernel is seen to read elements and to do nothing else; `list` is the argument that has
-/// them all. Whatever is not understood may write: calls, lists that are changed, references that blocks pass on.
+/// A bit set of the bindings whose elements a kernel reads and does not write; `list` is the argument that holds all bindings.
+/// Operations that the analysis does not know count as writes: calls, changes of lists, references passed to blocks.
 pub(super) fn only_read(body: &Function, list: Value) -> u64 {
     let mut bindings: HashMap<Value, u64> = HashMap::new();
     for inst in body.blocks.iter().flat_map(|block| &block.instructions) {
@@ -16,8 +16,8 @@ pub(super) fn only_read(body: &Function, list: Value) -> u64 {
         }
     }
     let mut written = 0;
-    // What becomes of a value that is used otherwise than for being read.
-    let mut lose = |value: Value| match bindings.get(&value) {
+    // A use of a value other than reading its elements.
+    let mut mark_written = |value: Value| match bindings.get(&value) {
         Some(binding) => written |= binding,
         None if value == list => written = u64::MAX,
         None => {}
@@ -38,12 +38,12 @@ pub(super) fn only_read(body: &Function, list: Value) -> u64 {
                 | Op::CompareRef { .. }
                 | Op::IsNonNull { .. }
                 | Op::Drop { .. } => {}
-                Op::BufferCopy { target, .. } => lose(*target),
-                op => op.visit(|operand| lose(operand.value())),
+                Op::BufferCopy { target, .. } => mark_written(*target),
+                op => op.visit(|operand| mark_written(operand.value())),
             }
         }
-        block.terminator.visit(|operand| lose(operand.value()));
-        block.terminator.visit_edges(|edge| edge.arguments.iter().for_each(|operand| lose(operand.value)));
+        block.terminator.visit(|operand| mark_written(operand.value()));
+        block.terminator.visit_edges(|edge| edge.arguments.iter().for_each(|operand| mark_written(operand.value)));
     }
     bindings.values().fold(0, |all, binding| all | binding) & !written
 }

@@ -1,4 +1,4 @@
-//! Calls: of functions of the module, of native functions that are known, and of any other import.
+//! Calls of the module's own functions, of known native functions, and of other imports.
 
 use incarnate_runtime::bytecode::ConventionItem;
 use incarnate_runtime::bytecode::isa::SEGMENT_NOT_VARIADIC;
@@ -8,18 +8,19 @@ use incarnate_runtime::{Error, Result};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
-use super::body::Emitter;
+use super::abi;
+use super::emitter::Emitter;
 use super::values::types_of;
 
-/// Values that a tuple passes; more of them are tuples of tuples.
+/// The largest tuple of a call; more values are passed as a tuple of tuples.
 const TUPLE: usize = 16;
 
-/// How a call is made.
+/// The form of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// It does not yield.
+    /// The call does not yield.
     Plain,
-    /// It may yield; it gives a step.
+    /// The call may yield; it returns a `Step`.
     Yieldable,
 }
 
@@ -32,48 +33,48 @@ enum Argument<'f> {
 
 /// How the references of a call are passed.
 struct Passing<'f> {
-    /// Those that are moved otherwise are lent, and dropped behind the call: what is passed elsewhere in the same call, or in
-    /// a span with others that are lent, whose elements must be alike.
-    lent: Vec<&'f Operand>,
-    /// What is passed is a place, where the call leaves a fence.
-    left: Option<&'f Operand>,
+    /// Moved operands that are passed as borrows and dropped after the call: those that the call also passes elsewhere, and
+    /// those in a span whose other elements are borrowed, because all elements of a span have one type.
+    borrowed: Vec<&'f Operand>,
+    /// The operand in whose place the call takes a slot for a deferred fence.
+    deferred: Option<&'f Operand>,
 }
 
 impl Emitter<'_, '_> {
     /// A call that does not yield, as a statement.
     pub(super) fn call(&self, call: &Call, inst: &Inst) -> Result<TokenStream> {
-        if let Some(result) = inst.results.last().filter(|result| self.body.is_looked_up(**result)) {
-            return self.lookup(call, inst, *result);
+        if let Some(result) = inst.results.last().filter(|result| self.body.is_borrowed_result(**result)) {
+            return self.borrowing_call(call, inst, *result);
         }
         let (expression, drops) = self.invocation(call, inst.offset, Form::Plain)?;
         let bound = self.bind(&inst.results, expression);
         Ok(quote!(#bound #drops))
     }
 
-    /// A call whose last result is looked at where something else keeps it: the only argument, or the first result.
-    fn lookup(&self, call: &Call, inst: &Inst, result: Value) -> Result<TokenStream> {
-        let missing = || Error::internal("a call that lends no result");
+    /// A call whose last result is borrowed from its owner: the only argument, or the first result.
+    fn borrowing_call(&self, call: &Call, inst: &Inst, result: Value) -> Result<TokenStream> {
+        let missing = || Error::internal("a call without a borrowed result");
         let Callee::Import(ordinal) = call.callee else { return Err(missing()) };
         let direct = self.analysis.imports.direct(ordinal).ok_or_else(missing)?;
-        let lender = direct.lent.ok_or_else(missing)?;
-        let (before, keeper) = match (lender.alone, &call.operands[..]) {
+        let borrow = direct.borrowed.ok_or_else(missing)?;
+        let (before, owner) = match (borrow.alone, &call.operands[..]) {
             (Some(alone), _) => {
-                let keeper = *inst.results.first().ok_or_else(missing)?;
+                let owner = *inst.results.first().ok_or_else(missing)?;
                 let (expression, drops) = self.import(ordinal, call, Form::Plain, Some(alone))?;
-                let bound = self.bind(&[keeper], self.fallible(expression, inst.offset));
-                (quote!(#bound #drops), self.read(keeper))
+                let bound = self.bind(&[owner], self.fallible(expression, inst.offset));
+                (quote!(#bound #drops), self.read(owner))
             }
             (None, [operand]) => (TokenStream::new(), self.read(operand.value)),
             (None, _) => return Err(missing()),
         };
         let (native, name, _) = self.native(direct, None);
-        let function = format_ident!("{}", lender.function);
-        let lent = self.fallible(quote!(support::#function(state.#native(), #name, #keeper)), inst.offset);
+        let function = format_ident!("{}", borrow.function);
+        let borrowed = self.fallible(quote!(support::#function(state.#native(), #name, #owner)), inst.offset);
         let result = self.name(result);
-        Ok(quote!(#before let #result = &*#lent;))
+        Ok(quote!(#before let #result = &*#borrowed;))
     }
 
-    /// A call as an expression, and what is dropped behind it.
+    /// A call as an expression, and the drops after it.
     pub(super) fn invocation(&self, call: &Call, offset: u32, form: Form) -> Result<(TokenStream, TokenStream)> {
         let (expression, drops) = match call.callee {
             Callee::Internal(ordinal) => self.internal(ordinal, call)?,
@@ -88,25 +89,26 @@ impl Emitter<'_, '_> {
         let generics = facts.is_inlined.then(|| quote!(::<LANES>));
         let state = facts.needs_state.then(|| quote!(state,));
         let stack = facts.needs_stack.then(|| quote!(stack,));
-        let is_lent = |at: usize| facts.is_lent(at);
-        let lends =
-            |value: Value| call.operands.iter().enumerate().any(|(at, operand)| operand.value == value && is_lent(at));
-        let arguments = call.operands.iter().enumerate().map(|(at, operand)| match is_lent(at) {
+        let is_borrowed = |at: usize| facts.is_borrowed(at);
+        let is_borrowed_value = |value: Value| {
+            call.operands.iter().enumerate().any(|(at, operand)| operand.value == value && is_borrowed(at))
+        };
+        let arguments = call.operands.iter().enumerate().map(|(at, operand)| match is_borrowed(at) {
             true => self.read(operand.value),
-            // What is lent in the same call is not moved by it.
-            false => self.take(&Operand { moved: operand.moved && !lends(operand.value), ..*operand }),
+            // A value that the same call borrows is not moved by it.
+            false => self.take(&Operand { moved: operand.moved && !is_borrowed_value(operand.value), ..*operand }),
         });
-        let kept = call.operands.iter().filter(|operand| {
+        let dropped = call.operands.iter().filter(|operand| {
             operand.moved
-                && lends(operand.value)
+                && is_borrowed_value(operand.value)
                 && self.body.function.ty(operand.value) == Type::Ref
                 && self.body.function.constant_bits(operand.value).is_none()
         });
-        let drops = kept.map(|operand| self.drop(operand.value)).collect();
+        let drops = dropped.map(|operand| self.drop(operand.value)).collect();
         Ok((quote!(#name #generics(#state #stack #(#arguments),*)), drops))
     }
 
-    /// A call of an import; of another method of a native module where one is given.
+    /// A call of an import; `method` overrides the method of the native module.
     fn import(
         &self,
         ordinal: u32,
@@ -120,8 +122,11 @@ impl Emitter<'_, '_> {
         let tree = arguments(&convention, &mut segments, &mut operands, true)?;
         let passing = self.passing(call, &tree);
         let direct = self.analysis.imports.direct(ordinal);
-        let values: Vec<TokenStream> =
-            tree.iter().map(|argument| self.argument(argument, &passing, direct.is_some())).collect();
+        let values = tree.iter().enumerate().map(|(index, argument)| {
+            self.abi_name(direct, index, argument)
+                .unwrap_or_else(|| self.argument(argument, &passing, direct.is_some()))
+        });
+        let values: Vec<TokenStream> = values.collect();
         let expression = match direct {
             Some(direct) => {
                 let (native, name, method) = self.native(direct, method);
@@ -134,7 +139,7 @@ impl Emitter<'_, '_> {
                     }
                 };
                 match (form, direct.resume) {
-                    _ if passing.left.is_some() => self.signalled(ordinal, &call)?,
+                    _ if passing.deferred.is_some() => self.signalled(ordinal, &call)?,
                     (Form::Plain, Some(_)) => quote!(#call.and_then(Step::done)),
                     _ => call,
                 }
@@ -149,11 +154,11 @@ impl Emitter<'_, '_> {
                 quote!(state.import(#import).#method::<#results>(stack, #values))
             }
         };
-        let drops = passing.lent.iter().map(|operand| self.drop(operand.value)).collect();
+        let drops = passing.borrowed.iter().map(|operand| self.drop(operand.value)).collect();
         Ok((expression, drops))
     }
 
-    /// A call that leaves a fence behind its results, where it passes `signal`.
+    /// A queue operation with a deferred fence, which is the last result.
     fn signalled(&self, import: u32, call: &TokenStream) -> Result<TokenStream> {
         let import = self.analysis.module.import(import).ok_or_else(|| Error::internal("no such import"))?;
         Ok(match import.calling_convention.results().next() {
@@ -162,7 +167,7 @@ impl Emitter<'_, '_> {
         })
     }
 
-    /// Goes on with a callee that yielded.
+    /// Resumes a callee that yielded.
     pub(super) fn resumption(&self, callee: Callee, offset: u32) -> Result<TokenStream> {
         let expression = match callee {
             Callee::Internal(ordinal) => {
@@ -196,7 +201,7 @@ impl Emitter<'_, '_> {
         Ok(import.calling_convention.arguments().collect())
     }
 
-    /// The type of an import's results where it is called by the packed interface.
+    /// The type of an import's results in a packed call.
     fn result_types(&self, import: u32) -> Result<TokenStream> {
         let import = self.analysis.module.import(import).ok_or_else(|| Error::internal("no such import"))?;
         let types: Vec<Type> = import.calling_convention.results().filter_map(Type::of_item).collect();
@@ -204,18 +209,18 @@ impl Emitter<'_, '_> {
         Ok(if types.len() > TUPLE { quote!((#(#groups,)*)) } else { types_of(&types) })
     }
 
-    /// Whether an import's results are more than a tuple passes.
+    /// Whether an import has more results than a tuple holds.
     pub(super) fn groups_results(&self, callee: Callee, count: usize) -> bool {
         count > TUPLE && matches!(callee, Callee::Import(_))
     }
 
-    /// Finds which references are lent though they are moved.
+    /// Finds the moved references that are passed as borrows.
     fn passing<'f>(&self, call: &'f Call, tree: &[Argument<'f>]) -> Passing<'f> {
         let is_owned = |operand: &Operand| {
-            operand.moved && self.body.function.ty(operand.value) == Type::Ref && !self.is_lent(operand.value)
+            operand.moved && self.body.function.ty(operand.value) == Type::Ref && !self.is_borrowed(operand.value)
         };
         let shared = |value: Value| call.operands.iter().any(|other| other.value == value && !other.moved);
-        let mut lent: Vec<&'f Operand> =
+        let mut borrowed: Vec<&'f Operand> =
             call.operands.iter().filter(|operand| is_owned(operand) && shared(operand.value)).collect();
         for argument in tree {
             if let Argument::Span(_) = argument {
@@ -223,17 +228,25 @@ impl Emitter<'_, '_> {
                 leaves(argument, &mut all);
                 let references = || all.iter().filter(|operand| self.body.function.ty(operand.value) == Type::Ref);
                 if references().any(|operand| !is_owned(operand)) {
-                    lent.extend(references().filter(|operand| is_owned(operand)));
+                    borrowed.extend(references().filter(|operand| is_owned(operand)));
                 }
             }
         }
         let mut found: Vec<&Operand> = Vec::new();
-        for operand in lent {
+        for operand in borrowed {
             if !found.iter().any(|other| other.value == operand.value) {
                 found.push(operand);
             }
         }
-        Passing { lent: found, left: call.left.and_then(|left| call.operands.get(usize::from(left))) }
+        let deferred = call.left.and_then(|argument| call.operands.get(usize::from(argument)));
+        Passing { borrowed: found, deferred }
+    }
+
+    /// The named form of a constant argument that is a flag or a type of the HAL ABI.
+    fn abi_name(&self, import: Option<&DirectImport>, index: usize, argument: &Argument<'_>) -> Option<TokenStream> {
+        let (Some(import), Argument::Value(operand)) = (import, argument) else { return None };
+        let bits = self.body.function.constant_bits(operand.value)?;
+        abi::named(&format!("{}.{}", import.module, import.name), index, bits as u32 as i32)
     }
 
     fn argument(&self, argument: &Argument<'_>, passing: &Passing<'_>, is_direct: bool) -> TokenStream {
@@ -263,14 +276,14 @@ impl Emitter<'_, '_> {
     }
 
     fn passed(&self, operand: &Operand, passing: &Passing<'_>) -> TokenStream {
-        if passing.left.is_some_and(|left| core::ptr::eq(left, operand)) {
+        if passing.deferred.is_some_and(|deferred| core::ptr::eq(deferred, operand)) {
             return quote!(signal);
         }
         if self.body.function.ty(operand.value) != Type::Ref {
             return self.typed(operand.value);
         }
-        let is_lent = !operand.moved || passing.lent.iter().any(|other| other.value == operand.value);
-        if is_lent || self.is_lent(operand.value) || self.body.function.constant_bits(operand.value).is_some() {
+        let is_borrowed = !operand.moved || passing.borrowed.iter().any(|other| other.value == operand.value);
+        if is_borrowed || self.is_borrowed(operand.value) || self.body.function.constant_bits(operand.value).is_some() {
             return self.read(operand.value);
         }
         self.take(operand)
@@ -292,13 +305,13 @@ fn tuple_type(types: &[Type]) -> TokenStream {
     quote!((#(#types,)*))
 }
 
-/// The pattern of results that come in groups.
+/// The pattern of results in a tuple of tuples.
 pub(super) fn grouped(names: &[TokenStream]) -> TokenStream {
     let groups = names.chunks(TUPLE).map(|names| quote!((#(#names,)*)));
     quote!((#(#groups,)*))
 }
 
-/// The values within an argument.
+/// The operands in an argument.
 fn leaves<'f>(argument: &Argument<'f>, into: &mut Vec<&'f Operand>) {
     match argument {
         Argument::Value(operand) => into.push(operand),
@@ -306,7 +319,8 @@ fn leaves<'f>(argument: &Argument<'f>, into: &mut Vec<&'f Operand>) {
     }
 }
 
-/// Groups operands by the items of a calling convention: every item at the top has a segment, and every span within others.
+/// Groups operands by the items of a calling convention. Each item at the top level has a segment, and so has each nested
+/// span.
 fn arguments<'f>(
     items: &[ConventionItem],
     segments: &mut dyn Iterator<Item = u16>,

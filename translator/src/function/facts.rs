@@ -1,4 +1,4 @@
-//! What functions need to be called, found over the call graph.
+//! Facts about functions that their callers need, computed over the call graph.
 
 use std::collections::HashSet;
 
@@ -11,16 +11,16 @@ use super::imports::Imports;
 use super::outline::Needs;
 use super::suspend::suspensions;
 use super::types::Types;
-use super::{Analysis, FunctionFacts, FunctionName, STATIC_PLACES};
+use super::{Analysis, FunctionFacts, FunctionName, STATIC_LOCATION_ROWS};
 
-/// Levels of calls between guards of functions that do not call themselves: what lies between two of them is to fit on the
-/// host's stack.
+/// The number of call levels between two guarded functions of a chain without recursion: the frames between two guards must
+/// fit on the host's stack.
 const GUARD_LEVELS: u32 = 64;
 
-/// Makes the IR of all functions and what is known of each; `untrusted` code counts turns and calls.
+/// Builds the IR of all functions and computes the facts of each; `untrusted` code counts iterations and calls.
 pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrusted: bool) -> Result<Analysis<'_>> {
     if names.len() != module.function_count() as usize {
-        return Err(Error::internal("there are not as many names as functions"));
+        return Err(Error::internal("the numbers of names and functions differ"));
     }
     let imports = Imports::new(module);
     let mut bodies = (0..module.function_count())
@@ -33,48 +33,58 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrust
             Callee::Import(import) => imports.may_yield(import, yieldable),
         });
         body.simplify(Some(semantics::fold));
-        super::fences::leave(body, &imports);
+        super::deferred_fences::defer(body, &imports);
         ownership(body);
     }
     let calls: Vec<Vec<u32>> = bodies.iter().map(internal_callees).collect();
     let guarded = guards(&calls);
-    let lent = lent(&bodies, &imports);
+    let borrowed = borrowed_arguments(&bodies, &imports);
     let taken: HashSet<String> = names.iter().map(|name| name.ident.to_string()).collect();
     let functions = names
         .into_iter()
         .zip(&bodies)
         .zip(yields.iter().zip(guarded))
-        .zip(lent)
-        .map(|(((name, body), (yields, is_guarded)), lent)| FunctionFacts {
-            lent,
+        .zip(borrowed)
+        .map(|(((name, body), (yields, is_guarded)), borrowed)| FunctionFacts {
+            borrowed,
             resume: yields.then(|| super::fresh(&taken, &format!("{}_resume", super::stem(&name.ident)))),
             ident: name.ident,
             docs: name.docs,
             arguments: body.arguments().iter().map(|value| body.ty(*value)).collect(),
             results: body.results.clone(),
             needs_state: *yields,
-            // Fuel is counted in it.
+            // The stack counts fuel.
             needs_stack: *yields || is_guarded || untrusted,
             is_guarded,
             is_inlined: false,
         })
         .collect();
     let types = Types::new(module, &bodies);
-    let has_static_places = table_rows(module, &bodies) >= STATIC_PLACES;
-    let mut analysis =
-        Analysis { module, functions, bodies, imports, types, taken, untrusted, versions: 0, has_static_places };
+    let has_static_locations = table_rows(module, &bodies) >= STATIC_LOCATION_ROWS;
+    let mut analysis = Analysis {
+        module,
+        functions,
+        bodies,
+        imports,
+        types,
+        taken,
+        untrusted,
+        target_features: 0,
+        is_executable: false,
+        has_static_locations,
+    };
     needs(&mut analysis, &calls);
     Ok(analysis)
 }
 
-/// About how many rows a module's tables have.
+/// An estimate of the number of rows in a module's tables.
 fn table_rows(module: &VerifiedModule, bodies: &[Function]) -> usize {
     let instructions = bodies.iter().flat_map(|body| &body.blocks).map(|block| block.instructions.len());
     let locations = if module.has_source_locations() { instructions.sum() } else { 0 };
     bodies.len() + module.rodata_count() as usize + locations
 }
 
-/// The calls of a function, those that may yield among them.
+/// Calls `f` with each call of a function, and whether it may yield.
 fn each_call<'f>(body: &'f Function, mut f: impl FnMut(&'f Call, bool)) {
     for block in &body.blocks {
         for inst in &block.instructions {
@@ -100,7 +110,7 @@ fn internal_callees(body: &Function) -> Vec<u32> {
     callees
 }
 
-/// Which functions may yield: those that do, or call an import that may, and those that call such a function.
+/// The functions that may yield: those that yield or call an import that may, and their callers.
 fn yields(bodies: &[Function], imports: &Imports) -> Vec<bool> {
     let mut callers: Vec<Vec<u32>> = vec![Vec::new(); bodies.len()];
     let mut yields = vec![false; bodies.len()];
@@ -126,63 +136,65 @@ fn yields(bodies: &[Function], imports: &Imports) -> Vec<bool> {
     yields
 }
 
-/// Which arguments functions look at without keeping them: such a reference needs not be counted for the call.
-fn lent(bodies: &[Function], imports: &Imports) -> Vec<Vec<bool>> {
-    let mut lent: Vec<Vec<bool>> =
+/// The reference arguments that functions borrow: those that they neither store, return nor move. The caller keeps its
+/// reference, so the call does not change the reference count.
+fn borrowed_arguments(bodies: &[Function], imports: &Imports) -> Vec<Vec<bool>> {
+    let mut borrowed: Vec<Vec<bool>> =
         bodies.iter().map(|body| body.arguments().iter().map(|value| body.ty(*value) == Type::Ref).collect()).collect();
-    let keep = |lent: &mut Vec<bool>, body: &Function, values: Vec<Value>| {
+    let take = |borrowed: &mut Vec<bool>, body: &Function, values: Vec<Value>| {
         values.iter().fold(false, |changed, value| {
             let position = body.arguments().iter().position(|argument| argument == value);
-            position.is_some_and(|position| core::mem::take(&mut lent[position])) || changed
+            position.is_some_and(|position| core::mem::take(&mut borrowed[position])) || changed
         })
     };
-    // What a function saves while it is suspended is its own.
-    for (body, lent) in bodies.iter().zip(&mut lent) {
-        keep(lent, body, suspensions(body).into_iter().flat_map(|suspension| suspension.saved).collect());
+    // A suspended function owns the values that it saves.
+    for (body, borrowed) in bodies.iter().zip(&mut borrowed) {
+        take(borrowed, body, suspensions(body).into_iter().flat_map(|suspension| suspension.saved).collect());
     }
-    // What a function passes on is lent if the callee keeps it neither.
+    // An argument that is passed on is borrowed only if the callee borrows it.
     loop {
         let mut changed = false;
         for (ordinal, body) in bodies.iter().enumerate() {
-            let kept = kept(body, &lent, imports);
-            changed |= keep(&mut lent[ordinal], body, kept);
+            let escaping = escaping(body, &borrowed, imports);
+            changed |= take(&mut borrowed[ordinal], body, escaping);
         }
         if !changed {
-            return lent;
+            return borrowed;
         }
     }
 }
 
-/// The values that a function stores, returns, or passes to what takes them over.
-fn kept(body: &Function, lent: &[Vec<bool>], imports: &Imports) -> Vec<Value> {
-    let mut kept = Vec::new();
+/// The values that a function stores, returns, or passes to a callee that takes ownership.
+fn escaping(body: &Function, borrowed: &[Vec<bool>], imports: &Imports) -> Vec<Value> {
+    let mut escaping = Vec::new();
     for data in &body.blocks {
         for inst in &data.instructions {
             match &inst.op {
                 Op::Call(Call { callee: Callee::Import(import), .. }) if imports.direct(*import).is_some() => {}
                 Op::Call(Call { callee: Callee::Internal(ordinal), operands, .. }) => {
-                    let lent = lent.get(*ordinal as usize).map_or(&[][..], |lent| lent);
-                    let owned = operands.iter().enumerate().filter(|(at, _)| !lent.get(*at).is_some_and(|lent| *lent));
-                    kept.extend(owned.map(|(_, operand)| operand.value));
+                    let borrowed = borrowed.get(*ordinal as usize).map_or(&[][..], |borrowed| borrowed);
+                    let is_owned = |at: usize| !borrowed.get(at).is_some_and(|borrowed| *borrowed);
+                    let owned = operands.iter().enumerate().filter(|(at, _)| is_owned(*at));
+                    escaping.extend(owned.map(|(_, operand)| operand.value));
                 }
                 op => op.visit(|operand| {
                     if let Use::Take(operand) = operand {
-                        kept.push(operand.value);
+                        escaping.push(operand.value);
                     }
                 }),
             }
         }
         data.terminator.visit(|operand| {
             if let Use::Take(operand) = operand {
-                kept.push(operand.value);
+                escaping.push(operand.value);
             }
         });
-        data.terminator.visit_edges(|edge| kept.extend(edge.arguments.iter().map(|operand| operand.value)));
+        data.terminator.visit_edges(|edge| escaping.extend(edge.arguments.iter().map(|operand| operand.value)));
     }
-    kept
+    escaping
 }
 
-/// Which functions guard the host's stack: those that may call themselves, and every so many levels one of the others.
+/// The functions that check the depth of the host's stack: recursive ones, and in other chains one every [`GUARD_LEVELS`].
 fn guards(calls: &[Vec<u32>]) -> Vec<bool> {
     let mut guarded = vec![false; calls.len()];
     let mut levels = vec![0u32; calls.len()];
@@ -199,7 +211,7 @@ fn guards(calls: &[Vec<u32>]) -> Vec<bool> {
     guarded
 }
 
-/// The strongly connected components of a graph, each behind those that it leads to (Tarjan).
+/// The strongly connected components of a graph by Tarjan's algorithm, each after its successors.
 fn components(successors: &[Vec<u32>]) -> Vec<Vec<u32>> {
     const NEW: u32 = u32::MAX;
     let count = successors.len();
@@ -254,7 +266,7 @@ fn components(successors: &[Vec<u32>]) -> Vec<Vec<u32>> {
     found
 }
 
-/// Finds which functions take the state and the stack.
+/// Computes which functions take the state and the stack.
 fn needs(analysis: &mut Analysis<'_>, calls: &[Vec<u32>]) {
     for ordinal in 0..analysis.bodies.len() {
         let (mut state, mut stack) = (false, false);
@@ -266,7 +278,7 @@ fn needs(analysis: &mut Analysis<'_>, calls: &[Vec<u32>]) {
         analysis.functions[ordinal].needs_state |= state;
         analysis.functions[ordinal].needs_stack |= stack;
     }
-    // Callees first; within a component of functions that call each other all need what one needs.
+    // Callees come first. In a component of mutually recursive functions, all need what one needs.
     for component in components(calls) {
         let (mut state, mut stack) = (false, false);
         for ordinal in component.iter().flat_map(|node| calls[*node as usize].iter().chain([node])) {
@@ -283,7 +295,7 @@ fn needs(analysis: &mut Analysis<'_>, calls: &[Vec<u32>]) {
 }
 
 impl Analysis<'_> {
-    /// What an operation takes, but for internal calls.
+    /// Whether an operation other than an internal call takes the state, and whether it takes the stack.
     fn own_needs(&self, op: &Op) -> (bool, bool) {
         match op {
             Op::GlobalLoad { .. }
@@ -302,27 +314,28 @@ impl Analysis<'_> {
     }
 }
 
-/// What instructions do to many bytes, which counts against the fuel.
-pub(super) enum Counted {
-    /// So many bytes.
+/// The bulk work of an instruction, which counts against the fuel.
+pub(super) enum BulkWork {
+    /// A number of bytes.
     Bytes(Value),
-    /// So many elements, as of eight bytes each: that is the widest one, and narrower ones are not cheaper to fill.
+    /// A number of elements. Each counts as eight bytes, the widest element: narrower ones are not cheaper to fill.
     Elements(Value),
-    /// So many elements of a list.
+    /// A number of list elements.
     ListElements(Value),
 }
 
-pub(super) fn counted(op: &Op) -> Option<Counted> {
+/// The bulk work of an operation, if it has any.
+pub(super) fn bulk_work(op: &Op) -> Option<BulkWork> {
     Some(match op {
         Op::BufferAlloc { length, .. }
         | Op::BufferClone { length, .. }
         | Op::BufferCopy { length, .. }
         | Op::BufferCompare { length, .. }
-        | Op::BufferHash { length, .. } => Counted::Bytes(*length),
-        Op::BufferFill { length, .. } => Counted::Elements(*length),
+        | Op::BufferHash { length, .. } => BulkWork::Bytes(*length),
+        Op::BufferFill { length, .. } => BulkWork::Elements(*length),
         Op::ListAlloc { capacity: count, .. }
         | Op::ListReserve { capacity: count, .. }
-        | Op::ListResize { size: count, .. } => Counted::ListElements(*count),
+        | Op::ListResize { size: count, .. } => BulkWork::ListElements(*count),
         _ => return None,
     })
 }
@@ -336,12 +349,12 @@ impl Needs for Analysis<'_> {
             }
             op => {
                 let (state, stack) = self.own_needs(op);
-                (state, stack || (self.untrusted && counted(op).is_some()))
+                (state, stack || (self.untrusted && bulk_work(op).is_some()))
             }
         }
     }
 
-    fn counts_turns(&self) -> bool {
+    fn counts_iterations(&self) -> bool {
         self.untrusted
     }
 }
@@ -351,7 +364,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn components_come_behind_what_they_lead_to() {
+    fn components_follow_their_successors() {
         let graph = [vec![1], vec![2, 3], vec![1], vec![], vec![4, 3]];
         let mut found = components(&graph);
         found.iter_mut().for_each(|component| component.sort_unstable());

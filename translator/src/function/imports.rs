@@ -1,8 +1,8 @@
-//! Which imports are called directly.
+//! Imports that are called directly, as methods of native modules.
 
 use incarnate_runtime::bytecode::VerifiedModule;
 use incarnate_runtime::ir::{Call, Callee};
-use incarnate_runtime::modules::imports::{DirectImport, Lender, find};
+use incarnate_runtime::modules::imports::{BorrowedResult, DirectImport, find};
 
 /// The imports of a module, by ordinal.
 #[derive(Clone, Debug)]
@@ -17,20 +17,20 @@ impl Imports {
         Imports { direct, any_call_yields: module.generation().any_call_yields }
     }
 
-    /// The native function that an import is, if it is called directly.
+    /// The native function of an import that is called directly.
     pub(super) fn direct(&self, import: u32) -> Option<&'static DirectImport> {
         self.direct.get(import as usize).copied().flatten()
     }
 
-    /// How a result of a call is had that something else keeps, if it is.
-    pub(super) fn lender(&self, call: &Call) -> Option<Lender> {
+    /// How a result of a call is borrowed from its owner, if it can be.
+    pub(super) fn borrowed_result(&self, call: &Call) -> Option<BorrowedResult> {
         match call.callee {
-            Callee::Import(import) => self.direct(import)?.lent,
+            Callee::Import(import) => self.direct(import)?.borrowed,
             Callee::Internal(_) => None,
         }
     }
 
-    /// Whether a call of an import may yield, which is a yieldable one or not.
+    /// Whether a call of an import may yield; `yieldable` says whether the instruction allows it.
     pub(super) fn may_yield(&self, import: u32, yieldable: bool) -> bool {
         (yieldable || self.any_call_yields) && self.direct(import).is_none_or(|direct| direct.resume.is_some())
     }

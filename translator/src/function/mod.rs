@@ -1,31 +1,36 @@
-//! One function of a module as Rust: its body, its outlined parts, what it needs to be called.
+//! Translation of functions to Rust.
 //!
-//! [`Analysis`] holds what is known of all functions before any is emitted; [`emit`] makes the items of one. The items stand
-//! in a module (`mod functions { use super::*; .. }`, or several of them, with [`attributes`]) whose parent has in scope
-//! [`prelude`], the static `MODULE`, the items of [`Analysis::type_items`], and the items of the other such modules.
+//! [`Analysis`] holds the facts about all functions, which are computed before any is emitted; [`emit`] returns the items of
+//! one function. The items stand in a module with [`attributes`], whose scope holds [`prelude`], the static `MODULE`, the
+//! items of [`Analysis::type_items`], and the other functions.
 //!
-//! The way of a function: `facts` makes its IR, `fences` takes fences away that need not be created, `tree` makes its structured
-//! form with instructions in place, `outline` cuts what is too long, `kept` moves what too many parts would take and give to one place, `lookups` finds what is borrowed of what calls
-//! give, `scope` where names are declared, `body` writes control flow, `versions` what comes in versions, `operations` and
-//! `calls` what is within.
+//! The pipeline of a function: `facts` builds its IR, `deferred_fences` removes fences, `tree` builds structured control flow
+//! with the instructions in place, `outline` splits long bodies, `spills` assigns shared slots to references, `borrows` finds
+//! results that need no reference count, and `scope` decides where names are declared. `items` emits the function with its
+//! outlined functions: `emitter` writes sequences, `control` branches, `resumable` suspensions, `operations` and `calls` the
+//! instructions, `loops` nests, `multiversion` the variants for target features.
 
+mod abi;
 mod bindings;
-mod body;
+mod borrows;
 mod calls;
+mod control;
+mod deferred_fences;
+mod emitter;
 mod facts;
-mod fences;
 mod imports;
-mod kept;
-mod lookups;
+mod items;
 mod loops;
+mod multiversion;
 mod operations;
 mod outline;
+mod resumable;
 mod scope;
+mod spills;
 mod suspend;
 mod tree;
 mod types;
 mod values;
-mod versions;
 
 use std::collections::HashSet;
 
@@ -37,46 +42,46 @@ use quote::quote;
 
 use crate::executables::Creations;
 use imports::Imports;
-pub use loops::{LoopFate, LoopReport};
+pub use loops::{LoopOutcome, LoopRemark};
 use types::Types;
 pub(crate) use values::type_of;
 
-/// What the functions of a module are called in Rust, by ordinal.
+/// The name of a function in Rust.
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionName {
-    /// The Rust function: snake case, none of [`RESERVED`].
+    /// The identifier: snake case, none of [`RESERVED`].
     pub(crate) ident: Ident,
     /// The lines of its doc comment.
     pub(crate) docs: Vec<String>,
 }
 
-/// Identifiers that bodies use and that no function may have.
-pub(crate) const RESERVED: &[&str] = &["state", "stack", "resumed", "saved", "kept", "step", "results", "drop"];
+/// Identifiers that bodies use; no function has one of these names.
+pub(crate) const RESERVED: &[&str] = &["state", "stack", "resumed", "saved", "spills", "step", "results", "drop"];
 
-/// What is known of a function without its body.
+/// The facts about a function that its callers need.
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionFacts {
     /// Its name: `fn ident([state: &State,] [stack: &mut Stack,] arguments..) -> Result<R>`, or `Result<Step<R>>` where it
     /// yields. `R` is `()`, the one result, or a tuple.
     pub(crate) ident: Ident,
-    /// Where it yields, the function that resumes it: `fn(state: &State, stack: &mut Stack) -> Result<Step<R>>`, which takes
-    /// what the call left on the stack.
+    /// The function that resumes it, if it may yield: `fn(state: &State, stack: &mut Stack) -> Result<Step<R>>`. It takes the
+    /// values that the suspended call saved on the stack.
     pub(crate) resume: Option<Ident>,
     /// The lines of its doc comment.
     pub(crate) docs: Vec<String>,
-    /// Its arguments; references are passed by value, but for those that are lent.
+    /// Its arguments; references are passed by value unless they are borrowed.
     pub(crate) arguments: Vec<Type>,
-    /// By argument, whether it is a reference that the function looks at and the caller keeps.
-    lent: Vec<bool>,
+    /// By argument: whether it is a reference that the function borrows.
+    borrowed: Vec<bool>,
     /// Its results.
     pub(crate) results: Vec<Type>,
     /// It takes `state: &State`.
     pub(crate) needs_state: bool,
     /// It takes `stack: &mut Stack`.
     pub(crate) needs_stack: bool,
-    /// It bounds the depth of calls.
+    /// It checks the depth of the host's stack.
     is_guarded: bool,
-    /// It is part of the code that calls it, which comes in versions for processors.
+    /// It is inlined into a multiversioned caller.
     pub(crate) is_inlined: bool,
 }
 
@@ -86,13 +91,13 @@ impl FunctionFacts {
         self.resume.is_some()
     }
 
-    /// Whether an argument is a reference that the caller keeps: it is passed as `&Ref`.
-    pub(crate) fn is_lent(&self, argument: usize) -> bool {
-        self.lent.get(argument).is_some_and(|lent| *lent)
+    /// Whether an argument is a borrowed reference, which is passed as `&Ref`.
+    pub(crate) fn is_borrowed(&self, argument: usize) -> bool {
+        self.borrowed.get(argument).is_some_and(|borrowed| *borrowed)
     }
 }
 
-/// What is known of all functions of a module.
+/// The facts about all functions of a module.
 #[derive(Debug)]
 pub(crate) struct Analysis<'m> {
     /// The module.
@@ -107,33 +112,35 @@ pub(crate) struct Analysis<'m> {
     taken: HashSet<String>,
     /// See [`Options::untrusted`](crate::Options::untrusted).
     untrusted: bool,
-    /// Levels of processors that functions with long loops over buffers come in versions for.
-    pub(crate) versions: u8,
-    /// Places are statics: the module's tables are too long for constants that refer to them.
-    has_static_places: bool,
+    /// The target features for which functions with long loops over buffers are multiversioned.
+    pub(crate) target_features: u8,
+    /// The module is a translated executable, whose exports are kernels.
+    pub(crate) is_executable: bool,
+    /// Locations are statics: the module's tables are too long for constants that refer to them.
+    has_static_locations: bool,
 }
 
-/// From so many rows of a module's tables on its places are statics. rustc reads whatever a constant refers to each time it
-/// evaluates one, which is once for each function and part; it does not look at what a static refers to.
-const STATIC_PLACES: usize = 512;
+/// The number of rows in a module's tables from which its locations are statics. rustc reads everything that a constant refers
+/// to each time it evaluates one, which is once for each function; it does not read what a static refers to.
+const STATIC_LOCATION_ROWS: usize = 512;
 
 impl<'m> Analysis<'m> {
-    /// Makes the IR of all functions, and finds what each needs. `names` has one for each function.
+    /// Builds the IR of all functions and computes their facts. `names` has one name for each function.
     ///
     /// # Errors
-    /// INTERNAL where the module is not what its verification proves.
+    /// INTERNAL if the module violates an invariant that its verification proves.
     pub(crate) fn new(module: &'m VerifiedModule, names: Vec<FunctionName>, untrusted: bool) -> Result<Analysis<'m>> {
         facts::analyze(module, names, untrusted)
     }
 
-    /// The bindings that a kernel only reads, by bits; `list` is the number of the argument that has them.
+    /// A bit set of the bindings that a kernel only reads; `list` is the index of the argument that holds them.
     pub(crate) fn only_read(&self, function: u32, list: usize) -> u64 {
         let body = self.bodies.get(function as usize);
         let list = body.and_then(|body| Some((body, *body.arguments().get(list)?)));
         list.map_or(0, |(body, list)| bindings::only_read(body, list))
     }
 
-    /// Constants of the types that functions check references against; they stand beside the functions, once.
+    /// The constants of the types that functions check references against.
     pub(crate) fn type_items(&self) -> TokenStream {
         self.types.items()
     }
@@ -156,9 +163,9 @@ impl<'m> Analysis<'m> {
         Creations::find(self.module, &self.bodies)
     }
 
-    /// What became of the loops of all functions.
-    pub(crate) fn loops(&self) -> Vec<LoopReport> {
-        loops::report(self.module, &self.bodies, self.untrusted)
+    /// The remarks about the loops of all functions.
+    pub(crate) fn loops(&self) -> Vec<LoopRemark> {
+        loops::remarks(self.module, &self.bodies, self.untrusted)
     }
 
     /// Ordinals of the read-only segments that functions use, ascending.
@@ -180,28 +187,28 @@ impl<'m> Analysis<'m> {
 /// A function's items.
 #[derive(Clone, Debug)]
 pub(crate) struct Emitted {
-    /// The function, `pub` in a module that is not, its outlined parts, and what it saves when it yields.
-    /// Each is bounded in size; all stand in the same module.
+    /// The function, the functions outlined from it, and the type that it saves when it yields. Each item is bounded in size;
+    /// all stand in the same module.
     pub(crate) items: Vec<TokenStream>,
 }
 
 /// Emits a function.
 ///
 /// # Errors
-/// OUT_OF_RANGE where there is no such function; INTERNAL where the module is not what its verification proves.
+/// OUT_OF_RANGE if there is no such function; INTERNAL if the module violates an invariant that its verification proves.
 pub(crate) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
-    body::emit(analysis, ordinal)
+    items::emit(analysis, ordinal)
 }
 
-/// What the parent of the functions' modules imports; `runtime` is the path of `incarnate_runtime`.
+/// The imports of the module that holds the functions; `runtime` is the path of `incarnate_runtime`.
 pub(crate) fn prelude(runtime: &TokenStream) -> TokenStream {
     quote! {
-        #[allow(unused_imports, reason = "not every module needs all of them")]
-        use #runtime::support::{self, At, Here, LANES, Ref, Result, Stack, State, Step, ValueType, semantics};
+        #[allow(unused_imports, reason = "not every module uses all of them")]
+        use #runtime::support::{self, At, Here, LANES, Ref, Result, Stack, State, Step, ValueType, abi, semantics};
     }
 }
 
-/// The attributes of a module of functions: lints that the bytecode's author cannot heed.
+/// The attributes of a module of functions: lints that translated bytecode triggers.
 pub(crate) fn attributes() -> TokenStream {
     quote! {
         #[allow(
@@ -220,12 +227,12 @@ pub(crate) fn attributes() -> TokenStream {
     }
 }
 
-/// What names of a function's further items begin with; names that are made of keywords end in an underscore.
+/// The common prefix of the names of a function's further items. Names derived from keywords end in an underscore.
 fn stem(ident: &Ident) -> String {
     ident.to_string().trim_end_matches('_').into()
 }
 
-/// A name like `base` that none of the taken ones equals.
+/// A name derived from `base` that is not taken.
 fn fresh(taken: &HashSet<String>, base: &str) -> Ident {
     let mut name = String::from(base);
     while taken.contains(&name) {

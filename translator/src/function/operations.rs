@@ -6,12 +6,12 @@ use incarnate_runtime::{Error, Result};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
-use super::body::Emitter;
-use super::facts::{Counted, counted};
+use super::emitter::Emitter;
+use super::facts::{BulkWork, bulk_work};
 use super::values::{hexadecimal, literal, type_of};
 
 impl Emitter<'_, '_> {
-    /// A number, as it stands where its type is known.
+    /// A number in a context that determines its type.
     pub(super) fn number(&self, value: Value) -> TokenStream {
         match self.body.function.constant_bits(value) {
             Some(bits) => literal(self.body.function.ty(value), bits, false),
@@ -19,7 +19,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// A number, as it stands where only it tells its type.
+    /// A number in a context that does not determine its type: a literal has a suffix.
     pub(super) fn typed(&self, value: Value) -> TokenStream {
         match self.body.function.constant_bits(value) {
             Some(bits) => literal(self.body.function.ty(value), bits, true),
@@ -27,19 +27,19 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// A value that is looked at.
+    /// A value that is read: references are borrowed.
     pub(super) fn read(&self, value: Value) -> TokenStream {
         match (self.body.function.ty(value), self.body.function.constant_bits(value)) {
             (Type::Ref, Some(_)) => quote!(&Ref::Null),
             (Type::Ref, None) => {
                 let name = self.name(value);
-                if self.is_lent(value) { name } else { quote!(&#name) }
+                if self.is_borrowed(value) { name } else { quote!(&#name) }
             }
             _ => self.number(value),
         }
     }
 
-    /// A value that is taken over.
+    /// A value whose ownership is transferred.
     pub(super) fn take(&self, operand: &Operand) -> TokenStream {
         let value = operand.value;
         if self.body.function.ty(value) != Type::Ref {
@@ -49,7 +49,7 @@ impl Emitter<'_, '_> {
             return quote!(Ref::Null);
         }
         let name = self.name(value);
-        match operand.moved && !self.is_lent(value) {
+        match operand.moved && !self.is_borrowed(value) {
             true => self.moved(value),
             false => quote!(#name.clone()),
         }
@@ -61,21 +61,21 @@ impl Emitter<'_, '_> {
         if self.is_taken_from(value) { quote!(::core::mem::take(&mut #name)) } else { name }
     }
 
-    /// A call that may fail, at its place.
+    /// A fallible call, whose error gets the location of the instruction.
     pub(super) fn fallible(&self, call: TokenStream, offset: u32) -> TokenStream {
-        self.places.set(true);
+        self.uses_location.set(true);
         let offset = hexadecimal(offset.into());
         quote!(#call.at(HERE, #offset)?)
     }
 
-    /// Counts a turn of a loop, or a call, against the fuel, if that is counted.
-    pub(super) fn count_turn(&self, offset: u32) -> Option<TokenStream> {
-        let counted = self.analysis.untrusted.then(|| self.fallible(quote!(stack.count_turn()), offset))?;
-        Some(quote!(#counted;))
+    /// Counts a loop iteration or a call against the fuel, in untrusted modules.
+    pub(super) fn meter_iteration(&self, offset: u32) -> Option<TokenStream> {
+        let metered = self.analysis.untrusted.then(|| self.fallible(quote!(stack.count_turn()), offset))?;
+        Some(quote!(#metered;))
     }
 
-    /// The offset of a block's first instruction in the bytecode; 0 for what is no block of the function, as where a loop
-    /// begins with the choice of one.
+    /// The bytecode offset of a block's first instruction; 0 for a node that is no block, such as a loop header that
+    /// dispatches to several blocks.
     pub(super) fn offset_of(&self, block: Block) -> u32 {
         self.body
             .function
@@ -84,26 +84,26 @@ impl Emitter<'_, '_> {
             .map_or(0, |data| data.instructions.first().map_or(data.offset, |inst| inst.offset))
     }
 
-    /// Counts what an instruction does to many bytes, if that is counted.
-    fn count_bytes(&self, op: &Op) -> Option<TokenStream> {
-        let counted = counted(op).filter(|_| self.analysis.untrusted)?;
-        Some(match counted {
-            Counted::Bytes(length) => {
+    /// Counts the bulk work of an instruction against the fuel, in untrusted modules.
+    fn meter_bulk_work(&self, op: &Op) -> Option<TokenStream> {
+        let work = bulk_work(op).filter(|_| self.analysis.untrusted)?;
+        Some(match work {
+            BulkWork::Bytes(length) => {
                 let length = self.typed(length);
                 quote!(stack.count_bytes(#length as u64);)
             }
-            Counted::Elements(count) => {
+            BulkWork::Elements(count) => {
                 let count = self.typed(count);
                 quote!(stack.count_bytes((#count as u64).saturating_mul(8));)
             }
-            Counted::ListElements(count) => {
+            BulkWork::ListElements(count) => {
                 let count = self.typed(count);
                 quote!(stack.count_list_elements(#count as u32 as u64);)
             }
         })
     }
 
-    /// An instruction as a statement; nothing where it does nothing.
+    /// An instruction as a statement; empty if it has no effect.
     pub(super) fn instruction(&self, block: Block, position: u32) -> Result<TokenStream> {
         let inst = self.body.inst(block, position);
         match &inst.op {
@@ -116,14 +116,14 @@ impl Emitter<'_, '_> {
         if unused && inst.op.is_pure() {
             return Ok(TokenStream::new());
         }
-        let (counted, expression) = (self.count_bytes(&inst.op), self.expression(inst)?);
+        let (metered, expression) = (self.meter_bulk_work(&inst.op), self.expression(inst)?);
         let statement = self.bind(&inst.results, expression);
-        Ok(quote!(#counted #statement))
+        Ok(quote!(#metered #statement))
     }
 
     /// Drops a reference.
     pub(super) fn drop(&self, value: Value) -> TokenStream {
-        if self.is_lent(value) {
+        if self.is_borrowed(value) {
             return TokenStream::new();
         }
         let name = self.name(value);
@@ -143,15 +143,15 @@ impl Emitter<'_, '_> {
         quote!(support::#function(&MODULE, #name, [#(#operands),*]);)
     }
 
-    /// The condition that a pure instruction makes.
+    /// The condition that a pure instruction computes.
     pub(super) fn test(&self, inst: &Inst, negated: bool) -> Result<TokenStream> {
         Ok(match &inst.op {
             Op::IsNonNull { operand } => {
-                let name = self.read_place(*operand);
+                let name = self.receiver(*operand);
                 if negated { quote!(#name.is_null()) } else { quote!(!#name.is_null()) }
             }
             Op::CompareRef { negated: inverse, left, right } => {
-                let (left, right) = (self.read_place(*left), self.read(*right));
+                let (left, right) = (self.receiver(*left), self.read(*right));
                 if negated ^ inverse { quote!(!#left.same(#right)) } else { quote!(#left.same(#right)) }
             }
             _ => {
@@ -161,21 +161,21 @@ impl Emitter<'_, '_> {
         })
     }
 
-    /// A reference, as what a method is called on.
-    fn read_place(&self, value: Value) -> TokenStream {
+    /// A reference as the receiver of a method call.
+    fn receiver(&self, value: Value) -> TokenStream {
         match self.body.function.constant_bits(value) {
             Some(_) => quote!(Ref::Null),
             None => self.name(value),
         }
     }
 
-    /// What an instruction with at most one result makes.
+    /// The value of an instruction with at most one result.
     pub(super) fn expression(&self, inst: &Inst) -> Result<TokenStream> {
         let at = |call: TokenStream| self.fallible(call, inst.offset);
         let read = |value: &Value| self.read(*value);
         Ok(match &inst.op {
             Op::Eval { opcode, operands } => {
-                let meaning = semantics(*opcode).ok_or_else(|| Error::internal("an instruction without a meaning"))?;
+                let meaning = semantics(*opcode).ok_or_else(|| Error::internal("an instruction without semantics"))?;
                 let function = format_ident!("{}", meaning.function);
                 let mut read: Vec<TokenStream> = operands.iter().map(read).collect();
                 if !meaning.fails {
@@ -184,7 +184,7 @@ impl Emitter<'_, '_> {
                 if !self.body.function.is_arithmetic(&inst.op) {
                     return Ok(at(quote!(semantics::#function(#(#read),*))));
                 }
-                // The compiler is to see it, too.
+                // The divisor is not zero: the select lets rustc see that, too.
                 if let (&[_, divisor], [_, last]) = (&operands[..], &mut read[..])
                     && self.body.function.constant_bits(divisor).is_none()
                 {
@@ -242,7 +242,7 @@ impl Emitter<'_, '_> {
         })
     }
 
-    /// Checks of references, and choices between them.
+    /// Type checks of references and selections between them.
     fn reference(&self, inst: &Inst) -> Result<TokenStream> {
         let at = |call: TokenStream| self.fallible(call, inst.offset);
         let read = |value: &Value| self.read(*value);
@@ -277,7 +277,7 @@ impl Emitter<'_, '_> {
                 let operand = read(operand);
                 quote!(support::cmp_nz_ref(#operand))
             }
-            op => return Err(Error::internal(format!("{op:?} is no operation on references"))),
+            op => return Err(Error::internal(format!("{op:?} is not an operation on references"))),
         })
     }
 
@@ -294,10 +294,10 @@ impl Emitter<'_, '_> {
     }
 
     fn global(&self, inst: &Inst) -> Result<TokenStream> {
-        let place = |global: &Global| match global {
-            Global::Direct(place) => {
-                let place = Literal::u32_unsuffixed(*place);
-                quote!(#place)
+        let slot = |global: &Global| match global {
+            Global::Direct(slot) => {
+                let slot = Literal::u32_unsuffixed(*slot);
+                quote!(#slot)
             }
             Global::Indirect(value) => {
                 let value = self.typed(*value);
@@ -307,29 +307,29 @@ impl Emitter<'_, '_> {
         Ok(match &inst.op {
             Op::GlobalLoad { global } => {
                 let ty = inst.results.first().map_or(Type::i32, |value| self.body.function.ty(*value));
-                let (place, function) = (place(global), format_ident!("load_{}", ty.to_string()));
-                quote!(state.#function(#place))
+                let (slot, function) = (slot(global), format_ident!("load_{}", ty.to_string()));
+                quote!(state.#function(#slot))
             }
             Op::GlobalStore { global, value } => {
-                let (place, ty) = (place(global), self.body.function.ty(*value));
+                let (slot, ty) = (slot(global), self.body.function.ty(*value));
                 let (value, function) = (self.read(*value), format_ident!("store_{}", ty.to_string()));
-                quote!(state.#function(#place, #value))
+                quote!(state.#function(#slot, #value))
             }
             Op::GlobalLoadRef { global, type_def, take } => {
-                let (place, ty) = (place(global), self.analysis.types.of(*type_def));
+                let (slot, ty) = (slot(global), self.analysis.types.of(*type_def));
                 let function = if *take { format_ident!("take_ref") } else { format_ident!("load_ref") };
-                quote!(state.#function(#place, #ty))
+                quote!(state.#function(#slot, #ty))
             }
             Op::GlobalStoreRef { global, type_def, value } => {
-                let (place, ty) = (place(global), self.analysis.types.of(*type_def));
+                let (slot, ty) = (slot(global), self.analysis.types.of(*type_def));
                 let value = self.take(value);
-                quote!(state.store_ref(#place, #ty, #value))
+                quote!(state.store_ref(#slot, #ty, #value))
             }
             _ => return Err(Error::internal("not a global")),
         })
     }
 
-    /// Operations on lists, which can all fail.
+    /// Operations on lists; all are fallible.
     fn list(&self, inst: &Inst) -> Result<TokenStream> {
         let read = |value: &Value| self.read(*value);
         Ok(match &inst.op {
@@ -367,24 +367,24 @@ impl Emitter<'_, '_> {
                 let (list, index, value) = (read(list), read(index), self.take(value));
                 quote!(support::list_set_ref(#list, #index, #value))
             }
-            op => return Err(Error::internal(format!("{op:?} is no operation on lists"))),
+            op => return Err(Error::internal(format!("{op:?} is not an operation on lists"))),
         })
     }
 
-    /// Operations on buffers, which can all fail.
+    /// Operations on buffers; all are fallible.
     fn buffer(&self, inst: &Inst) -> Result<TokenStream> {
         let read = |value: &Value| self.read(*value);
         Ok(match &inst.op {
             Op::BufferLoad { opcode, buffer, offset } => {
-                let (function, buffer, offset) = (named(*opcode), read(buffer), read(offset));
+                let (function, buffer, offset) = (function_of(*opcode), read(buffer), read(offset));
                 quote!(support::#function(#buffer, #offset))
             }
             Op::BufferStore { opcode, buffer, offset, value } => {
-                let (function, buffer, offset, value) = (named(*opcode), read(buffer), read(offset), read(value));
+                let (function, buffer, offset, value) = (function_of(*opcode), read(buffer), read(offset), read(value));
                 quote!(support::#function(#buffer, #offset, #value))
             }
             Op::BufferFill { opcode, buffer, offset, length, value } => {
-                let (function, buffer, offset) = (named(*opcode), read(buffer), read(offset));
+                let (function, buffer, offset) = (function_of(*opcode), read(buffer), read(offset));
                 let (length, value) = (read(length), read(value));
                 quote!(support::#function(#buffer, #offset, #length, #value))
             }
@@ -413,12 +413,12 @@ impl Emitter<'_, '_> {
                 let (buffer, offset, length) = (read(buffer), read(offset), read(length));
                 quote!(support::buffer_hash(#buffer, #offset, #length))
             }
-            op => return Err(Error::internal(format!("{op:?} is no operation on buffers"))),
+            op => return Err(Error::internal(format!("{op:?} is not an operation on buffers"))),
         })
     }
 }
 
-/// The function that is named as an instruction is, with `_` for `.`.
-fn named(opcode: Opcode) -> proc_macro2::Ident {
+/// The function of an instruction: its mnemonic with `_` for `.`.
+fn function_of(opcode: Opcode) -> proc_macro2::Ident {
     format_ident!("{}", opcode.info().mnemonic.replace('.', "_"))
 }

@@ -1,42 +1,42 @@
-//! Cutting bodies that are too long into functions of bounded size.
+//! Outlining: bodies that are too long are split into functions of bounded size.
 //!
-//! What is cut out are statements that follow each other, are entered at their beginning and left at their end alone. Inner
-//! sequences are cut first, so that what is left of each is short; a sequence that is still too long is cut again.
+//! A run of consecutive statements with a single entry and a single exit becomes a function. Nested sequences are outlined
+//! first; a sequence that is still too long is outlined again.
 
 use std::collections::{HashMap, HashSet};
 
 use incarnate_runtime::ir::{Label, Op, Type, Value};
 
-use super::tree::{Access, Body, Node, Part, Sequence};
+use super::tree::{Access, Body, Node, Outlined, Sequence};
 
-/// What a function may weigh, about an instruction each.
+/// The largest weight of a function; an instruction weighs about 1.
 const LIMIT: u32 = 240;
-/// What a part is to weigh at least.
-const PART: u32 = 100;
+/// The weight at which a run of statements becomes an outlined function.
+const TARGET: u32 = 100;
 
-/// Tells what operations need of the calling function.
+/// The parameters that operations require of the function around them.
 pub(super) trait Needs {
     /// Whether an operation takes the state, and whether it takes the stack.
     fn needs(&self, op: &Op) -> (bool, bool);
 
-    /// Whether loops take the stack, to count their turns.
-    fn counts_turns(&self) -> bool;
+    /// Whether loops take the stack, to count iterations against the fuel.
+    fn counts_iterations(&self) -> bool;
 }
 
-/// Cuts a body; gives the number of parts.
+/// Outlines functions from a body and returns their number.
 pub(super) fn outline(body: &Body<'_>, needs: &dyn Needs, sequence: &mut Sequence) -> u32 {
-    let mut cutter = Cutter { body, needs, totals: HashMap::new(), parts: 0 };
-    if cutter.weight_of(sequence) <= LIMIT {
+    let mut outliner = Outliner { body, needs, totals: HashMap::new(), outlined: 0 };
+    if outliner.weight_of(sequence) <= LIMIT {
         return 0;
     }
     let mut totals = HashMap::new();
     accesses(body, sequence, &mut totals);
-    cutter.totals = totals;
-    cutter.sequence(sequence);
-    cutter.parts
+    outliner.totals = totals;
+    outliner.sequence(sequence);
+    outliner.outlined
 }
 
-/// How often a value is defined, and used.
+/// The numbers of definitions and uses of a value.
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     defined: u32,
@@ -54,7 +54,7 @@ impl Count {
 
 type Counts = HashMap<Value, Count>;
 
-/// Statements that may become a part.
+/// Consecutive statements that may become an outlined function.
 #[derive(Default)]
 struct Run {
     body: Sequence,
@@ -62,7 +62,7 @@ struct Run {
     counts: Counts,
 }
 
-/// Counts the accesses of a sequence. What parts do counts as a part's.
+/// Counts the accesses of a sequence. The call of an outlined function counts as accesses of its inputs and outputs.
 fn accesses(body: &Body<'_>, sequence: &[Node], counts: &mut Counts) {
     for node in sequence {
         count(body, node, counts);
@@ -71,7 +71,7 @@ fn accesses(body: &Body<'_>, sequence: &[Node], counts: &mut Counts) {
 
 fn count(body: &Body<'_>, node: &Node, counts: &mut Counts) {
     body.visit(node, &mut |value, access| {
-        if body.home(value).is_none() {
+        if body.defining_block(value).is_none() {
             return;
         }
         let count = counts.entry(value).or_default();
@@ -87,15 +87,16 @@ fn count(body: &Body<'_>, node: &Node, counts: &mut Counts) {
     node.children().into_iter().for_each(|child| accesses(body, child, counts));
 }
 
-struct Cutter<'a, 'f> {
+struct Outliner<'a, 'f> {
     body: &'a Body<'f>,
     needs: &'a dyn Needs,
     /// The accesses of the whole body.
     totals: Counts,
-    parts: u32,
+    /// The number of outlined functions.
+    outlined: u32,
 }
 
-impl Cutter<'_, '_> {
+impl Outliner<'_, '_> {
     fn weight_of(&self, sequence: &[Node]) -> u32 {
         sequence.iter().map(|node| self.weight(node)).sum()
     }
@@ -117,7 +118,7 @@ impl Cutter<'_, '_> {
                 let nest = &self.body.nests.found[*index as usize];
                 (nest.views.len() + nest.loops.iter().map(|counted| counted.items.len()).sum::<usize>()) as u32
             }
-            Node::Part(part) => 2 + (part.inputs.len() + part.outputs.len()) as u32 / 6,
+            Node::Outlined(outlined) => 2 + (outlined.inputs.len() + outlined.outputs.len()) as u32 / 6,
             Node::Call(index) | Node::Resume(index) | Node::Yield(index) => {
                 4 + self.body.suspensions[*index as usize].saved.len() as u32 / 3
             }
@@ -132,7 +133,7 @@ impl Cutter<'_, '_> {
         }
         let mut weight = self.weight_of(sequence);
         while weight > LIMIT {
-            self.cut(sequence);
+            self.outline_runs(sequence);
             let less = self.weight_of(sequence);
             if less >= weight {
                 break;
@@ -141,12 +142,12 @@ impl Cutter<'_, '_> {
         }
     }
 
-    /// Makes parts of all statements of a sequence that can be in one.
-    fn cut(&mut self, sequence: &mut Sequence) {
+    /// Outlines all runs of statements of a sequence that can be outlined.
+    fn outline_runs(&mut self, sequence: &mut Sequence) {
         let mut nodes = core::mem::take(sequence).into_iter().peekable();
         let mut run = Run::default();
         while let Some(node) = nodes.next() {
-            // What gives a loop's parameters their first values stays with the loop.
+            // The edge that initialises a loop's parameters stays with the loop.
             let mut unit = vec![node];
             while matches!(unit.last(), Some(Node::Edge(_) | Node::Nest(_)))
                 && matches!(
@@ -159,25 +160,25 @@ impl Cutter<'_, '_> {
             let mut counts = HashMap::new();
             accesses(self.body, &unit, &mut counts);
             if !is_closed(&unit) || !self.is_free(&counts, &HashMap::new()) {
-                self.part(&mut run, sequence);
+                self.outline(&mut run, sequence);
                 sequence.append(&mut unit);
                 continue;
             }
             if !self.is_free(&counts, &run.counts) {
-                self.part(&mut run, sequence);
+                self.outline(&mut run, sequence);
             }
             run.weight += self.weight_of(&unit);
             run.body.append(&mut unit);
             counts.iter().for_each(|(value, count)| run.counts.entry(*value).or_default().add(count));
-            if run.weight >= PART {
-                self.part(&mut run, sequence);
+            if run.weight >= TARGET {
+                self.outline(&mut run, sequence);
             }
         }
-        self.part(&mut run, sequence);
+        self.outline(&mut run, sequence);
     }
 
-    /// Whether statements behind others assign nothing that is assigned elsewhere, too, and read in them or the others: they
-    /// would have to know what it was before.
+    /// Whether a unit of statements can join the run before it: no value that they define and use is also defined elsewhere,
+    /// because its previous value would have to be an input as well.
     fn is_free(&self, unit: &Counts, before: &Counts) -> bool {
         unit.iter().all(|(value, count)| {
             let mut all = before.get(value).copied().unwrap_or_default();
@@ -187,8 +188,8 @@ impl Cutter<'_, '_> {
         })
     }
 
-    /// Makes a part of a run of statements, if that is worth it.
-    fn part(&mut self, run: &mut Run, into: &mut Sequence) {
+    /// Outlines a run of statements, if it weighs more than its call.
+    fn outline(&mut self, run: &mut Run, into: &mut Sequence) {
         let Run { mut body, weight, counts } = core::mem::take(run);
         let mut values: Vec<Value> = counts.keys().copied().collect();
         values.sort_unstable();
@@ -204,9 +205,9 @@ impl Cutter<'_, '_> {
             into.append(&mut body);
             return;
         }
-        let (mut needs_state, mut needs_stack) = (self.body.asks(), false);
+        let (mut needs_state, mut needs_stack) = (self.body.rematerializes(), false);
         self.needs_of(&body, &mut needs_state, &mut needs_stack);
-        // From here on the part is what accesses the values.
+        // From now on the call accesses the values.
         for (value, count) in &counts {
             let total = self.totals.entry(*value).or_default();
             total.used -= count.used;
@@ -214,9 +215,10 @@ impl Cutter<'_, '_> {
         }
         inputs.iter().for_each(|(value, _)| self.totals.entry(*value).or_default().used += 1);
         outputs.iter().for_each(|value| self.totals.entry(*value).or_default().defined += 1);
-        self.parts += 1;
-        let part = Part { number: self.parts, body, inputs, outputs, needs_state, needs_stack, needs_kept: false };
-        into.push(Node::Part(Box::new(part)));
+        self.outlined += 1;
+        let number = self.outlined;
+        let outlined = Outlined { number, body, inputs, outputs, needs_state, needs_stack, needs_spills: false };
+        into.push(Node::Outlined(Box::new(outlined)));
     }
 
     fn needs_of(&self, sequence: &[Node], state: &mut bool, stack: &mut bool) {
@@ -227,13 +229,13 @@ impl Cutter<'_, '_> {
                     *state |= needs.0;
                     *stack |= needs.1;
                 }
-                Node::Part(part) => {
-                    *state |= part.needs_state;
-                    *stack |= part.needs_stack;
+                Node::Outlined(outlined) => {
+                    *state |= outlined.needs_state;
+                    *stack |= outlined.needs_stack;
                 }
                 _ => {
                     let is_loop = matches!(node, Node::Loop { .. } | Node::While { .. });
-                    *stack |= is_loop && self.needs.counts_turns();
+                    *stack |= is_loop && self.needs.counts_iterations();
                     node.children().into_iter().for_each(|child| self.needs_of(child, state, stack));
                 }
             }
@@ -241,7 +243,7 @@ impl Cutter<'_, '_> {
     }
 }
 
-/// Whether statements are left at their end alone.
+/// Whether control leaves statements only at their end.
 fn is_closed(sequence: &[Node]) -> bool {
     fn walk(sequence: &[Node], own: &mut HashSet<Label>) -> bool {
         sequence.iter().all(|node| match node {
@@ -259,7 +261,7 @@ fn is_closed(sequence: &[Node]) -> bool {
             | Node::Call(_)
             | Node::Resume(_) => false,
             Node::If { .. } | Node::Match { .. } => node.children().into_iter().all(|child| walk(child, own)),
-            Node::Inst(..) | Node::Edge(_) | Node::Nest(_) | Node::Breakpoint(_) | Node::Part(_) => true,
+            Node::Inst(..) | Node::Edge(_) | Node::Nest(_) | Node::Breakpoint(_) | Node::Outlined(_) => true,
         })
     }
     walk(sequence, &mut HashSet::new())

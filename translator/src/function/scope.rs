@@ -1,5 +1,5 @@
-//! Where names are declared: each where its value is defined, if all uses can see it there; else before the statement that
-//! holds all of them.
+//! Scopes of names: a name is declared where its value is defined, if that declaration is visible to all uses; otherwise
+//! before the innermost statement that contains all of them.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,72 +7,72 @@ use incarnate_runtime::ir::{Block, Loop, Loops, Type, Value};
 
 use super::tree::{Access, Body, EdgeRef, Node, Sequence};
 
-/// What defines a value where it is declared.
+/// The statement that both declares and defines a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Site {
     Inst(Block, u32),
     Edge(EdgeRef),
-    Part(u32),
+    Outlined(u32),
     Call(u32),
     Resume(u32),
 }
 
-impl Place {
-    /// The place that a statement is.
-    pub(super) fn of(node: &Node) -> Option<Place> {
+impl Site {
+    /// The definition site of a statement.
+    pub(super) fn of(node: &Node) -> Option<Site> {
         Some(match node {
-            Node::Inst(block, position) => Place::Inst(*block, *position),
-            Node::Edge(edge) => Place::Edge(*edge),
-            Node::Part(part) => Place::Part(part.number),
-            Node::Call(index) => Place::Call(*index),
-            Node::Resume(index) => Place::Resume(*index),
+            Node::Inst(block, position) => Site::Inst(*block, *position),
+            Node::Edge(edge) => Site::Edge(*edge),
+            Node::Outlined(outlined) => Site::Outlined(outlined.number),
+            Node::Call(index) => Site::Call(*index),
+            Node::Resume(index) => Site::Resume(*index),
             _ => return None,
         })
     }
 }
 
-/// How a value has its name.
+/// How the name of a value is declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
-    /// Nothing uses it: it has none.
+    /// The value has no use and no name.
     Unused,
-    /// Declared where it is defined first.
-    Let { place: Place, mutable: bool },
+    /// Declared at its first definition.
+    Let { site: Site, mutable: bool },
     /// Declared without a value, before it is defined.
     Declared { mutable: bool },
-    /// Declared on top, with a first value; references are taken out of it.
+    /// Declared and initialised at the top of the body; references are taken out of it.
     Variable,
     /// It is an argument.
     Argument,
-    /// It has a slot of what the function and its parts share.
-    Kept,
+    /// It has a spill slot.
+    Spilled,
 }
 
-/// The names of a body, or of a part of one.
+/// The names of a function or of an outlined function.
 #[derive(Debug, Default)]
 pub(super) struct Scopes {
     bindings: HashMap<Value, Binding>,
-    /// What is declared before a statement, by the address in the tree: the sequence's number, and the position in it.
+    /// Values that are declared before a statement, by its position.
     declared: HashMap<(u32, u32), Vec<Value>>,
-    /// What is declared on top.
+    /// Values that are declared at the top of the body.
     pub(super) variables: Vec<Value>,
-    /// Arguments that something uses.
+    /// Arguments that have uses.
     used: HashSet<Value>,
 }
 
 /// A position in the tree: a sequence, by number, and a statement of it.
 type Position = (u32, u32);
 
-/// What is known of a value.
+/// The accesses of a value.
 struct Accesses {
-    /// The innermost sequence that holds all accesses, and the first of its statements that does.
+    /// The innermost sequence that contains all accesses, and the first of its statements that contains one.
     common: Position,
     defined: u32,
     used: u32,
-    /// All accesses are statements of one sequence, and none is within another statement.
+    /// All accesses are in statements of one sequence, none in nested statements.
     direct: bool,
-    /// The statement at the common position is what defines it first.
-    place: Option<Place>,
+    /// The statement at the common position, if it contains the first definition.
+    site: Option<Site>,
 }
 
 struct Walk<'a, 'f> {
@@ -85,14 +85,14 @@ struct Walk<'a, 'f> {
 }
 
 impl Scopes {
-    /// The names of a sequence of a body with the values that it takes and gives.
+    /// The names of a sequence with its inputs and outputs.
     pub(super) fn new(
         body: &Body<'_>,
         loops: &Loops,
         sequence: &Sequence,
         inputs: &[Value],
         outputs: &[Value],
-        variables: bool,
+        uses_variables: bool,
     ) -> Scopes {
         let mut walk = Walk {
             body,
@@ -111,10 +111,10 @@ impl Scopes {
             }
         }
         for value in &walk.order {
-            if body.kept.contains_key(value) {
-                scopes.bindings.insert(*value, Binding::Kept);
+            if body.spill_slots.contains_key(value) {
+                scopes.bindings.insert(*value, Binding::Spilled);
             } else if !scopes.bindings.contains_key(value) {
-                let binding = walk.binding(*value, loops, variables);
+                let binding = walk.binding(*value, loops, uses_variables);
                 match binding {
                     Binding::Declared { .. } => {
                         scopes.declared.entry(walk.accesses[value].common).or_default().push(*value);
@@ -128,17 +128,17 @@ impl Scopes {
         scopes
     }
 
-    /// Whether something uses an argument.
+    /// Whether an argument has uses.
     pub(super) fn is_used(&self, argument: Value) -> bool {
         self.used.contains(&argument)
     }
 
-    /// How a value has its name.
+    /// The binding of a value.
     pub(super) fn binding(&self, value: Value) -> Binding {
         self.bindings.get(&value).copied().unwrap_or(Binding::Unused)
     }
 
-    /// What is declared before a statement of a sequence; sequences are numbered in the order in which they begin.
+    /// The values declared before a statement of a sequence; sequences are numbered in preorder.
     pub(super) fn declared_before(&self, sequence: u32, position: u32) -> &[Value] {
         self.declared.get(&(sequence, position)).map_or(&[], |values| values)
     }
@@ -151,8 +151,8 @@ impl Walk<'_, '_> {
             if let Node::Loop { header, .. } | Node::While { header, .. } = node {
                 self.loops.insert(*header, at);
             }
-            let (body, place) = (self.body, Place::of(node));
-            body.visit(node, &mut |value, access| self.note(value, access, at, place));
+            let (body, site) = (self.body, Site::of(node));
+            body.visit(node, &mut |value, access| self.note(value, access, at, site));
             for child in node.children() {
                 let inner = self.sequences.len() as u32;
                 self.sequences.push((at, self.sequences[number as usize].1 + 1));
@@ -161,30 +161,30 @@ impl Walk<'_, '_> {
         }
     }
 
-    fn note(&mut self, value: Value, access: Access, at: Position, place: Option<Place>) {
-        if self.body.home(value).is_none() {
+    fn note(&mut self, value: Value, access: Access, at: Position, site: Option<Site>) {
+        if self.body.defining_block(value).is_none() {
             return;
         }
-        let place = place.filter(|_| access == Access::Define);
+        let site = site.filter(|_| access == Access::Define);
         let is_define = u32::from(access == Access::Define);
         let Some(known) = self.accesses.get(&value) else {
-            let accesses = Accesses { common: at, defined: is_define, used: 1 - is_define, direct: true, place };
+            let accesses = Accesses { common: at, defined: is_define, used: 1 - is_define, direct: true, site };
             self.accesses.insert(value, accesses);
             self.order.push(value);
             return;
         };
         let common = self.common(known.common, at);
-        let stays = common == known.common;
+        let is_unchanged = common == known.common;
         let Some(known) = self.accesses.get_mut(&value) else { return };
-        known.direct &= common.0 == at.0 && stays;
-        // What holds all accesses defines the value itself only if it did so before anything else saw it.
-        known.place = if stays { known.place } else { None };
+        known.direct &= common.0 == at.0 && is_unchanged;
+        // The statement that contains all accesses is the definition only if it was also the first access.
+        known.site = if is_unchanged { known.site } else { None };
         known.common = common;
         known.defined += is_define;
         known.used += 1 - is_define;
     }
 
-    /// The innermost sequence that holds two positions, and the first of the two statements there.
+    /// The innermost sequence that contains two positions, and the first of its two statements that contain them.
     fn common(&self, mut a: Position, mut b: Position) -> Position {
         while a.0 != b.0 {
             let (depth_a, depth_b) = (self.sequences[a.0 as usize].1, self.sequences[b.0 as usize].1);
@@ -197,36 +197,36 @@ impl Walk<'_, '_> {
         (a.0, a.1.min(b.1))
     }
 
-    fn binding(&self, value: Value, loops: &Loops, variables: bool) -> Binding {
+    fn binding(&self, value: Value, loops: &Loops, uses_variables: bool) -> Binding {
         let accesses = &self.accesses[&value];
         if accesses.used == 0 {
             return Binding::Unused;
         }
-        if variables {
+        if uses_variables {
             let is_ref = self.body.function.ty(value) == Type::Ref;
-            let place = accesses.place.filter(|_| accesses.defined == 1 && (accesses.direct || !is_ref));
-            return place.map_or(Binding::Variable, |place| Binding::Let { place, mutable: false });
+            let site = accesses.site.filter(|_| accesses.defined == 1 && (accesses.direct || !is_ref));
+            return site.map_or(Binding::Variable, |site| Binding::Let { site, mutable: false });
         }
         let mutable = self.is_repeated(value, accesses.common, loops);
-        match accesses.place {
-            Some(place) => Binding::Let { place, mutable: mutable && accesses.defined > 1 },
+        match accesses.site {
+            Some(site) => Binding::Let { site, mutable: mutable && accesses.defined > 1 },
             None => Binding::Declared { mutable },
         }
     }
 
-    /// Whether a value is defined in a loop that begins behind its declaration.
+    /// Whether a value is defined in a loop that begins after its declaration.
     fn is_repeated(&self, value: Value, declared: Position, loops: &Loops) -> bool {
-        let innermost = self.body.home(value).and_then(|home| loops.innermost(home.0));
+        let innermost = self.body.defining_block(value).and_then(|block| loops.innermost(block.0));
         let outer = |within: &&Loop| within.parent.map(|parent| &loops.all()[parent]);
-        // The loops further in than the first that is met here are within parts.
+        // Loops nested deeper than the first one found here are in outlined functions.
         let mut all = std::iter::successors(innermost, |within| outer(within));
         let Some(&at) = all.find_map(|within| self.loops.get(&Block(within.header))) else { return false };
         let common = self.common(declared, at);
-        // The loop is within the declaration's sequence, behind it.
+        // The loop is in the declaration's sequence, after the declaration.
         common.0 == declared.0 && common.1 >= declared.1 && self.is_within(at, declared)
     }
 
-    /// Whether a position is at or behind another one of the same sequence, or within a statement there.
+    /// Whether a position is at or after `from` in the same sequence, or nested in such a statement.
     fn is_within(&self, mut at: Position, from: Position) -> bool {
         while at.0 != from.0 {
             if at.0 == 0 {

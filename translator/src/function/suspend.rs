@@ -1,20 +1,20 @@
-//! Where a function is suspended, and what it saves there.
+//! The suspension points of a function and the values that it saves there.
 
 use std::collections::HashSet;
 
 use incarnate_runtime::ir::{Block, Definition, Function, Liveness, Terminator, Value};
 
-/// A place where a function may be suspended.
+/// A point where a function may be suspended.
 #[derive(Clone, Debug)]
 pub(super) struct Suspension {
     /// The block whose terminator it is.
     pub(super) block: Block,
-    /// It is a call; else a `yield`.
+    /// It is a call; otherwise a `yield`.
     pub(super) is_call: bool,
-    /// Where it goes on.
+    /// The block where it resumes.
     pub(super) resume: Block,
-    /// What is used when it goes on, ascending: behind a call its results are not there yet, nor what its edge passes; a
-    /// `yield` has passed everything.
+    /// The values that are live when it resumes, ascending. At a call, the results and the parameters of its edge do not exist
+    /// yet; at a `yield`, the edge has been passed.
     pub(super) saved: Vec<Value>,
     /// The results of the call.
     pub(super) results: Vec<Value>,
@@ -28,7 +28,7 @@ pub(super) fn suspensions(function: &Function) -> Vec<Suspension> {
         return Vec::new();
     }
     let liveness = Liveness::new(function);
-    // The state has them, whenever they are used.
+    // The state provides them at each use.
     let segments: HashSet<Value> = super::tree::segments(function).map(|segment| segment.0).collect();
     let mut found = Vec::new();
     for (block, data) in function.iter() {

@@ -1,4 +1,4 @@
-//! Every function of the models is Rust that parses.
+//! Every function of the models parses as Rust.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 use std::path::PathBuf;
@@ -33,12 +33,12 @@ fn names(module: &VerifiedModule) -> Vec<FunctionName> {
 }
 
 fn emitted(module: &VerifiedModule) -> String {
-    emitted_in_versions(module, 0)
+    emitted_with(module, 0)
 }
 
-fn emitted_in_versions(module: &VerifiedModule, versions: u8) -> String {
+fn emitted_with(module: &VerifiedModule, target_features: u8) -> String {
     let mut analysis = Analysis::new(module, names(module), false).unwrap();
-    analysis.versions = versions;
+    analysis.target_features = target_features;
     let mut text = String::new();
     for ordinal in 0..module.function_count() {
         for item in emit(&analysis, ordinal).unwrap().items {
@@ -50,16 +50,16 @@ fn emitted_in_versions(module: &VerifiedModule, versions: u8) -> String {
 }
 
 #[test]
-fn functions_with_long_loops_come_in_versions() {
-    let versions = |file: &str, versions: u8| {
+fn functions_with_long_loops_are_multiversioned() {
+    let count = |file: &str, target_features: u8| {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(file);
         let contents = Arc::new(Contents::from_vec(std::fs::read(path).unwrap()));
-        let text = emitted_in_versions(&VerifiedModule::load(contents).unwrap(), versions);
-        text.matches(&format!("support::in_versions::<{versions}, _>(Body(")).count()
+        let text = emitted_with(&VerifiedModule::load(contents).unwrap(), target_features);
+        text.matches(&format!("support::multiversioned::<{target_features}, _>(Body(")).count()
     };
-    assert_eq!([versions("dynamic/inline-static.vmfb", 6), versions("dynamic/inline-static.vmfb", 0)], [3, 0]);
-    // Four turns, and loops over no buffer.
-    assert_eq!([versions("simple_mul/inline-static.vmfb", 6), versions("collatz/inline-static.vmfb", 6)], [0, 0]);
+    assert_eq!([count("dynamic/inline-static.vmfb", 6), count("dynamic/inline-static.vmfb", 0)], [3, 0]);
+    // Four iterations, and loops without buffers.
+    assert_eq!([count("simple_mul/inline-static.vmfb", 6), count("collatz/inline-static.vmfb", 6)], [0, 0]);
 }
 
 #[test]
@@ -82,10 +82,10 @@ fn assembled(text: &str) -> Arc<VerifiedModule> {
     VerifiedModule::load(Arc::new(Contents::from_vec(bytes))).unwrap()
 }
 
-/// What an inner loop only passes to itself has its name also where the loop makes nothing else that is used.
+/// A value that an inner loop only carries has a name, even if the loop computes nothing else that is used.
 #[test]
-fn inner_loops_without_work_name_what_they_pass_on() {
-    // %i1 goes through both loops; the sum is that of the last turn, which is made apart.
+fn inner_loops_without_work_name_carried_values() {
+    // %i1 goes through both loops. The sum is that of the last iteration, which the original loop runs.
     let module = assembled(
         "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%i0: i32, %r0: !vm.buffer) -> (i32, f32) {\n\
          ^bb0:\n  %i8 = vm.const.i32 4\n  vm.br ^bb1(%i0->%i1)\n\
@@ -102,9 +102,9 @@ fn inner_loops_without_work_name_what_they_pass_on() {
     assert!(text.contains("for _ in 0..count0 { let v8: i32 = v5; v5 = v8; }"), "{text}");
 }
 
-/// Functions that yield ask the state for segments wherever they look at them, in nests as well.
+/// Functions that yield read segments from the state at each use, in nests as well.
 #[test]
-fn nests_of_functions_that_yield_look_at_segments() {
+fn nests_of_functions_that_yield_rematerialize_segments() {
     let module = assembled(
         "vm.module @m\nvm.type !vm.buffer\nvm.rodata[0] = 0000803F00000040\nvm.export @f\n\
          vm.func @f(%i0: i32, %i2:3: i64) -> (i32) {\n\
@@ -117,7 +117,7 @@ fn nests_of_functions_that_yield_look_at_segments() {
     assert!(text.contains("'nest") && text.contains("state.rodata(0)"), "{text}");
 }
 
-/// What calls make, of which the first ones live across all others: `%r1` to the last register in use, and again.
+/// A module whose calls create references; `kept` of them are live across each call.
 fn references(count: usize, kept: usize) -> String {
     let mut text = String::from(
         "vm.module @m\nvm.type !vm.buffer\nvm.import @user.make cconv \"0i_r\"\nvm.import @user.use cconv \"0r_i\"\n\
@@ -133,22 +133,22 @@ fn references(count: usize, kept: usize) -> String {
     text + "  vm.return %i0\n}\n"
 }
 
-/// References that live across many calls are no part's arguments and results; a slot serves one behind the other.
+/// References that live across many calls have spill slots instead of being passed; disjoint spans share a slot.
 #[test]
-fn many_references_of_parts_are_kept_in_one_place() {
+fn many_references_have_spill_slots() {
     let text = emitted(&assembled(&references(2000, 300)));
-    assert!(text.contains("kept: &mut Kept0"));
-    assert!(!text.contains("Result<(Ref"), "parts give references");
+    assert!(text.contains("spills: &mut Spills0"));
+    assert!(!text.contains("Result<(Ref"), "outlined functions return references");
     let slots = text.matches("pub slot_").count();
     assert!((300..600).contains(&slots), "{slots} slots");
     let text = emitted(&assembled(&references(600, 20)));
-    assert!(text.contains("f_part_1") || text.contains("function_0_part_1"), "no parts");
-    assert!(!text.contains("Kept0"), "few references are values");
+    assert!(text.contains("function_0_outlined_1"), "nothing is outlined");
+    assert!(!text.contains("Spills0"), "few references need no slots");
 }
 
-/// rustc reads the tables once for each constant that refers to them, and so for no place of a module with long ones.
+/// rustc reads the tables once for each constant that refers to them, so modules with long tables have static locations.
 #[test]
-fn places_of_modules_with_long_tables_are_statics() {
+fn locations_of_modules_with_long_tables_are_statics() {
     let module = |count: usize| {
         let mut text = String::from("vm.module @m\nvm.import @user.use cconv \"0i_i\"\n");
         for index in 0..count {
@@ -158,13 +158,13 @@ fn places_of_modules_with_long_tables_are_statics() {
         }
         emitted(&assembled(&text))
     };
-    let (few, many) = (module(STATIC_PLACES - 1), module(STATIC_PLACES));
+    let (few, many) = (module(STATIC_LOCATION_ROWS - 1), module(STATIC_LOCATION_ROWS));
     assert!(few.contains("const HERE: Here") && !few.contains("static HERE: Here"));
     assert!(many.contains("static HERE: Here") && !many.contains("const HERE: Here"));
 }
 
-/// A program that creates a fence and has an operation signal it, with instructions before and behind that.
-fn with_fence(before: &str, behind: &str) -> String {
+/// A program that creates a fence and passes it to an operation to signal, with instructions before and after.
+fn with_fence(before: &str, after: &str) -> String {
     emitted(&assembled(&format!(
         "vm.module @m\nvm.type !hal.fence\nvm.import @hal.fence.create cconv \"0rI_r\"\n\
          vm.import @hal.device.queue.barrier cconv \"0rIrrI_v\"\nvm.import @hal.device.queue.alloca cconv \"0rIrrIiiII_r\"\n\
@@ -172,29 +172,29 @@ fn with_fence(before: &str, behind: &str) -> String {
          vm.import @hal.fence.signal cconv \"0r_v\"\nvm.import @user.keep cconv \"0r_v\"\nvm.export @f\n\
          vm.func @f(%r0: !hal.fence, %r1: !hal.fence) -> (i32, !hal.fence) {{\n\
          ^bb0:\n  %i0:1 = vm.const.i64.zero\n  %i4 = vm.const.i32.zero\n  %r2 = vm.call @hal.fence.create(%r0, %i0:1)\n{before}\
-         vm.call @hal.device.queue.barrier(%r0, %i0:1, %r1, %r2, %i0:1)\n{behind}  vm.return %i4, %r1\n}}\n"
+         vm.call @hal.device.queue.barrier(%r0, %i0:1, %r1, %r2, %i0:1)\n{after}  vm.return %i4, %r1\n}}\n"
     )))
 }
 
-/// A fence is left to the operation that signals it where null would do as well as one that is reached.
+/// A fence is deferred if null serves as well as a signalled fence.
 #[test]
-fn fences_that_are_only_waited_for_are_not_created() {
-    let is_left = |before: &str, behind: &str| {
-        let text = with_fence(before, behind);
-        let (created, left) =
+fn fences_that_are_only_waited_for_are_deferred() {
+    let is_deferred = |before: &str, after: &str| {
+        let text = with_fence(before, after);
+        let (created, deferred) =
             (text.contains("fence_create"), text.contains("let fence_") && text.contains("signalled"));
-        assert_ne!(created, left, "{text}");
-        left
+        assert_ne!(created, deferred, "{text}");
+        deferred
     };
     let await_it = "  %i4 = vm.call.variadic @hal.fence.await segments[65535, 65535, 1](%i4, %i0:1, %r2)\n";
-    assert!(is_left("", await_it));
-    assert!(is_left("", "  %i4 = vm.call @hal.fence.query(%r2)\n"));
-    assert!(is_left("", "  vm.call @hal.device.queue.barrier(%r0, %i0:1, %r2, %r1, %i0:1)\n"));
-    // It is waited for in a loop, as the other fence is.
-    let turns = "  vm.br ^bb1(%r2->%r3)\n^bb1:\n  %i4 = vm.call @hal.fence.query(%r3)\n  vm.cond_br %i4, ^bb1(%r1->%r3), ^bb2()\n^bb2:\n";
-    assert!(is_left("", turns));
-    for (before, behind) in [
-        // Looked at, given away, kept by others, signalled by others, or asked for before there is one.
+    assert!(is_deferred("", await_it));
+    assert!(is_deferred("", "  %i4 = vm.call @hal.fence.query(%r2)\n"));
+    assert!(is_deferred("", "  vm.call @hal.device.queue.barrier(%r0, %i0:1, %r2, %r1, %i0:1)\n"));
+    // A loop waits for it and for the other fence.
+    let in_loop = "  vm.br ^bb1(%r2->%r3)\n^bb1:\n  %i4 = vm.call @hal.fence.query(%r3)\n  vm.cond_br %i4, ^bb1(%r1->%r3), ^bb2()\n^bb2:\n";
+    assert!(is_deferred("", in_loop));
+    for (before, after) in [
+        // Compared, passed to a creation, passed to an unknown import, signalled elsewhere, or queried before the operation.
         ("", "  %i4 = vm.cmp.nz.ref %r2\n"),
         ("", "  %i4 = vm.cmp.eq.ref %r1, %r2\n"),
         ("", "  %r1 = vm.call @hal.fence.create(%r2, %i0:1)\n"),
@@ -205,9 +205,9 @@ fn fences_that_are_only_waited_for_are_not_created() {
         ("", "  vm.br ^bb1(%r2->%r3)\n^bb1:\n  vm.call @user.keep(%r3)\n  vm.br ^bb2()\n^bb2:\n"),
         ("", "  vm.br ^bb1(%r2->%r3)\n^bb1:\n  vm.call @hal.device.queue.barrier(%r0, %i0:1, %r1, %r3, %i0:1)\n"),
         ("", "  vm.br ^bb1(%r2->%r1)\n^bb1:\n"),
-        // Another operation's block.
+        // The operation is in another block.
         ("  %i4 = vm.cmp.nz.ref %r1\n  vm.cond_br %i4, ^bb2(), ^bb1()\n^bb1:\n  vm.return %i4, %r1\n^bb2:\n", ""),
     ] {
-        assert!(!is_left(before, behind), "{before}{behind}");
+        assert!(!is_deferred(before, after), "{before}{after}");
     }
 }

@@ -18,7 +18,7 @@ use super::suspend::Suspension;
 /// Statements in order.
 pub(super) type Sequence = Vec<Node>;
 
-/// An edge: its block, and which of the terminator's edges it is.
+/// An edge: its block, and its index among the terminator's edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EdgeRef(pub(super) Block, pub(super) u32);
 
@@ -27,80 +27,80 @@ pub(super) struct EdgeRef(pub(super) Block, pub(super) u32);
 pub(super) enum Node {
     /// An instruction of a block, by position.
     Inst(Block, u32),
-    /// Passes the arguments of an edge and drops what it drops.
+    /// Passes the arguments of an edge and drops its dead references.
     Edge(EdgeRef),
     /// The branch of a block on a condition.
     If { condition: Condition, then: Sequence, otherwise: Sequence },
     /// The branch of a block on an index: its cases, then the default.
     Match { block: Block, arms: Vec<Sequence> },
-    /// What can be left by a label.
+    /// A labelled block.
     Block { label: Label, body: Sequence },
-    /// What is repeated; `header` is the first block in it.
+    /// A loop; `header` is its first block.
     Loop { label: Label, header: Block, body: Sequence },
-    /// What is repeated as long as the condition holds that the first block in it ends with.
+    /// A loop whose condition is the branch at the end of its first block.
     While { condition: Condition, label: Label, header: Block, body: Sequence },
     /// Leaves a block or a loop.
     Break(Label),
-    /// Goes on with the next turn of a loop.
+    /// Continues with the next iteration of a loop.
     Continue(Label),
     /// The `return` of a block.
     Return(Block),
-    /// The `fail` of a block, after which it goes on where the status is zero and there is a next block.
+    /// The `fail` of a block. With a status of zero, execution continues at the next block, if there is one.
     Fail(Block),
     /// The `break` of a block.
     Breakpoint(Block),
     /// Sets a selector.
     Select { selector: u32, arm: u32 },
-    /// Goes on as a selector says.
+    /// Selects one of several sequences by a selector.
     Dispatch { selector: u32, arms: Vec<Sequence> },
-    /// Begins, or goes on where the function was suspended: an arm for the beginning and one for each suspension.
+    /// Starts or resumes the function: an arm for the start and one for each suspension.
     Enter { arms: Vec<Sequence> },
     /// Suspends the call at the `yield` of a block.
     Yield(u32),
-    /// Calls what may suspend the call, at a suspension.
+    /// Calls, at a suspension, a function that may yield.
     Call(u32),
-    /// Goes on with what was called at a suspension.
+    /// Resumes the callee of a suspension.
     Resume(u32),
-    /// Turns of the loop behind it, by the nest that it is: an index into [`Body::nests`].
+    /// Runs iterations of the loop that follows, as a nest: an index into [`Body::nests`].
     Nest(u32),
-    /// Statements that are a function of their own.
-    Part(Box<Part>),
+    /// A call of an outlined function.
+    Outlined(Box<Outlined>),
 }
 
 /// The condition that a block branches on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Condition {
     pub(super) block: Block,
-    /// The instruction that makes it, the block's last one, where nothing else uses its result.
+    /// The instruction that computes it: the last of the block, if the branch is the only use of its result.
     pub(super) fused: Option<u32>,
-    /// It holds where the value is zero.
+    /// It holds if the value is zero.
     pub(super) negated: bool,
 }
 
-/// Statements that were cut out.
+/// A function outlined from a body.
 #[derive(Clone, Debug)]
-pub(super) struct Part {
-    /// Makes its name.
+pub(super) struct Outlined {
+    /// The number in its name.
     pub(super) number: u32,
     pub(super) body: Sequence,
-    /// Values that it takes: numbers by value, references lent or, where the flag is set, moved.
+    /// Values that it takes: numbers by value, references borrowed or, where the flag is set, moved.
     pub(super) inputs: Vec<(Value, bool)>,
-    /// Values that it defines and that are used behind it.
+    /// Values that it defines and that later statements use.
     pub(super) outputs: Vec<Value>,
     pub(super) needs_state: bool,
     pub(super) needs_stack: bool,
-    /// It takes the place where references are kept.
-    pub(super) needs_kept: bool,
+    /// It accesses spill slots.
+    pub(super) needs_spills: bool,
 }
 
-/// What a statement does with a value.
+/// The access of a statement to a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
-    /// Looks at it, copies it, or shares it.
+    /// Reads it, copies it, or increments its reference count.
     Read,
     /// Moves or drops the reference.
     Move,
-    /// Defines it, or gives a parameter its value.
+    /// Defines it, or assigns a block parameter.
     Define,
 }
 
@@ -108,35 +108,35 @@ pub(super) enum Access {
 #[derive(Debug)]
 pub(super) struct Body<'f> {
     pub(super) function: &'f Function,
-    /// Where the function is suspended; none where it does not yield.
+    /// The points where the function may be suspended.
     pub(super) suspensions: Vec<Suspension>,
-    /// Some values are assigned on ways that the compiler cannot follow, so that they are variables with a first value.
+    /// Some values are assigned on paths that rustc cannot follow, so values are initialised variables.
     pub(super) has_selectors: bool,
     pub(super) selector_count: u32,
-    /// Loops whose accesses can be checked before.
+    /// Loops whose accesses can be checked before they run.
     pub(super) nests: Nests,
-    /// Number of operands that are each value.
+    /// The number of uses of each value.
     uses: Vec<u32>,
-    /// References that somebody else keeps: read-only segments, arguments that are lent, and what is looked up.
+    /// References that something else owns: read-only segments, borrowed arguments, and borrowed results.
     borrowed: Vec<bool>,
-    /// Results of calls that something else keeps as long as they are used.
-    looked_up: Vec<Value>,
-    /// Ordinals of those that are asked for wherever they are used, as no name can be borrowed across suspensions.
-    asked: HashMap<Value, u32>,
-    /// The slots of references that the function and its parts share.
-    pub(super) kept: HashMap<Value, u32>,
-    /// Number of those slots.
-    pub(super) kept_count: u32,
+    /// Results of calls that are borrowed from their owner.
+    borrowed_results: Vec<Value>,
+    /// Ordinals of the read-only segments that are looked up at each use, because no borrow can live across suspensions.
+    rematerialized: HashMap<Value, u32>,
+    /// The spill slots of references, which the function shares with the functions outlined from it.
+    pub(super) spill_slots: HashMap<Value, u32>,
+    /// The number of spill slots.
+    pub(super) spill_slot_count: u32,
 }
 
 impl<'f> Body<'f> {
-    /// The tree of a function; `lent` are the arguments that its caller keeps. Loops are run in one go where that is possible,
-    /// unless their turns are counted.
+    /// The tree of a function; `borrowed_arguments` says which arguments the caller keeps. Loops become nests where that is
+    /// possible, unless each iteration counts against the fuel.
     pub(super) fn new(
         function: &'f Function,
         suspensions: Vec<Suspension>,
-        lent: &[bool],
-        counts_turns: bool,
+        borrowed_arguments: &[bool],
+        counts_iterations: bool,
     ) -> (Body<'f>, Sequence) {
         let structure = match suspensions.is_empty() {
             true => Structure::of(function),
@@ -147,9 +147,9 @@ impl<'f> Body<'f> {
         let segments: HashMap<Value, u32> = segments(function).collect();
         let mut borrowed = vec![false; function.value_count()];
         segments.keys().for_each(|value| borrowed[value.index()] = true);
-        let lent = function.arguments().iter().zip(lent).filter(|(_, lent)| **lent);
-        lent.for_each(|(value, _)| borrowed[value.index()] = true);
-        let (uses, asked) = (count_uses(function), if has_selectors { segments } else { HashMap::new() });
+        let arguments = function.arguments().iter().zip(borrowed_arguments).filter(|(_, borrowed)| **borrowed);
+        arguments.for_each(|(value, _)| borrowed[value.index()] = true);
+        let (uses, rematerialized) = (count_uses(function), if has_selectors { segments } else { HashMap::new() });
         let nests = Nests::of(function);
         let body = Body {
             function,
@@ -159,14 +159,14 @@ impl<'f> Body<'f> {
             nests,
             uses,
             borrowed,
-            looked_up: Vec::new(),
-            asked,
-            kept: HashMap::new(),
-            kept_count: 0,
+            borrowed_results: Vec::new(),
+            rematerialized,
+            spill_slots: HashMap::new(),
+            spill_slot_count: 0,
         };
         let mut sequence = Vec::new();
         body.sequence(structure.body(), &mut sequence);
-        if !counts_turns {
+        if !counts_iterations {
             loops::insert(&body, &mut sequence);
         }
         (body, sequence)
@@ -194,8 +194,8 @@ impl<'f> Body<'f> {
         found
     }
 
-    /// What an edge passes that is not there already: the parameters that something uses, and their arguments. One that
-    /// stays where it is moves nowhere else.
+    /// The parameters of an edge and their arguments, without parameters that are passed to themselves. A value that is also
+    /// passed to itself is copied, not moved, to other parameters.
     pub(super) fn passed(&self, edge: &'f Edge) -> impl Iterator<Item = (Value, Operand)> {
         let parameters = &self.block(edge.target).parameters;
         let passed = || parameters.iter().copied().zip(&edge.arguments);
@@ -235,7 +235,7 @@ impl<'f> Body<'f> {
         }
     }
 
-    /// The statements of an arm, behind those of its edge.
+    /// The statements of an arm: those of its edge, then its own.
     fn arm(&self, edge: Option<EdgeRef>, statements: &[Statement]) -> Sequence {
         let mut arm: Sequence = Vec::new();
         self.pass(edge, &mut arm);
@@ -286,7 +286,7 @@ impl<'f> Body<'f> {
                     into.pop();
                 }
                 let condition = Condition { block, fused, negated: false };
-                // What does not go on stands first, and the rest behind it.
+                // The arm that leaves comes first; the other one needs no `else`.
                 let (condition, then, otherwise) = match !leaves(&then) && (leaves(&otherwise) || then.is_empty()) {
                     true => (condition.negate(), otherwise, then),
                     false => (condition, then, otherwise),
@@ -316,7 +316,7 @@ impl<'f> Body<'f> {
         all.into_iter().for_each(|mut arm| into.append(&mut arm));
     }
 
-    /// The instruction that makes the condition of a block, if it is the last one and pure, and nothing else uses its result.
+    /// The instruction that computes the condition of a block, if it is the last and pure, and its result has no other use.
     fn fused(&self, block: Block) -> Option<u32> {
         let data = self.block(block);
         let Terminator::CondBranch { condition, .. } = &data.terminator else { return None };
@@ -327,10 +327,10 @@ impl<'f> Body<'f> {
         fits.then(|| data.instructions.len() as u32 - 1)
     }
 
-    /// Calls a function with each value that a statement itself defines, reads or moves; not those of statements within.
+    /// Calls `f` with each value that a statement itself defines, reads or moves, without nested statements.
     pub(super) fn visit(&self, node: &Node, f: &mut dyn FnMut(Value, Access)) {
         let f = &mut |value, access| match access {
-            _ if self.asked.contains_key(&value) => {}
+            _ if self.rematerialized.contains_key(&value) => {}
             Access::Move if self.is_borrowed(value) => f(value, Access::Read),
             _ => f(value, access),
         };
@@ -382,11 +382,11 @@ impl<'f> Body<'f> {
                 read.into_iter().for_each(|value| f(value, Access::Read));
                 assigned.into_iter().for_each(|value| f(value, Access::Define));
             }
-            Node::Part(part) => {
-                for (value, moved) in &part.inputs {
+            Node::Outlined(outlined) => {
+                for (value, moved) in &outlined.inputs {
                     f(*value, if *moved { Access::Move } else { Access::Read });
                 }
-                part.outputs.iter().for_each(|value| f(*value, Access::Define));
+                outlined.outputs.iter().for_each(|value| f(*value, Access::Define));
             }
             Node::Block { .. } | Node::Loop { .. } | Node::Break(_) | Node::Continue(_) => {}
             Node::Select { .. } | Node::Dispatch { .. } => {}
@@ -400,34 +400,34 @@ impl<'f> Body<'f> {
         });
     }
 
-    /// Whether a value is a reference that is looked at where somebody else keeps it: what would move it shares it instead.
+    /// Whether a value is a reference that something else owns. A move of it increments the reference count instead.
     pub(super) fn is_borrowed(&self, value: Value) -> bool {
         self.borrowed[value.index()]
     }
 
-    /// Whether a value is the result of a call, and looked at where something else keeps it.
-    pub(super) fn is_looked_up(&self, value: Value) -> bool {
-        self.looked_up.contains(&value)
+    /// Whether a value is a result of a call that is borrowed from its owner.
+    pub(super) fn is_borrowed_result(&self, value: Value) -> bool {
+        self.borrowed_results.contains(&value)
     }
 
-    /// Says so.
-    pub(super) fn look_up(&mut self, value: Value) {
+    /// Marks a result of a call as borrowed from its owner.
+    pub(super) fn borrow_result(&mut self, value: Value) {
         self.borrowed[value.index()] = true;
-        self.looked_up.push(value);
+        self.borrowed_results.push(value);
     }
 
-    /// The ordinal of a read-only segment that has no name: the state is asked for it wherever it is used.
-    pub(super) fn asked(&self, value: Value) -> Option<u32> {
-        self.asked.get(&value).copied()
+    /// The ordinal of a read-only segment that is looked up in the state at each use.
+    pub(super) fn rematerialized(&self, value: Value) -> Option<u32> {
+        self.rematerialized.get(&value).copied()
     }
 
-    /// Whether there are such segments.
-    pub(super) fn asks(&self) -> bool {
-        !self.asked.is_empty()
+    /// Whether the body has such segments.
+    pub(super) fn rematerializes(&self) -> bool {
+        !self.rematerialized.is_empty()
     }
 
     /// The block that defines a value.
-    pub(super) fn home(&self, value: Value) -> Option<Block> {
+    pub(super) fn defining_block(&self, value: Value) -> Option<Block> {
         match self.function.definition(value) {
             Definition::Constant(_) => None,
             Definition::Parameter(block, _) | Definition::Result(block) => Some(block),
@@ -440,7 +440,7 @@ fn take(operand: &Operand, f: &mut dyn FnMut(Value, Access)) {
 }
 
 impl Node {
-    /// The sequences within a statement.
+    /// The sequences nested in a statement.
     pub(super) fn children(&self) -> Vec<&Sequence> {
         match self {
             Node::If { then, otherwise, .. } => vec![then, otherwise],
@@ -450,7 +450,7 @@ impl Node {
         }
     }
 
-    /// The sequences within a statement, to be changed.
+    /// The sequences nested in a statement, mutably.
     pub(super) fn children_mut(&mut self) -> Vec<&mut Sequence> {
         match self {
             Node::If { then, otherwise, .. } => vec![then, otherwise],
@@ -462,18 +462,18 @@ impl Node {
 }
 
 impl Condition {
-    /// The opposite.
+    /// The negated condition.
     fn negate(self) -> Condition {
         Condition { negated: !self.negated, ..self }
     }
 }
 
-/// Whether a sequence surely does not come to its end.
+/// Whether control never reaches the end of a sequence.
 fn leaves(sequence: &Sequence) -> bool {
     matches!(sequence.last(), Some(Node::Break(_) | Node::Continue(_) | Node::Return(_) | Node::Yield(_)))
 }
 
-/// Number of operands that are each value.
+/// The number of uses of each value.
 fn count_uses(function: &Function) -> Vec<u32> {
     let mut uses = vec![0; function.value_count()];
     for (_, data) in function.iter() {
@@ -497,7 +497,7 @@ pub(super) fn segments(function: &Function) -> impl Iterator<Item = (Value, u32)
     })
 }
 
-/// A loop; where its first statement leaves it or goes on, and nothing else leaves it, a `while`.
+/// Appends a loop: a `while`, if the first statement is the only exit.
 fn push_loop(label: Label, header: Block, mut body: Sequence, into: &mut Sequence) {
     let leaves =
         |arm: &Sequence| matches!(arm[..], [Node::Break(to)] | [Node::Edge(_), Node::Break(to)] if to == label);
@@ -527,7 +527,7 @@ fn push_loop(label: Label, header: Block, mut body: Sequence, into: &mut Sequenc
     into.append(&mut leaving);
 }
 
-/// How often a label is left within a sequence.
+/// The number of breaks to a label in a sequence.
 pub(super) fn breaks(sequence: &Sequence, label: Label) -> usize {
     let of = |node: &Node| match node {
         Node::Break(to) => usize::from(*to == label),
@@ -536,7 +536,7 @@ pub(super) fn breaks(sequence: &Sequence, label: Label) -> usize {
     sequence.iter().map(of).sum()
 }
 
-/// The block that a sequence begins with.
+/// The first block of a sequence.
 fn first(statements: &[Statement]) -> Block {
     match statements.first() {
         Some(Statement::Run(node)) => Block(*node),
@@ -545,8 +545,8 @@ fn first(statements: &[Statement]) -> Block {
     }
 }
 
-/// The graph of a function that can be resumed: behind its blocks a node for the entry, which leads to the function's own and
-/// to a node for each suspension, which leads where that goes on.
+/// The control-flow graph of a resumable function. After the blocks comes an entry node, whose successors are the first block
+/// and one node for each suspension; the successor of that node is the block where the suspension resumes.
 fn resumable_graph(function: &Function, suspensions: &[Suspension]) -> Graph {
     let blocks = function.blocks.len() as u32;
     let mut successors: Vec<Vec<u32>> = function

@@ -1,4 +1,4 @@
-//! The types that functions check references against, as constants.
+//! Constants for the types that functions check references against.
 
 use std::collections::HashSet;
 
@@ -56,12 +56,12 @@ impl Types {
         types
     }
 
-    /// What references are checked against.
+    /// The expression that references are checked against.
     pub(super) fn of(&self, id: TypeId) -> &TokenStream {
         &self.expressions[id.0 as usize]
     }
 
-    /// What a list is made of.
+    /// The element type of a list.
     pub(super) fn of_elements(&self, id: TypeId) -> &TokenStream {
         &self.elements[id.0 as usize]
     }
@@ -72,13 +72,13 @@ impl Types {
     }
 }
 
-/// The types that functions name.
+/// The types that functions refer to.
 fn used(bodies: &[Function]) -> HashSet<u32> {
     let blocks = bodies.iter().flat_map(|body| &body.blocks);
     blocks.flat_map(|block| &block.instructions).filter_map(|inst| inst.op.type_def()).map(|ty| ty.0).collect()
 }
 
-/// A constant for a type of the given name.
+/// The name of the constant for a type.
 fn constant(name: &str, taken: &mut HashSet<String>) -> Ident {
     let mut text = String::from("TYPE");
     for word in name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {

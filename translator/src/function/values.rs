@@ -1,4 +1,4 @@
-//! What values are called, and literals.
+//! Names and literals of values.
 
 use std::collections::HashSet;
 
@@ -7,8 +7,15 @@ use incarnate_runtime::ir::{Call, Callee, Function, Op, Terminator, Type, Value}
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote;
 
-/// The names of a function's values: what they come from, and a number that makes them distinct.
-pub(super) fn names(module: &VerifiedModule, function: &Function, taken: &HashSet<String>) -> Vec<Ident> {
+use crate::kernels::ARGUMENT_NAMES;
+
+/// The names of a function's values: a word for their origin and a unique number.
+pub(super) fn names(
+    module: &VerifiedModule,
+    function: &Function,
+    is_kernel: bool,
+    taken: &HashSet<String>,
+) -> Vec<Ident> {
     let mut stems: Vec<String> = vec![String::from("v"); function.value_count()];
     for (_, data) in function.iter() {
         for inst in &data.instructions {
@@ -28,6 +35,7 @@ pub(super) fn names(module: &VerifiedModule, function: &Function, taken: &HashSe
     let name = |index: usize| {
         let value = Value(index as u32);
         let mut name = match function.arguments().iter().position(|argument| *argument == value) {
+            Some(position) if is_kernel => ARGUMENT_NAMES[position].into(),
             Some(position) => format!("input{position}"),
             None => format!("{}{index}", stems[index]),
         };
@@ -39,7 +47,7 @@ pub(super) fn names(module: &VerifiedModule, function: &Function, taken: &HashSe
     (0..function.value_count()).map(name).collect()
 }
 
-/// What the result of an operation is, in a word.
+/// The word for the result of an operation.
 fn stem(module: &VerifiedModule, op: &Op) -> Option<String> {
     let stem = match op {
         Op::Call(call) => return callee_stem(module, call.callee),
@@ -56,7 +64,7 @@ fn stem(module: &VerifiedModule, op: &Op) -> Option<String> {
     Some(stem.into())
 }
 
-/// The last word of an import's name that says what it makes.
+/// The word for the result of a callee: the last descriptive word of the import's name.
 fn callee_stem(module: &VerifiedModule, callee: Callee) -> Option<String> {
     let Callee::Import(ordinal) = callee else { return None };
     let import = module.import(ordinal)?;
@@ -82,7 +90,7 @@ pub(crate) fn type_of(ty: Type) -> TokenStream {
     }
 }
 
-/// What functions return of several types: the one, or a tuple.
+/// The return type for result types: the only one, or a tuple.
 pub(super) fn types_of(types: &[Type]) -> TokenStream {
     let all = types.iter().map(|ty| type_of(*ty));
     match types {
@@ -91,7 +99,7 @@ pub(super) fn types_of(types: &[Type]) -> TokenStream {
     }
 }
 
-/// A constant as a literal, with its type's suffix if nothing around tells the type.
+/// A constant as a literal, with a type suffix on request.
 pub(super) fn literal(ty: Type, bits: u64, suffixed: bool) -> TokenStream {
     match ty {
         Type::i32 => integer(i64::from(bits as u32 as i32), if suffixed { "i32" } else { "" }),
@@ -136,13 +144,13 @@ fn float(is_finite: bool, negative: bool, digits: String, suffix: &str) -> Optio
     is_finite.then(|| if negative { quote!(-#digits) } else { quote!(#digits) })
 }
 
-/// A number in hexadecimal, as offsets and bits are read.
+/// A number in hexadecimal.
 pub(super) fn hexadecimal(value: u64) -> Literal {
     parsed(&format!("{value:#x}"))
 }
 
-/// A literal of its text.
+/// Parses a literal.
 fn parsed(text: &str) -> Literal {
-    // Digits are always a literal; the text would stand in the code otherwise.
+    // Digits always parse.
     text.parse().unwrap_or_else(|_| Literal::string(text))
 }

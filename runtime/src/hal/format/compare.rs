@@ -1,4 +1,4 @@
-//! Comparison of a tensor with the one that was expected.
+//! Comparison of a tensor with the expected one.
 
 use alloc::format;
 use alloc::string::String;
@@ -8,12 +8,12 @@ use crate::hal::element_type::{ElementType, NumericalType};
 use crate::hal::narrow_float::NarrowFloat;
 use crate::{Error, Result};
 
-/// When two elements count as equal. NaN equals NaN.
+/// The condition under which two elements are equal. NaN equals NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Equality {
     /// All bits are equal.
     Exact,
-    /// Floats `a` equal an expected `e` where `|a - e| <= absolute + relative * |e|`; all else is compared exactly.
+    /// A float `a` equals an expected `e` if `|a - e| <= absolute + relative * |e|`; other types are compared exactly.
     Approximate {
         /// Absolute tolerance of `f16`.
         f16: f64,
@@ -23,13 +23,13 @@ pub enum Equality {
         f32: f64,
         /// Absolute tolerance of `f64`.
         f64: f64,
-        /// Relative tolerance of all of them.
+        /// Relative tolerance of all float types.
         relative: f64,
     },
 }
 
 impl Default for Equality {
-    /// The tolerances that the peer's tools have without flags. They hold them as singles but for `f64`.
+    /// The default tolerances of IREE's tools, which store all but that of `f64` in single precision.
     fn default() -> Equality {
         Equality::Approximate {
             f16: f64::from(0.001f32),
@@ -41,7 +41,7 @@ impl Default for Equality {
     }
 }
 
-/// The first element that differs.
+/// The first element that differs from the expected one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
     /// The element's index in row-major order.
@@ -52,8 +52,8 @@ pub struct Mismatch {
     pub expected: String,
 }
 
-/// True where elements of the two types mean the same. A signless integer is either of the signed and the unsigned one of
-/// its width: files of arrays have no signless ones.
+/// Returns true if elements of the two types are interchangeable. A signless integer matches the signed and the
+/// unsigned one of its width, because array files have no signless integers.
 #[must_use]
 pub fn element_types_match(expected: ElementType, actual: ElementType) -> bool {
     let signless = |one: ElementType, other: ElementType| {
@@ -64,10 +64,10 @@ pub fn element_types_match(expected: ElementType, actual: ElementType) -> bool {
     expected == actual || signless(expected, actual) || signless(actual, expected)
 }
 
-/// Compares two dense tensors of `element`, and tells the first element that differs.
+/// Compares two dense tensors of `element`; returns the first mismatch.
 ///
 /// # Errors
-/// OUT_OF_RANGE where the two have different lengths.
+/// OUT_OF_RANGE if their lengths differ.
 pub fn compare_elements(
     equality: Equality,
     element: ElementType,
@@ -81,7 +81,7 @@ pub fn compare_elements(
             expected.len()
         )));
     }
-    // Most comparisons succeed bit by bit, and those are quick.
+    // Fast path: most comparisons succeed bit by bit.
     if expected == actual {
         return Ok(None);
     }
@@ -114,7 +114,7 @@ fn nearly_equal(equality: Equality, element: ElementType, expected: &[u8], actua
     }
 }
 
-/// The value of a float of a type, little-endian; `None` where the type is no float or the bytes are not as long as it is.
+/// Decodes a little-endian float; `None` if the type is not a float or the number of bytes differs.
 #[must_use]
 pub fn float_value(element: ElementType, bytes: &[u8]) -> Option<f64> {
     match NarrowFloat::of(element) {
@@ -132,7 +132,7 @@ pub fn float_value(element: ElementType, bytes: &[u8]) -> Option<f64> {
     }
 }
 
-/// True where two floats are equal, both not numbers, or differ by at most `absolute + relative * |expected|`.
+/// Returns true if two floats are equal, both NaN, or differ by at most `absolute + relative * |expected|`.
 #[must_use]
 pub fn floats_nearly_equal(actual: f64, expected: f64, absolute: f64, relative: f64) -> bool {
     actual == expected

@@ -1,4 +1,4 @@
-//! One element as text: numbers where the element type is known, else its bytes in hexadecimal.
+//! Text of one element: a number if the element type is known, otherwise its bytes in hexadecimal.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -9,10 +9,10 @@ use crate::hal::element_type::{ElementType, NumericalType};
 use crate::hal::narrow_float::NarrowFloat;
 use crate::{Error, Result};
 
-/// How the elements of a type are written.
+/// The notation of an element type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Notation {
-    /// A decimal number; `signed` says how the bits are read. Whether a value fits is another matter: see [`bounds`].
+    /// A decimal number; `signed` tells how to read the bits. [`bounds`] has the range for parsing.
     Integer {
         signed: bool,
     },
@@ -20,7 +20,7 @@ enum Notation {
     Narrow(NarrowFloat),
     Single,
     Double,
-    /// Two digits a byte, in the order of the bytes.
+    /// Two digits for each byte, in memory order.
     Bytes,
 }
 
@@ -39,8 +39,7 @@ impl Notation {
     }
 }
 
-/// Smallest and largest number that the text of an integer element may have. Signless integers take what either a signed
-/// or an unsigned one takes.
+/// Returns the range of an integer element's text. Signless integers accept both signed and unsigned values.
 fn bounds(element: ElementType) -> (i128, i128) {
     let bits = element.bit_count();
     let signed_limit = 1i128 << bits.saturating_sub(1);
@@ -52,7 +51,7 @@ fn bounds(element: ElementType) -> (i128, i128) {
     }
 }
 
-/// A little-endian number of at most 8 bytes.
+/// Reads a little-endian number of at most 8 bytes.
 fn read_bits(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte))
 }
@@ -63,7 +62,7 @@ fn cut<const N: usize>(bits: u64) -> [u8; N] {
     bytes
 }
 
-/// The bits of integer `index` of a run of integers of `width` bits (1, 2 or 4) that share bytes, lowest bits first.
+/// Reads integer `index` of packed integers of `width` bits (1, 2 or 4), lowest bits first.
 pub(super) fn read_packed(bytes: &[u8], index: usize, width: usize) -> Option<u8> {
     let per_byte = 8 / width;
     let byte = bytes.get(index / per_byte)?;
@@ -80,17 +79,17 @@ pub(super) fn write_packed(bytes: &mut [u8], index: usize, width: usize, value: 
     Some(())
 }
 
-/// True where elements are integers that share bytes.
+/// Returns true if elements are packed integers, several to a byte.
 pub(super) fn is_packed(element: ElementType) -> bool {
     element.bit_count() < 8 && matches!(Notation::of(element), Notation::Integer { .. })
 }
 
-/// Writes one element: `bytes` holds it, little-endian, in as many bytes as [`ElementType::dense_byte_count`] says.
+/// Writes one little-endian element of [`ElementType::dense_byte_count`] bytes.
 ///
-/// Floats are written as C's `%G`, booleans, complex numbers and what is not known as hexadecimal bytes.
+/// Floats are formatted like C's `%G`; booleans, complex numbers and unknown types as hexadecimal bytes.
 ///
 /// # Errors
-/// OUT_OF_RANGE where `bytes` is of another length, INTERNAL where `out` fails.
+/// OUT_OF_RANGE if `bytes` has another length; INTERNAL if `out` fails.
 pub fn format_element(out: &mut dyn fmt::Write, element: ElementType, bytes: &[u8]) -> Result<()> {
     if bytes.len() != element.dense_byte_count() {
         return Err(Error::out_of_range(format!(
@@ -111,7 +110,7 @@ pub fn format_element(out: &mut dyn fmt::Write, element: ElementType, bytes: &[u
         }
         Notation::Narrow(format) => {
             let value = format.to_f32(read_bits(bytes) as u16);
-            // The peer prints NaNs of these types without their sign.
+            // IREE prints NaNs of these types without their sign.
             let value = if value.is_nan() { f64::NAN.copysign(1.0) } else { f64::from(value) };
             write_general(out, value, Case::Upper)
         }
@@ -122,16 +121,16 @@ pub fn format_element(out: &mut dyn fmt::Write, element: ElementType, bytes: &[u
     written.map_err(|_| Error::internal("writing the text of an element failed"))
 }
 
-/// The same number; the sign of NaN is kept, which a conversion does not promise.
+/// Converts exactly, including the sign of NaN, which `f64::from` does not guarantee.
 fn widen(value: f32) -> f64 {
     if value.is_nan() { f64::NAN.copysign(if value.is_sign_negative() { -1.0 } else { 1.0 }) } else { f64::from(value) }
 }
 
-/// Reads one element as [`format_element`] writes it, into as many bytes as [`ElementType::dense_byte_count`] says.
-/// Booleans may also be `0`, `1`, `false`, `true`.
+/// Parses one element as [`format_element`] writes it, into [`ElementType::dense_byte_count`] bytes. Booleans may also
+/// be `0`, `1`, `false`, `true`.
 ///
 /// # Errors
-/// INVALID_ARGUMENT where the text is no number of the type, or outside of its range.
+/// INVALID_ARGUMENT if the text is not a number of the type, or outside its range.
 pub fn parse_element(text: &str, element: ElementType, bytes: &mut [u8]) -> Result<()> {
     let bits = match Notation::of(element) {
         Notation::Integer { .. } => parse_bounded(text, element)?,
@@ -155,7 +154,7 @@ fn parse_bounded(text: &str, element: ElementType) -> Result<u64> {
     let value = parse_integer(text).ok_or_else(|| wrong(text, element))?;
     let (smallest, largest) = bounds(element);
     if value < smallest || value > largest {
-        return Err(Error::invalid_argument(format!("{text} is not within {element}'s {smallest} to {largest}")));
+        return Err(Error::invalid_argument(format!("{text} is outside {element}'s range of {smallest} to {largest}")));
     }
     Ok(value as u64)
 }

@@ -1,7 +1,7 @@
-//! Tensors as text, in the form that IREE's tools print and take: `2x2xf32=[1 2][3 4]`; and arrays in `.npy` files.
+//! Text of tensors, as IREE's tools print and parse it: `2x2xf32=[1 2][3 4]`; and arrays in `.npy` files.
 //!
-//! The facts are those of IREE's `iree/hal/string_util.c`, `iree/hal/buffer_view_util.c` and
-//! `iree/tooling/buffer_view_matchers.c`, checked against what the tools of release 3.13 print.
+//! Sources: IREE's `iree/hal/string_util.c`, `iree/hal/buffer_view_util.c` and `iree/tooling/buffer_view_matchers.c`,
+//! checked against the output of the tools of release 3.13.
 
 mod compare;
 mod element;
@@ -18,7 +18,7 @@ use core::fmt;
 
 use number::{Case, write_general};
 
-/// A float as C's `%g` prints it, which is how the peer's tools print scalar results.
+/// Formats a float like C's `%g`, as IREE's tools print scalar results.
 #[derive(Clone, Copy, Debug)]
 pub struct General(pub f64);
 
@@ -28,20 +28,20 @@ impl fmt::Display for General {
     }
 }
 
-/// Reads an integer as C does with base 0: decimal, `0x` hexadecimal or `0` octal, with a sign; `None` where the text is
-/// anything else.
+/// Parses an integer like C's `strtol` with base 0: decimal, `0x` hexadecimal or `0` octal, with a sign; `None` for any
+/// other text.
 #[must_use]
 pub fn parse_integer(text: &str) -> Option<i128> {
     number::parse_integer(text)
 }
 
-/// Reads a float as C does: decimal, hexadecimal, `inf` or `nan`; `None` where the text is anything else.
+/// Parses a float like C's `strtod`: decimal, hexadecimal, `inf` or `nan`; `None` for any other text.
 #[must_use]
 pub fn parse_float(text: &str) -> Option<f64> {
     number::parse_float(text)
 }
 
-/// As [`parse_float`], rounded once to single precision.
+/// Parses a float like [`parse_float`], rounded once to single precision.
 #[must_use]
 pub fn parse_single(text: &str) -> Option<f32> {
     number::parse_single(text)

@@ -1,4 +1,4 @@
-//! Arrays in NumPy's `.npy` format, which is described in NumPy's `numpy.lib.format`.
+//! NumPy's `.npy` format, which NumPy's module `numpy.lib.format` documents.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,14 +12,14 @@ use crate::{Error, Result, ResultExt};
 
 /// The first bytes of a file.
 pub const NPY_MAGIC: &[u8; 6] = b"\x93NUMPY";
-/// Headers start and arrays begin at multiples of this number of bytes.
+/// Alignment of headers and of elements in bytes.
 const ALIGNMENT: usize = 64;
-/// Largest header that is read, in bytes; headers of plain arrays have about a hundred.
+/// Largest accepted header in bytes; those of plain arrays take about a hundred.
 const HEADER_LIMIT: u64 = 1 << 20;
-/// Most characters of a header that a message shows.
+/// Most characters of a header in a message.
 const SHOWN_CHARACTERS: usize = 200;
 
-/// NumPy's letter for the kind of an element type. Where two types share a letter, reading yields the first.
+/// NumPy's letter for each numerical type. If types share a letter, reading yields the first.
 const KINDS: &[(u8, NumericalType)] = &[
     (b'b', NumericalType::Boolean),
     (b'i', NumericalType::SignedInteger),
@@ -27,7 +27,7 @@ const KINDS: &[(u8, NumericalType)] = &[
     (b'u', NumericalType::UnsignedInteger),
     (b'f', NumericalType::Float),
     (b'c', NumericalType::Complex),
-    // Bytes without a meaning: NumPy has no names for these floats.
+    // Opaque bytes: NumPy has no names for these floats.
     (b'V', NumericalType::Opaque),
     (b'V', NumericalType::BrainFloat),
     (b'V', NumericalType::Float8E5M2),
@@ -42,18 +42,18 @@ const KINDS: &[(u8, NumericalType)] = &[
 pub struct NpyHeader {
     /// Shape and element type.
     pub tensor: TensorType,
-    /// Whether elements are big-endian.
+    /// True if elements are big-endian.
     pub big_endian: bool,
-    /// Whether the first dimension is the fastest, not the last.
+    /// True if the first dimension is the fastest instead of the last.
     pub fortran_order: bool,
 }
 
 impl NpyHeader {
-    /// Reads a header and leaves the reader behind it, where the elements begin.
+    /// Reads a header. The reader's position is then that of the elements.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for a malformed header, UNIMPLEMENTED for element types without a counterpart, OUT_OF_RANGE where the
-    /// file ends early.
+    /// INVALID_ARGUMENT for a malformed header; UNIMPLEMENTED for element types without a counterpart; OUT_OF_RANGE if
+    /// the file ends early.
     pub fn read(reader: &mut impl Read) -> Result<NpyHeader> {
         let mut prefix = [0; 8];
         read_exact(reader, &mut prefix)?;
@@ -72,11 +72,16 @@ impl NpyHeader {
                 u64::from(u32::from_le_bytes(length))
             }
             major => {
-                return Err(Error::unimplemented(format!("version {major}.{} of .npy is not 1.0 to 3.0", prefix[7])));
+                return Err(Error::unimplemented(format!(
+                    "unknown version {major}.{} of .npy; known are 1.0 to 3.0",
+                    prefix[7]
+                )));
             }
         };
         if length > HEADER_LIMIT {
-            return Err(Error::resource_exhausted(format!("a .npy header of {length} bytes is above {HEADER_LIMIT}")));
+            return Err(Error::resource_exhausted(format!(
+                ".npy header of {length} bytes exceeds the limit of {HEADER_LIMIT}"
+            )));
         }
         let mut header = vec![0; length as usize];
         read_exact(reader, &mut header)?;
@@ -86,10 +91,10 @@ impl NpyHeader {
         parse_header(header.trim()).context(|| format!("in the .npy header {}", shown()))
     }
 
-    /// Returns the header of an array in row-major order, with the bytes that NumPy writes.
+    /// Returns the header of an array in row-major order, byte for byte as NumPy writes it.
     ///
     /// # Errors
-    /// UNIMPLEMENTED for elements that NumPy cannot name, such as integers of 4 bits.
+    /// UNIMPLEMENTED for elements without a NumPy name, such as integers of 4 bits.
     pub fn bytes(tensor: &TensorType) -> Result<Vec<u8>> {
         let element = tensor.element;
         let kind = element.numerical_type().and_then(|numerical| KINDS.iter().find(|(_, known)| *known == numerical));
@@ -99,14 +104,14 @@ impl NpyHeader {
         let size = element.dense_byte_count();
         let order = if size == 1 { '|' } else { '<' };
         let dims: Vec<String> = tensor.shape.iter().map(alloc::string::ToString::to_string).collect();
-        // A tuple of one element has a comma behind it.
+        // Python writes a tuple of one element with a trailing comma.
         let comma = if dims.len() == 1 { "," } else { "" };
         let mut header = format!(
             "{{'descr': '{order}{}{size}', 'fortran_order': False, 'shape': ({}{comma}), }}",
             char::from(*letter),
             dims.join(", ")
         );
-        // Version 1.0 has two bytes for the length, version 2.0 four.
+        // The length takes two bytes in version 1.0 and four in version 2.0.
         let prefix = |version: u8| NPY_MAGIC.len() + 2 + if version == 1 { 2 } else { 4 };
         let version = if header.len() + prefix(1) + ALIGNMENT > usize::from(u16::MAX) { 2 } else { 1 };
         let unpadded = prefix(version) + header.len() + 1;
@@ -121,20 +126,20 @@ impl NpyHeader {
 }
 
 impl HostTensor {
-    /// Reads one array and leaves the reader behind it. Big-endian elements and arrays in Fortran's order are converted.
+    /// Reads one array. The reader's position is then after it. Big-endian elements and Fortran order are converted.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for a malformed header, UNIMPLEMENTED for element types without a counterpart, OUT_OF_RANGE where the
-    /// file ends early.
+    /// INVALID_ARGUMENT for a malformed header; UNIMPLEMENTED for element types without a counterpart; OUT_OF_RANGE if
+    /// the file ends early.
     pub fn read_npy(reader: &mut impl Read) -> Result<HostTensor> {
         let header = NpyHeader::read(reader)?;
         let length = header.tensor.byte_length()?;
         let mut bytes = Vec::new();
-        // The length is the file's claim: memory is allocated only as bytes arrive.
+        // The length is untrusted: memory is allocated only as bytes arrive.
         reader.take(length).read_to_end(&mut bytes).context(|| "reading the elements")?;
         if bytes.len() as u64 != length {
             return Err(Error::out_of_range(format!(
-                "{} is {length} bytes, of which {} are there",
+                "{} is {length} bytes, but only {} are present",
                 header.tensor,
                 bytes.len()
             )));
@@ -149,17 +154,17 @@ impl HostTensor {
         Ok(HostTensor { tensor: header.tensor, bytes })
     }
 
-    /// Writes the array behind the present contents of the writer.
+    /// Appends the array to the writer.
     ///
     /// # Errors
-    /// UNIMPLEMENTED for elements that NumPy cannot name, such as integers of 4 bits, and those of writing.
+    /// UNIMPLEMENTED for elements without a NumPy name, such as integers of 4 bits; errors of writing.
     pub fn write_npy(&self, writer: &mut impl Write) -> Result<()> {
         let header = NpyHeader::bytes(&self.tensor)?;
         writer.write_all(&header).and_then(|()| writer.write_all(&self.bytes)).context(|| "writing an array")
     }
 }
 
-/// Returns the elements of an array in Fortran's order (first dimension fastest) with the last dimension fastest.
+/// Converts an array from Fortran order, first dimension fastest, to row-major order.
 fn row_major(tensor: &TensorType, bytes: &[u8]) -> Vec<u8> {
     if bytes.is_empty() {
         return Vec::new();
@@ -191,7 +196,7 @@ fn read_exact(reader: &mut impl Read, bytes: &mut [u8]) -> Result<()> {
     reader.read_exact(bytes).context(|| "reading a .npy header")
 }
 
-/// Splits text that begins with a Python literal between `open` and `close` into the literal's contents and the rest.
+/// Splits text that begins with a bracketed Python literal into the literal's contents and the rest.
 fn enclosed(text: &str, open: char, close: char) -> Option<(&str, &str)> {
     text.trim_start().strip_prefix(open)?.split_once(close)
 }
@@ -243,7 +248,7 @@ fn parse_header(text: &str) -> Result<NpyHeader> {
 
 fn parse_shape(text: &str) -> Result<Vec<u64>> {
     let dims = text.split(',').map(str::trim).filter(|dim| !dim.is_empty());
-    // Python 2 wrote long integers with an L.
+    // Python 2 wrote long integers with a suffix L.
     dims.map(|dim| {
         let digits = dim.strip_suffix('L').unwrap_or(dim);
         digits.parse().map_err(|_| Error::invalid_argument(format!("{dim:?} is not a dimension")))
@@ -251,7 +256,7 @@ fn parse_shape(text: &str) -> Result<Vec<u64>> {
     .collect()
 }
 
-/// Reads NumPy's name of an element type, such as `<f4`: the order of bytes, the kind, the number of bytes.
+/// Parses NumPy's name of an element type, such as `<f4`: byte order, kind, number of bytes.
 fn parse_descr(text: &str) -> Result<(ElementType, bool)> {
     let unknown = || Error::unimplemented(format!("element type {text:?} has no counterpart"));
     let (order, name) = match text.as_bytes() {

@@ -1,18 +1,18 @@
-//! Numbers as C's `printf` and `strtol` family write and read them, which is what the peer's tools do.
+//! Numbers in the notation of C's `printf` and `strtol` families, which IREE's tools use.
 
 use core::fmt;
 
-/// Digits of a number that `%G` prints.
+/// Digits of a number in `%G`.
 const SIGNIFICANT_DIGITS: usize = 6;
 
-/// Whether letters of a number are upper case (`%G`) or lower case (`%g`).
+/// The case of letters in a number: upper (`%G`) or lower (`%g`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Case {
     Upper,
     Lower,
 }
 
-/// Writes a number as C's `%G` or `%g` does: six significant digits, without trailing zeros, in scientific notation where
+/// Formats a number like C's `%G` or `%g`: six significant digits without trailing zeros, and scientific notation if
 /// the exponent is below -4 or above 5.
 pub(super) fn write_general(out: &mut dyn fmt::Write, value: f64, case: Case) -> fmt::Result {
     let sign = if value.is_sign_negative() { "-" } else { "" };
@@ -34,7 +34,7 @@ pub(super) fn write_general(out: &mut dyn fmt::Write, value: f64, case: Case) ->
         let mantissa = without_trailing_zeros(mantissa);
         return write!(out, "{sign}{mantissa}{mark}{exponent_sign}{:02}", exponent.abs());
     }
-    // The digits are known to be rounded at six; a fixed number of decimals that ends at the same digit rounds alike.
+    // The digits are already rounded to six; decimals that end at the same digit round in the same way.
     let decimals = (SIGNIFICANT_DIGITS as i32 - 1 - exponent).max(0) as usize;
     let fixed = alloc::format!("{:.*}", decimals, value.abs());
     write!(out, "{sign}{}", without_trailing_zeros(&fixed))
@@ -44,7 +44,7 @@ fn without_trailing_zeros(digits: &str) -> &str {
     if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
 }
 
-/// Reads an integer as C's `strtol` with base 0 does (`12`, `-0x1F`, octal `017`), but all of the text must be one.
+/// Parses an integer like C's `strtol` with base 0 (`12`, `-0x1F`, octal `017`), but rejects trailing text.
 pub(super) fn parse_integer(text: &str) -> Option<i128> {
     let (negative, digits) = split_sign(text);
     let (digits, radix) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
@@ -52,7 +52,7 @@ pub(super) fn parse_integer(text: &str) -> Option<i128> {
         None if digits.len() > 1 && digits.starts_with('0') => (digits, 8),
         None => (digits, 10),
     };
-    // The parser of integers takes a sign of its own.
+    // `from_str_radix` accepts another sign.
     if digits.starts_with(['+', '-']) {
         return None;
     }
@@ -60,17 +60,17 @@ pub(super) fn parse_integer(text: &str) -> Option<i128> {
     Some(if negative { -magnitude } else { magnitude })
 }
 
-/// Reads a float as C's `strtod` does (`1.5`, `-1e-3`, `inf`, `nan`, `0x1p-2`), but all of the text must be one.
+/// Parses a float like C's `strtod` (`1.5`, `-1e-3`, `inf`, `nan`, `0x1p-2`), but rejects trailing text.
 pub(super) fn parse_float(text: &str) -> Option<f64> {
     parse_hexadecimal_float(text).or_else(|| text.parse().ok())
 }
 
-/// As [`parse_float`], rounded once to single precision.
+/// Parses a float like [`parse_float`], rounded once to single precision.
 pub(super) fn parse_single(text: &str) -> Option<f32> {
     parse_hexadecimal_float(text).map(|value| value as f32).or_else(|| text.parse().ok())
 }
 
-/// Reads `0x1.8p3`. More than 52 bits of digits are refused rather than rounded.
+/// Parses `0x1.8p3`. Rejects more than 52 bits of digits instead of rounding them.
 fn parse_hexadecimal_float(text: &str) -> Option<f64> {
     let (negative, body) = split_sign(text);
     let body = body.strip_prefix("0x").or_else(|| body.strip_prefix("0X"))?;
@@ -90,7 +90,7 @@ fn parse_hexadecimal_float(text: &str) -> Option<f64> {
         return None;
     }
     let exponent = exponent.saturating_sub(i32::try_from(fraction.len()).ok()?.saturating_mul(4)).clamp(-4000, 4000);
-    // Two steps, so that a power outside of the range of doubles does not lose a product that is within.
+    // Two steps: a power outside the range of doubles may still have a product inside it.
     let half = exponent / 2;
     let value = mantissa as f64 * 2f64.powi(half) * 2f64.powi(exponent - half);
     Some(if negative { -value } else { value })

@@ -1,4 +1,4 @@
-//! Shapes, types and contents of whole tensors as text.
+//! Text of shapes, types and contents of whole tensors.
 
 use alloc::format;
 use alloc::string::String;
@@ -10,12 +10,12 @@ use super::element::{format_element, is_packed, parse_element, read_packed, writ
 use crate::hal::element_type::ElementType;
 use crate::{Error, Result, ResultExt};
 
-/// Most dimensions that the text of a shape may have.
+/// Most dimensions of a shape's text.
 const RANK_LIMIT: usize = 128;
-/// Most rows without elements that are written.
+/// Most empty rows that are written.
 const EMPTY_ROW_LIMIT: u64 = 1 << 16;
 
-/// Shape and element type of a tensor, written `2x2xf32`, or `f32` where there are no dimensions.
+/// The shape and element type of a tensor, written `2x2xf32`, or `f32` for a scalar.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorType {
     /// The dimensions, outermost first.
@@ -34,39 +34,39 @@ pub struct HostTensor {
 }
 
 impl TensorType {
-    /// Divides the text of a type into the dimensions, if there are any, and the element type: `2x2` and `f32`.
+    /// Splits the text of a type into dimensions, if any, and element type: `2x2` and `f32`.
     #[must_use]
     pub fn split(text: &str) -> (Option<&str>, &str) {
         crate::bytecode::split_tensor_type(text)
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     ///
     /// # Errors
-    /// OUT_OF_RANGE where it leaves 64 bits.
+    /// OUT_OF_RANGE if it exceeds 64 bits.
     pub fn element_count(&self) -> Result<u64> {
         let product = |count: u64, dim: &u64| count.checked_mul(*dim);
-        // A dimension of zero makes the count zero whatever the others multiply to.
+        // A dimension of zero makes the count zero, even if the product of the others overflows.
         if self.shape.contains(&0) {
             return Ok(0);
         }
         self.shape
             .iter()
             .try_fold(1, product)
-            .ok_or_else(|| Error::out_of_range(format!("the number of elements of {self} leaves 64 bits")))
+            .ok_or_else(|| Error::out_of_range(format!("the number of elements of {self} exceeds 64 bits")))
     }
 
-    /// Number of bytes of the contents in dense row-major order.
+    /// Returns the number of bytes of the contents in dense row-major order.
     ///
     /// # Errors
-    /// OUT_OF_RANGE where it leaves 64 bits, INVALID_ARGUMENT where elements have no bits.
+    /// OUT_OF_RANGE if it exceeds 64 bits; INVALID_ARGUMENT for elements of zero bits.
     pub fn byte_length(&self) -> Result<u64> {
         if self.element.bit_count() == 0 {
             return Err(Error::invalid_argument(format!("elements of {self} have no size")));
         }
         self.element
             .packed_byte_count(self.element_count()?)
-            .ok_or_else(|| Error::out_of_range(format!("the number of bytes of {self} leaves 64 bits")))
+            .ok_or_else(|| Error::out_of_range(format!("the number of bytes of {self} exceeds 64 bits")))
     }
 }
 
@@ -89,8 +89,8 @@ impl FromStr for TensorType {
     /// Parses `2x2xf32`.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for dimensions that are not decimal numbers of 63 bits, more than 128 dimensions, and names that are
-    /// not element types.
+    /// INVALID_ARGUMENT for dimensions that are not decimal numbers of 63 bits, more than 128 dimensions, and unknown
+    /// element types.
     fn from_str(text: &str) -> Result<TensorType> {
         let (dims, name) = TensorType::split(text);
         let mut shape = Vec::new();
@@ -100,7 +100,7 @@ impl FromStr for TensorType {
                 Error::invalid_argument(format!("dimension {} of '{text}' is '{dim}', not a number", shape.len()))
             })?;
             if shape.len() == RANK_LIMIT {
-                return Err(Error::invalid_argument(format!("a shape has more than {RANK_LIMIT} dimensions")));
+                return Err(Error::invalid_argument(format!("shape exceeds the limit of {RANK_LIMIT} dimensions")));
             }
             shape.push(value);
         }
@@ -109,13 +109,13 @@ impl FromStr for TensorType {
     }
 }
 
-/// Reads the contents of a tensor into `bytes`, which is as long as the tensor in dense row-major order.
+/// Parses the contents of a tensor into `bytes`, which has the tensor's dense row-major length.
 ///
-/// Elements stand between spaces, commas and brackets, which mean nothing else. No element at all makes all bytes zero; one
-/// element is repeated for all.
+/// Spaces, commas and brackets separate elements and have no other meaning. An empty text fills the tensor with zeros;
+/// a single element is repeated.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for a text that is no value of the type, OUT_OF_RANGE for another number of elements.
+/// INVALID_ARGUMENT for a text that is not a value of the type; OUT_OF_RANGE for another number of elements.
 pub fn parse_elements(text: &str, element: ElementType, bytes: &mut [u8]) -> Result<()> {
     let tokens = text.split(|c: char| c.is_ascii_whitespace() || matches!(c, ',' | '[' | ']' | '\x0b'));
     let tokens: Vec<&str> = tokens.filter(|token| !token.is_empty()).collect();
@@ -131,7 +131,7 @@ pub fn parse_elements(text: &str, element: ElementType, bytes: &mut [u8]) -> Res
     let capacity = if packed { bytes.len() * (8 / width) } else { bytes.len() / size };
     let mut scratch = alloc::vec![0; size];
     let splat = tokens.len() == 1 && capacity > 0;
-    // The last byte of packed integers may have room for more than the tensor's shape asks for.
+    // The last byte of packed integers may hold more of them than the shape asks for.
     let fits = if packed { tokens.len().div_ceil(8 / width) == bytes.len() } else { tokens.len() == capacity };
     if !splat && !fits {
         return Err(Error::out_of_range(format!("{} elements were given for {capacity} of {element}", tokens.len())));
@@ -150,11 +150,11 @@ pub fn parse_elements(text: &str, element: ElementType, bytes: &mut [u8]) -> Res
     Ok(())
 }
 
-/// Writes the contents of a tensor of the given shape: elements between spaces, each dimension but the last in brackets.
-/// Of more than `limit` elements the first ones are written and the rest of each row becomes `...`.
+/// Writes the contents of a tensor of the given shape: elements between spaces, each dimension but the last in
+/// brackets. Beyond `limit` elements, the rest of each row is abbreviated to `...`.
 ///
 /// # Errors
-/// OUT_OF_RANGE where `bytes` is shorter than the tensor, INTERNAL where `out` fails.
+/// OUT_OF_RANGE if `bytes` is shorter than the tensor; INTERNAL if `out` fails.
 pub fn format_elements(
     out: &mut dyn fmt::Write,
     shape: &[u64],
@@ -167,10 +167,10 @@ pub fn format_elements(
         None => (1, shape),
         Some((row, outer)) => (*row, outer),
     };
-    // Brackets end where a dimension is zero: below it there is nothing.
+    // A dimension of zero has no inner brackets.
     let depth = outer.iter().position(|dim| *dim == 0);
     let (outer, row) = depth.map_or((outer, row), |depth| (outer.get(..depth).unwrap_or_default(), 0));
-    let periods = bracket_periods(outer).ok_or_else(|| Error::out_of_range("the number of rows leaves 64 bits"))?;
+    let periods = bracket_periods(outer).ok_or_else(|| Error::out_of_range("the number of rows exceeds 64 bits"))?;
     let rows = if depth == Some(0) { 0 } else { periods.first().map_or(1, |inner| inner.saturating_mul(outer[0])) };
 
     let mut text = String::new();
@@ -178,7 +178,7 @@ pub fn format_elements(
     let mut index = 0usize;
     for number in 0..rows {
         text.clear();
-        // Rows that hold elements are bounded by memory; of empty ones a shape can have any number.
+        // Memory bounds the rows with elements; the number of empty rows is unbounded.
         if row == 0 && number == EMPTY_ROW_LIMIT {
             return out.write_str("...").map_err(|_| Error::internal("writing the text of a tensor failed"));
         }
@@ -213,7 +213,7 @@ pub fn format_elements(
     Ok(())
 }
 
-/// For each of some dimensions, none of which is zero: after how many rows a bracket of it closes and the next one opens.
+/// Returns, for each of some non-zero dimensions, the number of rows between its closing brackets.
 fn bracket_periods(outer: &[u64]) -> Option<Vec<u64>> {
     let mut periods = alloc::vec![1u64; outer.len()];
     let mut product = 1u64;
@@ -227,7 +227,7 @@ fn bracket_periods(outer: &[u64]) -> Option<Vec<u64>> {
 /// Writes type and contents of a tensor: `2x2xf32=[1 2][3 4]`.
 ///
 /// # Errors
-/// As [`format_elements`].
+/// Those of [`format_elements`].
 pub fn format_tensor(
     out: &mut dyn fmt::Write,
     shape: &[u64],
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(print("2x2xi32=1 2 3 4", 3).unwrap(), "2x2xi32=[1 2][3...]");
         assert_eq!(print("2x2x2xi32=5", 2).unwrap(), "2x2x2xi32=[[5 5][...]][[...][...]]");
         assert_eq!(print("4xi32=5", 0).unwrap(), "4xi32=...");
-        // The peer writes them all.
+        // IREE writes all of them.
         assert_eq!(print("4000000000000x0xi32", 1).unwrap().len(), "4000000000000x0xi32=...".len() + (2 << 16));
     }
 

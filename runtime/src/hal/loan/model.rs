@@ -1,4 +1,4 @@
-//! A model check of who reads lent memory when, by loom. See "Tests and measurements" in ARCHITECTURE.md for the command.
+//! A model check of who reads lent memory when, by loom. CONTRIBUTING.md has the command.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;

@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use super::*;
 use crate::StatusCode;
-use crate::hal::local::task::TaskOptions;
+use crate::hal::local::engine::TaskOptions;
 use crate::hal::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
 use crate::hal::tests::device_with;
 use crate::hal::{

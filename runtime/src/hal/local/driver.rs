@@ -8,9 +8,9 @@ use alloc::vec::Vec;
 
 use super::super::device::{Device, DeviceOptions};
 use super::super::driver::{DeviceInfo, DeviceUri, Driver};
+use super::engine::TaskBackend;
 use super::execution;
 use super::sync::SyncBackend;
-use super::task::TaskBackend;
 use crate::{Error, Result};
 
 /// Every local driver, the default first. The one list of them.
@@ -52,7 +52,7 @@ impl Driver for SyncDriver {
     }
 }
 
-/// Makes `local-task` devices. Parameters of their addresses are those of [`TaskOptions`](super::task::TaskOptions).
+/// Makes `local-task` devices. Parameters of their addresses are those of [`TaskOptions`](super::engine::TaskOptions).
 #[derive(Debug)]
 struct TaskDriver;
 

@@ -17,12 +17,14 @@ use smallvec::SmallVec;
 use super::super::buffer::resolve_range;
 use super::super::commands::{BufferBinding, Command, Commands, Dispatch, WorkgroupCount};
 use super::super::executable::Executable;
+use super::super::kernel::too_many_bindings;
 use super::super::loan::Lease;
 use super::super::memory::MemoryAccess;
 use super::super::moves;
 use super::super::pool::MINIMUM_ALIGNMENT;
-use super::task::current_worker;
-use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker, too_many_bindings};
+use super::cost::{kernel_cost, picoseconds};
+use super::engine::current_worker;
+use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
 use crate::profile::{self, EventKind};
 use crate::{Error, Result, vm};
 
@@ -274,6 +276,31 @@ pub(in crate::hal) fn execute(commands: &Commands, table: &[BufferBinding<'_>]) 
     result
 }
 
+/// As [`execute`], and measures what workgroups of each dispatch cost.
+pub(in crate::hal) fn execute_measured(commands: &Commands, table: &[BufferBinding<'_>]) -> Result<()> {
+    check_table(commands, table)?;
+    let _moving = moves::begin(commands)?;
+    let mut scratch = Scratch::take();
+    let recording = profile::is_on();
+    let result = commands.list.iter().enumerate().try_for_each(|(index, command)| {
+        let start = Instant::now();
+        if recording {
+            execute_recorded(commands, index, command, table, &mut scratch)?;
+        } else {
+            execute_command(commands, command, table, &mut scratch).map_err(|error| describe(error, index, command))?;
+        }
+        if let Command::Dispatch(dispatch) = command
+            && let Some(cost) = kernel_cost(&dispatch.executable, dispatch.function)
+            && let (_, workgroups @ 1..) = workgroup_count(commands, dispatch, table)?
+        {
+            cost.learn(picoseconds(start.elapsed()) / workgroups);
+        }
+        Ok(())
+    });
+    scratch.give_back();
+    result
+}
+
 /// Runs a command and records it.
 #[cold]
 pub(in crate::hal) fn execute_recorded(
@@ -429,26 +456,24 @@ fn execute_dispatch(
     table: &[BufferBinding<'_>],
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let (count, _) = workgroup_count(commands, dispatch, table)?;
-    execute_blocks(commands, dispatch, count, table, scratch, 1, &mut core::iter::once(0..u64::MAX))
-}
-
-/// Runs blocks of a dispatch's workgroups, as much of them as there is. `threads` may be at it at once. The caller reads
-/// `count` once for all threads, as an indirect count may change meanwhile.
-#[inline]
-pub(in crate::hal) fn execute_blocks(
-    commands: &Commands,
-    dispatch: &Dispatch,
-    count: [u32; 3],
-    table: &[BufferBinding<'_>],
-    scratch: &mut Scratch,
-    threads: u8,
-    blocks: &mut impl Iterator<Item = Range<u64>>,
-) -> Result<()> {
-    let total = total(count)?;
+    let (count, total) = workgroup_count(commands, dispatch, table)?;
     if total == 0 {
         return Ok(());
     }
+    execute_ranges(commands, dispatch, table, scratch, 1, count, |run| run(0..total))
+}
+
+/// Runs ranges of a dispatch's workgroups, which `drive` names by calling its argument. `threads` may run some at once.
+#[inline]
+pub(in crate::hal) fn execute_ranges(
+    commands: &Commands,
+    dispatch: &Dispatch,
+    table: &[BufferBinding<'_>],
+    scratch: &mut Scratch,
+    threads: u8,
+    workgroup_count: [u32; 3],
+    drive: impl FnOnce(&mut dyn FnMut(Range<u64>) -> Result<()>) -> Result<()>,
+) -> Result<()> {
     // Given back when the blocks are done, before anybody learns of it.
     let mut leases = Leases::new();
     scratch.bindings.resolve(commands, dispatch, table, &mut leases)?;
@@ -457,7 +482,7 @@ pub(in crate::hal) fn execute_blocks(
         return Err(Error::internal(format!("executable lost its function {}", dispatch.function)));
     };
     let arguments = DispatchArguments {
-        workgroup_count: count,
+        workgroup_count,
         workgroup_size: info.workgroup_size.map(|size| size.max(1)),
         constants: commands.constants(dispatch),
         binding_pointers: scratch.bindings.pointers(),
@@ -468,16 +493,12 @@ pub(in crate::hal) fn execute_blocks(
     let processor_id = if threads > 1 { current_worker() } else { 0 };
     let local_memory = scratch.local_memory.reserve(info.local_memory_size)?;
     let mut worker = Worker { processor_id, local_memory };
-    without_unwinding(|| {
-        blocks.try_for_each(|block| {
-            code.dispatch(dispatch.function, &arguments, block.start..block.end.min(total), &mut worker)
-        })
-    })
+    without_unwinding(|| drive(&mut |workgroups| code.dispatch(dispatch.function, &arguments, workgroups, &mut worker)))
 }
 
 /// Makes an error of a panic, which comes of an executable that the program brought, so that fences learn of it: those that wait
 /// for one, and threads that run parts of the same dispatch, would wait for ever.
-fn without_unwinding(run: impl FnOnce() -> Result<()>) -> Result<()> {
+pub(super) fn without_unwinding<R>(run: impl FnOnce() -> Result<R>) -> Result<R> {
     // What a kernel leaves half done is in its bindings, of which nobody expects more after an error.
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|payload| Err(panicked(&*payload)))
 }

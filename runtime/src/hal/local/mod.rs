@@ -2,6 +2,7 @@
 
 pub(in crate::hal) mod cost;
 mod driver;
+pub mod engine;
 mod executable;
 pub(super) mod execution;
 mod grid;
@@ -13,15 +14,12 @@ mod loading;
 #[allow(unsafe_code, reason = "loads and calls executable plugins; see the module's documentation")]
 pub mod plugin;
 mod sync;
-pub mod task;
 
+pub use super::kernel::{DispatchArguments, FunctionInfo, LocalExecutable, MAXIMUM_BINDINGS, Worker};
 pub use super::storage::BindingPointer;
 pub(crate) use driver::default_device;
 pub(super) use driver::{DEFAULT_DRIVER, default_drivers};
-pub(super) use executable::too_many_bindings;
-pub use executable::{
-    DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, LocalExecutable, MAXIMUM_BINDINGS, Worker,
-};
+pub use executable::{ExecutableLoader, ExecutableParameters};
 pub(crate) use execution::dispatch_inline;
 pub(crate) use library::has_feature;
 pub use loading::Loaders;

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::time::Duration;
 
-use super::super::local::task::TaskOptions;
+use super::super::local::engine::TaskOptions;
 use super::super::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
 use super::super::tests::device_with;
 use super::super::*;

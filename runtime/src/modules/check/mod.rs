@@ -1,9 +1,8 @@
 //! The `check` module: expectations of test programs, as IREE's end-to-end tests state them.
 //!
-//! What is not met is told in the words of the reference runtime and its testing library. Whoever runs tests makes the module
-//! by [`module_recording`]: an expectation that is not met is kept, and the program goes on, as it does with the reference
-//! runtime, so that one call tells of all. By [`module`], where nobody looks afterwards, it fails the call with
-//! FAILED_PRECONDITION.
+//! Messages are worded as IREE's and GoogleTest's. A test runner creates the module by [`module_recording`]: an unmet
+//! expectation is recorded and the program goes on, as in IREE, so that one call reports all of them. In a module
+//! created by [`module`] an unmet expectation fails the call with FAILED_PRECONDITION.
 
 pub mod v0_0;
 
@@ -25,22 +24,22 @@ pub const NAME: &str = "check";
 /// Most elements of a view that a message shows.
 const SHOWN_ELEMENTS: usize = 1024;
 
-/// Most messages that are kept; of further ones, the number.
+/// Most messages that are kept; further ones are only counted.
 const KEPT_MESSAGES: usize = 256;
 
-/// Expectations that were not met since they were last taken. Clones share them.
+/// The expectations that were not met since the last [`take`](Unmet::take). Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Unmet(Arc<Lock<Messages>>);
 
 #[derive(Debug, Default)]
 struct Messages {
     kept: Vec<String>,
-    /// How many there were beside those that are kept.
+    /// Number of unmet expectations whose messages were dropped.
     others: u64,
 }
 
 impl Unmet {
-    /// Takes the messages, in the order in which the expectations were stated.
+    /// Removes and returns the messages in the order of the expectations.
     #[must_use]
     pub fn take(&self) -> Vec<String> {
         let Messages { mut kept, others } = core::mem::take(&mut *self.0.lock());
@@ -60,7 +59,7 @@ impl Unmet {
     }
 }
 
-/// The module's state within a context: where it keeps what is not met, if anywhere.
+/// The module's state within a context: the record of unmet expectations, if there is one.
 #[derive(Clone, Debug, Default)]
 pub struct CheckState {
     unmet: Option<Unmet>,
@@ -68,13 +67,13 @@ pub struct CheckState {
 
 impl ModuleState for CheckState {}
 
-/// The module in its newest version. An expectation that is not met fails the call.
+/// Creates the newest version of the module. An unmet expectation fails the call.
 #[must_use]
 pub fn module() -> NativeModule<CheckState> {
     of(CheckState::default())
 }
 
-/// The module in its newest version. Expectations that are not met are kept in `unmet`, and fail nothing.
+/// Creates the newest version of the module. Unmet expectations are recorded in `unmet` and fail no call.
 #[must_use]
 pub fn module_recording(unmet: &Unmet) -> NativeModule<CheckState> {
     of(CheckState { unmet: Some(unmet.clone()) })
@@ -192,7 +191,7 @@ impl CheckState {
     }
 }
 
-/// Says where element types and shapes differ; true where one does.
+/// Appends the differences of element types and shapes to the message; returns true if there is one.
 fn describe_types(message: &mut String, lhs: &BufferView, rhs: &BufferView) -> bool {
     let types_differ = lhs.element_type() != rhs.element_type();
     if types_differ {
@@ -218,12 +217,12 @@ fn unsupported(element: ElementType) -> Error {
     Error::invalid_argument(format!("unsupported element type {element}"))
 }
 
-/// Bytes of an element; at least one, as elements of less are compared with their neighbours.
+/// Returns the bytes of an element, at least one: packed elements are compared with their neighbours.
 fn element_bytes(element: ElementType) -> usize {
     element.bit_count().div_ceil(8).max(1)
 }
 
-/// The bytes of a view, carried to the host.
+/// Copies the bytes of a view to the host.
 fn contents(view: &BufferView) -> Result<Vec<u8>> {
     let length =
         usize::try_from(view.byte_length()).ok().filter(|length| *length as u64 <= view.buffer().byte_length());
@@ -239,7 +238,7 @@ fn text(view: &BufferView) -> Result<String> {
     Ok(text)
 }
 
-/// A number as C's `%.3e` prints it: Rust writes exponents without a sign and leading zeros.
+/// Formats a number as C's `%.3e` does: Rust's exponents lack the sign and leading zeros.
 fn scientific(value: f64) -> String {
     let text = format!("{value:.3e}");
     let Some((digits, exponent)) = text.split_once('e') else { return text };

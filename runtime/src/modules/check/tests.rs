@@ -1,4 +1,4 @@
-//! What is met and what is not, and in which words.
+//! Tests of the expectations and their messages.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use alloc::sync::Arc;
@@ -21,7 +21,7 @@ fn view(spec: &str) -> Value {
     Value::Ref(Ref::from(Arc::new(view)))
 }
 
-/// Calls a function, after a null device where it takes views: the message where it fails.
+/// Calls a function, with a null device first if it takes views; returns the message of its failure.
 fn check(name: &str, arguments: &[Value]) -> Option<String> {
     let modules: Vec<Arc<dyn Module>> = vec![Arc::new(module())];
     let context = Context::new(Program::link(modules).unwrap(), Limits::default()).unwrap();
@@ -47,7 +47,7 @@ fn what_is_not_met_is_kept_and_the_program_goes_on() {
     };
     assert_eq!(lines(unmet.take()), ["Expected 7 to be zero.", "Expected -1 to be zero."]);
     assert!(unmet.take().is_empty());
-    // A program cannot fill the memory by them; what cannot be compared is an error all the same.
+    // The number of messages is bounded. Types that cannot be compared are errors even while recording.
     for _ in 0..KEPT_MESSAGES + 3 {
         function.call(&[Value::I32(1)]).unwrap();
     }

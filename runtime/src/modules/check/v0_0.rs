@@ -6,7 +6,7 @@ use super::CheckState;
 use crate::modules::imports::{for_each_check_0_0, native_table};
 use crate::vm::NativeFunction;
 
-/// The version, as modules name the least that they need.
+/// The version, which modules declare as their minimum.
 pub const VERSION: u32 = 0;
 
 /// The functions of this version.

@@ -14,10 +14,10 @@ fn parameters(memory_type: u32, usage: u32) -> BufferParameters {
     }
 }
 
-/// The widest value that `hal.buffer.load` and `hal.buffer.store` move, in bytes.
+/// The widest value of `hal.buffer.load` and `hal.buffer.store`, in bytes.
 const SCALAR_BYTES: usize = 4;
 
-/// The bytes of a loaded or stored value that are in use.
+/// Returns the number of bytes in use of a loaded or stored value.
 fn scalar_length(length: u32) -> Result<usize> {
     usize::try_from(length).ok().filter(|length| *length <= SCALAR_BYTES).ok_or_else(|| {
         Error::invalid_argument(alloc::format!("scalar of {length} bytes is longer than {SCALAR_BYTES}"))
@@ -26,7 +26,7 @@ fn scalar_length(length: u32) -> Result<usize> {
 
 #[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
 impl HalState {
-    /// Every device sees the same memory, so that the first serves.
+    /// Returns the first device: all of them share the host's memory.
     pub fn allocator_select(
         &self,
         _: &mut Caller<'_>,
@@ -64,7 +64,7 @@ impl HalState {
     ) -> Result<Option<Arc<Buffer>>> {
         match allocator.import_vm_buffer(&source, offset, length, parameters(memory_type, usage)) {
             Ok(buffer) => Ok(Some(buffer)),
-            // The program copies what cannot be used in place.
+            // The program copies memory that cannot be imported.
             Err(error) if attempt != 0 => {
                 tracing::debug!(%error, "import of host memory was refused");
                 Ok(None)

@@ -10,7 +10,7 @@ use crate::hal::{
 };
 use crate::vm::{Buffer as VmBuffer, Caller, Span, arc_of};
 
-/// A binding as dispatches pass it: reserved, slot, buffer, offset, length.
+/// The layout of a binding in a dispatch: reserved, slot, buffer, offset, length.
 pub(super) type DispatchBinding = (i32, u32, Option<Arc<Buffer>>, u64, u64);
 
 fn binding_ref((_, slot, buffer, offset, length): DispatchBinding) -> BufferRef {

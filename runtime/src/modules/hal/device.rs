@@ -11,7 +11,7 @@ use crate::hal::{
 use crate::vm::{Argument, Buffer as VmBuffer, CallReader, Caller, FromRef, Held, Pass, Ref, Span};
 use crate::{Error, Result};
 
-/// A fence that a queue operation waits for, or none.
+/// The fence that a queue operation waits for, if any.
 pub(in crate::modules) type OptionalFence<'a> = Option<Held<'a, Fence>>;
 
 pub(in crate::modules) fn fences<'a>(wait: &'a OptionalFence<'_>, signal: SignalFence<'a>) -> Fences<'a> {

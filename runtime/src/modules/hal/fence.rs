@@ -1,4 +1,4 @@
-//! Imports on fences, and how an invocation waits for them.
+//! Imports on fences, and the wait of an invocation for them.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -13,7 +13,7 @@ use crate::hal::{Deadline, Device, Fence, Reached};
 use crate::vm::{Caller, Outcome, Span, WaitSource, arc_of};
 use crate::{Error, Result, StatusCode};
 
-/// The timeout that never passes, in milliseconds.
+/// The infinite timeout, in milliseconds.
 const INFINITE: u32 = u32::MAX;
 
 #[allow(missing_docs, reason = "the imports, as programs declare them")]
@@ -31,7 +31,7 @@ impl HalState {
         Ok(Fence::join_unreached(fences.iter().flatten()))
     }
 
-    /// A join of fences that were reached is null, which is reached.
+    /// Returns the status of a fence. A null fence is the join of reached fences, and counts as reached.
     pub fn fence_query(&self, _: &mut Caller<'_>, fence: Option<Arc<Fence>>) -> Result<u32> {
         Ok(match fence.map_or(Ok(true), |fence| fence.query()) {
             Ok(true) => 0,
@@ -45,13 +45,14 @@ impl HalState {
     }
 
     pub fn fence_fail(&self, _: &mut Caller<'_>, fence: &Fence, status: u32) -> Result<()> {
-        // A program that fails a fence with success has failed all the same.
+        // To fail a fence with the code of success is still a failure.
         let code = StatusCode::from_raw(status).unwrap_or(StatusCode::Unknown);
         fence.fail(&Error::new(code, "the program failed the fence"));
         Ok(())
     }
 
-    /// Gives 0 when all fences are reached and DEADLINE_EXCEEDED when the time is up; the failure of a fence is the call's.
+    /// Returns 0 when all fences are reached and DEADLINE_EXCEEDED after the timeout. The failure of a fence is the
+    /// call's.
     pub fn fence_await(
         &self,
         caller: &mut Caller<'_>,
@@ -82,12 +83,12 @@ impl HalState {
     }
 }
 
-/// What a suspended `fence.await` is waiting for.
+/// The state of a suspended `fence.await`.
 #[derive(Debug)]
 pub struct Awaited(Arc<FenceWait>);
 
 impl Awaited {
-    /// Ends the call where the wait is over, else suspends it (again).
+    /// Ends the call if the wait is over, else suspends it again.
     fn go_on(self, caller: &mut Caller<'_>) -> Result<Outcome<u32>> {
         if self.0.fence.query()? {
             return Ok(Outcome::Done(0));
@@ -100,7 +101,7 @@ impl Awaited {
     }
 }
 
-/// A wait for a fence that ends at a deadline.
+/// A wait for a fence with a deadline.
 struct FenceWait {
     fence: Arc<Fence>,
     deadline: Deadline,
@@ -119,8 +120,8 @@ impl FenceWait {
         FenceWait { fence, deadline, future: Mutex::new(None), alarm: Once::new() }
     }
 
-    /// Wakes the waker at the deadline. There is no clock that an executor would lend, so it is a thread that sleeps;
-    /// compiled programs wait without a deadline, for which there is none.
+    /// Wakes the waker at the deadline by a sleeping thread: executors have no common timer. Compiled programs wait
+    /// without a deadline and need no alarm.
     fn set_alarm(&self, waker: &Waker) {
         let Some(instant) = self.deadline.instant() else { return };
         self.alarm.call_once(|| {
@@ -133,7 +134,7 @@ impl FenceWait {
                 }
             };
             if std::thread::Builder::new().name("fence-deadline".into()).spawn(sleep).is_err() {
-                // Without a thread the executor asks again and again, which is slow and right.
+                // If no thread can be spawned the executor polls repeatedly, which is slow but correct.
                 waker.wake();
             }
         });
@@ -156,7 +157,7 @@ impl WaitSource for FenceWait {
 
     fn block(&self, timeout: Option<Duration>) {
         let limit = timeout.map_or(Deadline::NEVER, Deadline::after);
-        // The result is looked at when the call is resumed.
+        // The resumed call reads the result.
         let _ = self.fence.wait(self.deadline.earlier(limit));
     }
 }

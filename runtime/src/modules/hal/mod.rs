@@ -1,8 +1,8 @@
-//! The `hal` module: devices and everything on them, as programs import it.
+//! The `hal` module: devices, queues, buffers and executables, as programs import them.
 //!
-//! Each import is a method of [`HalState`], in the file of the object that it belongs to. A version of the module is a
-//! table of names and methods ([`v0_7`]); older ones ([`v0_6`], [`v0_5`]) are tables of what differs from the next one,
-//! and the methods that lead to its own.
+//! Each import is a method of [`HalState`], in the file of its object. Each version of the module is a table of names
+//! and methods ([`v0_7`]). The older tables ([`v0_6`], [`v0_5`]) list only the differences from the next one, with
+//! methods that forward to it.
 
 mod buffer;
 mod channel;
@@ -31,14 +31,14 @@ use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal};
 /// The name that programs import the module by.
 pub const NAME: &str = "hal";
 
-/// What the module gives to the programs that import it.
+/// Options of the module.
 #[derive(Clone, Debug)]
 pub struct HalOptions {
     /// The devices, by ordinal; the first is the default.
     pub devices: Vec<Arc<Device>>,
-    /// Where buffer views go that a program traces.
+    /// The sink of traced buffer views.
     pub trace_sink: TraceSink,
-    /// Where executables come from on devices that have no loaders of their own.
+    /// The executable loaders for devices without their own.
     pub loaders: Loaders,
 }
 
@@ -53,7 +53,7 @@ impl Default for HalOptions {
 #[derive(Clone)]
 pub struct HalState {
     pub(super) options: Arc<HalOptions>,
-    /// Where executables of the program come from that imports the module.
+    /// The executable loaders of the importing program.
     pub(super) loaders: Arc<Loaders>,
 }
 
@@ -70,7 +70,7 @@ impl HalState {
         Ok(self.clone())
     }
 
-    /// The same state for a program that brings along its loaders; see [`Loaders::of_program`].
+    /// Returns the state for a program with its own loaders; see [`Loaders::of_program`].
     pub(crate) fn for_program(&self, program: Option<Arc<dyn ExecutableLoader>>, loaders: &[Loader]) -> HalState {
         HalState { options: self.options.clone(), loaders: Arc::new(self.loaders.of_program(program, loaders)) }
     }
@@ -83,19 +83,19 @@ impl HalState {
     }
 }
 
-/// The module in all its versions, for the given devices.
+/// Creates the module in all its versions, for the given devices.
 #[must_use]
 pub fn module(options: HalOptions) -> NativeModule<HalState> {
     with_functions(options, [v0_7::functions(), v0_6::functions(), v0_5::functions()])
 }
 
-/// The same for translated modules alone, which call its methods.
+/// Creates the module without packed calls, for sessions that contain only translated modules.
 #[must_use]
 pub fn direct_module(options: HalOptions) -> NativeModule<HalState> {
     with_functions(options, [v0_7::direct_functions(), v0_6::direct_functions(), v0_5::direct_functions()])
 }
 
-/// The module of the functions of its versions, newest first.
+/// Creates the module from the functions of its versions, newest first.
 fn with_functions(options: HalOptions, versions: [Vec<NativeFunction<HalState>>; 3]) -> NativeModule<HalState> {
     let mut options = options;
     let loaders = Arc::new(core::mem::take(&mut options.loaders));

@@ -1,5 +1,5 @@
-//! Version 0.5 of the module, which compilers 3.0 to 3.3 import: fewer flags and affinities, and executions of a list of
-//! command buffers.
+//! Version 0.5 of the module, which compilers 3.0 to 3.3 import: it has fewer flags and affinities, and executes a list
+//! of command buffers.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -10,16 +10,16 @@ use crate::modules::imports::{direct_table, for_each_hal_0_5, native_table};
 use crate::vm::{Buffer as VmBuffer, Caller, Held, NativeFunction, Outcome, Span};
 use crate::{Error, Result};
 
-/// The queue affinity of what is for all queues of a device.
+/// The queue affinity that selects any queue of a device.
 const ANY_QUEUE: u64 = u64::MAX;
 
-/// The functions of this version that are not those of version 0.6.
+/// Returns the functions of this version that differ from version 0.6.
 #[must_use]
 pub fn functions() -> Vec<NativeFunction<HalState>> {
     for_each_hal_0_5!(native_table HalState)
 }
 
-/// The same for translated modules, which call the methods.
+/// Returns the same functions without packed calls, for translated modules.
 #[must_use]
 pub fn direct_functions() -> Vec<NativeFunction<HalState>> {
     for_each_hal_0_5!(direct_table HalState)

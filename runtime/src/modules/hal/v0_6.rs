@@ -10,13 +10,13 @@ use crate::hal::{Buffer, CommandBuffer, Executable};
 use crate::modules::imports::{direct_table, for_each_hal_0_6, native_table};
 use crate::vm::{Caller, NativeFunction, Span};
 
-/// The functions of this version that are not those of version 0.7.
+/// Returns the functions of this version that differ from version 0.7.
 #[must_use]
 pub fn functions() -> Vec<NativeFunction<HalState>> {
     for_each_hal_0_6!(native_table HalState)
 }
 
-/// The same for translated modules, which call the methods.
+/// Returns the same functions without packed calls, for translated modules.
 #[must_use]
 pub fn direct_functions() -> Vec<NativeFunction<HalState>> {
     for_each_hal_0_6!(direct_table HalState)

@@ -6,16 +6,16 @@ use super::HalState;
 use crate::modules::imports::{direct_table, for_each_hal_0_7, native_table};
 use crate::vm::NativeFunction;
 
-/// The version, as modules name the least that they need.
+/// The version, which modules declare as their minimum.
 pub const VERSION: u32 = 7;
 
-/// The functions of this version.
+/// Returns the functions of this version.
 #[must_use]
 pub fn functions() -> Vec<NativeFunction<HalState>> {
     for_each_hal_0_7!(native_table HalState)
 }
 
-/// The functions of this version for translated modules alone: they have no packed calls.
+/// Returns the same functions without packed calls, for translated modules.
 #[must_use]
 pub fn direct_functions() -> Vec<NativeFunction<HalState>> {
     for_each_hal_0_7!(direct_table HalState)

@@ -7,7 +7,7 @@ use crate::hal::{Buffer, BufferParameters, BufferUsage, MINIMUM_ALIGNMENT, Memor
 use crate::vm::{Buffer as VmBuffer, Caller};
 use crate::{Error, Result};
 
-/// What the program's own buffers are: memory of the host that everything may be done with.
+/// The memory of the program's own buffers: host memory for any use.
 const PARAMETERS: BufferParameters = BufferParameters {
     memory_type: MemoryType::HOST_LOCAL.union(MemoryType::DEVICE_VISIBLE),
     usage: BufferUsage::TRANSFER
@@ -20,8 +20,8 @@ const PARAMETERS: BufferParameters = BufferParameters {
 impl HalInlineState {
     #[inline(always)]
     fn allocate(&self, minimum_alignment: u32, length: u64) -> Result<Arc<Buffer>> {
-        // No access needs an alignment: one that is larger than what the allocator gives is for speed alone. That it
-        // is one is checked all the same.
+        // No access needs an alignment beyond the allocator's; a larger one only affects speed. It is validated all the
+        // same.
         if !minimum_alignment.is_power_of_two() && minimum_alignment != 0 {
             return Err(Error::invalid_argument(alloc::format!(
                 "buffer alignment {minimum_alignment} is not a power of two; {MINIMUM_ALIGNMENT} is the least"
@@ -41,7 +41,7 @@ impl HalInlineState {
         Ok((buffer, storage))
     }
 
-    /// The first result of `buffer_allocate`, which keeps the second.
+    /// Allocates a buffer like `buffer_allocate`, and returns it without its storage.
     #[inline]
     pub fn buffer_allocate_alone(
         &self,
@@ -91,7 +91,7 @@ impl HalInlineState {
         buffer.vm_buffer().cloned()
     }
 
-    /// Facts about the host: whether there is one, and what it is.
+    /// Answers queries about the host.
     pub fn device_query(&self, _: &mut Caller<'_>, category: &VmBuffer, key: &VmBuffer) -> Result<(i32, i64)> {
         let answer = match &*category.text()? {
             "hal.cpu" => has_feature(&key.text()?).map(i64::from),
@@ -104,7 +104,7 @@ impl HalInlineState {
 #[cfg(feature = "std")]
 use crate::hal::local::has_feature;
 
-/// Without `std` nothing is known of the processor.
+/// Without `std` no processor features are known.
 #[cfg(not(feature = "std"))]
 fn has_feature(_: &str) -> Option<bool> {
     None

@@ -1,8 +1,7 @@
 //! The `hal_inline` module: buffers and buffer views of programs that run on the calling thread, without a device.
 //!
-//! Modules compiled with `--iree-execution-model=inline-static` or `inline-dynamic` import it. Their buffers are memory of
-//! the host, which the program reaches through the `!vm.buffer` that is a buffer's storage. The module works without
-//! `std`.
+//! Modules compiled with `--iree-execution-model=inline-static` or `inline-dynamic` import it. Their buffers are host
+//! memory, which the program accesses through each buffer's storage, a `!vm.buffer`. The module works without `std`.
 
 mod functions;
 pub mod v0_0;
@@ -18,12 +17,12 @@ use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal};
 /// The name that programs import the module by.
 pub const NAME: &str = "hal_inline";
 
-/// What the module gives to the programs that import it.
+/// Options of the module.
 #[derive(Clone, Debug, Default)]
 pub struct HalInlineOptions {
-    /// Where buffers are allocated.
+    /// The allocator of buffers.
     pub allocator: Arc<Allocator>,
-    /// Where buffer views go that a program traces.
+    /// The sink of traced buffer views.
     pub trace_sink: TraceSink,
 }
 
@@ -48,13 +47,13 @@ impl HalInlineState {
     }
 }
 
-/// The module in its newest version.
+/// Creates the newest version of the module.
 #[must_use]
 pub fn module(options: HalInlineOptions) -> NativeModule<HalInlineState> {
     with_functions(options, v0_0::functions())
 }
 
-/// The same for translated modules alone, which call its methods.
+/// Creates the module without packed calls, for sessions that contain only translated modules.
 #[must_use]
 pub fn direct_module(options: HalInlineOptions) -> NativeModule<HalInlineState> {
     with_functions(options, v0_0::direct_functions())

@@ -1,4 +1,4 @@
-//! The module's functions as programs see them: their own memory through two views of it.
+//! Tests of the module's functions as programs call them: a buffer and its storage are two views of one memory.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
@@ -27,7 +27,7 @@ fn reference(value: &Value) -> Ref {
     }
 }
 
-/// The numbers among results.
+/// Returns the integers among results.
 fn numbers(results: &[Value]) -> alloc::vec::Vec<i64> {
     let number = |value: &Value| match value {
         Value::I32(number) => i64::from(*number),
@@ -47,14 +47,14 @@ fn storage_and_buffer_are_the_same_memory() {
     let mut bytes = [0; 4];
     buffer.read(12, &mut bytes).unwrap();
     assert_eq!(bytes, [1, 2, 3, 4]);
-    // The storage of a part is the part.
+    // The storage of a subspan covers only the subspan.
     let part = [results[0].clone(), Value::I64(8), Value::I64(8)];
     let part = call(&context, "buffer.subspan", &part).unwrap();
     let part = reference(&call(&context, "buffer.storage", &part).unwrap()[0]);
     assert_eq!(part.buffer().unwrap().length(), 8);
     assert_eq!(part.buffer().unwrap().load::<u32>(1).unwrap(), 0x0403_0201);
     assert_eq!(part.buffer().unwrap().load::<u32>(2).unwrap_err().code(), StatusCode::OutOfRange);
-    // The memory stays while the storage is held.
+    // The storage keeps the memory alive.
     drop((buffer, results, storage));
     part.buffer().unwrap().store::<u32>(1, 7).unwrap();
     assert_eq!(part.buffer().unwrap().load::<u32>(1).unwrap(), 7);
@@ -81,7 +81,7 @@ fn initial_contents_are_checked_and_copied() {
 #[test]
 fn read_only_memory_stays_so() {
     let context = context();
-    // More than is copied.
+    // Longer than the constants that are copied.
     let length = crate::hal::COPIED_CONSTANTS + 64;
     let contents = Arc::new(crate::bytecode::Contents::from_vec(alloc::vec![7; length]));
     let source = crate::vm::Buffer::of_contents(contents, 0..length).unwrap();
@@ -90,7 +90,7 @@ fn read_only_memory_stays_so() {
     assert!(reference(&wrapped[0]).to::<Buffer>().unwrap().write(0, &[1]).is_err());
     let storage = reference(&call(&context, "buffer.storage", &wrapped).unwrap()[0]);
     assert_eq!(storage.buffer().unwrap().store::<u8>(0, 1).unwrap_err().code(), StatusCode::PermissionDenied);
-    // What was wrapped whole is its own storage.
+    // The storage of a wrapped buffer is the original.
     assert!(storage.same(&Ref::from(source)));
 }
 

@@ -1,6 +1,6 @@
-//! The `hal_loader` module: executables of programs that dispatch their own workgroups, on the calling thread.
+//! The `hal_loader` module: executables of programs that dispatch workgroups themselves, on the calling thread.
 //!
-//! Modules compiled with `--iree-execution-model=inline-dynamic` import it beside `hal_inline`, which gives them buffers.
+//! Modules compiled with `--iree-execution-model=inline-dynamic` import it beside `hal_inline`, which provides buffers.
 
 mod functions;
 pub mod v0_0;
@@ -18,14 +18,14 @@ use crate::vm::{ModuleState, NativeFunction, NativeModule};
 /// The name that programs import the module by.
 pub const NAME: &str = "hal_loader";
 
-/// What the module gives to the programs that import it.
+/// Options of the module.
 #[derive(Clone, Debug)]
 pub struct HalLoaderOptions {
-    /// Where executables come from, where `device` is None.
+    /// The executable loaders if `device` is None.
     pub loaders: Loaders,
-    /// The loaders of the device whose memory the program has, if they are its own.
+    /// The loaders of the device whose memory the program uses, if the device has its own.
     pub device: Option<Vec<Arc<dyn ExecutableLoader>>>,
-    /// Functions that executables of machine code may call.
+    /// The functions that machine-code executables may import.
     pub imports: ImportRegistry,
 }
 
@@ -41,7 +41,7 @@ impl Default for HalLoaderOptions {
 pub struct HalLoaderState {
     device: Option<Arc<[Arc<dyn ExecutableLoader>]>>,
     imports: ImportRegistry,
-    /// Where executables of the program come from that imports the module.
+    /// The executable loaders of the importing program.
     loaders: Arc<Loaders>,
 }
 
@@ -52,25 +52,25 @@ impl HalLoaderState {
         Ok(self.clone())
     }
 
-    /// The same state for a program that brings along its loaders; see [`Loaders::of_program`].
+    /// Returns the state for a program with its own loaders; see [`Loaders::of_program`].
     pub(crate) fn for_program(&self, program: Option<Arc<dyn ExecutableLoader>>, loaders: &[Loader]) -> HalLoaderState {
         HalLoaderState { loaders: Arc::new(self.loaders.of_program(program, loaders)), ..self.clone() }
     }
 }
 
-/// The module in all its versions.
+/// Creates the module in all its versions.
 #[must_use]
 pub fn module(options: HalLoaderOptions) -> NativeModule<HalLoaderState> {
     with_functions(options, [v0_1::functions(), v0_0::functions()])
 }
 
-/// The same for translated modules alone, which call its methods.
+/// Creates the module without packed calls, for sessions that contain only translated modules.
 #[must_use]
 pub fn direct_module(options: HalLoaderOptions) -> NativeModule<HalLoaderState> {
     with_functions(options, [v0_1::direct_functions(), v0_0::direct_functions()])
 }
 
-/// The module of the functions of its versions, newest first.
+/// Creates the module from the functions of its versions, newest first.
 fn with_functions(
     options: HalLoaderOptions,
     versions: [Vec<NativeFunction<HalLoaderState>>; 2],

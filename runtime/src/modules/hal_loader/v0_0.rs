@@ -9,13 +9,13 @@ use crate::hal::Executable;
 use crate::modules::imports::{direct_table, for_each_hal_loader_0_0, native_table};
 use crate::vm::{Buffer as VmBuffer, Caller, NativeFunction, Span};
 
-/// The functions of this version that are not those of version 0.1.
+/// Returns the functions of this version that differ from version 0.1.
 #[must_use]
 pub fn functions() -> Vec<NativeFunction<HalLoaderState>> {
     for_each_hal_loader_0_0!(native_table HalLoaderState)
 }
 
-/// The same for translated modules, which call the methods.
+/// Returns the same functions without packed calls, for translated modules.
 #[must_use]
 pub fn direct_functions() -> Vec<NativeFunction<HalLoaderState>> {
     for_each_hal_loader_0_0!(direct_table HalLoaderState)

@@ -96,7 +96,7 @@ impl IoParametersState {
     }
 }
 
-/// What a program asks for.
+/// A request of a program.
 struct Request {
     scope: String,
     spans: Vec<ParameterSpan>,

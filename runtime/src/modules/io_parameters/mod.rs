@@ -1,7 +1,7 @@
-//! The `io_parameters` module: parameters into buffers of a device and back.
+//! The `io_parameters` module: copies parameters into device buffers and back.
 //!
-//! What a program asks for stands in three of its constants: a table of where keys begin and how long they are, the keys, and
-//! a table of spans.
+//! A request consists of three constants of the program: a table of the keys' offsets and lengths, the keys, and a
+//! table of spans.
 
 mod functions;
 pub mod v0_0;
@@ -16,10 +16,10 @@ use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal};
 /// The name that programs import the module by.
 pub const NAME: &str = "io_parameters";
 
-/// What the module gives to the programs that import it.
+/// Options of the module.
 #[derive(Clone, Debug, Default)]
 pub struct IoParametersOptions {
-    /// Who has parameters; the first that has a scope serves it.
+    /// The parameter providers. The first provider of a scope serves it.
     pub providers: Vec<Arc<dyn ParameterProvider>>,
 }
 
@@ -41,13 +41,13 @@ impl IoParametersState {
     }
 }
 
-/// The module in its newest version.
+/// Creates the newest version of the module.
 #[must_use]
 pub fn module(options: IoParametersOptions) -> NativeModule<IoParametersState> {
     with_functions(options, v0_0::functions())
 }
 
-/// The same for translated modules alone, which call its methods.
+/// Creates the module without packed calls, for sessions that contain only translated modules.
 #[must_use]
 pub fn direct_module(options: IoParametersOptions) -> NativeModule<IoParametersState> {
     with_functions(options, v0_0::direct_functions())

@@ -1,4 +1,4 @@
-//! What programs ask for, right and wrong.
+//! Tests of valid and invalid requests.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use alloc::sync::Arc;

@@ -1,4 +1,4 @@
-//! Elementwise functions, copies and fills. What a function means is `vm::semantics`, as for instructions.
+//! Elementwise functions, copies and fills. Their arithmetic is that of instructions, `vm::semantics`.
 
 use alloc::sync::Arc;
 

@@ -1,8 +1,8 @@
-//! The `vmvx` module: kernels of the runtime's own that bytecode executables call, over byte buffers of the VM.
+//! The `vmvx` module: built-in kernels that bytecode executables call, over byte buffers of the VM.
 //!
-//! It stands on [`vm`](crate::vm) alone, as the loader of such executables brings it along. Every function reads and writes
-//! its buffers by copies of some hundred elements at a time: what runs on another worker meanwhile may write to the same
-//! bytes, so that no slice of them is ever lent, and the loops between the copies run over memory of their own.
+//! It depends on [`vm`](crate::vm) only, because the loader of such executables needs it. Every function copies some
+//! hundred elements at a time between its buffers and local memory, where its loops run. It never borrows slices of a
+//! buffer, because another worker may write to the same bytes concurrently.
 
 mod elementwise;
 mod product;
@@ -28,13 +28,13 @@ impl VmvxState {
     }
 }
 
-/// The module in its newest version.
+/// Creates the newest version of the module.
 #[must_use]
 pub fn module() -> NativeModule<VmvxState> {
     NativeModule::new(NAME, v0_0::VERSION, || Ok(VmvxState), v0_0::functions()).with_fork(VmvxState::fork)
 }
 
-/// The same for translated modules alone, which call its methods.
+/// Creates the module without packed calls, for sessions that contain only translated modules.
 #[must_use]
 pub fn direct_module() -> NativeModule<VmvxState> {
     NativeModule::new(NAME, v0_0::VERSION, || Ok(VmvxState), v0_0::direct_functions()).with_fork(VmvxState::fork)

@@ -1,7 +1,7 @@
 //! Matrix products of tiled operands (`mmt4d`).
 //!
-//! The left operand is M x K tiles of M0 x K0 elements, the right one, transposed, N x K tiles of N0 x K0, and the result M x N
-//! tiles of M0 x N0. All dimensions but the outermost are dense. Products are summed up in the order of K, then K0.
+//! The left operand is M x K tiles of M0 x K0 elements; the right one, transposed, N x K tiles of N0 x K0; the result M
+//! x N tiles of M0 x N0. All dimensions but the outermost are dense. Products are summed in the order of K, then K0.
 
 use alloc::format;
 use alloc::sync::Arc;
@@ -12,17 +12,17 @@ use super::region::Region;
 use crate::vm::{Buffer, Caller, Scalar, semantics};
 use crate::{Error, Result};
 
-/// Which of a call's flags name the types of the elements.
+/// The bits of the flags that encode the element types.
 const TYPE_MASK: u32 = 0xFF;
 const TYPE_F32F32F32: u32 = 0x01;
 const TYPE_S8S8S32: u32 = 0x02;
-/// Flag: the products are added to what the result holds.
+/// Flag: adds the products to the result's previous contents.
 const ACCUMULATE: u32 = 0x100;
 
 /// Elements of an operand that are copied at a time, unless a tile is larger.
 const PANEL: usize = 1 << 12;
 
-/// Tiles and elements of a tile: rows of the left operand, rows of the right one, what is summed over.
+/// Numbers of tiles and tile sizes: rows of the left operand, rows of the right one, the reduction.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     tiles: [u64; 3],
@@ -74,7 +74,7 @@ impl VmvxState {
     }
 }
 
-/// Memory for a number of elements that a buffer was found to hold.
+/// Allocates scratch memory for elements whose number a buffer bounds.
 pub(super) fn scratch<T: Copy + Default>(length: usize) -> Result<Vec<T>> {
     let mut elements = Vec::new();
     elements
@@ -84,7 +84,7 @@ pub(super) fn scratch<T: Copy + Default>(length: usize) -> Result<Vec<T>> {
     Ok(elements)
 }
 
-/// The product of numbers that may be too large.
+/// Multiplies sizes, checked for overflow.
 pub(super) fn area(factors: &[u64]) -> Result<u64> {
     factors
         .iter()
@@ -110,7 +110,7 @@ fn product<A: Scalar + Default, C: Scalar + Default>(
     if m == 0 || n == 0 || target_tile == 0 {
         return Ok(());
     }
-    // The sizes are of regions that lie in buffers, unless `k` is zero, when nothing is read.
+    // The sizes describe regions inside buffers, unless `k` is zero and nothing is read.
     let (left_tile, right_tile) = if k == 0 { (0, 0) } else { (left_tile as usize, right_tile as usize) };
     let steps = (PANEL / left_tile.max(right_tile).max(1)).max(1).min(usize::try_from(k).unwrap_or(usize::MAX));
     let (mut lefts, mut rights) = (scratch::<A>(steps * left_tile)?, scratch::<A>(steps * right_tile)?);
@@ -127,7 +127,7 @@ fn product<A: Scalar + Default, C: Scalar + Default>(
             let mut done = 0;
             while done < k {
                 let count = (k - done).min(steps as u64) as usize;
-                // A panel that is copied whole serves all columns.
+                // A panel that was copied completely serves all columns.
                 if !loaded {
                     left.load(row, done * left_tile as u64, &mut lefts[..count * left_tile])?;
                     loaded = count as u64 == k;
@@ -152,7 +152,7 @@ fn product<A: Scalar + Default, C: Scalar + Default>(
     Ok(())
 }
 
-/// Adds the products of two panels to a tile of `N0` columns: the sums of a row stay in registers.
+/// Accumulates the products of two panels into a tile of `N0` columns; a row's sums stay in registers.
 #[inline(always)]
 fn multiply<A: Copy, C: Copy, const N0: usize, const K0: usize>(
     m0: usize,
@@ -175,7 +175,7 @@ fn multiply<A: Copy, C: Copy, const N0: usize, const K0: usize>(
     }
 }
 
-/// The same for tiles of any size.
+/// Accumulates the products of two panels into a tile of any size.
 fn multiply_any<A: Copy, C: Copy>(
     [m0, n0, k0]: [usize; 3],
     (left, right): (&[A], &[A]),

@@ -5,7 +5,7 @@ use alloc::format;
 use crate::vm::{Buffer, Scalar};
 use crate::{Error, Result};
 
-/// Elements that are copied at a time: a few vectors' worth, at home in the first-level cache.
+/// Elements that are copied at a time: some vectors, which stay in the first-level cache.
 pub(super) const CHUNK: usize = 256;
 
 /// Rows and columns of elements within a buffer.
@@ -14,15 +14,15 @@ pub(super) struct Region<'a> {
     buffer: &'a Buffer,
     /// Index of the first element, in elements.
     offset: u64,
-    /// From a row to the next, and from a column to the next, in elements.
+    /// Distances between rows and between columns, in elements.
     strides: [u64; 2],
 }
 
 impl<'a> Region<'a> {
-    /// A region whose elements of type `T` all lie within the buffer, if it has any.
+    /// Creates a region after checking that all of its elements of type `T` lie within the buffer.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for sizes and strides of more than 32 bits, OUT_OF_RANGE.
+    /// INVALID_ARGUMENT for sizes and strides of more than 32 bits; OUT_OF_RANGE.
     pub(super) fn new<T: Scalar>(
         buffer: &'a Buffer,
         offset: u64,
@@ -38,7 +38,7 @@ impl<'a> Region<'a> {
         if sizes.contains(&0) {
             return Ok(Region { buffer, offset, strides });
         }
-        // Factors of 32 bits: neither product overflows.
+        // The factors have 32 bits: neither product overflows.
         let last = ((sizes[0] - 1) * strides[0]).checked_add((sizes[1] - 1) * strides[1]);
         let available = buffer.length() / size_of::<T>() as u64;
         if last.and_then(|last| last.checked_add(offset)).is_none_or(|last| last >= available) {
@@ -51,11 +51,11 @@ impl<'a> Region<'a> {
     }
 
     fn index(&self, row: u64, column: u64) -> u64 {
-        // Within the region, which was found to be within the buffer.
+        // Inside the region, which `new` found to be within the buffer.
         self.offset + row * self.strides[0] + column * self.strides[1]
     }
 
-    /// Copies a run of a row out.
+    /// Copies a run of a row from the buffer.
     #[inline]
     pub(super) fn load<T: Scalar>(&self, row: u64, column: u64, target: &mut [T]) -> Result<()> {
         let start = self.index(row, column);
@@ -75,7 +75,7 @@ impl<'a> Region<'a> {
         }
     }
 
-    /// Copies a run of a row in.
+    /// Copies a run of a row into the buffer.
     #[inline]
     pub(super) fn store<T: Scalar>(&self, row: u64, column: u64, source: &[T]) -> Result<()> {
         let start = self.index(row, column);
@@ -89,8 +89,8 @@ impl<'a> Region<'a> {
     }
 }
 
-/// Makes the columns of regions of the same sizes as many and as dense as can be: one row where the regions are dense, rows
-/// for columns where the first one's rows are the dense ones. Only for work whose order does not matter.
+/// Merges and swaps dimensions so that rows become long and dense: one row if all regions are dense, transposed if the
+/// first region's columns are dense. Only for operations whose order does not matter.
 pub(super) fn lengthen_rows(sizes: [u64; 2], regions: &mut [&mut Region<'_>]) -> [u64; 2] {
     let [rows, columns] = sizes;
     if regions.iter().all(|region| region.strides[0] == columns * region.strides[1]) && rows > 1 {
@@ -104,7 +104,7 @@ pub(super) fn lengthen_rows(sizes: [u64; 2], regions: &mut [&mut Region<'_>]) ->
     [columns, rows]
 }
 
-/// Calls a function with the row, the column and the length of each run of at most [`CHUNK`] elements.
+/// Calls `run` with the row, the column and the length of each run of at most [`CHUNK`] elements.
 #[inline]
 pub(super) fn for_each_run(sizes: [u64; 2], mut run: impl FnMut(u64, u64, usize) -> Result<()>) -> Result<()> {
     for row in 0..sizes[0] {

@@ -1,4 +1,4 @@
-//! Every function against a definition of one element at a time, over strided and odd shapes.
+//! Tests of every function against an elementwise definition, over strided and odd shapes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use alloc::sync::Arc;
@@ -9,7 +9,7 @@ use super::*;
 use crate::StatusCode;
 use crate::vm::{Buffer, Context, Limits, Module, Program, Ref, Scalar, Value};
 
-/// A program of the module alone, and numbers that look random.
+/// A program that consists of the module, and a random number generator.
 struct Guest {
     context: Arc<Context>,
     state: u64,
@@ -29,7 +29,7 @@ impl Guest {
         self.state
     }
 
-    /// A buffer of elements that a function makes of such numbers.
+    /// Creates a buffer of elements, which a function computes from random numbers.
     fn buffer<T: Scalar>(&mut self, length: usize, mut element: impl FnMut(u64) -> T) -> Arc<Buffer> {
         let buffer = Buffer::zeroed((length * size_of::<T>()) as u64, 0, None).unwrap();
         for index in 0..length as u64 {
@@ -75,7 +75,7 @@ const SHAPES: [Shape; 9] = [
     ([0, 5], [(9999, [5, 1]), (0, [5, 1]), (0, [5, 1])]),
 ];
 
-/// The elements of the target as one element at a time defines them; the others stay.
+/// Computes the target by the elementwise definition; elements outside the region stay.
 fn expected<T: Scalar>(
     (sizes, [left, right, target]): Shape,
     sources: [&Buffer; 2],
@@ -94,7 +94,7 @@ fn expected<T: Scalar>(
     elements
 }
 
-/// Compares bits, so that numbers that are not are equal.
+/// Compares bits, so that NaNs compare equal.
 fn bits<T: Scalar>(elements: &[T]) -> Vec<u8> {
     let buffer = Buffer::zeroed(size_of_val(elements) as u64, 0, None).unwrap();
     buffer.store_slice(0, elements).unwrap();
@@ -125,7 +125,7 @@ fn check<T: Scalar>(
 }
 
 fn float(number: u64) -> f32 {
-    // Half a thousand numbers around zero, and some that are not.
+    // Some five hundred numbers around zero, and some NaNs.
     if number.is_multiple_of(97) { f32::NAN } else { (number % 1000) as f32 / 8.0 - 60.0 }
 }
 
@@ -198,7 +198,7 @@ fn fills_write_rows_and_nothing_else() {
     }
 }
 
-/// Numbers of tiles, sizes of a tile, and how much longer than dense rows are.
+/// Numbers of tiles, tile sizes, and the padding of rows.
 const PRODUCTS: [([u64; 3], [u64; 3], u64); 9] = [
     ([1, 1, 1], [1, 1, 1], 0),
     ([3, 2, 5], [8, 8, 1], 3),
@@ -269,7 +269,7 @@ const PACKINGS: [([u64; 2], [u64; 2], [u64; 2]); 5] = [
     ([4, 4], [3, 3], [2, 2]),
 ];
 
-/// The index of an element of a packed matrix, whose outer rows have some elements more than they need.
+/// Returns the index of an element of a packed matrix whose outer rows are padded.
 fn packed_index([row, column]: [u64; 2], outer: [u64; 2], tile: [u64; 2], flags: u32) -> u64 {
     let (place, within) = ([row / tile[0], column / tile[1]], [row % tile[0], column % tile[1]]);
     let length = tile[0] * tile[1];

@@ -1,7 +1,7 @@
-//! Packing into tiles and unpacking, and how large tiles are.
+//! Packing into tiles, unpacking, and the choice of tile sizes.
 //!
-//! A packed matrix is outer rows x outer columns of tiles. The flags say which of the two levels are transposed: then
-//! columns come before rows there.
+//! A packed matrix is outer rows x outer columns of tiles. The flags tell which of the two levels are transposed, with
+//! columns before rows.
 
 use alloc::format;
 use alloc::sync::Arc;
@@ -12,17 +12,17 @@ use super::region::Region;
 use crate::vm::{Buffer, Caller, Scalar};
 use crate::{Error, Result};
 
-/// Which of a call's flags name the types of the elements. The values are the same for packing and unpacking.
+/// The bits of the flags that encode the element types; the same for packing and unpacking.
 const TYPE_MASK: u32 = 0xFF;
 const TYPE_F32F32: u32 = 0x01;
 const TYPE_I8I8: u32 = 0x02;
 const TYPE_I32I32: u32 = 0x03;
-/// Flag: tiles hold columns before rows.
+/// Flag: tiles are column-major.
 const TRANSPOSE_INNER: u32 = 0x100;
-/// Flag: tiles stand in columns before rows.
+/// Flag: the order of tiles is column-major.
 const TRANSPOSE_OUTER: u32 = 0x200;
 
-/// The place of tiles in a packed matrix.
+/// The layout of a packed matrix.
 #[derive(Clone, Copy, Debug)]
 struct Packing {
     /// Outer rows and columns of tiles.
@@ -34,7 +34,7 @@ struct Packing {
 }
 
 impl Packing {
-    /// Sizes in the order of memory, outermost first.
+    /// Returns the sizes in the order of memory, outermost first.
     fn new(sizes: [u64; 4], flags: u32) -> Packing {
         let [outer0, outer1, tile0, tile1] = sizes;
         let (mut outer, mut tile) = ([outer0, outer1], [tile0, tile1]);
@@ -52,22 +52,22 @@ impl Packing {
         area(&self.tile)
     }
 
-    /// Row of the packed region, and which tile of that row, of the tile at an outer row and column.
+    /// Returns the position of a tile in the packed region, by its outer row and column.
     fn place(&self, row: u64, column: u64) -> (u64, u64) {
         if self.transpose_outer { (column, row) } else { (row, column) }
     }
 
-    /// Index within a tile.
+    /// Returns the index within a tile.
     fn within(&self, row: usize, column: usize) -> usize {
         let [rows, columns] = self.tile.map(|size| size as usize);
         if self.transpose_inner { column * rows + row } else { row * columns + column }
     }
 
-    /// Calls a function with each tile: its outer row and column, and how many of its rows and columns lie in a matrix of
-    /// the given sizes.
+    /// Calls a function with each tile: its outer row and column, and how many of its rows and columns lie inside a
+    /// matrix of the given sizes.
     fn for_each_tile(&self, sizes: [u64; 2], mut run: impl FnMut([u64; 2], [usize; 2]) -> Result<()>) -> Result<()> {
         let inside = |index: usize, outer: u64| {
-            // Bounded by the tile, whose size is that of memory.
+            // At most the tile's size, which memory bounds.
             sizes[index].saturating_sub(outer.saturating_mul(self.tile[index])).min(self.tile[index]) as usize
         };
         for row in 0..self.outer[0] {
@@ -144,12 +144,12 @@ impl VmvxState {
         }
     }
 
-    /// Sizes of the tiles that the product is fast with. They are the same on every host, and so are results.
+    /// Returns the tile sizes that the product is tuned for. They are the same on every host, and so are the results.
     pub fn query_tile_sizes_2d(&self, _: &mut Caller<'_>, _size0: u64, _size1: u64, flags: u32) -> Result<(u64, u64)> {
         /// Tile rows and columns of the result; every product has them.
         const ROWS: u64 = 8;
         const COLUMNS: u64 = 8;
-        // What is summed over within a tile, by operation.
+        // The reduction depth of a tile, by operation.
         let depth = match flags & 0xFF00 {
             0x0100 => 1,
             0x0200 => 2,
@@ -178,7 +178,7 @@ fn pack<T: Scalar + Default>(packing: Packing, source: Matrix<'_>, target: Matri
     if packing.outer.contains(&0) || length == 0 {
         return Ok(());
     }
-    // A tile lies in the target, and so does a row of it.
+    // A tile, and therefore a row of it, lies within the target.
     let mut tile = scratch::<T>(length as usize)?;
     let mut run = scratch::<T>(packing.tile[1] as usize)?;
     packing.for_each_tile(source.3, |[row, column], [rows, columns]| {
@@ -201,7 +201,7 @@ fn unpack<T: Scalar + Default>(packing: Packing, source: Matrix<'_>, target: Mat
     if packing.outer.contains(&0) || length == 0 {
         return Ok(());
     }
-    // A tile lies in the source, and so does a row of it.
+    // A tile, and therefore a row of it, lies within the source.
     let mut tile = scratch::<T>(length as usize)?;
     let mut run = scratch::<T>(packing.tile[1] as usize)?;
     packing.for_each_tile(target.3, |[row, column], [rows, columns]| {

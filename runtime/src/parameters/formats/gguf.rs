@@ -1,6 +1,6 @@
-//! GGUF, the format of ggml's models, versions 2 and 3: a header, facts, a list of tensors, data.
+//! GGUF, the format of ggml's models, versions 2 and 3: a header, metadata, a list of tensors, data.
 //!
-//! Facts: ggml's `docs/gguf.md`; sizes of element types as in `GGML_QUANT_SIZES` of its Python package `gguf`.
+//! Sources: ggml's `docs/gguf.md`; sizes of element types from `GGML_QUANT_SIZES` of its Python package `gguf`.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use crate::parameters::index::{ParameterEntry, ParameterIndex, TensorFacts};
 use crate::parameters::shown;
 use crate::{Error, Result, ResultExt};
 
-/// Alignment of tensors where the file does not say another.
+/// Default alignment of tensors.
 const DEFAULT_ALIGNMENT: u64 = 32;
-/// The fact that says it.
+/// The metadata key of the alignment.
 const ALIGNMENT_KEY: &str = "general.alignment";
 /// Most dimensions of a tensor; ggml has four.
 const MAXIMUM_RANK: u32 = 16;
@@ -57,15 +57,15 @@ const ELEMENT_TYPES: &[(u32, &str, u64, u64)] = &[
     (41, "Q1_0", 128, 18),
 ];
 
-/// Kinds of values of facts.
+/// Kinds of metadata values.
 const UINT32: u32 = 4;
 const STRING: u32 = 8;
 const ARRAY: u32 = 9;
 
-/// Bytes of a value of a kind, where all have the same number.
+/// Returns the bytes of a value of a fixed-size kind.
 fn value_bytes(kind: u32) -> Option<u64> {
     Some(match kind {
-        // Integers of 8 bits, truth values.
+        // Integers of 8 bits, Booleans.
         0 | 1 | 7 => 1,
         2 | 3 => 2,
         // Integers and floats of 32 bits.
@@ -100,7 +100,7 @@ impl<'a> Reader<'a> {
         let taken = usize::try_from(length).ok().and_then(|length| self.bytes.get(self.position..)?.get(..length));
         let taken = taken.ok_or_else(|| {
             Error::out_of_range(format!(
-                "{length} bytes at byte {} leave the file of {}",
+                "{length} bytes at byte {} exceed the file of {}",
                 self.position,
                 self.bytes.len()
             ))
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
         super::key_text(self.text()?, place)
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     fn skip(&mut self, kind: u32, depth: u32) -> Result<()> {
         if let Some(bytes) = value_bytes(kind) {
             return self.take(bytes).map(|_| ());
@@ -135,20 +135,20 @@ impl<'a> Reader<'a> {
                 (0..count).try_for_each(|_| self.skip(kind, depth + 1))
             }
             ARRAY => Err(Error::invalid_argument(format!("arrays are nested in more than {MAXIMUM_DEPTH} levels"))),
-            other => Err(Error::invalid_argument(format!("a value of the unknown kind {other}"))),
+            other => Err(Error::invalid_argument(format!("unknown kind {other} of a metadata value"))),
         }
     }
 
     fn ends(&self) -> Error {
         Error::out_of_range(format!(
-            "the file ends at byte {}, before what is at byte {}",
+            "the file ends at byte {}, before the data at byte {}",
             self.bytes.len(),
             self.position
         ))
     }
 }
 
-/// A tensor as the file lists it.
+/// A row of the list of tensors.
 struct Tensor<'a> {
     key: &'a str,
     facts: TensorFacts,
@@ -162,25 +162,25 @@ impl<'a> Tensor<'a> {
         let facts = || format!("tensor '{}'", shown(key));
         let rank = reader.u32().context(facts)?;
         if rank > MAXIMUM_RANK {
-            return Err(Error::invalid_argument(format!("{rank} dimensions are more than {MAXIMUM_RANK}")))
+            return Err(Error::invalid_argument(format!("{rank} dimensions exceed the limit of {MAXIMUM_RANK}")))
                 .context(facts);
         }
         let mut shape = (0..rank).map(|_| reader.u64()).collect::<Result<Vec<u64>>>().context(facts)?;
         let (kind, offset) = (reader.u32().context(facts)?, reader.u64().context(facts)?);
         let row = ELEMENT_TYPES.iter().find(|row| row.0 == kind);
         let (_, name, block, bytes) =
-            *row.ok_or_else(|| Error::unimplemented(format!("element type {kind} is unknown"))).context(facts)?;
+            *row.ok_or_else(|| Error::unimplemented(format!("unknown element type {kind}"))).context(facts)?;
         let elements = shape.iter().try_fold(1u64, |product, dim| product.checked_mul(*dim));
         let length = elements.and_then(|elements| (elements / block).checked_mul(bytes));
         let length =
-            length.ok_or_else(|| Error::out_of_range(format!("shape {shape:?} is beyond 64 bits"))).context(facts)?;
-        // Blocks are of elements next to each other, in the first dimension.
+            length.ok_or_else(|| Error::out_of_range(format!("shape {shape:?} exceeds 64 bits"))).context(facts)?;
+        // Blocks consist of adjacent elements of the first dimension.
         let row_length = shape.first().copied().unwrap_or(1);
         if !row_length.is_multiple_of(block) {
-            let why = format!("rows of {row_length} elements are no multiple of the {block} in a block of {name}");
+            let why = format!("rows of {row_length} elements are not a multiple of the {block} in a block of {name}");
             return Err(Error::invalid_argument(why)).context(facts);
         }
-        // The file has the fastest dimension first.
+        // The file lists the fastest dimension first.
         shape.reverse();
         Ok(Tensor { key, facts: TensorFacts { element_type: name.to_owned(), shape }, offset, length })
     }
@@ -190,11 +190,11 @@ pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Re
     let mut reader = Reader { bytes: file.bytes(), position: 0 };
     let magic: [u8; 4] = reader.array()?;
     if &magic != b"GGUF" {
-        return Err(Error::invalid_argument(format!("it begins with '{}' and not with 'GGUF'", magic.escape_ascii())));
+        return Err(Error::invalid_argument(format!("file begins with '{}' instead of 'GGUF'", magic.escape_ascii())));
     }
     let version = reader.u32()?;
     if !(2..=3).contains(&version) {
-        return Err(Error::unimplemented(format!("version {version} is neither 2 nor 3, little-endian")));
+        return Err(Error::unimplemented(format!("version {version} is not a little-endian 2 or 3")));
     }
     let (tensor_count, fact_count) = (reader.u64()?, reader.u64()?);
     let mut alignment = DEFAULT_ALIGNMENT;
@@ -203,7 +203,7 @@ pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Re
         let kind = reader.u32().context(|| format!("fact '{}'", shown(key)))?;
         if key == ALIGNMENT_KEY {
             if kind != UINT32 {
-                return Err(Error::invalid_argument(format!("'{key}' is not a number of 32 bits")));
+                return Err(Error::invalid_argument(format!("'{key}' is not a 32-bit number")));
             }
             alignment = u64::from(reader.u32()?);
             continue;
@@ -220,9 +220,9 @@ pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Re
     if !alignment.is_power_of_two() {
         return Err(Error::invalid_argument(format!("'{ALIGNMENT_KEY}' is {alignment}, not a power of two")));
     }
-    // Both are far below 64 bits.
+    // Both are far below 2^64.
     let data = (reader.position as u64).next_multiple_of(alignment);
-    super::check_apart(tensors.iter().map(|tensor| (tensor.offset, tensor.length, tensor.key)).collect())?;
+    super::check_disjoint(tensors.iter().map(|tensor| (tensor.offset, tensor.length, tensor.key)).collect())?;
     for tensor in tensors {
         let offset = tensor.offset.saturating_add(data);
         index.add(ParameterEntry::in_file(tensor.key, file, offset, tensor.length)?.with_tensor(tensor.facts))?;

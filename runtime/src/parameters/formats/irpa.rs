@@ -1,4 +1,4 @@
-//! IREE's parameter archives: headers linked to each other, each with a table of entries, names and data.
+//! IREE's parameter archives: a chain of headers, each with a table of entries, names and data.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use crate::parameters::index::{ParameterEntry, ParameterIndex, Splat};
 use crate::parameters::shown;
 use crate::{Error, Result, ResultExt};
 
-/// What headers begin with.
+/// The first bytes of a header.
 pub(in crate::parameters) const MAGIC: u32 = u32::from_le_bytes(*b"IRPA");
-/// Bytes of the part of a header that all versions have.
+/// Bytes of the prefix that the headers of all versions share.
 const PREFIX_BYTES: usize = 32;
 /// Bytes of a header of version 0.0.
 pub(in crate::parameters) const HEADER_BYTES: usize = 88;
-/// Bytes of what all entries begin with.
+/// Bytes of the prefix that all entries share.
 const ENTRY_BYTES: usize = 60;
-/// Bytes of an entry whose data is a pattern, and of one with data in the archive.
+/// Bytes of a splat entry, and of a data entry.
 pub(in crate::parameters) const SPLAT_BYTES: usize = 85;
 pub(in crate::parameters) const DATA_BYTES: usize = 76;
 /// Entries begin at multiples of this number of bytes.
@@ -35,7 +35,7 @@ pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Re
     loop {
         let next = reader.header(file, base, index).context(|| format!("header at byte {base}"))?;
         match next {
-            // A header is as long as it says, so that the next one is behind it and the chain comes to an end.
+            // Each header's length is checked, so that the chain moves forwards and ends.
             Some(next) => base = next,
             None => return Ok(()),
         }
@@ -51,7 +51,8 @@ struct Segment {
 
 struct Reader<'a> {
     bytes: &'a [u8],
-    /// Bytes of tables and names that may still be read: headers may share them, and must not multiply what there is.
+    /// Bytes of tables and names that may still be read. Headers may share them; the budget keeps the total
+    /// proportional to the file's length.
     budget: u64,
 }
 
@@ -60,7 +61,7 @@ impl<'a> Reader<'a> {
         array_at(self.bytes, position).map(u64::from_le_bytes)
     }
 
-    /// A segment that a pair of numbers at a position gives, relative to the header.
+    /// Reads a segment, offset and length relative to the header.
     fn segment(&self, base: usize, position: usize, what: &str) -> Result<Segment> {
         let (offset, length) = self.u64_at(position).zip(self.u64_at(position + 8)).ok_or_else(truncated)?;
         if length == 0 {
@@ -72,13 +73,13 @@ impl<'a> Reader<'a> {
         match (start, end) {
             (Some(start), Some(end)) if end <= self.bytes.len() => Ok(Segment { start, length: end - start }),
             _ => Err(Error::out_of_range(format!(
-                "{what} of {length} bytes at offset {offset} leaves the file of {} bytes",
+                "{what} of {length} bytes at offset {offset} exceeds the file of {} bytes",
                 self.bytes.len()
             ))),
         }
     }
 
-    /// A range within a segment, which a pair of numbers at a position gives.
+    /// Reads a range within a segment.
     fn within(&self, segment: Segment, position: usize, what: &str) -> Result<Segment> {
         let (offset, length) = self.u64_at(position).zip(self.u64_at(position + 8)).ok_or_else(truncated)?;
         if length == 0 {
@@ -87,7 +88,7 @@ impl<'a> Reader<'a> {
         let end = offset.checked_add(length).filter(|end| *end <= segment.length as u64);
         end.map(|_| Segment { start: segment.start + offset as usize, length: length as usize }).ok_or_else(|| {
             Error::out_of_range(format!(
-                "{what} of {length} bytes at offset {offset} leaves its segment of {} bytes",
+                "{what} of {length} bytes at offset {offset} exceeds its segment of {} bytes",
                 segment.length
             ))
         })
@@ -104,7 +105,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads what a header lists; gives the position of the next one.
+    /// Reads the entries of a header; returns the position of the next header.
     fn header(&mut self, file: &Arc<ParameterFile>, base: usize, index: &mut ParameterIndex) -> Result<Option<usize>> {
         let bytes = self.bytes;
         if bytes.len().saturating_sub(base) < PREFIX_BYTES {
@@ -113,7 +114,7 @@ impl<'a> Reader<'a> {
         let magic = u32_at(bytes, base).ok_or_else(truncated)?;
         if magic != MAGIC {
             return Err(Error::invalid_argument(format!(
-                "it begins with {magic:08X}h and not with {MAGIC:08X}h, 'IRPA'"
+                "header begins with {magic:08X}h instead of {MAGIC:08X}h, 'IRPA'"
             )));
         }
         let version = u16_at(bytes, base + 4).zip(u16_at(bytes, base + 6)).ok_or_else(truncated)?;
@@ -123,7 +124,7 @@ impl<'a> Reader<'a> {
         let header_bytes = self.u64_at(base + 8).ok_or_else(truncated)?;
         if header_bytes != HEADER_BYTES as u64 {
             return Err(Error::invalid_argument(format!(
-                "it says that it has {header_bytes} bytes, not {HEADER_BYTES}"
+                "header length is {header_bytes} bytes instead of {HEADER_BYTES}"
             )));
         }
         let next = self.u64_at(base + 16).ok_or_else(truncated)?;
@@ -137,14 +138,14 @@ impl<'a> Reader<'a> {
             let size = self
                 .entry(file, table, position, (metadata, storage), index)
                 .context(|| format!("entry {number} at byte {position}"))?;
-            // What pads the last entry may be missing.
+            // The padding of the last entry may be missing.
             position = position.saturating_add(size.next_multiple_of(ENTRY_ALIGNMENT));
         }
         if next == 0 {
             return Ok(None);
         }
         if next < HEADER_BYTES as u64 {
-            return Err(Error::invalid_argument(format!("the next header is at offset {next}, within this one")));
+            return Err(Error::invalid_argument(format!("offset {next} of the next header lies within this one")));
         }
         let position = usize::try_from(next).ok().and_then(|next| next.checked_add(base));
         let position = position.filter(|position| *position < bytes.len());
@@ -156,7 +157,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads an entry; gives its length in bytes.
+    /// Reads an entry; returns its length in bytes.
     fn entry(
         &mut self,
         file: &Arc<ParameterFile>,
@@ -166,8 +167,9 @@ impl<'a> Reader<'a> {
         index: &mut ParameterIndex,
     ) -> Result<usize> {
         let rest = (table.start + table.length).saturating_sub(position);
-        let underrun =
-            |size: u64| Error::out_of_range(format!("it has {size} bytes, of which the table of entries has {rest}"));
+        let underrun = |size: u64| {
+            Error::out_of_range(format!("entry of {size} bytes exceeds the {rest} bytes left in the table"))
+        };
         if rest < ENTRY_BYTES {
             return Err(underrun(ENTRY_BYTES as u64));
         }
@@ -183,7 +185,7 @@ impl<'a> Reader<'a> {
             _ => return Err(underrun(size)),
         };
         if size < least {
-            return Err(Error::out_of_range(format!("it says that it has {size} bytes, but its kind has {least}")));
+            return Err(Error::out_of_range(format!("entry of {size} bytes is shorter than the {least} of its kind")));
         }
         if kind == SKIP {
             return Ok(size);
@@ -215,12 +217,12 @@ impl<'a> Reader<'a> {
             }
             EXTERNAL => {
                 return Err(Error::unimplemented(format!(
-                    "parameter '{}' is in another file, and references to files are not followed",
+                    "parameter '{}' is in another file; such references are not supported",
                     shown(key)
                 )));
             }
             other => {
-                return Err(Error::unimplemented(format!("parameter '{}' is of the unknown kind {other}", shown(key))));
+                return Err(Error::unimplemented(format!("parameter '{}' has the unknown kind {other}", shown(key))));
             }
         };
         index.add(entry.with_metadata(self.slice(user).to_vec()))?;
@@ -229,5 +231,5 @@ impl<'a> Reader<'a> {
 }
 
 fn truncated() -> Error {
-    Error::out_of_range("the file ends within it: it is empty or cut off")
+    Error::out_of_range("the file is empty or ends within the header")
 }

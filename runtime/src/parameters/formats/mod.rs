@@ -1,6 +1,6 @@
-//! The formats of archives.
+//! Readers of the archive formats.
 //!
-//! Readers check every range against the file, and every count against the bytes that remain, before they use them: time
+//! Readers check every range against the file, and every count against the remaining bytes, before they use it: time
 //! and memory are proportional to the file's length.
 
 #[cfg(feature = "parameters-formats")]
@@ -22,7 +22,7 @@ use super::shown;
 use crate::hal::format::NPY_MAGIC;
 use crate::{Error, Result, ResultExt};
 
-/// A format of files that hold parameters.
+/// An archive format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArchiveFormat {
     /// IREE's parameter archive (`.irpa`).
@@ -50,10 +50,10 @@ const FORMATS: &[(&[&str], ArchiveFormat, &[u8])] = &[
 ];
 
 impl ArchiveFormat {
-    /// The format of a file: that of its extension, or, where that says nothing, that which its first bytes name.
+    /// Detects the format of a file by its extension or else by its first bytes.
     ///
     /// # Errors
-    /// UNIMPLEMENTED where neither does.
+    /// UNIMPLEMENTED if neither is known.
     pub fn of(path: &Path, bytes: &[u8]) -> Result<ArchiveFormat> {
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         let known = |row: &&(&[&str], _, _)| row.0.iter().any(|known| known.eq_ignore_ascii_case(extension));
@@ -62,7 +62,7 @@ impl ArchiveFormat {
         row.map(|row| row.1).ok_or_else(|| {
             let known: Vec<String> = FORMATS.iter().flat_map(|row| row.0).map(|name| format!(".{name}")).collect();
             Error::unimplemented(format!(
-                "neither the extension '{}' nor the first bytes are those of a known format: {}",
+                "unknown archive format: neither the extension '{}' nor the first bytes are those of {}",
                 shown(extension),
                 known.join(", ")
             ))
@@ -91,22 +91,22 @@ pub(super) fn parse(file: &Arc<ParameterFile>, format: ArchiveFormat, index: &mu
     }
 }
 
-/// The file's name without folders and extension.
+/// Returns the file's name without folders and extension.
 fn stem(file: &ParameterFile) -> String {
     let stem = Path::new(file.name()).file_stem().map(|stem| stem.to_string_lossy().into_owned());
     stem.unwrap_or_else(|| file.name().to_owned())
 }
 
-/// A key as text.
-fn key_text(bytes: &[u8], place: usize) -> Result<&str> {
+/// Decodes a key.
+fn key_text(bytes: &[u8], position: usize) -> Result<&str> {
     core::str::from_utf8(bytes).map_err(|_| {
-        Error::invalid_argument(format!("the key at byte {place} is not UTF-8: '{}'", bytes.escape_ascii()))
+        Error::invalid_argument(format!("the key at byte {position} is not UTF-8: '{}'", bytes.escape_ascii()))
     })
 }
 
 #[cfg(feature = "parameters-formats")]
-/// Checks that tensors do not overlap, which formats without shared data forbid: keys, offsets and lengths.
-fn check_apart(mut ranges: Vec<(u64, u64, &str)>) -> Result<()> {
+/// Checks that tensors do not overlap, for formats that forbid shared data. Takes keys, offsets and lengths.
+fn check_disjoint(mut ranges: Vec<(u64, u64, &str)>) -> Result<()> {
     ranges.retain(|range| range.1 > 0);
     ranges.sort_unstable();
     for pair in ranges.windows(2) {

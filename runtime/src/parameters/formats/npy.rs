@@ -1,4 +1,4 @@
-//! Arrays of NumPy as parameters: `.npy` files, and those in `.npz` archives that are not compressed.
+//! NumPy arrays as parameters: `.npy` files, and the members of uncompressed `.npz` archives.
 
 use std::io::Cursor;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(super) fn parse_archive(file: &Arc<ParameterFile>, index: &mut ParameterInde
     Ok(())
 }
 
-/// The array that a range of the file is.
+/// Returns the array in a range of the file.
 fn array(file: &Arc<ParameterFile>, key: String, start: usize, length: usize) -> Result<ParameterEntry> {
     let bytes = file.bytes().get(start..).and_then(|rest| rest.get(..length)).unwrap_or_default();
     let mut cursor = Cursor::new(bytes);
@@ -30,13 +30,13 @@ fn array(file: &Arc<ParameterFile>, key: String, start: usize, length: usize) ->
     if header.big_endian || header.fortran_order {
         let why = if header.big_endian { "big-endian" } else { "in Fortran's order" };
         return Err(Error::unimplemented(format!(
-            "its elements are {why} and cannot be used in place; `incarnate parameters create` makes an archive of them"
+            "elements are {why} and cannot be used in place: convert the file with `incarnate parameters create`"
         )));
     }
     let (data, size) = (cursor.position(), header.tensor.byte_length()?);
     if size > (length as u64).saturating_sub(data) {
         return Err(Error::out_of_range(format!(
-            "{} is {size} bytes, of which {} are there",
+            "{} is {size} bytes, but only {} are present",
             header.tensor,
             (length as u64).saturating_sub(data)
         )));

@@ -1,8 +1,8 @@
 //! `.safetensors`: the length of a header, the header as JSON, data.
 //!
-//! The header's type, and with it the rules that tensors follow each other without gaps and are as long as their shapes
-//! say, is the format's own crate's. That crate's reader of whole files is not used: its sum of the last offset and the
-//! header's length overflows on hostile offsets.
+//! The crate `safetensors` parses the header and checks that tensors follow each other without gaps and have the
+//! lengths of their shapes. Its reader of whole files is not used: the sum of the last offset and the header's length
+//! overflows on hostile offsets.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::parameters::file::ParameterFile;
 use crate::parameters::index::{ParameterEntry, ParameterIndex, TensorFacts};
 use crate::{Error, Result};
 
-/// Largest header that is read, in bytes, some 100,000 tensors: parsing takes up to 32 times as much memory.
+/// Largest header in bytes, enough for 100,000 tensors: parsing takes up to 32 times as much memory.
 const HEADER_LIMIT: u64 = 16 << 20;
 /// Bytes before the header.
 const LENGTH_BYTES: usize = 8;

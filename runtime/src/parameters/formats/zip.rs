@@ -1,23 +1,23 @@
-//! Members of ZIP archives that are stored, not compressed, as NumPy's `savez` writes them.
+//! ZIP archives whose members are stored, not compressed, as NumPy's `savez` writes them.
 //!
-//! Facts: PKWARE's APPNOTE.TXT, 4.3.
+//! Source: PKWARE's APPNOTE.TXT, 4.3.
 
 use crate::bytecode::read::{array_at, u16_at, u32_at};
 use crate::parameters::shown;
 use crate::{Error, Result, ResultExt};
 
-/// Signatures and lengths in bytes of the records, without what is variable in them.
+/// Signatures and fixed lengths in bytes of the records.
 const LOCAL: (u32, usize) = (0x0403_4B50, 30);
 const CENTRAL: (u32, usize) = (0x0201_4B50, 46);
 const END: (u32, usize) = (0x0605_4B50, 22);
 const END64: (u32, usize) = (0x0606_4B50, 56);
 const END64_LOCATOR: (u32, usize) = (0x0706_4B50, 20);
-/// The extra field with lengths of 64 bits.
+/// The extra field of 64-bit lengths.
 const EXTRA64: u16 = 1;
-/// Most bytes of a comment behind the end record.
+/// Most bytes of a comment after the end record.
 const COMMENT_BYTES: usize = 0xFFFF;
 
-/// A member, and where its bytes are in the archive.
+/// A member, and the range of its bytes in the archive.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) name: String,
@@ -29,13 +29,13 @@ fn u64_at(bytes: &[u8], position: usize) -> Option<u64> {
     array_at(bytes, position).map(u64::from_le_bytes)
 }
 
-/// The members of an archive.
+/// Returns the members of an archive.
 ///
 /// # Errors
-/// UNIMPLEMENTED where one is compressed or encrypted, INVALID_ARGUMENT and OUT_OF_RANGE where the archive is malformed.
+/// UNIMPLEMENTED if one is compressed or encrypted; INVALID_ARGUMENT and OUT_OF_RANGE if the archive is malformed.
 pub(super) fn members(bytes: &[u8]) -> Result<Vec<Member>> {
     let (count, mut position) = directory(bytes)
-        .ok_or_else(|| Error::out_of_range("it has no directory at its end: it is cut off or not an archive"))?;
+        .ok_or_else(|| Error::out_of_range("no directory at the end: the file is truncated or not a ZIP archive"))?;
     let mut members = Vec::new();
     for number in 0..count {
         let (member, next) =
@@ -46,7 +46,7 @@ pub(super) fn members(bytes: &[u8]) -> Result<Vec<Member>> {
     Ok(members)
 }
 
-/// Number of members and position of the directory.
+/// Returns the number of members and the position of the directory.
 fn directory(bytes: &[u8]) -> Option<(u64, usize)> {
     let last = bytes.len().checked_sub(END.1)?;
     let first = last.saturating_sub(COMMENT_BYTES);
@@ -63,9 +63,9 @@ fn directory(bytes: &[u8]) -> Option<(u64, usize)> {
     Some((u64_at(bytes, end64 + 32)?, usize::try_from(u64_at(bytes, end64 + 48)?).ok()?))
 }
 
-/// Reads an entry of the directory and finds its data; gives the position of the next entry.
+/// Reads an entry of the directory and finds its data; returns the position of the next entry.
 fn central(bytes: &[u8], position: usize) -> Result<(Member, usize)> {
-    let malformed = || Error::out_of_range("the entry is cut off or not one");
+    let malformed = || Error::out_of_range("malformed or truncated directory entry");
     let entry = bytes.get(position..).ok_or_else(malformed)?;
     if u32_at(entry, 0) != Some(CENTRAL.0) || entry.len() < CENTRAL.1 {
         return Err(malformed());
@@ -76,25 +76,25 @@ fn central(bytes: &[u8], position: usize) -> Result<(Member, usize)> {
     let name = super::key_text(name, position + CENTRAL.1)?.to_owned();
     let context = || format!("'{}'", shown(&name));
     if field(8)? & 1 != 0 || field(10)? != 0 {
-        return Err(Error::unimplemented("it is compressed or encrypted: `numpy.savez` writes archives that are not"))
+        return Err(Error::unimplemented("compressed or encrypted member: write the archive with `numpy.savez`"))
             .context(context);
     }
     let extra = entry.get(CENTRAL.1 + name_length..).and_then(|rest| rest.get(..extra_length)).ok_or_else(malformed)?;
     let numbers = [24, 20, 42].map(|at| u64::from(u32_at(entry, at).unwrap_or_default()));
     let [length, stored, local] = widen(numbers, extra).ok_or_else(malformed).context(context)?;
     if length != stored {
-        return Err(Error::invalid_argument(format!("it is not compressed and has {stored} bytes of {length}")))
+        return Err(Error::invalid_argument(format!("uncompressed member has {stored} stored bytes of {length}")))
             .context(context);
     }
     let data = data_range(bytes, local, length).ok_or_else(|| {
-        Error::out_of_range(format!("its data of {length} bytes, listed at byte {local}, is not in the file"))
+        Error::out_of_range(format!("data of {length} bytes, listed at byte {local}, exceeds the file"))
     });
     let start = data.context(context)?;
     let next = position + CENTRAL.1 + name_length + extra_length + comment_length;
     Ok((Member { name, start, length: length as usize }, next))
 }
 
-/// Replaces numbers of 32 bits that are all ones by those of 64 bits in the extra field, which has only these.
+/// Replaces 32-bit numbers whose bits are all ones by the 64-bit ones of the extra field, which contains no others.
 fn widen(mut numbers: [u64; 3], mut extra: &[u8]) -> Option<[u64; 3]> {
     if !numbers.contains(&u64::from(u32::MAX)) {
         return Some(numbers);
@@ -113,7 +113,7 @@ fn widen(mut numbers: [u64; 3], mut extra: &[u8]) -> Option<[u64; 3]> {
     }
 }
 
-/// Where the data behind a local header begins, if all of it is there.
+/// Returns the start of the data after a local header, if the archive contains all of it.
 fn data_range(bytes: &[u8], local: u64, length: u64) -> Option<usize> {
     let local = usize::try_from(local).ok()?;
     let header = bytes.get(local..)?;

@@ -1,8 +1,8 @@
 //! Elements of a buffer that loops go over: the range is checked once, before the loop.
 //!
 //! These are plain loads and stores, which compilers combine into vectors, and not the atomic ones of [`Buffer::load`]; which
-//! loops may use them, and what happens if another thread writes the same bytes, ARCHITECTURE.md says under "The memory
-//! model".
+//! loops may use them, and what happens if another thread writes the same bytes, docs/memory.md says under
+//! "Plain elements in loop nests".
 
 use core::fmt;
 use core::marker::PhantomData;

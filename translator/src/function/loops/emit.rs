@@ -1,4 +1,4 @@
-//! Nests as Rust.
+//! Emission of nests that are not tiled.
 
 use std::cell::RefCell;
 
@@ -11,33 +11,33 @@ use incarnate_runtime::{Error, Result};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
-use super::super::body::{Emitter, lifetime_named};
+use super::super::emitter::{Emitter, lifetime_named};
 use super::super::values::type_of;
 use super::tiled::Tile;
 
-/// A nest that is emitted.
+/// A nest while it is emitted.
 pub(super) struct Writer<'a, 'e, 'm> {
     pub(super) emitter: &'a Emitter<'e, 'm>,
     pub(super) nest: &'a Nest,
     needed: Needed,
-    /// Whether something names the turn of each loop.
-    pub(super) turns: RefCell<Vec<bool>>,
-    /// Whether something names the number of turns of each loop.
-    counts: RefCell<Vec<bool>>,
-    /// What is held in variables.
+    /// Whether the emitted code uses the index of each loop.
+    pub(super) used_indices: RefCell<Vec<bool>>,
+    /// Whether the emitted code uses the trip count of each loop.
+    used_counts: RefCell<Vec<bool>>,
+    /// The elements that the current tile holds in variables.
     pub(super) tile: RefCell<Tile>,
 }
 
 impl Emitter<'_, '_> {
-    /// A nest: leaves its block where something may fail, or else makes all turns whose tests pass.
+    /// Emits a nest: a block that is left if an access may fail, and that otherwise runs all iterations.
     pub(in super::super) fn nest(&self, index: u32) -> Result<TokenStream> {
         let nest = &self.body.nests.found[index as usize];
         let writer = Writer {
             emitter: self,
             nest,
             needed: Needed::of(self.body.function, nest),
-            turns: RefCell::new(vec![false; nest.loops.len()]),
-            counts: RefCell::new(vec![false; nest.loops.len()]),
+            used_indices: RefCell::new(vec![false; nest.loops.len()]),
+            used_counts: RefCell::new(vec![false; nest.loops.len()]),
             tile: RefCell::default(),
         };
         writer.nest(index)
@@ -59,26 +59,26 @@ impl Writer<'_, '_, '_> {
             let (name, buffer) = (grid(at), self.emitter.name(view.buffer));
             let (element, dimensions) = (element(view.element), Literal::usize_unsuffixed(view.index.turns().len()));
             let function = if view.written { format_ident!("grid_mut") } else { format_ident!("grid") };
-            // Loads that nothing uses are checked all the same.
-            let is_used = self.nest.accesses.iter().any(|access| access.view == at && self.is_kept(access));
+            // Loads without uses are checked, too.
+            let is_used = self.nest.accesses.iter().any(|access| access.view == at && self.is_live(access));
             let name = if is_used { quote!(#name) } else { quote!(_) };
             tokens.extend(quote! {
                 let Some(#name) = #buffer.#function::<#element, #dimensions>(#base, #loops) #leave;
             });
         }
-        let turns = self.turns(0)?;
+        let scalar = self.iterations(0)?;
         tokens.extend(match Tiling::of(self.emitter.body.function, self.nest, &self.needed) {
             Ok(tiling) if self.is_tileable(&tiling) => {
-                let (condition, tiled) = (self.tiling_holds(&tiling), self.tiled(&tiling)?);
-                quote!(if #condition { #tiled } else { #turns })
+                let (condition, tiled) = (self.tiling_conditions(&tiling), self.tiled(&tiling)?);
+                quote!(if #condition { #tiled } else { #scalar })
             }
-            _ => turns,
+            _ => scalar,
         });
         let root = &self.nest.loops[0];
         for induction in &root.inductions {
-            let turns = if root.divisor.is_some() { format_ident!("turns") } else { self.named_count(0) };
+            let count = if root.divisor.is_some() { format_ident!("iterations") } else { self.used_count(0) };
             let name = self.emitter.name(induction.parameter);
-            let end = self.induction(induction, &turns);
+            let end = self.induction(induction, &count);
             tokens.extend(quote!(#name = #end;));
         }
         let mut first = TokenStream::new();
@@ -86,16 +86,16 @@ impl Writer<'_, '_, '_> {
             first.extend(self.instruction(*block, *position)?);
         }
         for (at, counted) in self.nest.loops.iter().enumerate() {
-            let turns = self.count(counted);
-            // Loops that do nothing end all the same, or else the bytecode's do not.
-            let name = if self.counts.borrow()[at] { count(at) } else { format_ident!("_count{}", at) };
+            let trip_count = self.trip_count(counted);
+            // Loops without work must terminate, too: otherwise the loops of the bytecode do not.
+            let name = if self.used_counts.borrow()[at] { count(at) } else { format_ident!("_count{}", at) };
             first.extend(match &counted.divisor {
-                None => quote!(let Some(#name) = #turns #leave;),
+                None => quote!(let Some(#name) = #trip_count #leave;),
                 Some(divisor) => {
                     let divisor = self.form(divisor.base());
-                    let all = if at == 0 { format_ident!("turns") } else { name.clone() };
+                    let all = if at == 0 { format_ident!("iterations") } else { name.clone() };
                     quote! {
-                        let Some(#all) = #turns #leave;
+                        let Some(#all) = #trip_count #leave;
                         let Some(#name) = support::divided(#all, #divisor) #leave;
                     }
                 }
@@ -104,14 +104,14 @@ impl Writer<'_, '_, '_> {
         Ok(quote!(#label: { #first #tokens }))
     }
 
-    /// The number of turns of a loop, where it is used.
-    pub(super) fn named_count(&self, at: usize) -> Ident {
-        self.counts.borrow_mut()[at] = true;
+    /// The variable of a loop's trip count, which is then used.
+    pub(super) fn used_count(&self, at: usize) -> Ident {
+        self.used_counts.borrow_mut()[at] = true;
         count(at)
     }
 
-    /// How many turns a loop makes, as an option.
-    fn count(&self, counted: &Counted) -> TokenStream {
+    /// The trip count of a loop, as an option.
+    fn trip_count(&self, counted: &Counted) -> TokenStream {
         let test = &counted.test;
         let (first, bound) = (self.form(test.first.base()), self.form(test.bound.base()));
         let as_type = |form: TokenStream, of: &Affine| match (test.ty, test.signed, of.as_constant()) {
@@ -121,7 +121,7 @@ impl Writer<'_, '_, '_> {
             (Type::i64, false, None) => quote!(#form as u64),
             (_, true, Some(number)) => integer(i64::from(number as i32)),
             (_, false, Some(number)) => unsigned(u64::from(number as u32)),
-            // The value itself where the form is one, which is no wider.
+            // A form that is a single value of 32 bits needs no conversion.
             (_, signed, None) => {
                 let narrow = self.narrow(of).unwrap_or_else(|| quote!(#form as i32));
                 if signed { narrow } else { quote!(#narrow as u32) }
@@ -135,28 +135,28 @@ impl Writer<'_, '_, '_> {
         };
         let (first, bound) = (as_type(first, &test.first), as_type(bound, &test.bound));
         let (step, relation) = (integer(test.step), relation(test.relation));
-        let turns = quote!(support::turns::<#ty>(#first, #step, support::Relation::#relation, #bound));
-        if counted.tested_last { quote!(#turns.and_then(|turns| turns.checked_add(1))) } else { turns }
+        let count = quote!(support::turns::<#ty>(#first, #step, support::Relation::#relation, #bound));
+        if counted.tested_last { quote!(#count.and_then(|count| count.checked_add(1))) } else { count }
     }
 
-    /// The name of a form that is a value of 32 bits.
+    /// The name of a form that is a single value of 32 bits.
     fn narrow(&self, form: &Affine) -> Option<TokenStream> {
         let [Term { coefficient: 1, factors, turn: None }] = form.terms() else { return None };
         let [value] = factors[..] else { return None };
         (self.emitter.body.function.ty(value) == Type::i32).then(|| self.emitter.name(value))
     }
 
-    /// The first element of a form, and for each loop that changes it the number of turns and the stride.
+    /// The base of a form, and the trip count and stride of each loop that it depends on.
     pub(super) fn extent(&self, form: &Affine) -> (TokenStream, TokenStream) {
-        let loops = form.turns().into_iter().map(|turn| {
-            let (count, stride) = (self.named_count(turn), self.form(form.stride(turn)));
+        let loops = form.turns().into_iter().map(|at| {
+            let (count, stride) = (self.used_count(at), self.form(form.stride(at)));
             quote!((#count, #stride))
         });
         let loops = quote!([#(#loops),*]);
         (self.form(form.base()), loops)
     }
 
-    /// The sum of terms, without their turns, as an `i64`.
+    /// The sum of terms without their loop indices, as an `i64`.
     fn form<'t>(&self, terms: impl Iterator<Item = &'t Term>) -> TokenStream {
         let product = |term: &Term| {
             let factors = term.factors.iter().map(|value| {
@@ -171,21 +171,21 @@ impl Writer<'_, '_, '_> {
                 Some(product) => quote!(#product.wrapping_mul(#coefficient)),
             }
         };
-        // Numbers last, as methods are called on names.
+        // Constants come last, because methods are called on names.
         let mut terms: Vec<&Term> = terms.collect();
         terms.sort_by_key(|term| term.factors.is_empty());
         let sum = terms.into_iter().map(product).reduce(|sum, term| quote!(#sum.wrapping_add(#term)));
         sum.unwrap_or_else(|| integer(0))
     }
 
-    /// All turns of a loop; nothing where they do nothing.
-    fn turns(&self, at: usize) -> Result<TokenStream> {
+    /// All iterations of a loop; empty if they have no effect.
+    fn iterations(&self, at: usize) -> Result<TokenStream> {
         let counted = &self.nest.loops[at];
         let mut body = TokenStream::new();
         for item in &counted.items {
             body.extend(match item {
                 Item::Instruction(block, position) => self.instruction(*block, *position)?,
-                Item::Loop(inner) => self.turns(*inner)?,
+                Item::Loop(inner) => self.iterations(*inner)?,
             });
         }
         let carried: Vec<&Carried> = counted
@@ -193,21 +193,21 @@ impl Writer<'_, '_, '_> {
             .iter()
             .filter(|carried| carried.next != carried.parameter && (at == 0 || self.needed.has(carried.parameter)))
             .collect();
-        body.extend(self.carry(&carried));
-        let turns = if body.is_empty() {
+        body.extend(self.assign_carried(&carried));
+        let iterations = if body.is_empty() {
             TokenStream::new()
         } else {
             let first = self.inductions(at, |_| true);
-            let (turn, count) = (turn(at), self.named_count(at));
-            let turn = if self.turns.borrow()[at] { quote!(#turn) } else { quote!(_) };
-            quote!(for #turn in 0..#count { #first #body })
+            let (index, count) = (index(at), self.used_count(at));
+            let index = if self.used_indices.borrow()[at] { quote!(#index) } else { quote!(_) };
+            quote!(for #index in 0..#count { #first #body })
         };
-        // What no turn changes is used by its name of the loop all the same.
+        // Later code uses even unchanged carried values by their name in the loop.
         if at == 0 {
-            return Ok(turns);
+            return Ok(iterations);
         }
         let mut before = TokenStream::new();
-        let mut behind = TokenStream::new();
+        let mut after = TokenStream::new();
         for carried in counted.carried.iter().filter(|carried| self.needed.has(carried.parameter)) {
             let name = self.emitter.name(carried.parameter);
             let (ty, initial) =
@@ -217,26 +217,26 @@ impl Writer<'_, '_, '_> {
             let escaping = counted.escaping(carried);
             if escaping != carried.parameter && self.escapes(escaping, at) {
                 let escaping = self.emitter.name(escaping);
-                behind.extend(quote!(let #escaping = #name;));
+                after.extend(quote!(let #escaping = #name;));
             }
         }
-        Ok(quote!(#before #turns #behind))
+        Ok(quote!(#before #iterations #after))
     }
 
-    /// What some inductions of a loop are in a turn, those that something reads.
+    /// The values of a loop's inductions in an iteration, for those that are read.
     pub(super) fn inductions(&self, at: usize, which: impl Fn(&Induction) -> bool) -> TokenStream {
         let inductions = self.nest.loops[at].inductions.iter();
         let mut tokens = TokenStream::new();
         for induction in inductions.filter(|induction| which(induction) && self.is_read(induction.parameter)) {
-            self.turns.borrow_mut()[at] = true;
-            let turn = turn(at);
-            let (name, value) = (self.emitter.name(induction.parameter), self.induction(induction, &turn));
+            self.used_indices.borrow_mut()[at] = true;
+            let index = index(at);
+            let (name, value) = (self.emitter.name(induction.parameter), self.induction(induction, &index));
             tokens.extend(quote!(let #name = #value;));
         }
         tokens
     }
 
-    /// Whether a value of a loop is used behind it.
+    /// Whether a value of a loop is used after it.
     fn escapes(&self, value: Value, from: usize) -> bool {
         let function = self.emitter.body.function;
         let is_outside = |at: usize| !self.nest.path(at).contains(&from);
@@ -258,12 +258,11 @@ impl Writer<'_, '_, '_> {
         }) && function.constant_bits(value).is_none()
     }
 
-    /// Whether an instruction that is kept, or what a loop carries, reads a value.
+    /// Whether a live instruction or a carried value reads a value.
     pub(super) fn is_read(&self, value: Value) -> bool {
         let function = self.emitter.body.function;
-        let places = self.nest.instructions();
         let mut found = false;
-        for (block, position) in places {
+        for (block, position) in self.nest.instructions() {
             let inst = self.nest.instruction(function, block, position);
             match self.nest.access(block, position) {
                 Some(access) => found |= access.stored == Some(value),
@@ -282,8 +281,8 @@ impl Writer<'_, '_, '_> {
             })
     }
 
-    /// Gives what a loop carries its value for the next turn.
-    fn carry(&self, carried: &[&Carried]) -> TokenStream {
+    /// Assigns the carried values for the next iteration.
+    fn assign_carried(&self, carried: &[&Carried]) -> TokenStream {
         let names: Vec<TokenStream> = carried.iter().map(|carried| self.emitter.name(carried.parameter)).collect();
         let values: Vec<TokenStream> = carried.iter().map(|carried| self.emitter.number(carried.next)).collect();
         let is_swapped = carried.iter().enumerate().any(|(position, carried_last)| {
@@ -295,20 +294,20 @@ impl Writer<'_, '_, '_> {
         }
     }
 
-    /// What an induction is in a turn.
-    fn induction(&self, induction: &Induction, turn: &Ident) -> TokenStream {
+    /// The value of an induction in the iteration of an index.
+    fn induction(&self, induction: &Induction, index: &Ident) -> TokenStream {
         let is_narrow = self.emitter.body.function.ty(induction.parameter) == Type::i32;
         let ty = if is_narrow { quote!(i32) } else { quote!(i64) };
-        let way = match induction.step.as_constant() {
-            Some(1) => quote!((#turn as #ty)),
+        let advance = match induction.step.as_constant() {
+            Some(1) => quote!((#index as #ty)),
             Some(step) if !is_narrow => {
                 let step = integer(step);
-                quote!((#turn as i64).wrapping_mul(#step))
+                quote!((#index as i64).wrapping_mul(#step))
             }
             _ => {
                 let step = self.form(induction.step.base());
-                let way = quote!((#turn as i64).wrapping_mul(#step));
-                if is_narrow { quote!(#way as i32) } else { way }
+                let advance = quote!((#index as i64).wrapping_mul(#step));
+                if is_narrow { quote!(#advance as i32) } else { advance }
             }
         };
         let first = match (induction.initial, induction.form.as_constant_base()) {
@@ -318,56 +317,56 @@ impl Writer<'_, '_, '_> {
             (Some(initial), _) => Some(self.emitter.number(initial)),
         };
         match (first, induction.step.as_constant()) {
-            (Some(first), step) if is_narrow && step != Some(1) => quote!((#way).wrapping_add(#first)),
-            (Some(first), _) => quote!(#way.wrapping_add(#first)),
-            (None, Some(1)) => quote!(#turn as #ty),
-            (None, _) => way,
+            (Some(first), step) if is_narrow && step != Some(1) => quote!((#advance).wrapping_add(#first)),
+            (Some(first), _) => quote!(#advance.wrapping_add(#first)),
+            (None, Some(1)) => quote!(#index as #ty),
+            (None, _) => advance,
         }
     }
 
-    /// Whether an access is made.
-    fn is_kept(&self, access: &Access) -> bool {
+    /// Whether an access has an effect that is used.
+    fn is_live(&self, access: &Access) -> bool {
         self.needed.keeps(self.emitter.body.function, self.nest, access)
     }
 
-    /// Whether an instruction or access is made.
-    pub(super) fn is_made(&self, block: Block, position: usize) -> bool {
+    /// Whether an instruction or access is emitted.
+    pub(super) fn is_emitted(&self, block: Block, position: usize) -> bool {
         let inst = self.nest.instruction(self.emitter.body.function, block, position);
         match self.nest.access(block, position) {
-            Some(access) => self.is_kept(access),
+            Some(access) => self.is_live(access),
             None => inst.results.iter().any(|result| self.needed.has(*result)),
         }
     }
 
-    /// An instruction or access, if it is needed.
+    /// An instruction or access; empty if it is dead.
     pub(super) fn instruction(&self, block: Block, position: usize) -> Result<TokenStream> {
         let inst = self.nest.instruction(self.emitter.body.function, block, position);
         let Some(access) = self.nest.access(block, position) else {
             let [result] = inst.results[..] else { return Ok(TokenStream::new()) };
-            // Segments that the state is asked for have no name to be given.
-            if !self.needed.has(result) || self.emitter.body.asked(result).is_some() {
+            // Segments that are looked up at each use have no name.
+            if !self.needed.has(result) || self.emitter.body.rematerialized(result).is_some() {
                 return Ok(TokenStream::new());
             }
             let (name, expression) = (self.emitter.name(result), self.emitter.expression(inst)?);
             return Ok(quote!(let #name = #expression;));
         };
-        if !self.is_kept(access) {
+        if !self.is_live(access) {
             return Ok(TokenStream::new());
         }
         let view = &self.nest.views[access.view];
         let tile = self.tile.borrow();
-        let held = tile.held.iter().find(|held| held.0 == access.view).map(|held| held.1.clone());
+        let element_variable = tile.elements.iter().find(|row| row.0 == access.view).map(|row| row.1.clone());
         let grid = grid(access.view);
-        let place = || {
-            let turns = view.index.turns().into_iter().map(|at| {
-                if let Some((_, turn)) = tile.turns.iter().find(|turn| turn.0 == at) {
-                    return turn.clone();
+        let indices = || {
+            let indices = view.index.turns().into_iter().map(|at| {
+                if let Some((_, index)) = tile.indices.iter().find(|row| row.0 == at) {
+                    return index.clone();
                 }
-                self.turns.borrow_mut()[at] = true;
-                let turn = turn(at);
-                quote!(#turn)
+                self.used_indices.borrow_mut()[at] = true;
+                let index = index(at);
+                quote!(#index)
             });
-            quote!([#(#turns),*])
+            quote!([#(#indices),*])
         };
         Ok(match (access.stored, &inst.results[..]) {
             (Some(stored), _) => {
@@ -378,19 +377,19 @@ impl Writer<'_, '_, '_> {
                     }
                     _ => self.emitter.number(stored),
                 };
-                match held {
-                    Some(sum) => quote!(#sum = #value;),
+                match element_variable {
+                    Some(variable) => quote!(#variable = #value;),
                     None => {
-                        let place = place();
-                        quote!(#grid.set(#place, #value);)
+                        let indices = indices();
+                        quote!(#grid.set(#indices, #value);)
                     }
                 }
             }
             (None, [result]) => {
                 let name = self.emitter.name(*result);
-                let value = held.unwrap_or_else(|| {
-                    let place = place();
-                    quote!(#grid.get(#place))
+                let value = element_variable.unwrap_or_else(|| {
+                    let indices = indices();
+                    quote!(#grid.get(#indices))
                 });
                 let value = match view.element {
                     Element::u8 | Element::i8 | Element::u16 | Element::i16 => quote!(i32::from(#value)),
@@ -403,14 +402,17 @@ impl Writer<'_, '_, '_> {
     }
 }
 
-pub(super) fn turn(at: usize) -> Ident {
-    format_ident!("turn{}", at)
+/// The variable of a loop's index.
+pub(super) fn index(at: usize) -> Ident {
+    format_ident!("i{}", at)
 }
 
+/// The variable of a loop's trip count.
 pub(super) fn count(at: usize) -> Ident {
     format_ident!("count{}", at)
 }
 
+/// The variable of a view.
 pub(super) fn grid(at: usize) -> Ident {
     format_ident!("grid{}", at)
 }
@@ -438,7 +440,7 @@ fn relation(relation: Relation) -> TokenStream {
     }
 }
 
-/// A number whose type is known where it stands.
+/// A number in a context that determines its type.
 fn integer(number: i64) -> TokenStream {
     let digits = unsigned(number.unsigned_abs());
     if number < 0 { quote!(-#digits) } else { digits }

@@ -1,21 +1,21 @@
-//! Nests of counted loops over buffers, before the loops that they are: all turns in one go, where one check before shows that
-//! none of the accesses fails.
+//! Nests of counted loops over buffers: the bounds of all accesses are checked once, before the loops run.
 //!
-//! What stands behind a nest is the loop as the bytecode has it, with its checks. It does the last turn, if that is the one
-//! whose test fails; or all of them, if an access of one of them may fail: then it fails where the bytecode does.
+//! A nest is emitted in front of the original loop, which keeps its checks. If the bounds hold, the nest runs all iterations
+//! and the original loop only evaluates the test that ends it. Otherwise the nest does nothing, and the original loop fails
+//! at the same access as the bytecode.
 
 mod emit;
-mod report;
+mod remarks;
 mod tiled;
 
 use incarnate_runtime::ir::Value;
 use incarnate_runtime::ir::nest::{Affine, Needed, Nest};
 
 use super::tree::{Body, Node, Sequence};
-pub(crate) use report::report;
-pub use report::{LoopFate, LoopReport};
+pub(crate) use remarks::remarks;
+pub use remarks::{LoopOutcome, LoopRemark};
 
-/// Puts nests before the loops that they are.
+/// Inserts nests in front of the loops that they replace.
 pub(super) fn insert(body: &Body<'_>, sequence: &mut Sequence) {
     for node in core::mem::take(sequence) {
         let header = match &node {
@@ -31,7 +31,7 @@ pub(super) fn insert(body: &Body<'_>, sequence: &mut Sequence) {
     }
 }
 
-/// The values of the function around that a nest looks at, and those that it assigns.
+/// The values of the enclosing function that a nest reads, and those that it assigns.
 pub(super) fn accesses(body: &Body<'_>, nest: &Nest) -> (Vec<Value>, Vec<Value>) {
     let needed = Needed::of(body.function, nest);
     let mut read = Vec::new();
@@ -49,9 +49,9 @@ pub(super) fn accesses(body: &Body<'_>, nest: &Nest) -> (Vec<Value>, Vec<Value>)
     }
     let assigned: Vec<Value> = parameters(nest).collect();
     read.extend(needed.values().chain(assigned.iter().copied()));
-    // What is made within is of no concern outside.
-    let made: Vec<Value> = made(body, nest);
-    read.retain(|value| !made.contains(value));
+    // Values defined in the nest are not read from outside.
+    let defined: Vec<Value> = defined(body, nest);
+    read.retain(|value| !defined.contains(value));
     read.sort_unstable();
     read.dedup();
     (read, assigned)
@@ -65,13 +65,13 @@ fn parameters(nest: &Nest) -> impl Iterator<Item = Value> {
 }
 
 /// Results of instructions of a nest, and parameters of its inner loops.
-fn made(body: &Body<'_>, nest: &Nest) -> Vec<Value> {
-    let mut made = Vec::new();
-    for place in nest.instructions().chain(nest.hoisted.iter().copied()) {
-        made.extend(nest.instruction(body.function, place.0, place.1).results.iter().copied());
+fn defined(body: &Body<'_>, nest: &Nest) -> Vec<Value> {
+    let mut defined = Vec::new();
+    for (block, position) in nest.instructions().chain(nest.hoisted.iter().copied()) {
+        defined.extend(nest.instruction(body.function, block, position).results.iter().copied());
     }
     for counted in nest.loops[1..].iter().filter(|counted| counted.header != nest.loops[0].header) {
-        made.extend(body.block(counted.header).parameters.iter().copied());
+        defined.extend(body.block(counted.header).parameters.iter().copied());
     }
-    made
+    defined
 }

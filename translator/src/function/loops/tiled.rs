@@ -1,4 +1,4 @@
-//! Nests that reduce, with what they reduce in registers.
+//! Emission of tiled nests: reductions whose accumulators stay in registers.
 
 use std::collections::BTreeSet;
 
@@ -9,71 +9,73 @@ use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::super::values::type_of;
-use super::emit::{Writer, count, element, grid, turn};
+use super::emit::{Writer, count, element, grid, index};
 
-/// Where the elements of views are within a tile.
+/// The variables of the tile that is being emitted.
 #[derive(Default)]
 pub(super) struct Tile {
-    /// The variables that elements of views are in.
-    pub(super) held: Vec<(usize, TokenStream)>,
-    /// The turns of loops as grids count them.
-    pub(super) turns: Vec<(usize, TokenStream)>,
+    /// By view: the variable that holds its element.
+    pub(super) elements: Vec<(usize, TokenStream)>,
+    /// By loop: its index relative to the tile.
+    pub(super) indices: Vec<(usize, TokenStream)>,
 }
 
-/// How wide a strip is.
+/// The width of a strip.
 enum Width {
-    /// As many elements as the processor that the program is for holds side by side.
-    Whole,
-    Lanes(usize),
+    /// As many elements as the target's vectors hold: the constant `LANES`.
+    Full,
+    /// A fixed number of elements.
+    Fixed(usize),
 }
 
 impl Width {
     fn number(&self) -> TokenStream {
         match self {
-            Width::Whole => quote!(LANES),
-            Width::Lanes(lanes) => {
+            Width::Full => quote!(LANES),
+            Width::Fixed(lanes) => {
                 let lanes = Literal::usize_unsuffixed(*lanes);
                 quote!(#lanes)
             }
         }
     }
 
-    /// The strips that a loop is cut into, the widest first; all of any number of turns is taken.
-    fn of(turns: Option<u64>) -> Vec<Width> {
-        let Some(turns) = turns else { return vec![Width::Whole, Width::Lanes(4), Width::Lanes(1)] };
+    /// The widths of the strips that cover a loop, the widest first. They cover any trip count.
+    fn of(trip_count: Option<u64>) -> Vec<Width> {
+        let Some(trip_count) = trip_count else { return vec![Width::Full, Width::Fixed(4), Width::Fixed(1)] };
         let mut widths = Vec::new();
-        if turns >= 16 {
-            widths.push(Width::Whole);
+        if trip_count >= 16 {
+            widths.push(Width::Full);
         }
         for (lanes, covered) in [(16, 32), (8, 16), (4, 8), (1, 4)] {
-            if turns % covered >= lanes {
-                widths.push(Width::Lanes(lanes as usize));
+            if trip_count % covered >= lanes {
+                widths.push(Width::Fixed(lanes as usize));
             }
         }
         widths
     }
 }
 
-/// A tiling that is emitted.
+/// A tiling while it is emitted.
 struct Plan<'t> {
     tiling: &'t Tiling,
-    /// Views that the turns take, in order: that which is stored, and those of loads that are kept.
+    /// The views that the strip function takes, ascending: stores and live loads.
     views: Vec<usize>,
-    /// Numbers from before the nest that the turns look at.
+    /// Numbers defined before the nest that the strip function takes.
     captured: Vec<Value>,
-    /// Values that differ from lane to lane.
+    /// Values that differ between lanes.
     varying: BTreeSet<Value>,
 }
 
 impl Writer<'_, '_, '_> {
-    /// Under which conditions a tiling comes to the same as the nest.
-    pub(super) fn tiling_holds(&self, tiling: &Tiling) -> TokenStream {
+    /// The conditions under which the tiled nest computes the same as the scalar one: iterations store distinct elements,
+    /// views do not alias, and reductions are not empty.
+    pub(super) fn tiling_conditions(&self, tiling: &Tiling) -> TokenStream {
         let mut conditions = Vec::new();
         for (at, view) in tiling.stores.iter().enumerate() {
             let store = grid(*view);
             let (_, loops) = self.extent(&self.nest.views[*view].index);
             conditions.push(quote!(support::is_distinct(#loops)));
-            conditions.extend(tiling.apart.iter().map(|view| {
+            conditions.extend(tiling.non_aliasing.iter().map(|view| {
                 let other = grid(*view);
                 quote!(#store.is_apart(&#other))
             }));
@@ -82,18 +84,18 @@ impl Writer<'_, '_, '_> {
                 quote!(#store.is_apart(#other.as_grid()))
             }));
         }
-        // What is not reduced is not to be stored either.
+        // An empty reduction stores nothing.
         conditions.extend(tiling.reductions.iter().map(|at| {
-            let count = self.named_count(*at);
+            let count = self.used_count(*at);
             quote!(#count != 0)
         }));
         quote!(#(#conditions)&&*)
     }
 
-    /// The turns of a nest by its tiling: a function for a strip of any width, and the loops around it.
+    /// Emits a tiled nest: a function for a strip of any width, and the loops around it.
     pub(super) fn tiled(&self, tiling: &Tiling) -> Result<TokenStream> {
         let plan = self.plan(tiling);
-        let first = first(tiling.lanes);
+        let start = start(tiling.lanes);
         let (mut parameters, mut arguments) = (TokenStream::new(), TokenStream::new());
         for view in &plan.views {
             let (name, ty) = (grid(*view), self.grid_type(*view));
@@ -101,12 +103,12 @@ impl Writer<'_, '_, '_> {
             arguments.extend(quote!(&#name,));
         }
         for at in tiling.rows.iter().chain(&tiling.reductions) {
-            let name = self.named_count(*at);
+            let name = self.used_count(*at);
             parameters.extend(quote!(#name: usize,));
             arguments.extend(quote!(#name,));
         }
         for at in &tiling.outer {
-            let name = turn(*at);
+            let name = index(*at);
             parameters.extend(quote!(#name: usize,));
             arguments.extend(quote!(#name,));
         }
@@ -122,13 +124,13 @@ impl Writer<'_, '_, '_> {
             arguments.extend(quote!(&mut #name,));
         }
         let body = self.strip(&plan, 1)?;
-        let lane_count = self.named_count(tiling.lanes);
+        let lane_count = self.used_count(tiling.lanes);
         let strips = Width::of(self.nest.loops[tiling.lanes].constant_turns()).into_iter().map(|width| {
             let width = width.number();
             quote! {
-                while #lane_count - #first >= #width {
-                    strip::<#width>(#arguments #first);
-                    #first += #width;
+                while #lane_count - #start >= #width {
+                    strip::<#width>(#arguments #start);
+                    #start += #width;
                 }
             }
         });
@@ -145,46 +147,45 @@ impl Writer<'_, '_, '_> {
             let panels = panels(width);
             quote!(#panels #strip)
         });
-        let mut several = TokenStream::new();
-        let mut together = TokenStream::new();
-        for number in self.strips_together(tiling) {
+        let mut functions = TokenStream::new();
+        let mut interleaved = TokenStream::new();
+        for number in self.interleaved_strips(tiling) {
             let (name, body) = (format_ident!("strips{}", number), self.strip(&plan, *number)?);
             let number = Literal::usize_unsuffixed(*number);
-            several.extend(quote! {
+            functions.extend(quote! {
                 #[inline(always)]
-                fn #name<const L: usize>(#parameters #first: usize) { #body }
+                fn #name<const L: usize>(#parameters #start: usize) { #body }
             });
-            together.extend(quote! {
-                while #lane_count - #first >= #number * LANES {
-                    #name::<LANES>(#arguments #first);
-                    #first += #number * LANES;
+            interleaved.extend(quote! {
+                while #lane_count - #start >= #number * LANES {
+                    #name::<LANES>(#arguments #start);
+                    #start += #number * LANES;
                 }
             });
         }
-        let mut turns = quote!(let mut #first = 0; #together #(#strips)*);
+        let mut loops = quote!(let mut #start = 0; #interleaved #(#strips)*);
         for at in tiling.outer.iter().rev() {
-            let (turn, count) = (turn(*at), self.named_count(*at));
-            turns = quote!(for #turn in 0..#count { #turns });
+            let (index, count) = (index(*at), self.used_count(*at));
+            loops = quote!(for #index in 0..#count { #loops });
         }
-        let lint = (!tiling.panels.is_empty()).then(|| {
-            quote!(#[allow(clippy::needless_range_loop, reason = "steps are numbers in several arrays and positions in buffers")])
-        });
+        let lint = (!tiling.panels.is_empty())
+            .then(|| quote!(#[allow(clippy::needless_range_loop, reason = "steps index several arrays and buffers")]));
         Ok(quote! {
             #lint
             #[inline(always)]
-            fn strip<const L: usize>(#parameters #first: usize) { #body }
-            #several
-            #turns
+            fn strip<const L: usize>(#parameters #start: usize) { #body }
+            #functions
+            #loops
         })
     }
 
     fn plan<'t>(&self, tiling: &'t Tiling) -> Plan<'t> {
         let function = self.emitter.body.function;
-        let mut views = tiling.apart.clone();
+        let mut views = tiling.non_aliasing.clone();
         views.extend(&tiling.stores);
         views.sort_unstable();
         let mut varying = BTreeSet::new();
-        let (mut read, mut made) = (BTreeSet::new(), BTreeSet::new());
+        let (mut read, mut defined) = (BTreeSet::new(), BTreeSet::new());
         for at in self.nest.path(tiling.innermost) {
             for induction in &self.nest.loops[at].inductions {
                 if induction.form.turns().contains(&tiling.lanes) {
@@ -194,45 +195,45 @@ impl Writer<'_, '_, '_> {
                     read.extend(induction.step.factors().chain(induction.initial));
                     match (at, induction.form.as_constant_base()) {
                         (0, None) => _ = read.insert(induction.parameter),
-                        _ => _ = made.insert(induction.parameter),
+                        _ => _ = defined.insert(induction.parameter),
                     }
                 }
             }
         }
-        for (block, position) in self.kept(tiling) {
+        for (block, position) in self.live_instructions(tiling) {
             let inst = self.nest.instruction(function, block, position);
             let mut varies = false;
             match self.nest.access(block, position) {
                 Some(access) => {
                     read.extend(access.stored);
-                    varies |= tiling.stores.contains(&access.view) || self.is_along(access.view, tiling.lanes);
+                    varies |= tiling.stores.contains(&access.view) || self.depends_on(access.view, tiling.lanes);
                 }
                 None => inst.op.visit(|operand| {
                     read.insert(operand.value());
                     varies |= varying.contains(&operand.value());
                 }),
             }
-            made.extend(inst.results.iter().copied());
+            defined.extend(inst.results.iter().copied());
             if varies {
                 varying.extend(inst.results.iter().copied());
             }
         }
-        let is_captured = |value: &Value| !made.contains(value) && function.constant_bits(*value).is_none();
+        let is_captured = |value: &Value| !defined.contains(value) && function.constant_bits(*value).is_none();
         let captured = read.into_iter().filter(is_captured).collect();
         Plan { tiling, views, captured, varying }
     }
 
-    /// The instructions of a turn that are made.
-    fn kept(&self, tiling: &Tiling) -> Vec<(incarnate_runtime::ir::Block, usize)> {
+    /// The live instructions of an iteration of the innermost loop.
+    fn live_instructions(&self, tiling: &Tiling) -> Vec<(incarnate_runtime::ir::Block, usize)> {
         let items = self.nest.loops[tiling.innermost].items.iter().filter_map(|item| match item {
             Item::Instruction(block, position) => Some((*block, *position)),
             Item::Loop(_) => None,
         });
-        items.filter(|(block, position)| self.is_made(*block, *position)).collect()
+        items.filter(|(block, position)| self.is_emitted(*block, *position)).collect()
     }
 
-    /// Whether a view changes with a loop's turns.
-    fn is_along(&self, view: usize, at: usize) -> bool {
+    /// Whether a view depends on a loop.
+    fn depends_on(&self, view: usize, at: usize) -> bool {
         axis(self.nest, view, at).is_some()
     }
 
@@ -243,43 +244,44 @@ impl Writer<'_, '_, '_> {
         quote!(support::#name<'_, #ty, #dimensions>)
     }
 
-    /// Cuts the turns of a loop off, from `from` on, in all views that change with it.
-    fn parts(&self, views: &[usize], at: usize, from: &TokenStream, length: &TokenStream) -> TokenStream {
-        let parts = views.iter().filter_map(|view| {
+    /// Slices the views that depend on a loop to `length` iterations from `from` on.
+    fn slices(&self, views: &[usize], at: usize, from: &TokenStream, length: &TokenStream) -> TokenStream {
+        let slices = views.iter().filter_map(|view| {
             let (name, axis) = (grid(*view), axis(self.nest, *view, at)?);
             Some(quote!(let #name = #name.part(#axis, #from, #length);))
         });
-        quote!(#(#parts)*)
+        quote!(#(#slices)*)
     }
 
-    /// How many strips go together, the most first: where no rows do, as each operation waits for the one before it on the
-    /// same element. Elements that lie apart would be loaded one by one.
-    fn strips_together(&self, tiling: &Tiling) -> &'static [usize] {
+    /// The numbers of strips that are interleaved, the largest first. Without rows, each operation depends on the previous one
+    /// of the same element, so several strips hide its latency. Views whose elements are not contiguous are not interleaved,
+    /// because their elements are loaded one by one.
+    fn interleaved_strips(&self, tiling: &Tiling) -> &'static [usize] {
         let is_dense = |view: &usize| matches!(self.nest.views[*view].index.constant_stride(tiling.lanes), Some(0 | 1));
-        let turns = self.nest.loops[tiling.lanes].constant_turns().unwrap_or(u64::MAX);
+        let trip_count = self.nest.loops[tiling.lanes].constant_turns().unwrap_or(u64::MAX);
         match tiling.rows {
-            None if turns >= 32 && tiling.apart.iter().all(is_dense) => &[4, 2],
+            None if trip_count >= 32 && tiling.non_aliasing.iter().all(is_dense) => &[4, 2],
             _ => &[],
         }
     }
 
-    /// The body of the function for some strips side by side.
+    /// The body of the function for a number of interleaved strips.
     fn strip(&self, plan: &Plan<'_>, strips: usize) -> Result<TokenStream> {
         let tiling = plan.tiling;
-        let first_lane = first(tiling.lanes);
+        let first_lane = start(tiling.lanes);
         let width = lanes(strips);
-        let cut = self.parts(&plan.views, tiling.lanes, &quote!(#first_lane), &width);
+        let slices = self.slices(&plan.views, tiling.lanes, &quote!(#first_lane), &width);
         let Some((last, before)) = tiling.reductions.split_last().filter(|_| !tiling.panels.is_empty()) else {
             let rows = match tiling.rows {
                 Some(_) => self.rows(plan, &tiling.reductions, None)?,
                 None => self.block(plan, strips, &tiling.reductions, None)?,
             };
-            return Ok(quote!(#cut #rows));
+            return Ok(quote!(#slices #rows));
         };
         let rows = self.rows(plan, &[], Some(*last))?;
-        let (first, turns) = (first(*last), count(*last));
+        let (start, trip_count) = (start(*last), count(*last));
         let chunk = Literal::usize_unsuffixed(Tiling::CHUNK);
-        let chunks = self.parts(&plan.views, *last, &quote!(#first), &quote!(chunk));
+        let chunks = self.slices(&plan.views, *last, &quote!(#start), &quote!(chunk));
         let panels = tiling.panels.iter().map(|view| {
             let (name, elements) = (panel(*view), self.lanes_of(plan, *view, Some(*last), 0));
             quote! {
@@ -288,94 +290,94 @@ impl Writer<'_, '_, '_> {
             }
         });
         let mut tokens = quote! {
-            let mut #first = 0;
-            while #first < #turns {
-                let chunk = (#turns - #first).min(#chunk);
+            let mut #start = 0;
+            while #start < #trip_count {
+                let chunk = (#trip_count - #start).min(#chunk);
                 #chunks
                 #(#panels)*
                 #rows
-                #first += chunk;
+                #start += chunk;
             }
         };
         for at in before.iter().rev() {
-            let (turn, count) = (turn(*at), count(*at));
-            tokens = quote!(for #turn in 0..#count { #tokens });
+            let (index, count) = (index(*at), count(*at));
+            tokens = quote!(for #index in 0..#count { #tokens });
         }
-        Ok(quote!(#cut #tokens))
+        Ok(quote!(#slices #tokens))
     }
 
-    /// All rows, in blocks.
+    /// All rows, in blocks of [`Tiling::ROWS`] and the rest.
     fn rows(&self, plan: &Plan<'_>, reductions: &[usize], chunked: Option<usize>) -> Result<TokenStream> {
         let Some(rows) = plan.tiling.rows else { return self.block(plan, 1, reductions, chunked) };
-        let (first, count) = (first(rows), count(rows));
-        let mut tokens = quote!(let mut #first = 0;);
-        let blocks = match self.nest.loops[rows].constant_turns().map(|turns| turns as usize) {
-            Some(turns) => vec![(turns / Tiling::ROWS > 0, Tiling::ROWS), (true, turns % Tiling::ROWS)],
+        let (start, count) = (start(rows), count(rows));
+        let mut tokens = quote!(let mut #start = 0;);
+        let blocks = match self.nest.loops[rows].constant_turns().map(|count| count as usize) {
+            Some(count) => vec![(count / Tiling::ROWS > 0, Tiling::ROWS), (true, count % Tiling::ROWS)],
             None => vec![(true, Tiling::ROWS), (true, 1)],
         };
         for (_, length) in blocks.into_iter().filter(|(there, length)| *there && *length > 0) {
             let number = Literal::usize_unsuffixed(length);
-            let cut = self.parts(&plan.views, rows, &quote!(#first), &quote!(#number));
+            let slices = self.slices(&plan.views, rows, &quote!(#start), &quote!(#number));
             let block = self.block(plan, length, reductions, chunked)?;
             tokens.extend(quote! {
-                while #count - #first >= #number {
-                    #cut
+                while #count - #start >= #number {
+                    #slices
                     #block
-                    #first += #number;
+                    #start += #number;
                 }
             });
         }
         Ok(tokens)
     }
 
-    /// Some rows of a strip, or some strips where there are no rows, with their sums in variables.
+    /// A block: rows of a strip, or interleaved strips without rows. Its accumulators are variables.
     fn block(&self, plan: &Plan<'_>, rows: usize, reductions: &[usize], chunked: Option<usize>) -> Result<TokenStream> {
         let tiling = plan.tiling;
-        let (mut load, mut work, mut keep) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
-        self.turns.borrow_mut().fill(false);
+        let (mut load, mut work, mut store) = (TokenStream::new(), TokenStream::new(), TokenStream::new());
+        self.used_indices.borrow_mut().fill(false);
         for row in 0..rows {
-            let named = if rows == 1 { format_ident!("sums") } else { format_ident!("sums{}", row) };
-            let mut sums = Vec::new();
+            let stem = if rows == 1 { format_ident!("accumulators") } else { format_ident!("accumulators{}", row) };
+            let mut accumulators = Vec::new();
             for view in &tiling.stores {
-                let name = if sums.is_empty() { named.clone() } else { format_ident!("{}_{}", named, *view) };
-                let (store, ty) = (grid(*view), element(self.nest.views[*view].element));
+                let name = if accumulators.is_empty() { stem.clone() } else { format_ident!("{}_{}", stem, *view) };
+                let (target, ty) = (grid(*view), element(self.nest.views[*view].element));
                 let elements = self.lanes_of(plan, *view, chunked, row);
                 load.extend(quote!(let mut #name: [#ty; L] = #elements;));
-                let (place, axis) = self.place(plan, *view, chunked, row);
-                keep.extend(quote!(#store.set_lanes(#place, #axis, #name);));
-                sums.push(name);
+                let (position, axis) = self.position(plan, *view, chunked, row);
+                store.extend(quote!(#target.set_lanes(#position, #axis, #name);));
+                accumulators.push(name);
             }
-            let turns = self.row(plan, row, &sums, chunked)?;
-            work.extend(if rows == 1 { turns } else { quote!({ #turns }) });
+            let row = self.row(plan, row, &accumulators, chunked)?;
+            work.extend(if rows == 1 { row } else { quote!({ #row }) });
         }
-        // Turns would be run side by side, instead of elements: what is added up in integers may be so in any order.
+        // Sums of integers may be reordered, so LLVM would vectorise over iterations instead of elements, which is slower.
         let is_integer = |view: &usize| !matches!(self.nest.views[*view].element, Element::f32 | Element::f64);
         if tiling.stores.iter().any(is_integer) {
             work = quote!(support::in_turn(); #work);
         }
         if let Some(at) = chunked {
-            let (turn, first) = (turn(at), first(at));
-            let absolute = self.turns.borrow()[at].then(|| quote!(let #turn = #first + step;));
+            let (index, start) = (index(at), start(at));
+            let absolute = self.used_indices.borrow()[at].then(|| quote!(let #index = #start + step;));
             work = quote!(for step in 0..chunk { #absolute #work });
         }
         for at in reductions.iter().rev() {
-            let (name, count) = (turn(*at), count(*at));
-            let name = if self.turns.borrow()[*at] { quote!(#name) } else { quote!(_) };
+            let (name, count) = (index(*at), count(*at));
+            let name = if self.used_indices.borrow()[*at] { quote!(#name) } else { quote!(_) };
             work = quote!(for #name in 0..#count { #work });
         }
-        Ok(quote!(#load #work #keep))
+        Ok(quote!(#load #work #store))
     }
 
-    /// What a turn of the reductions does to a row of a strip.
-    fn row(&self, plan: &Plan<'_>, row: usize, sums: &[Ident], chunked: Option<usize>) -> Result<TokenStream> {
+    /// One iteration of the reductions for a row of a strip.
+    fn row(&self, plan: &Plan<'_>, row: usize, accumulators: &[Ident], chunked: Option<usize>) -> Result<TokenStream> {
         let tiling = plan.tiling;
         let mut tile = Tile::default();
-        let (mut before, mut within, mut enumerated) = (TokenStream::new(), TokenStream::new(), sums.len() > 1);
-        tile.held.extend(tiling.stores.iter().zip(sums).enumerate().map(|(at, (view, sums))| match at {
-            0 => (*view, quote!(*sum)),
-            _ => (*view, quote!(#sums[lane])),
+        let (mut before, mut within, mut enumerated) = (TokenStream::new(), TokenStream::new(), accumulators.len() > 1);
+        tile.elements.extend(tiling.stores.iter().zip(accumulators).enumerate().map(|(at, (view, lanes))| match at {
+            0 => (*view, quote!(*accumulator)),
+            _ => (*view, quote!(#lanes[lane])),
         }));
-        for view in tiling.apart.iter().filter(|view| self.is_along(**view, tiling.lanes)) {
+        for view in tiling.non_aliasing.iter().filter(|view| self.depends_on(**view, tiling.lanes)) {
             let lanes = format_ident!("lanes{}", view);
             if tiling.panels.contains(view) {
                 let panel = panel(*view);
@@ -385,38 +387,38 @@ impl Writer<'_, '_, '_> {
                     (self.lanes_of(plan, *view, chunked, row), element(self.nest.views[*view].element));
                 before.extend(quote!(let #lanes: [#ty; L] = #elements;));
             }
-            tile.held.push((*view, quote!(#lanes[lane])));
+            tile.elements.push((*view, quote!(#lanes[lane])));
             enumerated = true;
         }
         if let Some(rows) = tiling.rows {
             let row = Literal::usize_unsuffixed(row);
-            tile.turns.push((rows, quote!(#row)));
+            tile.indices.push((rows, quote!(#row)));
         }
-        tile.turns.extend(chunked.map(|at| (at, quote!(step))));
+        tile.indices.extend(chunked.map(|at| (at, quote!(step))));
         self.tile.replace(tile);
         let (scalar, varying) = self.path_inductions(plan);
-        if let Some(rows) = tiling.rows.filter(|rows| self.turns.borrow()[*rows]) {
-            let (turn, first, row) = (turn(rows), first(rows), Literal::usize_unsuffixed(row));
+        if let Some(rows) = tiling.rows.filter(|rows| self.used_indices.borrow()[*rows]) {
+            let (index, start, row) = (index(rows), start(rows), Literal::usize_unsuffixed(row));
             before.extend(if row.to_string() == "0" {
-                quote!(let #turn = #first;)
+                quote!(let #index = #start;)
             } else {
-                quote!(let #turn = #first + #row;)
+                quote!(let #index = #start + #row;)
             });
         }
         before.extend(scalar);
-        if self.turns.borrow()[tiling.lanes] {
-            let (turn, first) = (turn(tiling.lanes), first(tiling.lanes));
+        if self.used_indices.borrow()[tiling.lanes] {
+            let (index, start) = (index(tiling.lanes), start(tiling.lanes));
             within.extend(match plan.tiling.rows {
                 None if row > 0 => {
                     let width = lanes(row);
-                    quote!(let #turn = #first + #width + lane;)
+                    quote!(let #index = #start + #width + lane;)
                 }
-                _ => quote!(let #turn = #first + lane;),
+                _ => quote!(let #index = #start + lane;),
             });
             enumerated = true;
         }
         within.extend(varying);
-        for (block, position) in self.kept(tiling) {
+        for (block, position) in self.live_instructions(tiling) {
             let inst = self.nest.instruction(self.emitter.body.function, block, position);
             let is_stored = self.nest.access(block, position).is_some_and(|access| access.stored.is_some());
             let varies = is_stored || inst.results.iter().any(|result| plan.varying.contains(result));
@@ -424,13 +426,15 @@ impl Writer<'_, '_, '_> {
             if varies { within.extend(tokens) } else { before.extend(tokens) }
         }
         self.tile.replace(Tile::default());
-        let Some(sums) = sums.first() else { return Err(Error::internal("a tiling that stores nothing")) };
-        let lanes =
-            if enumerated { quote!((lane, sum) in #sums.iter_mut().enumerate()) } else { quote!(sum in &mut #sums) };
+        let Some(accumulators) = accumulators.first() else { return Err(Error::internal("a tiling without a store")) };
+        let lanes = match enumerated {
+            true => quote!((lane, accumulator) in #accumulators.iter_mut().enumerate()),
+            false => quote!(accumulator in &mut #accumulators),
+        };
         Ok(quote!(#before for #lanes { #within }))
     }
 
-    /// What is counted by the loops down to the innermost one: what is the same for all lanes, and what is not.
+    /// The inductions of the loops down to the innermost one: those that are equal in all lanes, and those that vary.
     fn path_inductions(&self, plan: &Plan<'_>) -> (TokenStream, TokenStream) {
         let (mut scalar, mut varying) = (TokenStream::new(), TokenStream::new());
         for at in self.nest.path(plan.tiling.innermost) {
@@ -442,14 +446,14 @@ impl Writer<'_, '_, '_> {
 
     /// The elements of a strip and a row.
     fn lanes_of(&self, plan: &Plan<'_>, view: usize, chunked: Option<usize>, row: usize) -> TokenStream {
-        let (grid, (place, axis)) = (grid(view), self.place(plan, view, chunked, row));
-        quote!(#grid.lanes(#place, #axis))
+        let (grid, (position, axis)) = (grid(view), self.position(plan, view, chunked, row));
+        quote!(#grid.lanes(#position, #axis))
     }
 
-    /// The turn of the first lane of a row, and which of the loops goes along the lanes.
-    fn place(&self, plan: &Plan<'_>, view: usize, chunked: Option<usize>, row: usize) -> (TokenStream, TokenStream) {
+    /// The indices of the first lane of a row, and the position of the lanes' loop among them.
+    fn position(&self, plan: &Plan<'_>, view: usize, chunked: Option<usize>, row: usize) -> (TokenStream, TokenStream) {
         let tiling = plan.tiling;
-        let turns = self.nest.views[view].index.turns().into_iter().map(|at| match at {
+        let indices = self.nest.views[view].index.turns().into_iter().map(|at| match at {
             at if at == tiling.lanes && tiling.rows.is_none() && row > 0 => lanes(row),
             at if at == tiling.lanes => quote!(0),
             at if Some(at) == tiling.rows => {
@@ -458,34 +462,35 @@ impl Writer<'_, '_, '_> {
             }
             at if Some(at) == chunked => quote!(step),
             at => {
-                self.turns.borrow_mut()[at] = true;
-                let turn = turn(at);
-                quote!(#turn)
+                self.used_indices.borrow_mut()[at] = true;
+                let index = index(at);
+                quote!(#index)
             }
         });
-        let place = quote!([#(#turns),*]);
-        (place, axis(self.nest, view, tiling.lanes).unwrap_or_else(|| quote!(0)))
+        let position = quote!([#(#indices),*]);
+        (position, axis(self.nest, view, tiling.lanes).unwrap_or_else(|| quote!(0)))
     }
 
-    /// Whether the nest can be tiled in Rust: references do not go into strips.
+    /// Whether the strip function can take all captured values: references cannot be captured.
     pub(super) fn is_tileable(&self, tiling: &Tiling) -> bool {
         self.plan(tiling).captured.iter().all(|value| self.emitter.body.function.ty(*value) != Type::Ref)
     }
 }
 
-/// The position of a loop among those that change a view.
+/// The position of a loop among those that a view depends on.
 fn axis(nest: &Nest, view: usize, at: usize) -> Option<TokenStream> {
-    let index: &Affine = &nest.views[view].index;
-    let position = index.turns().into_iter().position(|turn| turn == at)?;
+    let form: &Affine = &nest.views[view].index;
+    let position = form.turns().into_iter().position(|other| other == at)?;
     let position = Literal::usize_unsuffixed(position);
     Some(quote!(#position))
 }
 
-/// The first turn of a strip, block or chunk.
-fn first(at: usize) -> Ident {
-    format_ident!("first{}", at)
+/// The variable of the first iteration of a strip, block or chunk.
+fn start(at: usize) -> Ident {
+    format_ident!("start{}", at)
 }
 
+/// The variable of a packed view.
 fn panel(view: usize) -> Ident {
     format_ident!("panel{}", view)
 }
@@ -494,7 +499,7 @@ fn zero(element: Element) -> TokenStream {
     if matches!(element, Element::f32 | Element::f64) { quote!(0.0) } else { quote!(0) }
 }
 
-/// The lanes of some vectors.
+/// The number of lanes in a number of vectors.
 fn lanes(vectors: usize) -> TokenStream {
     let number = Literal::usize_unsuffixed(vectors);
     if vectors == 1 { quote!(L) } else { quote!(#number * L) }

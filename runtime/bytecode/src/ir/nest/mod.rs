@@ -1,14 +1,14 @@
-//! Nests of counted loops over buffers: what runs without checks of its own once the ranges of its accesses are checked.
+//! Nests of counted loops over buffers, which need no checks of their own once the ranges of their accesses are checked.
 //!
-//! A loop is counted where one edge leaves it and the test there compares an integer that each turn changes by the same
-//! number with one that does not change; then the number of its turns is known before the first. A [`Nest`] is such a loop whose
-//! inner loops are, too, with nothing in them but arithmetic that cannot fail and accesses to buffers of the outside whose
-//! indices are [`Affine`] forms. So there is no branch in it but the loops, and what is loaded in it is neither address nor
-//! bound nor condition.
+//! A loop is counted if a single edge leaves it, and the test there compares a loop-invariant integer with one that each
+//! iteration changes by the same amount. Its trip count is known before the first iteration. A [`Nest`] is a counted loop whose
+//! inner loops are counted, too, and which otherwise contains only arithmetic that cannot fail and accesses to loop-invariant
+//! buffers whose indices are [`Affine`] forms. It has no other branches, and loaded values are neither addresses, bounds nor
+//! conditions.
 //!
-//! Whoever runs a nest apart from the function's own blocks runs so many turns of the outermost loop as pass the test, and
-//! then goes on with that loop's header: there the test fails as it does in the bytecode, after what stands before it. So
-//! a test may be anywhere in the outermost loop.
+//! A back end runs the iterations of the outermost loop that pass the test, and then continues at the loop's header in the
+//! original code: there the test fails as in the bytecode, after the instructions before it. So the test may be anywhere in the
+//! outermost loop.
 
 mod affine;
 mod needed;
@@ -23,7 +23,7 @@ use core::fmt;
 
 pub use affine::{Affine, Term};
 pub use needed::Needed;
-pub use tiling::{Hindrance, Tiling};
+pub use tiling::{Tiling, TilingBailOut};
 
 use crate::trip_count::Relation;
 
@@ -179,60 +179,60 @@ pub struct Nest {
     pub conditions: Vec<Bounded>,
 }
 
-/// Why a loop is no nest.
+/// The bail-out reason for a loop that is not a nest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum BailOut {
     /// Several edges leave it, or none.
     Exits,
-    /// Something else than loops branches within it, or it ends in it.
+    /// A branch in it belongs to no loop, or a function ends in it.
     Branches(Block),
-    /// No test of an integer that each turn changes by the same number against a bound.
+    /// No test compares an integer that each iteration changes by the same amount with a bound.
     Uncounted(Block),
-    /// An inner loop has work before its test, and behind it, too.
+    /// An inner loop has work both before and after its test.
     TestInTheMiddle(Block),
-    /// References go from turn to turn.
+    /// Iterations carry references.
     References(Block),
-    /// An instruction that may fail, or that does more than arithmetic, at an offset of the bytecode.
+    /// The instruction at a bytecode offset may fail or is not arithmetic.
     Effect(u32),
-    /// The index of an access, at an offset of the bytecode, is no affine form.
+    /// The index of the access at a bytecode offset is not an affine form.
     Index(u32),
-    /// The buffer of an access, at an offset of the bytecode, is made in the loop.
+    /// The buffer of the access at a bytecode offset is not loop-invariant.
     Buffer(u32),
-    /// A value of an inner loop is used behind it, and is not one that the loop carries.
+    /// A value of an inner loop is used after it without being carried.
     Escapes(Value),
-    /// No buffer is accessed: there is nothing to check before.
+    /// No buffer is accessed, so there are no ranges to check.
     NoAccess,
-    /// More loops, instructions or views than nests are made for.
+    /// It exceeds the limits on loops, instructions or views.
     Size,
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for BailOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Obstacle::Exits => f.write_str("not one edge alone leaves it"),
-            Obstacle::Branches(block) => write!(f, "{block} branches within it"),
-            Obstacle::Uncounted(block) => write!(f, "the turns of the loop at {block} cannot be counted beforehand"),
-            Obstacle::TestInTheMiddle(block) => write!(f, "the inner loop at {block} is tested in its middle"),
-            Obstacle::References(block) => write!(f, "the loop at {block} carries references"),
-            Obstacle::Effect(offset) => write!(f, "the instruction at {offset:#x} is no arithmetic, or may fail"),
-            Obstacle::Index(offset) => write!(f, "the index of the access at {offset:#x} is not affine"),
-            Obstacle::Buffer(offset) => {
-                write!(f, "the buffer of the access at {offset:#x} is not the same in all turns")
+            BailOut::Exits => f.write_str("not exactly one edge leaves it"),
+            BailOut::Branches(block) => write!(f, "{block} branches within it"),
+            BailOut::Uncounted(block) => write!(f, "the trip count of the loop at {block} is not known before it"),
+            BailOut::TestInTheMiddle(block) => write!(f, "the inner loop at {block} is tested in its middle"),
+            BailOut::References(block) => write!(f, "the loop at {block} carries references"),
+            BailOut::Effect(offset) => write!(f, "the instruction at {offset:#x} is not arithmetic, or may fail"),
+            BailOut::Index(offset) => write!(f, "the index of the access at {offset:#x} is not affine"),
+            BailOut::Buffer(offset) => {
+                write!(f, "the buffer of the access at {offset:#x} is not loop-invariant")
             }
-            Obstacle::Escapes(value) => write!(f, "v{} is used behind the inner loop that makes it", value.0),
-            Obstacle::NoAccess => f.write_str("no buffer is accessed"),
-            Obstacle::Size => f.write_str("it is too large"),
+            BailOut::Escapes(value) => write!(f, "v{} is used after the inner loop that defines it", value.0),
+            BailOut::NoAccess => f.write_str("no buffer is accessed"),
+            BailOut::Size => f.write_str("it is too large"),
         }
     }
 }
 
-/// The nests of a function: outermost loops that are nests, and of those that are not, what is within them.
+/// The nests of a function: its outermost loops, or the loops in those that are not nests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Nests {
-    /// The nests, none within another.
+    /// The nests; none contains another.
     pub found: Vec<Nest>,
-    /// Headers of loops that are none, nor within one, and why.
-    pub rejected: Vec<(Block, Obstacle)>,
+    /// The headers of other loops outside of nests, with the reasons.
+    pub rejected: Vec<(Block, BailOut)>,
 }
 
 impl Nests {
@@ -242,7 +242,7 @@ impl Nests {
         recover::nests(function)
     }
 
-    /// The nest whose outermost loop has a header.
+    /// Returns the nest whose outermost loop has the given header.
     #[must_use]
     pub fn at(&self, header: Block) -> Option<&Nest> {
         self.found.iter().find(|nest| nest.loops[0].header == header)
@@ -250,13 +250,13 @@ impl Nests {
 }
 
 impl Nest {
-    /// The access that an instruction is.
+    /// Returns the access of an instruction.
     #[must_use]
     pub fn access(&self, block: Block, position: usize) -> Option<&Access> {
         self.accesses.iter().find(|access| (access.block, access.position) == (block, position))
     }
 
-    /// Loops from the outermost to one.
+    /// Returns the loops from the outermost one to `to`.
     #[must_use]
     pub fn path(&self, to: usize) -> Vec<usize> {
         let mut path = alloc::vec![to];
@@ -267,7 +267,7 @@ impl Nest {
         path
     }
 
-    /// An instruction of the nest.
+    /// Returns an instruction of the nest.
     #[must_use]
     pub fn instruction<'f>(&self, function: &'f Function, block: Block, position: usize) -> &'f Inst {
         &function.block(block).instructions[position]

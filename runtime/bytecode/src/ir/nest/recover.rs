@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 use super::{
-    Access, Affine, Bounded, Carried, Counted, Element, Induction, Item, Needed, Nest, Nests, Obstacle, Test, View,
+    Access, Affine, BailOut, Bounded, Carried, Counted, Element, Induction, Item, Needed, Nest, Nests, Test, View,
 };
 use crate::ir::function::{Block, Definition, Function, Inst, Type, Value};
 use crate::ir::graph::{Graph, Loop, Loops};
@@ -128,7 +128,7 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    fn nest(mut self, root: usize) -> Result<Nest, Obstacle> {
+    fn nest(mut self, root: usize) -> Result<Nest, BailOut> {
         self.shape(root, None, None)?;
         self.hoist();
         self.split_loops();
@@ -145,7 +145,7 @@ impl<'a> Recovery<'a> {
         let mut conditions = Vec::new();
         self.accesses(0, &mut nest, &mut conditions)?;
         if nest.accesses.is_empty() {
-            return Err(Obstacle::NoAccess);
+            return Err(BailOut::NoAccess);
         }
         self.escapes()?;
         conditions.sort_unstable();
@@ -158,7 +158,7 @@ impl<'a> Recovery<'a> {
     }
 
     /// Checks that what divisions make of integers is used in indices alone.
-    fn only_indices(&self, nest: &Nest) -> Result<(), Obstacle> {
+    fn only_indices(&self, nest: &Nest) -> Result<(), BailOut> {
         if self.splits.is_empty() {
             return Ok(());
         }
@@ -168,7 +168,7 @@ impl<'a> Recovery<'a> {
             None => Ok(()),
             Some(value) => {
                 let place = self.places[value.index()];
-                Err(place.map_or(Obstacle::Escapes(*value), |place| Obstacle::Effect(self.inst(place).offset)))
+                Err(place.map_or(BailOut::Escapes(*value), |place| BailOut::Effect(self.inst(place).offset)))
             }
         }
     }
@@ -179,17 +179,17 @@ impl<'a> Recovery<'a> {
         index: usize,
         parent: Option<usize>,
         initial: Option<Vec<Value>>,
-    ) -> Result<(usize, &'a Edge), Obstacle> {
+    ) -> Result<(usize, &'a Edge), BailOut> {
         let (function, found) = (self.function, &self.loops.all()[index]);
         if found.exits.len() != 1 || found.latches.len() != 1 {
-            return Err(Obstacle::Exits);
+            return Err(BailOut::Exits);
         }
         if self.shapes.len() >= MAX_LOOPS {
-            return Err(Obstacle::Size);
+            return Err(BailOut::Size);
         }
         let header = Block(found.header);
         if function.block(header).parameters.iter().any(|parameter| function.ty(*parameter) == Type::Ref) {
-            return Err(Obstacle::References(header));
+            return Err(BailOut::References(header));
         }
         let this = self.shapes.len();
         self.shapes.push(Shape::new(header, parent, initial));
@@ -201,7 +201,7 @@ impl<'a> Recovery<'a> {
             items.extend((0..data.instructions.len()).map(|position| Item::Instruction(at, position)));
             count += data.instructions.len() + 1;
             if count > MAX_ITEMS {
-                return Err(Obstacle::Size);
+                return Err(BailOut::Size);
             }
             let mut edge = match &data.terminator {
                 Terminator::Branch(edge) => edge,
@@ -210,7 +210,7 @@ impl<'a> Recovery<'a> {
                     let (stay, leave, on_zero) = match (stays(if_true), stays(if_false)) {
                         (true, false) => (if_true, if_false, false),
                         (false, true) => (if_false, if_true, true),
-                        _ => return Err(Obstacle::Branches(at)),
+                        _ => return Err(BailOut::Branches(at)),
                     };
                     let shape = &mut self.shapes[this];
                     shape.condition = *condition;
@@ -219,7 +219,7 @@ impl<'a> Recovery<'a> {
                     exit = Some(leave);
                     stay
                 }
-                _ => return Err(Obstacle::Branches(at)),
+                _ => return Err(BailOut::Branches(at)),
             };
             loop {
                 if edge.target == header {
@@ -237,12 +237,12 @@ impl<'a> Recovery<'a> {
                 || found.nodes.binary_search(&edge.target.0).is_err()
                 || !function.block(edge.target).parameters.is_empty()
             {
-                return Err(Obstacle::Branches(at));
+                return Err(BailOut::Branches(at));
             }
             at = edge.target;
         };
         self.shapes[this].next = next.arguments.iter().map(|operand| operand.value).collect();
-        exit.map(|exit| (this, exit)).ok_or(Obstacle::Exits)
+        exit.map(|exit| (this, exit)).ok_or(BailOut::Exits)
     }
 
     fn inst(&self, (block, position): (Block, usize)) -> &'a Inst {
@@ -306,7 +306,7 @@ impl<'a> Recovery<'a> {
     }
 
     /// Finds the inductions of a loop and what its test counts.
-    fn count(&mut self, index: usize) -> Result<(), Obstacle> {
+    fn count(&mut self, index: usize) -> Result<(), BailOut> {
         if self.shapes[index].is_digit {
             return Ok(());
         }
@@ -326,7 +326,7 @@ impl<'a> Recovery<'a> {
                 }
             }
         }
-        self.shapes[index].counted.test = self.test(index).ok_or(Obstacle::Uncounted(header))?;
+        self.shapes[index].counted.test = self.test(index).ok_or(BailOut::Uncounted(header))?;
         let shape = &self.shapes[index];
         let (before, behind) = shape.counted.items.split_at(shape.tested_at);
         let works = |items: &[Item]| {
@@ -340,14 +340,14 @@ impl<'a> Recovery<'a> {
         };
         let tested_last = match (works(before), works(behind)) {
             _ if index == 0 => false,
-            (true, true) => return Err(Obstacle::TestInTheMiddle(header)),
+            (true, true) => return Err(BailOut::TestInTheMiddle(header)),
             (false, true) => false,
             (true, false) => true,
             // Both ways are right; values that are used behind the loop tell which one is meant.
             (false, false) => behind.is_empty(),
         };
         self.shapes[index].counted.tested_last = tested_last;
-        self.count_digits(index).ok_or(Obstacle::Uncounted(header))
+        self.count_digits(index).ok_or(BailOut::Uncounted(header))
     }
 
     /// What a parameter is in each turn, if each turn changes it by the same.
@@ -464,7 +464,7 @@ impl<'a> Recovery<'a> {
     }
 
     /// The accesses of a loop and of those within it; everything else in them must be arithmetic.
-    fn accesses(&mut self, index: usize, nest: &mut Nest, conditions: &mut Vec<usize>) -> Result<(), Obstacle> {
+    fn accesses(&mut self, index: usize, nest: &mut Nest, conditions: &mut Vec<usize>) -> Result<(), BailOut> {
         for item in self.shapes[index].counted.items.clone() {
             let (block, position) = match item {
                 Item::Instruction(block, position) => (block, position),
@@ -478,13 +478,13 @@ impl<'a> Recovery<'a> {
                 Op::BufferLoad { opcode, buffer, offset } => (*opcode, *buffer, *offset, None),
                 Op::BufferStore { opcode, buffer, offset, value } => (*opcode, *buffer, *offset, Some(*value)),
                 op if self.function.is_arithmetic(op) || self.is_division((block, position)) => continue,
-                _ => return Err(Obstacle::Effect(inst.offset)),
+                _ => return Err(BailOut::Effect(inst.offset)),
             };
-            let element = Element::of(opcode).ok_or(Obstacle::Effect(inst.offset))?;
+            let element = Element::of(opcode).ok_or(BailOut::Effect(inst.offset))?;
             if !self.is_invariant(buffer) || self.function.constant_bits(buffer).is_some() {
-                return Err(Obstacle::Buffer(inst.offset));
+                return Err(BailOut::Buffer(inst.offset));
             }
-            let (form, needed) = self.form(offset).ok_or(Obstacle::Index(inst.offset))?;
+            let (form, needed) = self.form(offset).ok_or(BailOut::Index(inst.offset))?;
             conditions.extend(needed);
             let is_same = |view: &View| view.buffer == buffer && view.element == element && view.index == form;
             let view = nest.views.iter().position(is_same).unwrap_or_else(|| {
@@ -492,7 +492,7 @@ impl<'a> Recovery<'a> {
                 nest.views.len() - 1
             });
             if view >= MAX_VIEWS {
-                return Err(Obstacle::Size);
+                return Err(BailOut::Size);
             }
             nest.views[view].written |= stored.is_some();
             nest.accesses.push(Access { block, position, within: index, view, stored });
@@ -501,7 +501,7 @@ impl<'a> Recovery<'a> {
     }
 
     /// Checks that what inner loops make is used behind them only where they carry it.
-    fn escapes(&self) -> Result<(), Obstacle> {
+    fn escapes(&self) -> Result<(), BailOut> {
         for (index, shape) in self.shapes.iter().enumerate() {
             for item in &shape.counted.items {
                 if let Item::Instruction(block, position) = item {
@@ -520,13 +520,13 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    fn is_visible(&self, value: Value, from: usize) -> Result<(), Obstacle> {
+    fn is_visible(&self, value: Value, from: usize) -> Result<(), BailOut> {
         let home = match self.function.definition(value) {
             _ if self.is_invariant(value) => return Ok(()),
             Definition::Constant(_) => return Ok(()),
             Definition::Parameter(block, _) | Definition::Result(block) => self.homes.get(&block).copied(),
         };
-        let home = home.ok_or(Obstacle::Escapes(value))?;
+        let home = home.ok_or(BailOut::Escapes(value))?;
         let mut around = Some(from);
         let mut parent_is_around = false;
         while let Some(at) = around {
@@ -538,7 +538,7 @@ impl<'a> Recovery<'a> {
         }
         let counted = &self.shapes[home].counted;
         let carried = counted.carried.iter().any(|carried| counted.escaping(carried) == value);
-        if parent_is_around && carried { Ok(()) } else { Err(Obstacle::Escapes(value)) }
+        if parent_is_around && carried { Ok(()) } else { Err(BailOut::Escapes(value)) }
     }
 }
 

@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Affine, Element, Hindrance, Item, Needed, Nest, Nests, Obstacle, Relation, Term, Tiling};
+use super::{Affine, BailOut, Element, Item, Needed, Nest, Nests, Relation, Term, Tiling, TilingBailOut};
 use crate::ir::{Function, Value};
 use crate::{Contents, VerifiedModule, assemble};
 
@@ -31,7 +31,7 @@ fn one(body: &str) -> Nest {
     nests.found.remove(0)
 }
 
-fn rejected(body: &str) -> Obstacle {
+fn rejected(body: &str) -> BailOut {
     let function = function(body);
     let nests = Nests::of(&function);
     assert!(nests.found.is_empty() && nests.rejected.len() == 1, "{nests:#?}\n{function}");
@@ -98,12 +98,12 @@ fn matrix_products_are_nests_of_three() {
     assert_eq!(computed.count(), 4);
     let tiling = Tiling::of(&function, &nest, &needed).unwrap();
     assert_eq!((&tiling.stores[..], tiling.lanes, tiling.rows, tiling.innermost), (&[2][..], 1, Some(0), 2));
-    assert_eq!((&tiling.outer[..], &tiling.reductions[..], &tiling.apart[..]), (&[][..], &[2][..], &[0, 1][..]));
+    assert_eq!((&tiling.outer[..], &tiling.reductions[..], &tiling.non_aliasing[..]), (&[][..], &[2][..], &[0, 1][..]));
     // What goes along the lanes is the same for all rows.
     assert_eq!(tiling.panels, [1]);
 }
 
-fn hindrance(body: &str) -> Hindrance {
+fn hindrance(body: &str) -> TilingBailOut {
     let nest = one(body);
     let function = function(body);
     Tiling::of(&function, &nest, &Needed::of(&function, &nest)).unwrap_err()
@@ -112,12 +112,12 @@ fn hindrance(body: &str) -> Hindrance {
 #[test]
 fn nests_that_do_not_reduce_keep_their_order() {
     let test = "vm.cmp.lt.i64.s %i12:13, %i10:11";
-    assert_eq!(hindrance(&single(0, 1, test, STORE)), Hindrance::NoReduction);
+    assert_eq!(hindrance(&single(0, 1, test, STORE)), TilingBailOut::NoReduction);
     let one_place = "  vm.buffer.store.i32 %i4, %r0, %i0:1\n";
-    assert_eq!(hindrance(&single(0, 1, test, one_place)), Hindrance::NoReduction);
-    assert_eq!(hindrance(&single(0, 1, test, &format!("{STORE}{one_place}"))), Hindrance::Stores);
+    assert_eq!(hindrance(&single(0, 1, test, one_place)), TilingBailOut::NoReduction);
+    assert_eq!(hindrance(&single(0, 1, test, &format!("{STORE}{one_place}"))), TilingBailOut::Stores);
     let sum = "  %i20:21 = vm.buffer.load.i64 %r0, %i12:13\n  %i6:7 = vm.add.i64 %i6:7, %i20:21\n";
-    assert_eq!(hindrance(&single(0, 1, test, sum)), Hindrance::Carried);
+    assert_eq!(hindrance(&single(0, 1, test, sum)), TilingBailOut::Carried);
     // Two loops: the inner one reduces to elements that are two apart, and there is a store beside it.
     let nested = |inner: &str, behind: &str| {
         format!(
@@ -130,16 +130,16 @@ fn nests_that_do_not_reduce_keep_their_order() {
         )
     };
     let apart = "  vm.buffer.store.i32 %i4, %r0, %i18:19\n";
-    assert_eq!(hindrance(&nested(apart, "")), Hindrance::Strides);
-    assert_eq!(hindrance(&nested(STORE, apart)), Hindrance::Imperfect);
+    assert_eq!(hindrance(&nested(apart, "")), TilingBailOut::Strides);
+    assert_eq!(hindrance(&nested(STORE, apart)), TilingBailOut::Imperfect);
     let tiling = {
         let body = nested(STORE, "");
         let (function, nest) = (function(&body), one(&body));
         Tiling::of(&function, &nest, &Needed::of(&function, &nest)).unwrap()
     };
-    assert_eq!((tiling.lanes, &tiling.reductions[..], tiling.apart.len()), (0, &[1][..], 0));
+    assert_eq!((tiling.lanes, &tiling.reductions[..], tiling.non_aliasing.len()), (0, &[1][..], 0));
     // Several elements, which the same loop chooses; but not one of them twice.
-    assert_eq!(hindrance(&nested(&format!("{STORE}{STORE}"), "")), Hindrance::Stores);
+    assert_eq!(hindrance(&nested(&format!("{STORE}{STORE}"), "")), TilingBailOut::Stores);
     let several = nested(&format!("{STORE}  vm.buffer.store.i32 %i4, %r1, %i18:19\n"), "");
     let (function, nest) = (function(&several), one(&several));
     let tiling = Tiling::of(&function, &nest, &Needed::of(&function, &nest)).unwrap();
@@ -207,12 +207,12 @@ fn tests_that_do_not_count_are_refused() {
         ("vm.cmp.lt.i64.s %i2:3, %i0:1", 1),
         ("vm.cmp.nz.i32 %i4", 1),
     ] {
-        assert!(matches!(rejected(&single(0, step, test, STORE)), Obstacle::Uncounted(_)), "{test} {step}");
+        assert!(matches!(rejected(&single(0, step, test, STORE)), BailOut::Uncounted(_)), "{test} {step}");
     }
     // The bound is loaded in the loop: neither bound nor condition may come of what a nest loads.
     let loaded = "vm.buffer.load.i64 %r1, %i6:7\n  %i5 = vm.cmp.lt.i64.s %i12:13, %i16:17";
     let loaded = single(0, 1, loaded, STORE).replace("%i5 = vm.buffer", "%i16:17 = vm.buffer");
-    assert!(matches!(rejected(&loaded), Obstacle::Uncounted(_)));
+    assert!(matches!(rejected(&loaded), BailOut::Uncounted(_)));
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn indices_are_sums_of_products() {
     for index in others {
         let store = "  vm.buffer.store.i32 %i4, %r0, %i16:17\n";
         let body = single(0, 1, "vm.cmp.lt.i64.s %i12:13, %i10:11", &format!("{index}{store}"));
-        assert!(matches!(rejected(&body), Obstacle::Index(_)), "{index}");
+        assert!(matches!(rejected(&body), BailOut::Index(_)), "{index}");
     }
 }
 
@@ -271,10 +271,10 @@ fn one_integer_may_count_several_loops() {
     }
     // What is stored is no index.
     let stored = collapsed("", index, "%i22:23");
-    assert!(matches!(rejected(&stored), Obstacle::Effect(_)));
+    assert!(matches!(rejected(&stored), BailOut::Effect(_)));
     // Nor does division by what is not positive, or begins elsewhere, make turns.
     let other = collapsed("", index, "%i0:1").replace("%i12:13 = vm.const.i64 0", "%i12:13 = vm.const.i64 1");
-    assert!(matches!(rejected(&other), Obstacle::Effect(_)));
+    assert!(matches!(rejected(&other), BailOut::Effect(_)));
 }
 
 #[test]
@@ -315,19 +315,19 @@ fn effects_and_branches_are_no_nests() {
         test,
         &format!("  %i16:17 = vm.div.i64.s %i10:11, %i12:13\n  %i6:7 = vm.add.i64 %i6:7, %i16:17\n{STORE}"),
     );
-    assert!(matches!(rejected(&divides), Obstacle::Effect(_)));
+    assert!(matches!(rejected(&divides), BailOut::Effect(_)));
     let fills = single(0, 1, test, "  vm.buffer.fill.i32 %r0, %i12:13, %i12:13, %i4\n");
-    assert!(matches!(rejected(&fills), Obstacle::Effect(_)));
+    assert!(matches!(rejected(&fills), BailOut::Effect(_)));
     let nothing = single(0, 1, test, "  %i6:7 = vm.xor.i64 %i6:7, %i12:13\n");
-    assert_eq!(rejected(&nothing), Obstacle::NoAccess);
+    assert_eq!(rejected(&nothing), BailOut::NoAccess);
     let made = single(0, 1, test, &format!("  %r0 = vm.buffer.alloc %i10:11, %i4\n{STORE}"));
-    assert!(matches!(rejected(&made), Obstacle::Effect(_) | Obstacle::References(_)));
+    assert!(matches!(rejected(&made), BailOut::Effect(_) | BailOut::References(_)));
     // A second exit, and a diamond.
     let leaves = single(0, 1, test, &format!("  vm.cond_br %i4, ^bb4(), ^bb3()\n^bb4:\n{STORE}"));
-    assert_eq!(rejected(&leaves), Obstacle::Exits);
+    assert_eq!(rejected(&leaves), BailOut::Exits);
     let diamond =
         single(0, 1, test, &format!("  vm.cond_br %i4, ^bb4(), ^bb5()\n^bb4:\n{STORE}  vm.br ^bb5()\n^bb5:\n"));
-    assert!(matches!(rejected(&diamond), Obstacle::Branches(_)));
+    assert!(matches!(rejected(&diamond), BailOut::Branches(_)));
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn the_inner_loop_is_a_nest_where_the_outer_is_none() {
         ^bb6:\n  %i6:7 = vm.add.i64 %i6:7, %i8:9\n  vm.br ^bb1()\n";
     let nests = nests(body);
     assert_eq!((nests.found.len(), nests.rejected.len()), (1, 1), "{nests:#?}");
-    assert!(matches!(nests.rejected[0].1, Obstacle::Uncounted(_)));
+    assert!(matches!(nests.rejected[0].1, BailOut::Uncounted(_)));
     // What the inner loop begins with is not the same every time: it is what the header gets.
     let nest = &nests.found[0];
     assert!(nests.at(nest.loops[0].header).is_some() && nests.at(nests.rejected[0].0).is_none());

@@ -1,10 +1,10 @@
-//! Nests that reduce: how to run them with what they add up in registers.
+//! Tiling of reductions: accumulators stay in registers.
 //!
-//! Compilers write `c[i, j] += a[i, k] * b[k, j]` with the reduction innermost and `c` in memory. Turns that store different
-//! elements of `c` have nothing to do with each other, if `c` overlaps nothing else that the nest takes. So the loops that choose
-//! the element can go outside, those that do not, inside, in their order: each element sees the same operations in the same
-//! order as before. One of the former is cut into strips, whose elements are held in registers side by side, and another into
-//! blocks of some rows, which share what does not differ between them.
+//! Compilers write `c[i, j] += a[i, k] * b[k, j]` with the reduction innermost and `c` in memory. Iterations that store
+//! different elements of `c` are independent if `c` aliases no other view of the nest. So the loops that select the element can
+//! move outside and the reductions inside, in order: each element sees the same operations in the same order as before. One of
+//! the outer loops is split into strips, whose elements are in vector registers, and another into blocks of rows, which share
+//! the loads that do not depend on the row.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -12,132 +12,133 @@ use core::fmt;
 use super::{Counted, Item, Needed, Nest, Relation};
 use crate::ir::function::Function;
 
-/// Turns of the innermost reduction that are worth a copy of what the rows share.
+/// The least trip count of the innermost reduction for which shared views are packed.
 const LEAST_PACKED: u64 = 16;
-/// Rows that are worth it.
+/// The least number of rows for which shared views are packed.
 const LEAST_SHARED: u64 = 8;
-/// Views of which a copy is made; copies take room on the stack.
+/// The most views that are packed; packed chunks are on the stack.
 const MAX_PANELS: usize = 2;
-/// Views that are stored; their elements are in registers.
+/// The most views that are stored; their elements are in registers.
 const MAX_STORES: usize = 3;
 
-/// How to run a nest that stores elements of some views again and again: for each turn of the `outer` loops, each strip of turns
-/// of the loop `lanes` and each block of turns of the loop `rows`, the elements of strip and block are loaded, all turns of the
-/// `reductions` are made for them, and the elements are stored.
+/// The schedule of a nest that stores elements of some views repeatedly. For each iteration of the `outer` loops, each strip of
+/// the loop `lanes` and each block of the loop `rows`, the elements are loaded, all iterations of the `reductions` run, and the
+/// elements are stored.
 ///
-/// Where there are `panels`, a chunk of turns of the last of the reductions is cut off, and the loops `rows` go between that
-/// and those before: then what the panels take in the chunk is copied once for all rows, to lie side by side.
+/// With `panels`, the last reduction is split into chunks, and the loop `rows` runs inside of the chunks: the elements of the
+/// panels in a chunk are packed once for all rows.
 ///
-/// It may be run so if all loops make turns, no turns of the `outer` loops, of `rows` and of `lanes` take the same element of
-/// one of `stores`, and those share no byte with each other and with the views of `apart`.
+/// The schedule is valid if no loop is empty, if iterations of `outer`, `rows` and `lanes` store distinct elements of each of
+/// `stores`, and if `stores` alias neither each other nor the views of `non_aliasing`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tiling {
-    /// The views that are stored. All are chosen by the same loops.
+    /// The views that are stored. All depend on the same loops.
     pub stores: Vec<usize>,
-    /// The loops that choose the element, but for `lanes` and `rows`; in their order.
+    /// The loops that select the stored element, except `lanes` and `rows`, in order.
     pub outer: Vec<usize>,
-    /// The loop that is cut into strips.
+    /// The loop that is split into strips.
     pub lanes: usize,
-    /// The loop that is cut into blocks.
+    /// The loop that is split into blocks.
     pub rows: Option<usize>,
-    /// The other loops, in their order.
+    /// The other loops, in order.
     pub reductions: Vec<usize>,
-    /// The other views that loads use.
-    pub apart: Vec<usize>,
-    /// Those of `apart` that are copied; their elements are the same for all rows.
+    /// The other views that are loaded.
+    pub non_aliasing: Vec<usize>,
+    /// The views of `non_aliasing` that are packed; their elements do not depend on the row.
     pub panels: Vec<usize>,
-    /// The loop that holds the work.
+    /// The loop that contains the instructions.
     pub innermost: usize,
 }
 
-/// Why a nest is run in its own order.
+/// The bail-out reason for a nest that is not tiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hindrance {
-    /// There is work in it beside its inner loops.
+pub enum TilingBailOut {
+    /// It contains instructions outside of its innermost loop.
     Imperfect,
-    /// Something other than memory is carried from turn to turn.
+    /// Iterations carry values other than memory.
     Carried,
-    /// A view is stored more than once a turn, or views that different loops choose, or too many.
+    /// An iteration stores to a view twice, or to views that depend on different loops, or to too many views.
     Stores,
-    /// Every turn stores another element, or all turns store one.
+    /// Every iteration stores a different element, or all store the same.
     NoReduction,
-    /// No loop goes from one stored element to the next.
+    /// The stored view has unit stride in no loop.
     Strides,
 }
 
-impl fmt::Display for Hindrance {
+impl fmt::Display for TilingBailOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Hindrance::Imperfect => "there is work beside the inner loops",
-            Hindrance::Carried => "values are carried from turn to turn",
-            Hindrance::Stores => "a turn stores elements twice, or several that different loops choose",
-            Hindrance::NoReduction => "nothing is reduced, or everything to one element",
-            Hindrance::Strides => "no loop goes from one stored element to the next",
+            TilingBailOut::Imperfect => "there are instructions outside of the innermost loop",
+            TilingBailOut::Carried => "iterations carry values",
+            TilingBailOut::Stores => "an iteration stores to a view twice, or to views that depend on different loops",
+            TilingBailOut::NoReduction => "nothing is reduced, or everything to one element",
+            TilingBailOut::Strides => "the stored view has unit stride in no loop",
         })
     }
 }
 
 impl Tiling {
-    /// Turns of `rows` that go together.
+    /// The number of iterations of `rows` in a block.
     pub const ROWS: usize = 4;
-    /// Turns of the last reduction that a copy holds.
+    /// The number of iterations of the last reduction in a packed chunk.
     pub const CHUNK: usize = 256;
 
-    /// How a nest can be run with what it reduces in registers.
+    /// Computes the tiling of a nest.
     ///
     /// # Errors
-    /// Why it cannot.
-    pub fn of(function: &Function, nest: &Nest, needed: &Needed) -> Result<Tiling, Hindrance> {
+    /// The bail-out reason.
+    pub fn of(function: &Function, nest: &Nest, needed: &Needed) -> Result<Tiling, TilingBailOut> {
         let innermost = innermost(function, nest, needed)?;
         let carries = |index: usize| {
             let counted = &nest.loops[index];
             counted.tested_last || counted.carried.iter().any(|carried| index == 0 || needed.has(carried.parameter))
         };
         if (0..nest.loops.len()).any(carries) {
-            return Err(Hindrance::Carried);
+            return Err(TilingBailOut::Carried);
         }
         let stores: Vec<usize> =
             nest.accesses.iter().filter(|access| access.stored.is_some()).map(|access| access.view).collect();
-        let Some(store) = stores.first() else { return Err(Hindrance::Stores) };
+        let Some(store) = stores.first() else { return Err(TilingBailOut::Stores) };
         let stored = &nest.views[*store].index;
         let is_alike =
             |at: usize| !stores[..at].contains(&stores[at]) && nest.views[stores[at]].index.turns() == stored.turns();
         if stores.len() > MAX_STORES || !(1..stores.len()).all(is_alike) {
-            return Err(Hindrance::Stores);
+            return Err(TilingBailOut::Stores);
         }
         let (chosen, reductions): (Vec<usize>, Vec<usize>) =
             nest.path(innermost).into_iter().partition(|turn| stored.stride(*turn).next().is_some());
         if chosen.is_empty() || reductions.is_empty() {
-            return Err(Hindrance::NoReduction);
+            return Err(TilingBailOut::NoReduction);
         }
-        let mut apart: Vec<usize> = nest
+        let mut non_aliasing: Vec<usize> = nest
             .accesses
             .iter()
             .filter(|access| !stores.contains(&access.view) && needed.keeps(function, nest, access))
             .map(|access| access.view)
             .collect();
-        apart.sort_unstable();
-        apart.dedup();
+        non_aliasing.sort_unstable();
+        non_aliasing.dedup();
         let strides = |lanes: usize| {
             let steps = |view: &usize| matches!(nest.views[*view].index.constant_stride(lanes), Some(0 | 1));
-            apart.iter().filter(|view| !steps(view)).count()
+            non_aliasing.iter().filter(|view| !steps(view)).count()
         };
-        // The last of the best: loops further inside go over what lies closer together.
+        // Of equal candidates the innermost: inner loops access memory that is closer together.
         let candidates = chosen.iter().copied().filter(|turn| stored.constant_stride(*turn) == Some(1));
-        let lanes = candidates.rev().min_by_key(|turn| strides(*turn)).ok_or(Hindrance::Strides)?;
+        let lanes = candidates.rev().min_by_key(|turn| strides(*turn)).ok_or(TilingBailOut::Strides)?;
         let changes = |view: usize, turn: usize| nest.views[view].index.stride(turn).next().is_some();
-        // What goes along the lanes costs the most, unless it is the same for all rows.
-        let shared = |rows: usize| apart.iter().filter(|view| changes(**view, lanes) && !changes(**view, rows)).count();
+        // Loads along the lanes cost the most, unless they are shared by all rows.
+        let shared =
+            |rows: usize| non_aliasing.iter().filter(|view| changes(**view, lanes) && !changes(**view, rows)).count();
         let rows = chosen.iter().copied().filter(|turn| *turn != lanes).max_by_key(|turn| shared(*turn));
         let panels = match (rows, reductions.last()) {
             (Some(rows), Some(last)) if nest.makes(rows, LEAST_SHARED) && nest.makes(*last, LEAST_PACKED) => {
-                let panels = apart.iter().copied().filter(|view| changes(*view, lanes) && !changes(*view, rows));
+                let panels = non_aliasing.iter().copied().filter(|view| changes(*view, lanes) && !changes(*view, rows));
                 panels.take(MAX_PANELS).collect()
             }
             _ => Vec::new(),
         };
         let outer = chosen.into_iter().filter(|turn| *turn != lanes && Some(*turn) != rows).collect();
-        Ok(Tiling { stores, outer, lanes, rows, reductions, apart, panels, innermost })
+        Ok(Tiling { stores, outer, lanes, rows, reductions, non_aliasing, panels, innermost })
     }
 }
 
@@ -164,7 +165,7 @@ impl Counted {
 }
 
 /// The loop that holds all work, with nothing but it in those around it.
-fn innermost(function: &Function, nest: &Nest, needed: &Needed) -> Result<usize, Hindrance> {
+fn innermost(function: &Function, nest: &Nest, needed: &Needed) -> Result<usize, TilingBailOut> {
     let mut at = 0;
     loop {
         let mut inner = None;
@@ -172,7 +173,7 @@ fn innermost(function: &Function, nest: &Nest, needed: &Needed) -> Result<usize,
         for item in &nest.loops[at].items {
             match item {
                 Item::Loop(index) if inner.is_none() => inner = Some(*index),
-                Item::Loop(_) => return Err(Hindrance::Imperfect),
+                Item::Loop(_) => return Err(TilingBailOut::Imperfect),
                 Item::Instruction(block, position) => {
                     let inst = nest.instruction(function, *block, *position);
                     works |= match nest.access(*block, *position) {
@@ -184,7 +185,7 @@ fn innermost(function: &Function, nest: &Nest, needed: &Needed) -> Result<usize,
         }
         match inner {
             None => return Ok(at),
-            Some(_) if works => return Err(Hindrance::Imperfect),
+            Some(_) if works => return Err(TilingBailOut::Imperfect),
             Some(inner) => at = inner,
         }
     }

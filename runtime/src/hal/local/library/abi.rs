@@ -1,12 +1,13 @@
-//! Structures, constants and function types of the executable library ABI, version 0.6, and of version 0.5 what differs.
+//! Structures, constants and function types of the executable library ABI, version 0.6, and the differences of version
+//! 0.5.
 //!
-//! Fields and their order are those of `iree/hal/local/executable_library.h`. The structures are read where the library
-//! has them; the runtime itself writes [`Environment`], [`DispatchState`] and [`WorkgroupState`]. The layout assertions at
-//! the end hold for 64-bit hosts; on 32-bit hosts the same declarations follow the C rules.
+//! Fields and their order are those of `iree/hal/local/executable_library.h`. Most structures are read in the library's
+//! memory; the runtime writes [`Environment`], [`DispatchState`] and [`WorkgroupState`]. The layout assertions at the
+//! end hold for 64-bit hosts; on 32-bit hosts the same declarations follow the rules of C.
 
 use core::ffi::{c_char, c_int, c_void};
 
-/// Name of the symbol under which libraries export their [`QueryFunction`].
+/// Name of the exported symbol of a library's [`QueryFunction`].
 pub const EXPORT_NAME: &str = "iree_hal_executable_library_query";
 
 /// Version 0.6, which compilers write since 3.8.
@@ -15,10 +16,10 @@ pub const VERSION_0_6: u32 = 6;
 /// Version 0.5, which compilers 3.0 to 3.7 write.
 pub const VERSION_0_5: u32 = 5;
 
-/// [`LibraryHeader::sanitizer`] of a library that was built without one.
+/// [`LibraryHeader::sanitizer`] of a library without one.
 pub const SANITIZER_NONE: u32 = 0;
 
-/// [`LibraryHeader::features`] of a library that asks for none; no feature is defined yet.
+/// [`LibraryHeader::features`] of a library that needs none; the ABI defines no feature yet.
 pub const FEATURE_NONE: u32 = 0;
 
 /// Bytes in a page of workgroup local memory, the unit of [`DispatchAttributes::local_memory_pages`].
@@ -43,7 +44,7 @@ pub const DISPATCH_FLAG_WORKGROUP_SIZE_DYNAMIC: u64 = 1 << 1;
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct LibraryHeader {
-    /// Version of the ABI that the structure behind the header has.
+    /// The ABI version of the structure that begins with this header.
     pub version: u32,
     /// Name for messages, NUL-terminated.
     pub name: *const c_char,
@@ -53,20 +54,20 @@ pub struct LibraryHeader {
     pub sanitizer: u32,
 }
 
-/// Returns the library's description, whose first field is a pointer to its [`LibraryHeader`], or null where the library
-/// does not have the asked version.
+/// Returns the library's description, whose first field is a pointer to its [`LibraryHeader`]; null if the library does
+/// not support the version.
 pub type QueryFunction = unsafe extern "C" fn(version: u32, *const Environment) -> *const *const LibraryHeader;
 
-/// A kernel. Returns zero, or another number after a failure that makes the device unusable.
+/// A kernel. Returns zero on success; another number if a failure makes the device unusable.
 pub type DispatchFunction =
     unsafe extern "C" fn(*const Environment, *const DispatchState, *const WorkgroupState) -> c_int;
 
-/// A function that kernels import. Parameters are laid out as kernel and function have agreed; the second pointer is the
+/// A function that kernels import. Kernel and function agree on the parameters' layout; the second pointer is the
 /// function's own context, the third is reserved. Returns zero on success.
 pub type ImportFunction =
     unsafe extern "C" fn(parameters: *mut c_void, context: *mut c_void, reserved: *mut c_void) -> c_int;
 
-/// The function through which kernels call every import; the first argument is the import.
+/// The trampoline through which kernels call every import; the first argument is the import.
 pub type ImportThunk = unsafe extern "C" fn(
     function: ImportFunction,
     parameters: *mut c_void,
@@ -74,23 +75,23 @@ pub type ImportThunk = unsafe extern "C" fn(
     reserved: *mut c_void,
 ) -> c_int;
 
-/// What kernels may know of the program that they run in.
+/// The environment of kernels.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Environment {
-    /// Specialization constants, as many as the library's [`ConstantTable::count`]; null where there are none.
+    /// Specialization constants, [`ConstantTable::count`] of them; null if there are none.
     pub constants: *const u32,
     /// Calls an import.
     pub import_thunk: Option<ImportThunk>,
-    /// Imports by ordinal; `None` for an optional one that is missing.
+    /// Imports by ordinal; `None` for a missing optional one.
     pub import_functions: *const Option<ImportFunction>,
     /// Context of each import.
     pub import_contexts: *const *mut c_void,
-    /// What is known of the processor; see [`processor_data`](super::processor_data).
+    /// Features of the processor; see [`processor_data`](super::processor_data).
     pub processor: [u64; PROCESSOR_DATA_CAPACITY],
 }
 
-/// What all workgroups of a dispatch share.
+/// The operands that all workgroups of a dispatch share.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct DispatchState {
@@ -120,7 +121,7 @@ pub struct DispatchState {
     pub binding_lengths: *const usize,
 }
 
-/// What one workgroup has to itself.
+/// The operands of one workgroup.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct WorkgroupState {
@@ -134,19 +135,19 @@ pub struct WorkgroupState {
     pub reserved: u16,
     /// Number of the logical processor.
     pub processor_id: u32,
-    /// Scratch memory; null where the kernel asks for none.
+    /// Scratch memory; null if the kernel needs none.
     pub local_memory: *mut c_void,
     /// Bytes of scratch memory.
     pub local_memory_size: u32,
 }
 
-/// How a kernel is to be dispatched.
+/// Attributes of a kernel.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct DispatchAttributes {
     /// `DISPATCH_FLAG_*`.
     pub flags: u64,
-    /// Local memory that each workgroup needs, in [`LOCAL_MEMORY_PAGE_SIZE`].
+    /// Local memory of each workgroup, in units of [`LOCAL_MEMORY_PAGE_SIZE`].
     pub local_memory_pages: u16,
     /// Number of 32-bit constants.
     pub constant_count: u8,
@@ -164,17 +165,17 @@ pub struct DispatchAttributes {
     pub reserved: [u64; 5],
 }
 
-/// Imports that a library asks for.
+/// The imports of a library.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ImportTable {
     /// Number of imports.
     pub count: u32,
-    /// NUL-terminated names; a leading `?` marks an import that may be missing.
+    /// NUL-terminated names; a leading `?` marks an optional import.
     pub symbols: *const *const c_char,
 }
 
-/// Kernels that a library has; the arrays are parallel and indexed by ordinal.
+/// The kernels of a library; the arrays are parallel and indexed by ordinal.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ExportTable {
@@ -200,15 +201,15 @@ pub struct ExportTable {
     pub stage_locations: *const c_void,
 }
 
-/// Specialization constants that a library asks for.
+/// The specialization constants of a library.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ConstantTable {
-    /// Number of 32-bit constants. Compilers up to 3.13.0 leave it zero, whatever the kernels read.
+    /// Number of 32-bit constants. Compilers up to 3.13.0 write zero even if kernels read some.
     pub count: u32,
 }
 
-/// Sources that a library carries.
+/// The embedded sources of a library.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct SourceFileTable {
@@ -234,11 +235,11 @@ pub struct Library {
     pub sources: SourceFileTable,
 }
 
-/// How a kernel of a library of version 0.5 is to be dispatched: one workgroup is 1 x 1 x 1 for the runtime.
+/// Attributes of a kernel of version 0.5, whose workgroup size is 1 x 1 x 1.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct DispatchAttributesV05 {
-    /// Local memory that each workgroup needs, in [`LOCAL_MEMORY_PAGE_SIZE`].
+    /// Local memory of each workgroup, in units of [`LOCAL_MEMORY_PAGE_SIZE`].
     pub local_memory_pages: u16,
     /// Number of 32-bit constants.
     pub constant_count: u8,
@@ -250,7 +251,7 @@ pub struct DispatchAttributesV05 {
     pub reserved_words: [u64; 8],
 }
 
-/// Kernels that a library of version 0.5 has; the arrays are parallel and indexed by ordinal.
+/// The kernels of a library of version 0.5; the arrays are parallel and indexed by ordinal.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct ExportTableV05 {
@@ -258,7 +259,7 @@ pub struct ExportTableV05 {
     pub count: u32,
     /// The kernels.
     pub functions: *const Option<DispatchFunction>,
-    /// Their attributes, or null where every kernel takes neither constants nor bindings nor local memory.
+    /// Their attributes, or null if no kernel takes constants, bindings or local memory.
     pub attributes: *const DispatchAttributesV05,
     /// NUL-terminated names, or null.
     pub names: *const *const c_char,

@@ -22,25 +22,25 @@ use crate::hal::local::grid::Cursor;
 use crate::hal::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
 use crate::{Error, Result};
 
-/// Largest number of kernels that is believed.
+/// Largest accepted number of kernels.
 const MAX_EXPORT_COUNT: u32 = 1 << 16;
 
-/// What a version's reader makes of a library's own tables.
+/// The version-neutral contents of a library's tables.
 struct Tables {
     functions: Vec<FunctionInfo>,
     kernels: Vec<Kernel>,
     imports: Imports,
 }
 
-/// Reads the structure behind a header of one version.
+/// Reads the tables of a library of one ABI version.
 type Reader = unsafe fn(*const *const LibraryHeader, &LibraryParameters<'_>) -> Result<Tables>;
 
-/// Versions of the ABI with the compilers that write them and their readers, in the order in which libraries are asked for them. A library answers for
-/// exactly the version that it was compiled for.
+/// The supported ABI versions, the compilers that write them, and their readers, in the order of the queries. A library
+/// answers only for the version that it was compiled for.
 const VERSIONS: [(u32, &str, Reader); 2] =
     [(VERSION_0_6, "3.8 to 3.13", read_v0_6), (VERSION_0_5, "3.0 to 3.7", read_v0_5)];
 
-/// What a library is loaded with.
+/// Parameters of loading a library.
 #[derive(Clone, Debug)]
 pub struct LibraryParameters<'a> {
     /// Specialization constants, as many as the library declares.
@@ -49,7 +49,7 @@ pub struct LibraryParameters<'a> {
     pub imports: ImportRegistry,
 }
 
-/// What a dispatch needs of an export, in one place.
+/// The part of an export that a dispatch needs.
 #[derive(Clone, Copy)]
 struct Kernel {
     function: DispatchFunction,
@@ -58,17 +58,17 @@ struct Kernel {
     binding_count: u8,
 }
 
-/// Kernels of a library with the environment that they run in.
+/// The kernels of a library with their environment.
 pub struct LibraryExecutable {
     kernels: Box<[Kernel]>,
     environment: Box<Environment>,
     functions: Box<[FunctionInfo]>,
     name: String,
-    /// What `environment` points to.
+    /// The memory that `environment` points to.
     _constants: Box<[u32]>,
     _imports: Imports,
     _providers: ImportRegistry,
-    /// Keeps the code mapped. Last, so that it goes last.
+    /// Keeps the code mapped. Declared last, so that it is dropped last.
     _code: Box<dyn Any + Send + Sync>,
 }
 
@@ -85,13 +85,13 @@ impl fmt::Debug for LibraryExecutable {
 }
 
 impl LibraryExecutable {
-    /// Queries a library, checks its tables and resolves its imports. `code` is whatever keeps the library in memory; it
-    /// is dropped with the executable.
+    /// Queries a library, checks its tables and resolves its imports. `code` keeps the library in memory and is dropped
+    /// with the executable.
     ///
     /// # Errors
-    /// INCOMPATIBLE where the library has no version, feature or sanitizer that this runtime supports;
-    /// INVALID_ARGUMENT for missing tables; OUT_OF_RANGE for counts beyond the ABI's limits; FAILED_PRECONDITION where
-    /// the number of specialization constants differs; NOT_FOUND for imports that nothing provides.
+    /// INCOMPATIBLE if the library's version, features or sanitizer are unsupported; INVALID_ARGUMENT for missing
+    /// tables; OUT_OF_RANGE for counts beyond the ABI's limits; FAILED_PRECONDITION if the number of specialization
+    /// constants differs; NOT_FOUND for unresolved imports.
     ///
     /// # Safety
     /// `query` must be the query function of a library that follows the ABI, in code which stays in memory until `code`
@@ -126,7 +126,7 @@ impl LibraryExecutable {
         })
     }
 
-    /// Name that the compiler gave the library, for messages.
+    /// Returns the compiler's name of the library, for messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -139,7 +139,7 @@ impl LibraryExecutable {
         Error::internal(format!("kernel {function} `{name}` returned {code} in workgroup {x},{y},{z}"))
     }
 
-    /// Says which of the operands `LocalExecutable::dispatch` was called with does not fit.
+    /// Describes which operand of `LocalExecutable::dispatch` is wrong.
     #[cold]
     fn operands_differ(&self, function: usize, arguments: &DispatchArguments<'_>, worker: &Worker<'_>) -> Error {
         let Some(info) = self.functions.get(function) else {
@@ -237,7 +237,7 @@ impl LocalExecutable for LibraryExecutable {
     }
 }
 
-/// What kernels without imports may know.
+/// The environment of kernels without imports.
 fn environment(constants: &[u32]) -> Environment {
     Environment {
         constants: if constants.is_empty() { ptr::null() } else { constants.as_ptr() },
@@ -248,7 +248,7 @@ fn environment(constants: &[u32]) -> Environment {
     }
 }
 
-/// What a library answers for the first version that it has, and that version's reader.
+/// Queries a library for each supported version; returns its first answer with the version's reader.
 ///
 /// # Safety
 /// `query` must be the query function of a library that follows the ABI.
@@ -268,14 +268,13 @@ unsafe fn offered(query: QueryFunction, environment: &Environment) -> Result<(*c
     })
 }
 
-/// The name of a library.
+/// Returns the name of a library.
 ///
 /// # Errors
-/// INCOMPATIBLE where the library has no version, feature or sanitizer that this runtime supports; INVALID_ARGUMENT
-/// without a header.
+/// INCOMPATIBLE if the library's version, features or sanitizer are unsupported; INVALID_ARGUMENT for a missing header.
 ///
 /// # Safety
-/// As [`LibraryExecutable::load`].
+/// Those of [`LibraryExecutable::load`].
 pub(in crate::hal::local) unsafe fn library_name(query: QueryFunction) -> Result<String> {
     // SAFETY: as the caller's.
     let (library, _) = unsafe { offered(query, &environment(&[])) }?;
@@ -298,19 +297,19 @@ unsafe fn check_header(header: *const LibraryHeader) -> Result<String> {
     if header.features != FEATURE_NONE {
         let features = header.features;
         return Err(Error::incompatible(format!(
-            "executable library `{name}` needs features {features:#x}; this runtime has none"
+            "executable library `{name}` needs features {features:#x}, of which this runtime supports none"
         )));
     }
     if header.sanitizer != SANITIZER_NONE {
         let sanitizer = header.sanitizer;
         return Err(Error::incompatible(format!(
-            "executable library `{name}` was built with sanitizer {sanitizer}; this runtime hosts none"
+            "executable library `{name}` was built with sanitizer {sanitizer}, which this runtime does not support"
         )));
     }
     Ok(name)
 }
 
-/// What the versions of the ABI have in common.
+/// The tables that all ABI versions share.
 struct View {
     imports: ImportTable,
     constants: ConstantTable,
@@ -320,7 +319,7 @@ struct View {
     attributes: Attributes,
 }
 
-/// The attributes of kernels, in the form of a version.
+/// The attributes of kernels, in the layout of a version.
 #[derive(Clone, Copy)]
 enum Attributes {
     V06(*const DispatchAttributes),
@@ -328,12 +327,12 @@ enum Attributes {
 }
 
 impl Attributes {
-    /// Whether kernels cannot do without what is not there.
+    /// Returns true if required attributes are missing.
     fn are_missing(self) -> bool {
         matches!(self, Attributes::V06(rows) if rows.is_null())
     }
 
-    /// The attributes of a kernel, as the newest version has them.
+    /// Returns the attributes of a kernel, converted to the newest version.
     ///
     /// # Safety
     /// The array must be null or have more than `ordinal` entries; that of version 0.6 must not be null.
@@ -366,7 +365,7 @@ impl Attributes {
 /// The reader of version 0.6.
 ///
 /// # Safety
-/// `library` must be what a query for [`VERSION_0_6`] returned, and not null.
+/// `library` must be a non-null result of a query for [`VERSION_0_6`].
 unsafe fn read_v0_6(library: *const *const LibraryHeader, parameters: &LibraryParameters<'_>) -> Result<Tables> {
     // SAFETY: the pointer to the header is the first field of the library (contract).
     let library = unsafe { &*library.cast::<Library>() };
@@ -378,14 +377,14 @@ unsafe fn read_v0_6(library: *const *const LibraryHeader, parameters: &LibraryPa
         names: library.exports.names,
         attributes: Attributes::V06(library.exports.attributes),
     };
-    // SAFETY: what the view points to is the library's (contract).
+    // SAFETY: the view points into the library (contract).
     unsafe { read_tables(&view, parameters) }
 }
 
 /// The reader of version 0.5.
 ///
 /// # Safety
-/// `library` must be what a query for [`VERSION_0_5`] returned, and not null.
+/// `library` must be a non-null result of a query for [`VERSION_0_5`].
 unsafe fn read_v0_5(library: *const *const LibraryHeader, parameters: &LibraryParameters<'_>) -> Result<Tables> {
     // SAFETY: the pointer to the header is the first field of the library (contract).
     let library = unsafe { &*library.cast::<LibraryV05>() };
@@ -397,17 +396,17 @@ unsafe fn read_v0_5(library: *const *const LibraryHeader, parameters: &LibraryPa
         names: library.exports.names,
         attributes: Attributes::V05(library.exports.attributes),
     };
-    // SAFETY: what the view points to is the library's (contract).
+    // SAFETY: the view points into the library (contract).
     unsafe { read_tables(&view, parameters) }
 }
 
 /// Reads and checks the tables of a library of any version.
 ///
 /// # Safety
-/// The view must be of a library that follows the ABI.
+/// The view must be that of a library that follows the ABI.
 unsafe fn read_tables(library: &View, parameters: &LibraryParameters<'_>) -> Result<Tables> {
     let (declared, given) = (library.constants.count as usize, parameters.constants.len());
-    // The compiler (3.13.0) emits reads of the constants but leaves their count zero; then nothing can be compared.
+    // The compiler (3.13.0) emits reads of the constants but a count of zero, which cannot be compared.
     if declared != 0 && declared != given {
         return Err(Error::new(
             crate::StatusCode::FailedPrecondition,
@@ -466,7 +465,7 @@ unsafe fn read_tables(library: &View, parameters: &LibraryParameters<'_>) -> Res
     Ok(Tables { functions, kernels, imports })
 }
 
-/// A C string as text; empty for null.
+/// Converts a C string; null becomes empty.
 ///
 /// # Safety
 /// `pointer` must be null or point to a NUL-terminated string.

@@ -1,26 +1,26 @@
-//! The floating-point mode that kernels run in: denormal numbers are flushed to zero, as inputs and as results.
+//! The floating-point mode of kernels, which flushes denormal inputs and results to zero.
 //!
-//! The peer runtime sets this mode around every dispatch, and so results agree only in the same mode.
-//! Rust's own floating-point code assumes the default mode; therefore the mode is set just around calls of kernels.
+//! IREE sets this mode around every dispatch, so results agree only in the same mode. Rust code assumes the default
+//! mode; therefore only calls of kernels run in the special one.
 
 use core::cell::Cell;
 use core::marker::PhantomData;
 
 std::thread_local! {
-    /// True while a guard is alive on this thread. Asking it is cheaper than asking the processor.
+    /// True while a guard exists on this thread. Cheaper than reading the processor's register.
     static ENTERED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Sets the mode of this thread when made and restores the former one when dropped. Does nothing on architectures that
-/// have no such mode.
+/// A guard that sets the thread's mode and restores the previous one on drop. It does nothing on architectures without
+/// such a mode.
 ///
 /// [`LibraryExecutable`](super::LibraryExecutable) enters the mode for each call of `dispatch`, which costs some
-/// nanoseconds. A thread that dispatches many times in a row may hold a guard meanwhile; nested guards cost nothing.
+/// nanoseconds. A thread that runs many dispatches in a row can hold a guard around them; nested guards cost nothing.
 #[derive(Debug)]
 pub struct FlushDenormals {
     /// The mode to restore; `None` in a nested guard.
     previous: Option<register::Word>,
-    /// The mode belongs to a thread.
+    /// Makes the guard `!Send`: the mode belongs to a thread.
     _not_send: PhantomData<*const ()>,
 }
 
@@ -28,8 +28,8 @@ impl FlushDenormals {
     /// Enters the mode.
     ///
     /// # Safety
-    /// Until the guard is dropped the thread must run no floating-point operations of Rust code, which the language defines
-    /// for the default mode only. Guards must be dropped in the reverse of the order in which they were made.
+    /// Until the guard is dropped the thread must run no floating-point operations of Rust code, which the language
+    /// defines only for the default mode. Guards must be dropped in reverse order.
     #[inline]
     #[must_use]
     pub unsafe fn enter() -> FlushDenormals {
@@ -77,8 +77,8 @@ mod register {
 
     #[inline]
     pub(super) fn write(value: Word) {
-        // SAFETY: `value` is what the register held with only defined bits changed, so it cannot fault. What runs until
-        // the former value is written back is the contract of `FlushDenormals::enter`.
+        // SAFETY: `value` is a value of the register with only defined bits changed, so it cannot fault. The contract
+        // of `FlushDenormals::enter` covers the code until the mode is restored.
         unsafe { asm!("ldmxcsr [{}]", in(reg) &raw const value, options(nostack, preserves_flags)) };
     }
 }
@@ -105,8 +105,8 @@ mod register {
 
     #[inline]
     pub(super) fn write(value: Word) {
-        // SAFETY: FPCR can be written in user mode; `value` is what it held with only defined bits changed. What runs
-        // until the former value is written back is the contract of `FlushDenormals::enter`.
+        // SAFETY: FPCR can be written in user mode; `value` is a value of the register with only defined bits changed.
+        // The contract of `FlushDenormals::enter` covers the code until the mode is restored.
         unsafe { asm!("msr fpcr, {}", in(reg) value, options(nostack, preserves_flags)) };
     }
 }
@@ -115,7 +115,7 @@ mod register {
 mod register {
     pub(super) type Word = u32;
 
-    /// The value as it is: there is nothing to set.
+    /// Returns the value unchanged: there is no such mode.
     pub(super) fn flushing(value: Word) -> Word {
         value
     }

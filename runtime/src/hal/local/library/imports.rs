@@ -1,4 +1,4 @@
-//! Functions of the program that kernels may call.
+//! Functions of the program that kernels may import.
 
 use alloc::format;
 use alloc::string::String;
@@ -13,14 +13,14 @@ use super::abi::{ImportFunction, ImportTable};
 use crate::hal::local::ExecutablePlugin;
 use crate::{Error, Result};
 
-/// Largest number of imports that is believed; the compiler writes a handful.
+/// Largest accepted number of imports; compilers emit a handful.
 const MAX_IMPORT_COUNT: u32 = 4096;
 
-/// Whether a plugin's file was ever added. Where nothing of a program adds one the compiler knows it to be false, and leaves
-/// out what opens them.
+/// True once a plugin's file was added. If no code of the program adds one, the compiler proves it false and removes
+/// the code that opens plugins.
 static HAS_FILES: AtomicBool = AtomicBool::new(false);
 
-/// A function that kernels may call, with the context that it is passed.
+/// A function that kernels may import, with its context.
 #[derive(Clone, Copy, Debug)]
 pub struct Import {
     pub(super) function: ImportFunction,
@@ -33,12 +33,12 @@ unsafe impl Send for Import {}
 unsafe impl Sync for Import {}
 
 impl Import {
-    /// Makes an import of `function`.
+    /// Creates an import of `function`.
     ///
     /// # Safety
-    /// `function` must be callable on any thread, several at once, with `context` as its second argument, for as long as
-    /// the [`ImportProvider`] that returns the import lives. It must not unwind, and must accept the parameters that
-    /// kernels which ask for its name pass. Kernels call it with the floating-point mode that flushes denormals to zero.
+    /// `function` must be callable on any thread, concurrently, with `context` as its second argument, as long as the
+    /// [`ImportProvider`] that returns the import lives. It must not unwind, and must accept the parameters that
+    /// kernels pass to imports of its name. Kernels call it in the floating-point mode that flushes denormals to zero.
     #[must_use]
     pub unsafe fn new(function: ImportFunction, context: *mut c_void) -> Import {
         Import { function, context }
@@ -47,13 +47,13 @@ impl Import {
 
 /// Resolves the imports of executables.
 pub trait ImportProvider: Send + Sync + fmt::Debug {
-    /// The function of that name (without the `?` of optional imports), or `None` where there is none.
+    /// Returns the function of a name (without the `?` of optional imports), or `None`.
     fn resolve(&self, name: &str) -> Option<Import>;
 
-    /// Fills those entries of an executable's table that are empty and that this provider has.
+    /// Fills the empty entries of an executable's table that this provider knows.
     ///
     /// # Errors
-    /// What kept the provider from looking, not that it lacks a function.
+    /// Failures of the provider itself; a missing function is not an error.
     fn resolve_all(&self, imports: &mut Imports) -> Result<()> {
         for entry in 0..imports.len() {
             if !imports.is_resolved(entry)
@@ -66,7 +66,7 @@ pub trait ImportProvider: Send + Sync + fmt::Debug {
     }
 }
 
-/// Providers of imports, of which the one that was added last is asked first. Empty, it provides nothing: executables with
+/// Providers of imports; those added last take precedence. An empty registry provides nothing: executables with
 /// required imports do not load.
 #[derive(Clone, Debug, Default)]
 pub struct ImportRegistry {
@@ -76,34 +76,34 @@ pub struct ImportRegistry {
 #[derive(Clone, Debug)]
 enum Provider {
     Made(Arc<dyn ImportProvider>),
-    /// A plugin's file, with what came of opening it.
+    /// A plugin's file, and the result of opening it.
     File(Arc<(String, OnceLock<Result<Arc<ExecutablePlugin>>>)>),
 }
 
 impl ImportRegistry {
-    /// Adds a provider, such as an [`ExecutablePlugin`], which is asked before the others.
+    /// Adds a provider, such as an [`ExecutablePlugin`], which takes precedence over the earlier ones.
     pub fn add(&mut self, provider: Arc<dyn ImportProvider>) {
         self.providers.push(Provider::Made(provider));
     }
 
-    /// Adds the plugin of a file, as [`ExecutablePlugin::open`] takes it, which is opened when the first executable of machine
-    /// code is loaded. Programs without such executables have nothing to open plugins with in them.
+    /// Adds the file of a plugin, for [`ExecutablePlugin::open`]. It is opened when the first machine-code executable
+    /// is loaded, so programs without such executables do not link the code that opens plugins.
     pub fn add_file(&mut self, path: impl Into<String>) {
         HAS_FILES.store(true, Ordering::Relaxed);
         self.providers.push(Provider::File(Arc::new((path.into(), OnceLock::new()))));
     }
 
-    /// The registry with a further provider.
+    /// Returns the registry with another provider.
     #[must_use]
     pub fn with(mut self, provider: Arc<dyn ImportProvider>) -> ImportRegistry {
         self.add(provider);
         self
     }
 
-    /// Resolves what a table needs.
+    /// Resolves the imports of a table.
     ///
     /// # Errors
-    /// NOT_FOUND with the names of all required imports that nobody has, and what providers report.
+    /// NOT_FOUND with the names of all unresolved required imports; errors of providers.
     pub(super) fn resolve(&self, imports: &mut Imports) -> Result<()> {
         for provider in self.providers.iter().rev() {
             match provider {
@@ -112,7 +112,7 @@ impl ImportRegistry {
                     let (path, plugin) = &**file;
                     plugin.get_or_init(|| ExecutablePlugin::open(path)).clone()?.resolve_all(imports)?;
                 }
-                // There is none before one was added, which is seen by whoever sees the provider.
+                // A file provider exists only after the flag was set, and a thread that sees one sees the flag.
                 Provider::File(_) => {}
             }
         }
@@ -125,49 +125,49 @@ impl ImportRegistry {
     }
 }
 
-/// The imports of an executable: their names, and the two parallel arrays that
-/// [`Environment`](super::abi::Environment) points to.
+/// The imports of an executable: their names, and the two parallel arrays that [`Environment`](super::abi::Environment)
+/// points to.
 #[derive(Debug, Default)]
 pub struct Imports {
     entries: Vec<(String, bool)>,
-    /// Names as the library has them, NUL-terminated, with the `?` of optional ones.
+    /// Names as in the library, NUL-terminated, with the `?` of optional ones.
     pub(in crate::hal::local) symbols: Vec<*const c_char>,
     pub(in crate::hal::local) functions: Vec<Option<ImportFunction>>,
     pub(in crate::hal::local) contexts: Vec<*mut c_void>,
 }
 
 impl Imports {
-    /// The number of imports.
+    /// Returns the number of imports.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The name of an import; empty where there is none.
+    /// Returns the name of an import; empty if it does not exist.
     #[must_use]
     pub fn name(&self, entry: usize) -> &str {
         self.entries.get(entry).map_or("", |entry| &entry.0)
     }
 
-    /// Whether kernels do without it.
+    /// Returns true if kernels can run without it.
     #[must_use]
     pub fn is_optional(&self, entry: usize) -> bool {
         self.entries.get(entry).is_some_and(|entry| entry.1)
     }
 
-    /// Whether it has been provided.
+    /// Returns true if it is resolved.
     #[must_use]
     pub fn is_resolved(&self, entry: usize) -> bool {
         self.functions.get(entry).is_some_and(Option::is_some)
     }
 
-    /// Provides it.
+    /// Resolves it.
     pub fn set(&mut self, entry: usize, import: Import) {
         if let (Some(function), Some(context)) = (self.functions.get_mut(entry), self.contexts.get_mut(entry)) {
             *function = Some(import.function);
@@ -181,8 +181,8 @@ impl Imports {
     /// INVALID_ARGUMENT for a damaged table.
     ///
     /// # Safety
-    /// `table.symbols` must be null or point to `table.count` pointers, each null or a NUL-terminated string, for as long as
-    /// the value lives.
+    /// `table.symbols` must be null or point to `table.count` pointers, each null or a NUL-terminated string, valid as
+    /// long as the returned value lives.
     pub(super) unsafe fn read(table: &ImportTable) -> Result<Imports> {
         let mut imports = Imports::default();
         if table.count == 0 {
@@ -212,11 +212,11 @@ impl Imports {
     }
 }
 
-/// The [`ImportThunk`](super::abi::ImportThunk) of libraries: calls the function as it is, for kernels use the C calling
-/// convention of the host.
+/// The [`ImportThunk`](super::abi::ImportThunk) of libraries: a direct call, because kernels use the host's C calling
+/// convention.
 ///
 /// # Safety
-/// As [`ImportFunction`].
+/// That of [`ImportFunction`].
 pub(super) unsafe extern "C" fn call_import(
     function: ImportFunction,
     parameters: *mut c_void,

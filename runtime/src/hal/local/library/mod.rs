@@ -1,23 +1,23 @@
-//! The executable library ABI: how machine code that the compiler made describes and exposes its kernels.
+//! The executable library ABI: how machine code of the compiler describes and exposes its kernels.
 //!
-//! A library, wherever it comes from (an embedded ELF, a system library, functions linked into the program), exports
-//! one query function. It returns tables of exports, imports and constants; [`LibraryExecutable`] reads and checks them
-//! once and then calls kernels without looking anything up.
+//! Every library (an embedded ELF, a system library, functions linked into the program) exports one query function. It
+//! returns tables of exports, imports and constants. [`LibraryExecutable`] reads and checks them once; calls of kernels
+//! need no lookups.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`abi`] | the ABI's structures, constants and function types |
 //! | [`executable`](LibraryExecutable) | a queried library as a [`LocalExecutable`](super::LocalExecutable) |
 //! | [`imports`](ImportProvider) | functions of the program that kernels may call |
-//! | [`processor`](processor_data) | what the executable environment says about the processor |
-//! | [`float_state`](FlushDenormals) | the floating-point mode that kernels run in |
+//! | [`processor`](processor_data) | the processor features in the executable environment |
+//! | [`float_state`](FlushDenormals) | the floating-point mode of kernels |
 //!
-//! A loader of another format needs the address of the query function and something that keeps the code in memory; it
-//! hands both to [`LibraryExecutable::load`]. Another version of the ABI is one more row of `executable::VERSIONS` and a
-//! reader that fills the same version-neutral tables.
+//! A loader of another format passes the address of the query function and an owner of the code to
+//! [`LibraryExecutable::load`]. Another version of the ABI is one more row of `executable::VERSIONS` and a reader of
+//! its tables.
 //!
-//! Kernels are trusted code. Nothing here is a sandbox: the checks protect against files that are damaged, made for
-//! another version or another machine, and against calls with the wrong number of operands.
+//! Kernels are trusted code and there is no sandbox. The checks detect damaged files, other versions and machines, and
+//! calls with wrong numbers of operands.
 
 pub mod abi;
 mod executable;

@@ -1,4 +1,4 @@
-//! What executables are told of the processor: feature bits in the layout of `iree/schemas/cpu_feature_bits.inl`.
+//! Processor data of executables: feature bits in the layout of `iree/schemas/cpu_feature_bits.inl`.
 //!
 //! Zero means unknown or absent in every field, so an architecture or a system without an implementation reports zeros
 //! and kernels take their portable path.
@@ -17,7 +17,7 @@ struct Feature {
     present: bool,
 }
 
-/// Returns the features that executables and programs may ask for. They are detected once per process, because virtual
+/// Returns the features that executables and programs may query. They are detected once per process, because virtual
 /// machines intercept CPUID.
 fn features() -> &'static [Feature] {
     static FEATURES: OnceLock<Vec<Feature>> = OnceLock::new();
@@ -40,7 +40,7 @@ pub(crate) fn has_feature(name: &str) -> Option<bool> {
     features().iter().find(|feature| feature.name == name).map(|feature| feature.present)
 }
 
-/// Rows of [`Feature`] for features that the standard library detects: name of LLVM, bit, name of the standard library where
+/// Rows of [`Feature`] for features that the standard library detects: LLVM's name, bit, the standard library's name if
 /// it differs.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! detected {
@@ -58,7 +58,7 @@ mod host {
     /// Bits of XCR0 for the state of AMX's tiles, as leaf 13 reports them.
     const TILE_STATE: u32 = 0x6_0000;
 
-    /// Returns CPUID's answer, or zeros where the processor does not have the leaf.
+    /// Returns CPUID's answer, or zeros if the processor does not have the leaf.
     fn cpuid(leaf: u32) -> CpuidResult {
         #[allow(unused_unsafe, reason = "a safe function since Rust 1.94")]
         // SAFETY: every x86-64 processor has the instruction.
@@ -128,7 +128,7 @@ mod host {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod host {
-    /// Returns the names that programs ask for; whether the host has the features is not known.
+    /// Returns the names that programs may query, all reported as absent.
     pub(super) fn features() -> Vec<(&'static str, u32, bool)> {
         let names: &[(&str, u32)] = if cfg!(target_arch = "riscv64") {
             &[
@@ -158,7 +158,7 @@ mod tests {
         let info = std::fs::read_to_string("/proc/cpuinfo").unwrap();
         let flags = info.lines().find_map(|line| line.strip_prefix("flags")).unwrap();
         let flags: Vec<&str> = flags.split_whitespace().collect();
-        // The kernel's names where they differ from LLVM's.
+        // The kernel's names that differ from LLVM's.
         const NAMES: [(&str, &str); 9] = [
             ("sse3", "pni"),
             ("avx512vbmi2", "avx512_vbmi2"),

@@ -1,4 +1,4 @@
-//! Libraries made by hand, as a static library would be: what the compiler does not make is tested with these.
+//! Tests with handwritten libraries, including ones that the compiler never emits.
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -13,7 +13,7 @@ use super::{Import, ImportProvider, ImportRegistry, LibraryExecutable, LibraryPa
 use crate::hal::local::{BindingPointer, DispatchArguments, LocalExecutable, Worker};
 use crate::{Error, Result, StatusCode};
 
-/// A library whose parts live on the heap for good: queries return plain pointers.
+/// The tables of a library, leaked on load because queries return plain pointers.
 struct Parts {
     header: LibraryHeader,
     imports: Vec<Option<&'static CStr>>,
@@ -80,7 +80,7 @@ impl Parts {
         };
         damage(&mut library);
         let library: *const Library = Box::leak(Box::new(library));
-        // One query function serves all tests: what it returns is set for the thread that loads.
+        // One query function serves all tests: it returns a thread-local library.
         CURRENT.set(library.cast());
         let parameters = LibraryParameters { constants, imports };
         // SAFETY: the parts follow the ABI, unless a test damages a field that is checked; they live for good.
@@ -104,14 +104,14 @@ unsafe extern "C" fn query(version: u32, environment: *const Environment) -> *co
 /// Count, size, concurrency, processor and local memory of one call.
 type State = ([u32; 3], [u32; 3], u8, u32, u32);
 
-/// What the recording kernel was called with.
+/// The calls that the recording kernel received.
 #[derive(Debug, Default)]
 struct Record {
     ids: Vec<[u32; 3]>,
     states: Vec<State>,
 }
 
-/// Writes its workgroup id to the record that its binding is; fails at the workgroup that its constant names.
+/// Writes its workgroup id to the record in its binding; fails at the workgroup that its constant selects.
 unsafe extern "C" fn record(
     environment: *const Environment,
     dispatch: *const DispatchState,
@@ -154,7 +154,7 @@ fn arguments<'a>(
     }
 }
 
-/// Runs a range of a grid and returns what was recorded.
+/// Runs a range of a grid and returns the record.
 fn run(
     executable: &LibraryExecutable,
     count: [u32; 3],
@@ -318,7 +318,7 @@ unsafe extern "C" fn context_as_code(_parameters: *mut c_void, context: *mut c_v
     context.addr() as c_int
 }
 
-/// Calls its first import through the thunk and returns what that returns, plus one if the second import is missing.
+/// Calls its first import through the thunk and returns its result, plus one if the second import is missing.
 unsafe extern "C" fn call_imports(
     environment: *const Environment,
     _dispatch: *const DispatchState,

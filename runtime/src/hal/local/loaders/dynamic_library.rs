@@ -1,4 +1,4 @@
-//! Libraries of the system's dynamic linker, from files and from memory.
+//! Shared libraries that the system's dynamic linker loads, from files and from memory.
 
 use core::ffi::c_void;
 use core::ptr::NonNull;
@@ -15,11 +15,12 @@ use crate::{Error, Result, ResultExt};
 #[derive(Debug)]
 pub(in crate::hal::local) struct DynamicLibrary {
     library: libloading::Library,
-    /// Removed when the library is closed, on systems where it cannot be before. After the library, so that it goes last.
+    /// The temporary file, on systems that cannot remove an open one. Declared after the library, which is dropped
+    /// first.
     _file: Option<TemporaryFile>,
 }
 
-/// Numbers the libraries of the process.
+/// Returns process-wide unique numbers.
 fn next_number() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     COUNT.fetch_add(1, Ordering::Relaxed)
@@ -29,13 +30,13 @@ impl DynamicLibrary {
     /// Loads a library file.
     ///
     /// # Errors
-    /// NOT_FOUND where there is no such file, or no symbol or library that it needs; INCOMPATIBLE for a file of another machine;
+    /// NOT_FOUND if the file, a symbol or a required library is missing; INCOMPATIBLE for a file of another machine;
     /// INVALID_ARGUMENT for a damaged one.
     ///
     /// # Safety
     /// The library's initialisers run, with all rights of the process.
     pub(in crate::hal::local) unsafe fn open(path: &Path) -> Result<DynamicLibrary> {
-        // A path without a folder would be searched for elsewhere.
+        // The linker would search its own folders for a path without a folder.
         let path = fs::canonicalize(path)?;
         check(MappedFile::contents(&path)?.as_bytes())?;
         // SAFETY: as the caller's.
@@ -43,11 +44,12 @@ impl DynamicLibrary {
         Ok(DynamicLibrary { library, _file: None })
     }
 
-    /// Loads a library from its bytes: through a file that only memory has, else through one that is removed. A folder in `keep`
-    /// gets the file and keeps it, for tools that look for the library's symbols there; `name` is part of the file's name.
+    /// Loads a library from its bytes, through an anonymous in-memory file or else a temporary one. If `keep` is set,
+    /// the file is written to that folder and stays, so that profilers and debuggers find the symbols; `name` is part
+    /// of its name.
     ///
     /// # Errors
-    /// As [`DynamicLibrary::open`], and those of writing the file.
+    /// Those of [`DynamicLibrary::open`] and of writing the file.
     ///
     /// # Safety
     /// As [`DynamicLibrary::open`].
@@ -63,29 +65,30 @@ impl DynamicLibrary {
             if let Ok(library) = unsafe { memory::open(bytes, name) } {
                 return Ok(DynamicLibrary { library, _file: None });
             }
-            // Systems that forbid to run such files may still run others; where the library is at fault, that tells why.
+            // Systems that forbid to run in-memory files may allow others. If the library is at fault, the second
+            // attempt reports it.
         }
         let file = TemporaryFile::create(bytes, name, keep)?;
         // SAFETY: as the caller's.
         let library = unsafe { open_library(&file.path) }?;
-        // Where an open file can be removed, nothing is left by a process that is killed.
+        // On Unix an open file can be removed at once, so that even a killed process leaves none behind.
         let file = if cfg!(unix) || keep.is_some() { None } else { Some(file) };
         Ok(DynamicLibrary { library, _file: file })
     }
 
-    /// The address of an exported symbol, valid while the library is.
+    /// Returns the address of an exported symbol, valid while the library is loaded.
     ///
     /// # Errors
-    /// NOT_FOUND where there is none.
+    /// NOT_FOUND if it is not exported.
     pub(in crate::hal::local) fn symbol(&self, name: &str) -> Result<NonNull<c_void>> {
         let missing = || Error::not_found(format!("the library does not export `{name}`"));
-        // SAFETY: the symbol's address is taken, which every symbol has, and nothing is read there.
+        // SAFETY: only the symbol's address is taken; nothing is read through it.
         let symbol = unsafe { self.library.get::<*mut c_void>(name) }.map_err(|_| missing())?;
         NonNull::new(*symbol).ok_or_else(missing)
     }
 }
 
-/// Checks a file before the system's linker believes it. Files of systems without ELF are left to that linker.
+/// Checks a file before the system's linker trusts it. Systems without ELF skip the check.
 fn check(bytes: &[u8]) -> Result<()> {
     match Machine::HOST {
         Some(host) if cfg!(not(target_vendor = "apple")) => check_shared_object(bytes, host),
@@ -93,7 +96,7 @@ fn check(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// Opens a library whose symbols no other one sees, with all that it needs found at once.
+/// Opens a library with local symbol scope and immediate binding.
 ///
 /// # Safety
 /// The library's initialisers run, with all rights of the process.
@@ -112,7 +115,7 @@ unsafe fn open_library(path: &Path) -> Result<libloading::Library> {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 mod memory {
-    //! Files that only memory has.
+    //! Anonymous in-memory files.
 
     use std::fs::File;
     use std::os::fd::{AsRawFd, OwnedFd};
@@ -134,19 +137,19 @@ mod memory {
 
     fn create(name: &str) -> std::io::Result<OwnedFd> {
         let flags = MemfdFlags::CLOEXEC;
-        // Kernels before 6.3 do not know the second flag, which later ones may insist on.
+        // Kernels before 6.3 do not have the second flag; later ones can be configured to require it.
         Ok(memfd_create(name, flags | MemfdFlags::EXEC).or_else(|_| memfd_create(name, flags))?)
     }
 
-    /// The path of a descriptor, in a spelling of its own for each number. The linker gives the library that it loaded by a path
-    /// for the same path, even if the descriptor is another file's by then.
+    /// Returns the path of a descriptor, spelled differently for each number: the linker caches libraries by path,
+    /// although a descriptor may since refer to another file.
     pub(super) fn path(descriptor: i32, number: u64) -> PathBuf {
         let bits = (0..u64::BITS - number.leading_zeros()).map(|bit| if number >> bit & 1 == 1 { "./" } else { "/" });
         PathBuf::from(format!("/proc/self/fd/{}{descriptor}", bits.collect::<String>()))
     }
 }
 
-/// A file that is removed when the value is dropped, unless it is to be kept.
+/// A temporary file, removed on drop unless it is to be kept.
 #[derive(Debug)]
 struct TemporaryFile {
     path: PathBuf,
@@ -161,7 +164,7 @@ impl TemporaryFile {
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o700);
-        // Names of processes that are gone may be taken.
+        // Files of earlier processes may occupy some names.
         for _ in 0..1 << 10 {
             let suffix = std::env::consts::DLL_SUFFIX;
             let path = folder.join(format!("incarnate-{name}-{}-{}{suffix}", std::process::id(), next_number()));
@@ -183,7 +186,7 @@ impl TemporaryFile {
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
         if !self.is_kept {
-            // One that somebody else removed is not there.
+            // Another process may have removed the file.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -10,7 +10,7 @@ use crate::hal::local::library::{LibraryExecutable, LibraryParameters};
 use crate::hal::local::{ExecutableLoader, ExecutableParameters, LocalExecutable};
 use crate::{Error, Result};
 
-/// What comes before the architecture in the names of formats, such as `embedded-elf-x86_64`.
+/// The prefix of format names, such as `embedded-elf-x86_64`.
 const FORMAT_PREFIX: &str = "embedded-elf-";
 
 /// Loads position-independent ELF libraries that import nothing from the platform, for the host's architecture.

@@ -1,11 +1,11 @@
-//! Loaders of executables, shared by all local devices and both execution modes.
+//! Executable loaders of all local devices and both execution modes.
 //!
-//! Each loader implements [`ExecutableLoader`]. One of machine code brings it into memory, finds the
-//! library's query function and hands it to [`LibraryExecutable`](super::library::LibraryExecutable), which does everything
-//! that those formats have in common. The one of bytecode verifies a module and makes a [`VmvxExecutable`] of it, as
-//! whoever has translated such a module does.
+//! Each loader implements [`ExecutableLoader`]. A machine-code loader maps the library into memory, finds its query
+//! function and passes it to [`LibraryExecutable`](super::library::LibraryExecutable), which implements everything that
+//! those formats share. The bytecode loader verifies a module and creates a [`VmvxExecutable`]; translated programs
+//! create theirs directly.
 //!
-//! Programs of translated modules have those loaders that their modules name, by the constants of [`Loader`].
+//! Programs of translated modules link only the loaders that their modules name by the constants of [`Loader`].
 
 mod dynamic_library;
 pub mod elf;
@@ -29,36 +29,37 @@ pub use static_library::{StaticLibrary, StaticLibraryLoader};
 pub use system_library::SystemLibraryLoader;
 pub use vmvx::{CompiledKernels, VmvxExecutable, VmvxLoader, Workgroups};
 
-/// How a loader of this crate is made, or one of a program's own. What no constant names is not linked into a program.
+/// A constructor of a loader, built in or user-defined. Loaders that no constant names are not linked into a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Loader {
-    make: fn() -> Arc<dyn ExecutableLoader>,
-    /// Whether what it loads is part of the program.
+    create: fn() -> Arc<dyn ExecutableLoader>,
+    /// True if the loaded executables are part of the program.
     pub(super) is_of_program: bool,
 }
 
 impl Loader {
-    /// A loader that is made so.
+    /// Creates a loader entry from a constructor.
     #[must_use]
-    pub const fn new(make: fn() -> Arc<dyn ExecutableLoader>) -> Loader {
-        Loader { make, is_of_program: false }
+    pub const fn new(create: fn() -> Arc<dyn ExecutableLoader>) -> Loader {
+        Loader { create, is_of_program: false }
     }
 
-    /// A loader, made so, of what is part of the program: it is asked first, also on devices with loaders of their own.
+    /// Creates an entry for executables that are part of the program: it takes precedence, also on devices with loaders
+    /// of their own.
     #[must_use]
-    pub const fn of_program(make: fn() -> Arc<dyn ExecutableLoader>) -> Loader {
-        Loader { make, is_of_program: true }
+    pub const fn of_program(create: fn() -> Arc<dyn ExecutableLoader>) -> Loader {
+        Loader { create, is_of_program: true }
     }
 
-    /// Makes the loader.
+    /// Creates the loader.
     #[must_use]
     pub fn make(self) -> Arc<dyn ExecutableLoader> {
-        (self.make)()
+        (self.create)()
     }
 }
 
-/// Answers for a loader whether it supports a format, and loads nothing: a program compiled for a target looks for a device that
-/// runs its format, even if it has nothing to run there. What loads is not linked for that.
+/// Reports a loader's formats without loading anything: a program queries devices for its target format even if it has
+/// no executable. The loading code is not linked.
 pub struct UnusedLoader {
     name: &'static str,
     supports: Box<dyn Fn(&str) -> bool + Send + Sync>,
@@ -101,14 +102,14 @@ macro_rules! loaders {
             pub const $constant: Loader = Loader::new(|| Arc::new(<$loader>::default()));)*
         }
 
-        /// The same loaders for programs that ask whether a device has one, and load nothing with it.
+        /// The same loaders, only for format queries.
         impl UnusedLoader {
             $($(#[$attribute])*
             pub const $constant: Loader = Loader::new(|| Arc::new(UnusedLoader::of(<$loader>::default())));)*
         }
 
         impl Loader {
-            /// Every loader of this build, in the order in which they are asked.
+            /// Every loader of this build, in order of precedence.
             pub const ALL: &[Loader] = &[$(Loader::$constant),*];
         }
     };

@@ -12,11 +12,11 @@ use crate::hal::local::library::{LibraryExecutable, LibraryParameters, library_n
 use crate::hal::local::{ExecutableLoader, ExecutableParameters, LocalExecutable};
 use crate::{Error, Result, ResultExt};
 
-/// The name of the format. Executables of it hold the name of a library.
+/// The name of the format. Executables of it contain the name of a library.
 const FORMAT: &str = "static";
 
-/// A library of kernels that is linked into the program: what an object file of the compiler exports
-/// (`--iree-llvmcpu-link-static --iree-llvmcpu-static-library-output-path=F.o`).
+/// A kernel library that is linked into the program, from an object file of the compiler (`--iree-llvmcpu-link-static
+/// --iree-llvmcpu-static-library-output-path=F.o`).
 #[derive(Clone, Copy)]
 pub struct StaticLibrary {
     query: QueryFunction,
@@ -29,7 +29,7 @@ impl fmt::Debug for StaticLibrary {
 }
 
 impl StaticLibrary {
-    /// The library of a query function. This is all the unsafe code that programs need:
+    /// Creates a library from its query function. Programs need no other unsafe code:
     ///
     /// ```ignore
     /// use incarnate_runtime::hal::local::library::abi::{Environment, LibraryHeader};
@@ -48,10 +48,10 @@ impl StaticLibrary {
         StaticLibrary { query }
     }
 
-    /// The library's name, by which modules ask for it.
+    /// Returns the library's name, which modules refer to.
     ///
     /// # Errors
-    /// As [`LibraryExecutable::load`].
+    /// Those of [`LibraryExecutable::load`].
     pub fn name(&self) -> Result<String> {
         // SAFETY: by the contract of `new`.
         unsafe { library_name(self.query) }
@@ -65,7 +65,7 @@ pub struct StaticLibraryLoader {
 }
 
 impl StaticLibraryLoader {
-    /// A loader of these libraries.
+    /// Creates a loader of these libraries.
     #[must_use]
     pub fn new(libraries: impl Into<Vec<StaticLibrary>>) -> StaticLibraryLoader {
         StaticLibraryLoader { libraries: libraries.into() }
@@ -82,12 +82,10 @@ impl ExecutableLoader for StaticLibraryLoader {
     }
 
     fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
-        // The name ends with a NUL.
+        // The name is NUL-terminated.
         let wanted = parameters.data.strip_suffix(&[0]).unwrap_or(parameters.data);
         let Some(wanted) = core::str::from_utf8(wanted).ok().filter(|name| !name.contains('\0')) else {
-            return Err(Error::invalid_argument(
-                "an executable of format `static` is the name of a library, and this is none",
-            ));
+            return Err(Error::invalid_argument("executable of format `static` is not the name of a library"));
         };
         let mut names = Vec::new();
         for library in &self.libraries {
@@ -97,12 +95,12 @@ impl ExecutableLoader for StaticLibraryLoader {
                 continue;
             }
             let parameters = LibraryParameters { constants: parameters.constants, imports: parameters.imports.clone() };
-            // SAFETY: by the contract of `StaticLibrary::new` the query function follows the ABI, and code that is part of the
-            // program stays.
+            // SAFETY: by the contract of `StaticLibrary::new` the query function follows the ABI, and linked code is
+            // never unloaded.
             let executable = unsafe { LibraryExecutable::load(library.query, &parameters, Box::new(())) };
             return Ok(Arc::new(executable.context(|| format!("loading the static library `{wanted}`"))?));
         }
         let known = if names.is_empty() { "none".into() } else { names.join(", ") };
-        Err(Error::not_found(format!("no static library `{wanted}` is linked into the program; there are: {known}")))
+        Err(Error::not_found(format!("no static library `{wanted}` is linked into the program; linked are: {known}")))
     }
 }

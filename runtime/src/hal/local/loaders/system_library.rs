@@ -12,7 +12,7 @@ use crate::hal::local::library::{LibraryExecutable, LibraryParameters};
 use crate::hal::local::{ExecutableLoader, ExecutableParameters, LocalExecutable};
 use crate::{Error, Result};
 
-/// What comes before the architecture in the names of the host's formats, such as `system-elf-x86_64`.
+/// The prefix of the host's format names, such as `system-elf-x86_64`.
 const FORMAT_PREFIX: &str = if cfg!(target_vendor = "apple") {
     "system-dylib-"
 } else if cfg!(windows) {
@@ -21,7 +21,7 @@ const FORMAT_PREFIX: &str = if cfg!(target_vendor = "apple") {
     "system-elf-"
 };
 
-/// The name that formats have for the host's architecture.
+/// The name of the host's architecture in format names.
 const ARCHITECTURE: &str = if cfg!(target_arch = "x86_64") {
     "x86_64"
 } else if cfg!(target_arch = "x86") {
@@ -38,19 +38,18 @@ const ARCHITECTURE: &str = if cfg!(target_arch = "x86_64") {
     ""
 };
 
-/// Loads libraries of the platform (`--iree-llvmcpu-link-embedded=false`) by the system's dynamic linker. They may use
-/// other libraries of the system.
+/// Loads shared libraries of the platform (`--iree-llvmcpu-link-embedded=false`) by the system's dynamic linker. They
+/// may depend on other system libraries.
 ///
 /// The code is trusted: it runs with all rights of the process.
 #[derive(Clone, Debug, Default)]
 pub struct SystemLibraryLoader {
-    /// Where files of libraries stay.
+    /// The folder in which the files of libraries are kept.
     keep: Option<PathBuf>,
 }
 
 impl SystemLibraryLoader {
-    /// A loader that writes the libraries to files in a folder and leaves them there, so that profilers and debuggers find
-    /// their symbols. Others leave nothing.
+    /// Creates a loader that keeps the libraries' files in a folder, where profilers and debuggers find their symbols.
     #[must_use]
     pub fn keeping_files(folder: impl Into<PathBuf>) -> SystemLibraryLoader {
         SystemLibraryLoader { keep: Some(folder.into()) }
@@ -73,11 +72,11 @@ impl ExecutableLoader for SystemLibraryLoader {
                 "the system library loader does not load executables of format '{format}' on this host"
             )));
         }
-        // SAFETY: loading machine code is running it; whoever gives this loader to a device trusts its modules with that.
+        // SAFETY: to load machine code is to run it; a device's creator trusts its modules by enabling this loader.
         let library = unsafe { DynamicLibrary::from_memory(parameters.data, format, self.keep.as_deref()) }?;
         let query = library.symbol(EXPORT_NAME)?.as_ptr();
-        // SAFETY: a non-null address of code that `library` keeps mapped; data and function pointers have the same size on all
-        // systems that have dynamic linkers.
+        // SAFETY: a non-null address of code that `library` keeps mapped; data and function pointers have the same size
+        // on all systems with dynamic linkers.
         let query = unsafe { core::mem::transmute::<*mut c_void, QueryFunction>(query) };
         let parameters = LibraryParameters { constants: parameters.constants, imports: parameters.imports.clone() };
         // SAFETY: the symbol is exported under the name that the executable library ABI reserves for its query function,

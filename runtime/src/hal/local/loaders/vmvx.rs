@@ -1,27 +1,26 @@
-//! The loader of `vmvx-bytecode-fb` executables: bytecode modules within the module, whose exports are kernels.
+//! The loader of `vmvx-bytecode-fb` executables: nested bytecode modules whose exports are kernels.
 //!
-//! A kernel is a function of the signature [`ENTRY_CONVENTION`], called once for each workgroup:
+//! A kernel is a function with the signature [`ENTRY_CONVENTION`], called once for each workgroup:
 //!
 //! | argument | |
 //! |---|---|
-//! | `r0` | local memory, as many bytes as the export's attribute `local_memory` says |
+//! | `r0` | local memory, of the size in the export's attribute `local_memory` |
 //! | `r1` | the dispatch's constants, 32 bits each, read-only |
 //! | `r2` | the bindings, a list of byte buffers |
 //! | `i0` to `i2` | the workgroup's position x, y, z |
 //! | `i3` to `i5` | the workgroup's size |
-//! | `i6` to `i8` | how many workgroups there are |
+//! | `i6` to `i8` | the numbers of workgroups |
 //!
-//! Specialization constants go to the export `__set_constants` when the executable is loaded.
+//! The export `__set_constants` receives the specialization constants when the executable is loaded.
 //!
-//! Each worker that runs workgroups at a time has a context of its own with the executable's globals, so that workers
-//! share nothing but the bindings.
+//! Each worker has a context of its own with the executable's globals; concurrent workers share only the bindings.
 //!
-//! # Bindings are lent
+//! # Bindings are borrowed
 //!
-//! The memory of bindings is valid until the dispatch returns, and a program could keep a buffer over it, in a global. So
-//! the worker looks, before it returns, whether it holds the only shares of the buffers that it made. Where it does not, it
-//! drops the context while the memory is still there; what the program holds then is nothing that code can reach, as its
-//! frames are gone with the call and its globals with the context. The dispatch fails.
+//! The memory of bindings is valid until the dispatch returns, but a kernel could store a buffer over it in a global.
+//! So after the kernels the worker checks that it owns the only references to the buffers that it created. If it does
+//! not, it drops the context while the memory is still valid, and the dispatch fails. References that remain inside the
+//! program are unreachable: its frames ended with the call, and its globals with the context.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -50,18 +49,18 @@ const ENTRY_CONVENTION: &str = "0rrriiiiiiiii_v";
 const SET_CONSTANTS: &str = "__set_constants";
 /// Calling convention of [`SET_CONSTANTS`].
 const SET_CONSTANTS_CONVENTION: &str = "0r_v";
-/// Contexts of workers that are kept; more workers at a time make their own anew.
+/// Most idle worker contexts that are kept; further concurrent workers create theirs anew.
 const KEPT_WORKERS: usize = 64;
 
-/// Loads bytecode executables. They are verified, and run within the limits of the program that loads them, or others.
+/// Loads bytecode executables. They are verified, and run within the limits of the loading program or explicit ones.
 #[derive(Clone, Debug, Default)]
 pub struct VmvxLoader {
     limits: Option<Limits>,
 }
 
 impl VmvxLoader {
-    /// A loader whose kernels use up at most `limits`, whatever the program may: the memory is of all of them, the fuel of each
-    /// workgroup.
+    /// Creates a loader with explicit limits for kernels, whatever the program's: the memory limit is shared by all of
+    /// them, the fuel limit applies to each workgroup.
     #[must_use]
     pub fn new(limits: Limits) -> VmvxLoader {
         VmvxLoader { limits: Some(limits) }
@@ -85,7 +84,7 @@ impl ExecutableLoader for VmvxLoader {
     }
 }
 
-/// The archive within the file that it is a part of, or within a copy.
+/// The executable as part of the module's file, or as a copy.
 fn archive(parameters: &ExecutableParameters<'_>) -> Result<Archive> {
     if let Some(contents) = parameters.contents {
         let (file, data) = (contents.as_bytes().as_ptr().addr(), parameters.data.as_ptr().addr());
@@ -100,12 +99,12 @@ fn archive(parameters: &ExecutableParameters<'_>) -> Result<Archive> {
     Archive::new(Arc::new(Contents::copy_from(parameters.data)))
 }
 
-/// Kernels of a translated module, which are called as they are.
+/// The kernels of a translated module, which are called directly.
 pub trait CompiledKernels: Send + Sync + fmt::Debug {
-    /// Calls the kernel that the export of an ordinal is, for each of some workgroups; `state` is the module's.
+    /// Calls the kernel of an export, by ordinal, for each of some workgroups; `state` is the module's.
     ///
     /// # Errors
-    /// What the kernel fails with; INTERNAL where there is no such kernel.
+    /// Errors of the kernel; INTERNAL if there is no such kernel.
     fn run(
         &self,
         export: u32,
@@ -114,39 +113,39 @@ pub trait CompiledKernels: Send + Sync + fmt::Debug {
         workgroups: &mut Workgroups<'_>,
     ) -> Result<()>;
 
-    /// The bindings that the kernel of an export is known to read only, as bits. What it writes to them nevertheless is refused
-    /// where it matters.
+    /// Returns a bit set of the bindings that a kernel is known to only read. Writes to them fail if they would be
+    /// visible.
     fn read_only_bindings(&self, export: u32) -> u64;
 }
 
-/// An executable whose kernels are exports of a module of the virtual machine, interpreted or translated.
+/// An executable whose kernels are exports of a VM module, interpreted or translated.
 pub struct VmvxExecutable {
     program: Arc<Program>,
-    /// How kernels are called, where not by packed calls.
+    /// The direct calls of kernels; None for packed calls.
     compiled: Option<&'static dyn CompiledKernels>,
     limits: Limits,
     constants: Box<[u32]>,
     functions: Vec<FunctionInfo>,
-    /// The export of each function.
+    /// The export of each kernel.
     exports: Vec<u32>,
-    /// Workers that run nothing. A slot is only ever tried, never waited for.
+    /// The contexts of idle workers. A slot is accessed by `try_lock` only, never waited for.
     idle: Box<[Mutex<Option<Box<VmvxWorker>>>]>,
 }
 
 impl VmvxExecutable {
-    /// Makes an executable of a module whose exports are kernels.
+    /// Creates an executable from a module whose exports are kernels.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for exports that are none, and for specialization constants that the module does not take or lacks;
-    /// NOT_FOUND for imports from other modules than `vmvx`; what its initialiser fails with.
+    /// INVALID_ARGUMENT for exports that are not kernels, and for missing or superfluous specialization constants;
+    /// NOT_FOUND for imports from modules other than `vmvx`; errors of its initialiser.
     pub fn new(module: Arc<dyn Module>, constants: &[u32], limits: Limits) -> Result<VmvxExecutable> {
         VmvxExecutable::of_modules(vmvx::module(), module, None, constants, limits)
     }
 
-    /// Makes an executable of a translated module whose exports are kernels; calls are plain ones.
+    /// Creates an executable from a translated module whose kernels are called directly.
     ///
     /// # Errors
-    /// As above.
+    /// Those of [`VmvxExecutable::new`].
     pub fn compiled(
         module: Arc<dyn Module>,
         kernels: &'static dyn CompiledKernels,
@@ -185,14 +184,14 @@ impl VmvxExecutable {
         let idle = (0..KEPT_WORKERS).map(|_| Mutex::new(None)).collect();
         let executable =
             VmvxExecutable { program, compiled, limits, constants: constants.into(), functions, exports, idle };
-        // Fails here, where it can be said, if it fails; and is the first worker's.
-        let worker = executable.make_worker()?;
-        executable.give_back(0, worker);
+        // Reports an error of the initialiser here. The worker is kept for the first dispatch.
+        let worker = executable.create_worker()?;
+        executable.return_worker(0, worker);
         Ok(executable)
     }
 
     #[cold]
-    fn make_worker(&self) -> Result<Box<VmvxWorker>> {
+    fn create_worker(&self) -> Result<Box<VmvxWorker>> {
         let context = Context::new(self.program.clone(), self.limits.clone())?;
         if !self.constants.is_empty() {
             let bytes: Vec<u8> = self.constants.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -212,17 +211,17 @@ impl VmvxExecutable {
             compiled,
             call: CallBuffer::new(),
             bindings,
-            lent: Vec::new(),
+            borrowed: Vec::new(),
             _context: context,
         }))
     }
 
     fn take_worker(&self, hint: usize) -> Result<Box<VmvxWorker>> {
         let idle = self.slots(hint).find_map(|slot| slot.try_lock().ok()?.take());
-        idle.map_or_else(|| self.make_worker(), Ok)
+        idle.map_or_else(|| self.create_worker(), Ok)
     }
 
-    fn give_back(&self, hint: usize, worker: Box<VmvxWorker>) {
+    fn return_worker(&self, hint: usize, worker: Box<VmvxWorker>) {
         let mut worker = Some(worker);
         for slot in self.slots(hint) {
             if let Ok(mut slot) = slot.try_lock()
@@ -234,7 +233,7 @@ impl VmvxExecutable {
         }
     }
 
-    /// All slots, beginning with one that is likely to be this worker's.
+    /// Returns all slots, the one that this worker probably used last first.
     fn slots(&self, hint: usize) -> impl Iterator<Item = &Mutex<Option<Box<VmvxWorker>>>> {
         let (before, from) = self.idle.split_at(hint % KEPT_WORKERS);
         from.iter().chain(before)
@@ -247,12 +246,12 @@ impl fmt::Debug for VmvxExecutable {
     }
 }
 
-/// The kernels of a module: their exports' ordinals, and what is known of them.
+/// Returns the kernels of a module: the ordinals of their exports, and their properties.
 fn kernels(module: &dyn Module) -> Result<(Vec<u32>, Vec<FunctionInfo>)> {
     let (mut exports, mut functions) = (Vec::new(), Vec::new());
     let all = (0..).map_while(|export| Some((export, module.function(Linkage::Export, export)?)));
     for (export, info) in all {
-        // Some kernels are named like what serves the runtime, such as `__builtin_splat_i64`.
+        // Some kernels have names like those of internal exports, such as `__builtin_splat_i64`.
         if info.name.starts_with("__") && info.calling_convention != ENTRY_CONVENTION {
             continue;
         }
@@ -281,7 +280,7 @@ fn check_convention(name: &str, found: &str, expected: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::invalid_argument(format!(
-        "@{name} of a VMVX executable has the calling convention {found}, and kernels of this version have {expected}"
+        "@{name} of a VMVX executable has the calling convention {found} instead of {expected}"
     )))
 }
 
@@ -306,52 +305,52 @@ impl LocalExecutable for VmvxExecutable {
             || arguments.constants.len() != info.constant_count
             || worker.local_memory.len() < info.local_memory_size
         {
-            return Err(Error::invalid_argument(format!("operands of a dispatch do not fit kernel `{}`", info.name)));
+            return Err(Error::invalid_argument(format!("operands of a dispatch do not match kernel `{}`", info.name)));
         }
         let Some(cursor) = Cursor::new(arguments.workgroup_count, workgroups)? else { return Ok(()) };
         let hint = worker.processor_id as usize;
         let mut state = self.take_worker(hint)?;
-        // SAFETY: the caller keeps the bindings in place until this function returns, the constants and the local memory are
-        // borrowed as long, and `take_back` says whether the program is done with all of them.
-        unsafe { state.lend(arguments, &mut worker.local_memory[..info.local_memory_size]) }?;
+        // SAFETY: the caller keeps the bindings valid until this function returns; the constants and the local memory
+        // are borrowed as long; `reclaim` checks that the program keeps no reference to any of them.
+        unsafe { state.borrow(arguments, &mut worker.local_memory[..info.local_memory_size]) }?;
         let result = state.run(function, arguments, cursor);
-        if state.take_back() {
-            self.give_back(hint, state);
+        if state.reclaim() {
+            self.return_worker(hint, state);
             return result.context(|| format!("kernel `{}`", info.name));
         }
-        // Its globals go while the memory that they refer to is still there, and nothing of it runs again.
+        // Dropped while the memory that its globals refer to is still valid; none of its code runs again.
         drop(state);
         result?;
         Err(Error::failed_precondition(format!("kernel `{}` keeps a buffer beyond its dispatch", info.name)))
     }
 }
 
-/// What one worker at a time runs kernels in.
+/// A context in which one worker at a time runs kernels.
 struct VmvxWorker {
     invocation: Box<Invocation>,
     functions: Vec<BoundFunction>,
-    /// How kernels are called, where not by packed calls, and the module's state.
+    /// The direct calls of kernels and the module's state; None for packed calls.
     compiled: Option<(&'static dyn CompiledKernels, Arc<dyn ModuleState>)>,
     call: CallBuffer,
-    /// Shares of `lent`, while a dispatch runs.
+    /// References to `borrowed`, during a dispatch.
     bindings: Arc<List>,
     /// Local memory, constants, then the bindings.
-    lent: Vec<Arc<Buffer>>,
-    /// Last, as what is above refers into it.
+    borrowed: Vec<Arc<Buffer>>,
+    /// Declared last, because the fields above refer into it.
     _context: Arc<Context>,
 }
 
-/// Indices in [`VmvxWorker::lent`].
+/// Indices in [`VmvxWorker::borrowed`].
 const LOCAL_MEMORY: usize = 0;
 const CONSTANTS: usize = 1;
 const BINDINGS: usize = 2;
 
 impl VmvxWorker {
-    /// Makes buffers over what a dispatch works on.
+    /// Creates buffers over the operands of a dispatch.
     ///
     /// # Safety
-    /// The memory must stay valid until [`VmvxWorker::take_back`] has given true, or the worker was dropped.
-    unsafe fn lend(&mut self, arguments: &DispatchArguments<'_>, local_memory: &mut [u8]) -> Result<()> {
+    /// The memory must stay valid until [`VmvxWorker::reclaim`] has returned true, or the worker was dropped.
+    unsafe fn borrow(&mut self, arguments: &DispatchArguments<'_>, local_memory: &mut [u8]) -> Result<()> {
         let constants = (arguments.constants.as_ptr().cast_mut().cast(), size_of_val(arguments.constants), false);
         let fixed = [(local_memory.as_mut_ptr(), local_memory.len(), true), constants];
         let bindings = arguments.binding_pointers.iter().zip(arguments.binding_lengths).enumerate();
@@ -360,33 +359,35 @@ impl VmvxWorker {
             (pointer.0, *length, !read_only)
         });
         for (index, (data, length, mutable)) in fixed.into_iter().chain(bindings).enumerate() {
-            // SAFETY: promised by the caller. Local memory is exclusively borrowed and not touched meanwhile; constants are
-            // shared and read-only; bindings are never lent as slices.
+            // SAFETY: promised by the caller. Local memory is exclusively borrowed and not accessed meanwhile;
+            // constants are shared and read-only; bindings are never borrowed as slices.
             let buffer = unsafe { Buffer::lent(data, length, mutable) };
-            match self.lent.get_mut(index) {
+            match self.borrowed.get_mut(index) {
                 Some(slot) => match Arc::get_mut(slot) {
                     Some(old) => *old = buffer,
                     None => *slot = Arc::new(buffer),
                 },
-                None => self.lent.push(Arc::new(buffer)),
+                None => self.borrowed.push(Arc::new(buffer)),
             }
         }
-        self.lent.truncate(BINDINGS + arguments.binding_pointers.len());
+        self.borrowed.truncate(BINDINGS + arguments.binding_pointers.len());
         if Arc::get_mut(&mut self.bindings).is_none() {
             self.bindings = List::new(ValueType::Ref(Buffer::TYPE), 0, None)?;
         }
         self.bindings.resize(0)?;
-        self.lent[BINDINGS..].iter().try_for_each(|buffer| self.bindings.push(Value::Ref(Ref::from(buffer.clone()))))
+        self.borrowed[BINDINGS..]
+            .iter()
+            .try_for_each(|buffer| self.bindings.push(Value::Ref(Ref::from(buffer.clone()))))
     }
 
-    /// Runs workgroups in order.
+    /// Runs workgroups sequentially.
     fn run(&mut self, function: usize, arguments: &DispatchArguments<'_>, cursor: Cursor) -> Result<()> {
         let Some(function) = self.functions.get(function) else {
             return Err(Error::internal("worker without the function"));
         };
         let mut workgroups = Workgroups {
-            local_memory: Ref::from(self.lent[LOCAL_MEMORY].clone()),
-            constants: Ref::from(self.lent[CONSTANTS].clone()),
+            local_memory: Ref::from(self.borrowed[LOCAL_MEMORY].clone()),
+            constants: Ref::from(self.borrowed[CONSTANTS].clone()),
             bindings: Ref::from(self.bindings.clone()),
             arguments,
             cursor,
@@ -403,22 +404,22 @@ impl VmvxWorker {
                 Completion::Done => Ok(()),
                 Completion::Yielded => {
                     invocation.cancel();
-                    Err(Error::failed_precondition("a kernel cannot wait"))
+                    Err(Error::failed_precondition("kernel yields, but kernels cannot wait"))
                 }
             }
         })
     }
 
-    /// Ends a dispatch; true where the program holds no share of what was lent.
-    fn take_back(&mut self) -> bool {
+    /// Ends a dispatch; returns true if the program keeps no reference to the borrowed buffers.
+    fn reclaim(&mut self) -> bool {
         self.call.clear();
-        // A program that put something else into the list loses it, too.
+        // Also drops other objects that the program stored in the list.
         let emptied = self.bindings.resize(0).is_ok();
-        emptied && self.lent.iter_mut().all(|buffer| Arc::get_mut(buffer).is_some())
+        emptied && self.borrowed.iter_mut().all(|buffer| Arc::get_mut(buffer).is_some())
     }
 }
 
-/// Workgroups of a dispatch that one worker runs, and what their kernel works on.
+/// The workgroups of a dispatch that one worker runs, and their operands.
 #[derive(Debug)]
 pub struct Workgroups<'a> {
     local_memory: Ref,
@@ -429,11 +430,11 @@ pub struct Workgroups<'a> {
 }
 
 impl Workgroups<'_> {
-    /// Calls a kernel for each workgroup, in order: with local memory, constants, bindings, and the numbers that a kernel
-    /// gets behind them.
+    /// Calls a kernel for each workgroup, sequentially: with local memory, constants, bindings, and the numeric
+    /// arguments of its signature.
     ///
     /// # Errors
-    /// What the kernel fails with.
+    /// Errors of the kernel.
     #[inline(always)]
     pub fn run(&mut self, mut kernel: impl FnMut(&Ref, &Ref, &Ref, [i32; 9]) -> Result<()>) -> Result<()> {
         let [size_x, size_y, size_z] = self.arguments.workgroup_size;

@@ -4,36 +4,36 @@
 
 use core::ffi::{c_char, c_int, c_void};
 
-/// Name of the symbol under which libraries export their [`PluginQueryFunction`].
+/// Name of the exported symbol of a library's [`PluginQueryFunction`].
 pub const PLUGIN_EXPORT_NAME: &str = "iree_hal_executable_plugin_query";
 
 /// Version 0.1, the only one.
 pub const PLUGIN_VERSION_0_1: u32 = 1;
 
-/// Bit of [`PluginHeader::features`]: the plugin uses nothing of the system.
+/// Bit of [`PluginHeader::features`]: the plugin uses no system libraries.
 pub const PLUGIN_FEATURE_STANDALONE: u32 = 1 << 0;
 
-/// Bit of [`PluginHeader::features`]: statuses may be addresses of messages, whose low bits are the code.
+/// Bit of [`PluginHeader::features`]: a status may be the address of a message, with the code in its low bits.
 pub const PLUGIN_FEATURE_FULL_STATUS: u32 = 1 << 1;
 
-/// [`PluginHeader::sanitizer`] of a plugin that was built without one.
+/// [`PluginHeader::sanitizer`] of a plugin without one.
 pub const PLUGIN_SANITIZER_NONE: c_int = 0;
 
-/// The bits of a status that hold its code.
+/// The bits of a status that contain its code.
 pub const PLUGIN_STATUS_CODE_MASK: usize = 0x1F;
 
-/// Bit of what `resolve` says of its results: an optional function is missing.
+/// Bit of `resolve`'s resolution flags: an optional function is missing.
 pub const PLUGIN_RESOLUTION_MISSING_OPTIONAL: u32 = 1 << 0;
 
 /// First structure of a plugin, the same in all versions.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PluginHeader {
-    /// Version of the ABI that the structure behind the header has.
+    /// The ABI version of the structure that begins with this header.
     pub version: u32,
     /// Name for messages, NUL-terminated.
     pub name: *const c_char,
-    /// What the plugin is, NUL-terminated.
+    /// Description of the plugin, NUL-terminated.
     pub description: *const c_char,
     /// `PLUGIN_FEATURE_*`.
     pub features: u32,
@@ -43,25 +43,25 @@ pub struct PluginHeader {
     pub reserved: [u64; 8],
 }
 
-/// Returns the plugin's description, whose first field is a pointer to its [`PluginHeader`], or null where the plugin has
-/// no version up to the asked one.
+/// Returns the plugin's description, whose first field is a pointer to its [`PluginHeader`]; null if the plugin
+/// supports no version up to the maximum.
 pub type PluginQueryFunction =
     unsafe extern "C" fn(maximum_version: u32, reserved: *mut c_void) -> *const *const PluginHeader;
 
 /// A status: null for success.
 pub type PluginStatus = *mut c_void;
 
-/// Text of some length.
+/// A string with a length.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PluginText {
-    /// The bytes; no NUL ends them.
+    /// The bytes, without a NUL.
     pub data: *const c_char,
     /// Their number.
     pub size: usize,
 }
 
-/// A parameter of a plugin.
+/// A key-value parameter of a plugin.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PluginParameter {
@@ -71,7 +71,7 @@ pub struct PluginParameter {
     pub value: PluginText,
 }
 
-/// The allocator's one function. Commands are 0 to 3 for malloc, calloc, realloc and free; for the first three
+/// The allocator's only function. Commands are 0 to 3 for malloc, calloc, realloc and free; for the first three
 /// `parameters` points to the size in bytes.
 pub type AllocatorFunction = unsafe extern "C" fn(
     allocator: *mut c_void,
@@ -80,7 +80,7 @@ pub type AllocatorFunction = unsafe extern "C" fn(
     pointer: *mut *mut c_void,
 ) -> PluginStatus;
 
-/// What plugins allocate with.
+/// The allocator of plugins.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PluginAllocator {
@@ -90,23 +90,23 @@ pub struct PluginAllocator {
     pub control: AllocatorFunction,
 }
 
-/// What plugins are given when they are loaded.
+/// The environment of a plugin, passed when it is loaded.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PluginEnvironment {
-    /// What the plugin allocates with until it is unloaded.
+    /// The allocator, valid until the plugin is unloaded.
     pub allocator: PluginAllocator,
 }
 
-/// What a plugin resolves: arrays of `count` entries each.
+/// A request to resolve functions: arrays of `count` entries each.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct PluginResolve {
     /// Number of entries.
     pub count: usize,
-    /// NUL-terminated names; a leading `?` marks a function that may be missing.
+    /// NUL-terminated names; a leading `?` marks an optional function.
     pub names: *const *const c_char,
-    /// Functions, which the plugin writes where there is none.
+    /// Functions; the plugin fills the null entries.
     pub functions: *mut *mut c_void,
     /// Context of each function.
     pub contexts: *mut *mut c_void,
@@ -118,7 +118,7 @@ pub struct PluginResolve {
 pub struct Plugin {
     /// Header.
     pub header: *const PluginHeader,
-    /// Makes the plugin's state.
+    /// Creates the plugin's state.
     pub load: Option<
         unsafe extern "C" fn(
             environment: *const PluginEnvironment,
@@ -127,9 +127,9 @@ pub struct Plugin {
             state: *mut *mut c_void,
         ) -> PluginStatus,
     >,
-    /// Gives the state up.
+    /// Destroys the plugin's state.
     pub unload: Option<unsafe extern "C" fn(state: *mut c_void)>,
-    /// Writes the functions that the plugin has. NOT_FOUND says that a required one is missing.
+    /// Fills in the functions that the plugin contains. NOT_FOUND reports that a required one is missing.
     pub resolve: Option<
         unsafe extern "C" fn(state: *mut c_void, resolve: *const PluginResolve, resolution: *mut u32) -> PluginStatus,
     >,

@@ -1,4 +1,4 @@
-//! What plugins allocate with: the program's allocator behind the ABI's one function.
+//! The allocator of plugins: the program's allocator behind the ABI's one function.
 
 use core::alloc::Layout;
 use core::ffi::{c_int, c_void};
@@ -8,7 +8,7 @@ use std::alloc;
 use super::abi::{PluginAllocator, PluginStatus};
 use crate::StatusCode;
 
-/// Alignment of what is allocated, that of C's `max_align_t`; as many bytes before it hold its size.
+/// Alignment of allocations, that of C's `max_align_t`. A header of the same size contains the length.
 const ALIGNMENT: usize = 16;
 
 const MALLOC: c_int = 0;
@@ -16,7 +16,7 @@ const CALLOC: c_int = 1;
 const REALLOC: c_int = 2;
 const FREE: c_int = 3;
 
-/// The allocator.
+/// The allocator table.
 pub(super) const ALLOCATOR: PluginAllocator = PluginAllocator { allocator: ptr::null_mut(), control };
 
 fn status(code: StatusCode) -> PluginStatus {
@@ -27,7 +27,7 @@ fn layout(size: usize) -> Option<Layout> {
     Layout::from_size_align(size.checked_add(ALIGNMENT)?, ALIGNMENT).ok()
 }
 
-/// Allocates zeroed bytes; null where there is no memory.
+/// Allocates zeroed bytes; returns null if memory is short.
 fn allocate(size: usize) -> *mut u8 {
     let Some(layout) = layout(size) else { return ptr::null_mut() };
     // SAFETY: the size is not zero.
@@ -42,17 +42,17 @@ fn allocate(size: usize) -> *mut u8 {
     }
 }
 
-/// The size of what was allocated.
+/// Returns the size of an allocation.
 ///
 /// # Safety
-/// `pointer` must be what `allocate` gave.
+/// `pointer` must be a result of `allocate`.
 unsafe fn size_of_allocation(pointer: *mut u8) -> usize {
     // SAFETY: by contract, the size stands there.
     unsafe { pointer.sub(ALIGNMENT).cast::<usize>().read() }
 }
 
 /// # Safety
-/// `pointer` must be what `allocate` gave, and is not used afterwards.
+/// `pointer` must be a result of `allocate`, and is not used afterwards.
 unsafe fn free(pointer: *mut u8) {
     // SAFETY: by contract.
     let size = unsafe { size_of_allocation(pointer) };
@@ -62,10 +62,10 @@ unsafe fn free(pointer: *mut u8) {
     }
 }
 
-/// See [`AllocatorFunction`](super::abi::AllocatorFunction).
+/// Implements [`AllocatorFunction`](super::abi::AllocatorFunction).
 ///
 /// # Safety
-/// `parameters` and `pointer` must be what the ABI says of the command.
+/// `parameters` and `pointer` must be as the ABI defines them for the command.
 unsafe extern "C" fn control(
     _allocator: *mut c_void,
     command: c_int,

@@ -26,21 +26,21 @@ use super::loaders::{DynamicLibrary, elf};
 use crate::mapping::MappedFile;
 use crate::{Error, Result, ResultExt, StatusCode};
 
-/// What stands before the path of a plugin that is an embedded ELF.
+/// The path prefix of a plugin that is an embedded ELF.
 const EMBEDDED_PREFIX: &str = "embedded:";
-/// How the names of such plugins end otherwise.
+/// The alternative file suffix of such plugins.
 const EMBEDDED_SUFFIX: &str = ".sos";
 
-/// A loaded plugin. It is unloaded when the last executable that uses it is gone.
+/// A loaded plugin. It is unloaded when the last executable that uses it is dropped.
 ///
 /// Its code is trusted: it runs with all rights of the process.
 pub struct ExecutablePlugin {
     plugin: Plugin,
     state: *mut c_void,
     name: String,
-    /// What the plugin allocates with.
+    /// The plugin's allocator.
     _environment: Box<PluginEnvironment>,
-    /// Keeps the code in memory. Last, so that it goes last.
+    /// Keeps the code in memory. Declared last, so that it is dropped last.
     _code: Box<dyn Any + Send + Sync>,
 }
 
@@ -56,12 +56,12 @@ impl fmt::Debug for ExecutablePlugin {
 }
 
 impl ExecutablePlugin {
-    /// Loads a plugin file: a library of the system, or an embedded ELF, which is one whose name ends with `.sos` or has
-    /// `embedded:` before it.
+    /// Loads a plugin file: a system library, or an embedded ELF if the name ends with `.sos` or begins with
+    /// `embedded:`.
     ///
     /// # Errors
-    /// NOT_FOUND where there is no such file, or it is no plugin; INVALID_ARGUMENT for a damaged file; INCOMPATIBLE for one of
-    /// another machine or version; what the plugin itself reports.
+    /// NOT_FOUND if the file does not exist or is not a plugin; INVALID_ARGUMENT for a damaged file; INCOMPATIBLE for
+    /// another machine or version; errors of the plugin itself.
     pub fn open(path: &str) -> Result<Arc<ExecutablePlugin>> {
         let (embedded, file) = match path.strip_prefix(EMBEDDED_PREFIX) {
             Some(file) => (true, file),
@@ -74,7 +74,7 @@ impl ExecutablePlugin {
     /// Loads a plugin that is linked into the program, with parameters.
     ///
     /// # Errors
-    /// INCOMPATIBLE for another version, and what the plugin itself reports.
+    /// INCOMPATIBLE for another version; errors of the plugin itself.
     ///
     /// # Safety
     /// `query` must be the query function of a plugin that follows the ABI, in code that stays in memory.
@@ -84,27 +84,30 @@ impl ExecutablePlugin {
         loaded.map(Arc::new).context(|| "loading an executable plugin")
     }
 
-    /// Name that the plugin has for messages.
+    /// Returns the plugin's name, for messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Has the plugin fill some entries.
+    /// Lets the plugin fill entries.
     ///
     /// # Errors
-    /// What the plugin reports, but for functions that it does not have.
+    /// Errors of the plugin, except for missing functions.
     ///
     /// # Safety
-    /// The pointers must be those of arrays of that many entries, the names NUL-terminated. The arrays of functions and
-    /// contexts must stay as long as the plugin's functions are called: it may change its own entries.
+    /// The pointers must refer to arrays of `count` entries, with NUL-terminated names. The arrays of functions and
+    /// contexts must live as long as the plugin's functions are called: the plugin may change its own entries.
     unsafe fn resolve_entries(&self, entries: &PluginResolve) -> Result<()> {
         let Some(resolve) = self.plugin.resolve else { return Ok(()) };
         let mut resolution = 0;
         // SAFETY: the entries are the caller's, and the function and the state are the plugin's, whose code stays.
         let status = unsafe { resolve(self.state, entries, &raw mut resolution) };
         if resolution & !PLUGIN_RESOLUTION_MISSING_OPTIONAL != 0 {
-            return Err(Error::internal(format!("plugin `{}` resolves imports with flags {resolution:#x}", self.name)));
+            return Err(Error::internal(format!(
+                "plugin `{}` returned unknown resolution flags {resolution:#x}",
+                self.name
+            )));
         }
         match check(status) {
             Err(error) if error.code() == StatusCode::NotFound => Ok(()),
@@ -160,7 +163,7 @@ fn open_library(path: &str) -> Result<ExecutablePlugin> {
 
 fn open_embedded(path: &str) -> Result<ExecutablePlugin> {
     let Some(host) = elf::Machine::HOST else {
-        return Err(Error::incompatible("this host loads no embedded ELF files"));
+        return Err(Error::incompatible("embedded ELF plugins are not supported on this host"));
     };
     let contents = MappedFile::contents(Path::new(path))?;
     let image = elf::ElfImage::load(contents.as_bytes(), host, PLUGIN_EXPORT_NAME)?;
@@ -170,10 +173,10 @@ fn open_embedded(path: &str) -> Result<ExecutablePlugin> {
     unsafe { load(query, PLUGIN_FEATURE_STANDALONE, &[], Box::new(image)) }
 }
 
-/// Queries and loads a plugin that has at least the given features. `code` is whatever keeps it in memory.
+/// Queries and loads a plugin with at least the given features. `code` keeps it in memory.
 ///
 /// # Safety
-/// As [`ExecutablePlugin::linked`], with code that stays until `code` is dropped.
+/// That of [`ExecutablePlugin::linked`], for code that stays in memory until `code` is dropped.
 unsafe fn load(
     query: PluginQueryFunction,
     features: u32,
@@ -183,12 +186,12 @@ unsafe fn load(
     // SAFETY: by contract a query function.
     let description = unsafe { query(PLUGIN_VERSION_0_1, ptr::null_mut()) };
     if description.is_null() {
-        return Err(Error::incompatible("the plugin does not offer version 0.1 of the plugin ABI"));
+        return Err(Error::incompatible("plugin does not support version 0.1 of the plugin ABI"));
     }
     // SAFETY: not null, so by the ABI it points to the pointer to the plugin's header.
     let header = unsafe { *description };
     if header.is_null() {
-        return Err(Error::invalid_argument("the plugin has no header"));
+        return Err(Error::invalid_argument("plugin has no header"));
     }
     // SAFETY: not null, so a header.
     let header: PluginHeader = unsafe { *header };
@@ -197,13 +200,13 @@ unsafe fn load(
     if header.version != PLUGIN_VERSION_0_1 {
         let version = header.version;
         return Err(Error::incompatible(format!(
-            "plugin `{name}` has version {version} of the plugin ABI; 1 is known"
+            "plugin `{name}` has version {version} of the plugin ABI instead of 1"
         )));
     }
     if header.sanitizer != PLUGIN_SANITIZER_NONE {
         let sanitizer = header.sanitizer;
         return Err(Error::incompatible(format!(
-            "plugin `{name}` was built with sanitizer {sanitizer}; this runtime hosts none"
+            "plugin `{name}` was built with sanitizer {sanitizer}, which this runtime does not support"
         )));
     }
     let known = PLUGIN_FEATURE_STANDALONE | PLUGIN_FEATURE_FULL_STATUS;
@@ -228,14 +231,14 @@ unsafe fn load(
     Ok(ExecutablePlugin { plugin, state, name, _environment: environment, _code: code })
 }
 
-/// A plugin's status as a result. Of a status with a message, whose form is the other runtime's own, only the code is read.
+/// Converts a plugin's status to a result. The format of status messages is IREE's own, so only the code is read.
 fn check(status: PluginStatus) -> Result<()> {
     match status.addr() {
         0 => Ok(()),
         address => {
             let code = u32::try_from(address & PLUGIN_STATUS_CODE_MASK).unwrap_or_default();
             let code = StatusCode::from_raw(code).unwrap_or(StatusCode::Unknown);
-            Err(Error::new(code, "the plugin failed".to_owned()))
+            Err(Error::new(code, "plugin failed".to_owned()))
         }
     }
 }

@@ -11,17 +11,18 @@ use super::image::Image;
 use super::layout::Layout;
 use crate::{Error, Result};
 
-/// A table in the image: where it is and how many bytes it has.
+/// Address and size in bytes of a table in the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Table {
     pub(super) address: u64,
     pub(super) size: u64,
 }
 
-/// What the dynamic table says. Every table's size is at most that of the file, for no linker makes tables of zeros.
+/// The contents of the dynamic table. Every table's size is at most that of the file, because linkers write no tables
+/// of zeros.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Dynamic {
-    /// REL or RELA, as the machine has it.
+    /// REL or RELA, depending on the machine.
     pub(super) relocations: Table,
     /// Relocations of the procedure linkage table, in the same form.
     pub(super) plt_relocations: Table,
@@ -41,8 +42,8 @@ impl Dynamic {
     /// Reads the dynamic table.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for tables that do not lie in the image or have entries of another size, UNIMPLEMENTED for
-    /// relocations in a form that the machine's embedded libraries do not use.
+    /// INVALID_ARGUMENT for tables outside the image or with entries of another size; UNIMPLEMENTED for relocation
+    /// formats that the machine's embedded libraries do not use.
     pub(super) fn read<Elf: FileHeader>(
         image: &Image<'_>,
         layout: &Layout<'_>,
@@ -90,7 +91,7 @@ impl Dynamic {
                 tag if tag == used.2 => entry_size("relocation entry size", value, relocation)?,
                 tag if tag == unused.0 || (tag == unused.1 && value != 0) => {
                     return Err(Error::unimplemented(format!(
-                        "ELF file has relocations with the other kind of addend than {} uses",
+                        "ELF file has REL relocations instead of RELA or vice versa; {} uses the other kind",
                         machine.name
                     )));
                 }
@@ -131,7 +132,7 @@ fn check_table(image: &Image<'_>, layout: &Layout<'_>, table: Table, what: &str)
     Ok(())
 }
 
-/// The dynamic symbols of an image. None is undefined, unless it is weak.
+/// The dynamic symbols of an image. Undefined symbols are weak.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Symbols {
     table: u64,
@@ -175,10 +176,10 @@ impl Symbols {
         Ok(symbols)
     }
 
-    /// The symbol with that index.
+    /// Returns the symbol with an index.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where there is none.
+    /// INVALID_ARGUMENT if it does not exist.
     pub(super) fn get<Elf: FileHeader>(&self, image: &Image<'_>, index: u64) -> Result<Elf::Sym> {
         if index >= self.count {
             return Err(Error::invalid_argument(format!("ELF symbol {index} of {}", self.count)));
@@ -186,10 +187,10 @@ impl Symbols {
         image.entry(self.table, index, "symbol table")
     }
 
-    /// The address at run time of the symbol with that index; zero for a weak one that is undefined.
+    /// Returns the run-time address of a symbol; zero for an undefined weak one.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where there is none, UNIMPLEMENTED for kinds whose address is not known before code runs.
+    /// INVALID_ARGUMENT if it does not exist; UNIMPLEMENTED for kinds whose address depends on running code.
     pub(super) fn address<Elf: FileHeader>(&self, image: &Image<'_>, index: u64, endian: Elf::Endian) -> Result<u64> {
         let symbol: Elf::Sym = self.get::<Elf>(image, index)?;
         let value: u64 = symbol.st_value(endian).into();
@@ -206,13 +207,13 @@ impl Symbols {
         }
     }
 
-    /// The index of the exported symbol of that name.
+    /// Returns the index of an exported symbol.
     ///
-    /// There is one export in a library, and all symbols were walked anyhow to see that none is undefined; so this does
-    /// not use the hash tables.
+    /// A library has one export, and the check for undefined symbols visits all symbols anyway, so the hash tables are
+    /// not used.
     ///
     /// # Errors
-    /// NOT_FOUND where there is none.
+    /// NOT_FOUND if it is not exported.
     pub(super) fn find<Elf: FileHeader>(&self, image: &Image<'_>, name: &str, endian: Elf::Endian) -> Result<u64> {
         for index in 1..self.count {
             let symbol: Elf::Sym = self.get::<Elf>(image, index)?;
@@ -225,7 +226,7 @@ impl Symbols {
         Err(Error::not_found(format!("ELF file does not export `{name}`")))
     }
 
-    /// The string at an offset into the string table, up to the table's end.
+    /// Returns the string at an offset into the string table, up to the table's end.
     fn string<'i>(&self, image: &'i Image<'_>, offset: u32) -> &'i [u8] {
         let offset = u64::from(offset);
         let size = self.strings.size.saturating_sub(offset);
@@ -236,7 +237,7 @@ impl Symbols {
         self.string(image, offset).strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&0))
     }
 
-    /// A symbol's name for messages.
+    /// Formats a symbol's name for messages.
     fn name(&self, image: &Image<'_>, offset: u32) -> String {
         const LONGEST: usize = 128;
         let name = self.string(image, offset).iter().take(LONGEST).take_while(|byte| **byte != 0);
@@ -244,13 +245,13 @@ impl Symbols {
     }
 }
 
-/// The number of symbols as a GNU hash table implies it: one more than the last one in the last chain.
+/// Returns the number of symbols that a GNU hash table implies: one more than the last one in the last chain.
 fn gnu_symbol_count<Elf: FileHeader>(image: &Image<'_>, layout: &Layout<'_>, table: u64) -> Result<u64> {
     const WHAT: &str = "GNU hash table";
     let bucket_count = image.word(table, 4, WHAT)?;
     let first_hashed = image.word(table.wrapping_add(4), 4, WHAT)?;
     let bloom_count = image.word(table.wrapping_add(8), 4, WHAT)?;
-    // Four words of header, then the Bloom filter of address-wide words, the buckets and the chains.
+    // The header takes four words; the Bloom filter of address-wide words, the buckets and the chains follow.
     let buckets = Table {
         address: table.wrapping_add(16).wrapping_add(bloom_count * size_of::<Elf::Word>() as u64),
         size: bucket_count * 4,
@@ -264,7 +265,7 @@ fn gnu_symbol_count<Elf: FileHeader>(image: &Image<'_>, layout: &Layout<'_>, tab
         return Ok(first_hashed);
     }
     let chain = buckets.address.wrapping_add(buckets.size).wrapping_add((last_head - first_hashed) * 4);
-    // A chain ends with an odd word, and is not longer than the file.
+    // An odd word ends a chain, which is at most as long as the file.
     let longest = usize::try_from(layout.file_size).unwrap_or(usize::MAX);
     let tail = image.tail(chain);
     let tail = tail.get(..tail.len().min(longest)).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Executables that are assembled here: what kernels get, what they must not do, and many workers at once.
+//! Tests with assembled executables: kernel arguments, violations, and many concurrent workers.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use alloc::string::ToString;
@@ -9,7 +9,7 @@ use crate::bytecode::assemble;
 use crate::hal::local::BindingPointer;
 use crate::hal::local::library::ImportRegistry;
 
-/// An executable of the text of a module.
+/// Assembles and loads an executable.
 fn load(text: &str, constants: &[u32]) -> Result<Arc<dyn LocalExecutable>> {
     let data = assemble(text).unwrap();
     let imports = ImportRegistry::default();
@@ -25,7 +25,7 @@ fn load(text: &str, constants: &[u32]) -> Result<Arc<dyn LocalExecutable>> {
     VmvxLoader::default().load(&parameters)
 }
 
-/// A kernel with a body, of so many bindings and constants.
+/// Returns the text of a kernel with the given numbers of bindings and constants.
 fn kernel(name: &str, bindings: usize, constants: usize, local_memory: usize, body: &str) -> String {
     format!(
         "vm.export @{name}\nvm.func @{name}(%r0: !vm.ref<?>, %r1: !vm.ref<?>, %r2: !vm.ref<?>, %i0: i32, %i1: i32, %i2: \
@@ -37,7 +37,7 @@ fn kernel(name: &str, bindings: usize, constants: usize, local_memory: usize, bo
 
 const HEADER: &str = "vm.module @kernels version 0\nvm.type !vm.buffer\n";
 
-/// Runs a range of workgroups over bindings, which are read-only where a bit says so.
+/// Runs a range of workgroups over bindings; a set bit marks a read-only one.
 fn dispatch(
     executable: &dyn LocalExecutable,
     function: usize,
@@ -118,7 +118,7 @@ fn constants_and_local_memory_reach_kernels() {
     assert_eq!(missing.code(), StatusCode::InvalidArgument);
 }
 
-/// Puts the first binding, or local memory, or the list of bindings into a global, and so keeps it.
+/// Stores the first binding, local memory, or the list of bindings in a global.
 fn keeper(what: &str) -> String {
     let body = format!(
         "  %i9 = vm.const.i32.zero
@@ -146,12 +146,12 @@ fn what_was_lent_cannot_be_kept() {
         let kept = dispatch(&*executable, 0, &mut bindings, 0, &[], ([1, 1, 1], 0..1)).unwrap_err();
         assert_eq!(kept.code(), StatusCode::FailedPrecondition, "{kept}");
         assert!(kept.message().contains("keeps a buffer"), "{kept}");
-        // The next dispatch has new globals: there is nothing to use.
+        // The next dispatch has new globals, which are null.
         let gone = dispatch(&*executable, 1, &mut bindings, 0, &[], ([1, 1, 1], 0..1)).unwrap_err();
         assert_eq!(gone.code(), StatusCode::InvalidArgument, "{gone}");
         assert!(gone.message().contains("null"), "{gone}");
     }
-    // The list itself can be kept, as it is emptied.
+    // To keep the list itself is allowed, because it is emptied.
     let executable = load(&keeper("%r2, .refs[1] : !vm.list<!vm.buffer>"), &[]).unwrap();
     for _ in 0..2 {
         dispatch(&*executable, 0, &mut [alloc::vec![7; 2]], 0, &[], ([1, 1, 1], 0..1)).unwrap();
@@ -205,8 +205,8 @@ fn what_is_no_executable_is_refused() {
     assert_eq!(load(&import, &[]).unwrap_err().code(), StatusCode::NotFound);
 }
 
-/// All workers of a dispatch write to the same elements: any of the values that one of them wrote may stay, and nothing else
-/// happens. Each element is a multiple of the count, as each write is.
+/// All workers of a dispatch write to the same elements. Any of the written values may remain. Each element is a
+/// multiple of the count, as each written value is.
 #[test]
 fn workers_race_on_bindings_without_harm() {
     let body = "  %i9 = vm.const.i32.zero

@@ -19,7 +19,7 @@ pub struct TaskOptions {
     pub worker_count: Option<usize>,
     /// Binds each worker to a core of its own; where the system does not allow it, workers are not bound.
     pub pinned: bool,
-    /// How long a thread looks for more work before it sleeps; `None` for about as long as it takes to wake it, and for no
+    /// How long a worker polls for work before it parks; `None` for about as long as it takes to wake it, and for no
     /// time where there are more workers than cores.
     pub spin: Option<Duration>,
     /// Lends threads in place of the device's own; the options above then do not count, except for `spin`.
@@ -65,7 +65,7 @@ impl TaskOptions {
         }
     }
 
-    /// How long threads look for more work, where `workers` work; `None` for about as long as it takes to wake them.
+    /// How long workers poll for work; `None` for the engine's default.
     pub(super) fn spin_time(&self, workers: usize) -> Option<Duration> {
         self.spin.or_else(|| (workers > topology::logical_cores()).then_some(Duration::ZERO))
     }

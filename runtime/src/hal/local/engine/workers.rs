@@ -8,8 +8,8 @@ use std::sync::{Mutex, OnceLock};
 use std::thread::{self, JoinHandle, Thread};
 
 use super::executor::{Executor, Work};
-use super::idle::IdleSet;
-use super::placement::Placement;
+use super::sleep::ParkedSet;
+use super::topology;
 use crate::atomic::{AtomicBool, Ordering};
 
 /// Threads that sleep until there is work. They are started when they are first needed.
@@ -21,8 +21,10 @@ pub(super) struct WorkerPool {
 
 #[derive(Debug)]
 struct Shared {
-    idle: IdleSet,
-    placement: Placement,
+    parked: ParkedSet,
+    /// The logical processors that workers may run on; each has one of them where they are `pinned`.
+    processors: &'static [usize],
+    pinned: bool,
     /// The threads that have been started, in the order of their numbers.
     started: Vec<OnceLock<Thread>>,
     stopping: AtomicBool,
@@ -40,8 +42,9 @@ pub(in crate::hal::local) fn current_worker() -> u32 {
 impl WorkerPool {
     pub(super) fn new(count: usize, pinned: bool) -> WorkerPool {
         let shared = Shared {
-            idle: IdleSet::new(count),
-            placement: Placement::new(count, pinned),
+            parked: ParkedSet::new(count),
+            processors: topology::processors(),
+            pinned,
             started: (0..count).map(|_| OnceLock::new()).collect(),
             stopping: AtomicBool::new(false),
         };
@@ -56,12 +59,11 @@ impl WorkerPool {
         if number >= self.shared.started.len() || self.shared.stopping.load(Ordering::Acquire) {
             return false;
         }
-        self.shared.place(number);
         let (shared, work) = (Arc::clone(&self.shared), Arc::downgrade(work));
         let body = move || {
             // There are at most `MAXIMUM_WORKERS`.
             NUMBER.set(number as u32 + 1);
-            shared.placement.start(number);
+            shared.bind(number);
             shared.run(number, &work);
         };
         match thread::Builder::new().name(format!("task-worker-{number}")).spawn(body) {
@@ -88,19 +90,16 @@ impl Shared {
         }
         let mut woken = true;
         loop {
-            if woken {
-                self.placement.arrive(number);
-            }
             match work.upgrade() {
                 Some(work) => work.participate(woken),
                 None => return,
             }
-            self.idle.enter(number);
+            self.parked.enter(number);
             let more = work.upgrade().is_some_and(|work| work.has_work());
             if more || self.stopping.load(Ordering::Acquire) {
-                woken = !self.idle.leave(number);
+                woken = !self.parked.leave(number);
             } else {
-                while self.idle.sleeping(number) {
+                while self.parked.contains(number) {
                     thread::park();
                 }
                 woken = true;
@@ -111,15 +110,18 @@ impl Shared {
         }
     }
 
-    /// Finds a processor for a worker that is about to be woken.
-    fn place(&self, number: usize) {
-        let started = |other: usize| self.started.get(other).is_some_and(|thread| thread.get().is_some());
-        self.placement.wake(number, |other| started(other) && !self.idle.sleeping(other));
+    /// Binds the calling thread to the processors that it may run on: a thread that starts another may be bound to one.
+    fn bind(&self, number: usize) {
+        let one = number.checked_rem(self.processors.len()).and_then(|index| self.processors.get(index..=index));
+        match one {
+            Some(one) if self.pinned => topology::bind(one),
+            Some(_) => topology::bind(self.processors),
+            None => {}
+        }
     }
 
     fn wake_one(&self) -> bool {
-        let Some(number) = self.idle.take() else { return false };
-        self.place(number);
+        let Some(number) = self.parked.take() else { return false };
         // A worker names itself before it first enters the set.
         if let Some(thread) = self.started.get(number).and_then(OnceLock::get) {
             thread.unpark();

@@ -3,14 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
-/// Logical processors that this process may run on, as the system and its containers bound them.
+/// The number of logical processors that this process may use: the standard library reads the affinity mask and the CPU quotas of
+/// control groups, versions 1 and 2.
 pub(super) fn logical_cores() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
-/// Physical cores that this process may run on: logical processors that share a core count once. Where the system does not
-/// tell, all logical ones.
+/// The number of physical cores that this process may use: logical processors that share a core count once. It is at most
+/// [`logical_cores`], which it is where the system does not list the cores.
 pub(super) fn physical_cores() -> usize {
     static COUNT: OnceLock<usize> = OnceLock::new();
     *COUNT.get_or_init(|| {
@@ -55,46 +56,20 @@ pub(super) fn processors() -> &'static [usize] {
     })
 }
 
-/// The logical processor that the calling thread runs on.
+/// Has the calling thread run on some logical processors and on no others, where the system allows it.
 #[cfg(target_os = "linux")]
-pub(super) fn current_processor() -> Option<usize> {
-    Some(rustix::thread::sched_getcpu())
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn current_processor() -> Option<usize> {
-    None
-}
-
-/// A thread, for [`bind`].
-#[cfg(target_os = "linux")]
-pub(super) type ThreadId = rustix::thread::Pid;
-#[cfg(not(target_os = "linux"))]
-pub(super) type ThreadId = ();
-
-/// The calling thread.
-#[cfg(target_os = "linux")]
-pub(super) fn current_thread() -> ThreadId {
-    rustix::thread::gettid()
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn current_thread() {}
-
-/// Has a thread run on some logical processors and on no others, where the system allows it.
-#[cfg(target_os = "linux")]
-pub(super) fn bind(thread: ThreadId, processors: &[usize]) {
+pub(super) fn bind(processors: &[usize]) {
     let mut set = rustix::thread::CpuSet::new();
     for processor in processors {
         set.set(*processor);
     }
-    if let Err(error) = rustix::thread::sched_setaffinity(Some(thread), &set) {
+    if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
         tracing::warn!(%error, ?processors, "worker is not bound to its core");
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn bind(_thread: ThreadId, _processors: &[usize]) {}
+pub(super) fn bind(_processors: &[usize]) {}
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! Functions, and parts of them, whose bodies come in versions for processors.
+//! Function multiversioning: bodies that are compiled for several sets of target features.
 
 use incarnate_runtime::ir::nest::Nest;
 use proc_macro2::{Ident, Literal, TokenStream};
@@ -7,42 +7,42 @@ use quote::quote;
 use super::Analysis;
 use super::tree::{Body, Node, Sequence};
 
-/// Turns from which a nest is worth the choice of a version, and its code as often as there are versions: fewer take about
-/// as long as the call.
-const TURNS: u64 = 256;
+/// The least number of iterations of a nest for which its function is multiversioned. Fewer iterations take about as long as
+/// the selection of the variant.
+const MIN_ITERATIONS: u64 = 256;
 
 /// A parameter of a function.
 pub(super) struct Parameter {
     pub(super) name: Ident,
-    /// Its type, or that of what it borrows.
+    /// Its type; the referenced type where it is borrowed.
     pub(super) ty: TokenStream,
     pub(super) is_mutable: bool,
     pub(super) is_borrowed: bool,
 }
 
 impl Parameter {
-    /// What declares it.
+    /// Its declaration.
     pub(super) fn declaration(&self) -> TokenStream {
         let mutable = self.is_mutable.then(|| quote!(mut));
         let unchanged = self.unchanged();
         quote!(#mutable #unchanged)
     }
 
-    /// What declares it where it is passed on as it is.
+    /// Its declaration in a function that only passes it on.
     pub(super) fn unchanged(&self) -> TokenStream {
         let (name, borrow, ty) = (&self.name, self.borrow(), &self.ty);
         quote!(#name: #borrow #ty)
     }
 
-    /// The sign before what it borrows.
+    /// The `&` of a borrowed parameter.
     pub(super) fn borrow(&self) -> Option<TokenStream> {
         self.is_borrowed.then(|| quote!(&))
     }
 }
 
-/// Whether statements have a nest that may make many turns; parts cut out of them decide for themselves.
-pub(super) fn are_worthwhile(analysis: &Analysis<'_>, body: &Body<'_>, sequence: &Sequence) -> bool {
-    analysis.versions != 0 && sequence.iter().any(|node| has_long_nest(body, node))
+/// Whether statements contain a nest that may run many iterations. Outlined functions are decided on their own.
+pub(super) fn is_worthwhile(analysis: &Analysis<'_>, body: &Body<'_>, sequence: &Sequence) -> bool {
+    analysis.target_features != 0 && sequence.iter().any(|node| has_long_nest(body, node))
 }
 
 fn has_long_nest(body: &Body<'_>, node: &Node) -> bool {
@@ -52,24 +52,26 @@ fn has_long_nest(body: &Body<'_>, node: &Node) -> bool {
     }
 }
 
-/// Whether a nest makes many turns, or as many as is known when it runs.
+/// Whether a nest runs many iterations, or a number that is only known at run time.
 fn is_long(nest: &Nest) -> bool {
-    let mut turns = nest.loops.iter().map(|counted| counted.constant_turns());
-    turns.try_fold(1u64, |all, turns| Some(all.saturating_mul(turns?))).is_none_or(|turns| turns >= TURNS)
+    let mut trip_counts = nest.loops.iter().map(|counted| counted.constant_turns());
+    let product = trip_counts.try_fold(1u64, |product, count| Some(product.saturating_mul(count?)));
+    product.is_none_or(|iterations| iterations >= MIN_ITERATIONS)
 }
 
-/// What a function takes beside its parameters, and gives.
-pub(super) struct Versioned<'a> {
+/// The signature of a multiversioned function, without its parameters.
+pub(super) struct Multiversioned<'a> {
     pub(super) state: bool,
     pub(super) stack: bool,
     pub(super) result: &'a TokenStream,
 }
 
-impl Versioned<'_> {
-    /// A body that runs `body` in the best version among those for some levels and the program's own.
-    pub(super) fn body(&self, levels: u8, parameters: &[Parameter], body: &TokenStream) -> TokenStream {
+impl Multiversioned<'_> {
+    /// A body that runs the variant of `body` for the best of `target_features` that the processor supports, or the variant
+    /// for the program's own target.
+    pub(super) fn body(&self, target_features: u8, parameters: &[Parameter], body: &TokenStream) -> TokenStream {
         let result = self.result;
-        let levels = Literal::u8_unsuffixed(levels);
+        let target_features = Literal::u8_unsuffixed(target_features);
         let mut types = Vec::new();
         let mut names = Vec::new();
         let mut patterns = Vec::new();
@@ -93,7 +95,7 @@ impl Versioned<'_> {
         };
         quote! {
             struct Body #lifetime(#(#types),*);
-            impl support::Code for Body #elided {
+            impl support::Multiversion for Body #elided {
                 type Output = Result<#result>;
                 #[inline(always)]
                 fn run<const LANES: usize>(self) -> Result<#result> {
@@ -101,7 +103,7 @@ impl Versioned<'_> {
                     #body
                 }
             }
-            support::in_versions::<#levels, _>(Body(#(#names),*))
+            support::multiversioned::<#target_features, _>(Body(#(#names),*))
         }
     }
 }

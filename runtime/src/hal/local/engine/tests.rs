@@ -10,10 +10,8 @@ use core::time::Duration;
 use std::sync::{Condvar, Mutex};
 use std::time::Instant;
 
-use super::plan::{Inline, Measured};
-use super::scheduler::Scheduler;
-use super::workers::WorkerPool;
-use super::{Executor, TaskOptions, Work, team};
+use super::{Executor, TaskOptions, Work};
+use crate::hal::local::cost::kernel_cost;
 use crate::hal::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
 use crate::hal::tests::device_with;
 use crate::hal::*;
@@ -149,10 +147,6 @@ fn direct(buffer: &Arc<Buffer>) -> BufferRef {
     BufferRef { buffer: Some(buffer.clone()), slot: 0, offset: 0, length: WHOLE_BUFFER }
 }
 
-fn slot(slot: u32) -> BufferRef {
-    BufferRef { buffer: None, slot, offset: 0, length: 16 }
-}
-
 /// Dispatches of several sizes, each of which finds the one before complete.
 fn chain(bench: &Bench, sizes: &[u32]) -> Arc<CommandBuffer> {
     let commands = bench.commands(0);
@@ -246,37 +240,17 @@ fn executions_overlap() {
 }
 
 #[test]
-fn independent_dispatches_overlap_and_others_do_not() {
+fn dispatches_of_a_stage_overlap() {
     let bench = Bench::with_workers(2);
     let (a, b) = (bench.buffer(), bench.buffer());
-    let commands = bench.commands(2);
+    let commands = bench.commands(0);
     bench.dispatch(&commands, MEET, 1, &[2], &[direct(&a)]);
-    barrier(&commands);
     bench.dispatch(&commands, MEET, 1, &[2], &[direct(&b)]);
+    barrier(&commands);
+    bench.dispatch(&commands, COUNT, 5, &[0, 0, 0], &[direct(&a)]);
     commands.finalize().unwrap();
     bench.start(&commands, None).wait(Deadline::NEVER).unwrap();
-    let slots = bench.commands(2);
-    bench.dispatch(&slots, MEET, 1, &[2], &[slot(0)]);
-    barrier(&slots);
-    bench.dispatch(&slots, MEET, 1, &[2], &[slot(1)]);
-    slots.finalize().unwrap();
-    let run = |offsets: [u64; 2]| {
-        *bench.kernels.present.lock().unwrap() = 0;
-        let table = offsets.map(|offset| BufferBinding { buffer: Some(a.clone().into()), offset, length: 16 });
-        let done = Arc::new(Fence::new());
-        bench
-            .device
-            .queue_execute(Fences { wait: None, signal: SignalFence::Given(done.clone()) }, &slots, &table)
-            .unwrap();
-        done
-    };
-    run([0, 16]).wait(Deadline::NEVER).unwrap();
-    // The slots overlap, so the second waits for the first, which waits for the second to come: this one does.
-    let done = run([0, 8]);
-    assert!(done.wait(Deadline::after(Duration::from_millis(30))).is_err());
-    *bench.kernels.present.lock().unwrap() += 1;
-    bench.kernels.came.notify_all();
-    done.wait(Deadline::NEVER).unwrap();
+    assert_eq!(bench.kernels.counts[0].load(Ordering::Relaxed), 5);
 }
 
 #[test]
@@ -320,13 +294,6 @@ fn a_panic_in_a_kernel_is_an_error_like_any_other() {
         assert!(error.to_string().contains("a kernel panicked: as told"), "{error}");
         after.wait(Deadline::NEVER).unwrap();
     }
-    let scheduler = helped(&bench);
-    let how = Inline { helped: true, ..Inline::default() };
-    for _ in 0..10 {
-        let error = team::execute(&scheduler, &panics, &[], how).unwrap_err();
-        assert_eq!(error.code(), StatusCode::Internal);
-    }
-    scheduler.shut_down();
 }
 
 #[test]
@@ -444,73 +411,54 @@ fn addresses_have_parameters() {
     );
 }
 
-/// A scheduler of two threads, of which one is a helper that stays.
-fn helped(bench: &Bench) -> Arc<Scheduler> {
-    // Dispatches are worth being divided.
-    (0..4).for_each(|function| bench.executable.cost(function).unwrap().learn(10_000_000));
-    let scheduler = Scheduler::new(Arc::new(WorkerPool::new(2, false)), Some(Duration::from_secs(1)));
-    await_helper(&scheduler);
-    scheduler
-}
-
-fn await_helper(scheduler: &Scheduler) {
-    let start = Instant::now();
-    while scheduler.team().helpers() == 0 && start.elapsed() < PATIENCE {
-        scheduler.call_helper();
-        std::thread::yield_now();
+/// Has every kernel of the bench cost so many picoseconds for each workgroup.
+fn set_costs(bench: &Bench, picoseconds: u64) {
+    for function in 0..bench.kernels.functions.len() {
+        kernel_cost(&bench.executable, function).unwrap().learn(picoseconds);
     }
 }
 
 #[test]
-fn executions_in_order_are_helped() {
+fn the_submitting_thread_shares_a_short_execution() {
     let bench = Bench::with_workers(2);
-    let scheduler = helped(&bench);
-    let how = Inline { helped: true, ..Inline::default() };
-    // Both workgroups meet, so two threads run them.
-    await_helper(&scheduler);
-    assert!(team::execute(&scheduler, &bench.single(MEET, 2, &[2]), &[], how).unwrap());
-    for round in 0..200u32 {
+    // 80 us: too little to leave to workers, and enough to wake one. The workgroups meet, so two threads run them.
+    set_costs(&bench, 40_000_000);
+    bench.start(&bench.single(MEET, 2, &[2]), None).wait(Deadline::NEVER).unwrap();
+    for _ in 0..200 {
+        // Kernels that are counted take less than was said, which is learned: each round begins anew.
         let sizes = [1u32, 3, 1000, 0, 17, 64, 2, 5];
         let commands = chain(&bench, &sizes);
         bench.kernels.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
-        let measured = if round.is_multiple_of(2) { Measured::Yes(round / 2) } else { Measured::No };
-        team::execute(&scheduler, &commands, &[], Inline { measured, ..how }).unwrap();
+        bench.start(&commands, None).wait(Deadline::NEVER).unwrap();
         for (size, count) in sizes.iter().zip(&bench.kernels.counts) {
             assert_eq!(count.load(Ordering::Relaxed), u64::from(*size));
         }
     }
     assert_eq!(bench.kernels.faults.load(Ordering::Relaxed), 0);
-    scheduler.shut_down();
-    // There is nobody any more, and nobody is needed.
-    assert_eq!(scheduler.team().helpers(), 0);
-    assert!(!team::execute(&scheduler, &bench.single(SLEEP, 8, &[0]), &[], how).unwrap());
 }
 
 #[test]
-fn helped_executions_fail_and_go_on() {
-    let bench = Bench::with_workers(2);
-    let scheduler = helped(&bench);
-    let how = Inline { helped: true, ..Inline::default() };
-    for _ in 0..50 {
-        let error = team::execute(&scheduler, &bench.single(FAIL, 50, &[7]), &[], how).unwrap_err();
-        assert_eq!(error.code(), StatusCode::DataLoss);
-        assert!(error.to_string().contains("kernel fails with 7"), "{error}");
-        bench.kernels.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
-        team::execute(&scheduler, &chain(&bench, &[40, 2]), &[], how).unwrap();
-        assert_eq!(bench.kernels.counts[0].load(Ordering::Relaxed), 40);
+fn shared_executions_fail_and_the_next_succeed() {
+    for picoseconds in [400_000, 5_000_000] {
+        let bench = Bench::with_workers(2);
+        for _ in 0..50 {
+            set_costs(&bench, picoseconds);
+            let error = bench.start(&bench.single(FAIL, 50, &[7]), None).wait(Deadline::NEVER).unwrap_err();
+            assert_eq!(error.code(), StatusCode::DataLoss);
+            assert!(error.to_string().contains("kernel fails with 7"), "{error}");
+            bench.kernels.counts.iter().for_each(|count| count.store(0, Ordering::Relaxed));
+            bench.start(&chain(&bench, &[40, 2]), None).wait(Deadline::NEVER).unwrap();
+            assert_eq!(bench.kernels.counts[0].load(Ordering::Relaxed), 40);
+        }
     }
-    scheduler.shut_down();
 }
 
 #[test]
 fn transfers_are_divided() {
     const LENGTH: u64 = 1 << 20;
     let bench = Bench::with_workers(2);
-    let scheduler = helped(&bench);
-    let how = Inline { helped: true, ..Inline::default() };
     let allocate = || bench.device.allocator().allocate(BufferParameters::DEVICE, LENGTH).unwrap();
     let (source, target) = (allocate(), allocate());
-    let mut divided = false;
     for round in 0..20u64 {
         let bytes: Vec<u8> = (0..LENGTH).map(|index| ((index * 7 + round) % 251) as u8).collect();
         source.write(0, &bytes).unwrap();
@@ -530,8 +478,7 @@ fn transfers_are_divided() {
         // Of overlapping ranges only one thread knows the order.
         commands.copy(range(&source, 0, length), range(&source, 64, length)).unwrap();
         commands.finalize().unwrap();
-        await_helper(&scheduler);
-        divided |= team::execute(&scheduler, &commands, &[], how).unwrap();
+        bench.start(&commands, None).wait(Deadline::NEVER).unwrap();
         let mut found = vec![0; LENGTH as usize];
         target.read(0, &mut found).unwrap();
         let fill = |index: usize| round.to_le_bytes()[index % 8];
@@ -542,6 +489,4 @@ fn transfers_are_divided() {
         source.read(0, &mut found).unwrap();
         assert!(found[64..64 + length] == bytes[..length]);
     }
-    assert!(divided);
-    scheduler.shut_down();
 }

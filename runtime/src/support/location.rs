@@ -1,10 +1,10 @@
-//! Where errors happen.
+//! Locations of errors.
 
 use super::description::Description;
 use crate::vm::failure::CALLER_PLACES;
 use crate::{Error, Result};
 
-/// A function of a translated module.
+/// The location of a function: its module and its ordinal.
 #[derive(Clone, Copy, Debug)]
 pub struct Here {
     module: &'static Description,
@@ -12,29 +12,29 @@ pub struct Here {
 }
 
 impl Here {
-    /// The internal function of the given ordinal.
+    /// Returns the location of the internal function with the given ordinal.
     #[must_use]
     pub const fn new(module: &'static Description, function: u32) -> Here {
         Here { module, function }
     }
 
-    /// Adds the place of an instruction to an error.
+    /// Adds the location of an instruction to an error.
     #[cold]
     #[inline(never)]
     fn locate(self, error: Error, offset: u32) -> Error {
-        // The frame that failed and its callers, as many as the interpreter names.
+        // The failed frame and as many callers as the interpreter records.
         let mut of_module = error.places().iter().rev();
         let named = of_module.by_ref().take_while(|place| place.module.as_deref() == Some(self.module.name)).count();
-        if named > CALLER_PLACES { error } else { error.at(self.module.place(self.function, offset)) }
+        if named > CALLER_PLACES { error } else { error.at(self.module.location(self.function, offset)) }
     }
 }
 
-/// Says where in a function something failed.
+/// Adds a location to the error of a result.
 pub trait At<T> {
-    /// Adds to an error the place of the instruction at an offset (in bytes, within the function's bytecode).
+    /// Adds the location of the instruction at an offset, in bytes of the function's bytecode.
     ///
     /// # Errors
-    /// The same with that place.
+    /// The same error with that location.
     fn at(self, here: Here, offset: u32) -> Result<T>;
 }
 

@@ -1,58 +1,60 @@
-//! Which fences are not created. A program creates a fence for each operation of a queue, and most operations are done when the
-//! call returns that submits them. Where nobody but the program's own operations waits for such a fence, the operation makes
-//! one if there is something to wait for, and leaves null, which is reached, if not.
+//! Deferred fences: fences that the queue operation creates only if it is still pending when the call returns.
+//!
+//! A program creates a fence for each queue operation, and most operations complete during the call that submits them. Where
+//! only the program's own operations wait for the fence, its creation is deferred to the operation. A completed operation
+//! returns null, which counts as a signalled fence.
 
 use incarnate_runtime::ir::{Block, Call, Callee, Function, Op, Terminator, Type, Value};
 use incarnate_runtime::modules::imports::FenceUse;
 
 use super::imports::Imports;
 
-/// What becomes of a value.
+/// The uses of a value.
 #[derive(Clone, Debug, Default)]
 struct Uses {
-    /// Something is done with it that could tell null from a fence that is reached.
+    /// A use distinguishes null from a signalled fence.
     is_observed: bool,
-    /// How many operations signal it.
+    /// The number of operations that signal it.
     signals: u32,
-    /// Block and position of the first instruction, or terminator behind them, that has it as an operand.
+    /// Block and position of the first instruction that uses it; a terminator counts as the instruction after the last.
     first: Option<(Block, usize)>,
 }
 
-/// A fence that is not created: its block, the positions of the call that creates it and of the one that leaves it.
-struct Left {
+/// A deferred fence: its block, and the positions of the call that creates it and of the operation that signals it.
+struct Deferred {
     fence: Value,
     block: Block,
     created: usize,
     signalled: usize,
 }
 
-/// Takes the calls away that create such fences, and has the operations leave them.
-pub(super) fn leave(body: &mut Function, imports: &Imports) {
+/// Removes the calls that create such fences, and makes the operations that signal them return them.
+pub(super) fn defer(body: &mut Function, imports: &Imports) {
     let found = find(body, imports);
     if found.is_empty() {
         return;
     }
     let null = body.constant(Type::Ref, 0);
-    for left in &found {
-        let inst = &mut body.blocks[left.block.index()].instructions[left.signalled];
+    for deferred in &found {
+        let inst = &mut body.blocks[deferred.block.index()].instructions[deferred.signalled];
         if let Op::Call(call) = &mut inst.op {
             call.operands[FenceUse::SIGNAL] = null.into();
             call.left = Some(FenceUse::SIGNAL as u8);
-            inst.results.push(left.fence);
+            inst.results.push(deferred.fence);
         }
     }
-    // They are found in the order of blocks and instructions.
-    let mut created = found.iter().map(|left| (left.block.index(), left.created)).peekable();
+    // `found` is sorted by block and instruction.
+    let mut created = found.iter().map(|deferred| (deferred.block.index(), deferred.created)).peekable();
     for (index, block) in body.blocks.iter_mut().enumerate() {
         let mut positions = 0..;
         block.instructions.retain(|_| {
-            let place = positions.next().map(|position| (index, position));
-            created.next_if(|left| Some(*left) == place).is_none()
+            let position = positions.next().map(|position| (index, position));
+            created.next_if(|next| Some(*next) == position).is_none()
         });
     }
 }
 
-fn find(body: &Function, imports: &Imports) -> Vec<Left> {
+fn find(body: &Function, imports: &Imports) -> Vec<Deferred> {
     let mut created = Vec::new();
     for (block, data) in body.iter() {
         for (position, inst) in data.instructions.iter().enumerate() {
@@ -67,20 +69,20 @@ fn find(body: &Function, imports: &Imports) -> Vec<Left> {
         return Vec::new();
     }
     let uses = uses(body, imports);
-    let left = created.into_iter().filter_map(|(fence, block, created)| {
-        let Uses { is_observed: false, signals: 1, first: Some((home, signalled)) } = uses[fence.index()] else {
+    let deferred = created.into_iter().filter_map(|(fence, block, created)| {
+        let Uses { is_observed: false, signals: 1, first: Some((first_block, signalled)) } = uses[fence.index()] else {
             return None;
         };
-        // What else waits for it does so behind the operation: blocks are in reverse postorder, so the first use is in the block
-        // that creates it if any is.
-        let Op::Call(call) = &body.block(block).instructions.get(signalled).filter(|_| home == block)?.op else {
+        // Other waits follow the operation: blocks are in reverse postorder, so the first use is in the block of the creation
+        // if any use is.
+        let Op::Call(call) = &body.block(block).instructions.get(signalled).filter(|_| first_block == block)?.op else {
             return None;
         };
         let is_signal = fence_use(call, imports) == Some(FenceUse::Queued)
             && call.operands.iter().position(|operand| operand.value == fence) == Some(FenceUse::SIGNAL);
-        is_signal.then_some(Left { fence, block, created, signalled })
+        is_signal.then_some(Deferred { fence, block, created, signalled })
     });
-    left.collect()
+    deferred.collect()
 }
 
 fn fence_use(call: &Call, imports: &Imports) -> Option<FenceUse> {
@@ -90,17 +92,17 @@ fn fence_use(call: &Call, imports: &Imports) -> Option<FenceUse> {
     }
 }
 
-/// What becomes of each value, by its index.
+/// The uses of each value, by its index.
 fn uses(body: &Function, imports: &Imports) -> Vec<Uses> {
     let mut uses = vec![Uses::default(); body.value_count()];
-    // By parameter, what becomes it.
+    // By parameter: the values that edges pass to it.
     let mut arguments: Vec<Vec<usize>> = vec![Vec::new(); uses.len()];
     for (block, data) in body.iter() {
         for (position, inst) in data.instructions.iter().enumerate() {
             inst.op.visit(|operand| _ = uses[operand.value().index()].first.get_or_insert((block, position)));
             match &inst.op {
                 Op::Call(call) => note_call(&mut uses, call, imports),
-                // Null is of every type.
+                // Null passes every type check.
                 Op::CheckRef { .. } | Op::Drop { .. } => {}
                 op => op.visit(|operand| uses[operand.value().index()].is_observed = true),
             }
@@ -117,7 +119,7 @@ fn uses(body: &Function, imports: &Imports) -> Vec<Uses> {
             }
         });
     }
-    // What a parameter is used for, its arguments are used for: backwards from those that are observed.
+    // A use of a parameter is a use of its arguments: propagate backwards from observed parameters.
     let is_parameter = |index: usize| !arguments[index].is_empty();
     let mut pending: Vec<usize> = (0..uses.len())
         .filter(|&index| uses[index].is_observed || (is_parameter(index) && uses[index].signals > 0))

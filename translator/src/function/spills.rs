@@ -1,7 +1,7 @@
-//! References of long functions that are kept in one place, which the function and its parts share.
+//! Spill slots: references of long functions in one struct that the function shares with the functions outlined from it.
 //!
-//! Where very many references live across calls, each call would have to know how to drop all of them, and parts would take and
-//! give long tuples: the time to compile that grows with the square of their number.
+//! With very many references live across calls, every call needs an unwind path that drops all of them, and outlined
+//! functions take and return long tuples. The time to compile that grows with the square of their number.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,21 +11,21 @@ use quote::{format_ident, quote};
 
 use super::tree::{Body, Node, Sequence};
 
-/// As many slots are worth it at least.
-const WORTH: usize = 64;
+/// The least number of spill slots for which a function gets the struct.
+const MIN_SLOTS: usize = 64;
 
-/// Finds the references to keep, and takes them from what parts take and give. None are kept where values
-/// are variables with a first value anyway.
+/// Assigns spill slots and removes the spilled references from the inputs and outputs of outlined functions. Functions whose
+/// values are initialised variables anyway have no spill slots.
 pub(super) fn find(body: &mut Body<'_>, sequence: &mut Sequence) {
     if body.has_selectors {
         return;
     }
-    // Of each value that parts take or give the first and the last statement of the whole sequence that it is in.
+    // For each value that outlined functions take or return: the first and the last top-level statement that accesses it.
     let mut spans = BTreeMap::new();
     crossing(body, sequence, &mut |value| {
         spans.insert(value, (u32::MAX, 0));
     });
-    if spans.len() < WORTH {
+    if spans.len() < MIN_SLOTS {
         return;
     }
     for (node, position) in sequence.iter().zip(0u32..) {
@@ -36,45 +36,45 @@ pub(super) fn find(body: &mut Body<'_>, sequence: &mut Sequence) {
         });
     }
     let (slots, count) = slots(&spans);
-    if (count as usize) < WORTH {
+    if (count as usize) < MIN_SLOTS {
         return;
     }
     remove(body, sequence, &slots);
-    (body.kept, body.kept_count) = (slots, count);
+    (body.spill_slots, body.spill_slot_count) = (slots, count);
 }
 
-/// Calls a function with the references of the function's own that parts take or give.
+/// Calls `f` with each owned reference that outlined functions take or return.
 fn crossing(body: &Body<'_>, sequence: &[Node], f: &mut dyn FnMut(Value)) {
     for node in sequence {
-        if let Node::Part(part) = node {
+        if let Node::Outlined(outlined) = node {
             let is_own = |value: &Value| {
                 body.function.ty(*value) == Type::Ref
                     && !body.is_borrowed(*value)
                     && !body.function.arguments().contains(value)
             };
-            let inputs = part.inputs.iter().map(|input| input.0);
-            inputs.chain(part.outputs.iter().copied()).filter(is_own).for_each(&mut *f);
-            crossing(body, &part.body, f);
+            let inputs = outlined.inputs.iter().map(|input| input.0);
+            inputs.chain(outlined.outputs.iter().copied()).filter(is_own).for_each(&mut *f);
+            crossing(body, &outlined.body, f);
         }
         node.children().into_iter().for_each(|child| crossing(body, child, f));
     }
 }
 
-/// Calls a function with each value that a statement accesses, those within parts, too.
+/// Calls `f` with each value that a statement accesses, including accesses in outlined functions.
 fn each_access(body: &Body<'_>, node: &Node, f: &mut dyn FnMut(Value)) {
     body.visit(node, &mut |value, _| f(value));
-    if let Node::Part(part) = node {
-        part.body.iter().for_each(|inner| each_access(body, inner, f));
+    if let Node::Outlined(outlined) = node {
+        outlined.body.iter().for_each(|inner| each_access(body, inner, f));
     }
     node.children().into_iter().flatten().for_each(|inner| each_access(body, inner, f));
 }
 
-/// A slot for each value, and their number: values whose spans have no statement in common may share one.
+/// Assigns a slot to each value and returns the number of slots: values whose spans are disjoint may share one.
 fn slots(spans: &BTreeMap<Value, (u32, u32)>) -> (HashMap<Value, u32>, u32) {
     let mut order: Vec<(u32, u32, Value)> =
         spans.iter().map(|(value, (first, last))| (*first, *last, *value)).collect();
     order.sort_unstable();
-    // Slots by the last statement of the value in them.
+    // Slots by the last statement that accesses their value.
     let mut busy: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let (mut slots, mut count) = (HashMap::new(), 0);
     for (first, last, value) in order {
@@ -95,16 +95,17 @@ fn slots(spans: &BTreeMap<Value, (u32, u32)>) -> (HashMap<Value, u32>, u32) {
     (slots, count)
 }
 
-/// Takes what is kept from what parts take and give, and tells parts that access it; gives whether the sequence does.
+/// Removes spilled values from inputs and outputs, and marks outlined functions that access one. Returns whether the sequence
+/// accesses one.
 fn remove(body: &Body<'_>, sequence: &mut [Node], slots: &HashMap<Value, u32>) -> bool {
     let mut accesses = false;
     for node in sequence {
         body.visit(node, &mut |value, _| accesses |= slots.contains_key(&value));
         node.children_mut().into_iter().for_each(|child| accesses |= remove(body, child, slots));
-        if let Node::Part(part) = node {
-            part.needs_kept = remove(body, &mut part.body, slots);
-            part.inputs.retain(|(value, _)| !slots.contains_key(value));
-            part.outputs.retain(|value| !slots.contains_key(value));
+        if let Node::Outlined(outlined) = node {
+            outlined.needs_spills = remove(body, &mut outlined.body, slots);
+            outlined.inputs.retain(|(value, _)| !slots.contains_key(value));
+            outlined.outputs.retain(|value| !slots.contains_key(value));
         }
     }
     accesses
@@ -115,22 +116,22 @@ fn field(slot: u32) -> Ident {
     format_ident!("slot_{}", slot)
 }
 
-/// A reference where it is kept.
-pub(super) fn place(slot: u32) -> TokenStream {
+/// The expression of a spill slot.
+pub(super) fn slot_expression(slot: u32) -> TokenStream {
     let field = field(slot);
-    quote!(kept.#field)
+    quote!(spills.#field)
 }
 
-/// What the references of a function are kept in.
+/// The name of the struct of a function's spill slots.
 pub(super) fn type_name(function: &Function) -> Ident {
-    format_ident!("Kept{}", function.ordinal)
+    format_ident!("Spills{}", function.ordinal)
 }
 
-/// The type that the references of a function are kept in.
+/// The struct of a function's spill slots.
 pub(super) fn type_item(body: &Body<'_>, function: &Ident) -> Option<TokenStream> {
-    let doc = format!(" References that [`{function}`] and its parts share.");
-    let (name, fields) = (type_name(body.function), (0..body.kept_count).map(field));
-    (body.kept_count != 0).then(|| {
+    let doc = format!(" Spill slots that [`{function}`] shares with the functions outlined from it.");
+    let (name, fields) = (type_name(body.function), (0..body.spill_slot_count).map(field));
+    (body.spill_slot_count != 0).then(|| {
         quote! {
             #[doc = #doc]
             pub struct #name { #(pub #fields: Ref),* }
@@ -138,13 +139,13 @@ pub(super) fn type_item(body: &Body<'_>, function: &Ident) -> Option<TokenStream
     })
 }
 
-/// Makes the place where references are kept.
+/// Declares the spill slots at the top of the function.
 pub(super) fn declaration(body: &Body<'_>) -> Option<TokenStream> {
-    let (name, fields) = (type_name(body.function), (0..body.kept_count).map(field));
-    (body.kept_count != 0).then(|| {
+    let (name, fields) = (type_name(body.function), (0..body.spill_slot_count).map(field));
+    (body.spill_slot_count != 0).then(|| {
         quote! {
-            let mut kept = support::Box::new(#name { #(#fields: Ref::Null),* });
-            let kept = &mut *kept;
+            let mut spills = support::Box::new(#name { #(#fields: Ref::Null),* });
+            let spills = &mut *spills;
         }
     })
 }

@@ -1,0 +1,226 @@
+//! The Rust items of one function: the function itself and the functions outlined from it.
+
+use std::cell::{Cell, RefCell};
+
+use incarnate_runtime::ir::{Graph, Loops, Type, Value};
+use incarnate_runtime::{Error, Result};
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, format_ident, quote};
+
+use super::borrows;
+use super::emitter::{Emitter, lifetime_named};
+use super::multiversion::{self, Multiversioned, Parameter};
+use super::outline::outline;
+use super::scope::Scopes;
+use super::spills;
+use super::suspend::suspensions;
+use super::tree::{Body, Node, Outlined, Sequence};
+use super::values::{self, type_of, types_of};
+use super::{Analysis, Emitted, FunctionFacts};
+use crate::kernels::is_kernel;
+
+/// Emits a function.
+pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
+    let missing = || Error::out_of_range(format!("no function {ordinal}"));
+    let function = analysis.bodies.get(ordinal as usize).ok_or_else(missing)?;
+    let facts = analysis.functions.get(ordinal as usize).ok_or_else(missing)?;
+    let graph = Graph::of(function);
+    let loops = Loops::new(&graph, &graph.dominators());
+    let (mut body, mut sequence) = Body::new(function, suspensions(function), &facts.borrowed, analysis.untrusted);
+    if outline(&body, analysis, &mut sequence) == 0 {
+        borrows::find(&mut body, &analysis.imports, &loops, &sequence);
+    } else {
+        spills::find(&mut body, &mut sequence);
+    }
+    let is_kernel = analysis.is_executable && is_kernel(&facts.arguments, &facts.results);
+    let names = values::names(analysis.module, function, is_kernel, &analysis.taken);
+    let unit = Unit { analysis, facts, body: &body, loops, names };
+    let mut items: Vec<TokenStream> = spills::type_item(unit.body, &facts.ident).into_iter().collect();
+    unit.function(&sequence, &mut items)?;
+    unit.outlined_functions(&sequence, &mut items)?;
+    Ok(Emitted { items })
+}
+
+/// A function of the module while its Rust items are built.
+pub(super) struct Unit<'a, 'm> {
+    pub(super) analysis: &'a Analysis<'m>,
+    pub(super) facts: &'a FunctionFacts,
+    pub(super) body: &'a Body<'a>,
+    loops: Loops,
+    names: Vec<Ident>,
+}
+
+impl<'a, 'm> Unit<'a, 'm> {
+    fn emitter(&self, scopes: Scopes, uses_variables: bool, outlined: Option<&'a Outlined>) -> Emitter<'_, 'm> {
+        let borrowed = outlined.iter().flat_map(|outlined| &outlined.inputs).filter(|input| !input.1);
+        let borrowed = borrowed.map(|input| input.0).filter(|value| self.body.function.ty(*value) == Type::Ref);
+        Emitter {
+            analysis: self.analysis,
+            body: self.body,
+            facts: self.facts,
+            names: &self.names,
+            scopes,
+            borrowed: borrowed.collect(),
+            uses_variables,
+            outputs: outlined.map(|outlined| &outlined.outputs[..]),
+            uses_location: Cell::new(false),
+            source: RefCell::default(),
+            sequences: Cell::new(0),
+            innermost: Cell::new(None),
+        }
+    }
+
+    /// Emits the function and, where it yields, the type that it saves and the function that resumes it.
+    fn function(&self, sequence: &Sequence, items: &mut Vec<TokenStream>) -> Result<()> {
+        let (function, facts) = (self.body.function, self.facts);
+        let uses_variables = self.body.has_selectors;
+        let scopes = Scopes::new(self.body, &self.loops, sequence, function.arguments(), &[], uses_variables);
+        let emitter = self.emitter(scopes, uses_variables, None);
+        let statements = emitter.sequence(sequence, true)?;
+        let declarations = [spills::declaration(self.body).unwrap_or_default(), emitter.variables()];
+        let metered = emitter.meter_iteration(0);
+        let location = emitter.location();
+        let parameters = self.parameters(&emitter);
+        let body = quote!(#location #metered #(#declarations)* #statements);
+        let body = match facts.is_guarded {
+            true => quote!(support::guarded(stack, |stack| { #body })),
+            false => body,
+        };
+        let results = types_of(&facts.results);
+        let results = if facts.yields() { quote!(Step<#results>) } else { results };
+        let lints = self.lints();
+        if !self.body.suspensions.is_empty() {
+            items.push(self.suspended());
+            return self.resumable(&lints, &results, &parameters, &body, items);
+        }
+        let is_plain = !facts.is_inlined && !facts.is_guarded && !facts.yields();
+        let body = match is_plain && multiversion::is_worthwhile(self.analysis, self.body, sequence) {
+            true => {
+                let shell = Multiversioned { state: facts.needs_state, stack: facts.needs_stack, result: &results };
+                shell.body(self.analysis.target_features, &parameters, &body)
+            }
+            false => body,
+        };
+        let docs = facts.docs.iter().map(|line| format!(" {line}"));
+        let state = facts.needs_state.then(|| quote!(state: &State,));
+        let stack = facts.needs_stack.then(|| quote!(stack: &mut Stack,));
+        let inline = facts.is_inlined.then(|| quote!(#[inline(always)]));
+        let generics = facts.is_inlined.then(|| quote!(<const LANES: usize>));
+        let (name, parameters) = (&facts.ident, parameters.iter().map(Parameter::declaration));
+        items.push(quote! {
+            #(#[doc = #docs])*
+            #inline
+            #lints
+            pub fn #name #generics(#state #stack #(#parameters),*) -> Result<#results> { #body }
+        });
+        // The bytecode yields only in unreachable blocks.
+        items.extend(facts.resume.as_ref().map(|resume| self.never_resumed(resume, &results)));
+        Ok(())
+    }
+
+    /// The lints that the function's own code triggers.
+    fn lints(&self) -> TokenStream {
+        let unused = self.body.has_selectors.then(|| {
+            quote! {
+                #[allow(unused_mut, unused_assignments, unused_variables, reason = "not every path uses all variables")]
+            }
+        });
+        let recursive = self
+            .facts
+            .is_guarded
+            .then(|| quote!(#[allow(clippy::only_used_in_recursion, reason = "arguments are those of the bytecode")]));
+        quote!(#unused #recursive)
+    }
+
+    /// The parameters of the function in Rust.
+    fn parameters(&self, emitter: &Emitter<'_, '_>) -> Vec<Parameter> {
+        let parameter = |value: &Value| {
+            let name = &self.names[value.index()];
+            let is_used = emitter.scopes.is_used(*value) || emitter.uses_variables;
+            Parameter {
+                name: if is_used { name.clone() } else { format_ident!("_{}", name) },
+                ty: type_of(self.body.function.ty(*value)),
+                is_mutable: emitter.uses_variables,
+                is_borrowed: self.body.is_borrowed(*value),
+            }
+        };
+        self.body.function.arguments().iter().map(parameter).collect()
+    }
+
+    /// Emits the functions outlined from a sequence, each after its caller.
+    fn outlined_functions(&self, sequence: &'a Sequence, items: &mut Vec<TokenStream>) -> Result<()> {
+        for node in sequence {
+            if let Node::Outlined(outlined) = node {
+                self.outlined_function(outlined, items)?;
+                self.outlined_functions(&outlined.body, items)?;
+            }
+            node.children().into_iter().try_for_each(|child| self.outlined_functions(child, items))?;
+        }
+        Ok(())
+    }
+
+    fn outlined_function(&self, outlined: &'a Outlined, items: &mut Vec<TokenStream>) -> Result<()> {
+        let function = self.body.function;
+        let inputs: Vec<Value> = outlined.inputs.iter().map(|input| input.0).collect();
+        let scopes = Scopes::new(self.body, &self.loops, &outlined.body, &inputs, &outlined.outputs, false);
+        let emitter = self.emitter(scopes, false, Some(outlined));
+        let statements = emitter.sequence(&outlined.body, false)?;
+        let location = emitter.location();
+        let parameter = |(value, moved): &(Value, bool)| Parameter {
+            name: self.names[value.index()].clone(),
+            ty: type_of(function.ty(*value)),
+            is_mutable: false,
+            is_borrowed: function.ty(*value) == Type::Ref && !moved,
+        };
+        let parameters: Vec<Parameter> = outlined.inputs.iter().map(parameter).collect();
+        // Constants are borrowed from the state.
+        let returns_borrow = outlined.outputs.iter().any(|value| self.body.is_borrowed(*value));
+        let lifetime = returns_borrow.then(|| lifetime_named("s"));
+        let types = outlined.outputs.iter().map(|value| {
+            let ty = type_of(function.ty(*value));
+            if self.body.is_borrowed(*value) { quote!(&#lifetime #ty) } else { ty }
+        });
+        let results = one_or_tuple(types.collect());
+        let outputs = outlined.outputs.iter().map(|value| self.names[value.index()].to_token_stream());
+        let value = one_or_tuple(outputs.collect());
+        let name = outlined_name(self.analysis, self.facts, outlined);
+        let state = outlined.needs_state.then(|| quote!(state: &#lifetime State,));
+        let stack = outlined.needs_stack.then(|| quote!(stack: &mut Stack,));
+        let spills = outlined.needs_spills.then(|| {
+            let ty = spills::type_name(function);
+            quote!(spills: &mut #ty,)
+        });
+        let generics = lifetime.map(|lifetime| quote!(<#lifetime>));
+        let doc = format!(" Outlined from [`{}`].", self.facts.ident);
+        let body = quote!(#location #statements Ok(#value));
+        let is_plain = !returns_borrow && !outlined.needs_spills;
+        let body = match is_plain && multiversion::is_worthwhile(self.analysis, self.body, &outlined.body) {
+            true => {
+                let shell =
+                    Multiversioned { state: outlined.needs_state, stack: outlined.needs_stack, result: &results };
+                shell.body(self.analysis.target_features, &parameters, &body)
+            }
+            false => body,
+        };
+        let parameters = parameters.iter().map(Parameter::declaration);
+        items.push(quote! {
+            #[doc = #doc]
+            #[inline(never)]
+            pub fn #name #generics(#state #stack #spills #(#parameters),*) -> Result<#results> { #body }
+        });
+        Ok(())
+    }
+}
+
+/// A value, or a tuple of none or several; the same for types.
+fn one_or_tuple(items: Vec<TokenStream>) -> TokenStream {
+    match &items[..] {
+        [one] => one.clone(),
+        many => quote!((#(#many),*)),
+    }
+}
+
+/// The name of an outlined function.
+pub(super) fn outlined_name(analysis: &Analysis<'_>, facts: &FunctionFacts, outlined: &Outlined) -> Ident {
+    super::fresh(&analysis.taken, &format!("{}_outlined_{}", super::stem(&facts.ident), outlined.number))
+}

@@ -1,0 +1,117 @@
+//! Optimisation remarks about the loops of a module.
+
+use std::fmt;
+
+use incarnate_runtime::bytecode::VerifiedModule;
+use incarnate_runtime::ir::nest::{BailOut, Needed, Nest, Nests, Tiling, TilingBailOut};
+use incarnate_runtime::ir::{Block, Function};
+
+/// An optimisation remark about an outermost loop, or about a loop whose outer loops are not nests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoopRemark {
+    /// The function, as the module names it.
+    pub function: String,
+    /// The bytecode offset of the loop in the function.
+    pub offset: u32,
+    /// How the loop is translated.
+    pub outcome: LoopOutcome,
+}
+
+/// How a loop is translated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LoopOutcome {
+    /// Missed optimisation: every access is checked on its own. Holds the bail-out reason.
+    Unchanged(BailOut),
+    /// Missed optimisation: every iteration of an untrusted module counts against the fuel.
+    Metered,
+    /// All accesses are checked before the loops run, which stay scalar.
+    Checked {
+        /// The trip counts of the loops, the outermost first; None where it is not a constant.
+        trip_counts: Vec<Option<u64>>,
+        /// Why the nest is not tiled.
+        reason: TilingBailOut,
+    },
+    /// All accesses are checked before the loops run, and blocks of results are accumulated in registers.
+    Tiled {
+        /// The trip counts of the loops, the outermost first; None where it is not a constant.
+        trip_counts: Vec<Option<u64>>,
+        /// The tiling, which refers to loops by their position in `trip_counts`.
+        tiling: Tiling,
+    },
+}
+
+/// The remarks about the loops of all functions of a module, in order.
+pub(crate) fn remarks(module: &VerifiedModule, functions: &[Function], is_metered: bool) -> Vec<LoopRemark> {
+    let mut remarks = Vec::new();
+    for (ordinal, function) in (0..).zip(functions) {
+        let nests = Nests::of(function);
+        let mut outcomes: Vec<(Block, LoopOutcome)> =
+            nests.found.iter().map(|nest| (nest.loops[0].header, outcome(function, nest))).collect();
+        outcomes.extend(nests.rejected.into_iter().map(|(header, reason)| (header, LoopOutcome::Unchanged(reason))));
+        outcomes.sort_by_key(|(header, _)| *header);
+        remarks.extend(outcomes.into_iter().map(|(header, outcome)| {
+            let offset = function.block(header).instructions.first().map_or(0, |inst| inst.offset);
+            let outcome = if is_metered { LoopOutcome::Metered } else { outcome };
+            LoopRemark { function: module.function_name(ordinal), offset, outcome }
+        }));
+    }
+    remarks
+}
+
+fn outcome(function: &Function, nest: &Nest) -> LoopOutcome {
+    let trip_counts = nest.loops.iter().map(|counted| counted.constant_turns()).collect();
+    match Tiling::of(function, nest, &Needed::of(function, nest)) {
+        Ok(tiling) => LoopOutcome::Tiled { trip_counts, tiling },
+        Err(reason) => LoopOutcome::Checked { trip_counts, reason },
+    }
+}
+
+impl fmt::Display for LoopRemark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}+{:#x}: {}", crate::names::line(&self.function), self.offset, self.outcome)
+    }
+}
+
+impl fmt::Display for LoopOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoopOutcome::Metered => {
+                f.write_str("not optimised: iterations of untrusted modules count against the fuel")
+            }
+            LoopOutcome::Unchanged(reason) => write!(f, "not optimised: {reason}"),
+            LoopOutcome::Checked { trip_counts, reason } => {
+                write!(f, "{} iterations, not tiled: {reason}", TripCounts(trip_counts))
+            }
+            LoopOutcome::Tiled { trip_counts, tiling } => {
+                write!(f, "{} iterations, tiled: ", TripCounts(trip_counts))?;
+                if let Some(rows) = tiling.rows {
+                    write!(f, "{} iterations of loop {rows} by ", Tiling::ROWS)?;
+                }
+                write!(f, "lanes of loop {}, reducing over", tiling.lanes)?;
+                for at in &tiling.reductions {
+                    write!(f, " {at}")?;
+                }
+                if !tiling.panels.is_empty() {
+                    write!(f, ", {} packed", tiling.panels.len())?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Trip counts as text, such as `4 x 8 x ?`.
+struct TripCounts<'a>(&'a [Option<u64>]);
+
+impl fmt::Display for TripCounts<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, count) in self.0.iter().enumerate() {
+            let by = if at == 0 { "" } else { " x " };
+            match count {
+                Some(count) => write!(f, "{by}{count}")?,
+                None => write!(f, "{by}?")?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,121 @@
+//! Golden files: excerpts of generated code that reviewers read. `BLESS=1 cargo test -p incarnate-translator --test golden` rewrites
+//! them.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use incarnate_runtime::bytecode::{Contents, VerifiedModule, assemble};
+use incarnate_translator::{Options, Prefer, generate};
+
+/// The most lines of a golden file.
+const LINES: usize = 300;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name)
+}
+
+fn model(path: &str) -> Vec<u8> {
+    std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(path)).expect("a model")
+}
+
+/// The module of a text in the folder of golden files.
+fn assembled(name: &str) -> Vec<u8> {
+    assemble(&std::fs::read_to_string(golden(name)).expect("a module's text")).expect("a module")
+}
+
+/// The main file of a module.
+fn generated(module: Vec<u8>) -> String {
+    let module = VerifiedModule::load(Arc::new(Contents::from_vec(module))).expect("a valid module");
+    let options = Options { prefer: Prefer::Portable, ..Options::default() };
+    let files = generate(&module, &options).and_then(|output| output.files("golden")).expect("source");
+    String::from_utf8(files[0].contents.clone()).expect("text")
+}
+
+/// The part of a module's main file between two texts, without its indentation.
+fn excerpt(module: Vec<u8>, from: &str, to: &str) -> String {
+    let text = generated(module);
+    let start = text.find(from).expect("the first line");
+    let end = text[start..].find(to).map_or(text.len(), |length| start + length);
+    let excerpt = text[start..end].trim_end();
+    let indentation = excerpt.len() - excerpt.trim_start_matches(' ').len();
+    excerpt.lines().map(|line| format!("{}\n", line.get(indentation..).unwrap_or_default())).collect()
+}
+
+/// Compares an excerpt of a module's main file with a golden file.
+fn compare(name: &str, module: Vec<u8>, from: &str, to: &str) {
+    let excerpt = excerpt(module, from, to);
+    assert!(excerpt.lines().count() < LINES, "{name} is too long to read");
+    let path = golden(name);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, excerpt).expect("the golden file");
+        return;
+    }
+    let expected = std::fs::read_to_string(&path).expect("the golden file");
+    assert_eq!(expected, excerpt, "{name} differs from the generated code; BLESS=1 rewrites it");
+}
+
+/// The guide shows a function as it is generated.
+#[test]
+fn the_example_in_the_guide_is_generated_code() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/translation.md");
+    let guide = std::fs::read_to_string(guide).expect("the guide");
+    let example = excerpt(model("recursion/vm.vmfb"), "    /// `@recurse`", "\n}\n");
+    assert!(guide.contains(&example), "docs/translation.md does not contain\n{example}");
+}
+
+/// A matrix-vector product: bounds checked once, tiled, and the original loop behind it.
+#[test]
+fn loop_nest() {
+    compare("loop_nest.rs", assembled("matvec.vmasm"), "    /// `@matvec`", "\n}\n");
+}
+
+/// A function that awaits a fence: it saves its values when it yields, and resumes.
+#[test]
+fn async_function() {
+    compare("async_function.rs", assembled("await.vmasm"), "    /// The values that", "\n}\n");
+}
+
+/// The program around one dispatch: HAL calls with named constants.
+#[test]
+fn hal_calls() {
+    compare("hal_calls.rs", model("simple_mul/vmvx.vmfb"), "    /// `@simple_mul`", "\n    /// `@");
+}
+
+/// A translated executable with its table of kernels.
+#[test]
+fn vmvx_kernel() {
+    compare("vmvx_kernel.rs", model("simple_mul/vmvx.vmfb"), "        /// The kernels:", "\n    }\n}\n");
+}
+
+/// The interface that programs call.
+#[test]
+fn typed_api() {
+    compare(
+        "typed_api.rs",
+        model("several_results/inline-static.vmfb"),
+        "use ::incarnate",
+        "#[rustfmt::skip]\n#[allow(dead_code, unreachable_pub, unused_imports",
+    );
+}
+
+/// Source locations of the debug database are comments.
+#[test]
+fn source_locations() {
+    compare("source_locations.rs", model("failures/vm.vmfb"), "    /// `@", "\n}\n");
+}
+
+#[test]
+fn files_pass_rustfmt() {
+    let folder = std::env::temp_dir().join(format!("incarnate-golden-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    for (name, module) in [("mul", model("simple_mul/vmvx.vmfb")), ("matvec", assembled("matvec.vmasm"))] {
+        let path = folder.join(format!("{name}.rs"));
+        std::fs::write(&path, generated(module)).unwrap();
+        let output = Command::new("rustfmt").args(["--check", "--edition", "2024"]).arg(&path).output();
+        let output = output.expect("rustfmt, a component of the toolchain");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+}
