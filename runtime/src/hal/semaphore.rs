@@ -17,6 +17,12 @@ const FAILED: u64 = u64::MAX;
 /// The greatest payload that can be signalled (`IREE_HAL_SEMAPHORE_MAX_VALUE`).
 pub const MAXIMUM_PAYLOAD: u64 = 2_147_483_646;
 
+/// Orders sequentially consistent accesses for loom, which treats them as acquire and release and models fences only.
+fn loom_fence() {
+    #[cfg(loom)]
+    crate::atomic::fence(Ordering::SeqCst);
+}
+
 /// What wants to know when a semaphore reaches a payload.
 pub(super) trait Waiter: Send + Sync {
     /// The payload was reached, or will never be. Called once for each registration, on the thread that signals.
@@ -116,6 +122,7 @@ impl Semaphore {
                 Err(other) => present = other,
             }
         }
+        loom_fence();
         if self.waiting.load(Ordering::SeqCst) != 0 {
             self.notify_reached(payload);
         }
@@ -168,6 +175,7 @@ impl Semaphore {
     pub(super) fn register(&self, payload: u64, waiter: &Arc<dyn Waiter>) -> Poll<Result<()>> {
         let mut state = self.lock();
         self.waiting.store(state.waiting() + 1, Ordering::SeqCst);
+        loom_fence();
         let present = self.payload.load(Ordering::SeqCst);
         if present != FAILED && present < payload {
             state.waiters.push((payload, Arc::clone(waiter)));
@@ -186,6 +194,7 @@ impl Semaphore {
             let mut state = self.lock();
             // Counted before the payload is loaded, as in `register`, so that a signal in between sees it.
             self.waiting.store(state.waiting() + 1, Ordering::SeqCst);
+            loom_fence();
             // The payload of failure is the greatest.
             let is_reached = self.payload.load(Ordering::SeqCst) >= payload;
             let former = if is_reached { None } else { state.participant.replace((payload, participant)) };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use incarnate_runtime::bytecode::VerifiedModule;
 use incarnate_runtime::bytecode::ir::nest::{Affine, Element, Item, Needed, Nest, Nests, Tiling};
 use incarnate_runtime::bytecode::ir::{Block, Function, Op, Type, Value};
-use incarnate_runtime::bytecode::trip_count::{Counter, divided, turns};
+use incarnate_runtime::bytecode::trip_count::{Counter, outer_trip_count, trip_count};
 use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value as VmValue};
 
 use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
@@ -44,7 +44,7 @@ fn count<T: Counter>(
     as_type: fn(i64) -> T,
 ) -> Option<usize> {
     let (first, bound) = (frame.form(f, &test.first, &[]), frame.form(f, &test.bound, &[]));
-    turns(as_type(first), test.step, test.relation, as_type(bound))
+    trip_count(as_type(first), test.step, test.relation, as_type(bound))
 }
 
 /// The least and greatest value of a form, exactly; None where a loop makes no turn.
@@ -184,7 +184,7 @@ impl Machine<'_> {
             };
             let count = match &counted.divisor {
                 None => count,
-                Some(divisor) => count.and_then(|count| divided(count, entry.form(f, divisor, &[]))),
+                Some(divisor) => count.and_then(|count| outer_trip_count(count, entry.form(f, divisor, &[]))),
             };
             match count.and_then(|count| count.checked_add(usize::from(counted.tested_last))) {
                 Some(count) => counts.push(count),
@@ -225,12 +225,12 @@ impl Machine<'_> {
             self.inductions(&entry, frame, f, nest, 0, &turns);
             return true;
         }
-        self.turns(&entry, frame, f, nest, 0, &counts, &mut turns);
+        self.trip_count(&entry, frame, f, nest, 0, &counts, &mut turns);
         true
     }
 
     #[expect(clippy::too_many_arguments, reason = "what all levels share, and the level")]
-    fn turns(
+    fn trip_count(
         &mut self,
         entry: &Frame,
         frame: &mut Frame,
@@ -253,7 +253,7 @@ impl Machine<'_> {
             self.inductions(entry, frame, f, nest, at, turns);
             for item in &counted.items {
                 match item {
-                    Item::Loop(inner) => self.turns(entry, frame, f, nest, *inner, counts, turns),
+                    Item::Loop(inner) => self.trip_count(entry, frame, f, nest, *inner, counts, turns),
                     Item::Instruction(block, position) => {
                         if let Some(access) = nest.access(*block, *position) {
                             let (Op::BufferLoad { offset, .. } | Op::BufferStore { offset, .. }) =
