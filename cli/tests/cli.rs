@@ -155,7 +155,7 @@ fn errors_are_one_line_that_says_what_and_where() {
     }
     let wrong_shape = incarnate(&["run", SIMPLE_MUL, "--input=3xf32=1", INPUTS[1]]);
     assert_eq!(wrong_shape.code, Some(1));
-    assert!(wrong_shape.error.contains("shape is 3 and 4 is expected"), "{}", wrong_shape.error);
+    assert!(wrong_shape.error.contains("shape is 3, expected 4"), "{}", wrong_shape.error);
     for usage in [&["run"][..], &["run", SIMPLE_MUL, "--nope"], &["fly"], &[]] {
         let outcome = incarnate(usage);
         assert_eq!((outcome.code, outcome.out.as_str()), (Some(2), ""), "{usage:?}");

@@ -41,19 +41,19 @@ impl Loader {
     /// Creates a loader entry from a constructor.
     #[must_use]
     pub const fn new(create: fn() -> Arc<dyn ExecutableLoader>) -> Loader {
-        Loader { make, is_of_program: false }
+        Loader { create, is_of_program: false }
     }
 
     /// Creates an entry for executables that are part of the program: it takes precedence, also on devices with loaders
     /// of their own.
     #[must_use]
     pub const fn of_program(create: fn() -> Arc<dyn ExecutableLoader>) -> Loader {
-        Loader { make, is_of_program: true }
+        Loader { create, is_of_program: true }
     }
 
     /// Creates the loader.
     #[must_use]
-    pub fn make(self) -> Arc<dyn ExecutableLoader> {
+    pub fn create(self) -> Arc<dyn ExecutableLoader> {
         (self.create)()
     }
 }
