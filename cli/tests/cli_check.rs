@@ -110,7 +110,7 @@ fn folders_without_modules_are_mistakes() {
     fs::create_dir_all(&folder).expect("a folder");
     let output = check(&folder, &["."]);
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "incarnate check: NOT_FOUND; no .vmfb file is in '.'\n");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "incarnate check: NOT_FOUND; no .vmfb file in '.'\n");
     // A file that is named is to have tests; a folder has some.
     let folder = self::folder();
     fs::create_dir_all(folder.join("none")).expect("a folder");

@@ -50,7 +50,7 @@ fn archives_are_listed() {
     );
     assert!(lines.iter().filter(|line| line.starts_with("//=")).all(|line| line.len() == 120), "{text}");
     assert_eq!(fs::read(folder.join("bias.bin")).expect("the file").len(), 16);
-    fails(&folder, &["parameters", "list", &splat, "--extract=nope=x.bin"], "NOT_FOUND; there is no such parameter");
+    fails(&folder, &["parameters", "list", &splat, "--extract=nope=x.bin"], "NOT_FOUND; no such parameter");
     assert!(!folder.join("x.bin").exists());
 }
 
@@ -120,6 +120,6 @@ fn archives_are_made_and_programs_read_and_write_them() {
         &[&["run", &module, &weights], &flags[..]].concat(),
         "parameters in 'cut.irpa': IRPA archive: header at byte 0",
     );
-    fails(&folder, &["parameters", "create", "--data=a", "-o", "x.irpa"], "--data=a: it has no '='");
+    fails(&folder, &["parameters", "create", "--data=a", "-o", "x.irpa"], "--data=a: no '='");
     fails(&folder, &["parameters", "create", "--data=a=4xf32=1,2", "-o", "x.irpa"], "--data=a: ");
 }
