@@ -25,7 +25,7 @@ const TEXT_SHOWN: usize = 32;
 /// Width of the rules between sections.
 const RULE: usize = 118;
 /// Bytes of a reference global in an IREE instance, which IREE's tool includes in its counts.
-const PEER_REF_BYTES: u64 = 16;
+const IREE_REF_BYTES: u64 = 16;
 
 pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdict> {
     let context = || format!("reading '{}'", arguments.file.display());
@@ -202,7 +202,7 @@ fn write_links(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
 
 fn write_sections(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
     let (bytes, refs) = (module.global_bytes(), module.global_ref_count());
-    let total = u64::from(bytes) + PEER_REF_BYTES * u64::from(refs);
+    let total = u64::from(bytes) + IREE_REF_BYTES * u64::from(refs);
     writeln!(f, "Module State:\n  {bytes} bytes, {refs} refs, ~{total} bytes total\n")?;
     let flatbuffer = module.archive().flatbuffer_range();
     writeln!(f, "FlatBuffer: {} bytes", flatbuffer.len())?;

@@ -1,11 +1,11 @@
-//! The command line: what it prints, what it writes, how it exits.
+//! The command line: its output, its files, its exit status.
 #![allow(clippy::expect_used, reason = "tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a process came to.
+/// The outcome of a process.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     code: Option<i32>,
@@ -23,7 +23,7 @@ fn incarnate(arguments: &[&str]) -> Outcome {
     Outcome { code: output.status.code(), out: text(output.stdout), error: text(output.stderr) }
 }
 
-/// A folder of its own for a test, removed when dropped.
+/// A temporary folder for one test, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -37,7 +37,7 @@ impl Scratch {
         self.0.join(name).display().to_string()
     }
 
-    /// Writes a module that is given as assembly text.
+    /// Writes a module from assembly text.
     fn module(&self, name: &str, source: &str) -> String {
         let path = self.path(name);
         fs::write(&path, incarnate_runtime::bytecode::assemble(source).expect("sound assembly")).expect("a file");
@@ -71,7 +71,7 @@ fn run_prints_what_the_peer_prints() {
     let printed = success("EXEC @simple_mul\nresult[0]: hal.buffer_view\n4xf32=2 4 6 8\n");
     assert_eq!(run_simple_mul(&[]), printed);
     assert_eq!(run_simple_mul(&["--device=local-sync"]), printed);
-    // The only function need not be named, and values may stand apart from their flags.
+    // The only function need not be named, and values may be separate from their flags.
     let apart = ["run", SIMPLE_MUL, "--input", "4xf32=1 2 3 4", "--input", "4xf32=2"];
     assert_eq!(incarnate(&apart), printed);
     let fences = ["run", "--module=simple_mul/async-external.vmfb", INPUTS[0], INPUTS[1]];
@@ -415,7 +415,7 @@ fn translate_writes_the_source_and_what_it_takes_in() {
     let source = fs::read_to_string(&target).expect("the source");
     assert!(source.contains("pub fn simple_mul") && source.contains("include_constants!(\"mul.constants.bin\")"));
     assert!(fs::read(&constants).expect("the constants").len() > 64);
-    // What is as it should be is not written again.
+    // Unchanged files are not written again.
     let written = |path: &str| fs::metadata(path).and_then(|metadata| metadata.modified()).expect("a time");
     let before = written(&target);
     assert_eq!(incarnate(&["translate", "simple_mul/llvm-cpu.vmfb", "-o", &target]).code, Some(0));
@@ -436,7 +436,7 @@ fn translate_says_what_became_of_loops() {
     assert!(tiled.len() == 3 && tiled[0].contains(": 8 x 48 x 32 turns"), "{matmul:#?}");
     let gather = lines("indexing/vmvx.vmfb");
     assert!(gather.iter().any(|line| line.contains("not optimised: the index of the access at 0x")), "{gather:#?}");
-    // Loops over tiles whose size is not constant are collapsed into one, and are three all the same.
+    // Loops over tiles of dynamic size are collapsed into one, but count as three.
     let attention = lines("attention/vmvx.vmfb");
     assert!(attention.iter().any(|line| line.contains(": ? x 32 x ? iterations, tiled:")), "{attention:#?}");
 }
@@ -448,7 +448,7 @@ fn translation_of_what_is_no_module_writes_nothing() {
     let mut module = module.expect("a model");
     let cut = scratch.path("cut.vmfb");
     fs::write(&cut, &module[..module.len() / 2]).expect("a file");
-    // An instruction that there is not, somewhere within the functions.
+    // An unknown opcode somewhere within the functions.
     let position = module.windows(4).rposition(|bytes| bytes == [0x79, 0x79, 0x79, 0x79]);
     let position = position.unwrap_or(module.len() / 3);
     module[position..position + 64].fill(0xFF);

@@ -9,7 +9,7 @@ fn model() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/parameters")
 }
 
-/// A folder of the test's own, with nothing in it.
+/// Creates an empty folder for the test.
 fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("parameters-{name}"));
     let _ = fs::remove_dir_all(&folder);
@@ -17,7 +17,7 @@ fn scratch(name: &str) -> PathBuf {
     folder
 }
 
-/// Runs the command line in a folder: its output where it succeeded, else what it wrote to standard error.
+/// Runs the command line in a folder; returns its output, or its standard error if it fails.
 fn incarnate(folder: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
     let output = command.current_dir(folder).args(arguments).output().expect("the command line starts");
