@@ -33,6 +33,7 @@ pub mod session;
 pub mod support;
 
 pub use incarnate_bytecode as bytecode;
+#[cfg(feature = "ir")]
 pub use incarnate_bytecode::ir;
 pub use incarnate_vm as vm;
 #[cfg(feature = "std")]

@@ -32,6 +32,8 @@ const SIZE_PREFIX_LENGTH: usize = 4;
 const IDENTIFIER_OFFSET: usize = 4;
 /// File identifier of a bytecode module.
 pub const FILE_IDENTIFIER: &[u8; 4] = b"IREE";
+/// File identifier of the first generation, and its position: such files have no size prefix.
+const FIRST_GENERATION: (Range<usize>, &[u8; 4]) = (4..8, b"BMOD");
 
 /// A module file that has been divided into its parts. Cheap to clone; shares the bytes.
 #[derive(Clone, Debug)]
@@ -45,6 +47,12 @@ pub struct Archive {
     rodata_base: usize,
     /// Of a file of the first generation: what it held. The contents are what was made of it.
     origin: Option<Arc<bmod::Origin>>,
+}
+
+/// Whether bytes are a file of the first generation.
+fn is_first_generation(file: &[u8]) -> bool {
+    let (range, wanted) = FIRST_GENERATION;
+    file.get(range).is_some_and(|identifier| identifier == wanted)
 }
 
 impl Archive {
@@ -63,7 +71,7 @@ impl Archive {
             let length = bytes.len();
             return Err(Error::out_of_range(format!("archive {range:?} lies outside of contents of {length} bytes")));
         };
-        if bmod::is_bmod(archive) {
+        if is_first_generation(archive) {
             let (contents, origin) = bmod::open(archive)?;
             let opened = Archive::new(Arc::new(contents))?;
             return Ok(Archive { origin: Some(Arc::new(origin)), ..opened });

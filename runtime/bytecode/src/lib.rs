@@ -9,8 +9,14 @@
 //! | [`ir`] | functions as typed values and basic blocks; analyses of them |
 //! | [`trip_count`] | how often counted loops run |
 //!
-//! The crate works on `core` and `alloc`; the default feature `std` adds reading of files and the floating-point functions of
-//! the standard library.
+//! The crate works on `core` and `alloc`. Its features, all on by default:
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `std` | reading of files, and the floating-point functions of the standard library |
+//! | `text` | [`assemble`] and [`disassemble`] |
+//! | `bmod` | files of the first generation of the format; with `text` |
+//! | `ir` | [`ir`] |
 //!
 //! ```
 //! use std::sync::Arc;
@@ -20,10 +26,10 @@
 //!     "vm.module @example
 //!      vm.type i32
 //!      vm.export @double
-//!      vm.func @double registers(1, 0) cconv \"0i_i\" {
-//!        vm.block
-//!        vm.add.i32 %i0, %i0 -> %i0
-//!        vm.return (%i0)
+//!      vm.func @double(%i0: i32) -> (i32) {
+//!      ^bb0:
+//!        %i0 = vm.add.i32 %i0, %i0
+//!        vm.return %i0
 //!      }",
 //! )?;
 //! let module = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
@@ -39,13 +45,20 @@ extern crate alloc;
 extern crate std;
 
 mod archive;
+#[cfg(feature = "text")]
 mod assembler;
+#[cfg(feature = "bmod")]
+mod bmod;
+#[cfg(not(feature = "bmod"))]
+#[path = "bmod/absent.rs"]
 mod bmod;
 mod calling_convention;
 mod contents;
 mod declaration;
+#[cfg(feature = "text")]
 mod disassembler;
 mod instruction;
+#[cfg(feature = "ir")]
 pub mod ir;
 pub mod isa;
 mod module;
@@ -53,18 +66,22 @@ mod module;
 pub mod read;
 pub mod semantics;
 mod status;
+#[cfg(feature = "text")]
 mod text;
 pub mod trip_count;
 mod verifier;
+#[cfg(feature = "text")]
 mod writer;
 
 pub use archive::{Archive, FILE_IDENTIFIER};
+#[cfg(feature = "text")]
 pub use assembler::assemble;
 pub use calling_convention::{CallingConvention, ConventionItem};
 pub use contents::{AlignedBytes, Contents, ContentsOwner, SEGMENT_ALIGNMENT};
 pub use declaration::{
     COARSE_FENCES, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, INVOCATION_MODEL, split_tensor_type,
 };
+#[cfg(feature = "text")]
 pub use disassembler::{disassemble, disassemble_function};
 pub use instruction::{
     AnyRegister, BlockOffset, Body, Cases, FunctionOrdinal, Instruction, Instructions, RefRegister, Register,

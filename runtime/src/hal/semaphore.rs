@@ -17,6 +17,12 @@ const FAILED: u64 = u64::MAX;
 /// The greatest valid payload (`IREE_HAL_SEMAPHORE_MAX_VALUE`).
 pub const MAXIMUM_PAYLOAD: u64 = 2_147_483_646;
 
+/// Orders sequentially consistent accesses for loom, which treats them as acquire and release and models fences only.
+fn loom_fence() {
+    #[cfg(loom)]
+    crate::atomic::fence(Ordering::SeqCst);
+}
+
 /// A callback for a semaphore that reaches a payload.
 pub(super) trait Waiter: Send + Sync {
     /// Called once for each registration, on the signalling thread, when the payload is reached or the semaphore fails.
@@ -116,6 +122,7 @@ impl Semaphore {
                 Err(other) => present = other,
             }
         }
+        loom_fence();
         if self.waiting.load(Ordering::SeqCst) != 0 {
             self.notify_reached(payload);
         }
@@ -168,6 +175,7 @@ impl Semaphore {
     pub(super) fn register(&self, payload: u64, waiter: &Arc<dyn Waiter>) -> Poll<Result<()>> {
         let mut state = self.lock();
         self.waiting.store(state.waiting() + 1, Ordering::SeqCst);
+        loom_fence();
         let present = self.payload.load(Ordering::SeqCst);
         if present != FAILED && present < payload {
             state.waiters.push((payload, Arc::clone(waiter)));
@@ -182,23 +190,18 @@ impl Semaphore {
 
     /// Sets the task that will signal a payload, which threads that wait for it may execute.
     pub(super) fn set_participant(&self, payload: u64, participant: Arc<dyn WaitParticipant>) {
-        let unneeded = {
+        let former = {
             let mut state = self.lock();
-            if state.failure.is_some() {
-                return;
-            }
-            let former = state.participant.replace((payload, participant));
+            // Counted before the payload is loaded, as in `register`, so that a signal in between sees it.
+            self.waiting.store(state.waiting() + 1, Ordering::SeqCst);
+            loom_fence();
+            // `FAILED` is the greatest payload.
+            let is_reached = self.payload.load(Ordering::SeqCst) >= payload;
+            let former = if is_reached { None } else { state.participant.replace((payload, participant)) };
             self.waiting.store(state.waiting(), Ordering::SeqCst);
-            // Loaded after the store, as in `register`: either the signal sees the participant, or this sees the payload.
-            if self.payload.load(Ordering::SeqCst) < payload {
-                former
-            } else {
-                let own = core::mem::replace(&mut state.participant, former);
-                self.waiting.store(state.waiting(), Ordering::SeqCst);
-                own
-            }
+            former
         };
-        drop(unneeded);
+        drop(former);
     }
 
     /// Returns the task that will signal a payload, if the payload is not reached and the task is known.

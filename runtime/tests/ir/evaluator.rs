@@ -4,12 +4,12 @@
 
 use std::sync::{Arc, Mutex};
 
-use incarnate_runtime::bytecode::isa::{Opcode, SEGMENT_NOT_VARIADIC};
-use incarnate_runtime::bytecode::{ConventionItem, Dependency, TypeId, TypeKind, VerifiedModule};
-use incarnate_runtime::ir::nest::Nests;
-use incarnate_runtime::ir::{
+use incarnate_runtime::bytecode::ir::nest::Nests;
+use incarnate_runtime::bytecode::ir::{
     Block, Call, Callee, Edge, Function, Global, Inst, Op, Operand, Terminator, Type, Value, ownership,
 };
+use incarnate_runtime::bytecode::isa::{Opcode, SEGMENT_NOT_VARIADIC};
+use incarnate_runtime::bytecode::{ConventionItem, Dependency, TypeId, TypeKind, VerifiedModule};
 use incarnate_runtime::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, FunctionInfo, Limits, Linkage, List, Module, ModuleSignature,
     ModuleState, Ref, RefType, Stack, Value as VmValue, ValueType, semantics,

@@ -10,8 +10,8 @@ mod random;
 use std::sync::Arc;
 
 use evaluator::{IrModule, LEVELS};
+use incarnate_runtime::bytecode::ir::{Block, Function, Graph, Liveness, Loops, Structure};
 use incarnate_runtime::bytecode::{Contents, VerifiedModule, assemble};
-use incarnate_runtime::ir::{Block, Function, Graph, Liveness, Loops, Structure};
 use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value};
 
 pub fn load(bytes: &[u8]) -> Arc<VerifiedModule> {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::bytecode::trip_count::{Counter, divided, turns};
-use incarnate_runtime::ir::nest::{Affine, Element, Item, Needed, Nest, Nests, Tiling};
-use incarnate_runtime::ir::{Block, Function, Op, Type, Value};
+use incarnate_runtime::bytecode::ir::nest::{Affine, Element, Item, Needed, Nest, Nests, Tiling};
+use incarnate_runtime::bytecode::ir::{Block, Function, Op, Type, Value};
+use incarnate_runtime::bytecode::trip_count::{Counter, outer_trip_count, trip_count};
 use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value as VmValue};
 
 use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
@@ -40,11 +40,11 @@ impl Frame {
 fn count<T: Counter>(
     frame: &Frame,
     f: &Function,
-    test: &incarnate_runtime::ir::nest::Test,
+    test: &incarnate_runtime::bytecode::ir::nest::Test,
     as_type: fn(i64) -> T,
 ) -> Option<usize> {
     let (first, bound) = (frame.form(f, &test.first, &[]), frame.form(f, &test.bound, &[]));
-    turns(as_type(first), test.step, test.relation, as_type(bound))
+    trip_count(as_type(first), test.step, test.relation, as_type(bound))
 }
 
 /// Returns the exact least and greatest value of a form; None if a trip count is zero.
@@ -184,7 +184,7 @@ impl Machine<'_> {
             };
             let count = match &counted.divisor {
                 None => count,
-                Some(divisor) => count.and_then(|count| divided(count, entry.form(f, divisor, &[]))),
+                Some(divisor) => count.and_then(|count| outer_trip_count(count, entry.form(f, divisor, &[]))),
             };
             match count.and_then(|count| count.checked_add(usize::from(counted.tested_last))) {
                 Some(count) => counts.push(count),

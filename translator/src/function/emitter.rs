@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use incarnate_runtime::Result;
 use incarnate_runtime::ir::{Label, Type, Value};
 use proc_macro2::{Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
-use quote::{ToTokens, format_ident, quote};
+use quote::{ToTokens, quote};
 
 use super::calls::grouped;
 use super::items::outlined_name;

@@ -12,7 +12,7 @@ use super::tree::{Access, Body, EdgeRef, Node, Sequence};
 pub(super) enum Site {
     Inst(Block, u32),
     Edge(EdgeRef),
-    Part(u32),
+    Outlined(u32),
     Call(u32),
     Resume(u32),
 }

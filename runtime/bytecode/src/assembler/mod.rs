@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 
 use span::{Span, without_comment};
 
+#[cfg(feature = "bmod")]
 use super::bmod;
 use super::calling_convention::CallingConvention;
 use super::isa::{INSTRUCTIONS, InstructionInfo, Opcode};
@@ -32,6 +33,7 @@ use crate::Result;
 ///
 /// A text whose first line is `//! generation BMOD` describes a file of the first generation.
 pub fn assemble(source: &str) -> Result<Vec<u8>> {
+    #[cfg(feature = "bmod")]
     if bmod::is_bmod_text(source) {
         return bmod::assemble(source);
     }

@@ -15,28 +15,17 @@ mod text;
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::ops::Range;
 
 use super::contents::Contents;
 use crate::Result;
 use source::Source;
 pub(super) use text::{assemble, is_bmod_text};
 
-/// Position of the file identifier; such files have no size prefix.
-const IDENTIFIER_RANGE: Range<usize> = 4..8;
-/// File identifier.
-const FILE_IDENTIFIER: &[u8; 4] = b"BMOD";
-
 /// A module of the first generation, beside what was made of it.
 #[derive(Debug)]
 pub(super) struct Origin {
     source: Source,
     offsets: lower::Offsets,
-}
-
-/// Whether bytes are a file of this generation.
-pub(super) fn is_bmod(file: &[u8]) -> bool {
-    file.get(IDENTIFIER_RANGE).is_some_and(|identifier| identifier == FILE_IDENTIFIER)
 }
 
 /// Reads a file, and makes today's file of it.

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use core::ops::{Deref, Range};
 
 pub use debug::DebugDatabase;
+#[cfg(feature = "bmod")]
 pub(super) use parse::{GLOBAL_BYTES_LIMIT, GLOBAL_REF_LIMIT, limited};
 pub use types::{Dependency, Export, FunctionView, Import, Requirements, TypeDef, TypeKind};
 
@@ -289,6 +290,7 @@ impl Module {
     }
 
     /// The calling convention of an import; without arguments and results for an unknown ordinal.
+    #[cfg(feature = "text")]
     pub(super) fn import_convention(&self, ordinal: u32) -> CallingConvention<'_> {
         self.imports
             .get(ordinal as usize)
@@ -296,6 +298,7 @@ impl Module {
     }
 
     /// The calling convention of a function; without arguments and results for an unknown ordinal.
+    #[cfg(feature = "text")]
     pub(super) fn function_convention(&self, ordinal: u32) -> CallingConvention<'_> {
         let row = self.functions.get(ordinal as usize).and_then(|row| row.convention);
         self.convention(row.unwrap_or_default())

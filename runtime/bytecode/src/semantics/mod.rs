@@ -5,9 +5,11 @@
 
 mod float;
 mod integer;
+#[cfg(feature = "ir")]
 mod table;
 mod transcendental;
 
 pub use float::*;
 pub use integer::*;
+#[cfg(feature = "ir")]
 pub use table::{evaluate, fold};

@@ -215,3 +215,90 @@ impl<T> fmt::Debug for Stages<T> {
         write!(f, "Stages({:#x})", self.progress.load(Ordering::Relaxed))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    /// Stages of so many chunks each, of which every chunk that runs is noted.
+    #[derive(Default)]
+    struct Notes {
+        stages: Vec<u32>,
+        ran: Vec<(usize, u32)>,
+        failures: u32,
+        run: Option<fn(&mut Chunks<'_>) -> Result<()>>,
+    }
+
+    impl Participant<usize> for Notes {
+        fn run(&mut self, stage: &usize, chunks: &mut Chunks<'_>) -> Result<()> {
+            if let (Some(run), 1..) = (self.run, *stage) {
+                return run(chunks);
+            }
+            while let Some(first) = chunks.peek() {
+                // Up to the next multiple of three, as if those were of one node.
+                let end = first / 3 * 3 + 3;
+                chunks.run_below(end, |chunk| {
+                    assert!((first..end).contains(&chunk));
+                    self.ran.push((*stage, chunk));
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        }
+
+        fn fail(&mut self, _: Error) {
+            self.failures += 1;
+        }
+
+        fn advance(&mut self, stage: &mut usize) -> Result<u32> {
+            *stage += 1;
+            Ok(self.stages.get(*stage - 1).copied().filter(|_| self.failures == 0).unwrap_or(0))
+        }
+    }
+
+    fn run(notes: &mut Notes) -> u32 {
+        let mut stages = Stages::new(0);
+        stages.reset(|stage| *stage = 0);
+        assert!(stages.is_claimable());
+        let mut steps = 0;
+        loop {
+            steps += 1;
+            match stages.step(notes) {
+                Step::Ended => break,
+                Step::Ran => {}
+                Step::Nothing => unreachable!("one participant leaves nothing unfinished"),
+            }
+        }
+        assert!(!stages.is_claimable());
+        assert_eq!(stages.step(notes), Step::Nothing);
+        steps
+    }
+
+    #[test]
+    fn one_participant_runs_all_chunks_in_order() {
+        let mut notes = Notes { stages: vec![1, 7, 2], ..Notes::default() };
+        assert_eq!(run(&mut notes), 4);
+        let expected =
+            [(1, 1), (2, 7), (3, 2)].into_iter().flat_map(|(stage, chunks)| (0..chunks).map(move |n| (stage, n)));
+        assert_eq!(notes.ran, [(0, 0)].into_iter().chain(expected).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_a_participant_does_not_run_is_a_failure() {
+        let runs: [fn(&mut Chunks<'_>) -> Result<()>; 4] = [
+            |_| Ok(()),
+            |chunks| chunks.run_below(0, |_| Ok(())),
+            |chunks| chunks.run_below(9, |chunk| if chunk == 1 { Err(Error::data_loss("as told")) } else { Ok(()) }),
+            // Without the message that a panic prints.
+            |chunks| chunks.run_below(9, |_| std::panic::resume_unwind(Box::new("as told"))),
+        ];
+        for body in runs {
+            let mut notes = Notes { stages: vec![3, 2], run: Some(body), ..Notes::default() };
+            assert_eq!(run(&mut notes), 2);
+            assert_eq!(notes.failures, 1);
+        }
+    }
+}

@@ -230,7 +230,7 @@ impl<'a> Participation<'a> {
         if let Some((time, chunks)) = self.published.take()
             && self.is_known
         {
-            self.engine.wake_for(time, chunks);
+            self.engine.wake_for(time, chunks.saturating_sub(execution.participants()) as usize);
         }
         if step == Step::Ended {
             self.execution.finish(self.engine);

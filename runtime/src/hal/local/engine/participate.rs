@@ -173,8 +173,7 @@ impl Engine {
             let left = execution.leave_completion(completion);
             self.register(&execution);
             // The submitting thread is expected to wait for the execution, and so to participate.
-            let others = u32::try_from(self.concurrency - 1).unwrap_or(u32::MAX);
-            if self.wake_for(estimate.divisible, others) || self.wake(1) {
+            if self.wake_for(estimate.divisible, self.concurrency - 1) || self.wake(1) {
                 return left;
             }
             // There is no worker, and no thread may come to wait.
@@ -184,7 +183,7 @@ impl Engine {
         self.as_caller(|| {
             if !execution.begin(self) {
                 self.register(&execution);
-                self.wake_for(estimate.divisible, u32::MAX);
+                self.wake_for(estimate.divisible, self.concurrency - 1);
                 execution.participate(self, Role::Caller);
             }
         });
@@ -247,16 +246,14 @@ impl Engine {
         lock(&self.kept).clear();
     }
 
-    /// Wakes as many workers as divisible work of so many picoseconds and chunks is worth, which has been published. True where a
-    /// worker is awake.
-    pub(super) fn wake_for(&self, time: u64, chunks: u32) -> bool {
+    /// Wakes as many workers as published work of so many picoseconds is worth, up to `wanted`. True where a worker is awake.
+    pub(super) fn wake_for(&self, time: u64, wanted: usize) -> bool {
         let workers = self.workers.count_after_publishing();
-        // The calling thread may leave, so it counts only where it is a caller.
-        let useful = usize::try_from(time / WAKE).unwrap_or(usize::MAX).min(chunks as usize);
+        let worth = usize::try_from(time / WAKE).unwrap_or(usize::MAX);
         let callers = if cfg!(perturb) { 0 } else { self.callers.load(Ordering::Relaxed) };
-        let free = self.concurrency.saturating_sub(callers);
-        let missing = useful.min(free).saturating_sub(workers);
-        (missing > 0 && self.wake(missing)) || workers > 0
+        let free = self.concurrency.saturating_sub(callers + workers);
+        let count = worth.max(usize::from(cfg!(perturb))).min(wanted).min(free);
+        (count > 0 && self.wake(count)) || workers > 0
     }
 
     /// Wakes workers; false where there are none.

@@ -137,3 +137,87 @@ impl Stage {
         self.chunks() >= 2 && (self.time >= 2 * MINIMUM_CHUNK || cfg!(perturb))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::super::super::super::commands::{Binding, BindingSource};
+    use super::super::estimate::Estimate;
+    use super::*;
+    use crate::hal::{BufferParameters, Device};
+
+    /// Commands that each fill so many bytes of slot 0, or a barrier for nothing.
+    fn fills(lengths: &[Option<u64>]) -> Commands {
+        let mut commands = Commands { slot_count: 1, ..Commands::default() };
+        for length in lengths {
+            commands.list.push(match length {
+                None => Command::Barrier,
+                Some(length) => {
+                    commands.bindings.push(Binding { source: BindingSource::Slot(0), offset: 0, length: *length });
+                    Command::Fill { target: commands.bindings.len() as u32 - 1, pattern: 0, pattern_length: 1 }
+                }
+            });
+        }
+        commands
+    }
+
+    fn table() -> [BufferBinding<'static>; 1] {
+        let device = Device::create("local-sync").unwrap();
+        let buffer = device.allocator().allocate(BufferParameters::DEVICE, 4 << 20).unwrap();
+        [BufferBinding { buffer: Some(buffer.into()), offset: 0, length: 4 << 20 }]
+    }
+
+    #[test]
+    fn stages_are_what_stands_between_barriers() {
+        let commands = fills(&[None, Some(64), Some(0), None, None, Some(1 << 20), Some(10), None]);
+        let table = table();
+        let mut stage = Stage::default();
+        let mut found = Vec::new();
+        while stage.advance(&commands, &table, 2).unwrap() {
+            found.push((stage.nodes.iter().map(|node| node.command).collect::<Vec<_>>(), stage.is_parallel()));
+        }
+        assert_eq!(found, [(alloc::vec![1, 2], false), (alloc::vec![5, 6], true)]);
+        stage.restart();
+        assert!(stage.advance(&commands, &table, 1).unwrap());
+        assert!(stage.advance(&commands, &table, 1).unwrap());
+        // One thread has nobody to share a node with.
+        assert_eq!(stage.chunks(), 2);
+    }
+
+    #[test]
+    fn chunks_cover_each_node_once() {
+        for length in [1, 4096, 20_000, 20_480, 100_001, 1 << 20, (1 << 20) + 1] {
+            let commands = fills(&[Some(length), Some(3), Some(length)]);
+            let mut stage = Stage::default();
+            assert!(stage.advance(&commands, &table(), 4).unwrap());
+            for (index, node) in stage.nodes.iter().enumerate() {
+                let mut next = 0;
+                for chunk in node.chunks.clone() {
+                    assert_eq!(stage.node(chunk).unwrap().command, index);
+                    let range = node.range(chunk);
+                    assert!(range.start == next && range.end > next, "{length} {chunk} {range:?}");
+                    next = range.end;
+                }
+                assert_eq!(node.whole(), 0..next);
+            }
+            assert!(stage.node(stage.chunks()).is_none());
+        }
+    }
+
+    #[test]
+    fn errors_name_their_command() {
+        let commands = fills(&[Some(64), None, Some(8 << 20)]);
+        let mut stage = Stage::default();
+        assert!(stage.advance(&commands, &table(), 2).unwrap());
+        assert_eq!(stage.advance(&commands, &table(), 2).unwrap_err().0, 2);
+    }
+
+    #[test]
+    fn estimates_count_what_can_be_divided() {
+        let commands = fills(&[Some(64), None, Some(1 << 20), None, Some(100)]);
+        let estimate = Estimate::of(&commands, 2);
+        assert_eq!((estimate.total, estimate.divisible), (((1 << 20) + 164) * 100, (1 << 20) * 100));
+        assert_eq!(Estimate::of(&commands, 1).divisible, 0);
+        assert!(!estimate.is_unmeasured);
+    }
+}
