@@ -57,7 +57,7 @@ fn instance(device: &str) -> (Instance, cases::Case) {
 }
 
 #[test]
-fn sessions_rest_and_keep_their_size() {
+fn idle_sessions_use_no_cpu_time_and_constant_memory() {
     for device in ["local-task?workers=2", "local-task?workers=4&spin_us=40"] {
         let (instance, case) = instance(device);
         let call = &case.calls[0];

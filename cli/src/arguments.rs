@@ -571,7 +571,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_is_sound() {
+    fn the_definition_is_valid() {
         use clap::CommandFactory;
         CommandLine::command().debug_assert();
         ProgramLine::command().debug_assert();

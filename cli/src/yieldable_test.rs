@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_yields_as_often_as_it_is_told() {
+    fn a_call_yields_the_requested_number_of_times() {
         let mut outcome = Suspended { sum: 10, yields_left: 3 }.step();
         let mut yields = 0;
         while let Outcome::Yield(suspended) = outcome {

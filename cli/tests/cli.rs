@@ -67,13 +67,13 @@ fn success(out: &str) -> Outcome {
 
 /// Golden text: iree-run-module of release 3.13 with the same flags.
 #[test]
-fn run_prints_what_the_peer_prints() {
+fn run_prints_like_iree() {
     let printed = success("EXEC @simple_mul\nresult[0]: hal.buffer_view\n4xf32=2 4 6 8\n");
     assert_eq!(run_simple_mul(&[]), printed);
     assert_eq!(run_simple_mul(&["--device=local-sync"]), printed);
     // The only function need not be named, and values may be separate from their flags.
-    let apart = ["run", SIMPLE_MUL, "--input", "4xf32=1 2 3 4", "--input", "4xf32=2"];
-    assert_eq!(incarnate(&apart), printed);
+    let separate = ["run", SIMPLE_MUL, "--input", "4xf32=1 2 3 4", "--input", "4xf32=2"];
+    assert_eq!(incarnate(&separate), printed);
     let fences = ["run", "--module=simple_mul/async-external.vmfb", INPUTS[0], INPUTS[1]];
     assert_eq!(incarnate(&fences), printed);
     assert_eq!(run_simple_mul(&["--output=-"]), success("EXEC @simple_mul\nhal.buffer_view\n4xf32=2 4 6 8\n"));
@@ -100,7 +100,7 @@ fn run_writes_files_and_reads_them_back() {
 }
 
 #[test]
-fn run_tells_results_that_are_not_as_expected() {
+fn run_reports_unexpected_results() {
     let failed = run_simple_mul(&["--expected_output=4xf32=2 4 6 9"]);
     assert_eq!(
         failed,
@@ -122,7 +122,7 @@ fn run_tells_results_that_are_not_as_expected() {
 }
 
 #[test]
-fn errors_are_one_line_that_says_what_and_where() {
+fn errors_are_one_line_with_operation_and_location() {
     let declaration = "calling `sync func @simple_mul(%input0: tensor<4xf32>, %input1: tensor<4xf32>) -> (%output0: \
                        tensor<4xf32>)`: ";
     for (arguments, error) in [
@@ -208,7 +208,7 @@ fn programs_of_several_devices_need_them() {
 }
 
 #[test]
-fn plugins_that_cannot_be_used_are_refused() {
+fn unusable_plugins_are_rejected() {
     let module = "--module=plugin/llvm-cpu.vmfb";
     let call = &["run", module, "--function=offset", "--input=4xf32=1"];
     let without = incarnate(call);
@@ -277,7 +277,7 @@ fn bench_reports_as_google_benchmark_does() {
 }
 
 #[test]
-fn bench_verifies_what_it_measured() {
+fn bench_verifies_the_results() {
     let right =
         ["bench", SIMPLE_MUL, INPUTS[0], INPUTS[1], "--benchmark_min_time=2x", "--expected_output=4xf32=2 4 6 8"];
     assert_eq!(incarnate(&right).code, Some(0));
@@ -388,7 +388,7 @@ fn dump_prints_tables_and_instructions() {
 }
 
 #[test]
-fn programs_with_modules_in_them_take_the_same_flags() {
+fn programs_with_embedded_modules_take_the_same_flags() {
     let main = |source: &str, arguments: &[&str]| {
         let line = std::iter::once("program").chain(arguments.iter().copied()).map(std::ffi::OsString::from);
         let module = incarnate_runtime::bytecode::assemble(source).expect("sound assembly");
@@ -405,7 +405,7 @@ fn programs_with_modules_in_them_take_the_same_flags() {
 }
 
 #[test]
-fn translate_writes_the_source_and_what_it_takes_in() {
+fn translate_writes_the_source_and_its_side_files() {
     let scratch = Scratch::new("translate");
     let target = scratch.path("mul.rs");
     let outcome = incarnate(&["translate", "simple_mul/llvm-cpu.vmfb", "-o", &target]);
@@ -423,7 +423,7 @@ fn translate_writes_the_source_and_what_it_takes_in() {
 }
 
 #[test]
-fn translate_says_what_became_of_loops() {
+fn translate_reports_the_optimisation_of_loops() {
     let scratch = Scratch::new("translate-loops");
     let lines = |model: &str| {
         let outcome = incarnate(&["translate", model, "-o", &scratch.path("model.rs")]);
@@ -442,7 +442,7 @@ fn translate_says_what_became_of_loops() {
 }
 
 #[test]
-fn translation_of_what_is_no_module_writes_nothing() {
+fn translation_of_an_invalid_module_writes_nothing() {
     let scratch = Scratch::new("translate-failures");
     let module = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/scalars/llvm-cpu.vmfb"));
     let mut module = module.expect("a model");
@@ -503,7 +503,7 @@ fn translate_takes_objects_of_kernels() {
 }
 
 #[test]
-fn build_says_what_it_lacks() {
+fn build_reports_missing_tools() {
     let scratch = Scratch::new("build-failures");
     let target = scratch.path("program");
     let build = |variables: &[(&str, &str)], more: &[&str]| {

@@ -84,7 +84,7 @@ fn static_libraries_are_linked_and_run() {
 }
 
 #[test]
-fn static_libraries_that_do_not_fit_are_refused() {
+fn incompatible_static_libraries_are_rejected() {
     let mut object =
         fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/static/kernels.o")).expect("an object");
     // The machine of an ELF header: 183 is AArch64.

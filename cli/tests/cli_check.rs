@@ -81,7 +81,7 @@ fn on_one_line(texts: &[&str]) -> String {
 }
 
 #[test]
-fn all_that_is_not_met_is_reported() {
+fn all_unmet_expectations_are_reported() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check-expectations");
     fs::create_dir_all(&folder).expect("a folder");
     fs::write(folder.join("tests.vmfb"), checks::module(None)).expect("a module");

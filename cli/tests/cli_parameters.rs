@@ -91,7 +91,7 @@ fn archives_are_converted() {
 }
 
 #[test]
-fn archives_are_made_and_programs_read_and_write_them() {
+fn programs_read_and_write_created_archives() {
     let folder = scratch("create");
     let model = model();
     let array = format!("--data=b=@{}", model.join("gather.out0.npy").display());

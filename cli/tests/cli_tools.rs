@@ -48,7 +48,7 @@ fn metadata_has_executables_and_locations() {
 }
 
 #[test]
-fn graphs_lead_from_what_writes_to_what_reads() {
+fn edges_lead_from_writers_to_readers() {
     let text = printed(&["dump", "digits/llvm-cpu.vmfb", "--output=graph"]);
     // A chain of four dispatches; weights in a global, inputs and outputs.
     let edges: Vec<&str> =
@@ -93,7 +93,7 @@ fn differences_are_told() {
 }
 
 #[test]
-fn shells_and_readers_are_told_of_all_commands() {
+fn completions_and_manual_cover_all_commands() {
     let commands = ["run", "bench", "check", "dump", "translate", "diff", "parameters", "build"];
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let text = printed(&["completions", shell]);
@@ -112,7 +112,7 @@ fn shells_and_readers_are_told_of_all_commands() {
 }
 
 #[test]
-fn modules_of_both_forms_are_assembled_from_their_text() {
+fn modules_of_both_formats_are_assembled_from_text() {
     let folder = std::env::temp_dir().join(format!("incarnate-assemble-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     let target = folder.join("first.module").display().to_string();

@@ -43,7 +43,7 @@ fn floats(result: &Value) -> Vec<f32> {
 }
 
 #[test]
-fn a_warm_call_gets_its_memory_back_from_the_pool() {
+fn a_warm_call_reuses_pooled_memory() {
     let (device, context) = load("simple_mul/llvm-cpu.vmfb");
     let function = context.function("module.simple_mul").unwrap();
     let arguments = [view(&device, &[4], &[1.0, 2.0, 3.0, 4.0]), view(&device, &[4], &[2.0; 4])];
@@ -58,7 +58,7 @@ fn a_warm_call_gets_its_memory_back_from_the_pool() {
 }
 
 #[test]
-fn arguments_of_another_shape_or_type_are_refused_by_name() {
+fn mismatched_arguments_are_rejected_by_name() {
     let (device, context) = load("simple_mul/llvm-cpu.vmfb");
     let function = context.function("module.simple_mul").unwrap();
     let error = function.call(&[view(&device, &[4], &[1.0; 4]), view(&device, &[3], &[2.0; 3])]).unwrap_err();
@@ -123,7 +123,7 @@ fn asynchronous_calls_overlap() {
 }
 
 #[test]
-fn an_asynchronous_function_fails_with_what_it_waits_for() {
+fn an_asynchronous_function_fails_with_its_wait_fence() {
     let (device, context) = load("simple_mul/async-external.vmfb");
     let function = context.function("module.simple_mul").unwrap();
     let [wait, signal] = [Arc::new(Fence::new()), Arc::new(Fence::new())];
@@ -154,7 +154,7 @@ fn threads_call_one_model_at_once() {
 }
 
 #[test]
-fn constants_are_used_where_the_file_is_mapped() {
+fn mapped_constants_are_used_in_place() {
     for model in ["digits/llvm-cpu.vmfb", "convolution/llvm-cpu.vmfb"] {
         let (device, _context) = load(model);
         // The initialisers allocate memory only for computed values, not for the weights.

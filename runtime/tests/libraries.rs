@@ -85,7 +85,7 @@ fn kernels_of_system_libraries_run() {
 }
 
 #[test]
-fn libraries_come_and_go_without_being_mistaken_for_each_other() {
+fn reloaded_libraries_are_distinguished() {
     let plugin = ImportRegistry::default().with(ExecutablePlugin::open(&fixture("plugin.so")).unwrap());
     let loader = SystemLibraryLoader::default();
     for _ in 0..300 {
@@ -115,7 +115,7 @@ fn files_are_kept_on_request_only() {
 }
 
 #[test]
-fn libraries_that_are_cut_short_are_refused() {
+fn truncated_libraries_are_rejected() {
     for length in (0..SIMPLE_MUL.len()).step_by(61).chain([SIMPLE_MUL.len() - 1]) {
         let error = load_system(&SIMPLE_MUL[..length]).unwrap_err();
         assert!(matches!(error.code(), StatusCode::InvalidArgument | StatusCode::Incompatible), "{length}: {error}");
@@ -129,7 +129,7 @@ fn offset_of_segment(kind: u32) -> usize {
 }
 
 #[test]
-fn sizes_that_lie_are_refused() {
+fn wrong_sizes_are_rejected() {
     let number = |at: usize| u64::from_le_bytes(SIMPLE_MUL[at..at + 8].try_into().unwrap()) as usize;
     let (load, dynamic) = (offset_of_segment(1), offset_of_segment(2));
     // The last loaded segment.
@@ -164,7 +164,7 @@ fn sizes_that_lie_are_refused() {
 }
 
 #[test]
-fn other_files_are_told_apart() {
+fn other_file_types_are_detected() {
     let code = |result: Result<Arc<dyn LocalExecutable>>| result.map(drop).map_err(|error| error.code());
     for foreign in [
         &include_bytes!("fixtures/elf/simple_mul_arm_64.so")[..],
@@ -214,7 +214,7 @@ fn plugins_resolve_imports_and_the_last_one_wins() {
 }
 
 #[test]
-fn plugins_that_do_not_fit_are_refused() {
+fn incompatible_plugins_are_rejected() {
     let open = |name: &str| -> Error { ExecutablePlugin::open(name).map(drop).unwrap_err() };
     let scratch = Scratch::new("plugins");
     let write = |name: &str, bytes: &[u8]| {

@@ -371,7 +371,7 @@ impl Impostor {
 }
 
 #[test]
-fn what_is_called_directly_is_this_runtimes_own() {
+fn direct_calls_need_the_native_module_of_this_runtime() {
     let hal = incarnate_runtime::modules::hal::module(Default::default());
     let program = Program::link(vec![Arc::new(hal), TranslatedModule::new(&CALLS_HAL)]).unwrap();
     let function = Context::new(program, Limits::default()).unwrap().function("h.count").unwrap();

@@ -294,7 +294,7 @@ const STATEFUL: &str = "vm.module @m version 0
     }";
 
 #[test]
-fn state_is_initialised_forked_told_of_events_and_deinitialised() {
+fn state_is_initialised_forked_notified_and_deinitialised() {
     let recorder = Recorder::default();
     let context = context_of(vec![recorder.module(), module(STATEFUL)]).unwrap();
     let add = |context: &Arc<Context>, value| {
@@ -311,7 +311,7 @@ fn state_is_initialised_forked_told_of_events_and_deinitialised() {
 }
 
 #[test]
-fn linking_says_what_is_missing_too_old_or_different() {
+fn linking_reports_missing_old_and_different_imports() {
     let importing = |import: &str| {
         let text = format!("vm.module @m version 0\n{import}\nvm.func @f() -> () {{\n^bb0:\n vm.return\n}}");
         module(&text)
@@ -370,7 +370,7 @@ fn runaway_programs_end_within_their_limits() {
 }
 
 #[test]
-fn errors_say_where_they_happened_on_the_way_out() {
+fn errors_collect_locations_of_the_call_stack() {
     let program = module(
         "vm.module @m version 0
          vm.export @inner

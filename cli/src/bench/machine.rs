@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_left_out() {
+    fn unknown_properties_are_omitted() {
         assert_eq!(Machine::unknown().console().lines().filter(|line| !line.starts_with('*')).count(), 3);
     }
 }

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_iterations_is_kept_in_every_repetition() {
+    fn every_repetition_runs_the_requested_iterations() {
         let mut calls = 0;
         let settings = Settings { min_time: MinTime::Iterations(10), warmup: 0.0, repetitions: 3, batch: 1 };
         let samples = measure(settings, &mut || {

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_add_up_what_threads_did() {
+    fn rows_sum_up_the_events_of_threads() {
         let rows = rows(&recording());
         let kernel = rows.iter().find(|row| row.kind == EventKind::Dispatch).map(|row| (row.count, row.workgroups));
         assert_eq!(kernel, Some((1, 8)));

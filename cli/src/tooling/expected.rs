@@ -175,7 +175,7 @@ mod tests {
     /// Golden texts: iree-run-module of release 3.13 on a function that returns its argument, `--input=` the second text,
     /// `--expected_output=` the first.
     #[test]
-    fn differences_are_told_as_the_peer_tells_them() {
+    fn differences_are_described_in_the_words_of_iree() {
         assert_eq!(
             compare("r", "4xf32=1 2 3 5", "4xf32=1 2 3 4"),
             "[FAILED] result[0]: element at index 3 (4) does not match the expected (5); expected that the view is equal \
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_of_files_match_what_the_compiler_types_otherwise() {
+    fn arrays_of_files_match_declared_types() {
         assert_eq!(compare("r", "2xsi32=1 2", "2xi32=1 2"), SUCCESS);
         assert_eq!(compare("r", "2x*16=803F 0040", "2xbf16=1 2"), SUCCESS);
         assert!(

@@ -154,7 +154,7 @@ mod tests {
 
     /// Golden text: iree-run-module of release 3.13 on functions that return their arguments, with the same values.
     #[test]
-    fn results_are_printed_as_the_peer_prints_them() {
+    fn results_are_printed_like_iree_prints_them() {
         let results = [
             HostValue::Primitive(Primitive::I32(5)),
             HostValue::Primitive(Primitive::I64(-16)),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn results_go_where_their_specs_say() {
+    fn results_go_to_their_destinations() {
         let directory = tempfile::tempdir().unwrap();
         let raw = directory.path().join("raw.bin").display().to_string();
         let array = directory.path().join("array.npy").display().to_string();

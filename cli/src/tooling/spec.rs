@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_on_where_the_last_value_ended() {
+    fn files_continue_after_the_last_value() {
         let directory = tempfile::tempdir().unwrap();
         let raw = directory.path().join("raw.bin").display().to_string();
         std::fs::write(&raw, [1, 2, 3, 4, 5, 6]).unwrap();

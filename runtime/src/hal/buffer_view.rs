@@ -267,14 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_is_too_short_is_refused() {
+    fn short_buffers_are_rejected() {
         assert!(view(&[2, 3], ElementType::FLOAT_32, 23).is_err());
         assert!(view(&[u64::MAX, 2], ElementType::FLOAT_32, 64).is_err());
         assert!(view(&[u64::MAX], ElementType::FLOAT_32, 64).is_err());
     }
 
     #[test]
-    fn checks_are_as_lenient_as_the_peer() {
+    fn checks_are_as_lenient_as_iree() {
         let signless = view(&[4], ElementType::INT_32, 16).unwrap();
         signless.check(ElementType::SINT_32, DENSE, &[4]).unwrap();
         assert!(signless.check(ElementType::INT_64, DENSE, &[4]).is_err());

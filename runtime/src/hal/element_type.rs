@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn every_named_type_is_parsed_from_what_it_prints() {
+    fn every_named_type_is_parsed_from_its_text() {
         for &(element, constant) in ElementType::NAMED {
             // `i1` names the boolean, so the packed 1-bit integer has no name.
             if element != ElementType::INT_1 {

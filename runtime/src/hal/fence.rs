@@ -225,7 +225,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_is_reached_is_not_joined() {
+    fn reached_fences_are_not_joined() {
         let [reached, open, failed, other] = [(); 4].map(|()| Arc::new(Fence::new()));
         reached.signal().unwrap();
         failed.fail(&Error::unavailable("gone"));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_joined_fence_is_reached_with_its_last_part() {
+    fn a_joined_fence_is_reached_with_its_last_timepoint() {
         let (a, b) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
         let inner = Arc::new(Fence::join([&a, &b, &a]).unwrap());
         let semaphore = Arc::new(Semaphore::new(0));

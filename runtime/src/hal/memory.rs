@@ -130,7 +130,7 @@ mod tests {
 
     /// The constants that iree-compile 3.13.0 emits for a 4xf32 multiply, as `iree-dump-module` shows them.
     #[test]
-    fn bits_are_those_that_modules_carry() {
+    fn bits_are_those_in_modules() {
         assert_eq!(MemoryType::DEVICE_VISIBLE.bits(), 16);
         assert_eq!(MemoryType::DEVICE_LOCAL.bits(), 48);
         assert_eq!(MemoryType::HOST_LOCAL.bits(), 0x46);

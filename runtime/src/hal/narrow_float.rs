@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_become_the_nearest_code() {
+    fn numbers_round_to_the_nearest_code() {
         for &(format, name) in NarrowFloat::ALL {
             let mut finite: Vec<(f64, u16)> = (0..=u16::MAX >> (16 - format.bit_count()))
                 .map(|code| (f64::from(format.to_f32(code)), code))
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_becomes_what_the_format_has() {
+    fn numbers_out_of_range_saturate_by_format() {
         let large = [1e30f32, f32::INFINITY];
         for value in large {
             assert_eq!(NarrowFloat::F8E5M2.from_f32(value), 0x7C);

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_end_at_their_deadline_and_leave_nothing_behind() {
+    fn waits_end_at_their_deadline_and_unregister() {
         let semaphore = Semaphore::new(0);
         for deadline in [Deadline::IMMEDIATE, Deadline::after(Duration::from_millis(5))] {
             assert_eq!(semaphore.wait(1, deadline).unwrap_err().code(), StatusCode::DeadlineExceeded);

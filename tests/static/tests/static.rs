@@ -71,7 +71,7 @@ fn interpreted_programs_run_linked_kernels() {
 }
 
 #[test]
-fn what_is_not_linked_is_an_error() {
+fn libraries_that_are_not_linked_are_errors() {
     let error = Session::builder().module_static(MODULE).build().unwrap_err();
     assert_eq!(error.code(), StatusCode::Incompatible, "{error}");
     // A library that is not the program's.

@@ -78,7 +78,7 @@ macro_rules! reading {
 }
 
 #[test]
-fn slices_are_read_where_they_are() {
+fn slices_are_read_in_place() {
     for device in DEVICES {
         let device = &Device::create(device).unwrap();
         reading!(lending_vmvx::Module::load(device).unwrap(), device, 0);
@@ -177,7 +177,7 @@ fn dispatches_of_failed_calls_leave_the_slice_alone() {
 }
 
 #[test]
-fn what_a_program_keeps_is_its_own() {
+fn a_program_keeps_copies_of_borrowed_arguments() {
     let device = Device::create("local-sync").unwrap();
     let module = keeping::Module::load_with(promised(&device)).unwrap();
     let expected = elements(0.5).0;

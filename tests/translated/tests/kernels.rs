@@ -36,7 +36,7 @@ fn run(name: &str, mode: Mode, limits: Limits) -> Result<Vec<i32>> {
 }
 
 #[test]
-fn kernels_may_use_what_trusted_programs_may() {
+fn kernels_have_the_limits_of_trusted_programs() {
     for mode in MODES {
         assert_eq!(run("deep", mode, Limits::default()).unwrap()[0], 1000, "{mode:?}");
         assert!((0..64).contains(&run("hoard", mode, Limits::default()).unwrap()[0]), "{mode:?}");

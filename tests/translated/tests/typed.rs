@@ -120,7 +120,7 @@ fn functions_with_fences_are_futures() {
 }
 
 #[test]
-fn errors_say_what_was_called_and_where_it_failed() {
+fn errors_name_the_call_and_the_location() {
     let module = models::failures_vm::Module::load_with(Session::builder()).unwrap();
     let error = module.fail(5).unwrap_err();
     assert_eq!(error.code(), StatusCode::NotFound);
@@ -168,7 +168,7 @@ fn executables_of_either_format_can_be_preferred() {
 }
 
 #[test]
-fn devices_with_their_own_loaders_run_what_is_part_of_the_program() {
+fn devices_with_their_own_loaders_run_embedded_executables() {
     let options = DeviceOptions { loaders: Some(Vec::new()), ..DeviceOptions::default() };
     let device = DriverRegistry::default().create_device("local-sync", options).unwrap();
     assert!(models::formats_portable::Module::load(&device).is_ok());
@@ -216,7 +216,7 @@ fn references_are_counted_where_they_are_kept() {
 }
 
 #[test]
-fn tensors_that_are_passed_are_their_owners_again() {
+fn passed_tensors_are_unshared_after_the_call() {
     let device = device();
     let mut x = Tensor::on_device(&device, &[4], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
     let inline = models::simple_mul_inline_static::Module::load(&device).unwrap();

@@ -222,8 +222,8 @@ impl FunctionBuilder<'_> {
     fn counted(&mut self, depth: usize, after: &str) {
         let counter = format!("%i{}", self.counter(self.loops));
         let (head, again) = (self.new_label(), self.new_label());
-        let turns = 1 + self.random.below(4);
-        self.line(&format!("{counter} = vm.const.i32 {turns}"));
+        let trip_count = 1 + self.random.below(4);
+        self.line(&format!("{counter} = vm.const.i32 {trip_count}"));
         let copies = self.copies();
         self.line(&format!("vm.br {head}({copies})"));
         self.begin(&head);

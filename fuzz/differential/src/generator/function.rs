@@ -166,8 +166,8 @@ impl<'p> FunctionBuilder<'p> {
     /// Initialises the reserved registers.
     fn prologue(&mut self) {
         let (fuel, scratch, depth) = (self.fuel(), self.scratch(), self.depth());
-        let turns = 4 + self.random.below(9);
-        self.line(&format!("{fuel} = vm.const.i32 {turns}"));
+        let trip_count = 4 + self.random.below(9);
+        self.line(&format!("{fuel} = vm.const.i32 {trip_count}"));
         if let Some(mask) = self.signature().recursion {
             self.line(&format!("{scratch} = vm.const.i32 {mask}"));
             self.line(&format!("{depth} = vm.and.i32 %i0, {scratch}"));

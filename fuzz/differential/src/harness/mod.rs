@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_held_may_differ() {
+    fn memory_of_dropped_references_may_differ() {
         let failed =
             |asked: &str| format!("failed: RESOURCE_EXHAUSTED; {asked} bytes asked for,  of the program's 64 in use");
         let outcome = |line: String| Outcome { lines: vec![line], ..Outcome::default() };

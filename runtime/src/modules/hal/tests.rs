@@ -356,7 +356,7 @@ fn constants_are_imported_in_place_or_refused() {
 }
 
 #[test]
-fn views_tell_what_they_are_and_are_traced() {
+fn views_are_queried_and_traced() {
     let traced = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&traced);
     let mut guest = Guest::new(TraceSink::new(move |key, views| {
@@ -461,7 +461,7 @@ fn a_suspended_wait_ends_at_its_deadline() {
 }
 
 #[test]
-fn what_local_devices_lack_is_named() {
+fn unsupported_operations_are_named() {
     let mut guest = Guest::new(TraceSink::default());
     let device: Ref = Arc::clone(&guest.device).into();
     let create = vec![r(&device), i64(-1), i64(0), null(), null(), i32(0), i32(1)];

@@ -259,7 +259,7 @@ fn every_kind_of_relocation() {
 }
 
 #[test]
-fn relocations_that_are_refused() {
+fn invalid_relocations_are_rejected() {
     // Copies, thread-local storage, functions to run for an address; kinds that do not exist.
     for (name, kinds) in [
         ("x86_64", &[5, 16, 18, 37, 200][..]),
@@ -509,7 +509,7 @@ mod host {
 }
 
 #[test]
-fn layouts_that_are_refused() {
+fn invalid_layouts_are_rejected() {
     // (offset into the data segment's program header, value, error)
     let cases: [(usize, u64, StatusCode); 9] = [
         (8, u64::MAX, StatusCode::InvalidArgument),          // offset in the file
