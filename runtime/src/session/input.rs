@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn other_numbers_of_elements_are_refused() {
+    fn wrong_numbers_of_elements_are_rejected() {
         for (result, message) in [
             (shape(&[1.0; 3], &[Some(4)]), "does not have 3 elements"),
             (shape(&[1.0; 3], &[None, Some(2)]), "do not fill a tensor of shape [?, 2]"),

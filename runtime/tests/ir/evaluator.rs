@@ -1,6 +1,6 @@
-//! Runs the IR: a module that can stand wherever the interpreter's can, slow and watchful.
+//! An evaluator of the IR, as a module that replaces the interpreter's: slow, with assertions.
 //!
-//! References that are moved or dropped are gone, and using one panics; so does leaving one behind.
+//! Using a reference after it was moved or dropped panics, and so does leaking one.
 
 use std::sync::{Arc, Mutex};
 
@@ -16,16 +16,16 @@ use incarnate_runtime::vm::{
 };
 use incarnate_runtime::{Error, Result, StatusCode};
 
-/// How much is done to the IR before it runs.
+/// The passes that run on the IR before it is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// As built.
+    /// No passes.
     Raw,
-    /// As [`Function::new`] makes it.
+    /// The passes of [`Function::new`].
     Simplified,
-    /// With arithmetic on constants done, too.
+    /// Also constant folding.
     Folded,
-    /// And the nests of loops run apart.
+    /// Also loop nests, evaluated as nests.
     Nests,
 }
 
@@ -116,7 +116,7 @@ impl State {
     }
 }
 
-/// What a value is at run time.
+/// The run-time content of a value.
 #[derive(Clone, Debug)]
 pub enum Slot {
     Empty,
@@ -124,7 +124,7 @@ pub enum Slot {
     Ref(Ref),
 }
 
-/// A function that runs: which, where, with what.
+/// A stack frame: function, position, values.
 #[derive(Debug)]
 pub struct Frame {
     pub function: usize,
@@ -133,7 +133,7 @@ pub struct Frame {
     pub slots: Vec<Slot>,
 }
 
-/// A call that yielded; `import`: the last frame's call of an import did.
+/// A suspended call; `import` tells that the last frame's call of an import yielded.
 #[derive(Debug)]
 struct Suspended {
     frames: Vec<Frame>,
@@ -200,7 +200,7 @@ impl Frame {
             ),
             (Type::i32 | Type::f32, Slot::Word(word)) => assert!(*word <= u64::from(u32::MAX)),
             (Type::i64 | Type::f64, Slot::Word(_)) => {}
-            _ => panic!("v{} is given {slot:?}", value.0),
+            _ => panic!("v{} is assigned {slot:?}", value.0),
         }
         self.slots[value.index()] = slot;
     }
@@ -227,7 +227,7 @@ impl Frame {
     }
 }
 
-/// A call of the module that runs.
+/// An active call of the module.
 pub struct Machine<'a> {
     pub module: &'a IrModule,
     pub state: &'a State,
@@ -235,7 +235,7 @@ pub struct Machine<'a> {
     pub frames: Vec<Frame>,
 }
 
-/// What running came to.
+/// The result of running.
 enum Outcome {
     Done(Vec<Slot>),
     Yielded { import: bool },
@@ -266,7 +266,7 @@ impl Machine<'_> {
             let frame = self.frames.last().unwrap();
             let f = &self.module.functions[frame.function];
             if let Some(nest) = self.module.nests[frame.function].at(frame.block).filter(|_| frame.next == 0) {
-                self.run_apart(f, nest);
+                self.run_nest(f, nest);
             }
             let frame = self.frames.last_mut().unwrap();
             let data = f.block(frame.block);
@@ -321,7 +321,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Gives the results of a call to the frame that made it, which goes on.
+    /// Passes the results of a call to its caller's frame, which continues.
     fn finish(&mut self, results: Vec<Slot>) {
         let frame = self.frames.last_mut().unwrap();
         let f = &self.module.functions[frame.function];
@@ -369,7 +369,7 @@ impl Machine<'_> {
         Ok(completion)
     }
 
-    /// Goes on with the import that yielded.
+    /// Resumes the import that yielded.
     fn resume(&mut self) -> Result<Completion> {
         let frame = self.frames.last().unwrap();
         let Terminator::CallYieldable { call, .. } =
@@ -399,7 +399,7 @@ impl Machine<'_> {
         match (&inst.results[..], slot) {
             ([], None) => {}
             ([value], Some(slot)) => frame.define(f, *value, slot),
-            (results, slot) => panic!("{results:?} are given {slot:?}"),
+            (results, slot) => panic!("{results:?} are assigned {slot:?}"),
         }
         self.frames.push(frame);
         Ok(())
@@ -615,7 +615,7 @@ fn number(ty: Type, bits: u64) -> VmValue {
     }
 }
 
-/// Values of a call buffer as slots.
+/// Converts the values of a call buffer to slots.
 fn slots(values: Vec<VmValue>) -> Vec<Slot> {
     let slot = |value| match value {
         VmValue::I32(v) => Slot::Word(u64::from(v as u32)),
@@ -628,7 +628,7 @@ fn slots(values: Vec<VmValue>) -> Vec<Slot> {
     values.into_iter().map(slot).collect()
 }
 
-/// Arguments into a call buffer, counts before the elements of spans.
+/// Writes arguments into a call buffer, with counts before the elements of spans.
 fn pack(
     items: &[ConventionItem],
     segments: &mut dyn Iterator<Item = u16>,
