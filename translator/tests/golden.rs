@@ -56,15 +56,6 @@ fn compare(name: &str, module: Vec<u8>, from: &str, to: &str) {
     assert_eq!(expected, excerpt, "{name} differs from the generated code; BLESS=1 rewrites it");
 }
 
-/// The guide shows a function as it is generated.
-#[test]
-fn the_example_in_the_guide_is_generated_code() {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/translation.md");
-    let guide = std::fs::read_to_string(guide).expect("the guide");
-    let example = excerpt(model("recursion/vm.vmfb"), "    /// `@recurse`", "\n}\n");
-    assert!(guide.contains(&example), "docs/translation.md does not contain\n{example}");
-}
-
 /// A matrix-vector product: bounds checked once, tiled, and the original loop behind it.
 #[test]
 fn loop_nest() {
