@@ -1,5 +1,8 @@
 //! The flags of the command line. Their names are those of iree-run-module and iree-benchmark-module.
 
+#[cfg(feature = "cli")]
+mod translation;
+
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use incarnate_runtime::hal::format::Equality;
 use incarnate_runtime::parameters::FileAccess;
 #[cfg(feature = "cli")]
-use incarnate_translator::{Config, Prefer, TargetFeatures};
+use incarnate_translator::Prefer;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::bench::{MinTime, TimeUnit};
@@ -22,6 +25,8 @@ use super::examples;
 use super::manual::{CompletionsArguments, ManArguments};
 #[cfg(feature = "cli")]
 use super::parameters::ParametersArguments;
+#[cfg(feature = "cli")]
+pub(super) use translation::{AssembleArguments, BuildArguments, StaticLibraryFile, TranslateArguments};
 
 /// The maximum number of workers of a local-task device.
 const MAXIMUM_WORKERS: i64 = incarnate_runtime::hal::local::engine::MAXIMUM_WORKERS as i64;
@@ -431,116 +436,6 @@ pub(super) struct DumpArguments {
     /// Disassemble only this function, selected by name or ordinal.
     #[arg(long, value_name = "NAME")]
     pub(super) function: Option<String>,
-}
-
-#[cfg(feature = "cli")]
-#[derive(Debug, Args)]
-pub(super) struct BuildArguments {
-    /// Module files. Modules that others import from come first, the program's main module last.
-    #[arg(value_name = "FILE", required = true)]
-    pub(super) files: Vec<PathBuf>,
-    /// The program to write.
-    #[arg(short, long, value_name = "EXE")]
-    pub(super) output: PathBuf,
-    /// Treat the modules as untrusted: loop iterations and calls use the program's --fuel, and each memory access is
-    /// checked separately. Loops are slower.
-    #[arg(long)]
-    pub(super) untrusted: bool,
-    #[command(flatten)]
-    pub(super) project: ProjectArguments,
-}
-
-/// A list of target-feature levels, possibly empty.
-#[cfg(feature = "cli")]
-#[derive(Clone, Debug)]
-pub(super) struct TargetFeatureSets(pub(super) Vec<TargetFeatures>);
-
-#[cfg(feature = "cli")]
-impl FromStr for TargetFeatureSets {
-    type Err = incarnate_runtime::Error;
-
-    fn from_str(text: &str) -> Result<TargetFeatureSets, incarnate_runtime::Error> {
-        let names = text.split(',').filter(|name| !name.is_empty());
-        Ok(TargetFeatureSets(names.map(str::parse).collect::<Result<_, _>>()?))
-    }
-}
-
-#[cfg(feature = "cli")]
-#[derive(Debug, Args)]
-pub(super) struct AssembleArguments {
-    /// The text file.
-    #[arg(value_name = "FILE")]
-    pub(super) file: PathBuf,
-    /// The module file to write.
-    #[arg(short, long, value_name = "OUT")]
-    pub(super) output: PathBuf,
-}
-
-#[cfg(feature = "cli")]
-#[derive(Debug, Args)]
-pub(super) struct TranslateArguments {
-    /// The module file.
-    #[arg(value_name = "FILE")]
-    pub(super) file: PathBuf,
-    /// The Rust file to write; files that it includes go beside it, with its name as a prefix.
-    #[arg(short, long, value_name = "OUT.rs")]
-    pub(super) output: PathBuf,
-    /// Path of the crate `incarnate` in the program, if it is not `::incarnate`.
-    #[arg(long, value_name = "PATH")]
-    pub(super) crate_path: Option<String>,
-    /// Map the module's constants from this file, which is written beside OUT.rs, instead of including them.
-    #[arg(long, value_name = "FILE")]
-    pub(super) load_constants_from: Option<String>,
-    /// Target features for which functions with long loops are multiversioned, in addition to the program's own target:
-    /// x86-64-v2, x86-64-v3, x86-64-v4, or nothing.
-    #[arg(long, value_name = "NAMES", default_value = "x86-64-v3,x86-64-v4")]
-    pub(super) target_features: TargetFeatureSets,
-    /// The executables to use of a module that contains several formats: native or portable.
-    #[arg(long, value_name = "KIND", default_value = "native")]
-    pub(super) prefer: Prefer,
-    /// An object file of kernels to link, as in `build`; an archive of it for the linker is written beside OUT.rs.
-    #[arg(long, value_name = "OBJECT[=SYMBOL,...]")]
-    pub(super) static_library: Vec<StaticLibraryFile>,
-    /// Treat the module as untrusted: loop iterations and calls count against the limits of the program, and each
-    /// memory access is checked separately. Loops are slower.
-    #[arg(long)]
-    pub(super) untrusted: bool,
-}
-
-/// An object file of kernels, and its query functions to link; all of them if none is named.
-#[cfg(feature = "cli")]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StaticLibraryFile {
-    path: PathBuf,
-    queries: Vec<String>,
-}
-
-#[cfg(feature = "cli")]
-impl StaticLibraryFile {
-    /// Adds objects to those that a translation links.
-    pub(super) fn add_to(files: &[StaticLibraryFile], config: Config) -> Config {
-        files.iter().fold(config, |config, file| {
-            let queries: Vec<&str> = file.queries.iter().map(String::as_str).collect();
-            config.static_library(&file.path, &queries)
-        })
-    }
-}
-
-#[cfg(feature = "cli")]
-impl FromStr for StaticLibraryFile {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<StaticLibraryFile, Infallible> {
-        let is_symbol = |name: &str| {
-            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            name.starts_with(|c: char| is_part(c) && !c.is_ascii_digit()) && name.chars().all(is_part)
-        };
-        // Text after the sign is part of the path unless it can be a list of C symbols.
-        let named = text.rsplit_once('=').filter(|(path, names)| !path.is_empty() && names.split(',').all(is_symbol));
-        let (path, queries) =
-            named.map_or((text, Vec::new()), |(path, names)| (path, names.split(',').map(str::to_owned).collect()));
-        Ok(StaticLibraryFile { path: PathBuf::from(path), queries })
-    }
 }
 
 #[cfg(feature = "cli")]
