@@ -1,6 +1,6 @@
-//! What a call costs beside the work of the function: through the virtual machine's own interface (`vm`), through a session
-//! (`session`) and through the typed methods of a translated module (`typed`), of an empty function, of one with a scalar, of
-//! one with two arguments and eight results, and of one with tensors that has the smallest kernel.
+//! The overhead of a call: through the virtual machine (`vm`), through a session (`session`) and through the typed
+//! methods of a translated module (`typed`); of an empty function, one with a scalar, one with two arguments and eight
+//! results, and one with tensors and the smallest kernel.
 #![allow(missing_docs, reason = "criterion's macros make items without documentation")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot begin has no caller to tell")]
 
@@ -23,7 +23,7 @@ fn interpreted(file: &str) -> Arc<dyn Module> {
     BytecodeModule::new(support::verify(&support::read(&support::models().join(file)))).unwrap()
 }
 
-/// The modules of the calls, of one mode.
+/// The modules of the calls in one mode.
 struct Modules {
     mode: &'static str,
     empty: Arc<dyn Module>,
@@ -130,7 +130,7 @@ fn typed(group: &mut BenchmarkGroup<'_, WallTime>) {
     let builder = Session::builder().shared_device(device.clone()).module(native_import::module());
     let module = vm_benchmark::Module::load_with(builder).unwrap();
     group.bench_function(BenchmarkId::new("empty", "typed"), |bencher| bencher.iter(|| black_box(&module).empty()));
-    // One that calls another module, and so needs a stack.
+    // Calls another module, which needs a stack.
     group.bench_function(BenchmarkId::new("20_imported_calls", "typed"), |bencher| {
         bencher.iter(|| black_box(&module).call_imported(black_box(41)));
     });

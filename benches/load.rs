@@ -1,4 +1,4 @@
-//! Opening and verifying each module of tests/models, from memory.
+//! Opens and verifies each module of tests/models, from memory.
 #![allow(missing_docs, reason = "criterion's macros make items without documentation")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot begin has no caller to tell")]
 

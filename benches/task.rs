@@ -1,6 +1,5 @@
-//! What local-task costs beside the kernels (group `task`), against the number of workers: a dispatch of an execution that
-//! is spread over threads, a workgroup of one, and a wake-up of a sleeping worker. More workers than cores contend for
-//! them.
+//! The overhead of local-task (group `task`) by number of workers: a dispatch of a parallel execution, one workgroup,
+//! and the wake-up of a sleeping worker. More workers than cores contend for them.
 #![allow(missing_docs, reason = "criterion's macros make items without documentation")]
 #![allow(clippy::expect_used, reason = "a benchmark that cannot begin has no caller to tell")]
 
@@ -21,7 +20,7 @@ use incarnate_runtime::hal::{
 
 const WORKERS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-/// A workgroup keeps its thread busy for as many nanoseconds as its constant says.
+/// A workgroup that spins for the nanoseconds in its constant.
 #[derive(Debug)]
 struct Busy([FunctionInfo; 1]);
 
@@ -72,7 +71,7 @@ fn device(workers: usize, spin: Option<Duration>) -> Arc<Device> {
     DriverRegistry::default().create_device("local-task", options).expect("a device")
 }
 
-/// Dispatches in a chain, each of so many workgroups of so many nanoseconds.
+/// Runs a chain of dispatches, each with a number of workgroups of some nanoseconds.
 fn chain(device: &Device, dispatches: usize, workgroups: u32, nanoseconds: u32) -> Arc<CommandBuffer> {
     let commands = device.create_command_buffer(CommandBufferMode::empty(), CommandCategory::all(), 0);
     let executable = device.create_executable(&Loaders::default(), "busy", &[], None, &[]).expect("the kernel");
@@ -98,15 +97,15 @@ fn execute(device: &Device, commands: &Arc<CommandBuffer>) {
 fn task(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("task");
     for workers in WORKERS {
-        // Too short to be spread: what is left is what an execution costs, and each dispatch in it.
+        // Too short for parallel execution: the rest is the overhead of an execution and of each dispatch in it.
         let own = device(workers, None);
         let small = chain(&own, 1, 1, 0);
         group.bench_function(BenchmarkId::new("small_execution", workers), |b| b.iter(|| execute(&own, &small)));
-        // 200 x 8 workgroups of 1 us, which take 1.6 ms of one thread.
+        // 200 x 8 workgroups of 1 us: 1.6 ms on one thread.
         let spread = chain(&own, 200, 8, 1000);
         group.throughput(Throughput::Elements(200));
         group.bench_function(BenchmarkId::new("dispatches_of_8_us", workers), |b| b.iter(|| execute(&own, &spread)));
-        // Threads sleep at once, so that each execution begins with wake-ups: 2 workgroups of 200 us.
+        // Workers sleep at once, so that each execution begins with wake-ups: 2 workgroups of 200 us.
         let sleepy = device(workers, Some(Duration::ZERO));
         let pair = chain(&sleepy, 1, 2, 200_000);
         group.throughput(Throughput::Elements(1));

@@ -1,9 +1,8 @@
-//! The translator: how fast it makes Rust of bytecode (group `translate`, in bytes of bytecode a second), and how fast rustc
-//! compiles that (group `rustc`, in lines a second, optimised). Lines, and seconds of rustc for a thousand of them, are
-//! printed beside.
+//! The translator's throughput (group `translate`, in bytes of bytecode per second), and rustc's on its output (group
+//! `rustc`, in optimised lines per second). Also prints the lines, and rustc's seconds per thousand lines.
 //!
-//! rustc is measured by building a package in `target/translate-bench`, whose dependencies are built once before, with
-//! what a module was translated to and without.
+//! rustc is measured by building a package in `target/translate-bench`, with and without a translated module, after its
+//! dependencies have been built.
 #![allow(missing_docs, reason = "criterion's macros make items without documentation")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot begin has no caller to tell")]
 
@@ -18,7 +17,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use incarnate_runtime::bytecode::VerifiedModule;
 use incarnate_translator::{Config, File, Options, generate};
 
-/// Modules by their folders of tests/models, from small to large.
+/// The models' folders in tests/models, from small to large.
 const MODULES: [(&str, &str); 5] = [
     ("simple_mul", "llvm-cpu.vmfb"),
     ("vm", "vm.vmfb"),
@@ -27,7 +26,7 @@ const MODULES: [(&str, &str); 5] = [
     ("attention", "llvm-cpu.vmfb"),
 ];
 
-/// Those whose Rust is compiled.
+/// The models whose translations are compiled.
 const COMPILED: [&str; 2] = ["scalars", "attention"];
 
 fn bytecode_bytes(module: &VerifiedModule) -> u64 {
@@ -55,7 +54,7 @@ fn translate(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A package that depends on `incarnate`, to compile translated modules in.
+/// A package that depends on `incarnate`, for compiling translated modules.
 struct Package(PathBuf);
 
 impl Package {
@@ -73,7 +72,7 @@ impl Package {
         Package(folder)
     }
 
-    /// Builds the package with a source of its own; gives the time.
+    /// Builds the package with new sources; returns the time.
     fn build(&self, source: &str) -> Duration {
         fs::write(self.0.join("src/lib.rs"), source).unwrap();
         let start = Instant::now();
@@ -101,16 +100,16 @@ fn rustc(criterion: &mut Criterion) {
             written.files.iter().map(|(path, _)| path).filter(|path| path.extension().is_some_and(|e| e == "rs"));
         let lines: u64 = sources.map(|path| fs::read_to_string(path).unwrap().lines().count() as u64).sum();
         let mut least = Duration::MAX;
-        let mut turn = 0;
+        let mut iteration = 0;
         group.throughput(Throughput::Elements(lines));
         group.bench_function(*folder, |bencher| {
             bencher.iter_custom(|iterations| {
                 let mut total = Duration::ZERO;
                 for _ in 0..iterations {
-                    // Another text each time, so that nothing is up to date.
-                    turn += 1;
-                    let without = package.build(&format!("// {turn}\n"));
-                    let with = package.build(&format!("// {turn}\npub mod module;\n"));
+                    // A unique text, so that cargo rebuilds it.
+                    iteration += 1;
+                    let without = package.build(&format!("// {iteration}\n"));
+                    let with = package.build(&format!("// {iteration}\npub mod module;\n"));
                     let spent = with.saturating_sub(without);
                     least = least.min(spent);
                     total += spent;

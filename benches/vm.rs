@@ -1,5 +1,5 @@
-//! The virtual machine alone, on tests/models/vm: each function as plain Rust (`reference`), interpreted, and translated.
-//! `benches/peer/run --vm` measures the peer on the same calls.
+//! The virtual machine alone, on tests/models/vm: each function as handwritten Rust (`reference`), interpreted, and
+//! translated. `benches/peer/run --vm` measures IREE on the same calls.
 #![allow(missing_docs, reason = "criterion's macros make items without documentation")]
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot begin has no caller to tell")]
 
@@ -19,7 +19,7 @@ use incarnate_runtime::{Result, native_functions};
 
 incarnate::include_module!(vm_benchmark = "../tests/models/vm/vm.vmfb");
 
-/// The state of the module that the measured one imports.
+/// The state of the imported module.
 #[derive(Debug)]
 struct Importee;
 
@@ -31,15 +31,15 @@ impl Importee {
     }
 }
 
-/// A module beside the one that it imports from.
+/// The measured module with the module that it imports.
 fn context(module: Arc<dyn Module>) -> Arc<Context> {
     let functions = native_functions! { "add_1" => Importee::add_1 };
     let importee = NativeModule::new("native_import_module", 0, || Ok(Importee), functions);
     Context::new(Program::link(vec![Arc::new(importee), module]).unwrap(), Limits::default()).unwrap()
 }
 
-/// Functions and what they are called with. The calls make 20 calls each, the loops run as often as told; `collatz` takes
-/// 59542 steps for the numbers up to 1000.
+/// Functions and their arguments. The call benchmarks call 20 functions, the loops run for the given iterations;
+/// `collatz` takes 59542 steps for the numbers up to 1000.
 const CALLS: [(&str, Option<i32>); 9] = [
     ("empty", None),
     ("call_internal", Some(100)),
@@ -52,7 +52,7 @@ const CALLS: [(&str, Option<i32>); 9] = [
     ("fused_multiply_add", Some(100_000)),
 ];
 
-/// Measures one function of a linked module, and sees that it computes what plain Rust computes.
+/// Measures one function of a linked module, after checking its result against handwritten Rust.
 fn measure(
     group: &mut BenchmarkGroup<'_, WallTime>,
     mode: &str,

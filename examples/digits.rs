@@ -8,9 +8,9 @@ use incarnate::{Device, Result};
 
 incarnate::include_module!(digits = "tests/models/digits/llvm-cpu.vmfb");
 
-/// Images that the model has not seen.
+/// Images that were not used for training.
 const IMAGES: &[u8] = include_bytes!("../tests/models/digits/test_images.in0.npy");
-/// What they show.
+/// The digits that they show.
 const LABELS: &[u8] = include_bytes!("../tests/models/digits/labels.npy");
 
 fn main() -> Result<()> {

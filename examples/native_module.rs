@@ -1,4 +1,4 @@
-//! A module written in Rust that a translated one imports from: `cargo run --release --example native_module`.
+//! A module written in Rust that a translated module imports: `cargo run --release --example native_module`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,10 +7,10 @@ use incarnate::runtime::native_functions;
 use incarnate::runtime::vm::{Caller, ModuleState, NativeModule};
 use incarnate::{Result, Session};
 
-// It imports `add_1` of a module `native_import_module`.
+// It imports `native_import_module.add_1`.
 incarnate::include_module!(calls = "tests/models/vm/vm.vmfb");
 
-/// The state of our module: how often it was called.
+/// The state of our module: its number of calls.
 #[derive(Debug)]
 struct Adder {
     calls: Arc<AtomicU32>,

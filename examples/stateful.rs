@@ -11,9 +11,9 @@ incarnate::include_module!(accumulator = "tests/models/accumulator/llvm-cpu.vmfb
 fn main() -> Result<()> {
     let device: Arc<Device> = Device::create("local-sync")?;
     let (first, second) = (accumulator::Module::load(&device)?, accumulator::Module::load(&device)?);
-    for turn in 1..=3 {
+    for call in 1..=3 {
         let sum = first.accumulate(&[1.0; 4])?;
-        println!("after {turn} calls the first has {:?}", sum.to_vec()?);
+        println!("after {call} calls the first has {:?}", sum.to_vec()?);
     }
     println!("the second was called {} times, the first {}", second.count()?, first.count()?);
 

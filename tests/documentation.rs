@@ -84,7 +84,7 @@ fn normalized(path: &Path) -> PathBuf {
 }
 
 #[test]
-fn relative_links_lead_somewhere() {
+fn relative_links_resolve() {
     let mut all = BTreeMap::new();
     pages(&root(), &mut all);
     let mut broken = Vec::new();

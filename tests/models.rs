@@ -13,7 +13,7 @@ use support::compare::{self, Output};
 use support::program::{Instance, Machine};
 use support::value::{Tensor, Value};
 
-/// What is wrong with a case on a module and a device, if anything.
+/// Describes the error in a case on a module and a device, if there is one.
 fn fault(case: &Case, module: &Path, device: &str) -> Option<String> {
     let files = case.modules.iter().map(AsRef::as_ref).chain([module]);
     let instance = match Instance::load(files, &case.machine(device)) {
@@ -53,7 +53,7 @@ fn every_case_matches_on_every_device() {
     assert!(passed >= 40 * devices.len(), "only {passed} cases were found");
 }
 
-/// The model that was trained on real images knows the test images as well as it did in the hands of its trainer.
+/// The model that was trained on real images classifies the test images as well as in training.
 #[test]
 fn digits_are_recognised() {
     let folder = cases::root().join("digits");
@@ -72,7 +72,7 @@ fn digits_are_recognised() {
     assert!(accuracy >= promised - 1e-6 && promised > 0.9, "{accuracy}, {promised} promised");
 }
 
-/// The comparison itself must be able to fail.
+/// The comparison must be able to detect errors.
 #[test]
 fn wrong_expectations_are_noticed() {
     let model = cases::models().into_iter().find(|model| model.folder.ends_with("simple_mul")).expect("simple_mul");

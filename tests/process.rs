@@ -1,5 +1,5 @@
-//! What a session costs its process beside calls: no processor time while it is idle, and no memory that grows with calls.
-//! Linux tells in /proc. `INCARNATE_IDLE_SECONDS` and `INCARNATE_CALLS` ask for longer runs.
+//! The cost of a session to its process between calls: no CPU time while idle, and constant memory over many calls.
+//! Linux reports both in /proc. `INCARNATE_IDLE_SECONDS` and `INCARNATE_CALLS` request longer runs.
 #![cfg(target_os = "linux")]
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
@@ -12,16 +12,16 @@ use std::time::Duration;
 use support::cases;
 use support::program::Instance;
 
-/// The most processor time of all threads together while nothing is called: that of the threads that measure.
+/// The limit of CPU time of all threads while no call runs; the measuring threads use some.
 const IDLE_TIME: Duration = Duration::from_millis(1);
-/// By how many bytes resident memory may differ: pages that the allocator had not touched before.
+/// The limit of the change in resident memory: pages that the allocator had not touched before.
 const GROWTH: u64 = 512 << 10;
 
 fn asked(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
 }
 
-/// Time that all threads of this process have been running.
+/// Returns the CPU time of all threads of this process.
 fn processor_time() -> Duration {
     let threads = std::fs::read_dir("/proc/self/task").expect("the threads");
     let of_thread = |thread: std::io::Result<std::fs::DirEntry>| {
@@ -32,7 +32,7 @@ fn processor_time() -> Duration {
     Duration::from_nanos(threads.map(of_thread).sum())
 }
 
-/// Bytes of memory that this process has in use.
+/// Returns the bytes of memory that this process uses.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").expect("the process's memory");
     let pages: u64 = text.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number of pages");
@@ -45,7 +45,7 @@ fn page_size() -> u64 {
     line.split_whitespace().nth(1).and_then(|size| size.parse::<u64>().ok()).expect("kilobytes") << 10
 }
 
-/// A model of one call whose dispatches are spread over threads.
+/// A single-call model whose dispatches run in parallel.
 fn instance(device: &str) -> (Instance, cases::Case) {
     let models = cases::models();
     let model = models.into_iter().find(|model| model.folder.ends_with("attention")).expect("the model");
@@ -57,7 +57,7 @@ fn instance(device: &str) -> (Instance, cases::Case) {
 }
 
 #[test]
-fn sessions_rest_and_keep_their_size() {
+fn idle_sessions_use_no_cpu_time_and_constant_memory() {
     for device in ["local-task?workers=2", "local-task?workers=4&spin_us=40"] {
         let (instance, case) = instance(device);
         let call = &case.calls[0];
@@ -72,14 +72,14 @@ fn sessions_rest_and_keep_their_size() {
         let after = resident();
         println!("{device}: {before} bytes resident before, {after} after the calls");
         assert!(after <= before + GROWTH, "{device}: {before} bytes resident before, {after} after the calls");
-        // Threads that look for work do so for some microseconds.
+        // Idle workers poll for some microseconds.
         std::thread::sleep(Duration::from_millis(200));
         let idle_time = || {
             let begin = processor_time();
             std::thread::sleep(Duration::from_secs(asked("INCARNATE_IDLE_SECONDS", 1)));
             processor_time() - begin
         };
-        // A virtual machine that is stopped for some milliseconds charges them to who is just running, such as this thread.
+        // If a virtual machine is paused, its host may charge the time to the running thread, such as this one.
         let idle = idle_time().min(idle_time());
         println!("{device}: {idle:?} of processor time while idle");
         assert!(idle < IDLE_TIME, "{device}: {idle:?} of processor time while idle");

@@ -1,4 +1,4 @@
-//! Every model of tests/models on local-task, with few and many workers, again and again, from many threads at once.
+//! Every model of tests/models on local-task, with few and many workers, repeatedly, from many threads.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 #[allow(dead_code, reason = "other tests use the rest")]

@@ -1,6 +1,5 @@
-//! Warm calls of every model of tests/models, interpreted and translated. Each model's heaviest case that is one call and
-//! succeeds is measured, on the default device. The build script of tests/translated
-//! translates the models.
+//! Warm calls of every model of tests/models, interpreted and translated: each model's heaviest successful case with a
+//! single call, on the default device. The build script of tests/translated translates the models.
 #![allow(missing_docs, reason = "criterion's macros make items without documentation")]
 #![allow(clippy::expect_used, clippy::panic, reason = "a benchmark that cannot begin has no caller to tell")]
 
@@ -30,12 +29,12 @@ fn heaviest(cases: &[Case]) -> Option<&Case> {
     single.max_by_key(|case| weight(&case.calls[0]))
 }
 
-/// Loads files interpreted.
+/// Loads module files for interpretation.
 fn interpreted(files: &[PathBuf], machine: &Machine) -> Result<Instance> {
     Instance::load(files.iter().map(PathBuf::as_path), machine)
 }
 
-/// Loads what the files are translated to.
+/// Loads the translations of module files.
 fn translated(files: &[PathBuf], machine: &Machine) -> Result<Instance> {
     let folder = cases::root().canonicalize().expect("tests/models");
     Instance::load_with(files.iter().map(PathBuf::as_path), machine, Loaders::all(), &|file| {

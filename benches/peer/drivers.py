@@ -3,23 +3,23 @@
 from functools import partial
 from pathlib import Path
 
-from measure import INCARNATE, geometric_mean, google_benchmark, peer_tool, split_modules, translated_program
+from measure import INCARNATE, geometric_mean, google_benchmark, iree_tool, split_modules, translated_program
 
 SYNC, TASK = "local-sync", "local-task"
-COLUMNS = [f"{side} {driver}" for side in ("peer", "ours") for driver in (SYNC, TASK)]
-PEER_SYNC, PEER_TASK, OUR_SYNC, OUR_TASK = COLUMNS
-VERDICTS = ["vs better peer", "vs own sync", "vs peer task", "efficiency"]
+COLUMNS = [f"{side} {driver}" for side in ("IREE", "ours") for driver in (SYNC, TASK)]
+IREE_SYNC, IREE_TASK, OUR_SYNC, OUR_TASK = COLUMNS
+VERDICTS = ["vs better IREE", "vs own sync", "vs IREE task", "efficiency"]
 
 
 def driver_sides(options, folder: Path, module: Path, flags: list[str]) -> dict:
-    """What runs a model in each column: warm calls, ours interpreted, or translated without interpretation."""
+    """Returns the command of each column: warm calls, ours interpreted or translated."""
     imports, files, rest = split_modules(folder, module, flags)
     modules = [*imports, f"--module={module.name}"]
     if options.without_interpretation:
         ours = [translated_program(files), "bench"]
     else:
         ours = [INCARNATE, "bench", *modules]
-    commands = {"peer": [peer_tool("iree-benchmark-module"), *modules], "ours": ours}
+    commands = {"IREE": [iree_tool("iree-benchmark-module"), *modules], "ours": ours}
     sides = {}
     for column in COLUMNS:
         side, driver = column.split()
@@ -32,11 +32,11 @@ def driver_sides(options, folder: Path, module: Path, flags: list[str]) -> dict:
 
 
 def verdicts(workers: int, times: dict) -> list[float]:
-    """Our local-task against the better of the peer's drivers, against our local-sync and the peer's local-task, and the
-    part of the workers' time that is gained."""
+    """Returns the ratios of our local-task to the better of IREE's drivers, to our local-sync and to IREE's local-task, and the
+    parallel efficiency."""
     task, sync = times[OUR_TASK], times[OUR_SYNC]
-    better = min(times[PEER_SYNC], times[PEER_TASK])
-    return [task / better, task / sync, task / times[PEER_TASK], sync / task / workers]
+    better = min(times[IREE_SYNC], times[IREE_TASK])
+    return [task / better, task / sync, task / times[IREE_TASK], sync / task / workers]
 
 
 def header() -> str:
@@ -49,7 +49,7 @@ def line(workers: int, name: str, times: dict) -> str:
 
 
 def means(workers: int, rows: dict) -> str:
-    """Geometric means of what is compared, and the greatest of each."""
+    """Returns the geometric mean and the greatest value of each ratio."""
     columns = list(zip(*(verdicts(workers, times) for times in rows.values())))
     empty = f"{'':{18 * len(COLUMNS)}}"
     mean = "".join(f"{geometric_mean(list(values)):18.3f}" for values in columns)

@@ -1,4 +1,4 @@
-"""The programs that are measured, on either side, and how the time of a call is read from each."""
+"""The measured programs of both sides, and the parsing of their times."""
 
 import functools
 import json
@@ -13,18 +13,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = ROOT / "tests" / "models"
 INCARNATE = ROOT / "target" / "dist" / "incarnate"
-# Benchmarks are built for the host's processor, as `incarnate build` builds, and as the peer's programs should be.
+# Benchmarks are built for the host's CPU, like the programs of `incarnate build`, and as IREE's programs should be.
 TARGET = ROOT / "target" / "peer"
 NATIVE = ["--config", 'build.rustflags=["-Ctarget-cpu=native"]', "--target-dir", TARGET]
-# Length of the runs whose least time counts: short enough that some are not interrupted on a machine that others use.
+# Length of the runs whose shortest time counts: short enough that some are not interrupted on a shared machine.
 RUN_SECONDS = 0.005
-# A call that takes longer is measured once: it takes minutes to repeat, and what else a machine does hardly changes it.
+# A longer call is measured once: repeating it takes minutes, and interruptions hardly change its time.
 LONG_CALL = 2.0
 NANOSECONDS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
-def peer_tool(name: str) -> str:
-    """The peer's native program, from $PEER_BIN or PATH; the entry points that pip installs only start it (slowly)."""
+def iree_tool(name: str) -> str:
+    """Returns the path of IREE's native program, from $PEER_BIN or PATH; pip's entry points only start it (slowly)."""
     folder = os.environ.get("PEER_BIN")
     found = shutil.which(name, path=folder) if folder else shutil.which(name)
     if not found:
@@ -39,7 +39,7 @@ def peer_tool(name: str) -> str:
 
 
 def output_of(command: list, folder: Path = ROOT) -> str:
-    """Standard output of a command that must succeed."""
+    """Returns the standard output of a command that must succeed."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, command))}\n{done.stderr.strip()[-2000:]}")
@@ -47,18 +47,18 @@ def output_of(command: list, folder: Path = ROOT) -> str:
 
 
 def alternate(sides: dict, repetitions: int) -> dict:
-    """Measures all sides in turn, each time in another order; the samples of each side in nanoseconds."""
+    """Measures all sides alternately, in alternating order; returns the samples of each side in nanoseconds."""
     samples = {side: [] for side in sides}
     order = list(sides.items())
-    for turn in range(repetitions):
-        for side, measure in order if turn % 2 else reversed(order):
+    for repetition in range(repetitions):
+        for side, measure in order if repetition % 2 else reversed(order):
             samples[side].append(measure())
         order = order[1:] + order[:1]
     return samples
 
 
 def google_benchmark(command: list, folder: Path, seconds: float) -> float:
-    """A call's nanoseconds, the least of short runs, out of Google Benchmark's JSON, which iree-benchmark-module and
+    """Returns a call's nanoseconds, the least of short runs, from Google Benchmark's JSON, which iree-benchmark-module and
     `incarnate bench` print."""
     first = first_call(tuple(map(str, command)), folder)
     if first >= LONG_CALL * 1e9:
@@ -69,7 +69,7 @@ def google_benchmark(command: list, folder: Path, seconds: float) -> float:
 
 @functools.cache
 def first_call(command: tuple, folder: Path) -> float:
-    """Nanoseconds of a single call, with the program and its files in memory."""
+    """Returns the nanoseconds of a single call, with the program and its files in memory."""
     for file in [command[0], *(part.rpartition("=@")[2] for part in command[1:])]:
         path = folder / file.removeprefix("--module=")
         if path.is_file():
@@ -85,12 +85,12 @@ def least_of_runs(command: list, folder: Path, length: str, repetitions: int) ->
 
 
 def whole_process(command: list, folder: Path) -> float:
-    """Nanoseconds from starting a program to its end."""
+    """Returns the nanoseconds from the start of a program to its end."""
     devnull = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 1, 2)]
     arguments = [str(part) for part in command]
     here = os.getcwd()
     os.chdir(folder)
-    # posix_spawn instead of subprocess, whose own millisecond would hide the difference.
+    # posix_spawn, because the millisecond that subprocess takes would hide the difference.
     start = time.perf_counter_ns()
     child = os.posix_spawn(arguments[0], arguments, os.environ, file_actions=devnull)
     status = os.waitpid(child, 0)[1]
@@ -103,7 +103,7 @@ def whole_process(command: list, folder: Path) -> float:
 
 def criterion(executable: str, identifier: str, seconds: float) -> float:
     """Runs one criterion benchmark and returns the least time of its samples in nanoseconds."""
-    home = TARGET / "criterion-of-peer-runs"
+    home = TARGET / "criterion"
     samples = max(10, round(seconds * 200))
     flags = ["--bench", "--noplot", "--warm-up-time", "0.05", "--measurement-time", seconds, "--sample-size", samples]
     environment = {**os.environ, "CRITERION_HOME": str(home)}
@@ -117,7 +117,7 @@ def criterion(executable: str, identifier: str, seconds: float) -> float:
 
 @functools.cache
 def bench_executable(name: str) -> str:
-    """Builds a benchmark for the host's processor and returns where it lies."""
+    """Builds a benchmark for the host's CPU and returns its path."""
     packages = ["-p", "incarnate-model-benches" if name == "models" else "incarnate-benches"]
     text = output_of(
         ["cargo", "bench", "--quiet", *NATIVE, *packages, "--bench", name, "--no-run", "--message-format=json"]
@@ -130,7 +130,7 @@ def bench_executable(name: str) -> str:
 
 
 def translated_program(modules: list[Path]) -> Path:
-    """The program that `incarnate build` makes of modules, which is built if it is older than they and it."""
+    """Returns the program of `incarnate build` for some modules; rebuilds it if it is out of date."""
     main = modules[-1]
     program = TARGET / "programs" / f"{main.parent.name}-{main.stem}"
     newest = max(path.stat().st_mtime for path in [*modules, INCARNATE])
@@ -141,7 +141,7 @@ def translated_program(modules: list[Path]) -> Path:
 
 
 def small_program(name: str) -> Path:
-    """A program of one model, of the folder `program`, built to be small."""
+    """Returns a program of the folder `program`, for one model, optimised for size."""
     target = ROOT / "target" / "peer"
     output_of(
         ["cargo", "build", "--quiet", "-p", "incarnate-small-programs", "--profile=small", "--target-dir", target]
@@ -150,19 +150,19 @@ def small_program(name: str) -> Path:
 
 
 def split_modules(folder: Path, module: Path, flags: list[str]) -> tuple[list[str], list[Path], list[str]]:
-    """Of the flags of a case: those of the modules that a module imports from, those modules and itself as files, the rest."""
+    """Splits the flags of a case: the flags of imported modules, the files of these and of the module itself, the rest."""
     imports = [flag for flag in flags if flag.startswith("--module=")]
     files = [folder / flag.removeprefix("--module=") for flag in imports]
     return imports, [*files, module], [flag for flag in flags if flag not in imports]
 
 
-def peer_vm(variable: str, *arguments) -> float:
-    """What a program of the peer's virtual machine, named by an environment variable, says a call takes."""
+def iree_vm(variable: str, *arguments) -> float:
+    """Returns the time of a call that a program of IREE's VM reports; an environment variable names the program."""
     return json.loads(output_of([os.environ[variable], *map(str, arguments)]))["ns"]
 
 
 def least(samples: list) -> float:
-    """What counts of several measurements: the least, as whatever else the machine does only adds time."""
+    """Returns the least of several measurements, because other load on the machine only adds time."""
     return min(samples)
 
 

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from measure import geometric_mean
 
-# The same side has the same colour in all panels; a first column is always the peer.
+# A side has the same colour in all panels; the first column is always IREE.
 COLOURS = {
     "C output": "#c9a227",
-    "peer, VMVX": "#c9a227",
+    "IREE, VMVX": "#c9a227",
     "interpreted": "#3b6fb6",
     "translated": "#c8452d",
     "plain Rust": "#2f8f5b",
     "ours, llvm-cpu": "#2f8f5b",
 }
-PEER_COLOUR = "#777777"
-# The least ratio that the plot's axes show.
+IREE_COLOUR = "#777777"
+# The least ratio on the plot's axes.
 LEAST_RATIO = 1e-3
 
 
@@ -33,7 +33,7 @@ def header(columns: list[str]) -> str:
 
 
 def line(name: str, columns: list[str], times: dict) -> str:
-    """Times of a row, each with its ratio to the first column's."""
+    """Formats the times of a row, each with its ratio to the first column's."""
     cells = []
     for column in columns:
         if column not in times:
@@ -45,7 +45,7 @@ def line(name: str, columns: list[str], times: dict) -> str:
 
 
 def means(columns: list[str], rows: dict) -> str:
-    """The geometric mean of each column's ratio to the first."""
+    """Formats the geometric mean of each column's ratio to the first."""
     cells = []
     for column in columns:
         ratios = [row[column] / row[columns[0]] for row in rows.values() if column in row and columns[0] in row]
@@ -77,12 +77,12 @@ def write_plot(path: Path, title: str, sections: list) -> None:
 
 def colour_of(column: str, columns: list[str]) -> str:
     if column == columns[0]:
-        return PEER_COLOUR
+        return IREE_COLOUR
     return next((colour for part, colour in COLOURS.items() if part in column), COLOURS["interpreted"])
 
 
 def round_ratio(ratio: float, rounding) -> float:
-    """The next of 1, 2, 5, 10, 20, ... below (math.floor) or above (math.ceil)."""
+    """Returns the next of 1, 2, 5, 10, 20, ... below (math.floor) or above (math.ceil)."""
     decade = 10.0 ** math.floor(math.log10(ratio))
     steps = [step * decade for step in (1, 2, 5, 10)]
     if rounding is math.floor:
@@ -91,7 +91,7 @@ def round_ratio(ratio: float, rounding) -> float:
 
 
 def plot_panel(heading: str, columns: list[str], rows: dict, top: int) -> tuple[str, int]:
-    """One panel and its height."""
+    """Returns one panel and its height."""
     left, right, row_height = 250, 830, 22
     ratios = {
         name: {column: times[column] / times[columns[0]] for column in columns if column in times}
@@ -100,7 +100,7 @@ def plot_panel(heading: str, columns: list[str], rows: dict, top: int) -> tuple[
     }
     values = [max(ratio, LEAST_RATIO) for row in ratios.values() for ratio in row.values()]
     low, high = round_ratio(min(values) * 0.95, math.floor), round_ratio(max(values) * 1.05, math.ceil)
-    # Loops that an optimiser removed would leave no room for the others: they stand at the left edge.
+    # Loops that an optimiser removed would compress the others: they are clamped to the left edge.
     place = lambda ratio: left + math.log(max(ratio, low) / low) / math.log(high / low) * (right - left)
     axis = top + 68
     bottom = axis + row_height * len(ratios) + 2

@@ -1,4 +1,4 @@
-//! What the benchmarks share: where the test models lie, and how they are opened.
+//! Common functions of the benchmarks: finding and opening the test models.
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot begin has no caller to tell")]
 
 use std::fs;
@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use incarnate_runtime::bytecode::{Archive, Contents, Module, VerifiedModule};
 
-/// A folder of tests/models.
+/// Returns a folder of tests/models.
 pub(crate) fn models() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models")
 }
 
-/// The contents of a module file.
+/// Reads a module file.
 pub(crate) fn read(path: &Path) -> Arc<Contents> {
     Arc::new(Contents::from_vec(fs::read(path).unwrap()))
 }

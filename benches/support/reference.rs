@@ -1,11 +1,11 @@
-//! The measured functions of tests/models/vm as a Rust programmer writes them: what translated code is held against.
+//! The measured functions of tests/models/vm in handwritten Rust, as a baseline of translated code.
 //!
-//! Calls that the module makes stay calls here: the internal one is kept out of line, the imported one goes through a
-//! function pointer that the optimiser cannot see through, as the importer of a module is known only at run time.
+//! Calls of the module stay calls: the internal one is not inlined; the imported one goes through an opaque function
+//! pointer, because the importer of a module is known only at run time.
 
 use std::hint::black_box;
 
-/// What `native_import_module.add_1` does.
+/// The function `native_import_module.add_1`.
 fn add_1(value: i32) -> i32 {
     value.wrapping_add(1)
 }
@@ -29,7 +29,7 @@ fn call_imported(value: i32) -> i32 {
     (0..20).fold(value, |value, _| imported(value))
 }
 
-/// Left to the optimiser, which finds the closed form, as it may in translated code.
+/// The optimiser may find the closed form, as it may in translated code.
 fn loop_sum(count: i32) -> i32 {
     let mut i = 0;
     loop {
@@ -43,7 +43,7 @@ fn loop_sum(count: i32) -> i32 {
 fn ones(count: i32) -> Vec<i32> {
     let mut numbers = vec![0; count as usize];
     numbers.fill(1);
-    // The module's buffer is memory that others could see: the sum of what was filled in is no constant.
+    // The module's buffer is visible to others, so the sum of its elements is not a constant.
     black_box(numbers)
 }
 
@@ -76,7 +76,7 @@ fn fused_multiply_add(count: i32) -> i32 {
     (numbers.last().copied().unwrap_or_default() * 4.0) as i32
 }
 
-/// The plain Rust of an export of tests/models/vm; functions without argument ignore the number.
+/// Returns the handwritten form of an export of tests/models/vm; functions without an argument ignore the number.
 pub(crate) fn function(name: &str) -> Option<fn(i32) -> i32> {
     Some(match name {
         "empty" => |_| {
@@ -86,7 +86,7 @@ pub(crate) fn function(name: &str) -> Option<fn(i32) -> i32> {
         "call_internal" => call_internal,
         "call_imported" => call_imported,
         "loop_sum" => loop_sum,
-        // Unrolling is the compiler's business: one plain form for both.
+        // The compiler unrolls the loop: both functions have one form.
         "buffer_reduce" | "buffer_reduce_unrolled" => buffer_reduce,
         "multiply_add_modulo" => multiply_add_modulo,
         "collatz" => collatz,

@@ -1,5 +1,8 @@
 //! The flags of the command line. Their names are those of iree-run-module and iree-benchmark-module.
 
+#[cfg(feature = "cli")]
+mod translation;
+
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,7 +11,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use incarnate_runtime::hal::format::Equality;
 use incarnate_runtime::parameters::FileAccess;
 #[cfg(feature = "cli")]
-use incarnate_translator::{Config, Prefer, TargetFeatures};
+use incarnate_translator::Prefer;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::bench::{MinTime, TimeUnit};
@@ -22,11 +25,13 @@ use super::examples;
 use super::manual::{CompletionsArguments, ManArguments};
 #[cfg(feature = "cli")]
 use super::parameters::ParametersArguments;
+#[cfg(feature = "cli")]
+pub(super) use translation::{AssembleArguments, BuildArguments, StaticLibraryFile, TranslateArguments};
 
-/// The most workers of a local-task device.
+/// The maximum number of workers of a local-task device.
 const MAXIMUM_WORKERS: i64 = incarnate_runtime::hal::local::engine::MAXIMUM_WORKERS as i64;
 
-/// Runs, measures, checks, inspects and translates models that the IREE compiler made (.vmfb).
+/// Run, measure, check, inspect and translate models that the IREE compiler has compiled (.vmfb).
 #[cfg(feature = "cli")]
 #[derive(Debug, Parser)]
 #[command(name = "incarnate", version, max_term_width = 120)]
@@ -50,28 +55,28 @@ pub(super) enum Command {
     /// Run every exported function without arguments as a test; those named fail_* must fail.
     #[command(after_help = examples::CHECK)]
     Check(CheckArguments),
-    /// Print what a module holds.
+    /// Print the contents of a module.
     #[command(after_help = examples::DUMP)]
     Dump(DumpArguments),
-    /// Write the Rust source of a module, and the files that it takes in.
+    /// Write the Rust source of a module, and the files that it includes.
     #[command(after_help = examples::TRANSLATE)]
     Translate(TranslateArguments),
-    /// Make a module file of its text, as `dump --output=disassembly` prints it.
+    /// Assemble a module file from text in the form of `dump --output=disassembly`.
     #[command(after_help = examples::ASSEMBLE)]
     Assemble(AssembleArguments),
-    /// Say in what two modules differ.
+    /// Print the differences between two modules.
     #[command(after_help = examples::DIFF)]
     Diff(DiffArguments),
-    /// Print what a shell needs to complete the command line.
+    /// Print the completion script of a shell.
     #[command(after_help = examples::COMPLETIONS)]
     Completions(CompletionsArguments),
     /// Print the manual page, or write those of all commands.
     #[command(after_help = examples::MAN)]
     Man(ManArguments),
-    /// List, convert and make archives of parameters.
+    /// List, convert and create parameter archives.
     #[command(after_help = examples::PARAMETERS)]
     Parameters(ParametersArguments),
-    /// Build a native program of translated modules, which takes run, bench and check.
+    /// Build a native program of translated modules, with the commands run, bench and check.
     #[command(after_help = examples::BUILD)]
     Build(BuildArguments),
 }
@@ -94,7 +99,7 @@ impl Command {
         }
     }
 
-    /// Where the command's program runs, for those that run one.
+    /// The target of the command's program, for commands that run one.
     pub(super) fn program(&self) -> Option<&ProgramArguments> {
         match self {
             Command::Run(of) => Some(&of.arguments.call.program),
@@ -105,7 +110,7 @@ impl Command {
     }
 }
 
-/// The command line of a program that has its modules in itself.
+/// The command line of a program with embedded modules.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 120)]
 pub(super) struct ProgramLine {
@@ -135,7 +140,7 @@ impl ProgramCommand {
         }
     }
 
-    /// Where the program runs.
+    /// The target on which the program runs.
     pub(super) fn program(&self) -> &ProgramArguments {
         match self {
             ProgramCommand::Run(arguments) => &arguments.call.program,
@@ -145,7 +150,7 @@ impl ProgramCommand {
     }
 }
 
-/// Flags that print something in place of what the command does.
+/// Flags that print information instead of running the command.
 #[cfg(feature = "cli")]
 const LISTS: [&str; 3] = ["list_drivers", "list_devices", "dump_devices"];
 
@@ -154,7 +159,7 @@ const LISTS: [&str; 3] = ["list_drivers", "list_devices", "dump_devices"];
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct OfFiles<A: Args> {
-    /// A module file; those that others import from come first, the one that is run last.
+    /// A module file. Modules that others import from come first, the one to run last.
     #[arg(long, value_name = "FILE", required_unless_present_any = LISTS)]
     pub(super) module: Vec<PathBuf>,
     #[command(flatten)]
@@ -167,95 +172,94 @@ pub(super) struct OfFiles<A: Args> {
 pub(super) struct BenchFiles {
     #[command(flatten)]
     pub(super) of: OfFiles<BenchArguments>,
-    /// Measure the module translated, too, and print both in one table.
+    /// Also measure the translated module, and print both in one table.
     #[arg(long)]
     pub(super) compare: bool,
-    /// Another build of the module, such as one of machine code beside one of VMVX, which --compare measures in further columns.
+    /// Another build of the module, for example machine code beside VMVX; --compare measures it in further columns.
     #[arg(long, value_name = "FILE", requires = "compare")]
     pub(super) against: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) project: ProjectArguments,
 }
 
-/// How programs are built.
+/// Options for building programs.
 #[cfg(feature = "cli")]
 #[derive(Debug, Args)]
 pub(super) struct ProjectArguments {
-    /// The processor that programs are built for, by its name in `rustc --print target-cpus`; that of this host by default.
+    /// The target CPU of the program, one of `rustc --print target-cpus`; by default this host's.
     #[arg(long, value_name = "NAME", default_value = "host", help_heading = "Programs")]
     pub(super) target_cpu: String,
-    /// Which executables are used of a module that holds them in several formats: native or portable.
+    /// The executables to use of a module that contains several formats: native or portable.
     #[arg(long, value_name = "KIND", default_value = "native", help_heading = "Programs")]
     pub(super) prefer: Prefer,
-    /// An object of kernels that the program links (--iree-llvmcpu-static-library-output-path=), for modules of the format
-    /// static, and the symbols of its query functions; without any, those that it has are taken.
+    /// An object file of kernels to link (--iree-llvmcpu-static-library-output-path=), for modules of the format
+    /// static, and the symbols of its query functions; by default all query functions that it contains.
     #[arg(long, value_name = "OBJECT[=SYMBOL,...]", help_heading = "Programs")]
     pub(super) static_library: Vec<StaticLibraryFile>,
-    /// A workspace of Incarnate, whose sources programs are built with, as INCARNATE_SOURCE; by default that which this command
-    /// was built from, or the registry.
+    /// The workspace of Incarnate to build programs with, also as INCARNATE_SOURCE; by default the one that this
+    /// command was built from, or the registry.
     #[arg(long, value_name = "FOLDER", help_heading = "Programs")]
     pub(super) incarnate_source: Option<PathBuf>,
 }
 
-/// Some seconds of a host program that does nothing but branch.
+/// The default fuel: some seconds of a host program that only branches.
 const DEFAULT_FUEL: u64 = 1 << 31;
 
-/// Where a program runs, and with what.
+/// The devices that a program runs on, and its parameters and limits.
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct ProgramArguments {
-    /// A device to run on, such as local-sync or local-task://?workers=4; several for programs of several devices, of which the
-    /// first one is the default.
+    /// A device to run on, such as local-sync or local-task://?workers=4. Repeat it for programs of several devices;
+    /// the first one is the default.
     #[arg(long, value_name = "URI")]
     pub(super) device: Vec<String>,
-    /// Print the drivers of devices, and do nothing else.
+    /// Print the device drivers and exit.
     #[arg(long, help_heading = "Devices")]
     pub(super) list_drivers: bool,
-    /// Print the addresses of all devices, or of a driver's, and do nothing else.
+    /// Print the URIs of all devices, or of a driver's, and exit.
     #[arg(long, value_name = "DRIVER", num_args = 0..=1, require_equals = true, help_heading = "Devices")]
     pub(super) list_devices: Option<Option<String>>,
-    /// Print what is known of all devices, or of a driver's, and do nothing else.
+    /// Print the properties of all devices, or of a driver's, and exit.
     #[arg(long, value_name = "DRIVER", num_args = 0..=1, require_equals = true, help_heading = "Devices")]
     pub(super) dump_devices: Option<Option<String>>,
-    /// A plugin with functions that kernels import: a library of the system, or an embedded ELF (.sos, or embedded: before the
-    /// path). Of several, the last one is asked first.
+    /// A plugin with functions that kernels import: a system library, or an embedded ELF (.sos, or embedded: before the
+    /// path). The last one takes precedence.
     #[arg(long, value_name = "FILE")]
     pub(super) executable_plugin: Vec<String>,
-    /// Leave the files of executables that are libraries of the system in this folder, for profilers and debuggers to find their
-    /// symbols.
+    /// Keep the files of system-library executables in this folder, so that profilers and debuggers find their symbols.
     #[cfg(feature = "cli")]
     #[arg(long, value_name = "FOLDER", conflicts_with = "untrusted")]
     pub(super) keep_libraries: Option<PathBuf>,
-    /// Threads that local-task works with, the calling one among them; without it, one for each physical core.
+    /// Number of local-task threads, including the calling one; by default one for each physical core.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAXIMUM_WORKERS))]
     pub(super) task_topology_group_count: Option<u32>,
-    /// Microseconds for which a thread of local-task looks for more work before it sleeps.
+    /// Microseconds that an idle local-task thread polls before it sleeps.
     #[arg(long, value_name = "N")]
     pub(super) task_worker_spin_us: Option<u32>,
-    /// Bind each worker of local-task to a core.
+    /// Pin each worker of local-task to a core.
     #[arg(long)]
     pub(super) task_pin_workers: bool,
-    /// A file of parameters (.irpa, .safetensors, .gguf, .npy, .npz; .bin for any bytes), with the scope that the model reads
-    /// it under.
+    /// A parameter file (.irpa, .safetensors, .gguf, .npy, .npz; .bin for any bytes), with the scope that the model
+    /// reads it under.
     #[arg(long, value_name = "[SCOPE=]FILE")]
     pub(super) parameters: Vec<ScopedFile>,
-    /// How files of parameters are used.
+    /// How to open parameter files.
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ParameterMode::File)]
     pub(super) parameter_mode: ParameterMode,
-    /// Refuse machine code and bound memory, stack and steps: for modules that anyone may have made. Programs of translated
-    /// modules count steps if `build` was told --untrusted, too.
+    /// Reject machine code and limit memory, stack and fuel: for untrusted modules. Programs of translated modules
+    /// count fuel if `build` ran with --untrusted, too.
     #[arg(long)]
     pub(super) untrusted: bool,
-    /// Branches and calls that the host program may make in one invocation, so that an endless loop ends in an error; 0 for
-    /// any number.
+    /// Branches and calls of the host program in one invocation, so that an endless loop ends in an error; 0 for no
+    /// limit.
     #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_FUEL)]
     pub(super) fuel: u64,
 }
 
-/// A file of parameters and their scope.
+/// A parameter file and its scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ScopedFile {
-    /// Empty for programs that name none.
+    /// Empty for programs that name no scope.
     pub(super) scope: String,
     pub(super) path: PathBuf,
 }
@@ -271,11 +275,11 @@ impl FromStr for ScopedFile {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum ParameterMode {
-    /// Map them, and read what is used.
+    /// Map the files and read pages at their first use.
     File,
-    /// Read them into memory at once.
+    /// Read the files into memory at once.
     Preload,
-    /// Map them and let the program write to them.
+    /// Map the files and let the program write to them.
     Write,
 }
 
@@ -289,35 +293,35 @@ impl ParameterMode {
     }
 }
 
-/// A call of a function, and what is done with its results.
+/// A call of a function, and the destinations of its results.
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct CallArguments {
     #[command(flatten)]
     pub(super) program: ProgramArguments,
-    /// The exported function; not needed where there is one.
+    /// The exported function; optional if the module exports only one.
     #[arg(long, value_name = "NAME")]
     pub(super) function: Option<String>,
     /// An argument: 2x2xf32=[1 2][3 4], f32=2, 5, 4xf32=@raw.bin, @array.npy, +array.npy (the next array of the same file),
     /// *arrays.npy (all of them), &4xf32 (storage), (null).
     #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
     pub(super) input: Vec<String>,
-    /// What a result must be, as an input; (ignored) for any.
+    /// The expected value of a result, in the form of an input; (ignored) for any.
     #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
     pub(super) expected_output: Vec<String>,
     #[command(flatten)]
     pub(super) equality: EqualityArguments,
-    /// Report where the time goes: as a table, or in a file as a trace for Perfetto (https://ui.perfetto.dev) or
-    /// chrome://tracing.
+    /// Report the time of each function and dispatch: as a table, or to a file as a trace for Perfetto
+    /// (https://ui.perfetto.dev) or chrome://tracing.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     pub(super) profile: Option<Option<PathBuf>>,
 }
 
-/// When results count as equal.
+/// The equality of results.
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct EqualityArguments {
-    /// Whether floats may differ within a tolerance.
+    /// Compare floats with a tolerance.
     #[arg(long, value_enum, default_value_t = EqualityMode::Approximate, help_heading = "Comparison")]
     equality_mode: EqualityMode,
     /// Absolute tolerance of f16.
@@ -332,7 +336,7 @@ pub(super) struct EqualityArguments {
     /// Absolute tolerance of f64.
     #[arg(long, value_name = "NUMBER", default_value_t = 0.0001, help_heading = "Comparison")]
     expected_f64_threshold: f64,
-    /// Tolerance of floats as a part of what is expected.
+    /// Tolerance of floats relative to the expected value.
     #[arg(long, value_name = "NUMBER", default_value_t = 1e-5, help_heading = "Comparison")]
     expected_rtol: f64,
 }
@@ -363,11 +367,11 @@ impl EqualityArguments {
 pub(super) struct RunArguments {
     #[command(flatten)]
     pub(super) call: CallArguments,
-    /// What is done with a result: - prints it, @FILE writes it, +FILE appends it (.npy files are arrays, others raw
-    /// bytes), nothing ignores it. Without this flag all results are printed.
+    /// The destination of a result: - prints it, @FILE writes it, +FILE appends it (.npy files are arrays, others raw
+    /// bytes), an empty text ignores it. By default all results are printed.
     #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
     pub(super) output: Vec<String>,
-    /// Elements of a tensor that are printed.
+    /// Most elements of a tensor to print.
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub(super) output_max_element_count: usize,
 }
@@ -377,32 +381,32 @@ pub(super) struct RunArguments {
 pub(super) struct BenchArguments {
     #[command(flatten)]
     pub(super) call: CallArguments,
-    /// How long a repetition lasts at least (0.5s), or how many iterations it has (100x).
+    /// The minimum time of a repetition (0.5s), or its number of iterations (100x).
     #[arg(long, value_name = "TIME", default_value = "0.5s")]
     pub(super) benchmark_min_time: MinTime,
-    /// Seconds that the function runs before anything is measured.
+    /// Seconds to run the function before the measurement.
     #[arg(long, value_name = "SECONDS", default_value_t = 0.0)]
     pub(super) benchmark_min_warmup_time: f64,
-    /// How often the measurement is made; of several, mean, median and deviation are reported too.
+    /// Number of repetitions; with several, mean, median and deviation are reported, too.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) benchmark_repetitions: u32,
     /// Report only mean, median and deviation of several repetitions.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", default_value_t = false,
         action = clap::ArgAction::Set)]
     pub(super) benchmark_report_aggregates_only: bool,
-    /// Form of the report on standard output.
+    /// Format of the report on standard output.
     #[arg(long, value_enum, value_name = "FORM", default_value_t = ReportFormat::Console)]
     pub(super) benchmark_format: ReportFormat,
-    /// File that the report is also written to.
+    /// Also write the report to this file.
     #[arg(long, value_name = "FILE")]
     pub(super) benchmark_out: Option<PathBuf>,
-    /// Form of that file.
+    /// Format of that file.
     #[arg(long, value_enum, value_name = "FORM", default_value_t = ReportFormat::Json)]
     pub(super) benchmark_out_format: ReportFormat,
     /// Unit of the reported times.
     #[arg(long, value_enum, value_name = "UNIT", default_value_t = TimeUnit::Ms, alias = "benchmark_time_unit")]
     pub(super) time_unit: TimeUnit,
-    /// Calls that one iteration of a function that repeats its work stands for.
+    /// Calls in one iteration, for a function that repeats its work.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) batch_size: u32,
 }
@@ -411,7 +415,7 @@ pub(super) struct BenchArguments {
 pub(super) enum ReportFormat {
     Console,
     Json,
-    /// A line for each function: its name, a tab, the median in seconds.
+    /// One line for each function: its name, a tab, the median in seconds.
     #[value(hide = true)]
     Rows,
 }
@@ -423,126 +427,15 @@ pub(super) struct DumpArguments {
     /// The module file.
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
-    /// What is printed.
+    /// The output.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = DumpOutput::All)]
     pub(super) output: DumpOutput,
-    /// Form of the graph.
+    /// Format of the graph.
     #[arg(long, value_enum, value_name = "FORM", default_value_t = GraphFormat::Dot)]
     pub(super) graph_format: GraphFormat,
-    /// Disassemble only this function, by its name or its ordinal.
+    /// Disassemble only this function, selected by name or ordinal.
     #[arg(long, value_name = "NAME")]
     pub(super) function: Option<String>,
-}
-
-#[cfg(feature = "cli")]
-#[derive(Debug, Args)]
-pub(super) struct BuildArguments {
-    /// Module files; those that others import from come first, the one that the program runs last.
-    #[arg(value_name = "FILE", required = true)]
-    pub(super) files: Vec<PathBuf>,
-    /// The program.
-    #[arg(short, long, value_name = "EXE")]
-    pub(super) output: PathBuf,
-    /// The modules are untrusted: loop iterations and calls count against the program's --fuel, and each access to memory is
-    /// checked on its own. Loops are slower.
-    #[arg(long)]
-    pub(super) untrusted: bool,
-    #[command(flatten)]
-    pub(super) project: ProjectArguments,
-}
-
-/// Levels of processors, in a list that may be empty.
-#[cfg(feature = "cli")]
-#[derive(Clone, Debug)]
-pub(super) struct TargetFeatureSets(pub(super) Vec<TargetFeatures>);
-
-#[cfg(feature = "cli")]
-impl FromStr for TargetFeatureSets {
-    type Err = incarnate_runtime::Error;
-
-    fn from_str(text: &str) -> Result<TargetFeatureSets, incarnate_runtime::Error> {
-        let names = text.split(',').filter(|name| !name.is_empty());
-        Ok(TargetFeatureSets(names.map(str::parse).collect::<Result<_, _>>()?))
-    }
-}
-
-#[cfg(feature = "cli")]
-#[derive(Debug, Args)]
-pub(super) struct AssembleArguments {
-    /// The text.
-    #[arg(value_name = "FILE")]
-    pub(super) file: PathBuf,
-    /// The module file.
-    #[arg(short, long, value_name = "OUT")]
-    pub(super) output: PathBuf,
-}
-
-#[cfg(feature = "cli")]
-#[derive(Debug, Args)]
-pub(super) struct TranslateArguments {
-    /// The module file.
-    #[arg(value_name = "FILE")]
-    pub(super) file: PathBuf,
-    /// The Rust file; files that it takes in go beside it, under names that begin with its own.
-    #[arg(short, long, value_name = "OUT.rs")]
-    pub(super) output: PathBuf,
-    /// Path of the crate `incarnate` in the program, where it is another one than `::incarnate`.
-    #[arg(long, value_name = "PATH")]
-    pub(super) crate_path: Option<String>,
-    /// Leave the module's constants out of the program, which maps this file instead; it is written beside OUT.rs.
-    #[arg(long, value_name = "FILE")]
-    pub(super) load_constants_from: Option<String>,
-    /// Target features for which functions with long loops are multiversioned, in addition to the program's own target:
-    /// x86-64-v2, x86-64-v3, x86-64-v4, or nothing.
-    #[arg(long, value_name = "NAMES", default_value = "x86-64-v3,x86-64-v4")]
-    pub(super) target_features: TargetFeatureSets,
-    /// Which executables are used of a module that holds them in several formats: native or portable.
-    #[arg(long, value_name = "KIND", default_value = "native")]
-    pub(super) prefer: Prefer,
-    /// An object of kernels that the program links, as `build` takes it; an archive of it for the linker is written beside
-    /// OUT.rs.
-    #[arg(long, value_name = "OBJECT[=SYMBOL,...]")]
-    pub(super) static_library: Vec<StaticLibraryFile>,
-    /// The module is untrusted: loop iterations and calls count against the limits of the program, and each access to memory
-    /// is checked on its own. Loops are slower.
-    #[arg(long)]
-    pub(super) untrusted: bool,
-}
-
-/// An object file of kernels, and the query functions that are wanted of it: all that it has where none is named.
-#[cfg(feature = "cli")]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StaticLibraryFile {
-    path: PathBuf,
-    queries: Vec<String>,
-}
-
-#[cfg(feature = "cli")]
-impl StaticLibraryFile {
-    /// Adds objects to what a translation links.
-    pub(super) fn add_to(files: &[StaticLibraryFile], config: Config) -> Config {
-        files.iter().fold(config, |config, file| {
-            let queries: Vec<&str> = file.queries.iter().map(String::as_str).collect();
-            config.static_library(&file.path, &queries)
-        })
-    }
-}
-
-#[cfg(feature = "cli")]
-impl FromStr for StaticLibraryFile {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<StaticLibraryFile, Infallible> {
-        let is_symbol = |name: &str| {
-            let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            name.starts_with(|c: char| is_part(c) && !c.is_ascii_digit()) && name.chars().all(is_part)
-        };
-        // What follows the sign belongs to the path where it cannot be symbols of C.
-        let named = text.rsplit_once('=').filter(|(path, names)| !path.is_empty() && names.split(',').all(is_symbol));
-        let (path, queries) =
-            named.map_or((text, Vec::new()), |(path, names)| (path, names.split(',').map(str::to_owned).collect()));
-        Ok(StaticLibraryFile { path: PathBuf::from(path), queries })
-    }
 }
 
 #[cfg(feature = "cli")]
@@ -550,16 +443,16 @@ impl FromStr for StaticLibraryFile {
 pub(super) enum DumpOutput {
     Metadata,
     Disassembly,
-    /// Both of these.
+    /// Both metadata and disassembly.
     All,
-    /// The dispatches and transfers of command buffers, and what they pass to each other.
+    /// The dispatches and transfers of command buffers, and the data flow between them.
     Graph,
 }
 
 #[cfg(feature = "cli")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum GraphFormat {
-    /// For Graphviz: `dot -Tsvg` draws it.
+    /// For Graphviz: draw it with `dot -Tsvg`.
     Dot,
 }
 
@@ -573,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_is_sound() {
+    fn the_definition_is_valid() {
         use clap::CommandFactory;
         CommandLine::command().debug_assert();
         ProgramLine::command().debug_assert();

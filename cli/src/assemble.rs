@@ -1,4 +1,4 @@
-//! `incarnate assemble`: a module file of its text.
+//! `incarnate assemble`: assembles a module file from text.
 
 use std::fs;
 use std::io::Write;

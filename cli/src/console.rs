@@ -4,14 +4,14 @@ use std::io::{self, BufWriter, ErrorKind, StdoutLock, Write};
 
 use tracing_subscriber::filter::LevelFilter;
 
-/// Standard output, buffered. Where its reader has gone (`incarnate dump model.vmfb | head`) the process ends quietly.
+/// Buffered standard output. If its reader is gone (`incarnate dump model.vmfb | head`) the process exits quietly.
 #[derive(Debug)]
 pub(super) struct Console {
     writer: BufWriter<StdoutLock<'static>>,
 }
 
 impl Console {
-    /// Takes standard output for itself.
+    /// Locks standard output.
     pub(super) fn stdout() -> Console {
         Console { writer: BufWriter::with_capacity(1 << 16, io::stdout().lock()) }
     }
@@ -21,7 +21,7 @@ fn unless_broken<T>(result: io::Result<T>) -> io::Result<T> {
     if let Err(error) = &result
         && error.kind() == ErrorKind::BrokenPipe
     {
-        // The status that a shell reports for a process that a closed pipe ended.
+        // The status that a shell reports for a process that SIGPIPE ended.
         std::process::exit(141);
     }
     result

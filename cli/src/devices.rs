@@ -1,4 +1,4 @@
-//! `--list_drivers`, `--list_devices`, `--dump_devices`: what there is to run on.
+//! `--list_drivers`, `--list_devices`, `--dump_devices`: the available devices.
 
 use std::io::Write;
 
@@ -9,15 +9,15 @@ use super::Verdict;
 use super::arguments::ProgramArguments;
 use super::console::Console;
 
-/// Whether the flags ask for a list.
+/// Returns true if the flags request a list.
 pub(super) fn is_asked_for(arguments: &ProgramArguments) -> bool {
     arguments.list_drivers || arguments.list_devices.is_some() || arguments.dump_devices.is_some()
 }
 
-/// Prints what is asked for.
+/// Prints the requested lists.
 ///
 /// # Errors
-/// NOT_FOUND where there is no such driver.
+/// NOT_FOUND if the driver does not exist.
 pub(super) fn print(arguments: &ProgramArguments, out: &mut Console) -> Result<Verdict> {
     let registry = DriverRegistry::default();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `incarnate diff`: says in what two modules differ.
+//! `incarnate diff`: prints the differences between two modules.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,15 +22,16 @@ pub(super) struct DiffArguments {
     /// A module file.
     #[arg(value_name = "A")]
     first: PathBuf,
-    /// Another one.
+    /// Another module file.
     #[arg(value_name = "B")]
     second: PathBuf,
-    /// Print only which functions differ, not their instructions.
+    /// Print only the names of functions that differ, not their instructions.
     #[arg(long)]
     brief: bool,
 }
 
-/// How long the least difference between two functions is looked for; lines that are not compared by then are changed.
+/// The time limit of the search for a minimal difference between two functions; after it, the remaining lines count as
+/// changed.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
 pub(super) fn diff(arguments: &DiffArguments, out: &mut Console) -> Result<Verdict> {
@@ -53,8 +54,8 @@ fn read(path: &Path) -> Result<Module> {
     Module::parse(Archive::new(contents).context(context)?).context(context)
 }
 
-/// What differs, a line each: `-` for what only the first has, `+` for what only the second has, `~` for what both have in
-/// different forms.
+/// A report with one line for each difference: `-` for items only in the first module, `+` for items only in the
+/// second, `~` for changed items.
 struct Report {
     text: String,
     differences: usize,
@@ -71,14 +72,14 @@ impl Report {
         self.text.push('\n');
     }
 
-    /// Compares one fact.
+    /// Compares one property.
     fn fact(&mut self, what: &str, first: &str, second: &str) {
         if first != second {
             self.line(&format!("~ {what}: {first} -> {second}"));
         }
     }
 
-    /// Compares things with names.
+    /// Compares named items.
     fn named(&mut self, what: &str, first: &BTreeMap<String, String>, second: &BTreeMap<String, String>) {
         let only = |one: &BTreeMap<String, String>, other: &BTreeMap<String, String>| {
             let only = one.iter().filter(|row| !other.contains_key(row.0));
@@ -150,7 +151,7 @@ fn exports(module: &Module) -> BTreeMap<String, String> {
     module.exports().map(|row| (row.local_name.to_owned(), export(row.function))).collect()
 }
 
-/// The executables by their numbers, with formats and functions; none of a module that is not sound.
+/// Returns the executables by number, with formats and functions; empty if the module is invalid.
 fn executables(module: &Module) -> BTreeMap<String, String> {
     dump::executables_of(module).into_iter().enumerate().map(|(number, text)| (format!("[{number}]"), text)).collect()
 }
@@ -176,12 +177,12 @@ fn compare_rodata(report: &mut Report, first: &Module, second: &Module) {
     }
 }
 
-/// The functions by the names that they have, as exports or in the compiler, or by their ordinals.
+/// Returns the functions by their names as exports or in the compiler, or by their ordinals.
 fn functions(module: &Module) -> BTreeMap<String, u32> {
     let mut functions = BTreeMap::new();
     for ordinal in 0..module.function_count() {
         let name = module.function_name(ordinal);
-        // A name that is there twice does not name.
+        // A duplicate name does not identify a function.
         let name = if functions.contains_key(&name) { format!("{name} ({ordinal})") } else { name };
         functions.insert(name, ordinal);
     }
@@ -212,7 +213,7 @@ fn compare_functions(report: &mut Report, first: &Module, second: &Module, brief
     }
 }
 
-/// Returns the lines that only one of two texts has, in order.
+/// Returns the lines that only one of two texts contains, in order.
 fn changes(first: &[&str], second: &[&str]) -> Vec<String> {
     let deadline = Instant::now() + TIME_LIMIT;
     let operations = similar::capture_diff_slices_deadline(Algorithm::Myers, first, second, Some(deadline));

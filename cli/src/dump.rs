@@ -1,4 +1,4 @@
-//! `incarnate dump`: prints what a module holds.
+//! `incarnate dump`: prints the contents of a module.
 
 mod executables;
 mod graph;
@@ -20,12 +20,12 @@ use super::Verdict;
 use super::arguments::{DumpArguments, DumpOutput, GraphFormat};
 use super::console::Console;
 
-/// Characters of a constant that looks like text.
+/// Most characters of a constant that is printed as text.
 const TEXT_SHOWN: usize = 32;
 /// Width of the rules between sections.
 const RULE: usize = 118;
-/// Bytes that a reference global takes in the peer's instance, which its tool counts with.
-const PEER_REF_BYTES: u64 = 16;
+/// Bytes of a reference global in an IREE instance, which IREE's tool includes in its counts.
+const IREE_REF_BYTES: u64 = 16;
 
 pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdict> {
     let context = || format!("reading '{}'", arguments.file.display());
@@ -36,7 +36,7 @@ pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdi
         out.write_all(text.as_bytes()).context(|| "printing the graph")?;
         return Ok(Verdict::Success);
     }
-    // Not verified: what is wrong with a module is a reason to look into it.
+    // The module is not verified: an invalid one is a reason to inspect it.
     let module = Module::parse(Archive::new(contents.clone()).context(context)?).context(context)?;
     if arguments.function.is_none() && arguments.output != DumpOutput::Disassembly {
         write!(out, "{}", Metadata(&module, VerifiedModule::load(contents).ok())).context(|| "printing metadata")?;
@@ -51,14 +51,14 @@ pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdi
     Ok(Verdict::Success)
 }
 
-/// What a module's functions tell of its executables, a text for each; none of a module that is not sound.
+/// Returns a text for each executable, from the module's functions; empty if the module is invalid.
 pub(super) fn executables_of(module: &Module) -> Vec<String> {
     let contents = module.archive().contents().clone();
     let Ok(verified) = VerifiedModule::load(contents) else { return Vec::new() };
     Program::of(&verified).map(|program| executables::facts(&verified, &program)).unwrap_or_default()
 }
 
-/// The graph of dispatches in a form.
+/// Returns the graph of dispatches in a format.
 fn graph_text(module: &VerifiedModule, format: GraphFormat) -> Result<String> {
     let program = Program::of(module)?;
     if program.recorders.is_empty() {
@@ -69,7 +69,7 @@ fn graph_text(module: &VerifiedModule, format: GraphFormat) -> Result<String> {
     })
 }
 
-/// The disassembly of the function that is exported under a name, that had it in the compiler, or that has an ordinal.
+/// Returns the disassembly of a function, selected by its exported name, its name in the compiler, or its ordinal.
 fn function_text(module: &Module, name: &str) -> Result<String> {
     let exported = module.exports().find(|export| export.local_name == name).map(|export| export.function);
     let named = || (0..module.function_count()).find(|ordinal| module.function_debug_name(*ordinal) == Some(name));
@@ -84,7 +84,7 @@ fn function_text(module: &Module, name: &str) -> Result<String> {
     })
 }
 
-/// The tables of a module as text, and, if it is sound, what its functions tell of its executables.
+/// Returns the tables of a module as text and, if it is valid, its executables.
 struct Metadata<'a>(&'a Module, Option<Arc<VerifiedModule>>);
 
 impl fmt::Display for Metadata<'_> {
@@ -123,13 +123,13 @@ fn heading(f: &mut fmt::Formatter<'_>, title: &str) -> fmt::Result {
     writeln!(f, "//==={rule}//\n// {title}\n//==={rule}//\n")
 }
 
-/// Names of requirements, or a dash.
+/// Returns the names of requirements, or a dash.
 pub(super) fn requirements(requirements: Requirements) -> String {
     let names: Vec<String> = requirements.iter_names().map(|(name, _)| name.to_owned()).collect();
     if names.is_empty() { "-".to_owned() } else { names.join(" | ") }
 }
 
-/// A calling convention as types: `(i32, tuple<i64>...) -> (!vm.ref<?>)`.
+/// Formats a calling convention as types: `(i32, tuple<i64>...) -> (!vm.ref<?>)`.
 pub(super) fn signature(convention: CallingConvention<'_>) -> String {
     format!("({}) -> ({})", types(convention.arguments()), types(convention.results()))
 }
@@ -202,7 +202,7 @@ fn write_links(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
 
 fn write_sections(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
     let (bytes, refs) = (module.global_bytes(), module.global_ref_count());
-    let total = u64::from(bytes) + PEER_REF_BYTES * u64::from(refs);
+    let total = u64::from(bytes) + IREE_REF_BYTES * u64::from(refs);
     writeln!(f, "Module State:\n  {bytes} bytes, {refs} refs, ~{total} bytes total\n")?;
     let flatbuffer = module.archive().flatbuffer_range();
     writeln!(f, "FlatBuffer: {} bytes", flatbuffer.len())?;
@@ -226,14 +226,14 @@ fn write_sections(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
     writeln!(f)
 }
 
-/// How many source locations there are, and where functions begin.
+/// Formats the number of source locations, and the locations where functions begin.
 fn write_debug(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
     let Some(database) = module.debug_database() else { return Ok(()) };
     writeln!(f)?;
     heading(f, "Debug Information")?;
     writeln!(f, "Locations: {}", database.location_count())?;
     for function in 0..module.function_count() {
-        // The first instructions make constants, which may have no place.
+        // The first instructions are constants, which may have no location.
         let length = u32::try_from(bytecode_length(module, function)).unwrap_or(u32::MAX);
         let Some(location) = (0..length).find_map(|offset| module.source_location(function, offset)) else { continue };
         writeln!(f, "  [{function:3}] @{} begins at {location}", module.function_name(function))?;
@@ -245,7 +245,7 @@ fn bytecode_length(module: &Module, ordinal: u32) -> usize {
     module.function(ordinal).map_or(0, |function| function.bytecode.len())
 }
 
-/// The beginning of a constant that is printable text, up to its first zero byte.
+/// Returns the beginning of a constant that is printable text, up to its first NUL.
 fn text_of(data: &[u8]) -> String {
     let text = data.split(|byte| *byte == 0).next().unwrap_or_default();
     if text.is_empty() || !text.iter().all(|byte| (b' '..=b'~').contains(byte)) {
@@ -261,7 +261,7 @@ fn write_functions(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
     let rule = "----+----------+----------+--------+-------+-------+------------------+-";
     writeln!(f, "{rule}{}", "-".repeat(RULE.saturating_sub(rule.len())))?;
     let functions = || (0..module.function_count()).filter_map(|ordinal| module.function(ordinal));
-    // All functions lie in one section, which begins with the first of them.
+    // All functions lie in one section, which begins at the first of them.
     let section = functions().map(|function| function.bytecode.as_ptr().addr()).min().unwrap_or(0);
     for function in functions() {
         let ordinal = function.ordinal;

@@ -1,4 +1,4 @@
-//! Examples for the help of each command; a test makes sure that they are valid.
+//! Examples in the help of each command; a test checks that they are valid.
 
 pub(super) const RUN: &str = "Examples:
   incarnate run --module=mul.vmfb --function=mul --input=4xf32=1,2,3,4 --input=4xf32=2
@@ -22,7 +22,7 @@ pub(super) const DUMP: &str = "Examples:
   incarnate dump model.vmfb --function=predict
   incarnate dump model.vmfb --output=graph | dot -Tsvg -o model.svg";
 
-pub(super) const DIFF: &str = "The exit status is 0 where the modules are the same and 1 where they differ.
+pub(super) const DIFF: &str = "The exit status is 0 if the modules are equal and 1 if they differ.
 
 Examples:
   incarnate diff before.vmfb after.vmfb --brief";

@@ -1,6 +1,6 @@
 //! The `incarnate` command line, and the command line of the programs that `incarnate build` creates.
 //!
-//! Neither is for other programs to call: `cargo install incarnate-cli` installs the command.
+//! Other programs should not call either: `cargo install incarnate-cli` installs the command.
 
 mod arguments;
 #[cfg(feature = "cli")]
@@ -45,12 +45,12 @@ use arguments::{Command, CommandLine};
 use arguments::{ProgramCommand, ProgramLine};
 use console::Console;
 
-/// Whether a command found what it was asked to make sure of.
+/// The outcome of a command's checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
     /// Everything succeeded.
     Success,
-    /// What the command did succeeded, but what it found is not what was expected: why, on one line.
+    /// The command succeeded, but a check failed; the text is one line.
     Failure(String),
 }
 
@@ -84,9 +84,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     })
 }
 
-/// Runs the command line of a program that has its modules in itself, such as translated ones: `run`, `bench` and `check`
-/// with the flags of [`main`], without `--module`. The closure adds the modules to a session; the last one is the one that
-/// is run.
+/// Runs the command line of a program with embedded modules, such as translated ones: `run`, `bench` and `check` with
+/// the flags of [`main`], without `--module`. The closure adds the modules to a session; the last one is the main
+/// module.
 pub fn program_main(
     arguments: impl IntoIterator<Item = OsString>,
     add_modules: impl Fn(SessionBuilder) -> SessionBuilder,
@@ -109,14 +109,14 @@ fn files(files: &[PathBuf]) -> impl Fn(SessionBuilder) -> SessionBuilder {
     |builder| files.iter().fold(builder, SessionBuilder::module_file)
 }
 
-/// Prints what is wrong with the arguments, or the help or version that they ask for.
+/// Prints the parser's error, or the requested help or version.
 fn usage(error: &clap::Error) -> ExitCode {
-    // Help and version are no errors; printing fails only where nobody listens.
+    // Help and version are not errors. A failure to print has no reader.
     let _ = error.print();
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
-/// Runs a command and makes its outcome the process's.
+/// Runs a command and converts its outcome to an exit status.
 fn finish(name: &str, log: Option<LevelFilter>, execute: impl FnOnce(&mut Console) -> Result<Verdict>) -> ExitCode {
     if let Some(level) = log {
         console::log_to_stderr(level);
@@ -132,10 +132,10 @@ fn finish(name: &str, log: Option<LevelFilter>, execute: impl FnOnce(&mut Consol
     }
 }
 
-/// Says on one line what went wrong.
+/// Prints an error on one line.
 fn fail(command: &str, why: &str) -> ExitCode {
     let line = why.split('\n').map(str::trim_end).collect::<Vec<_>>().join(" ");
-    // Where nobody listens to standard error either, the exit status is all that can be told.
+    // Without a reader of standard error, the exit status is the only report.
     let _ = writeln!(std::io::stderr(), "{command}: {line}");
     ExitCode::FAILURE
 }

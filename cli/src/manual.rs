@@ -1,4 +1,4 @@
-//! `incarnate completions` and `incarnate man`: what shells and readers are told of the command line.
+//! `incarnate completions` and `incarnate man`: descriptions of the command line for shells and for `man`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub(super) struct CompletionsArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct ManArguments {
-    /// Write a page for each command into this folder, instead of the main page to standard output.
+    /// Write a page for each command to this folder, instead of the main page to standard output.
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 }

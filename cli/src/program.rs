@@ -1,4 +1,4 @@
-//! Programs: modules loaded and linked, functions found, values carried between the host and the device.
+//! Programs: loading and linking modules, finding functions, copying values between host and device.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -19,29 +19,29 @@ use super::arguments::ProgramArguments;
 use crate::tooling::spec::Slot;
 use crate::tooling::{HostTensor, HostValue, Primitive, declaration};
 
-/// Bytes of device memory for modules that anyone may have made.
+/// Bytes of device memory for untrusted modules.
 const UNTRUSTED_DEVICE_MEMORY: u64 = 1 << 30;
 
 /// Adds a program's modules to its session.
 pub(super) type AddModules<'a> = &'a dyn Fn(SessionBuilder) -> SessionBuilder;
 
-/// Modules, linked and with state, and the device that they run on.
+/// Linked modules with their state and devices.
 #[derive(Debug)]
 pub(super) struct Program {
     session: Session,
 }
 
-/// An exported function, and what its caller has to know.
+/// An exported function with its signature.
 #[derive(Clone, Debug)]
 pub(super) struct Function {
     /// Name, without the module's.
     pub(super) name: String,
-    /// What the caller passes; fences that the command line adds do not count.
+    /// The caller's arguments, without the fences that the command line adds.
     pub(super) arguments: Vec<Slot>,
-    /// What it returns.
+    /// The results.
     pub(super) results: Vec<Slot>,
     declaration: Option<String>,
-    /// The value of `iree.benchmark`, by which compiled benchmarks say how they are to be run.
+    /// The attribute `iree.benchmark` of compiled benchmarks, which selects how to run them.
     pub(super) benchmark: Option<String>,
     fences: bool,
     function: vm::Function,
@@ -64,7 +64,7 @@ impl Function {
         })
     }
 
-    /// Adds what the function takes and returns to an error of a call.
+    /// Adds the function's signature to an error of a call.
     pub(super) fn explain(&self, error: Error) -> Error {
         match &self.declaration {
             Some(declaration) => error.context(format!("calling `{declaration}`")),
@@ -77,16 +77,16 @@ impl Program {
     /// Loads modules; the last one is the program's main module.
     ///
     /// # Errors
-    /// What is wrong with a module, one that is missing, and what an initialiser fails with.
+    /// Errors of loading and linking, and those of an initialiser.
     pub(super) fn load(arguments: &ProgramArguments, add_modules: AddModules<'_>) -> Result<Program> {
         Program::build(add_modules(builder(arguments)?))
     }
 
-    /// Loads modules of which the last has tests, with the native modules that only tests import, and where expectations that
-    /// are not met are kept.
+    /// Loads modules with tests in the last one, with the native modules that only tests import; unmet expectations are
+    /// recorded.
     ///
     /// # Errors
-    /// As [`Program::load`].
+    /// Those of [`Program::load`].
     pub(super) fn load_tests(
         arguments: &ProgramArguments,
         unmet: &check::Unmet,
@@ -96,12 +96,12 @@ impl Program {
         Program::build(add_modules(builder.offer(Arc::new(super::yieldable_test::module()))))
     }
 
-    /// Name of the main module.
+    /// Returns the name of the main module.
     pub(super) fn name(&self) -> &str {
         self.session.context().program().modules().last().map_or("", |module| module.name())
     }
 
-    /// Threads that the devices work with.
+    /// Returns the number of threads of the devices.
     pub(super) fn concurrency(&self) -> usize {
         self.session.devices().iter().map(|device| device.concurrency()).max().unwrap_or(1)
     }
@@ -110,7 +110,7 @@ impl Program {
         Ok(Program { session: builder.build()? })
     }
 
-    /// The functions that the main module exports for callers.
+    /// Returns the functions that the main module exports for callers.
     ///
     /// # Errors
     /// INVALID_ARGUMENT for a malformed calling convention.
@@ -118,11 +118,11 @@ impl Program {
         self.session.functions()?.into_iter().map(Function::new).collect()
     }
 
-    /// The function of a name, or the only one.
+    /// Returns the function of a name, or the only one.
     ///
     /// # Errors
-    /// NOT_FOUND where there is none of the name, INVALID_ARGUMENT where there is not exactly one; both say which ones
-    /// there are.
+    /// NOT_FOUND if the name is unknown, INVALID_ARGUMENT if no name is given and the function is not unique; both list
+    /// the functions.
     pub(super) fn find(&self, name: Option<&str>) -> Result<Function> {
         let mut functions = self.functions()?;
         let names = || {
@@ -139,7 +139,7 @@ impl Program {
         if let Some(index) = functions.iter().position(|function| function.name == name) {
             return Ok(functions.swap_remove(index));
         }
-        // Functions of the runtime, and of other modules, can be called by whoever names them.
+        // Internal functions and those of other modules are callable by name.
         let function = self.session.function(name).map_err(|error| match error.code() {
             StatusCode::NotFound => Error::not_found(format!("no function '{name}': the module exports {}", names())),
             _ => error,
@@ -147,10 +147,10 @@ impl Program {
         Function::new(function)
     }
 
-    /// Carries arguments to the device, so that the call can be made.
+    /// Copies arguments to the device.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED where the device has no memory for them.
+    /// RESOURCE_EXHAUSTED if the device has no memory for them.
     pub(super) fn prepare(&self, function: &Function, inputs: &[HostValue]) -> Result<Call> {
         let inputs = inputs.iter().enumerate();
         let arguments = inputs.map(|(index, value)| self.upload(value).context(|| format!("argument {index}")));
@@ -178,7 +178,7 @@ impl Program {
             }
             HostValue::Storage(array) => Value::Ref(Ref::from(self.upload_bytes(&array.bytes)?)),
             HostValue::Bytes(_) | HostValue::List(_) | HostValue::Other(_) => {
-                return Err(Error::unimplemented("it has no text, so it cannot be passed"));
+                return Err(Error::unimplemented("values of this type have no text form and cannot be passed"));
             }
         })
     }
@@ -190,11 +190,11 @@ impl Program {
     }
 }
 
-/// A session without modules, as the flags say.
+/// Creates a session without modules from the flags.
 fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     let limits = if arguments.untrusted { Limits::portable() } else { Limits::default() };
     let limits = Limits { fuel: (arguments.fuel > 0).then_some(arguments.fuel), ..limits };
-    // What trusted kernels do is not counted: a single workgroup may take longer than a program should.
+    // Trusted kernels count no fuel: a single workgroup may take longer than the limit of a program.
     let kernel_fuel = limits.fuel.filter(|_| arguments.untrusted);
     let kernel_limits = Limits { fuel: kernel_fuel, ..limits.clone() };
     let task = TaskOptions {
@@ -222,7 +222,8 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     Ok(builder.limits(limits).kernel_limits(kernel_limits))
 }
 
-/// The native modules. Translated programs call them directly; module files bring along loaders of executables.
+/// Returns the native modules. Translated programs call them directly; module files need the packed calls and all
+/// loaders.
 #[cfg(feature = "cli")]
 const NATIVES: &[Native] = natives::ALL;
 #[cfg(not(feature = "cli"))]
@@ -232,10 +233,10 @@ fn add_plugins(arguments: &ProgramArguments, options: &mut DeviceOptions) -> Res
     for plugin in &arguments.executable_plugin {
         if arguments.untrusted {
             return Err(Error::permission_denied(format!(
-                "--executable_plugin={plugin} is machine code, which --untrusted refuses"
+                "--executable_plugin={plugin} is machine code, which --untrusted rejects"
             )));
         }
-        // Modules of files have all loaders; others open plugins if they have any that does.
+        // Sessions of module files have all loaders; the others open plugins only if one of their loaders uses them.
         #[cfg(feature = "cli")]
         options.imports.add(incarnate_runtime::hal::local::ExecutablePlugin::open(plugin)?);
         #[cfg(not(feature = "cli"))]
@@ -244,7 +245,7 @@ fn add_plugins(arguments: &ProgramArguments, options: &mut DeviceOptions) -> Res
     Ok(())
 }
 
-/// Loaders for modules that anyone may have made. Translated programs have none but what was compiled with them.
+/// Returns the loaders for untrusted modules. Translated programs use only loaders that were compiled in.
 fn untrusted_loaders() -> Vec<Arc<dyn ExecutableLoader>> {
     #[cfg(feature = "cli")]
     return vec![Arc::new(incarnate_runtime::hal::local::loaders::VmvxLoader::default())];
@@ -252,7 +253,7 @@ fn untrusted_loaders() -> Vec<Arc<dyn ExecutableLoader>> {
     Vec::new()
 }
 
-/// Prints buffer views that a program traces, as the peer does.
+/// Prints traced buffer views as IREE does.
 fn print_trace(key: &str, views: &[Arc<BufferView>]) -> Result<()> {
     let mut text = format!("=== {key} ===\n");
     for view in views {
@@ -264,29 +265,29 @@ fn print_trace(key: &str, views: &[Arc<BufferView>]) -> Result<()> {
     std::io::stderr().write_all(text.as_bytes()).context(|| "tracing")
 }
 
-/// A call of a function with arguments on the device; it can be made again and again.
+/// A call of a function with its arguments on the device; it can be repeated.
 #[derive(Debug)]
 pub(super) struct Call {
     function: vm::Function,
     arguments: Vec<Value>,
     fences: bool,
     invocation: Box<Invocation>,
-    /// Storage of arguments, then of results.
+    /// Storage of arguments and results.
     buffer: CallBuffer,
 }
 
 impl Call {
-    /// Makes the call and waits for its end. The results of the call before are given up.
+    /// Calls the function and waits until it is done. Drops the previous results.
     ///
     /// # Errors
-    /// What the function fails with.
+    /// Errors of the function.
     pub(super) fn invoke(&mut self) -> Result<()> {
         self.buffer.clear();
         if !self.fences {
             self.function.pack(self.arguments.iter().cloned(), &mut self.buffer)?;
             return self.invocation.call(self.function.bound(), &mut self.buffer);
         }
-        // Nothing to wait for, and a fence that is reached when the results are there.
+        // A null fence to wait for, and one that signals that the results are complete.
         let done = Arc::new(Fence::new());
         let mut arguments = self.arguments.clone();
         arguments.extend([Value::Ref(Ref::Null), Value::Ref(Ref::from(done.clone()))]);
@@ -295,10 +296,10 @@ impl Call {
         done.wait_unless_abandoned()
     }
 
-    /// Carries the results of the last call to the host.
+    /// Copies the results of the last call to the host.
     ///
     /// # Errors
-    /// What reading a buffer gives.
+    /// Errors of reading a buffer.
     pub(super) fn results(mut self) -> Result<Vec<HostValue>> {
         let values = self.buffer.drain(self.function.results())?;
         let mut download = Download { items_left: LIST_ITEM_LIMIT };
@@ -307,14 +308,14 @@ impl Call {
     }
 }
 
-/// Carries values to the host; what they hold together is bounded, as lists can hold themselves.
+/// Copies values to the host. The total is bounded, because lists can contain themselves.
 struct Download {
     items_left: usize,
 }
 
-/// Most values of lists that are carried to the host.
+/// Most list elements that are copied to the host.
 const LIST_ITEM_LIMIT: usize = 1 << 20;
-/// Most lists within lists.
+/// Maximum depth of nested lists.
 const LIST_DEPTH_LIMIT: usize = 32;
 
 impl Download {

@@ -19,7 +19,7 @@ pub(super) fn run(arguments: &RunArguments, add_modules: AddModules<'_>, out: &m
     let function = program.find(arguments.call.function.as_deref())?;
     let inputs = parse_inputs(&arguments.call, &function)?;
     let mut call = program.prepare(&function, &inputs).map_err(|error| function.explain(error))?;
-    // What the call itself prints or crashes with should come after this line.
+    // Flushed first, so that output or a crash of the call comes after this line.
     writeln!(out, "EXEC @{}", function.name).and_then(|()| out.flush()).context(|| "writing to standard output")?;
     let invoke = || call.invoke().map_err(|error| function.explain(error));
     profiled(arguments.call.profile.as_ref(), program.concurrency(), out, invoke)?;
@@ -36,10 +36,10 @@ pub(super) fn run(arguments: &RunArguments, add_modules: AddModules<'_>, out: &m
     Ok(Verdict::Success)
 }
 
-/// Reads the values of `--input` for a function.
+/// Parses the values of `--input` for a function.
 ///
 /// # Errors
-/// INVALID_ARGUMENT where there are not as many as the function takes, and what is wrong with one.
+/// INVALID_ARGUMENT if their number differs from the function's arguments, and errors of parsing.
 pub(super) fn parse_inputs(arguments: &CallArguments, function: &Function) -> Result<Vec<HostValue>> {
     let values = parse_specs(&function.arguments, &arguments.input)
         .context(|| "--input")
@@ -57,13 +57,13 @@ pub(super) fn parse_inputs(arguments: &CallArguments, function: &Function) -> Re
         .map(|(index, value)| match value {
             SpecValue::Value(value) => Ok(value),
             SpecValue::Ignored => {
-                Err(Error::invalid_argument(format!("argument {index} is (ignored), which only results can be")))
+                Err(Error::invalid_argument(format!("argument {index} is (ignored), which is valid for results only")))
             }
         })
         .collect()
 }
 
-/// Compares results with `--expected_output`, prints what differs, and says it on one line, too.
+/// Compares results, prints the differences, and summarises them on one line.
 pub(super) fn verify(
     arguments: &CallArguments,
     function: &Function,
@@ -77,7 +77,7 @@ pub(super) fn verify(
         [] => Verdict::Success,
         [only] => Verdict::Failure(format!("@{}: {}", function.name, only.summary)),
         [first, rest @ ..] => {
-            Verdict::Failure(format!("@{}: {}; and {} more results differ", function.name, first.summary, rest.len()))
+            Verdict::Failure(format!("@{}: {}; {} more results differ", function.name, first.summary, rest.len()))
         }
     })
 }

@@ -13,7 +13,7 @@ use super::console::Console;
 pub(super) fn translate(arguments: &TranslateArguments, out: &mut Console) -> Result<Verdict> {
     let target = &arguments.output;
     let wrong =
-        || Error::invalid_argument(format!("'{}' is no Rust file: name one that ends in .rs", target.display()));
+        || Error::invalid_argument(format!("'{}' is not a Rust file: its name must end with .rs", target.display()));
     let stem = target.file_stem().filter(|_| target.extension().is_some_and(|extension| extension == "rs"));
     let stem = stem.and_then(|stem| stem.to_str()).ok_or_else(wrong)?;
     let directory = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

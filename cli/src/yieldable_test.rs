@@ -1,4 +1,4 @@
-//! The native module `yieldable_test`, which IREE's tests of calls that yield import.
+//! The native module `yieldable_test`, which IREE's tests of yielding calls import.
 
 use incarnate_runtime::vm::{Caller, ModuleState, NativeModule, Outcome, Span};
 use incarnate_runtime::{Result, native_functions};
@@ -6,7 +6,7 @@ use incarnate_runtime::{Result, native_functions};
 /// Name that programs import the module by.
 pub(super) const NAME: &str = "yieldable_test";
 
-/// The module: functions that yield as often as they are told and then return a sum with the number of yields.
+/// Creates the module: functions that yield a given number of times and then return a sum with that number.
 pub(super) fn module() -> NativeModule<YieldableTest> {
     NativeModule::new(
         NAME,
@@ -19,13 +19,13 @@ pub(super) fn module() -> NativeModule<YieldableTest> {
     )
 }
 
-/// State of the module: none, as a suspended call keeps its own.
+/// State of the module: none, because a suspended call owns its state.
 #[derive(Debug)]
 pub(super) struct YieldableTest;
 
 impl ModuleState for YieldableTest {}
 
-/// A call between two yields.
+/// A suspended call.
 #[derive(Clone, Copy, Debug)]
 struct Suspended {
     sum: i32,
@@ -33,7 +33,7 @@ struct Suspended {
 }
 
 impl Suspended {
-    /// Yields once more, or returns where no yields are left.
+    /// Yields once more, or returns if no yields are left.
     fn step(self) -> Outcome<i32> {
         if self.yields_left <= 0 {
             return Outcome::Done(self.sum);
@@ -52,7 +52,7 @@ impl YieldableTest {
         Ok(Suspended { sum, yields_left: count }.step())
     }
 
-    #[allow(clippy::boxed_local, reason = "what is suspended is handed over in a box")]
+    #[allow(clippy::boxed_local, reason = "suspended calls keep their state in a box")]
     fn resume(&self, _: &mut Caller<'_>, suspended: Box<Suspended>) -> Result<Outcome<i32>> {
         Ok(suspended.step())
     }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_yields_as_often_as_it_is_told() {
+    fn a_call_yields_the_requested_number_of_times() {
         let mut outcome = Suspended { sum: 10, yields_left: 3 }.step();
         let mut yields = 0;
         while let Outcome::Yield(suspended) = outcome {

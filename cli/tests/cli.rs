@@ -1,11 +1,11 @@
-//! The command line: what it prints, what it writes, how it exits.
+//! The command line: its output, its files, its exit status.
 #![allow(clippy::expect_used, reason = "tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a process came to.
+/// The outcome of a process.
 #[derive(Debug, PartialEq, Eq)]
 struct Outcome {
     code: Option<i32>,
@@ -23,7 +23,7 @@ fn incarnate(arguments: &[&str]) -> Outcome {
     Outcome { code: output.status.code(), out: text(output.stdout), error: text(output.stderr) }
 }
 
-/// A folder of its own for a test, removed when dropped.
+/// A temporary folder for one test, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -37,7 +37,7 @@ impl Scratch {
         self.0.join(name).display().to_string()
     }
 
-    /// Writes a module that is given as assembly text.
+    /// Writes a module from assembly text.
     fn module(&self, name: &str, source: &str) -> String {
         let path = self.path(name);
         fs::write(&path, incarnate_runtime::bytecode::assemble(source).expect("sound assembly")).expect("a file");
@@ -67,13 +67,13 @@ fn success(out: &str) -> Outcome {
 
 /// Golden text: iree-run-module of release 3.13 with the same flags.
 #[test]
-fn run_prints_what_the_peer_prints() {
+fn run_prints_like_iree() {
     let printed = success("EXEC @simple_mul\nresult[0]: hal.buffer_view\n4xf32=2 4 6 8\n");
     assert_eq!(run_simple_mul(&[]), printed);
     assert_eq!(run_simple_mul(&["--device=local-sync"]), printed);
-    // The only function need not be named, and values may stand apart from their flags.
-    let apart = ["run", SIMPLE_MUL, "--input", "4xf32=1 2 3 4", "--input", "4xf32=2"];
-    assert_eq!(incarnate(&apart), printed);
+    // The only function need not be named, and values may be separate from their flags.
+    let separate = ["run", SIMPLE_MUL, "--input", "4xf32=1 2 3 4", "--input", "4xf32=2"];
+    assert_eq!(incarnate(&separate), printed);
     let fences = ["run", "--module=simple_mul/async-external.vmfb", INPUTS[0], INPUTS[1]];
     assert_eq!(incarnate(&fences), printed);
     assert_eq!(run_simple_mul(&["--output=-"]), success("EXEC @simple_mul\nhal.buffer_view\n4xf32=2 4 6 8\n"));
@@ -100,7 +100,7 @@ fn run_writes_files_and_reads_them_back() {
 }
 
 #[test]
-fn run_tells_results_that_are_not_as_expected() {
+fn run_reports_unexpected_results() {
     let failed = run_simple_mul(&["--expected_output=4xf32=2 4 6 9"]);
     assert_eq!(
         failed,
@@ -122,7 +122,7 @@ fn run_tells_results_that_are_not_as_expected() {
 }
 
 #[test]
-fn errors_are_one_line_that_says_what_and_where() {
+fn errors_are_one_line_with_operation_and_location() {
     let declaration = "calling `sync func @simple_mul(%input0: tensor<4xf32>, %input1: tensor<4xf32>) -> (%output0: \
                        tensor<4xf32>)`: ";
     for (arguments, error) in [
@@ -155,7 +155,7 @@ fn errors_are_one_line_that_says_what_and_where() {
     }
     let wrong_shape = incarnate(&["run", SIMPLE_MUL, "--input=3xf32=1", INPUTS[1]]);
     assert_eq!(wrong_shape.code, Some(1));
-    assert!(wrong_shape.error.contains("shape is 3 and 4 is expected"), "{}", wrong_shape.error);
+    assert!(wrong_shape.error.contains("shape is 3, expected 4"), "{}", wrong_shape.error);
     for usage in [&["run"][..], &["run", SIMPLE_MUL, "--nope"], &["fly"], &[]] {
         let outcome = incarnate(usage);
         assert_eq!((outcome.code, outcome.out.as_str()), (Some(2), ""), "{usage:?}");
@@ -208,7 +208,7 @@ fn programs_of_several_devices_need_them() {
 }
 
 #[test]
-fn plugins_that_cannot_be_used_are_refused() {
+fn unusable_plugins_are_rejected() {
     let module = "--module=plugin/llvm-cpu.vmfb";
     let call = &["run", module, "--function=offset", "--input=4xf32=1"];
     let without = incarnate(call);
@@ -277,7 +277,7 @@ fn bench_reports_as_google_benchmark_does() {
 }
 
 #[test]
-fn bench_verifies_what_it_measured() {
+fn bench_verifies_the_results() {
     let right =
         ["bench", SIMPLE_MUL, INPUTS[0], INPUTS[1], "--benchmark_min_time=2x", "--expected_output=4xf32=2 4 6 8"];
     assert_eq!(incarnate(&right).code, Some(0));
@@ -345,10 +345,7 @@ fn check_runs_every_function_without_arguments() {
     let failed = incarnate(&["check", &bad, &good]);
     assert_eq!(failed.code, Some(1));
     let lines: Vec<&str> = failed.out.lines().collect();
-    assert_eq!(
-        lines[0],
-        format!("FAIL {bad} @fail_but_does_not: it succeeded, though its name says that it must fail")
-    );
+    assert_eq!(lines[0], format!("FAIL {bad} @fail_but_does_not: it succeeded, but functions named fail_* must fail"));
     assert!(
         lines[1].starts_with(&format!("FAIL {bad} @falls: INVALID_ARGUMENT; on purpose; at @checks.falls+0x")),
         "{}",
@@ -391,7 +388,7 @@ fn dump_prints_tables_and_instructions() {
 }
 
 #[test]
-fn programs_with_modules_in_them_take_the_same_flags() {
+fn programs_with_embedded_modules_take_the_same_flags() {
     let main = |source: &str, arguments: &[&str]| {
         let line = std::iter::once("program").chain(arguments.iter().copied()).map(std::ffi::OsString::from);
         let module = incarnate_runtime::bytecode::assemble(source).expect("sound assembly");
@@ -408,7 +405,7 @@ fn programs_with_modules_in_them_take_the_same_flags() {
 }
 
 #[test]
-fn translate_writes_the_source_and_what_it_takes_in() {
+fn translate_writes_the_source_and_its_side_files() {
     let scratch = Scratch::new("translate");
     let target = scratch.path("mul.rs");
     let outcome = incarnate(&["translate", "simple_mul/llvm-cpu.vmfb", "-o", &target]);
@@ -418,7 +415,7 @@ fn translate_writes_the_source_and_what_it_takes_in() {
     let source = fs::read_to_string(&target).expect("the source");
     assert!(source.contains("pub fn simple_mul") && source.contains("include_constants!(\"mul.constants.bin\")"));
     assert!(fs::read(&constants).expect("the constants").len() > 64);
-    // What is as it should be is not written again.
+    // Unchanged files are not written again.
     let written = |path: &str| fs::metadata(path).and_then(|metadata| metadata.modified()).expect("a time");
     let before = written(&target);
     assert_eq!(incarnate(&["translate", "simple_mul/llvm-cpu.vmfb", "-o", &target]).code, Some(0));
@@ -426,7 +423,7 @@ fn translate_writes_the_source_and_what_it_takes_in() {
 }
 
 #[test]
-fn translate_says_what_became_of_loops() {
+fn translate_reports_the_optimisation_of_loops() {
     let scratch = Scratch::new("translate-loops");
     let lines = |model: &str| {
         let outcome = incarnate(&["translate", model, "-o", &scratch.path("model.rs")]);
@@ -439,19 +436,19 @@ fn translate_says_what_became_of_loops() {
     assert!(tiled.len() == 3 && tiled[0].contains(": 8 x 48 x 32 turns"), "{matmul:#?}");
     let gather = lines("indexing/vmvx.vmfb");
     assert!(gather.iter().any(|line| line.contains("not optimised: the index of the access at 0x")), "{gather:#?}");
-    // Loops over tiles whose size is not constant are collapsed into one, and are three all the same.
+    // Loops over tiles of dynamic size are collapsed into one, but count as three.
     let attention = lines("attention/vmvx.vmfb");
     assert!(attention.iter().any(|line| line.contains(": ? x 32 x ? iterations, tiled:")), "{attention:#?}");
 }
 
 #[test]
-fn translation_of_what_is_no_module_writes_nothing() {
+fn translation_of_an_invalid_module_writes_nothing() {
     let scratch = Scratch::new("translate-failures");
     let module = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/scalars/llvm-cpu.vmfb"));
     let mut module = module.expect("a model");
     let cut = scratch.path("cut.vmfb");
     fs::write(&cut, &module[..module.len() / 2]).expect("a file");
-    // An instruction that there is not, somewhere within the functions.
+    // An unknown opcode somewhere within the functions.
     let position = module.windows(4).rposition(|bytes| bytes == [0x79, 0x79, 0x79, 0x79]);
     let position = position.unwrap_or(module.len() / 3);
     module[position..position + 64].fill(0xFF);
@@ -506,7 +503,7 @@ fn translate_takes_objects_of_kernels() {
 }
 
 #[test]
-fn build_says_what_it_lacks() {
+fn build_reports_missing_tools() {
     let scratch = Scratch::new("build-failures");
     let target = scratch.path("program");
     let build = |variables: &[(&str, &str)], more: &[&str]| {
@@ -522,10 +519,10 @@ fn build_says_what_it_lacks() {
     assert!(error.contains("cannot run '/no/such/cargo'") && error.contains("rustup.rs"), "{error}");
     let (code, error) = build(&[], &["--incarnate-source=/no/such/folder"]);
     assert_eq!(code, Some(1));
-    assert!(error.contains("'/no/such/folder' is no workspace of incarnate"), "{error}");
+    assert!(error.contains("'/no/such/folder' is not a workspace of incarnate"), "{error}");
     let (code, error) = build(&[], &["--target-cpu=no cpu"]);
     assert_eq!(code, Some(1));
-    assert!(error.contains("'no cpu' is the name of no processor"), "{error}");
+    assert!(error.contains("'no cpu' is not the name of a CPU"), "{error}");
     let cut = scratch.path("cut.vmfb");
     fs::write(&cut, b"no module").expect("a file");
     let (code, error) = build(&[], &[&cut]);

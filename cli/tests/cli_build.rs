@@ -1,5 +1,5 @@
-//! `incarnate build` to the end: programs are compiled, run, and judged by what they print. Without optimisation, which is not
-//! what is tested, and in a folder that stays, so that what programs share is compiled once.
+//! `incarnate build` end to end: programs are compiled, run, and judged by their output; without optimisation, and in a
+//! persistent folder, so that common dependencies are compiled once.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::expect_used, reason = "tests")]
 
@@ -10,7 +10,7 @@ use std::process::Command;
 #[path = "support/checks.rs"]
 mod checks;
 
-/// What a process came to: its exit status, standard output, standard error.
+/// The outcome of a process: its exit status, standard output, standard error.
 type Outcome = (Option<i32>, String, String);
 
 fn outcome(command: &mut Command) -> Outcome {
@@ -19,7 +19,7 @@ fn outcome(command: &mut Command) -> Outcome {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// A file of the tests' own folder.
+/// Returns a path in the tests' own folder.
 fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("built");
     fs::create_dir_all(&folder).expect("a folder");
@@ -35,7 +35,7 @@ fn build(target: &Path, arguments: &[&str]) -> Outcome {
     outcome(command.arg("build").args(arguments).arg("-o").arg(target))
 }
 
-/// Input `index` of the layer: whole numbers, so that sums are exact.
+/// Returns input `index` of the layer: integers, so that sums are exact.
 fn input(index: usize, columns: usize) -> Vec<f32> {
     (0..columns * [5, 16][index]).map(|element| (element * 37 % 11) as f32 - 5.0).collect()
 }
@@ -44,7 +44,7 @@ fn text(values: &[f32]) -> String {
     values.iter().map(f32::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// Calls `@layer` of a program and compares with what it is in plain Rust.
+/// Calls `@layer` of a program and compares the result with a plain Rust computation.
 fn run_layer(program: &Path) {
     let (x, w) = (input(0, 16), input(1, 7));
     let element =
@@ -65,7 +65,7 @@ fn static_libraries_are_linked_and_run() {
     let (code, out, error) = build(&program, &["kernels.vmfb", "--static-library=kernels.o"]);
     assert_eq!((code, error.as_str()), (Some(0), ""), "{out}");
     run_layer(&program);
-    // Two modules, each with an object; the symbols are named for one of them.
+    // Two modules, each with an object; the symbols of one of them are named.
     let program = scratch("both");
     let libraries = ["--static-library=kernels.o=static_kernels_linked_library_query", "--static-library=other.o"];
     let (code, out, error) = build(&program, &["kernels.vmfb", "other.vmfb", libraries[0], libraries[1]]);
@@ -74,7 +74,7 @@ fn static_libraries_are_linked_and_run() {
     let square = outcome(Command::new(&program).args(["run", "--function=square", "--input=4xf32=1 -2 3 0.5"]));
     let printed = "EXEC @square\nresult[0]: hal.buffer_view\n4xf32=1 4 9 0.25\n".to_owned();
     assert_eq!(square, (Some(0), printed, String::new()));
-    // One that is linked is none of another module.
+    // An object of one module is not linked to another.
     let program = scratch("unlinked");
     let (code, _, error) = build(&program, &["other.vmfb", "--static-library=kernels.o"]);
     assert_eq!((code, error.as_str()), (Some(0), ""));
@@ -84,7 +84,7 @@ fn static_libraries_are_linked_and_run() {
 }
 
 #[test]
-fn static_libraries_that_do_not_fit_are_refused() {
+fn incompatible_static_libraries_are_rejected() {
     let mut object =
         fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/static/kernels.o")).expect("an object");
     // The machine of an ELF header: 183 is AArch64.
@@ -123,7 +123,7 @@ fn checks_of_programs_report_what_interpreted_ones_do() {
                  Value of: operand\n  Actual: true\nExpected: false\nExpected 3 to be zero.\nFAIL tests @unmet_and_fails: ";
     assert!(out.contains(unmet), "{out}");
     assert!(out.ends_with("PASS tests @fail_unmet\nPASS tests @met_after_all\n3 passed, 2 failed\n"), "{out}");
-    // Word for word the same, but that a program goes by its own name.
+    // The same output, except for the program's name.
     let mut interpreted = Command::new(env!("CARGO_BIN_EXE_incarnate"));
     let interpreted = outcome(interpreted.current_dir(scratch("")).args(["check", "tests.vmfb"]));
     let named = |text: &str| text.replace("tests.vmfb", "tests");

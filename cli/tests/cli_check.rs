@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[path = "support/checks.rs"]
 mod checks;
 
-/// A folder with a module of tests in each of two folders within it, one of which fails, and a file that is none.
+/// Creates a folder with two subfolders, each with a module of tests, one of which fails, and a file that is not a
+/// module.
 fn folder() -> PathBuf {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let name = format!("check-{}", NEXT.fetch_add(1, Ordering::Relaxed));
@@ -61,7 +62,7 @@ fn folders_are_checked_in_order_by_any_number_of_jobs() {
         );
         assert!(lines[8].starts_with("5 files, of which 1 have failures, in "), "{text}");
         assert_eq!(lines[9..], ["6 passed, 1 failed"]);
-        // Nobody sees a progress bar where standard error is no terminal.
+        // Without a terminal on standard error there is no progress line.
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(
             error.starts_with("incarnate check: 1 of 7 failed; ./a/bad.vmfb @wrong: INVALID_ARGUMENT; <so>"),
@@ -80,7 +81,7 @@ fn on_one_line(texts: &[&str]) -> String {
 }
 
 #[test]
-fn all_that_is_not_met_is_reported() {
+fn all_unmet_expectations_are_reported() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("check-expectations");
     fs::create_dir_all(&folder).expect("a folder");
     fs::write(folder.join("tests.vmfb"), checks::module(None)).expect("a module");
@@ -110,8 +111,8 @@ fn folders_without_modules_are_mistakes() {
     fs::create_dir_all(&folder).expect("a folder");
     let output = check(&folder, &["."]);
     assert_eq!(output.status.code(), Some(1));
-    assert_eq!(String::from_utf8_lossy(&output.stderr), "incarnate check: NOT_FOUND; no .vmfb file is in '.'\n");
-    // A file that is named is to have tests; a folder has some.
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "incarnate check: NOT_FOUND; no .vmfb file in '.'\n");
+    // A named file must have tests; a folder may contain files without.
     let folder = self::folder();
     fs::create_dir_all(folder.join("none")).expect("a folder");
     fs::rename(folder.join("b/none.vmfb"), folder.join("none/none.vmfb")).expect("a file");

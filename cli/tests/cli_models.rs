@@ -1,21 +1,21 @@
-//! Every case of tests/models that is one call, through the command line.
+//! Every single-call case of tests/models, through the command line.
 #![allow(clippy::expect_used, reason = "tests")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// A call of a case: its flags, and the status that it must end with where that is none of success.
+/// A call of a case: its flags, and the expected status if that is a failure.
 #[derive(Debug, Default)]
 struct Call {
     flags: Vec<String>,
     fails: Option<String>,
 }
 
-/// Flags that stand before the calls of a case and belong to each of them.
+/// Flags before the calls of a case, which apply to each of them.
 const OF_CASES: [&str; 4] = ["--module=", "--device=", "--executable_plugin=", "--parameters="];
 
-/// The calls of the cases of a `cases.txt`; see tests/models/README.md for its form.
+/// Parses the calls in a `cases.txt`; tests/models/README.md documents its format.
 fn cases(text: &str) -> Vec<(String, Vec<Call>)> {
     let mut cases: Vec<(String, Vec<Call>)> = Vec::new();
     let mut flags = Vec::new();
@@ -50,7 +50,7 @@ fn incarnate(folder: &Path, arguments: &[String]) -> Output {
         .expect("the command line starts")
 }
 
-/// What is wrong with the outcome of a call, if anything.
+/// Describes the error in the outcome of a call, if there is one.
 fn fault(call: &Call, output: &Output) -> Option<String> {
     let error = String::from_utf8_lossy(&output.stderr);
     let code = output.status.code();
@@ -75,7 +75,7 @@ fn cases_of_one_call_pass() {
             for (name, calls) in cases(&text) {
                 let [call] = calls.as_slice() else { continue };
                 let module_flag = format!("--module={}", module.display());
-                // Modules that are imported from come first.
+                // Imported modules come first.
                 let at = 1 + call.flags.iter().take_while(|flag| flag.starts_with("--module=")).count();
                 let mut arguments = vec!["run".to_owned()];
                 arguments.extend(call.flags.iter().cloned());

@@ -9,7 +9,7 @@ fn model() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/parameters")
 }
 
-/// A folder of the test's own, with nothing in it.
+/// Creates an empty folder for the test.
 fn scratch(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("parameters-{name}"));
     let _ = fs::remove_dir_all(&folder);
@@ -17,7 +17,7 @@ fn scratch(name: &str) -> PathBuf {
     folder
 }
 
-/// Runs the command line in a folder: its output where it succeeded, else what it wrote to standard error.
+/// Runs the command line in a folder; returns its output, or its standard error if it fails.
 fn incarnate(folder: &Path, arguments: &[&str]) -> Result<String, String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
     let output = command.current_dir(folder).args(arguments).output().expect("the command line starts");
@@ -50,7 +50,7 @@ fn archives_are_listed() {
     );
     assert!(lines.iter().filter(|line| line.starts_with("//=")).all(|line| line.len() == 120), "{text}");
     assert_eq!(fs::read(folder.join("bias.bin")).expect("the file").len(), 16);
-    fails(&folder, &["parameters", "list", &splat, "--extract=nope=x.bin"], "NOT_FOUND; there is no such parameter");
+    fails(&folder, &["parameters", "list", &splat, "--extract=nope=x.bin"], "NOT_FOUND; no such parameter");
     assert!(!folder.join("x.bin").exists());
 }
 
@@ -91,7 +91,7 @@ fn archives_are_converted() {
 }
 
 #[test]
-fn archives_are_made_and_programs_read_and_write_them() {
+fn programs_read_and_write_created_archives() {
     let folder = scratch("create");
     let model = model();
     let array = format!("--data=b=@{}", model.join("gather.out0.npy").display());
@@ -120,6 +120,6 @@ fn archives_are_made_and_programs_read_and_write_them() {
         &[&["run", &module, &weights], &flags[..]].concat(),
         "parameters in 'cut.irpa': IRPA archive: header at byte 0",
     );
-    fails(&folder, &["parameters", "create", "--data=a", "-o", "x.irpa"], "--data=a: it has no '='");
+    fails(&folder, &["parameters", "create", "--data=a", "-o", "x.irpa"], "--data=a: no '='");
     fails(&folder, &["parameters", "create", "--data=a=4xf32=1,2", "-o", "x.irpa"], "--data=a: ");
 }

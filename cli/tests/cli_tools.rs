@@ -1,4 +1,4 @@
-//! What the command line tells of modules: executables, graphs, differences; and of itself.
+//! The commands that describe modules (executables, graphs, differences) and the command line itself.
 #![allow(clippy::expect_used, reason = "tests")]
 
 use std::fs;
@@ -37,7 +37,7 @@ fn metadata_has_executables_and_locations() {
     let text = printed(&["dump", "plugin/system-library.vmfb", "--output=metadata"]);
     assert!(text.contains("        imports incarnate_test_offset\n"), "{text}");
     let text = printed(&["dump", "dynamic/llvm-cpu-3.7.1.vmfb", "--output=metadata"]);
-    // Older compilers leave the kernels' names out.
+    // Older compilers omit the kernels' names.
     assert!(text.contains("        library @model_linked of ABI 0.5\n"), "{text}");
     let text = printed(&["dump", "mlp/vmvx-microkernels.vmfb", "--output=metadata"]);
     assert!(text.contains("  [  0] vmvx-bytecode-fb, "), "{text}");
@@ -48,9 +48,9 @@ fn metadata_has_executables_and_locations() {
 }
 
 #[test]
-fn graphs_lead_from_what_writes_to_what_reads() {
+fn edges_lead_from_writers_to_readers() {
     let text = printed(&["dump", "digits/llvm-cpu.vmfb", "--output=graph"]);
-    // Four dispatches, one after the other; the weights in a global, what is passed in and what comes out.
+    // A chain of four dispatches; weights in a global, inputs and outputs.
     let edges: Vec<&str> =
         text.lines().filter_map(|line| line.strip_prefix("    n0_")).filter(|line| line.contains("->")).collect();
     assert_eq!(
@@ -93,7 +93,7 @@ fn differences_are_told() {
 }
 
 #[test]
-fn shells_and_readers_are_told_of_all_commands() {
+fn completions_and_manual_cover_all_commands() {
     let commands = ["run", "bench", "check", "dump", "translate", "diff", "parameters", "build"];
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let text = printed(&["completions", shell]);
@@ -112,7 +112,7 @@ fn shells_and_readers_are_told_of_all_commands() {
 }
 
 #[test]
-fn modules_of_both_forms_are_assembled_from_their_text() {
+fn modules_of_both_formats_are_assembled_from_text() {
     let folder = std::env::temp_dir().join(format!("incarnate-assemble-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder");
     let target = folder.join("first.module").display().to_string();
@@ -123,7 +123,7 @@ fn modules_of_both_forms_are_assembled_from_their_text() {
     assert!(text.contains("Generation: BMOD, the first generation (compilers of early 2020)\n"), "{text}");
     let text = printed(&["dump", "dynamic/vmvx-3.9.0.vmfb", "--output=metadata"]);
     assert!(text.contains("Generation: bytecode 15.0 (compilers 3.0 to 3.9)\n"), "{text}");
-    // A module of an older compiler becomes one of today by its text.
+    // The text of an older module assembles into a current one.
     let source = folder.join("older.vmasm").display().to_string();
     let text = printed(&["dump", "dynamic/vmvx-3.9.0.vmfb", "--output=disassembly"]);
     fs::write(&source, text).expect("the text is written");

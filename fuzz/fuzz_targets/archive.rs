@@ -1,4 +1,4 @@
-//! Any bytes are divided or refused; what is divided lies within them.
+//! Any bytes are parsed or rejected; the parsed ranges lie within them.
 #![no_main]
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let Ok(archive) = Archive::new(Arc::new(Contents::copy_from(data))) else { return };
-    // Of a file of the first generation another one is made, which lies elsewhere and is larger.
+    // A file of the first generation is converted to another, larger one.
     let size = 256 * data.len() + (1 << 16);
     let contents = archive.contents().clone();
     let data = contents.as_bytes();

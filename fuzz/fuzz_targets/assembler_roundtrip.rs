@@ -1,4 +1,5 @@
-//! The text of any verified module assembles into a module with the same instructions; any other text is refused or read.
+//! The text of any verified module assembles into a module with the same instructions; other text is parsed or
+//! rejected.
 #![no_main]
 
 use std::sync::Arc;
@@ -26,8 +27,8 @@ fuzz_target!(|data: &[u8]| {
     assert!(module.exports().eq(again.exports()), "{text}");
     assert!(module.imports().eq(again.imports()), "{text}");
     for ordinal in 0..module.function_count() {
-        // Padding in front of lists may hold anything, and import.resolved may lack a bit that is ignored: instructions are
-        // compared, not bytes.
+        // Padding before lists is arbitrary, and import.resolved may lack an ignored bit: so instructions are compared,
+        // not bytes.
         assert!(module.instructions(ordinal).eq(again.instructions(ordinal)), "function {ordinal}\n{text}");
     }
     assert_eq!(disassemble(&again).lines().count(), text.lines().count(), "{text}");

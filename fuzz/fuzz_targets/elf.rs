@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|data: &[u8]| {
     for machine in Machine::ALL {
         let base = if machine.class == Class::Elf64 { 0x7F12_3456_7000 } else { 0xF123_4000 };
-        // The result is a function of the input.
+        // The result depends only on the input.
         let first = RelocatedImage::new(data, machine, base, EXPORT_NAME);
         let Ok(first) = first else { continue };
         if first.bytes.len() <= 1 << 20 {

@@ -1,4 +1,4 @@
-//! Whatever verifies can be run: functions of arbitrary modules end with a result or an error, within their limits.
+//! Every verified module can run: functions of arbitrary modules end with a result or an error, within their limits.
 #![no_main]
 
 use std::sync::Arc;
@@ -11,12 +11,8 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(verified) = VerifiedModule::load(Arc::new(Contents::copy_from(bytes))) else { return };
     let Ok(module) = BytecodeModule::new(verified) else { return };
     let Ok(program) = Program::link(vec![module.clone()]) else { return };
-    let limits = Limits {
-        call_depth: 200,
-        stack_bytes: 1 << 20,
-        memory: MemoryBudget::new(1 << 20),
-        fuel: Some(20_000),
-    };
+    let limits =
+        Limits { call_depth: 200, stack_bytes: 1 << 20, memory: MemoryBudget::new(1 << 20), fuel: Some(20_000) };
     let Ok(context) = Context::new(program, limits) else { return };
     for export in (0..).take_while(|export| module.function(Linkage::Export, *export).is_some()).take(16) {
         let Ok(function) = context.export(0, export) else { continue };
@@ -35,7 +31,7 @@ fuzz_target!(|bytes: &[u8]| {
             let mut invocation = context.take_invocation();
             let mut buffer = incarnate_runtime::vm::CallBuffer::new();
             if function.pack(arguments.into_iter(), &mut buffer).is_ok() {
-                // A function may yield for ever, without using its fuel.
+                // A function may yield for ever without consuming its fuel.
                 let mut completion = invocation.begin(function.bound(), &mut buffer);
                 for _ in 0..100 {
                     if !invocation.is_suspended() {

@@ -1,4 +1,4 @@
-//! Reads archives of parameters in every format: what is accepted lies in the file, and is written and read again as it is.
+//! Reads parameter archives in every format: accepted entries lie in the file, and writing and reading preserves them.
 #![no_main]
 
 use std::sync::Arc;
@@ -7,13 +7,8 @@ use incarnate_runtime::bytecode::Contents;
 use incarnate_runtime::parameters::{ArchiveFormat, ArchiveWriter, ParameterFile, ParameterIndex, ParameterStorage};
 use libfuzzer_sys::fuzz_target;
 
-const FORMATS: [ArchiveFormat; 5] = [
-    ArchiveFormat::Irpa,
-    ArchiveFormat::Gguf,
-    ArchiveFormat::Safetensors,
-    ArchiveFormat::Npy,
-    ArchiveFormat::Npz,
-];
+const FORMATS: [ArchiveFormat; 5] =
+    [ArchiveFormat::Irpa, ArchiveFormat::Gguf, ArchiveFormat::Safetensors, ArchiveFormat::Npy, ArchiveFormat::Npz];
 
 fn read(bytes: &[u8], format: ArchiveFormat) -> Option<ParameterIndex> {
     let file = ParameterFile::from_contents("fuzzed", Arc::new(Contents::copy_from(bytes)));
@@ -24,7 +19,7 @@ fn read(bytes: &[u8], format: ArchiveFormat) -> Option<ParameterIndex> {
 fuzz_target!(|data: &[u8]| {
     for format in FORMATS {
         let Some(index) = read(data, format) else { continue };
-        // Entries of one archive may share their bytes: what they are together is not bounded by the file.
+        // Entries of one archive may share bytes: their total is not bounded by the file.
         let stored: u64 = index
             .entries()
             .iter()

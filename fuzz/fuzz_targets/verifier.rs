@@ -1,4 +1,4 @@
-//! Any bytes are verified or refused; what is verified can be walked as runtimes do it.
+//! Any bytes are verified or rejected; verified modules can be walked like a runtime does.
 #![no_main]
 
 use std::sync::Arc;

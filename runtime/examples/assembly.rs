@@ -1,7 +1,7 @@
-//! Module files to assembly text and back: `assembly dump FILE [OUT]`, `assembly assemble FILE OUT`, `assembly check FILE...`,
-//! `assembly same-bytecode FILE FILE`.
+//! Converts module files to assembly text and back: `assembly dump FILE [OUT]`, `assembly assemble FILE OUT`, `assembly
+//! check FILE...`, `assembly same-bytecode FILE FILE`.
 //!
-//! `check` proves of each file that its text assembles into a module with the same contents.
+//! `check` proves for each file that its text assembles into a module with the same contents.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -35,7 +35,7 @@ fn measure(path: &Path) -> incarnate_runtime::Result<String> {
     ))
 }
 
-/// Shortest time of many runs.
+/// Returns the shortest time of many runs.
 fn best(mut run: impl FnMut() -> incarnate_runtime::Result<()>) -> incarnate_runtime::Result<Duration> {
     let mut best = Duration::MAX;
     let start = Instant::now();

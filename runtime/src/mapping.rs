@@ -85,7 +85,7 @@ mod tests {
     use crate::StatusCode;
 
     #[test]
-    fn maps_what_the_file_holds() {
+    fn a_mapping_has_the_contents_of_the_file() {
         let path = std::env::temp_dir().join(format!("incarnate-mapping-{}", std::process::id()));
         std::fs::write(&path, b"contents").unwrap();
         assert_eq!(MappedFile::open(&path).unwrap().as_bytes(), b"contents");

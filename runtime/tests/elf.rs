@@ -1,6 +1,6 @@
-//! Loads ELF libraries that the compiler made and runs their kernels; relocates those of other architectures.
+//! Loads ELF libraries of the compiler and runs their kernels; relocates those of other architectures.
 //!
-//! Kernels of other architectures run, too, with the target's standard library, a linker and QEMU's user mode:
+//! Kernels of other architectures can run with the target's standard library, a linker and QEMU's user mode:
 //! `CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_LINKER=rust-lld CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER=qemu-aarch64
 //! cargo test -p incarnate-runtime --test elf --target aarch64-unknown-linux-musl`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
@@ -40,7 +40,7 @@ const ARCHITECTURES: [(&str, &[u8]); 6] = [
     ("x86_32", include_bytes!("fixtures/elf/simple_mul_x86_32.so")),
 ];
 
-/// What libraries say of themselves is found in images of any architecture.
+/// The descriptions of libraries are readable for any architecture.
 #[test]
 fn libraries_are_described_without_running_them() {
     for (name, data) in ARCHITECTURES {
@@ -50,7 +50,7 @@ fn libraries_are_described_without_running_them() {
     }
     let facts = LibraryFacts::read(IMPORTS, machine("x86_64")).unwrap().unwrap();
     assert_eq!(facts.imports, ["incarnate_test_offset"]);
-    // Files that are cut short give an error or nothing.
+    // Truncated files yield an error or nothing.
     for length in (0..SIMPLE_MUL.len()).step_by(97) {
         drop(LibraryFacts::read(&SIMPLE_MUL[..length], machine("x86_64")));
     }
@@ -140,13 +140,13 @@ mod run {
         const M: usize = 96;
         const K: usize = 32;
         const N: usize = 160;
-        /// What the compiler chose for these extents: a grid of 2 by 8 in one dimension.
+        /// The compiler's grid for these extents: 2 by 8, in one dimension.
         const WORKGROUPS: u32 = 16;
         let executable = load(MATMUL);
         let mut lhs = Box::new(Aligned([0.0f32; M * K]));
         let mut rhs = Box::new(Aligned([0.0f32; K * N]));
         let mut out = Box::new(Aligned([f32::NAN; M * N]));
-        // Small integers: every sum is exact, in any order.
+        // Small integers: every sum is exact in any order.
         lhs.0.iter_mut().enumerate().for_each(|(index, value)| *value = (index * 7 % 13) as f32 - 6.0);
         rhs.0.iter_mut().enumerate().for_each(|(index, value)| *value = (index * 5 % 11) as f32 - 5.0);
         let bindings = [binding(&mut lhs), binding(&mut rhs), binding(&mut out)];
@@ -164,7 +164,7 @@ mod run {
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn bf16_add() {
-        // The upper half of the f32 of the same value; these are exact.
+        // The upper half of an f32; these values are exact.
         let bf16 = |value: f32| (value.to_bits() >> 16) as u16;
         let executable = load(BF16_ADD);
         let mut lhs = Aligned([0u16; 32]);
@@ -220,7 +220,7 @@ mod run {
         assert_eq!(out.0, [42, 35]);
     }
 
-    /// What the kernel of `imports.mlir` passes.
+    /// The parameters that the kernel of `imports.mlir` passes.
     #[repr(C)]
     struct OffsetParameters {
         values: *const f32,
@@ -279,7 +279,7 @@ mod run {
         for (name, data) in ARCHITECTURES.into_iter().filter(|(name, _)| *name != host().name) {
             let format = format!("embedded-elf-{name}");
             assert!(!loader.supports(&format), "{format}");
-            // Foreign bytes under the host's name; the foreign format.
+            // Foreign bytes in the host's format; the foreign format.
             assert_eq!(load_with(ImportRegistry::default(), data, &[]).unwrap_err().code(), StatusCode::Incompatible);
             let imports = ImportRegistry::default();
             let parameters = ExecutableParameters {
@@ -296,22 +296,22 @@ mod run {
 
     #[test]
     fn code_is_unmapped_with_the_executable() {
-        // A leak of three pages a turn would exceed the system's limit of mappings (65530 by default).
+        // A leak of three pages for each iteration would exceed the system's limit of mappings (65530 by default).
         for _ in 0..25_000 {
             load(simple_mul_library());
         }
     }
 
-    /// Prints what a dispatch and a load cost; `cargo test --release --test elf -- --ignored --nocapture timing`.
+    /// Prints the times of a dispatch and of a load; `cargo test --release --test elf -- --ignored --nocapture timing`.
     #[test]
     #[ignore = "a measurement"]
     fn timing() {
-        /// The shortest of twenty measurements of `turns` turns, as picoseconds a turn.
-        fn best(turns: u32, work: &mut dyn FnMut()) -> u128 {
+        /// Returns the shortest of twenty measurements of `iterations` iterations, in picoseconds for each.
+        fn best(iterations: u32, work: &mut dyn FnMut()) -> u128 {
             let measure = |_| {
                 let start = std::time::Instant::now();
-                (0..turns).for_each(|_| work());
-                start.elapsed().as_nanos() * 1000 / u128::from(turns)
+                (0..iterations).for_each(|_| work());
+                start.elapsed().as_nanos() * 1000 / u128::from(iterations)
             };
             (0..20).map(measure).min().unwrap()
         }
@@ -359,8 +359,8 @@ mod run {
             for thread in 0..4 {
                 let executable = &executable;
                 scope.spawn(move || {
-                    for turn in 0..1000 {
-                        let factor = (thread * 1000 + turn) as f32;
+                    for iteration in 0..1000 {
+                        let factor = (thread * 1000 + iteration) as f32;
                         let (mut lhs, mut rhs) = (Aligned([1.0f32, 2.0, 3.0, 4.0]), Aligned([factor; 4]));
                         let mut out = Aligned([0.0f32; 4]);
                         let bindings = [binding(&mut lhs), binding(&mut rhs), binding(&mut out)];
@@ -373,7 +373,7 @@ mod run {
     }
 }
 
-/// Relocation, against values worked out from the files' own structures.
+/// Relocation, compared with values derived from the files' own structures.
 mod relocate {
     use super::*;
 
@@ -436,7 +436,7 @@ mod relocate {
         for (name, file) in ARCHITECTURES {
             let machine = machine(name);
             let fields = fields(machine.class);
-            // Beyond 2^31, so that signs and carries show.
+            // Above 2^31, so that signs and carries matter.
             let base: u64 = if machine.class == Class::Elf64 { 0x7F12_3456_7000 } else { 0xF123_4000 };
             let plain = RelocatedImage::new(file, machine, 0, EXPORT_NAME).unwrap();
             let image = RelocatedImage::new(file, machine, base, EXPORT_NAME).unwrap();
@@ -446,7 +446,7 @@ mod relocate {
             let value = number(file, symbols + symbol_size + fields.symbol_value, fields.word);
             assert_eq!(image.symbol, base + value, "{name}");
 
-            // Every place that a relocation names holds base + addend; nothing else changed.
+            // Every relocated word contains base + addend; nothing else changed.
             let mut expected = plain.bytes.clone();
             let (relocations, entry_words) = match section(file, &fields, SHT_RELA) {
                 Some(section) => (section, 3),
@@ -471,14 +471,14 @@ mod relocate {
 
     #[test]
     fn the_header_of_the_library_is_reachable() {
-        // Follows the pointers as a runtime would: library, header, name; export table, function.
+        // Follows the pointers as a runtime does: library, header, name; export table, function.
         for (name, file) in ARCHITECTURES {
             let machine = machine(name);
             let word = fields(machine.class).word;
             let base = 0x4000_0000;
             let image = RelocatedImage::new(file, machine, base, EXPORT_NAME).unwrap();
             let at = |address: u64, size| number(&image.bytes, address - base, size);
-            // The library is the one structure that begins with a pointer to a version 6 followed by the name's pointer.
+            // Only the library begins with a pointer to a version 6 that is followed by the name's pointer.
             let library = (0..image.bytes.len() as u64 - 128)
                 .step_by(word as usize)
                 .map(|offset| base + offset)
@@ -526,7 +526,7 @@ mod relocate {
         let host = machine("x86_64");
         let code = |file: &[u8]| RelocatedImage::new(file, host, 0x1000, EXPORT_NAME).unwrap_err().code();
         for length in 5..file.len() - 1 {
-            // Cut within the header or the records, or before the end of a member.
+            // Truncated within the header or the records, or before the end of a member.
             let cut = &file[..length];
             if RelocatedImage::new(cut, host, 0x1000, EXPORT_NAME).is_err() {
                 assert!(matches!(code(cut), StatusCode::InvalidArgument | StatusCode::Incompatible), "{length}");
@@ -544,116 +544,5 @@ mod relocate {
     }
 }
 
-/// Damaged files: errors, never panics, and never a write outside of the image (which safe code cannot do).
-mod damaged {
-    use super::*;
-
-    fn relocate(file: &[u8], machine: &Machine) -> Result<RelocatedImage> {
-        RelocatedImage::new(file, machine, 0x5555_0000_0000, EXPORT_NAME)
-    }
-
-    #[test]
-    fn truncations() {
-        for (name, file) in ARCHITECTURES {
-            let machine = machine(name);
-            // Behind the loaded bytes come only section headers and what they name, which loading does not read.
-            let class_64 = machine.class == Class::Elf64;
-            let (table, size, offset, file_size, word) = if class_64 { (64, 56, 8, 32, 8) } else { (52, 32, 4, 16, 4) };
-            let needed = (0..7)
-                .map(|index| table + index * size)
-                .filter(|&header| number(file, header, 4) == 1)
-                .map(|header| (number(file, header + offset, word) + number(file, header + file_size, word)) as usize)
-                .max()
-                .unwrap();
-            for length in (0..needed).step_by(7) {
-                let error = relocate(&file[..length], machine).unwrap_err();
-                let expected = [StatusCode::InvalidArgument, StatusCode::Incompatible];
-                assert!(expected.contains(&error.code()), "{name} cut to {length}: {error}");
-            }
-            for length in (needed..file.len()).step_by(7) {
-                let _ = relocate(&file[..length], machine);
-            }
-        }
-    }
-
-    #[test]
-    fn header_fields() {
-        for (name, file) in ARCHITECTURES {
-            let machine = machine(name);
-            let class_64 = machine.class == Class::Elf64;
-            // Magic, class, byte order, identification version, type, machine, version.
-            for offset in [0, 1, 2, 3, 4, 5, 6, 16, 18, 20] {
-                let mut changed = file.to_vec();
-                changed[offset] ^= 0xFF;
-                let error = relocate(&changed, machine).unwrap_err();
-                let expected = [StatusCode::InvalidArgument, StatusCode::Incompatible];
-                assert!(expected.contains(&error.code()), "{name} byte {offset}: {error}");
-            }
-            // Offset, entry size and number of the program headers.
-            for offset in if class_64 { [0x20, 0x36, 0x38] } else { [0x1C, 0x2A, 0x2C] } {
-                for value in [0, 1, 0xFE] {
-                    let mut changed = file.to_vec();
-                    changed[offset] = value;
-                    changed[offset + 1] = value;
-                    relocate(&changed, machine).unwrap_err();
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn writable_code_is_refused() {
-        for (name, file) in ARCHITECTURES {
-            let (table, size, flags) = if machine(name).class == Class::Elf64 { (64, 56, 4) } else { (52, 32, 24) };
-            let mut changed = file.to_vec();
-            let header = (0..7)
-                .map(|index| table + index * size)
-                .find(|&header| changed[header] == 1 && changed[header + flags] & 1 == 1)
-                .unwrap();
-            changed[header + flags] |= 2;
-            assert_eq!(relocate(&changed, machine(name)).unwrap_err().code(), StatusCode::PermissionDenied, "{name}");
-        }
-    }
-
-    /// A small generator of the same sequence on every host.
-    struct Random(u64);
-
-    impl Random {
-        fn next(&mut self) -> u64 {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            self.0
-        }
-    }
-
-    #[test]
-    fn mutations() {
-        let mut random = Random(0x1234_5678_9ABC_DEF1);
-        let (mut accepted, mut refused) = (0, 0);
-        for round in 0..60_000 {
-            let (name, file) = ARCHITECTURES[round % ARCHITECTURES.len()];
-            let mut changed = file.to_vec();
-            for _ in 0..=random.next() % 3 {
-                let offset = (random.next() % changed.len() as u64) as usize;
-                // Extreme values find overflows that random ones do not.
-                let value = match random.next() % 4 {
-                    0 => u64::MAX,
-                    1 => 1 << (random.next() % 64),
-                    2 => 0,
-                    _ => random.next(),
-                };
-                let width = 1 << (random.next() % 4);
-                for (byte, value) in changed[offset..].iter_mut().zip(value.to_le_bytes()).take(width) {
-                    *byte = value;
-                }
-            }
-            match relocate(&changed, machine(name)) {
-                Ok(_) => accepted += 1,
-                Err(_) => refused += 1,
-            }
-        }
-        // Both ends of the path were reached.
-        assert!(accepted > 1000 && refused > 1000, "{accepted} accepted, {refused} refused");
-    }
-}
+#[path = "elf/damaged.rs"]
+mod damaged;

@@ -14,7 +14,7 @@ use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::modules::hal::{HalOptions, module};
 use incarnate_runtime::vm::{BytecodeModule, Context, Limits, Program, Ref, Value};
 
-/// A context of one of the repository's test models on local-sync.
+/// Creates a context of one of the repository's test models on local-sync.
 fn load(model: &str) -> (Arc<Device>, Arc<Context>) {
     load_on("local-sync", model)
 }
@@ -43,7 +43,7 @@ fn floats(result: &Value) -> Vec<f32> {
 }
 
 #[test]
-fn a_warm_call_gets_its_memory_back_from_the_pool() {
+fn a_warm_call_reuses_pooled_memory() {
     let (device, context) = load("simple_mul/llvm-cpu.vmfb");
     let function = context.function("module.simple_mul").unwrap();
     let arguments = [view(&device, &[4], &[1.0, 2.0, 3.0, 4.0]), view(&device, &[4], &[2.0; 4])];
@@ -58,13 +58,13 @@ fn a_warm_call_gets_its_memory_back_from_the_pool() {
 }
 
 #[test]
-fn arguments_of_another_shape_or_type_are_refused_by_name() {
+fn mismatched_arguments_are_rejected_by_name() {
     let (device, context) = load("simple_mul/llvm-cpu.vmfb");
     let function = context.function("module.simple_mul").unwrap();
     let error = function.call(&[view(&device, &[4], &[1.0; 4]), view(&device, &[3], &[2.0; 3])]).unwrap_err();
     assert_eq!(error.code(), StatusCode::InvalidArgument);
     let text = error.to_string();
-    assert!(text.contains("input1") && text.contains("shape is 3 and 4 is expected"), "{text}");
+    assert!(text.contains("input1") && text.contains("shape is 3, expected 4"), "{text}");
     let null = function.call(&[view(&device, &[4], &[1.0; 4]), Value::Ref(Ref::Null)]).unwrap_err();
     assert!(null.to_string().contains("hal.buffer_view"), "{null}");
 }
@@ -80,7 +80,7 @@ fn an_asynchronous_function_runs_when_its_fence_is_signalled() {
         inputs.iter().cloned().chain(fences.iter().map(|fence| Value::Ref(Arc::clone(fence).into()))).collect();
     let results = function.call(&arguments).unwrap();
     assert!(!signal.query().unwrap());
-    // What is written before the signal is what the function reads.
+    // The function reads the contents as of the signal.
     let Value::Ref(input) = &inputs[0] else { return };
     let bytes: Vec<u8> = [1.0f32, 2.0, 3.0, 4.0].iter().flat_map(|value| value.to_le_bytes()).collect();
     input.get::<BufferView>().unwrap().buffer().write(0, &bytes).unwrap();
@@ -102,7 +102,7 @@ fn asynchronous_calls_overlap() {
         };
         let factor = |value| view(&device, &[4], &[value; 4]);
         let fence = || Arc::new(Fence::new());
-        // Three calls are under way at once: two that nothing orders, and one that takes the first one's result.
+        // Three concurrent calls: two that are unordered, and one that takes the first one's result.
         let [begin_first, first_done, begin_second, second_done, third_done] = [(); 5].map(|()| fence());
         let first = call([factor(2.0), factor(3.0)], &begin_first, &first_done);
         let second = call([factor(5.0), factor(7.0)], &begin_second, &second_done);
@@ -123,7 +123,7 @@ fn asynchronous_calls_overlap() {
 }
 
 #[test]
-fn an_asynchronous_function_fails_with_what_it_waits_for() {
+fn an_asynchronous_function_fails_with_its_wait_fence() {
     let (device, context) = load("simple_mul/async-external.vmfb");
     let function = context.function("module.simple_mul").unwrap();
     let [wait, signal] = [Arc::new(Fence::new()), Arc::new(Fence::new())];
@@ -154,10 +154,10 @@ fn threads_call_one_model_at_once() {
 }
 
 #[test]
-fn constants_are_used_where_the_file_is_mapped() {
+fn mapped_constants_are_used_in_place() {
     for model in ["digits/llvm-cpu.vmfb", "convolution/llvm-cpu.vmfb"] {
         let (device, _context) = load(model);
-        // Whatever the initialisers allocate is for values that are computed, not for the weights.
+        // The initialisers allocate memory only for computed values, not for the weights.
         let statistics = device.allocator().statistics();
         assert!(statistics.allocated < 4096, "{model}: {statistics:?}");
     }

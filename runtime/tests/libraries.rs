@@ -1,4 +1,4 @@
-//! Libraries of the system as executables and as plugins.
+//! System libraries as executables and as plugins.
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, reason = "tests")]
 
@@ -49,7 +49,7 @@ fn product(executable: &dyn LocalExecutable) -> [f32; 4] {
     out.0
 }
 
-/// What the kernel that imports a function makes of 1, 2, 3, 4.
+/// Returns the results of the kernel that imports a function, for 1, 2, 3, 4.
 fn offset(executable: &dyn LocalExecutable) -> [f32; 4] {
     let (mut values, mut out) = (Aligned([1.0f32, 2.0, 3.0, 4.0]), Aligned([0.0f32; 4]));
     dispatch(executable, 1, 0..1, &[], &[binding(&mut values), binding(&mut out)]).unwrap();
@@ -60,7 +60,7 @@ fn fixture(name: &str) -> String {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/system").join(name).display().to_string()
 }
 
-/// A folder of a test's own, which is removed at the end.
+/// A folder for one test, which is removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -85,7 +85,7 @@ fn kernels_of_system_libraries_run() {
 }
 
 #[test]
-fn libraries_come_and_go_without_being_mistaken_for_each_other() {
+fn reloaded_libraries_are_distinguished() {
     let plugin = ImportRegistry::default().with(ExecutablePlugin::open(&fixture("plugin.so")).unwrap());
     let loader = SystemLibraryLoader::default();
     for _ in 0..300 {
@@ -93,7 +93,7 @@ fn libraries_come_and_go_without_being_mistaken_for_each_other() {
         let second = load(&loader, FORMAT, IMPORTS, &plugin).unwrap();
         assert_eq!((product(&*first), offset(&*second)), ([2.0, 6.0, 12.0, 20.0], [101.0, 102.0, 103.0, 104.0]));
         drop(first);
-        // Takes the descriptor that the first had.
+        // Reuses the descriptor of the first file.
         let third = load(&loader, FORMAT, IMPORTS, &plugin).unwrap();
         assert_eq!(offset(&*third), [101.0, 102.0, 103.0, 104.0]);
     }
@@ -115,7 +115,7 @@ fn files_are_kept_on_request_only() {
 }
 
 #[test]
-fn libraries_that_are_cut_short_are_refused() {
+fn truncated_libraries_are_rejected() {
     for length in (0..SIMPLE_MUL.len()).step_by(61).chain([SIMPLE_MUL.len() - 1]) {
         let error = load_system(&SIMPLE_MUL[..length]).unwrap_err();
         assert!(matches!(error.code(), StatusCode::InvalidArgument | StatusCode::Incompatible), "{length}: {error}");
@@ -129,10 +129,10 @@ fn offset_of_segment(kind: u32) -> usize {
 }
 
 #[test]
-fn sizes_that_lie_are_refused() {
+fn wrong_sizes_are_rejected() {
     let number = |at: usize| u64::from_le_bytes(SIMPLE_MUL[at..at + 8].try_into().unwrap()) as usize;
     let (load, dynamic) = (offset_of_segment(1), offset_of_segment(2));
-    // The last segment that is loaded.
+    // The last loaded segment.
     let dynamic_load = load + 3 * 56;
     let table = number(dynamic + 8);
     let entries: Vec<usize> = (0..number(dynamic + 32) / 16).map(|index| table + 16 * index).collect();
@@ -152,7 +152,7 @@ fn sizes_that_lie_are_refused() {
         ("end of the dynamic table", entries[3], 0),
         ("part that is protected", offset_of_segment(0x6474_e552) + 40, 0xBFB6),
         ("size of the segment of the dynamic table", dynamic_load + 32, 0x7F),
-        ("place of the dynamic table", dynamic + 16, 0x1000),
+        ("position of the dynamic table", dynamic + 16, 0x1000),
         ("filter of the hash table", hash + 8, 0x0100_0000_0000),
         ("name of a library", tagged(10), (names - names) as u64 + 1),
     ] {
@@ -164,7 +164,7 @@ fn sizes_that_lie_are_refused() {
 }
 
 #[test]
-fn other_files_are_told_apart() {
+fn other_file_types_are_detected() {
     let code = |result: Result<Arc<dyn LocalExecutable>>| result.map(drop).map_err(|error| error.code());
     for foreign in [
         &include_bytes!("fixtures/elf/simple_mul_arm_64.so")[..],
@@ -186,7 +186,7 @@ fn other_files_are_told_apart() {
     assert!(loader.supports(FORMAT));
 }
 
-/// What each kind of executable makes of its imports.
+/// Runs each kind of executable with its imports.
 fn offsets(imports: &ImportRegistry) -> Result<[[f32; 4]; 2]> {
     let system = load(&SystemLibraryLoader::default(), FORMAT, IMPORTS, imports)?;
     let embedded = load(&EmbeddedElfLoader, "embedded-elf-x86_64", EMBEDDED_IMPORTS, imports)?;
@@ -207,14 +207,14 @@ fn plugins_resolve_imports_and_the_last_one_wins() {
     assert!(standalone.resolve("incarnate_test_offset").is_some() && standalone.resolve("something").is_none());
     imports.add(standalone);
     assert_eq!(offsets(&imports).unwrap(), [[1001.0, 1002.0, 1003.0, 1004.0]; 2]);
-    // The executable keeps the plugin.
+    // The executable keeps the plugin loaded.
     let executable = load(&SystemLibraryLoader::default(), FORMAT, IMPORTS, &imports).unwrap();
     drop(imports);
     assert_eq!(offset(&*executable), [1001.0, 1002.0, 1003.0, 1004.0]);
 }
 
 #[test]
-fn plugins_that_do_not_fit_are_refused() {
+fn incompatible_plugins_are_rejected() {
     let open = |name: &str| -> Error { ExecutablePlugin::open(name).map(drop).unwrap_err() };
     let scratch = Scratch::new("plugins");
     let write = |name: &str, bytes: &[u8]| {

@@ -1,9 +1,9 @@
-//! Interpreted models on local-task, called by many threads with inputs that no other call has, so that a result which is not
-//! of the call's own input shows.
+//! Interpreted models on local-task, called by many threads. Every call has its own input, so that a result of another
+//! call's input shows.
 //!
-//! `.ci/stress` runs it with random delays (`--cfg perturb`). The environment says how many calls are made
-//! (`INCARNATE_STRESS_CALLS`), by how many threads (`INCARNATE_STRESS_CALLERS`), on how many workers
-//! (`INCARNATE_STRESS_WORKERS`), and of which programs (`INCARNATE_STRESS_PROGRAMS`, a part of their names).
+//! `.ci/stress` runs it with random delays (`--cfg perturb`). Environment variables set the number of calls
+//! (`INCARNATE_STRESS_CALLS`), of threads (`INCARNATE_STRESS_CALLERS`), of workers (`INCARNATE_STRESS_WORKERS`), and
+//! select programs by a substring of their names (`INCARNATE_STRESS_PROGRAMS`).
 #![cfg(target_arch = "x86_64")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -15,24 +15,24 @@ use incarnate_runtime::Result;
 use incarnate_runtime::hal::Device;
 use incarnate_runtime::session::{Function, Session, Tensor};
 
-/// Calls that are made where the environment does not say how many.
+/// The default number of calls.
 const CALLS: u64 = 3000;
 const CALLERS: u64 = 8;
 const WORKERS: u64 = 2;
-/// Wrong results that are printed.
+/// Most wrong results that are printed.
 const PRINTED: usize = 20;
 
 /// Calls a function with inputs of a scale and returns all elements of its result.
 type Call = fn(&Session, &Function, f32) -> Result<Vec<f32>>;
 
-/// How the result depends on the scale.
+/// The dependence of the result on the scale.
 #[derive(Clone, Copy, PartialEq)]
 enum Dependence {
-    /// Each element is a multiple of it, exactly.
+    /// Each element is an exact multiple of the scale.
     Linear,
-    /// As before, but for the first element of each row of four, which is constant.
+    /// The same, except for the first element of each row of four, which is constant.
     LinearButFirst,
-    /// It is computed on local-sync for each call.
+    /// Local-sync computes the expected result for each call.
     Other,
 }
 
@@ -43,7 +43,7 @@ struct Program {
     dependence: Dependence,
 }
 
-/// A program on a device, and what local-sync computes.
+/// A program on a device, and its results on local-sync.
 struct Subject {
     program: &'static Program,
     session: Session,
@@ -58,7 +58,7 @@ const fn program(file: &'static str, function: &'static str, call: Call, depende
     Program { file, function, call, dependence }
 }
 
-/// Programs of one and of several dispatches, with static and dynamic shapes, whose kernels are machine code and bytecode.
+/// Programs with one and with several dispatches, with static and dynamic shapes, in machine code and bytecode.
 static PROGRAMS: [Program; 13] = [
     program("dynamic/llvm-cpu.vmfb", "scale_rows", scale_rows, Dependence::Linear),
     program("dynamic/llvm-cpu-3.0.0.vmfb", "scale_rows", scale_rows, Dependence::Linear),
@@ -75,7 +75,8 @@ static PROGRAMS: [Program; 13] = [
     program("convolution/llvm-cpu.vmfb", "convolution", convolution, Dependence::Other),
 ];
 
-/// The scale of a call, which no other one of ten million has. It is a whole number of 18 bits times a power of two, so that
+/// Returns the scale of a call, unique among ten million calls: an integer of 18 bits times a power of two, so that
+/// products with integers of up to six bits are exact.
 /// products with whole numbers of up to six bits are exact.
 fn scale(call: u64) -> f32 {
     const MANTISSAS: u64 = 1 << 17;
@@ -83,7 +84,7 @@ fn scale(call: u64) -> f32 {
     (MANTISSAS + call % MANTISSAS) as f32 * 2f32.powi(exponent)
 }
 
-/// Whole numbers from -7 to 7, less zero.
+/// Integers from -7 to 7, without zero.
 fn small(index: usize) -> f32 {
     let number = (index * 5 % 14) as f32 - 7.0;
     if number >= 0.0 { number + 1.0 } else { number }
@@ -111,14 +112,14 @@ fn matmul(session: &Session, function: &Function, scale: f32) -> Result<Vec<f32>
     product(session, function, [96, 32, 64], scale)
 }
 
-/// For kernels of bytecode, which take a hundred times as long.
+/// Smaller inputs for bytecode kernels, which are a hundred times slower.
 fn small_matmul(session: &Session, function: &Function, scale: f32) -> Result<Vec<f32>> {
     product(session, function, [33, 4, 17], scale)
 }
 
 fn normalise(session: &Session, function: &Function, scale: f32) -> Result<Vec<f32>> {
     const ROWS: usize = 300;
-    // The greatest of a row, which all are divided by.
+    // The greatest element of a row, by which all are divided.
     let greatest = 2f32.powi(100);
     let element = |index: usize| if index.is_multiple_of(4) { greatest } else { small(index) * scale };
     let elements: Vec<f32> = (0..4 * ROWS).map(element).collect();
@@ -127,10 +128,10 @@ fn normalise(session: &Session, function: &Function, scale: f32) -> Result<Vec<f
     quotients.to_vec()
 }
 
-/// Calls a function of one tensor that is not linear.
+/// Calls a nonlinear function of one tensor.
 fn network(session: &Session, function: &Function, shape: &[u64], scale: f32) -> Result<Vec<f32>> {
     let count = shape.iter().product::<u64>() as usize;
-    // Between 1/2 and 1, and far from that of the calls before and after.
+    // Between 1/2 and 1, and different from those of the calls before and after.
     let offset = f32::from_bits(scale.to_bits().wrapping_mul(0x9e37_79b1) >> 9 | 0x3f00_0000);
     let elements: Vec<f32> = (0..count).map(|index| small(index) * 0.125 * offset).collect();
     let input = Tensor::new(session, shape, &elements)?;
@@ -173,7 +174,7 @@ impl Subject {
         }
     }
 
-    /// Makes a call and says what is wrong with its result, if anything.
+    /// Calls the function once and describes the error in its result, if there is one.
     fn fault(&self, number: u64) -> Option<String> {
         let scale = scale(number);
         let result = (self.program.call)(&self.session, &self.function, scale);
@@ -228,7 +229,7 @@ fn every_call_gets_the_result_of_its_own_input() {
     assert!(faults.is_empty(), "{} of {calls} calls are wrong:\n{printed}", faults.len());
 }
 
-/// The comparison itself must be able to fail.
+/// The comparison must be able to detect errors.
 #[test]
 fn results_of_another_input_are_noticed() {
     let device =

@@ -1,4 +1,4 @@
-//! What translated modules are made with: a module written as the translator writes them, beside the same one interpreted.
+//! The support module of translated code: a module as the translator emits it, compared with the same one interpreted.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::sync::Arc;
@@ -169,7 +169,7 @@ fn missing(state: &State, stack: &mut Stack, v0: i32) -> Result<i32> {
     Ok(v1)
 }
 
-/// What `@wait` needs to go on.
+/// The state of a suspended `@wait`.
 struct WaitSuspended {
     v0: i32,
 }
@@ -196,12 +196,12 @@ fn keep(state: &State, v0: Ref) -> Result<Ref> {
     Ok(v1)
 }
 
-/// Offsets of instructions that fail; errors are compared with the interpreter's.
+/// Offsets of failing instructions; errors are compared with the interpreter's.
 const DOWN_CALL: u32 = 0x20;
 const DOWN_FAIL: u32 = 0x35;
 const SUM_CALL: u32 = 8;
 
-/// The module that the other one imports from.
+/// The imported module.
 #[derive(Debug)]
 struct Numbers;
 
@@ -213,7 +213,7 @@ impl Numbers {
         parts.sum::<Result<i32>>().map(|rest| first + rest)
     }
 
-    /// Yields as often as the argument says, and gives its double.
+    /// Yields as often as the argument tells, and returns its double.
     fn wait(&self, _: &mut Caller<'_>, times: i32) -> Result<Outcome<i32>> {
         Ok(if times > 0 { Outcome::Yield(Box::new((times, times))) } else { Outcome::Done(0) })
     }
@@ -241,7 +241,7 @@ fn context(module: Arc<dyn Module>, limits: Limits) -> Arc<Context> {
     Context::new(Program::link(vec![Numbers::module(), module]).unwrap(), limits).unwrap()
 }
 
-/// The results of a call in either mode, or the errors' texts.
+/// Returns the results of a call in either mode, or the errors' texts.
 fn called(limits: &Limits, name: &str, arguments: &[Value]) -> [Result<String, String>; 2] {
     both().map(|module| {
         let function = context(module, limits.clone()).function(name).unwrap();
@@ -250,7 +250,7 @@ fn called(limits: &Limits, name: &str, arguments: &[Value]) -> [Result<String, S
 }
 
 #[test]
-fn translated_modules_tell_of_themselves_as_interpreted_ones_do() {
+fn translated_modules_have_the_metadata_of_interpreted_ones() {
     let [interpreted, translated] = both();
     assert_eq!(interpreted.name(), translated.name());
     assert_eq!(interpreted.signature(), translated.signature());
@@ -258,7 +258,7 @@ fn translated_modules_tell_of_themselves_as_interpreted_ones_do() {
         for ordinal in 0..6 {
             let info = interpreted.function(linkage, ordinal);
             assert_eq!(info, translated.function(linkage, ordinal));
-            let name = info.map_or("nobody", |info| info.name);
+            let name = info.map_or("missing", |info| info.name);
             assert_eq!(interpreted.lookup(linkage, name), translated.lookup(linkage, name));
         }
     }
@@ -287,13 +287,13 @@ fn recursion_ends_at_the_same_depth() {
         let [interpreted, translated] = called(&limits, "down", &[Value::I32(depth)]);
         assert_eq!(interpreted, translated, "{depth}");
     }
-    // The host's own stack ends earlier than the limits of trusting programs.
+    // The host's stack is exhausted before the limits of trusted programs are.
     let function = context(TranslatedModule::new(&MODULE), Limits { call_depth: usize::MAX, ..Limits::default() });
     let function = function.function("down").unwrap();
     let error = function.call(&[Value::I32(i32::MAX)]).unwrap_err();
     assert_eq!(error.code(), StatusCode::ResourceExhausted);
     assert_eq!(error.places().len(), 17);
-    // And the context goes on.
+    // The context stays usable.
     assert_eq!(function.call(&[Value::I32(1)]).unwrap_err().message(), "at the bottom");
 }
 
@@ -309,7 +309,7 @@ fn instances_have_globals_of_their_own() {
         assert_eq!(keep(&first, &buffer).unwrap(), "[Ref(null)]");
         assert_eq!(keep(&second, &null).unwrap(), "[Ref(null)]");
         let fork = first.fork().err();
-        // The native module cannot be forked, which says so in both modes.
+        // The native module cannot be forked; both modes report it.
         assert_eq!(fork.unwrap().code(), StatusCode::Unimplemented);
         assert_ne!(keep(&first, &null).unwrap(), "[Ref(null)]");
         let list = incarnate_runtime::vm::List::new(VmType::I32, 0, None).unwrap();
@@ -335,7 +335,7 @@ static CALLS_HAL: Description = Description {
     ..MODULE_DEFAULTS
 };
 
-/// A module of nothing.
+/// An empty module.
 const MODULE_DEFAULTS: Description = Description {
     loaders: &[],
     executables: incarnate_runtime::support::Executables::NONE,
@@ -371,7 +371,7 @@ impl Impostor {
 }
 
 #[test]
-fn what_is_called_directly_is_this_runtimes_own() {
+fn direct_calls_need_the_native_module_of_this_runtime() {
     let hal = incarnate_runtime::modules::hal::module(Default::default());
     let program = Program::link(vec![Arc::new(hal), TranslatedModule::new(&CALLS_HAL)]).unwrap();
     let function = Context::new(program, Limits::default()).unwrap().function("h.count").unwrap();
@@ -385,11 +385,11 @@ fn what_is_called_directly_is_this_runtimes_own() {
 }
 
 #[test]
-fn constants_that_are_not_there_are_an_error() {
+fn missing_constants_are_an_error() {
     let program = Program::link(vec![TranslatedModule::new(&NO_CONSTANTS)]).unwrap();
     let error = Context::new(program, Limits::default()).unwrap_err().to_string();
     assert!(error.contains("/nowhere/constants.bin"), "{error}");
-    // Bytes that are too few are one, too.
+    // Constants that are too short are an error, too.
     let few = TranslatedModule::with_constants(&NO_CONSTANTS, Arc::new(Contents::from_vec(vec![1, 2])));
     let error = Context::new(Program::link(vec![few]).unwrap(), Limits::default()).unwrap_err();
     assert_eq!(error.code(), StatusCode::OutOfRange);

@@ -1,4 +1,4 @@
-//! The VM as programs use it: linking, state, suspension, limits, errors; modules are assembled from text.
+//! The VM as programs use it: linking, state, suspension, limits, errors. The modules are assembled from text.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::future::Future;
@@ -24,7 +24,7 @@ fn context_of(modules: Vec<Arc<dyn Module>>) -> Result<Arc<Context>> {
     Context::new(Program::link(modules)?, Limits::default())
 }
 
-/// A module whose functions tell what they were called with, and one that yields until it is released.
+/// A module whose functions record their arguments, and one that yields until it is released.
 #[derive(Debug, Default)]
 struct Recorder {
     log: Arc<Mutex<Vec<String>>>,
@@ -34,7 +34,7 @@ struct Recorder {
 
 impl ModuleState for Recorder {}
 
-/// Something to wait for.
+/// A condition to wait for.
 #[derive(Debug, Default)]
 struct Gate {
     open: Mutex<(bool, Vec<Waker>)>,
@@ -59,7 +59,7 @@ impl WaitSource for Gate {
     }
 
     fn block(&self, _: Option<Duration>) {
-        // The test has nobody else who would open it.
+        // No other thread of the test would open the gate.
         self.blocked.fetch_add(1, Ordering::Relaxed);
         self.open();
     }
@@ -147,8 +147,8 @@ fn spans_within_spans_arrive_as_they_are_nested() {
     assert_eq!(results[0].to_i32(), Some(642));
 }
 
-/// References that a caller keeps are lent: they are there after the call, also where one is passed twice, or moved in the
-/// same call, and where another bytecode module is called.
+/// Reference arguments that the caller keeps are borrowed: they are valid after the call, also if one is passed twice,
+/// or moved in the same call, or if another bytecode module is called.
 #[test]
 fn references_that_are_passed_stay_with_their_owner() {
     let callee = module(
@@ -214,7 +214,7 @@ const WAITING: &str = "vm.module @m version 0
     }";
 
 #[test]
-fn a_suspended_call_goes_on_when_what_it_waits_for_is_there() {
+fn a_suspended_call_resumes_when_its_wait_is_over() {
     let recorder = Recorder::default();
     // The second module calls the first, so that two interpreters and a native function are suspended at once.
     let outer = module(
@@ -245,13 +245,13 @@ fn a_suspended_call_goes_on_when_what_it_waits_for_is_there() {
     };
     assert_eq!(results[0].to_i32(), Some(31));
     assert_eq!(recorder.gate.blocked.load(Ordering::Relaxed), 0);
-    // A caller that is not a future blocks until it is over.
+    // A blocking caller waits until it is done.
     assert_eq!(function.call(&[Value::I32(1)]).unwrap()[0].to_i32(), Some(4));
     assert_eq!(recorder.gate.blocked.load(Ordering::Relaxed), 1);
 }
 
 #[test]
-fn a_call_that_is_given_up_leaves_the_context_usable() {
+fn a_dropped_call_leaves_the_context_usable() {
     let recorder = Recorder::default();
     let context = context_of(vec![recorder.module(), module(WAITING)]).unwrap();
     let function = context.function("f").unwrap();
@@ -294,7 +294,7 @@ const STATEFUL: &str = "vm.module @m version 0
     }";
 
 #[test]
-fn state_is_initialised_forked_told_of_events_and_deinitialised() {
+fn state_is_initialised_forked_notified_and_deinitialised() {
     let recorder = Recorder::default();
     let context = context_of(vec![recorder.module(), module(STATEFUL)]).unwrap();
     let add = |context: &Arc<Context>, value| {
@@ -311,7 +311,7 @@ fn state_is_initialised_forked_told_of_events_and_deinitialised() {
 }
 
 #[test]
-fn linking_says_what_is_missing_too_old_or_different() {
+fn linking_reports_missing_old_and_different_imports() {
     let importing = |import: &str| {
         let text = format!("vm.module @m version 0\n{import}\nvm.func @f() -> () {{\n^bb0:\n vm.return\n}}");
         module(&text)
@@ -370,7 +370,7 @@ fn runaway_programs_end_within_their_limits() {
 }
 
 #[test]
-fn errors_say_where_they_happened_on_the_way_out() {
+fn errors_collect_locations_of_the_call_stack() {
     let program = module(
         "vm.module @m version 0
          vm.export @inner

@@ -1,4 +1,4 @@
-"""What the reference.py files of the model folders share: test cases, and how they are written down."""
+"""Common code of the model folders' reference.py files: test cases and their files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LLVM_CPU = Variant(
         "--iree-input-demote-f64-to-f32=false",
     ],
 )
-# Bytecode in place of machine code: the executable is a module of the virtual machine within the module.
+# Bytecode instead of machine code: the executable is a nested VM module.
 VMVX = Variant(
     "vmvx",
     [
@@ -44,7 +44,7 @@ VMVX = Variant(
         "--iree-input-demote-f64-to-f32=false",
     ],
 )
-# The same with calls of the runtime's own kernels where the compiler finds them to fit.
+# The same with calls of the built-in micro-kernels where the compiler selects them.
 VMVX_MICROKERNELS = Variant("vmvx-microkernels", [*VMVX.flags, "--iree-vmvx-enable-microkernels"])
 # No device: the kernels are functions of the module itself, over buffers of `hal_inline`. Compiler 3.13.0 miscompiles
 # models that hold constants of more than one element.
@@ -102,17 +102,17 @@ class Call:
 
 
 class Case:
-    """Calls that are made one after the other on one instance of the model.
+    """Consecutive calls on one instance of the model.
 
     `modules` are loaded before the model, for it to import from. `devices` are those that it runs on, where it wants more
-    than one; `plugins` provide what its kernels import; `parameters` are archives, as `SCOPE=FILE`. `peer_differs` says why the peer gets it wrong.
+    than one; `plugins` provide what its kernels import; `parameters` are archives, as `SCOPE=FILE`. `iree_differs` is the reason for a wrong result of IREE.
     """
 
     def __init__(
         self,
         name: str,
         modules: tuple[str, ...] = (),
-        peer_differs: str = "",
+        iree_differs: str = "",
         devices: tuple[str, ...] = (),
         plugins: tuple[str, ...] = (),
         parameters: tuple[str, ...] = (),
@@ -122,7 +122,7 @@ class Case:
         self.devices = devices
         self.plugins = plugins
         self.parameters = parameters
-        self.peer_differs = peer_differs
+        self.iree_differs = iree_differs
         self.calls: list[Call] = []
 
     def call(self, function: str, inputs: list, expected: list, **tolerance: float) -> Case:

@@ -1,5 +1,5 @@
-//! Reads tests/models: which models there are, how each was compiled, and what its calls must give. The form of
-//! cases.txt stands in tests/models/README.md.
+//! Reads tests/models: the models, their variants, and the expected results of calls. tests/models/README.md documents
+//! the format of cases.txt.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,7 +12,7 @@ use super::value::Value;
 #[derive(Debug)]
 pub(crate) struct Model {
     pub(crate) folder: PathBuf,
-    /// Its modules, one for each way of compiling it.
+    /// Its modules, one for each variant.
     pub(crate) variants: Vec<PathBuf>,
     pub(crate) cases: Vec<Case>,
 }
@@ -24,15 +24,15 @@ impl Model {
     }
 }
 
-/// Calls in turn on one instance.
+/// Consecutive calls on one instance.
 #[derive(Debug)]
 pub(crate) struct Case {
     pub(crate) name: String,
     /// Modules that are loaded before the model.
     pub(crate) modules: Vec<PathBuf>,
-    /// Addresses of the devices, where the model wants certain ones.
+    /// URIs of the devices, if the model requires certain ones.
     pub(crate) devices: Vec<String>,
-    /// Files of plugins that provide what its kernels import.
+    /// Plugins that provide imports of its kernels.
     pub(crate) plugins: Vec<PathBuf>,
     /// Archives of parameters, by scope.
     pub(crate) parameters: Vec<(String, PathBuf)>,
@@ -45,21 +45,21 @@ pub(crate) struct Call {
     pub(crate) function: String,
     pub(crate) inputs: Vec<Value>,
     pub(crate) expected: Vec<Value>,
-    /// Absolute tolerances by type, and the relative one as `rtol`, where they are not the default.
+    /// Absolute tolerances by type, and the relative one as `rtol`, except for the defaults.
     pub(crate) tolerances: HashMap<String, f64>,
-    /// The name of the status that the call must end with; it succeeds where this is None.
+    /// The name of the expected status; None for success.
     pub(crate) fails: Option<String>,
 }
 
 impl Case {
-    /// What it runs on: its own devices, or else the given one.
+    /// Returns the model's own devices, or else the given one.
     pub(crate) fn machine(&self, device: &str) -> Machine {
         let devices = if self.devices.is_empty() { vec![device.to_owned()] } else { self.devices.clone() };
         Machine { devices, plugins: self.plugins.clone(), parameters: self.parameters.clone() }
     }
 }
 
-/// The folder of all models, or another one of the same form, which `sweep` names.
+/// Returns the folder of all models, or the one that `sweep` names.
 pub(crate) fn root() -> PathBuf {
     if let Some(folder) = std::env::var_os("INCARNATE_TEST_MODELS") {
         return PathBuf::from(folder);
@@ -76,7 +76,7 @@ pub(crate) fn models() -> Vec<Model> {
     folders.into_iter().map(read_model).collect()
 }
 
-/// Whether a file is a module, of today or of the first generation.
+/// Returns true if a file is a module, current or of the first generation.
 fn is_module(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "vmfb" || extension == "module")
 }

@@ -1,4 +1,4 @@
-//! Compares results with what a case expects, as iree-run-module does: floats within a tolerance, all else exactly.
+//! Compares results with those of a case, like iree-run-module: floats within a tolerance, other types exactly.
 
 use incarnate_runtime::hal::ElementType;
 use incarnate_runtime::vm;
@@ -6,14 +6,14 @@ use incarnate_runtime::vm;
 use super::cases::Call;
 use super::value::{Number, Tensor, Value};
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Debug)]
 pub(crate) enum Output {
     Scalar(vm::Value),
     Tensor(Tensor),
 }
 
-/// Absolute tolerances where a case has none of its own, those of iree-run-module, by name and type.
+/// The default absolute tolerances, those of iree-run-module, by name and type.
 const DEFAULT_TOLERANCES: [(&str, ElementType, f64); 4] = [
     ("f16", ElementType::FLOAT_16, 1e-3),
     ("bf16", ElementType::BFLOAT_16, 1e-2),
@@ -22,7 +22,7 @@ const DEFAULT_TOLERANCES: [(&str, ElementType, f64); 4] = [
 ];
 const DEFAULT_RELATIVE_TOLERANCE: f64 = 1e-5;
 
-/// What is wrong with the results of a call, if anything.
+/// Describes the error in the results of a call, if there is one.
 pub(crate) fn mismatch(call: &Call, outputs: &[Output]) -> Option<String> {
     if outputs.len() != call.expected.len() {
         return Some(format!("{} results, {} expected", outputs.len(), call.expected.len()));
@@ -54,7 +54,7 @@ fn tensor_fault(call: &Call, actual: &Tensor, expected: &Tensor) -> Option<Strin
     if actual.shape != expected.shape {
         return Some(format!("shape {:?}, {:?} expected", actual.shape, expected.shape));
     }
-    // NumPy knows signed and unsigned integers, the compiler only integers of a width.
+    // NumPy has signed and unsigned integers, the compiler mostly signless ones.
     let same_kind = actual.element == expected.element
         || (actual.element.is_integer() && expected.element.is_integer())
         || (actual.element.is_boolean() && expected.element.is_boolean());
@@ -83,7 +83,7 @@ fn close(call: &Call, element: ElementType, actual: f64, expected: f64) -> bool 
         DEFAULT_TOLERANCES.iter().find(|row| row.1 == element).expect("a type of floating-point numbers");
     let absolute = call.tolerances.get(*name).unwrap_or(default);
     let relative = call.tolerances.get("rtol").unwrap_or(&DEFAULT_RELATIVE_TOLERANCE);
-    // Equal covers infinities, whose difference is no number.
+    // Equality covers infinities, whose difference is NaN.
     actual == expected
         || (actual.is_nan() && expected.is_nan())
         || (actual - expected).abs() <= absolute + relative * expected.abs()

@@ -1,5 +1,5 @@
-//! What the tests of whole models share: the cases of tests/models, values on the host, how results are compared, and
-//! the ways to run a model.
+//! Common code of the tests with whole models: the cases of tests/models, host values, comparison of results, and
+//! running models.
 
 pub(crate) mod cases;
 pub(crate) mod compare;

@@ -1,4 +1,4 @@
-//! Runs models through the library: modules linked with the native ones that they import from, on a device.
+//! Runs models through the library: links modules with the native ones that they import, on a device.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use incarnate_runtime::vm::{BytecodeModule, Context, Function, Limits, Module, P
 use super::compare::Output;
 use super::value::{Tensor, Value};
 
-/// What a model runs on.
+/// The environment of a model.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    /// Addresses of devices.
+    /// URIs of devices.
     pub(crate) devices: Vec<String>,
     /// Files of executable plugins.
     pub(crate) plugins: Vec<PathBuf>,
@@ -34,7 +34,7 @@ impl Machine {
         Machine { devices: vec![device.to_owned()], plugins: Vec::new(), parameters: Vec::new() }
     }
 
-    /// Who has the parameters.
+    /// Returns the parameter providers.
     fn providers(&self) -> Result<Vec<Arc<dyn ParameterProvider>>> {
         let mut indices: Vec<(&str, ParameterIndex)> = Vec::new();
         for (scope, file) in &self.parameters {
@@ -59,7 +59,7 @@ impl Machine {
     }
 }
 
-/// A model with its state, ready to be called.
+/// A loaded model.
 #[derive(Debug)]
 pub(crate) struct Instance {
     context: Arc<Context>,
@@ -67,7 +67,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// Loads modules, the model last, onto devices; all are interpreted.
+    /// Loads modules, the model last, for interpretation on the devices.
     pub(crate) fn load<'a>(files: impl Iterator<Item = &'a Path>, machine: &Machine) -> Result<Instance> {
         let interpreted = |file: &Path| -> Result<Arc<dyn Module>> {
             let contents = Arc::new(MappedFile::contents(file)?);
@@ -76,7 +76,7 @@ impl Instance {
         Instance::load_with(files, machine, Loaders::all(), &interpreted)
     }
 
-    /// Loads modules in a way; executables come from the loaders and from what the modules bring along.
+    /// Loads modules by `load`; executables come from the loaders and from the modules themselves.
     pub(crate) fn load_with<'a>(
         files: impl Iterator<Item = &'a Path>,
         machine: &Machine,
@@ -102,12 +102,12 @@ impl Instance {
         Ok(Instance { context, device })
     }
 
-    /// Calls a function of the model, waits for its results and carries them to the host.
+    /// Calls a function of the model, waits for its results and copies them to the host.
     pub(crate) fn call(&self, name: &str, inputs: &[Value]) -> Result<Vec<Output>> {
         self.prepare(name, inputs)?.invoke()?.into_iter().map(output).collect()
     }
 
-    /// Finds a function and carries its arguments to the device.
+    /// Finds a function and copies its arguments to the device.
     pub(crate) fn prepare(&self, name: &str, inputs: &[Value]) -> Result<Call> {
         let function = self.context.function(name)?;
         let pairs = inputs.iter().zip(function.arguments());
@@ -133,7 +133,7 @@ impl Instance {
     }
 }
 
-/// A call that can be made again and again.
+/// A repeatable call.
 #[derive(Debug)]
 pub(crate) struct Call {
     function: Function,
@@ -141,7 +141,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Makes the call and waits for its results, which stay on the device.
+    /// Runs the call and waits for its results, which stay on the device.
     pub(crate) fn invoke(&mut self) -> Result<Vec<VmValue>> {
         if !is_asynchronous(&self.function) {
             return self.function.call(&self.arguments);
@@ -155,7 +155,7 @@ impl Call {
     }
 }
 
-/// True where a function takes a fence to wait for and one to signal after its own arguments.
+/// Returns true if a function takes a wait fence and a signal fence after its own arguments.
 fn is_asynchronous(function: &Function) -> bool {
     function.attribute("iree.abi.model") == Some("coarse-fences")
 }

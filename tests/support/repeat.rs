@@ -1,4 +1,4 @@
-//! Calling one instance again and again from many threads at once.
+//! Repeated calls of one instance from many threads.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,15 +7,15 @@ use super::cases::{self, Case, Model};
 use super::compare;
 use super::program::Instance;
 
-/// Threads that call at once.
+/// Number of concurrent threads.
 const CALLERS: usize = 8;
-/// The most rounds of a case for each thread, and the time after which there are no more than two.
+/// Most rounds of a case in each thread, and the time after which there are at most two.
 const ROUNDS: usize = 60;
 const TIME: Duration = Duration::from_millis(60);
-/// The environment variable that asks for a number of rounds, without a limit of time.
+/// The environment variable with a number of rounds without a time limit.
 const ROUNDS_VARIABLE: &str = "INCARNATE_TASK_ROUNDS";
 
-/// Cases whose calls change state that they read: model and case. Several callers see each other's.
+/// Cases whose calls read state that others change: model and case. Concurrent callers would interfere.
 const STATEFUL: [(&str, &str); 2] = [("first_generation", "global_refs"), ("parameters", "count")];
 
 fn is_stateless(model: &Model, case: &Case) -> bool {
@@ -27,7 +27,7 @@ fn asked_rounds() -> Option<usize> {
     std::env::var(ROUNDS_VARIABLE).ok().map(|rounds| rounds.parse().expect("a number of rounds"))
 }
 
-/// Repeats a case that is one call from several threads on one instance, and tells what went wrong.
+/// Repeats a single-call case from several threads on one instance; describes the errors.
 fn repeat(instance: &Instance, case: &Case) -> Result<usize, String> {
     let call = &case.calls[0];
     let (most, limited) = asked_rounds().map_or((ROUNDS, true), |rounds| (rounds, false));
@@ -54,10 +54,10 @@ fn repeat(instance: &Instance, case: &Case) -> Result<usize, String> {
     Ok(rounds.iter().sum())
 }
 
-/// Repeats every case of every model that is one call without state of its own on local-task, with few and many workers.
+/// Repeats every stateless single-call case of every model on local-task, with few and many workers.
 ///
 /// # Panics
-/// Where any call fails, gives anything else than what is expected, or few calls were made.
+/// If any call fails or returns a wrong result, or few calls were made.
 pub(crate) fn repeat_all(instance: impl Fn(&Case, &Path, &str) -> Result<Instance, String>) {
     let (mut calls, mut faults) = (0, Vec::new());
     for workers in [1, 2, 4, 16] {

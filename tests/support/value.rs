@@ -1,4 +1,4 @@
-//! Arguments and results on the host: from text, as the flag `--input` takes it, and from NumPy files.
+//! Arguments and results on the host: from text in the form of `--input`, and from NumPy files.
 
 use std::fs;
 use std::path::Path;
@@ -10,13 +10,13 @@ use incarnate_runtime::hal::{ElementType, NumericalType};
 /// An argument or a result.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
-    /// A number that is no tensor; the function's calling convention says of which type.
+    /// A number that is not a tensor; the function's calling convention determines its type.
     Scalar(Number),
     /// An array.
     Tensor(Tensor),
 }
 
-/// A number as a case gives it. Integers stay exact.
+/// A number in a case. Integers stay exact.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number {
     Integer(i64),
@@ -53,7 +53,7 @@ pub(crate) struct Tensor {
 }
 
 impl Value {
-    /// Reads a value of a case whose files are in `folder`.
+    /// Parses a value of a case whose files are in `folder`.
     pub(crate) fn parse(folder: &Path, text: &str) -> Value {
         if let Some(file) = text.strip_prefix('@') {
             return Value::Tensor(Tensor::read_npy(&folder.join(file)));
@@ -66,7 +66,7 @@ impl Value {
 }
 
 impl Tensor {
-    /// An array of `4xf32` and `1,2,3,4`; one element fills all.
+    /// Parses an array of `4xf32` and `1,2,3,4`; a single element is repeated.
     fn parse(ty: &str, elements: &str) -> Tensor {
         let (dimensions, name) = ty.rsplit_once('x').expect("a shape and a type");
         let shape: Vec<u64> = dimensions.split('x').map(|size| size.parse().expect("a size")).collect();
@@ -98,7 +98,7 @@ impl Tensor {
         let HostTensor { tensor, bytes } =
             HostTensor::read_npy(&mut rest).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         assert!(rest.is_empty(), "{}: more than one array", path.display());
-        // NumPy's integers have a sign; those of models have none.
+        // NumPy's integers are signed or unsigned; those of models are signless.
         let element = match tensor.element.numerical_type() {
             Some(NumericalType::SignedInteger) => {
                 ElementType::new(NumericalType::Integer, tensor.element.bit_count() as u8)
@@ -108,7 +108,7 @@ impl Tensor {
         Tensor { shape: tensor.shape, element, bytes }
     }
 
-    /// The elements as numbers, where they are floats.
+    /// Returns the elements as numbers, if they are floats.
     pub(crate) fn floats(&self) -> Option<Vec<f64>> {
         let bytes = &self.bytes;
         Some(match self.element {
@@ -120,7 +120,7 @@ impl Tensor {
         })
     }
 
-    /// The elements of an array of 32-bit integers.
+    /// Returns the elements of an array of 32-bit integers.
     pub(crate) fn integers(&self) -> Vec<i32> {
         assert_eq!(self.element.dense_byte_count(), 4, "{:?}", self.element);
         self.bytes.as_chunks().0.iter().map(|bytes| i32::from_le_bytes(*bytes)).collect()

@@ -24,7 +24,7 @@ fn main() {
     incarnate_translator::Config::new().module_name("keeping").compile(&keeping).unwrap();
     kernels::translate(&manifest.join("kernels"), &out_dir);
     several_formats(&models);
-    // The models that `sweep` compiled instead: too many for multiversioning.
+    // The models of `sweep` are too many for multiversioning.
     let (models, target_features) = match std::env::var_os("INCARNATE_TEST_MODELS") {
         Some(folder) => (PathBuf::from(folder), [].as_slice()),
         None => (models, &TargetFeatures::DEFAULT[..]),
@@ -53,7 +53,7 @@ fn main() {
         writeln!(list, "/// `{folder}`.\npub mod {name} {{ include!({:?}); }}", source.display().to_string()).unwrap();
         let key = path.strip_prefix(&models).unwrap().display().to_string();
         writeln!(table, "    ({key:?}, || {name}::module()),").unwrap();
-        // Loops of these are in the module's own functions.
+        // These kernels are loops in the module's own functions.
         for variant in VARIANTS.iter().filter(|_| !target_features.is_empty() && key.contains("/inline-")) {
             let (level, target_features) =
                 variant.map_or(("own", vec![]), |features| (features.name(), vec![features]));
@@ -84,7 +84,7 @@ fn main() {
     .unwrap();
 }
 
-/// The module file of a text beside this file.
+/// Assembles the module of a text file beside this one.
 fn assembled(manifest: &Path, out_dir: &Path, name: &str) -> PathBuf {
     let source = manifest.join(name).with_extension("vmasm");
     println!("cargo::rerun-if-changed={}", source.display());
@@ -93,7 +93,7 @@ fn assembled(manifest: &Path, out_dir: &Path, name: &str) -> PathBuf {
     module
 }
 
-/// Translates the module whose names are no identifiers, with the options that no other module is translated with.
+/// Translates the module with unusual names, with options that no other module uses.
 fn hostile(manifest: &Path, out_dir: &Path) {
     let module = assembled(manifest, out_dir, "hostile");
     let config = incarnate_translator::Config::new()
@@ -103,13 +103,13 @@ fn hostile(manifest: &Path, out_dir: &Path) {
     config.module_name("hostile").compile(&module).unwrap();
 }
 
-/// Translates the module that holds its executable in two formats, once for each.
+/// Translates the module with an executable in two formats, once for each.
 fn several_formats(models: &Path) {
     let module = models.join("several_formats/vmvx-and-llvm-cpu.vmfb");
     let of = |format: &str, fate: &str| format!("1 executable of format {format}: {fate}");
     let left_out = |kind: &str| format!("left out, as {kind} executables are preferred");
     let (vmvx, elf) = ("vmvx-bytecode-fb", "embedded-elf-x86_64");
-    // Of machine code for another target there is none to prefer.
+    // There is no machine code for another target to prefer.
     let is_native = std::env::var("CARGO_CFG_TARGET_ARCH").is_ok_and(|architecture| architecture == "x86_64");
     let vmvx_fate = if is_native { left_out("native") } else { "translated".to_owned() };
     for (prefer, name, lines) in [
@@ -121,7 +121,7 @@ fn several_formats(models: &Path) {
     }
 }
 
-/// The module files of all models.
+/// Returns the module files of all models.
 fn modules(models: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for model in fs::read_dir(models).unwrap() {

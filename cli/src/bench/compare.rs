@@ -1,4 +1,4 @@
-//! `incarnate bench --compare`: a module, and other builds of it, interpreted and translated, in one table.
+//! `incarnate bench --compare`: a module and other builds of it, interpreted and translated, in one table.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -15,15 +15,15 @@ use super::super::{Verdict, files};
 use super::measurements;
 use super::report;
 
-/// Measures the module, and each other build of it, as `bench` does, and the program of it that `build` makes; `line` are the
-/// arguments of the command line, with the program's name.
+/// Measures the module, and each other build of it, by `bench` and as a program from `build`; `line` is the command
+/// line, including the program's name.
 pub(crate) fn compare(arguments: &BenchFiles, line: &[OsString], out: &mut Console) -> Result<Verdict> {
     if arguments.of.arguments.benchmark_format != ReportFormat::Console {
-        return Err(Error::invalid_argument("--compare prints a table: --benchmark_format=console"));
+        return Err(Error::invalid_argument("--compare prints a table: use --benchmark_format=console"));
     }
     let (first, imported) = match arguments.of.module.split_last() {
         Some((first, imported)) => (first, imported),
-        None => return Err(Error::invalid_argument("--compare needs a --module=")),
+        None => return Err(Error::invalid_argument("--compare needs --module=FILE")),
     };
     let builds: Vec<&PathBuf> = std::iter::once(first).chain(&arguments.against).collect();
     let mut columns = Vec::new();
@@ -45,8 +45,8 @@ pub(crate) fn compare(arguments: &BenchFiles, line: &[OsString], out: &mut Conso
     Ok(verdict)
 }
 
-/// What the columns of each build begin with: nothing where there is one build, else the file's name, or its path where names
-/// are the same.
+/// Returns the prefixes of each build's columns: empty for a single build, otherwise the file's name, or its path if
+/// names are equal.
 fn names(builds: &[&PathBuf]) -> Vec<String> {
     let short = |build: &PathBuf| build.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let distinct = builds.iter().map(|build| short(build)).collect::<BTreeSet<_>>().len() == builds.len();
@@ -57,7 +57,7 @@ fn names(builds: &[&PathBuf]) -> Vec<String> {
     }
 }
 
-/// Builds the program of some modules and measures it; gives names of functions and medians in seconds.
+/// Builds the program of some modules and measures it; returns names of functions and medians in seconds.
 fn translated(arguments: &BenchFiles, modules: &[PathBuf], line: &[OsString]) -> Result<Vec<(String, f64)>> {
     let folder = tempfile::Builder::new().prefix("incarnate-compare-").tempdir()?;
     let program = folder.path().join("program");
@@ -68,7 +68,7 @@ fn translated(arguments: &BenchFiles, modules: &[PathBuf], line: &[OsString]) ->
     let output = command.output().context(|| format!("running '{}'", program.display()))?;
     if !output.status.success() {
         let file = modules.last().map(|file| file.display().to_string()).unwrap_or_default();
-        return Err(Error::aborted(format!("the program that '{file}' was translated to failed ({})", output.status)));
+        return Err(Error::aborted(format!("the translated program of '{file}' failed ({})", output.status)));
     }
     report::parse_rows(&String::from_utf8_lossy(&output.stdout))
 }
@@ -80,7 +80,7 @@ struct Column {
     rows: Vec<(String, f64)>,
 }
 
-/// The medians, and from the second column on their ratios to those of the first.
+/// Returns the medians; from the second column on with their ratios to the first.
 fn table(columns: &[Column], unit: report::TimeUnit) -> String {
     let Some((first, others)) = columns.split_first() else { return String::new() };
     let mut lines = vec![vec!["function".to_owned(), first.name.clone()]];
@@ -100,7 +100,7 @@ fn table(columns: &[Column], unit: report::TimeUnit) -> String {
     let mut text = String::new();
     for line in &lines {
         for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            // Names to the left, numbers to the right.
+            // Names are left-aligned, numbers right-aligned.
             match column {
                 0 => text.push_str(&format!("{cell:<width$}")),
                 _ => text.push_str(&format!("  {cell:>width$}")),
@@ -111,12 +111,12 @@ fn table(columns: &[Column], unit: report::TimeUnit) -> String {
     text
 }
 
-/// Two places, or more where it is so small that they would say nothing.
+/// Formats a ratio with two decimals, or more if it is small.
 fn ratio(value: f64) -> String {
     if value < 0.095 { format!("{value:.4}") } else { format!("{value:.2}") }
 }
 
-/// The arguments that the translated program takes, too.
+/// Returns the arguments that the translated program accepts, too.
 fn passed(line: &[OsString]) -> Vec<&OsStr> {
     const DROPPED: [&str; 9] = [
         "--module",
@@ -140,7 +140,7 @@ fn passed(line: &[OsString]) -> Vec<&OsStr> {
             continue;
         }
         if DROPPED.contains(&&*text) {
-            // Its value stands by itself.
+            // The value is a separate argument.
             arguments.next();
             continue;
         }

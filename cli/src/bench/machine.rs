@@ -1,4 +1,4 @@
-//! What the machine is, for the head of a report. Linux tells it in files; what is not there is left out.
+//! The machine's properties in the head of a report, from Linux's files; missing ones are omitted.
 
 use std::fmt::Write;
 use std::fs;
@@ -21,7 +21,7 @@ struct Cache {
     sharing: usize,
 }
 
-/// Facts about the machine at the time of a measurement; the names are those of Google Benchmark's JSON.
+/// The machine at the time of a measurement; the names are those of Google Benchmark's JSON.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Machine {
     /// `2026-11-21T02:53:45+00:00`.
@@ -31,7 +31,7 @@ pub(super) struct Machine {
     executable: String,
     #[serde(rename = "num_cpus")]
     processors: usize,
-    /// 0 where it is not known.
+    /// 0 if it is not known.
     #[serde(rename = "mhz_per_cpu", serialize_with = "rounded")]
     megahertz: f64,
     caches: Vec<Cache>,
@@ -40,7 +40,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Asks the system.
+    /// Queries the system.
     pub(super) fn detect() -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let load = read("/proc/loadavg");
@@ -55,13 +55,13 @@ impl Machine {
         }
     }
 
-    /// A machine of which nothing is known.
+    /// Returns an unknown machine.
     #[cfg(test)]
     pub(super) fn unknown() -> Machine {
         Machine::default()
     }
 
-    /// The head of the report for people.
+    /// Formats the head of the console report.
     pub(super) fn console(&self) -> String {
         let mut out = format!("{}\nRunning {}\n", self.date, self.executable);
         let _ = writeln!(out, "Run on ({} X {} MHz CPU s)", self.processors, self.megahertz);
@@ -83,13 +83,13 @@ impl Machine {
     }
 }
 
-/// Writes a number without decimals.
+/// Formats a number without decimals.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn rounded<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(number.round() as u64)
 }
 
-/// The first processor's clock from `/proc/cpuinfo`.
+/// Returns the first processor's clock from `/proc/cpuinfo`.
 fn megahertz(cpuinfo: &str) -> f64 {
     let line = cpuinfo.lines().find(|line| line.starts_with("cpu MHz"));
     line.and_then(|line| line.split_once(':')).and_then(|(_, value)| value.trim().parse().ok()).unwrap_or(0.0)
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_left_out() {
+    fn unknown_properties_are_omitted() {
         assert_eq!(Machine::unknown().console().lines().filter(|line| !line.starts_with('*')).count(), 3);
     }
 }

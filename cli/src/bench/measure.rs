@@ -1,5 +1,5 @@
-//! Measurement: how often to run, how long it took, and the statistics of repetitions. The rules are those of Google
-//! Benchmark, which the peer's tool is built on, so that figures of the two can be compared.
+//! Measurement: the number of iterations, their time, and the statistics of repetitions. The rules are those of Google
+//! Benchmark, which IREE's tool uses, so that the two tools' figures are comparable.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use incarnate_runtime::{Error, Result};
 /// Most iterations of one repetition.
 const ITERATION_LIMIT: u64 = 1_000_000_000;
 
-/// How long a measurement lasts.
+/// The duration of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum MinTime {
     /// At least this many seconds of measured time.
@@ -35,14 +35,14 @@ impl std::str::FromStr for MinTime {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) min_time: MinTime,
-    /// Seconds that the function runs before anything is measured.
+    /// Seconds to run the function before the measurement.
     pub(super) warmup: f64,
     pub(super) repetitions: u32,
-    /// Calls that one call of the measured function makes.
+    /// Calls in one call of the measured function.
     pub(super) batch: u32,
 }
 
-/// Time of one repetition, in seconds for each iteration.
+/// The time of one repetition, in seconds for each iteration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sample {
     pub(super) iterations: u64,
@@ -50,7 +50,7 @@ pub(super) struct Sample {
     pub(super) cpu: f64,
 }
 
-/// Time that this process has spent on processors, all threads together; zero where the system does not tell.
+/// Returns the CPU time of all threads of this process; zero if the system does not report it.
 fn process_time() -> Duration {
     #[cfg(unix)]
     {
@@ -62,7 +62,7 @@ fn process_time() -> Duration {
     Duration::ZERO
 }
 
-/// Runs `work` `batches` times and gives the whole time, wall clock and processors.
+/// Runs `work` `batches` times; returns the total wall-clock and CPU time.
 fn time(batches: u64, work: &mut dyn FnMut() -> Result<()>) -> Result<(f64, f64)> {
     let (cpu, real) = (process_time(), Instant::now());
     for _ in 0..batches {
@@ -72,10 +72,10 @@ fn time(batches: u64, work: &mut dyn FnMut() -> Result<()>) -> Result<(f64, f64)
     Ok((real.as_secs_f64(), process_time().saturating_sub(cpu).as_secs_f64()))
 }
 
-/// Measures a function: the first repetition finds how many iterations fill the time, the others take as many.
+/// Measures a function. The first repetition finds the number of iterations that fill the time, and the others use it.
 ///
 /// # Errors
-/// What `work` gives, and RESOURCE_EXHAUSTED where no memory is left for the samples.
+/// Errors of `work`; RESOURCE_EXHAUSTED if there is no memory for the samples.
 pub(super) fn measure(settings: Settings, work: &mut dyn FnMut() -> Result<()>) -> Result<Vec<Sample>> {
     let batch = u64::from(settings.batch.max(1));
     if settings.warmup > 0.0 {
@@ -106,7 +106,7 @@ pub(super) fn measure(settings: Settings, work: &mut dyn FnMut() -> Result<()>) 
     Ok(samples)
 }
 
-/// Finds how many batches take at least `seconds`, and gives their time.
+/// Finds a number of batches that takes at least `seconds`; returns its time.
 fn fill(seconds: f64, batch: u64, work: &mut dyn FnMut() -> Result<()>) -> Result<(u64, (f64, f64))> {
     let mut batches = 1u64;
     loop {
@@ -114,7 +114,7 @@ fn fill(seconds: f64, batch: u64, work: &mut dyn FnMut() -> Result<()>) -> Resul
         if times.0 >= seconds || batches * batch >= ITERATION_LIMIT {
             return Ok((batches, times));
         }
-        // Aim above the time that is missing; a first run that took little of it says little.
+        // Aim above the remaining time. A short first run is a weak estimate.
         let multiplier = seconds * 1.4 / times.0.max(1e-9);
         let multiplier = if times.0 / seconds > 0.1 { multiplier } else { multiplier.min(10.0) };
         let next = (batches as f64 * multiplier.max(1.0)) as u64;
@@ -128,12 +128,12 @@ pub(super) enum Statistic {
     Mean,
     Median,
     StandardDeviation,
-    /// The standard deviation as a part of the mean.
+    /// The standard deviation divided by the mean.
     Variation,
 }
 
 impl Statistic {
-    /// All of them with their names, in the order in which they are reported.
+    /// All statistics with their names, in the order of the report.
     pub(super) const ALL: [(Statistic, &'static str); 4] = [
         (Statistic::Mean, "mean"),
         (Statistic::Median, "median"),
@@ -141,11 +141,11 @@ impl Statistic {
         (Statistic::Variation, "cv"),
     ];
 
-    /// The statistic of some values.
+    /// Computes the statistic of some values.
     pub(super) fn of(self, values: &[f64]) -> f64 {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count.max(1.0);
-        // Of a sample, hence one less; a single value does not deviate.
+        // The deviation of a sample, which divides by n - 1; that of a single value is zero.
         let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
         let deviation = if values.len() < 2 { 0.0 } else { (squares / (count - 1.0)).sqrt() };
         match self {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_iterations_is_kept_in_every_repetition() {
+    fn every_repetition_runs_the_requested_iterations() {
         let mut calls = 0;
         let settings = Settings { min_time: MinTime::Iterations(10), warmup: 0.0, repetitions: 3, batch: 1 };
         let samples = measure(settings, &mut || {

@@ -1,4 +1,4 @@
-//! `incarnate bench`: measures how long calls of functions take.
+//! `incarnate bench`: measures the time of calls.
 
 #[cfg(feature = "cli")]
 mod compare;
@@ -28,7 +28,7 @@ pub(super) use report::TimeUnit;
 #[cfg(feature = "cli")]
 pub(super) use compare::compare;
 
-/// Measures the functions that are asked for, and compares their results with what is expected.
+/// Measures the selected functions and compares their results with the expected ones.
 fn measurements(arguments: &BenchArguments, add_modules: AddModules<'_>) -> Result<(Vec<Measurement>, Verdict)> {
     let call = &arguments.call;
     let program = Program::load(&call.program, add_modules)?;
@@ -38,7 +38,7 @@ fn measurements(arguments: &BenchArguments, add_modules: AddModules<'_>) -> Resu
         None => vec![with_inputs(call, program.find(None)?)?],
     };
     if functions.is_empty() {
-        return Err(Error::not_found("no exported function is without arguments: name one with --function="));
+        return Err(Error::not_found("no exported function without arguments: name one with --function="));
     }
     let settings = Settings {
         min_time: arguments.benchmark_min_time,
@@ -71,7 +71,7 @@ pub(super) fn bench(arguments: &BenchArguments, add_modules: AddModules<'_>, out
         ReportFormat::Rows => Ok(report::rows_of_medians(&measurements)),
     };
     if arguments.benchmark_format == ReportFormat::Console {
-        // Where standard error has no reader the table still has one.
+        // The table on standard output does not depend on a reader of standard error.
         let _ = std::io::stderr().write_all(machine.console().as_bytes());
     }
     out.write_all(report(arguments.benchmark_format)?.as_bytes()).context(|| "writing to standard output")?;
@@ -89,8 +89,8 @@ fn with_inputs(arguments: &CallArguments, function: Function) -> Result<(Functio
     Ok((function, inputs))
 }
 
-/// The functions that can be called although nobody said with what, and their arguments: those without any, and compiled
-/// benchmarks of dispatches, which take the number of times that they repeat their work.
+/// Returns the functions that can be called without explicit arguments, and their arguments: those without any, and
+/// compiled dispatch benchmarks, which take a number of repetitions.
 fn runnable(program: &Program, batch: u32) -> Result<Vec<(Function, Vec<HostValue>)>> {
     let functions = program.functions()?.into_iter();
     let with_arguments = functions.filter_map(|function| {
@@ -105,7 +105,7 @@ fn runnable(program: &Program, batch: u32) -> Result<Vec<(Function, Vec<HostValu
     Ok(with_arguments.collect())
 }
 
-/// Measures one function; uploading its arguments and verifying its results are not timed.
+/// Measures one function. Uploading its arguments and verifying its results are not timed.
 fn bench_function(
     arguments: &BenchArguments,
     program: &Program,
@@ -114,14 +114,14 @@ fn bench_function(
     settings: Settings,
 ) -> Result<(Measurement, Verdict)> {
     let mut call = program.prepare(&function, inputs).map_err(|error| function.explain(error))?;
-    // Standard output may be a report for programs.
+    // Standard output may be a machine-readable report.
     let mut out = std::io::stderr();
     let samples = profiled(arguments.call.profile.as_ref(), program.concurrency(), &mut out, || {
         measure(settings, &mut || call.invoke()).map_err(|error| function.explain(error))
     })?;
     let mut verdict = Verdict::Success;
     if !arguments.call.expected_output.is_empty() {
-        // Standard output is the report's.
+        // Standard output is reserved for the report.
         verdict = verify(&arguments.call, &function, &call.results()?, &mut std::io::sink())?;
     }
     Ok((Measurement { function: function.name, samples }, verdict))

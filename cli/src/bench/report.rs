@@ -1,4 +1,4 @@
-//! Reports of measurements on the console and as JSON, in the forms of Google Benchmark.
+//! Reports of measurements for the console and as JSON, in the formats of Google Benchmark.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::machine::Machine;
 use super::measure::{Sample, Statistic};
 
-/// What time is shown in.
+/// The unit of reported times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum TimeUnit {
     Ns,
@@ -27,7 +27,7 @@ impl TimeUnit {
         }
     }
 
-    /// Seconds as text.
+    /// Formats seconds.
     #[cfg(feature = "cli")]
     pub(super) fn text(self, seconds: f64) -> String {
         format!("{:.3} {}", self.of_seconds(seconds), self.name())
@@ -48,17 +48,17 @@ impl TimeUnit {
 pub(super) struct Measurement {
     /// Name of the function.
     pub(super) function: String,
-    /// One for each repetition.
+    /// One sample for each repetition.
     pub(super) samples: Vec<Sample>,
 }
 
 impl Measurement {
-    /// Median of the wall-clock time of an iteration, in seconds.
+    /// Returns the median of the wall-clock time of an iteration, in seconds.
     pub(super) fn median(&self) -> f64 {
         Statistic::Median.of(&self.samples.iter().map(|sample| sample.real).collect::<Vec<f64>>())
     }
 
-    /// The name that the peer's tool reports: wall-clock time decides, and processors' time is that of all threads.
+    /// Returns the name in the report of IREE's tool: real time is measured, and CPU time is that of the process.
     fn name(&self) -> String {
         format!("BM_{}/process_time/real_time", self.function)
     }
@@ -73,7 +73,7 @@ struct Row {
     iterations: u64,
     repetitions: usize,
     kind: RowKind,
-    /// Seconds, or for [`Statistic::Variation`] parts of one.
+    /// Seconds, or a ratio for [`Statistic::Variation`].
     real: f64,
     cpu: f64,
     per_second: f64,
@@ -91,7 +91,8 @@ impl Row {
     }
 }
 
-/// The lines of some measurements: repetitions unless only aggregates are wanted, and aggregates where there are several.
+/// Returns the lines of some measurements: repetitions unless only aggregates are requested, and aggregates of several
+/// repetitions.
 fn rows(measurements: &[Measurement], aggregates_only: bool) -> Vec<Row> {
     let mut rows = Vec::new();
     for (family, measurement) in measurements.iter().enumerate() {
@@ -129,26 +130,26 @@ fn rows(measurements: &[Measurement], aggregates_only: bool) -> Vec<Row> {
     rows
 }
 
-/// The report for [`parse_rows`].
+/// Formats the report for [`parse_rows`].
 pub(super) fn rows_of_medians(measurements: &[Measurement]) -> String {
     measurements.iter().map(|measurement| format!("{}\t{:e}\n", measurement.function, measurement.median())).collect()
 }
 
-/// Names of functions and medians in seconds.
+/// Parses names of functions and medians in seconds.
 ///
 /// # Errors
-/// DATA_LOSS where the text is something else.
+/// DATA_LOSS for other text.
 #[cfg(feature = "cli")]
 pub(super) fn parse_rows(text: &str) -> Result<Vec<(String, f64)>> {
     let row = |line: &str| {
         let (name, median) = line.rsplit_once('\t')?;
         Some((name.to_owned(), median.parse().ok()?))
     };
-    let wrong = |line: &str| Error::data_loss(format!("'{line}' is no measurement"));
+    let wrong = |line: &str| Error::data_loss(format!("'{line}' is not a measurement"));
     text.lines().map(|line| row(line).ok_or_else(|| wrong(line))).collect()
 }
 
-/// The report for people: a table.
+/// Formats the console report.
 pub(super) fn console(measurements: &[Measurement], unit: TimeUnit, aggregates_only: bool) -> String {
     let rows = rows(measurements, aggregates_only);
     let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(10);
@@ -172,7 +173,7 @@ pub(super) fn console(measurements: &[Measurement], unit: TimeUnit, aggregates_o
     out
 }
 
-/// A time in ten columns, with fewer decimals the larger it is.
+/// Formats a time in ten columns, with fewer decimals for larger ones.
 fn console_time(time: f64) -> String {
     match time {
         time if time < 1.0 => format!("{time:>10.3}"),
@@ -183,7 +184,7 @@ fn console_time(time: f64) -> String {
     }
 }
 
-/// A number of six digits with a prefix of the SI.
+/// Formats a number with an SI prefix.
 fn human_readable(value: f64) -> String {
     const PREFIXES: [(f64, &str); 9] = [
         (1e12, "T"),
@@ -200,7 +201,7 @@ fn human_readable(value: f64) -> String {
     format!("{}{}", incarnate_runtime::hal::format::General(value / prefix.0), prefix.1)
 }
 
-/// The report for programs.
+/// The JSON report.
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     context: Context<'a>,

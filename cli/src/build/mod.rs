@@ -26,11 +26,11 @@ pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Ver
     Ok(Verdict::Success)
 }
 
-/// Builds the program of some modules, the main one last, and gives its length in bytes and what became of the modules'
+/// Builds the program of some modules, the main one last. Returns its length in bytes, and notes on the modules'
 /// executables.
 ///
 /// # Errors
-/// What is wrong with a module, what cargo or the compiler lacks, what writing gives.
+/// Errors of loading and translating the modules, of cargo and the compiler, and of writing.
 pub(super) fn program(
     modules: &[PathBuf],
     target: &Path,
@@ -49,9 +49,9 @@ pub(super) fn program(
     Ok((length, executables))
 }
 
-/// Copies a program so that it is there as a whole or not at all, even over one that runs.
+/// Copies a program atomically, even over a running one.
 fn copy(from: &Path, to: &Path) -> Result<u64> {
-    // No handle stays open: a file that is open for writing cannot be run.
+    // Closes the handle: a file that is open for writing cannot be executed.
     let temporary = temporary_for(to)?.into_temp_path();
     let length = fs::copy(from, &temporary)?;
     temporary.persist(to).map_err(|error| error.error)?;

@@ -1,5 +1,5 @@
-//! The cargo project that programs are built in, one for each set of sources and processor, in the user's cache: what the
-//! programs share is compiled once.
+//! The cargo project of programs in the user's cache, one for each set of sources and target CPU: the programs' common
+//! dependencies are compiled once.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -15,29 +15,29 @@ use incarnate_translator::Config;
 use super::super::arguments::StaticLibraryFile;
 use super::sources::Sources;
 
-/// Name of the project's package, and of the program that it makes.
+/// Name of the project's package, and of its program.
 const PACKAGE: &str = "incarnate-program";
 /// Separates the flags in `CARGO_ENCODED_RUSTFLAGS`.
 const FLAG_SEPARATOR: &str = "\u{1f}";
 
-/// A project, which nobody else uses while this value lives.
+/// A project, locked against other processes while this value lives.
 #[derive(Debug)]
 pub(super) struct Project {
     root: PathBuf,
     flags: String,
-    /// Locked.
+    /// The open lock file.
     _lock: File,
 }
 
 impl Project {
-    /// Opens the project for programs of some sources for a processor, and waits for others that use it.
+    /// Opens the project for a set of sources and a target CPU, and waits for other processes that use it.
     ///
     /// # Errors
-    /// What making its folder and files gives.
+    /// Errors of creating its folder and files.
     pub(super) fn open(sources: &Sources, target_cpu: &str) -> Result<Project> {
         let cpu = if target_cpu == "host" { "native" } else { target_cpu };
         if cpu.is_empty() || cpu.contains(|c: char| c.is_whitespace() || c.is_control()) {
-            return Err(Error::invalid_argument(format!("'{target_cpu}' is the name of no processor")));
+            return Err(Error::invalid_argument(format!("'{target_cpu}' is not the name of a CPU")));
         }
         let flags = flags(cpu);
         let mut hasher = DefaultHasher::new();
@@ -49,7 +49,7 @@ impl Project {
             wait_for(&lock)?;
             replace(&root.join("Cargo.toml"), manifest(sources).as_bytes())?;
             if let Some(lock) = sources.lock() {
-                // Versions that cargo adds for the program itself stay as long as the sources' do.
+                // Keeps the versions that cargo adds for the program until the sources' lock file changes.
                 let (copy, versions) = (root.join("sources.lock"), fs::read(lock)?);
                 if fs::read(&copy).ok().as_ref() != Some(&versions) || !root.join("Cargo.lock").exists() {
                     fs::write(root.join("Cargo.lock"), &versions)?;
@@ -59,15 +59,16 @@ impl Project {
             Ok(lock)
         };
         let lock = make().map_err(|error: std::io::Error| Error::from(error));
-        let lock = lock.context(|| format!("making the project '{}'", root.display()))?;
+        let lock = lock.context(|| format!("creating the project '{}'", root.display()))?;
         Ok(Project { root, flags, _lock: lock })
     }
 
-    /// Builds the program of some modules, the main one last, translated as `config` says and with the kernels of some
-    /// objects, and gives where it is, and what became of the modules' executables.
+    /// Builds the program of some modules, the main one last, translated by `config` and linked with the kernels of
+    /// some objects. Returns its path, and notes on the modules' executables.
     ///
     /// # Errors
-    /// What is wrong with a module; NOT_FOUND without cargo; INTERNAL where what was generated is not compiled.
+    /// Errors of loading and translating a module; NOT_FOUND without cargo; INTERNAL if the generated code does not
+    /// compile.
     pub(super) fn build(
         &self,
         modules: &[PathBuf],
@@ -84,7 +85,7 @@ impl Project {
             let config = StaticLibraryFile::add_to(objects, config);
             let written = config.compile(module)?;
             executables.extend(written.executables);
-            // Each module may ask for any of them, and they are the same for all.
+            // The archives are common to all modules, and each module may refer to any of them.
             libraries = written.static_libraries;
             main.push_str(&format!("mod {name};\n"));
             added.push_str(&format!(".module({name}::module())"));
@@ -99,9 +100,9 @@ impl Project {
         Ok((program, executables))
     }
 
-    /// Compiles the project, with archives in its sources' folder.
+    /// Compiles the project, with archives in its source folder.
     fn compile(&self, libraries: &[String]) -> Result<()> {
-        // What is there already needs no network, and asking for it would fail without one.
+        // Downloaded packages need no network; a network access would fail without one.
         let mut offline = self.cargo("metadata");
         let offline = offline.args(["--offline", "--format-version=1"]).output().map_err(no_cargo)?.status.success();
         let mut build = self.cargo("rustc");
@@ -109,10 +110,10 @@ impl Project {
         if offline {
             build.arg("--offline");
         }
-        // For the program alone, so that what programs share stays as it is.
+        // The flags apply only to the program, so that the common dependencies are not rebuilt.
         build.arg("--").arg(format!("-Lnative={}", self.root.join("src").display()));
         build.args(libraries.iter().map(|library| format!("-lstatic={library}")));
-        // The compiler's own words go to standard error as they come.
+        // The compiler's messages go directly to standard error.
         let status = build.status().map_err(no_cargo)?;
         match status.success() {
             true => Ok(()),
@@ -128,7 +129,7 @@ impl Project {
     }
 }
 
-/// Flags of the compiler: those of the environment, and the processor.
+/// Returns the compiler's flags: those of the environment, and the target CPU.
 fn flags(cpu: &str) -> String {
     let encoded = env::var("CARGO_ENCODED_RUSTFLAGS").ok();
     let plain = || Some(env::var("RUSTFLAGS").ok()?.split_whitespace().collect::<Vec<_>>().join(FLAG_SEPARATOR));
@@ -146,7 +147,7 @@ fn manifest(sources: &Sources) -> String {
     )
 }
 
-/// Writes a file unless it is so already, as cargo looks at the time.
+/// Writes a file unless it is unchanged, because cargo compares modification times.
 fn replace(path: &Path, contents: &[u8]) -> std::io::Result<()> {
     if fs::read(path).is_ok_and(|found| found == contents) {
         return Ok(());
@@ -155,12 +156,12 @@ fn replace(path: &Path, contents: &[u8]) -> std::io::Result<()> {
     file.write_all(contents)
 }
 
-/// Incarnate's folder in the user's cache.
+/// Returns Incarnate's folder in the user's cache.
 fn cache() -> Result<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let home = |folder: &str| Some(absolute("HOME")?.join(folder));
     let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("LOCALAPPDATA")).or_else(|| home(".cache"));
-    let none = || Error::failed_precondition("no folder for caches is known: set XDG_CACHE_HOME");
+    let none = || Error::failed_precondition("the user's cache folder is unknown: set XDG_CACHE_HOME");
     Ok(base.ok_or_else(none)?.join("incarnate"))
 }
 
@@ -173,13 +174,13 @@ fn no_cargo(error: std::io::Error) -> Error {
     ))
 }
 
-/// Waits until nobody else has the lock.
+/// Waits until no other process holds the lock.
 #[cfg(unix)]
 fn wait_for(lock: &File) -> std::io::Result<()> {
     Ok(rustix::fs::flock(lock, rustix::fs::FlockOperation::LockExclusive)?)
 }
 
-/// Two programs that are built at once disturb each other here.
+/// Two concurrent builds of programs exclude each other here.
 #[cfg(not(unix))]
 fn wait_for(_: &File) -> std::io::Result<()> {
     Ok(())

@@ -1,4 +1,4 @@
-//! Where the sources of Incarnate are that programs are built with.
+//! The sources of Incarnate that programs are built with.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ const PACKAGE: &str = env!("CARGO_MANIFEST_DIR");
 /// The version of the crate.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Where the sources are.
+/// The location of the sources.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Sources {
     /// A workspace.
@@ -21,17 +21,17 @@ pub(super) enum Sources {
 }
 
 impl Sources {
-    /// The workspace that is named, by the flag or the environment; or else the one that this command line was built from, if
-    /// it is there; or else the registry.
+    /// Returns the workspace that the flag or the environment names; or else the one that this command line was built
+    /// from, if it exists; or else the registry.
     ///
     /// # Errors
-    /// NOT_FOUND where the workspace that is named is none.
+    /// NOT_FOUND if the named path is not a workspace.
     pub(super) fn find(named: Option<&Path>) -> Result<Sources> {
         let variable = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
         if let Some(path) = named.map(Path::to_owned).or(variable) {
             return match std::path::absolute(&path) {
                 Ok(absolute) if is_workspace(&absolute) => Ok(Sources::Workspace(absolute)),
-                _ => Err(Error::not_found(format!("'{}' is no workspace of incarnate {VERSION}", path.display()))),
+                _ => Err(Error::not_found(format!("'{}' is not a workspace of incarnate {VERSION}", path.display()))),
             };
         }
         Ok(match own() {
@@ -40,7 +40,7 @@ impl Sources {
         })
     }
 
-    /// The dependency in a manifest, without the table's name.
+    /// Returns the dependency in a manifest, without the table's name.
     pub(super) fn dependency(&self) -> String {
         let place = match self {
             Sources::Workspace(path) => format!("path = {}", toml(&path.display().to_string())),
@@ -49,7 +49,7 @@ impl Sources {
         format!("incarnate = {{ {place}, default-features = false, features = [\"program\"] }}")
     }
 
-    /// The lock file whose versions programs take.
+    /// Returns the lock file with the versions for programs.
     pub(super) fn lock(&self) -> Option<PathBuf> {
         match self {
             Sources::Workspace(path) => Some(path.join("Cargo.lock")).filter(|lock| lock.is_file()),
@@ -58,19 +58,19 @@ impl Sources {
     }
 }
 
-/// The workspace that this command line was built from, if it was built from one.
+/// Returns the workspace that this command line was built from, if there is one.
 fn own() -> Option<&'static Path> {
     Path::new(PACKAGE).parent()
 }
 
-/// Whether a folder has the crate, in this version.
+/// Returns true if a folder contains the crate in this version.
 fn is_workspace(path: &Path) -> bool {
     let Ok(manifest) = std::fs::read_to_string(path.join("Cargo.toml")) else { return false };
     let has = |wanted: &str| manifest.lines().any(|line| line.trim() == wanted);
     has("name = \"incarnate\"") && has(&format!("version = \"{VERSION}\""))
 }
 
-/// A string of TOML.
+/// Formats a TOML string.
 fn toml(text: &str) -> String {
     let mut quoted = String::from('"');
     for c in text.chars() {
@@ -95,7 +95,7 @@ mod tests {
         assert!(is_workspace(own));
         assert_eq!(Sources::find(Some(own)).unwrap(), Sources::Workspace(own.into()));
         let error = Sources::find(Some(Path::new("/nowhere"))).unwrap_err().to_string();
-        assert!(error.contains("'/nowhere' is no workspace of incarnate"), "{error}");
+        assert!(error.contains("'/nowhere' is not a workspace of incarnate"), "{error}");
     }
 
     #[test]

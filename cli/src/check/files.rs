@@ -1,4 +1,4 @@
-//! Checks of module files and folders of them.
+//! Checks of module files and of folders with them.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
@@ -16,17 +16,17 @@ use super::{Outcome, Report, junit, parallel};
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(crate) struct CheckArguments {
-    /// Module files, each of which is tested by itself, and folders, of which all .vmfb files are that have tests.
+    /// Module files, each tested separately, and folders, whose .vmfb files with tests are all tested.
     #[arg(value_name = "FILE", required_unless_present_any = ["module", "list_drivers", "list_devices", "dump_devices"])]
     files: Vec<PathBuf>,
-    /// A module file that the others import from; without others, the last one is tested.
+    /// A module file that the others import from; if there are no others, the last one is tested.
     #[arg(long, value_name = "FILE")]
     module: Vec<PathBuf>,
-    /// Files that are tested at a time; by default, one for each core. With 1, what is tested when the process crashes is the
-    /// function after the last line.
+    /// Number of files to test in parallel; by default one for each core. With 1, a crash of the process is in the
+    /// function after the last printed line.
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     jobs: Option<u32>,
-    /// Write what came of each test to a file, in the form that JUnit's is read in by build servers.
+    /// Write the outcome of each test to a file in JUnit's format, which build servers read.
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     #[command(flatten)]
@@ -75,7 +75,7 @@ pub(crate) fn check_files(arguments: &CheckArguments, out: &mut Console) -> Resu
     report.finish()
 }
 
-/// One line of what a folder came to, before the counts.
+/// Formats the outcome of a folder on one line, before the counts.
 fn summary(outcomes: &[Outcome], programs: usize, jobs: usize, time: Duration) -> String {
     let failed: BTreeSet<&str> =
         outcomes.iter().filter(|outcome| outcome.failure.is_some()).map(|outcome| outcome.program.as_str()).collect();
@@ -90,19 +90,19 @@ fn summary(outcomes: &[Outcome], programs: usize, jobs: usize, time: Duration) -
     )
 }
 
-/// The given files and the modules in the given folders, each folder's in order of their names.
+/// Returns the given files and the modules in the given folders, each folder's sorted by name.
 fn module_files(paths: &[PathBuf], in_folders: &mut HashSet<String>) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
         if !path.is_dir() {
-            // What is not there fails when it is loaded.
+            // A missing file fails when it is loaded.
             files.push(path.clone());
             continue;
         }
         let mut found = Vec::new();
         walk(path, &mut found, 0).context(|| format!("looking into '{}'", path.display()))?;
         if found.is_empty() {
-            return Err(Error::not_found(format!("no .vmfb file is in '{}'", path.display())));
+            return Err(Error::not_found(format!("no .vmfb file in '{}'", path.display())));
         }
         found.sort();
         in_folders.extend(found.iter().map(|file| file.display().to_string()));
@@ -111,7 +111,7 @@ fn module_files(paths: &[PathBuf], in_folders: &mut HashSet<String>) -> Result<V
     Ok(files)
 }
 
-/// Most folders within each other: links may lead in circles.
+/// The maximum depth of nested folders, because links may be cyclic.
 const MAXIMUM_DEPTH: u32 = 32;
 
 fn walk(folder: &Path, found: &mut Vec<PathBuf>, depth: u32) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Outcomes of tests in JUnit's XML, which build servers read.
+//! Test outcomes in JUnit's XML, which build servers read.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) fn write(path: &Path, outcomes: &[Outcome], time: Duration) -> Result
 fn report(outcomes: &[Outcome], time: Duration) -> Report {
     let mut report = Report::new("incarnate check");
     report.set_time(time);
-    // Outcomes of one program follow each other.
+    // Outcomes of one program are contiguous.
     for outcomes in outcomes.chunk_by(|one, other| one.program == other.program) {
         let program = outcomes.first().map_or("", |outcome| &outcome.program);
         let mut suite = TestSuite::new(program);
@@ -34,7 +34,7 @@ fn report(outcomes: &[Outcome], time: Duration) -> Report {
 }
 
 fn case(outcome: &Outcome) -> TestCase {
-    // A program that does not load has no functions to name.
+    // A program that does not load has no function names.
     let (name, kind) = match &outcome.function {
         Some(function) => (function.as_str(), NonSuccessKind::Failure),
         None => ("load", NonSuccessKind::Error),

@@ -23,22 +23,22 @@ use super::program::{AddModules, Function, Program};
 #[cfg(feature = "cli")]
 pub(super) use files::{CheckArguments, check_files};
 
-/// Beginning of the names of functions that must fail.
+/// Prefix of functions that must fail.
 const MUST_FAIL: &str = "fail_";
 
-/// Most characters of a failure where it is repeated in the end.
+/// Most characters of a failure in the final summary.
 const MOST_CHARACTERS: usize = 400;
 
-/// What came of a test, or of the attempt to load some.
+/// The outcome of a test, or of loading a program.
 #[derive(Clone, Debug)]
 struct Outcome {
     /// The program.
     program: String,
-    /// The function; None where the program did not load or has no tests.
+    /// The function; None if the program did not load or has no tests.
     function: Option<String>,
-    /// Why it failed, if it did.
+    /// The failure, if there is one.
     failure: Option<String>,
-    /// The program has no tests, which is no failure where nobody said that it has.
+    /// True if the program has no tests, which is not a failure in a folder.
     #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "folders have such programs"))]
     is_empty: bool,
     #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "reports of several files tell it"))]
@@ -54,7 +54,7 @@ impl Outcome {
     }
 }
 
-/// Counts what came of tests, and prints it.
+/// Counts and prints outcomes.
 #[derive(Debug)]
 struct Report<'a> {
     out: &'a mut Console,
@@ -85,14 +85,14 @@ impl<'a> Report<'a> {
     }
 
     fn line(&mut self, line: &str) -> Result<()> {
-        // Tests may crash the process, so each line is out before the next test runs.
+        // A test may crash the process, so each line is flushed before the next test.
         writeln!(self.out, "{line}").and_then(|()| self.out.flush()).context(|| "writing to standard output")
     }
 
     fn finish(mut self) -> Result<Verdict> {
         self.line(&format!("{} passed, {} failed", self.passed, self.failed))?;
         Ok(match self.first_failure {
-            None if self.passed == 0 => Verdict::Failure("there is no test".to_owned()),
+            None if self.passed == 0 => Verdict::Failure("there are no tests".to_owned()),
             None => Verdict::Success,
             Some(first) => {
                 Verdict::Failure(format!("{} of {} failed; {first}", self.failed, self.failed + self.passed))
@@ -101,7 +101,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// A text of several lines, which may show long tensors, on one of bounded length.
+/// Joins the lines of a text, which may contain long tensors, and bounds its length.
 fn on_one_line(text: &str) -> String {
     let line = text.lines().map(str::trim).collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(MOST_CHARACTERS) {
@@ -110,7 +110,7 @@ fn on_one_line(text: &str) -> String {
     }
 }
 
-/// Checks the program that the modules make.
+/// Checks the program that the modules form.
 pub(super) fn check_program(
     arguments: &ProgramArguments,
     add_modules: AddModules<'_>,
@@ -121,7 +121,7 @@ pub(super) fn check_program(
     report.finish()
 }
 
-/// Runs the tests of a program, which is called as given or else as its module is, and hands over what comes of each.
+/// Runs the tests of a program, which is labelled `name` or else by its module, and reports each outcome.
 fn check(
     arguments: &ProgramArguments,
     add_modules: AddModules<'_>,
@@ -141,24 +141,24 @@ fn check(
         Program::load_tests(arguments, &unmet, add_modules).and_then(|program| Ok((program.functions()?, program)));
     let (functions, program) = match loaded {
         Ok(loaded) => loaded,
-        // A module that does not load fails as a test does, so that the others are still run.
+        // A module that does not load counts as a failed test, so that the others still run.
         Err(error) => return done(of_program(name.unwrap_or("the program"), error.to_string())),
     };
     let name = name.unwrap_or(program.name());
     let tests: Vec<Function> = functions.into_iter().filter(|function| function.arguments.is_empty()).collect();
     if tests.is_empty() {
-        let outcome = of_program(name, "no exported function is without arguments".to_owned());
+        let outcome = of_program(name, "no exported function without arguments".to_owned());
         return done(Outcome { is_empty: true, ..outcome });
     }
     for test in tests {
         let start = Instant::now();
         let outcome = program.prepare(&test, &[]).and_then(|mut call| call.invoke());
-        // All that was not met, and then what ended the function before its time, if anything.
+        // All unmet expectations, then the error that ended the function, if any.
         let faults: Vec<String> =
             unmet.take().into_iter().chain(outcome.err().map(|error| error.to_string())).collect();
         let failure = match (faults.is_empty(), test.name.starts_with(MUST_FAIL)) {
             (true, false) | (false, true) => None,
-            (true, true) => Some("it succeeded, though its name says that it must fail".to_owned()),
+            (true, true) => Some("it succeeded, but functions named fail_* must fail".to_owned()),
             (false, false) => Some(faults.join("\n")),
         };
         let (program, function) = (name.to_owned(), Some(test.name));

@@ -1,4 +1,4 @@
-//! Several programs tested at a time, reported in order.
+//! Parallel tests of several programs, reported in order.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,17 +11,17 @@ use super::super::arguments::ProgramArguments;
 use super::super::files;
 use super::{Outcome, check};
 
-/// What is told while programs are tested.
+/// A report of a testing thread.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A test has ended.
     Test(Outcome),
-    /// All tests of a program have.
+    /// All tests of a program have ended.
     Program,
 }
 
-/// Tests programs, each of which is the files of its modules, `jobs` at a time. What comes of them is told in the order of the
-/// programs: of the first that has not ended, at once.
+/// Tests programs, each a list of module files, `jobs` at a time. Outcomes are reported in the order of the programs;
+/// those of the first unfinished program at once.
 pub(super) fn check_all(
     arguments: &ProgramArguments,
     programs: &[Vec<PathBuf>],
@@ -47,12 +47,12 @@ pub(super) fn check_all(
         let (mut current, mut waiting) = (0, HashMap::<usize, Vec<Event>>::new());
         for (program, event) in receiver {
             waiting.entry(program).or_default().push(event);
-            // A program's last event makes the next one current.
+            // A program's last event makes the next program the current one.
             while let Some(events) = waiting.remove(&current) {
                 let ended = matches!(events.last(), Some(Event::Program));
                 let told = events.into_iter().try_for_each(&mut *tell);
                 if told.is_err() {
-                    // Nobody listens any more: what has begun is ended, nothing else is begun.
+                    // The receiver is gone: threads finish their test and start no other.
                     next.store(programs.len(), Ordering::Relaxed);
                     return told;
                 }
@@ -77,7 +77,7 @@ fn run(
         let index = next.fetch_add(1, Ordering::Relaxed);
         let Some(program) = programs.get(index) else { return };
         let mut tell = |event| sender.send((index, event)).map_err(|_| Error::aborted("the process no longer listens"));
-        // A failure to tell ends all of it.
+        // A failed report ends the tests.
         if test(program, &mut tell).is_err() {
             return;
         }

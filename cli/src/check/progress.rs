@@ -1,10 +1,10 @@
-//! How far the tests are, on a terminal.
+//! The progress of tests on a terminal.
 
 use std::io::{IsTerminal, stderr};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A line at the end of standard error, where that is a terminal and there is more than one program.
+/// A status line on standard error, if that is a terminal and there are several programs.
 #[derive(Debug)]
 pub(super) struct Progress(Option<ProgressBar>);
 
@@ -21,7 +21,7 @@ impl Progress {
         Progress(Some(bar))
     }
 
-    /// Takes the line away while something is printed.
+    /// Clears the line while other output is printed.
     pub(super) fn suspended<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.0 {
             Some(bar) => bar.suspend(print),
@@ -29,7 +29,7 @@ impl Progress {
         }
     }
 
-    /// One more program has been tested.
+    /// Counts one more tested program.
     pub(super) fn advance(&self, failed: usize) {
         if let Some(bar) = &self.0 {
             bar.set_message(failed.to_string());

@@ -1,4 +1,4 @@
-//! The executables of a module as text.
+//! The text of a module's executables.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use incarnate_runtime::hal::local::loaders::elf::{LibraryFacts, Machine};
 
 use super::program::{Executable, Program};
 
-/// Prints what the functions of a module tell of its executables. Machine code is not loaded for it: that would run it.
+/// Prints the executables that the functions of a module create. Machine code is not loaded, because that would run it.
 pub(super) fn write(f: &mut fmt::Formatter<'_>, module: &VerifiedModule, program: &Program) -> fmt::Result {
     for (number, executable) in program.executables.iter().enumerate() {
         let format = executable.format.and_then(|ordinal| module.rodata_bytes(ordinal)).unwrap_or(b"unknown format");
         write!(f, "  [{number:3}] {}", String::from_utf8_lossy(format).escape_debug())?;
         match executable.data.map(|ordinal| (ordinal, module.rodata_bytes(ordinal).unwrap_or_default())) {
             Some((ordinal, data)) => writeln!(f, ", {} bytes in .rodata[{ordinal}]", data.len())?,
-            None => writeln!(f, ", bytes that the program chooses")?,
+            None => writeln!(f, ", bytes chosen at run time")?,
         }
         write_entry_points(f, executable)?;
         if let Some(library) = library(module, executable) {
@@ -33,7 +33,7 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, module: &VerifiedModule, program
     writeln!(f)
 }
 
-/// Format, length and functions of each executable on one line.
+/// Prints format, length and functions of each executable on one line.
 pub(super) fn facts(module: &VerifiedModule, program: &Program) -> Vec<String> {
     let facts = program.executables.iter().map(|executable| {
         let bytes = |ordinal: Option<u32>| ordinal.and_then(|ordinal| module.rodata_bytes(ordinal)).unwrap_or_default();
@@ -58,16 +58,16 @@ fn write_entry_points(f: &mut fmt::Formatter<'_>, executable: &Executable) -> fm
     Ok(())
 }
 
-/// What an executable says of itself that is machine code in the form of ELF.
+/// Returns the description in a machine-code executable of the format ELF.
 fn library(module: &VerifiedModule, executable: &Executable) -> Option<LibraryFacts> {
     let format = core::str::from_utf8(module.rodata_bytes(executable.format?)?).ok()?;
     let architecture = format.strip_prefix("embedded-elf-").or_else(|| format.strip_prefix("system-elf-"))?;
     let machine = Machine::ALL.iter().find(|machine| machine.name == architecture)?;
-    // What is damaged is said when it is loaded.
+    // A damaged executable is reported when it is loaded.
     LibraryFacts::read(module.rodata_bytes(executable.data?)?, machine).ok()?
 }
 
-/// The module that an executable of bytecode is.
+/// Returns the module in a bytecode executable.
 fn nested(module: &VerifiedModule, executable: &Executable) -> Option<Module> {
     let format = module.rodata_bytes(executable.format?)?;
     if !format.starts_with(b"vmvx") {

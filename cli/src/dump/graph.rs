@@ -1,7 +1,7 @@
 //! The graph of a module's dispatches and transfers, in the language of Graphviz.
 //!
-//! A command buffer is a cluster; edges lead from the command that wrote memory last to those that read it. What a dispatch
-//! writes is taken to be its last binding, which is where the compiler puts results.
+//! A command buffer is a cluster; edges lead from the last command that wrote a memory range to its readers. The
+//! compiler binds results last, so a dispatch is assumed to write its last binding.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -22,7 +22,7 @@ struct Node {
 enum Shape {
     Dispatch,
     Transfer,
-    /// Memory that the program passes in or gets out.
+    /// Memory that the program passes in or returns.
     Slot,
     /// A buffer of the module, such as its constants.
     Buffer,
@@ -60,7 +60,7 @@ impl Graph {
         graph
     }
 
-    /// Adds the edges, and a node for memory that is read before it is written, or written and not read.
+    /// Adds the edges, and a node for memory that is read before it is written, or written and never read.
     fn connect(&mut self, recorder: &Recorder) {
         let commands = &recorder.commands;
         let (mut inputs, mut outputs) = (BTreeMap::new(), BTreeMap::new());
@@ -78,7 +78,7 @@ impl Graph {
                         break;
                     }
                 }
-                // What is written in part may be read in part from elsewhere, which is not shown.
+                // The rest of a partly written range may have another writer, which is not shown.
                 if !is_written {
                     let node = *inputs.entry(range.memory).or_insert_with(|| self.add_memory(range));
                     self.edges.insert((node, to));
@@ -108,7 +108,7 @@ fn graphs(module: &Module, program: &Program) -> Vec<Graph> {
     program.recorders.iter().map(|recorder| Graph::of(module, recorder)).collect()
 }
 
-/// The graph in the language of Graphviz.
+/// Formats the graph in the language of Graphviz.
 pub(super) fn dot(module: &Module, program: &Program) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -137,7 +137,7 @@ pub(super) fn dot(module: &Module, program: &Program) -> String {
     text
 }
 
-/// A text in the language of Graphviz.
+/// Formats a string in the language of Graphviz.
 fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for character in text.chars() {

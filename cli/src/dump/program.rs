@@ -1,4 +1,4 @@
-//! What a module's functions tell of its executables and command buffers, as far as it is constant.
+//! The executables and command buffers that a module's functions create, as far as they are constant.
 
 use std::collections::HashMap;
 
@@ -7,13 +7,13 @@ use incarnate_runtime::bytecode::VerifiedModule;
 use incarnate_runtime::bytecode::isa::SEGMENT_NOT_VARIADIC;
 use incarnate_runtime::ir::{Call, Callee, Function, Global, Op, Terminator, Value};
 
-/// An executable that the module makes.
+/// An executable that the module creates.
 #[derive(Clone, Debug)]
 pub(super) struct Executable {
-    /// Ordinals of the constants that are its format and its bytes.
+    /// Ordinals of the constants with its format and its bytes.
     pub(super) format: Option<u32>,
     pub(super) data: Option<u32>,
-    /// The functions that the module names, in the order in which it does.
+    /// The functions that the module looks up, in order.
     pub(super) entry_points: Vec<EntryPoint>,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Executable {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct EntryPoint {
     pub(super) name: String,
-    /// Constants and bindings that dispatches pass, and how many there are of these.
+    /// Constants and bindings of dispatches, and the number of bindings.
     pub(super) constants: usize,
     pub(super) bindings: usize,
     pub(super) dispatches: usize,
@@ -57,16 +57,16 @@ pub(super) struct Range {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Memory {
-    /// What is bound to a slot when the command buffer is executed.
+    /// The buffer that is bound to a slot at execution.
     Slot(u64),
     /// The buffer in a global of the module.
     Global(u32),
-    /// A buffer that the function gets from elsewhere.
+    /// A buffer from an unknown source.
     Other(u32),
 }
 
 impl Range {
-    /// True where the two may have a byte in common. Buffers of different names are taken for different ones.
+    /// Returns true if the two ranges may overlap. Different buffers are assumed to be disjoint.
     pub(super) fn may_overlap(&self, other: &Range) -> bool {
         let begins_behind = |one: &Range, other: &Range| {
             let end = one.offset.zip(one.length).map(|(offset, length)| offset.saturating_add(length));
@@ -75,7 +75,7 @@ impl Range {
         self.memory == other.memory && !begins_behind(self, other) && !begins_behind(other, self)
     }
 
-    /// True where all bytes of the other are in this one.
+    /// Returns true if this range contains the other.
     pub(super) fn covers(&self, other: &Range) -> bool {
         let end = |range: &Range| range.offset?.checked_add(range.length?);
         let within = |end: u64, other_end: u64| self.offset <= other.offset && other_end <= end;
@@ -83,14 +83,14 @@ impl Range {
     }
 }
 
-/// All of it.
+/// The whole range.
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) executables: Vec<Executable>,
     pub(super) recorders: Vec<Recorder>,
 }
 
-/// What is known of a value.
+/// The constant value of a register, if it is known.
 #[derive(Clone, Debug)]
 enum Known {
     Rodata(u32),
@@ -103,12 +103,12 @@ impl Program {
     /// Reads the functions of a module.
     ///
     /// # Errors
-    /// What the functions' form as values gives.
+    /// Errors of building the functions' IR.
     pub(super) fn of(module: &VerifiedModule) -> Result<Program> {
         let functions = (0..module.function_count()).map(|ordinal| Function::new(module, ordinal));
         let functions = functions.collect::<Result<Vec<_>>>()?;
         let mut reader = Reader { module, program: Program::default(), executable_of_global: HashMap::new() };
-        // Executables are made by one function and named by others, before it or behind it.
+        // One function creates executables and others look them up, in any order.
         functions.iter().for_each(|function| reader.read_executables(function));
         functions.iter().zip(0..).for_each(|(function, ordinal)| reader.read_commands(function, ordinal));
         Ok(reader.program)
@@ -143,7 +143,7 @@ impl<'a> Reader<'a> {
         Some(String::from_utf8_lossy(self.module.rodata_bytes(*ordinal)?).into_owned())
     }
 
-    /// What the operations of a function define, and its calls in order.
+    /// The definitions in a function, and its calls in order.
     fn walk(&self, function: &Function, each: &mut dyn FnMut(&mut HashMap<Value, Known>, Step<'a>)) {
         let mut known = HashMap::new();
         for (_, block) in function.iter() {
@@ -259,7 +259,7 @@ impl<'a> Reader<'a> {
                     if let Some(executable) = executable {
                         named.push((executable, EntryPoint { name: name.clone(), constants, bindings, dispatches: 1 }));
                     }
-                    // Nothing says which bindings a kernel writes; the compiler puts results last.
+                    // The written bindings of a kernel are unknown; the compiler binds results last.
                     let writes = ranges.last().cloned().into_iter().collect();
                     let reads = match ranges.split_last() {
                         Some((_, [])) | None => ranges,
@@ -300,7 +300,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What the walk over a function meets.
+/// An event in the walk over a function.
 enum Step<'a> {
     Call(ImportCall<'a>),
     /// A reference that is stored to a global.

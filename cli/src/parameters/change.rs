@@ -1,20 +1,20 @@
-//! What is changed when archives are converted.
+//! Changes of parameters when archives are converted.
 
 use incarnate_runtime::hal::format::{TensorType, parse_elements};
 use incarnate_runtime::parameters::{ParameterEntry, Splat};
 use incarnate_runtime::{Error, Result, ResultExt};
 
-/// A parameter that becomes a pattern.
+/// A parameter that a splat replaces.
 #[derive(Debug)]
 pub(super) struct Replacement<'a> {
     key: &'a str,
-    /// Zeros where there is none.
+    /// The element type and value; zeros if it is None.
     pattern: Option<Vec<u8>>,
     used: bool,
 }
 
 impl<'a> Replacement<'a> {
-    /// Reads `KEY` or `KEY=TYPE=VALUE`; keys may have `=` in them.
+    /// Parses `KEY` or `KEY=TYPE=VALUE`; keys may contain `=`.
     pub(super) fn parse(text: &'a str) -> Result<Replacement<'a>> {
         let parts = text.rsplit_once('=').and_then(|(rest, value)| Some((rest.rsplit_once('=')?, value)));
         let Some(((key, kind), value)) = parts else {
@@ -25,7 +25,7 @@ impl<'a> Replacement<'a> {
     }
 }
 
-/// The bytes of one value: `f32` and `4.5`, or `x32` and its digits.
+/// Parses the bytes of one value: `f32` and `4.5`, or `x32` and its digits.
 fn pattern(kind: &str, value: &str) -> Result<Vec<u8>> {
     if let Some(bytes) = kind.strip_prefix('x').and_then(|bits| bits.parse::<usize>().ok()).map(|bits| bits / 8)
         && [1, 2, 4, 8].contains(&bytes)
@@ -39,17 +39,17 @@ fn pattern(kind: &str, value: &str) -> Result<Vec<u8>> {
     }
     let tensor: TensorType = kind.parse()?;
     if !tensor.shape.is_empty() {
-        return Err(Error::invalid_argument(format!("a pattern is one value, not {tensor}")));
+        return Err(Error::invalid_argument(format!("{tensor} is more than one value: a splat repeats one")));
     }
     if !tensor.element.is_byte_aligned() {
-        return Err(Error::invalid_argument(format!("a pattern is of whole bytes, which {tensor} is not")));
+        return Err(Error::invalid_argument(format!("{tensor} is not a whole number of bytes, as a splat must be")));
     }
     let mut bytes = vec![0; tensor.element.dense_byte_count()];
     parse_elements(value, tensor.element, &mut bytes)?;
     Ok(bytes)
 }
 
-/// Reads `4096xf32=4.1`, which is a pattern as long as the tensor.
+/// Parses `4096xf32=4.1`, a splat of the tensor's length.
 pub(super) fn splat_of(text: &str) -> Result<Splat> {
     let (tensor, value) = text.split_once('=').unwrap_or((text, "0"));
     let tensor: TensorType = tensor.parse()?;
@@ -57,7 +57,7 @@ pub(super) fn splat_of(text: &str) -> Result<Splat> {
     Splat::new(&pattern(&element.to_string(), value)?, tensor.byte_length()?)
 }
 
-/// What becomes of parameters.
+/// The changes of parameters.
 #[derive(Debug)]
 pub(super) struct Changes<'a> {
     pub(super) excluded: Vec<&'a str>,
@@ -67,7 +67,7 @@ pub(super) struct Changes<'a> {
 }
 
 impl Changes<'_> {
-    /// The parameter as it is to be, if it is to be. Keys are those before any is renamed.
+    /// Returns the changed parameter, unless it is removed. Keys are those before renaming.
     pub(super) fn apply(&mut self, entry: ParameterEntry) -> Result<Option<ParameterEntry>> {
         let key = entry.key().to_owned();
         if self.excluded.contains(&key.as_str()) {
@@ -95,13 +95,11 @@ impl Changes<'_> {
         }))
     }
 
-    /// Fails where a pattern was given for a parameter that is not there: its name is likely misspelt.
+    /// Fails if a replacement names no parameter, which is likely a typing error.
     pub(super) fn check_all_used(&self) -> Result<()> {
         match self.replaced.iter().find(|replacement| !replacement.used) {
             None => Ok(()),
-            Some(replacement) => {
-                Err(Error::not_found(format!("--splat={}: there is no such parameter", replacement.key)))
-            }
+            Some(replacement) => Err(Error::not_found(format!("--splat={}: no such parameter", replacement.key))),
         }
     }
 }

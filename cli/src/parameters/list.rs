@@ -1,4 +1,4 @@
-//! What archives hold, as text.
+//! The text of archives' contents.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -10,11 +10,11 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use crate::console::Console;
 use crate::tooling::atomic_file::AtomicFile;
 
-/// Characters of a rule without the slashes at its end.
+/// Characters of a rule without the slashes at its ends.
 const RULE: usize = 118;
 
-/// Prints the parameters of scopes as the peer does, with the types that archives give them, and writes those that are
-/// extracted to files.
+/// Prints the parameters of scopes as IREE does, with the types in the archives, and writes the extracted ones to
+/// files.
 pub(super) fn list(scopes: &[(String, ParameterIndex)], extracted: &[String], out: &mut Console) -> Result<()> {
     for (scope, index) in scopes {
         out.write_all(table(scope, index).as_bytes()).context(|| "writing to standard output")?;
@@ -47,7 +47,7 @@ fn table(scope: &str, index: &ParameterIndex) -> String {
     text
 }
 
-/// Type and shape, or the pattern, behind the key.
+/// Formats type and shape, or the splat, after the key.
 fn facts(entry: &ParameterEntry) -> String {
     if let ParameterStorage::Splat(splat) = entry.storage() {
         let digits: String = splat.pattern().iter().rev().map(|byte| format!("{byte:02X}")).collect();
@@ -61,13 +61,13 @@ fn facts(entry: &ParameterEntry) -> String {
 /// Writes the bytes of `[SCOPE::]KEY=FILE`.
 fn extract(scopes: &[(String, ParameterIndex)], text: &str) -> Result<()> {
     let (name, path) =
-        text.rsplit_once('=').ok_or_else(|| Error::invalid_argument("it has no '=' between a key and a file"))?;
+        text.rsplit_once('=').ok_or_else(|| Error::invalid_argument("expected SCOPE::KEY=FILE or KEY=FILE"))?;
     let in_scope =
         |scope: &str, key: &str| scopes.iter().find(|(other, _)| other == scope).and_then(|(_, index)| index.get(key));
     let scoped = name.split_once("::").and_then(|(scope, key)| in_scope(scope, key));
-    // A key may have colons in it; without a scope it is looked for in all.
+    // A key may contain colons; without a scope it is looked up in all scopes.
     let entry = scoped.or_else(|| scopes.iter().find_map(|(_, index)| index.get(name)));
-    let entry = entry.ok_or_else(|| Error::not_found("there is no such parameter"))?;
+    let entry = entry.ok_or_else(|| Error::not_found("no such parameter"))?;
     let mut file = AtomicFile::create(Path::new(path), false)?;
     file.write_all(&entry.read()?).context(|| format!("writing '{path}'"))?;
     file.commit()

@@ -1,4 +1,4 @@
-//! `incarnate parameters`: lists, converts and makes archives of parameters.
+//! `incarnate parameters`: lists, converts and creates parameter archives.
 
 mod change;
 mod list;
@@ -27,11 +27,11 @@ pub(super) struct ParametersArguments {
 
 #[derive(Debug, Subcommand)]
 enum ParametersCommand {
-    /// Print what archives hold.
+    /// Print the contents of archives.
     List(ListArguments),
-    /// Write the parameters of archives of any format into one .irpa archive.
+    /// Convert archives of any format into one .irpa archive.
     Convert(ConvertArguments),
-    /// Make an .irpa archive of values, arrays and files.
+    /// Create an .irpa archive from values, arrays and files.
     Create(CreateArguments),
 }
 
@@ -56,33 +56,32 @@ struct ConvertArguments {
     /// Leave a parameter out.
     #[arg(long, value_name = "KEY")]
     exclude: Vec<String>,
-    /// Give a parameter another key.
+    /// Rename a parameter.
     #[arg(long, value_name = "OLD=NEW")]
     rename: Vec<String>,
-    /// Replace a parameter by a pattern that takes no space: zeros, or a value as i8=123, f32=4.5 or x32=CAFEF00D.
+    /// Replace a parameter by a splat, which occupies no storage: zeros, or a value as i8=123, f32=4.5 or x32=CAFEF00D.
     #[arg(long, value_name = "KEY[=TYPE=VALUE]")]
     splat: Vec<String>,
-    /// Replace all parameters by zeros that take no space.
+    /// Replace all parameters by zero splats, which occupy no storage.
     #[arg(long)]
     strip: bool,
-    /// Begin data at multiples of this number of bytes.
+    /// Alignment of data in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     alignment: u64,
 }
 
 #[derive(Debug, Args)]
 struct CreateArguments {
-    /// A parameter: KEY=4xf32=1,2,3,4, KEY=4xf32 (zeros), KEY=4xf32=2.5 (the same everywhere), KEY=@array.npy,
-    /// KEY=4xf32=@raw.bin.
+    /// A parameter: KEY=4xf32=1,2,3,4, KEY=4xf32 (zeros), KEY=4xf32=2.5 (repeated), KEY=@array.npy, KEY=4xf32=@raw.bin.
     #[arg(long, value_name = "KEY=VALUE")]
     data: Vec<String>,
-    /// A parameter that takes no space, as it repeats one value: KEY=4096xf32=4.1.
+    /// A splat parameter, which repeats one value and occupies no storage: KEY=4096xf32=4.1.
     #[arg(long, value_name = "KEY=TYPE[=VALUE]")]
     splat: Vec<String>,
     /// The archive to write (.irpa).
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Begin data at multiples of this number of bytes.
+    /// Alignment of data in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 64)]
     alignment: u64,
 }
@@ -96,7 +95,7 @@ pub(super) fn parameters(arguments: &ParametersArguments, out: &mut Console) -> 
     Ok(Verdict::Success)
 }
 
-/// The parameters of files by their scopes, in order of the scopes' first files.
+/// Returns the parameters of files by scope, in the order of the scopes' first files.
 fn read(files: &[ScopedFile]) -> Result<Vec<(String, ParameterIndex)>> {
     let mut scopes: Vec<(String, ParameterIndex)> = Vec::new();
     for file in files {
@@ -148,21 +147,21 @@ fn create(arguments: &CreateArguments, out: &mut Console) -> Result<()> {
 /// Splits `A=B`.
 fn split<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str)> {
     let parts = text.split_once('=').filter(|(key, _)| !key.is_empty());
-    parts.ok_or_else(|| Error::invalid_argument(format!("{flag}={text}: it has no '=' between a key and a value")))
+    parts.ok_or_else(|| Error::invalid_argument(format!("{flag}={text}: no '=' between a key and a value")))
 }
 
-/// A tensor that is given as inputs of functions are.
+/// Parses a tensor in the form of a function's input.
 fn value_of(text: &str) -> Result<HostTensor> {
-    // Contents that are not given are zeros.
+    // A type without contents means zeros.
     let text = if text.contains(['=', '@']) { text.to_owned() } else { format!("{text}=0") };
     let slot = Slot { kind: ConventionItem::Ref, declared: None };
     match parse_specs(&[slot], &[text])?.pop() {
         Some(SpecValue::Value(HostValue::Tensor(array))) => Ok(array),
-        _ => Err(Error::invalid_argument("it is not a tensor")),
+        _ => Err(Error::invalid_argument("not a tensor: write SHAPExTYPE=VALUES or @FILE.npy")),
     }
 }
 
-/// Writes the archive, and prints what it holds.
+/// Writes the archive, and prints its contents.
 fn write(index: &ParameterIndex, path: &Path, alignment: u64, out: &mut Console) -> Result<()> {
     let mut file = AtomicFile::create(path, false)?;
     let written = ArchiveWriter::new(index).with_alignment(alignment).and_then(|writer| writer.write(&mut file));
@@ -173,7 +172,7 @@ fn write(index: &ParameterIndex, path: &Path, alignment: u64, out: &mut Console)
     list::list(&[(String::new(), written)], &[], out)
 }
 
-/// A pattern of zeros.
+/// Creates a splat of zeros.
 fn zeros(length: u64) -> Result<Splat> {
     Splat::new(&[0], length)
 }

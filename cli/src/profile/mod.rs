@@ -1,4 +1,4 @@
-//! `--profile`: where the time of a call goes, as a table or as a trace for Perfetto.
+//! `--profile`: the time of each part of a call, as a table or as a trace for Perfetto.
 
 mod summary;
 mod table;
@@ -12,8 +12,8 @@ use incarnate_runtime::{Result, ResultExt};
 
 use crate::tooling::atomic_file::AtomicFile;
 
-/// Runs `body` and reports where its time went: as a trace to a file, or as a table to `out`. Without `destination`
-/// nothing is recorded. `threads` is the number of threads of the devices.
+/// Runs `body` and reports its profile: as a trace to a file, or as a table to `out`. Without `destination` nothing is
+/// recorded. `threads` is the number of threads of the devices.
 pub(super) fn profiled<T>(
     destination: Option<&Option<PathBuf>>,
     threads: usize,
@@ -45,7 +45,7 @@ mod tests {
 
     use incarnate_runtime::profile::{Event, EventKind, Lane, Recording};
 
-    /// Two threads: a kernel in two parts at the same time, then a wait of the first.
+    /// Two threads: a kernel in two ranges at the same time, then a wait of the first.
     pub(super) fn recording() -> Recording {
         let event = |kind, name: &str, start, duration, workgroups, first| Event {
             kind,

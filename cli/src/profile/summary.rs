@@ -1,11 +1,11 @@
-//! Events of a recording, added up by name.
+//! Events of a recording, summed up by name.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use incarnate_runtime::profile::{EventKind, Recording};
 
-/// From when until when an event lasted, since the recording began.
+/// Start and end of an event, relative to the start of the recording.
 type Interval = (Duration, Duration);
 
 /// All events of a name.
@@ -15,29 +15,29 @@ pub(super) struct Row {
     pub(super) name: String,
     /// Commands, calls or waits.
     pub(super) count: u64,
-    /// Of all threads together.
+    /// The total time of all threads.
     pub(super) busy: Duration,
-    /// During which at least one thread was at it.
+    /// The time during which at least one thread was in the event.
     pub(super) wall: Duration,
     pub(super) workgroups: u64,
     pub(super) bytes: u64,
 }
 
 impl Row {
-    /// The part of the threads' time, while at least one was at it, that was spent on it.
+    /// Returns the fraction of the threads' time in the event, while at least one was in it.
     pub(super) fn parallel_efficiency(&self, threads: usize) -> f64 {
         let available = self.wall.as_secs_f64() * threads.max(1) as f64;
         if available > 0.0 { (self.busy.as_secs_f64() / available).min(1.0) } else { 0.0 }
     }
 
-    /// Thousand million bytes in a second.
+    /// Returns gigabytes per second.
     pub(super) fn gigabytes_per_second(&self) -> f64 {
         let wall = self.wall.as_secs_f64();
         if wall > 0.0 { self.bytes as f64 / wall / 1e9 } else { 0.0 }
     }
 }
 
-/// A row for each name, the longest first.
+/// Returns a row for each name, the longest time first.
 pub(super) fn rows(recording: &Recording) -> Vec<Row> {
     let mut spans: BTreeMap<(EventKind, &str), (Row, Vec<Interval>)> = BTreeMap::new();
     for event in recording.lanes.iter().flat_map(|lane| &lane.events) {

@@ -1,4 +1,4 @@
-//! The table that is printed.
+//! The printed table.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -12,7 +12,7 @@ const BAR: f64 = 24.0;
 /// Characters of the longest name.
 const NAME: usize = 56;
 
-/// One row for each dispatch, transfer, wait and function, the longest first within its kind.
+/// Prints one row for each dispatch, transfer, wait and function, the longest time first within its kind.
 pub(super) fn table(recording: &Recording, threads: usize) -> String {
     let rows = rows(recording);
     let total: Duration = rows.iter().filter(|row| is_work(row)).map(|row| row.busy).sum();
@@ -30,12 +30,12 @@ pub(super) fn table(recording: &Recording, threads: usize) -> String {
     }
     let _ = writeln!(
         out,
-        "{} of {threads} threads in {}; shares are of their work. Waits and functions contain what they wait for.",
+        "{} of {threads} threads in {}; shares are of their work. Waits and functions include nested events.",
         duration(total),
         duration(recording.duration)
     );
     if recording.dropped > 0 {
-        let _ = writeln!(out, "{} events more were not kept.", recording.dropped);
+        let _ = writeln!(out, "{} more events were dropped.", recording.dropped);
     }
     out
 }
@@ -62,7 +62,7 @@ fn line(out: &mut String, row: &Row, width: usize, total: Duration, threads: usi
     out.push('\n');
 }
 
-/// A time in the unit that suits it.
+/// Formats a time in a suitable unit.
 pub(super) fn duration(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     match seconds {
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_add_up_what_threads_did() {
+    fn rows_sum_up_the_events_of_threads() {
         let rows = rows(&recording());
         let kernel = rows.iter().find(|row| row.kind == EventKind::Dispatch).map(|row| (row.count, row.workgroups));
         assert_eq!(kernel, Some((1, 8)));

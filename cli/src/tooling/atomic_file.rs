@@ -1,4 +1,4 @@
-//! Files that appear whole or not at all.
+//! Files that are written atomically.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use incarnate_runtime::{Error, Result, ResultExt};
 use tempfile::{Builder, NamedTempFile};
 
-/// A file that is written under another name in the same folder and gets its own when it is complete. Dropped before, it
-/// leaves nothing.
+/// A file that is written under a temporary name in the same folder and renamed when it is complete. Dropping it
+/// earlier removes it.
 #[derive(Debug)]
 pub(crate) struct AtomicFile {
     path: PathBuf,
@@ -16,7 +16,7 @@ pub(crate) struct AtomicFile {
 }
 
 impl AtomicFile {
-    /// Creates the file for `path`, with the contents of the one that exists where `append` is set.
+    /// Creates the file for `path`; with `append`, copies the contents of the existing one first.
     ///
     /// # Errors
     /// Those of creating the file, with the path.
@@ -29,7 +29,7 @@ impl AtomicFile {
         Ok(AtomicFile { path: path.to_owned(), writer: BufWriter::new(file) })
     }
 
-    /// Completes the file: from here on it has its name.
+    /// Completes the file by renaming it.
     ///
     /// # Errors
     /// Those of writing the rest and of renaming, with the path.
@@ -44,10 +44,10 @@ impl AtomicFile {
 /// Creates a file that can be renamed to `path`, with the permissions of an ordinary new file.
 ///
 /// # Errors
-/// INVALID_ARGUMENT where the path names no file; those of creating the file.
+/// INVALID_ARGUMENT if the path has no file name; errors of creating the file.
 pub(crate) fn temporary_for(path: &Path) -> Result<NamedTempFile> {
     if path.file_name().is_none() {
-        return Err(Error::invalid_argument("it names no file"));
+        return Err(Error::invalid_argument("the path has no file name"));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = Builder::new();

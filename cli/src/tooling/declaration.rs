@@ -1,20 +1,20 @@
-//! The tensors that declarations name, with element types that this build knows.
+//! The tensors in declarations, with element types that this build knows.
 
 use incarnate_runtime::bytecode::{self, DeclaredValue};
 use incarnate_runtime::hal::ElementType;
 use incarnate_runtime::hal::format::TensorType;
 
-/// The type of a tensor, as far as it is known when compiling.
+/// The type of a tensor, as far as it is known at compile time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeclaredTensor {
-    /// The dimensions, outermost first; those that a call decides are unknown.
+    /// The dimensions, outermost first; dynamic ones are None.
     pub(crate) shape: Vec<Option<u64>>,
     /// The type of the elements.
     pub(crate) element: ElementType,
 }
 
 impl DeclaredTensor {
-    /// The type, if no dimension is open.
+    /// Returns the type if no dimension is dynamic.
     pub(crate) fn fixed(&self) -> Option<TensorType> {
         let shape: Option<Vec<u64>> = self.shape.iter().copied().collect();
         Some(TensorType { shape: shape?, element: self.element })
@@ -26,8 +26,8 @@ impl DeclaredTensor {
     }
 }
 
-/// The tensors among the arguments and among the results of a declaration; None for other types. Where the text is not
-/// understood the lists are empty: a declaration helps, but nothing depends on it.
+/// Parses the tensors among the arguments and among the results of a declaration; None for other types. Unknown syntax
+/// yields empty lists: declarations are only hints.
 pub(crate) fn parse(declaration: &str) -> (Vec<Option<DeclaredTensor>>, Vec<Option<DeclaredTensor>>) {
     let Some(parsed) = bytecode::Declaration::parse(declaration) else { return Default::default() };
     let tensors = |values: &[DeclaredValue<'_>]| values.iter().map(DeclaredTensor::of).collect();

@@ -1,4 +1,4 @@
-//! Results compared with what was expected of them.
+//! Comparison of results with the expected ones.
 //!
 //! The rules and messages are those of IREE's `iree/tooling/comparison.cc` and `buffer_view_matchers.c`.
 
@@ -12,29 +12,29 @@ use super::output::print_tensor;
 use super::spec::SpecValue;
 use super::{HostTensor, HostValue, Primitive};
 
-/// Elements of a tensor that are printed where it is not what was expected.
+/// Most elements of a tensor in a message about a difference.
 const PRINTED_ELEMENTS: usize = 1024;
 
-/// A way in which results are not what was expected.
+/// A difference between a result and its expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
-    /// One line that says what differs.
+    /// One line that describes the difference.
     pub(crate) summary: String,
-    /// Both values on further lines; empty where the line says all.
+    /// Both values on further lines; empty if the line contains them.
     pub(crate) details: String,
 }
 
-/// Compares results with expected ones and tells every result that differs.
+/// Compares results with expected ones and returns all differences.
 ///
 /// # Errors
-/// What is wrong with a tensor that has to be printed.
+/// Errors of formatting a tensor.
 pub(crate) fn compare_results(
     equality: Equality,
     expected: &[SpecValue],
     results: &[HostValue],
 ) -> Result<Vec<Difference>> {
     if expected.len() != results.len() {
-        let summary = format!("expected {} results but the function gave {}", expected.len(), results.len());
+        let summary = format!("expected {} results but the function returned {}", expected.len(), results.len());
         return Ok(vec![Difference { summary, details: String::new() }]);
     }
     let mut differences = Vec::new();
@@ -50,7 +50,7 @@ pub(crate) fn compare_results(
 
 fn compare_values(equality: Equality, expected: &HostValue, actual: &HostValue) -> Result<Option<Difference>> {
     match (expected, actual) {
-        // The peer takes `(null)` for `(ignored)`, and scripts rely on it.
+        // IREE takes `(null)` for `(ignored)`, and scripts rely on it.
         (HostValue::Null, _) => Ok(None),
         (HostValue::Primitive(expected), HostValue::Primitive(actual)) => {
             compare_primitives(equality, *expected, *actual)
@@ -89,7 +89,7 @@ fn type_name(value: &HostValue) -> &'static str {
     }
 }
 
-/// Numbers are compared as elements of their type are; the peer cannot compare them.
+/// Compares numbers like elements of their type. IREE cannot compare numbers.
 fn compare_primitives(equality: Equality, expected: Primitive, actual: Primitive) -> Result<Option<Difference>> {
     let same = match (expected, actual) {
         (Primitive::F32(expected), Primitive::F32(actual)) => {
@@ -102,7 +102,7 @@ fn compare_primitives(equality: Equality, expected: Primitive, actual: Primitive
         }
         _ => expected == actual,
     };
-    // All digits: those that are usually printed may be the same.
+    // With all digits: rounded numbers may print alike.
     let text = |value: Primitive| match value {
         Primitive::F32(value) => format!("f32={value:?}"),
         Primitive::F64(value) => format!("f64={value:?}"),
@@ -114,7 +114,7 @@ fn compare_primitives(equality: Equality, expected: Primitive, actual: Primitive
 
 fn compare_tensors(equality: Equality, expected: &HostTensor, actual: &HostTensor) -> Result<Option<Difference>> {
     let types_match = element_types_match(expected.tensor.element, actual.tensor.element)
-        // A file's bytes without a meaning have that of the result.
+        // Opaque bytes of a file take the result's type.
         || expected.tensor.element.is_opaque()
             && expected.tensor.element.bit_count() == actual.tensor.element.bit_count();
     let view = format!("expected that the view is equal to contents of a view of {}", expected.tensor);
@@ -137,10 +137,10 @@ fn compare_tensors(equality: Equality, expected: &HostTensor, actual: &HostTenso
     Ok(Some(Difference { summary, details: String::from_utf8_lossy(&details).into_owned() }))
 }
 
-/// Prints what the peer prints of a comparison.
+/// Prints a comparison in IREE's words.
 ///
 /// # Errors
-/// What writing gives.
+/// Errors of writing.
 pub(crate) fn report(out: &mut dyn Write, differences: &[Difference]) -> Result<()> {
     if differences.is_empty() {
         writeln!(out, "[SUCCESS] all function outputs matched their expected values.")
@@ -175,7 +175,7 @@ mod tests {
     /// Golden texts: iree-run-module of release 3.13 on a function that returns its argument, `--input=` the second text,
     /// `--expected_output=` the first.
     #[test]
-    fn differences_are_told_as_the_peer_tells_them() {
+    fn differences_are_described_in_the_words_of_iree() {
         assert_eq!(
             compare("r", "4xf32=1 2 3 5", "4xf32=1 2 3 4"),
             "[FAILED] result[0]: element at index 3 (4) does not match the expected (5); expected that the view is equal \
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_of_files_match_what_the_compiler_types_otherwise() {
+    fn arrays_of_files_match_declared_types() {
         assert_eq!(compare("r", "2xsi32=1 2", "2xi32=1 2"), SUCCESS);
         assert_eq!(compare("r", "2x*16=803F 0040", "2xbf16=1 2"), SUCCESS);
         assert!(
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(compare("i", "(ignored)", "6"), SUCCESS);
         assert_eq!(
             compare_results(Equality::Exact, &[], &[HostValue::Null]).unwrap()[0].summary,
-            "expected 0 results but the function gave 1"
+            "expected 0 results but the function returned 1"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What the command line and the programs that it builds share: values as text and in files, expected results.
+//! Code shared by the command line and the programs that it builds: values as text and in files, expected results.
 
 pub(crate) mod atomic_file;
 pub(crate) mod declaration;
@@ -8,7 +8,7 @@ pub(crate) mod spec;
 
 pub(crate) use incarnate_runtime::hal::format::HostTensor;
 
-/// A value of the VM that is not a reference.
+/// A primitive VM value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Primitive {
     I32(i32),
@@ -32,6 +32,6 @@ pub(crate) enum HostValue {
     Bytes(Vec<u8>),
     /// A `!vm.list`.
     List(Vec<HostValue>),
-    /// Something that has no text, by the name of its type.
+    /// An object without a text form, by the name of its type.
     Other(&'static str),
 }

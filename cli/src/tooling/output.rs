@@ -13,7 +13,7 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use super::atomic_file::AtomicFile;
 use super::{HostTensor, HostValue, Primitive};
 
-/// Lets text be written to a writer of bytes.
+/// Adapts a byte writer to text.
 struct TextTo<'a>(&'a mut dyn Write);
 
 impl fmt::Write for TextTo<'_> {
@@ -33,10 +33,10 @@ impl fmt::Display for Primitive {
     }
 }
 
-/// Prints a value as the peer does: numbers with their type, tensors on a line after the name of theirs.
+/// Prints a value as IREE does: numbers with their type, tensors on a line after their type's name.
 ///
 /// # Errors
-/// What writing gives, and what is wrong with a tensor.
+/// Errors of writing, and of formatting a tensor.
 pub(crate) fn print_value(out: &mut dyn Write, value: &HostValue, limit: usize) -> Result<()> {
     let written = |result: io::Result<()>| result.context(|| "printing a result");
     match value {
@@ -58,18 +58,18 @@ pub(crate) fn print_value(out: &mut dyn Write, value: &HostValue, limit: usize) 
     }
 }
 
-/// Prints type and contents of a tensor, without an end of line.
+/// Prints type and contents of a tensor, without a newline.
 ///
 /// # Errors
-/// As [`print_value`].
+/// Those of [`print_value`].
 pub(crate) fn print_tensor(out: &mut dyn Write, array: &HostTensor, limit: usize) -> Result<()> {
     format_tensor(&mut TextTo(out), &array.tensor.shape, array.tensor.element, &array.bytes, limit)
 }
 
-/// Prints all results, each after its number.
+/// Prints all results with their numbers.
 ///
 /// # Errors
-/// As [`print_value`].
+/// Those of [`print_value`].
 pub(crate) fn print_results(out: &mut dyn Write, results: &[HostValue], limit: usize) -> Result<()> {
     print_list(out, "result", results, limit)
 }
@@ -82,11 +82,11 @@ fn print_list(out: &mut dyn Write, name: &str, values: &[HostValue], limit: usiz
     Ok(())
 }
 
-/// Does with each result what its spec says: nothing (empty), print (`-`), write (`@file`) or append (`+file`) to a file.
-/// Files whose names end in `.npy` become arrays, others get the bytes.
+/// Processes each result by its spec: ignore (empty), print (`-`), write (`@file`) or append (`+file`). Files named
+/// `.npy` are arrays, others raw bytes.
 ///
 /// # Errors
-/// OUT_OF_RANGE where specs and results are not of one number, and what writing gives.
+/// OUT_OF_RANGE if the numbers of specs and results differ; errors of writing.
 pub(crate) fn write_results(out: &mut dyn Write, results: &[HostValue], specs: &[String], limit: usize) -> Result<()> {
     if results.len() != specs.len() {
         return Err(Error::out_of_range(format!(
@@ -121,7 +121,7 @@ fn write_file(value: &HostValue, spec: &str) -> Result<()> {
     file.commit()
 }
 
-/// The array that stands for a value in a file: numbers have no dimensions, storage is bytes, nothing is no bytes.
+/// Converts a value to the array in a file: numbers have rank 0, storage is bytes, null is empty.
 fn as_array(value: &HostValue) -> Result<HostTensor> {
     let scalar =
         |element, bytes: &[u8]| HostTensor { tensor: TensorType { shape: Vec::new(), element }, bytes: bytes.to_vec() };
@@ -154,7 +154,7 @@ mod tests {
 
     /// Golden text: iree-run-module of release 3.13 on functions that return their arguments, with the same values.
     #[test]
-    fn results_are_printed_as_the_peer_prints_them() {
+    fn results_are_printed_like_iree_prints_them() {
         let results = [
             HostValue::Primitive(Primitive::I32(5)),
             HostValue::Primitive(Primitive::I64(-16)),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn results_go_where_their_specs_say() {
+    fn results_go_to_their_destinations() {
         let directory = tempfile::tempdir().unwrap();
         let raw = directory.path().join("raw.bin").display().to_string();
         let array = directory.path().join("array.npy").display().to_string();

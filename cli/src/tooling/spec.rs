@@ -14,20 +14,20 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use super::declaration::DeclaredTensor;
 use super::{HostTensor, HostValue, Primitive};
 
-/// A place for a value: an argument or a result of a function.
+/// A slot for a value: an argument or a result of a function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
-    /// What the function takes or gives there.
+    /// The type in the calling convention.
     pub(crate) kind: ConventionItem,
-    /// The type of the tensor there, if the model declares one.
+    /// The type of the tensor, if the model declares one.
     pub(crate) declared: Option<DeclaredTensor>,
 }
 
 impl Slot {
-    /// The slots of one side of a calling convention, with the tensors that a declaration has for them.
+    /// Returns the slots of one side of a calling convention, with the declared tensors.
     ///
     /// # Errors
-    /// UNIMPLEMENTED for spans, which functions that programs export do not have.
+    /// UNIMPLEMENTED for spans, which exported functions do not have.
     pub(crate) fn all(kinds: &[ConventionItem], declared: Vec<Option<DeclaredTensor>>) -> Result<Vec<Slot>> {
         if kinds.iter().any(|kind| matches!(kind, ConventionItem::SpanStart | ConventionItem::SpanEnd)) {
             return Err(Error::unimplemented("variadic functions cannot be called by text"));
@@ -36,7 +36,7 @@ impl Slot {
         Ok(kinds.iter().zip(declared).map(|(kind, declared)| Slot { kind: *kind, declared }).collect())
     }
 
-    /// The element type of a tensor of one element that can stand for the number here; None where it is a reference.
+    /// Returns the element type of a one-element tensor that can replace the number; None for references.
     fn element(&self) -> Option<ElementType> {
         match self.kind {
             ConventionItem::I32 => Some(ElementType::INT_32),
@@ -48,23 +48,23 @@ impl Slot {
     }
 }
 
-/// A value that was given, or a place that is not to be looked at.
+/// A parsed value, or a result to ignore.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SpecValue {
-    /// `(ignored)`, and `(null)` among expected results: any result is right.
+    /// `(ignored)`, and `(null)` among expected results: any result matches.
     Ignored,
     /// A value.
     Value(HostValue),
 }
 
-/// Files that specs read from. A file stays open with its position, so that `+` goes on where the last spec stopped.
+/// Files that specs read from. Files keep their positions, so that `+` continues after the last value.
 #[derive(Debug, Default)]
 struct Files {
     open: HashMap<String, BufReader<File>>,
 }
 
 impl Files {
-    /// The file at `path`, from its beginning unless `continued`.
+    /// Opens the file at `path`, at its beginning unless `continued`.
     fn get(&mut self, path: &str, continued: bool) -> Result<&mut BufReader<File>> {
         let entry = self.open.entry(path.to_owned());
         let reader = match entry {
@@ -84,11 +84,11 @@ impl Files {
     }
 }
 
-/// Reads the values of `specs` for the given places. A spec of a file with several arrays (`*file.npy`) fills
-/// several places. There may be fewer or more values than places, which only the caller can judge.
+/// Parses the values of `specs` for the given slots. A file with several arrays (`*file.npy`) fills several slots. The
+/// caller checks the number of values.
 ///
 /// # Errors
-/// What is wrong with a spec, with its text in the message.
+/// Errors of parsing, with the spec's text in the message.
 pub(crate) fn parse_specs(slots: &[Slot], specs: &[String]) -> Result<Vec<SpecValue>> {
     let mut files = Files::default();
     let mut values = Vec::with_capacity(specs.len());
@@ -100,7 +100,7 @@ pub(crate) fn parse_specs(slots: &[Slot], specs: &[String]) -> Result<Vec<SpecVa
     Ok(values)
 }
 
-/// The beginning of a spec, which may have megabytes.
+/// Returns the beginning of a spec, which may have megabytes.
 fn abbreviated(spec: &str) -> String {
     const SHOWN: usize = 80;
     match spec.char_indices().nth(SHOWN) {
@@ -113,7 +113,7 @@ fn parse_spec(slots: &[Slot], text: &str, files: &mut Files, values: &mut Vec<Sp
     let next = |values: &Vec<SpecValue>| {
         slots
             .get(values.len())
-            .ok_or_else(|| Error::invalid_argument(format!("the function has only {} of these values", slots.len())))
+            .ok_or_else(|| Error::invalid_argument(format!("the function takes only {} of these values", slots.len())))
     };
     if text.is_empty() {
         return Err(Error::invalid_argument("the value is empty"));
@@ -143,11 +143,11 @@ fn require_npy(path: &str) -> Result<()> {
         return Ok(());
     }
     Err(Error::unimplemented(format!(
-        "'{path}' has no shape and type: only .npy files have; write SHAPExTYPE=@{path} for raw bytes"
+        "'{path}' has no shape and type, as .npy files do: write SHAPExTYPE=@{path} for raw bytes"
     )))
 }
 
-/// The value of nothing: zero, or no object.
+/// Returns the default value: zero, or null.
 fn null(kind: ConventionItem) -> HostValue {
     match kind {
         ConventionItem::I32 => HostValue::Primitive(Primitive::I32(0)),
@@ -176,12 +176,12 @@ fn parse_value(slot: &Slot, text: &str, files: &mut Files) -> Result<HostValue> 
             .ok_or_else(|| Error::invalid_argument(format!("'{text}' is not a value of {element}")));
     }
     if kind == ConventionItem::Ref && !text.contains('=') && text.parse::<TensorType>().is_err() {
-        // Elements alone will do where the model says what they are.
+        // Elements without a type are enough if the model declares it.
         if let Some(tensor) = slot.declared.as_ref().and_then(DeclaredTensor::fixed) {
             return parse_contents(tensor, text).map(HostValue::Tensor);
         }
         return Err(Error::invalid_argument(format!(
-            "'{text}' is no tensor, which has at least a shape and a type, such as 4x2xf32=..."
+            "'{text}' is not a tensor, which needs at least a shape and a type, such as 4x2xf32=..."
         )));
     }
     fit(slot, parse_tensor(text, files)?)
@@ -189,7 +189,7 @@ fn parse_value(slot: &Slot, text: &str, files: &mut Files) -> Result<HostValue> 
 
 fn parse_primitive(kind: ConventionItem, text: &str) -> Option<Primitive> {
     match kind {
-        // What does not fit a signed number may be meant as the bits of an unsigned one.
+        // A number outside the signed range may be an unsigned one.
         ConventionItem::I32 => {
             let value = parse_integer(text)?;
             i32::try_from(value).ok().or_else(|| u32::try_from(value).ok().map(u32::cast_signed)).map(Primitive::I32)
@@ -204,11 +204,11 @@ fn parse_primitive(kind: ConventionItem, text: &str) -> Option<Primitive> {
     }
 }
 
-/// A tensor where a tensor is taken, the one element of it where a number is.
+/// Converts a tensor to the slot's kind: a tensor, or a number from its only element.
 fn fit(slot: &Slot, mut array: HostTensor) -> Result<HostValue> {
     let kind = slot.kind;
     let Some(wanted) = slot.element() else {
-        // Files have no names for some types: such bytes are what the model says.
+        // Files cannot name some types; opaque bytes take the declared type.
         if let Some(declared) = &slot.declared
             && array.tensor.element.is_opaque()
             && array.tensor.element.bit_count() == declared.element.bit_count()
@@ -219,16 +219,16 @@ fn fit(slot: &Slot, mut array: HostTensor) -> Result<HostValue> {
     };
     let element = array.tensor.element;
     let same = element.is_integer() == wanted.is_integer() && element.is_float() == wanted.is_float();
-    // Functions take integers of less than 32 bits as 32 bits; a narrower float would need a conversion.
+    // Functions take narrow integers as 32 bits; a narrow float would need a conversion.
     let fits = element.bit_count() == wanted.bit_count()
         || wanted == ElementType::INT_32 && element.is_integer() && element.bit_count() < 32;
     if !same || !fits || !array.tensor.shape.is_empty() {
-        return Err(Error::invalid_argument(format!("the function takes one {wanted} here, not {}", array.tensor)));
+        return Err(Error::invalid_argument(format!("the function takes one {wanted}, not {}", array.tensor)));
     }
     let mut text = String::new();
     let element = if element.is_boolean() { ElementType::UINT_8 } else { element };
     incarnate_runtime::hal::format::format_elements(&mut text, &[], element, &array.bytes, 1)?;
-    // Text would not keep all bits of a float; integers it keeps.
+    // Text keeps all bits of integers, but not of floats.
     let primitive = match (kind, array.bytes.as_slice()) {
         (ConventionItem::F32, &[a, b, c, d]) => Some(Primitive::F32(f32::from_le_bytes([a, b, c, d]))),
         (ConventionItem::F64, &[a, b, c, d, e, f, g, h]) => {
@@ -260,12 +260,12 @@ fn parse_tensor(text: &str, files: &mut Files) -> Result<HostTensor> {
 fn parse_contents(tensor: TensorType, contents: &str) -> Result<HostTensor> {
     let length = tensor.byte_length()?;
     let mut bytes = zeros(length)
-        .ok_or_else(|| Error::resource_exhausted(format!("there is no memory for the {length} bytes of {tensor}")))?;
+        .ok_or_else(|| Error::resource_exhausted(format!("no memory for the {length} bytes of {tensor}")))?;
     parse_elements(contents, tensor.element, &mut bytes)?;
     Ok(HostTensor { tensor, bytes })
 }
 
-/// Memory of zeros; `None` where there is not as much.
+/// Allocates zeroed memory; `None` if it is short.
 fn zeros(length: u64) -> Option<Vec<u8>> {
     let length = usize::try_from(length).ok()?;
     let mut bytes = Vec::new();
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_on_where_the_last_value_ended() {
+    fn files_continue_after_the_last_value() {
         let directory = tempfile::tempdir().unwrap();
         let raw = directory.path().join("raw.bin").display().to_string();
         std::fs::write(&raw, [1, 2, 3, 4, 5, 6]).unwrap();

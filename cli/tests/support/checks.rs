@@ -1,6 +1,6 @@
-//! A module of tests: checks that are met, and some that are not.
+//! A module of tests with met and unmet expectations.
 
-/// The module's file. `last` names one more function, whose check is met.
+/// Returns the module's file. `last` names an additional function whose expectation is met.
 pub(crate) fn module(last: Option<&str>) -> Vec<u8> {
     let function = |name: &str, body: &str| {
         format!(

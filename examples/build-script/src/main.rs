@@ -2,7 +2,7 @@
 
 use incarnate::{Device, Result};
 
-/// What the build script made of the model.
+/// The output of the build script.
 mod digits {
     include!(concat!(env!("OUT_DIR"), "/digits.rs"));
 }

@@ -1,6 +1,6 @@
 //! Translates many programs into one crate, compiles it, and runs it.
 //!
-//! The crate's `main` calls [`compare`], which makes the programs once more from their seeds.
+//! The crate's `main` calls [`compare`], which generates the programs again from their seeds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -21,47 +21,46 @@ use crate::translate::{Source, translate};
 /// A translated module.
 pub type Make = fn() -> Arc<dyn Module>;
 
-/// What a batch came to.
+/// The outcome of a batch.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Programs that were compiled and compared.
     pub compared: usize,
-    /// Calls of them that returned, interpreted.
+    /// Interpreted calls that returned.
     pub returned: usize,
-    /// Calls of them that failed, interpreted.
+    /// Interpreted calls that failed.
     pub failed: usize,
-    /// Programs that do not end, and were left out.
+    /// Programs without an end, which were skipped.
     pub exhausted: usize,
-    /// What is wrong with others, by seed.
+    /// Failures, by seed.
     pub wrong: BTreeMap<u64, String>,
 }
 
-/// Compares the translated programs of some seeds with the interpreter; called by the batch's `main`.
+/// Compares the translated programs of some seeds with the interpreter; the batch's `main` calls it.
 ///
-/// A line that begins with `begin` says which program is run, one with `same` that there was no difference, one with
-/// `different` that there is one, which the indented lines behind it describe.
-pub fn compare(programs: &[(u64, Make)], peer: Make) {
+/// Prints `begin` before each program, then `same`, or `different` followed by an indented description.
+pub fn compare(programs: &[(u64, Make)], library: Make) {
     std::panic::set_hook(Box::new(|_| {}));
     let skipped: BTreeSet<u64> = std::env::args().skip(1).filter_map(|seed| seed.parse().ok()).collect();
     let mut out = io::stdout().lock();
     for (seed, make) in programs.iter().filter(|(seed, _)| !skipped.contains(seed)) {
         let _ = writeln!(out, "begin {seed}");
         let _ = out.flush();
-        let _ = match compare_one(*seed, *make, peer) {
+        let _ = match compare_one(*seed, *make, library) {
             Ok((returned, failed)) => writeln!(out, "same {seed} {returned} {failed}"),
             Err(text) => writeln!(out, "different {seed}\n{text}"),
         };
     }
 }
 
-/// Compares one program; gives the numbers of calls that returned and failed, or the difference.
-fn compare_one(seed: u64, make: Make, peer: Make) -> Result<(usize, usize), String> {
+/// Compares one program; returns the numbers of calls that returned and failed, or the difference.
+fn compare_one(seed: u64, make: Make, library: Make) -> Result<(usize, usize), String> {
     let program = Program::new(seed, false);
     let interpreted = |module: &[u8]| harness::interpreted(module).map_err(|error| format!("    {error}\n"));
-    let peer_module = harness::peer().map_err(|error| format!("    {error}\n"))?;
-    let expected = harness::run(interpreted(&program.module)?, interpreted(&peer_module)?, &program, true);
-    let check = |name: &str, module: Arc<dyn Module>, peer: Arc<dyn Module>| {
-        let run = AssertUnwindSafe(|| harness::run(module, peer, &program, false));
+    let library_file = harness::library().map_err(|error| format!("    {error}\n"))?;
+    let expected = harness::run(interpreted(&program.module)?, interpreted(&library_file)?, &program, true);
+    let check = |name: &str, module: Arc<dyn Module>, library: Arc<dyn Module>| {
+        let run = AssertUnwindSafe(|| harness::run(module, library, &program, false));
         let found = catch_unwind(run).map_err(|payload| {
             let text = payload.downcast_ref::<String>().cloned();
             let text = text.or_else(|| payload.downcast_ref::<&str>().map(|&text| text.to_owned()));
@@ -69,29 +68,29 @@ fn compare_one(seed: u64, make: Make, peer: Make) -> Result<(usize, usize), Stri
         })?;
         harness::difference(&expected, &found).map_or(Ok(()), |text| Err(format!("    ({name})\n{text}")))
     };
-    check("translated, with a translated peer", make(), peer())?;
+    check("translated, with a translated library", make(), library())?;
     match seed % 4 {
-        0 => check("translated, with an interpreted peer", make(), interpreted(&peer_module)?)?,
-        1 => check("interpreted, with a translated peer", interpreted(&program.module)?, peer())?,
+        0 => check("translated, with an interpreted library", make(), interpreted(&library_file)?)?,
+        1 => check("interpreted, with a translated library", interpreted(&program.module)?, library())?,
         _ => {}
     }
     Ok((expected.returned, expected.failed))
 }
 
-/// Where batches are made, and what is compiled for them.
+/// The settings of batches.
 #[derive(Clone, Debug)]
 pub struct Workshop {
-    /// The folder of the crate that is made.
+    /// The folder of the generated crate.
     pub folder: PathBuf,
     /// Optimisation level of the translated code.
     pub opt_level: u32,
 }
 
 impl Workshop {
-    /// Makes, compiles and runs the programs of some seeds.
+    /// Generates, compiles and runs the programs of some seeds.
     ///
     /// # Errors
-    /// What keeps the crate from being made or run at all.
+    /// Errors of generating and running the crate.
     pub fn batch(&self, seeds: impl Iterator<Item = u64>) -> io::Result<Report> {
         let mut report = Report::default();
         let mut programs = BTreeMap::new();
@@ -102,10 +101,10 @@ impl Workshop {
                 Err(error) => drop(report.wrong.insert(seed, error)),
             }
         }
-        let peer = harness::peer().map_err(|error| error.to_string());
-        let peer = peer.and_then(|peer| translate("peer", &peer)).map_err(io::Error::other)?;
+        let library = harness::library().map_err(|error| error.to_string());
+        let library = library.and_then(|library| translate("library", &library)).map_err(io::Error::other)?;
         while !programs.is_empty() {
-            self.write(&programs, &peer)?;
+            self.write(&programs, &library)?;
             let Err(errors) = self.compile()? else { break };
             let broken: BTreeMap<u64, String> = errors_by_seed(&errors);
             if broken.is_empty() {
@@ -123,11 +122,11 @@ impl Workshop {
     }
 
     /// Writes the crate.
-    fn write(&self, programs: &BTreeMap<u64, Source>, peer: &Source) -> io::Result<()> {
+    fn write(&self, programs: &BTreeMap<u64, Source>, library: &Source) -> io::Result<()> {
         let sources = self.begin()?;
-        let mut main = String::from("#![forbid(unsafe_code)]\nmod peer;\n");
+        let mut main = String::from("#![forbid(unsafe_code)]\nmod library;\n");
         let mut table = String::new();
-        peer.write(&sources)?;
+        library.write(&sources)?;
         for (seed, source) in programs {
             source.write(&sources)?;
             let _ = writeln!(main, "mod p{seed};");
@@ -135,7 +134,7 @@ impl Workshop {
         }
         let _ = write!(
             main,
-            "\nfn main() {{\n    incarnate_differential::batch::compare(PROGRAMS, || peer::module());\n}}\n\n\
+            "\nfn main() {{\n    incarnate_differential::batch::compare(PROGRAMS, || library::module());\n}}\n\n\
             static PROGRAMS: &[(u64, incarnate_differential::batch::Make)] = &[\n{table}];\n"
         );
         std::fs::write(sources.join("main.rs"), main)
@@ -144,7 +143,7 @@ impl Workshop {
     /// Translates, compiles and runs the programs of [`deep`].
     ///
     /// # Errors
-    /// What keeps the crate from being made or run; what the compiler says.
+    /// Errors of generating and running the crate, and the compiler's.
     pub fn deep(&self) -> io::Result<bool> {
         let sources = self.begin()?;
         let mut main = String::from("#![forbid(unsafe_code)]\n");
@@ -292,12 +291,12 @@ impl Workshop {
     }
 }
 
-/// The translated source of a seed's program; None where it does not end.
+/// Returns the translated source of a seed's program; None if it does not end.
 fn prepare(seed: u64) -> Result<Option<Source>, String> {
     let program = Program::new(seed, false);
     let interpreted = |module: &[u8]| harness::interpreted(module).map_err(|error| format!("    {error}\n"));
-    let peer = harness::peer().map_err(|error| error.to_string())?;
-    if harness::run(interpreted(&program.module)?, interpreted(&peer)?, &program, true).exhausted {
+    let library = harness::library().map_err(|error| error.to_string())?;
+    if harness::run(interpreted(&program.module)?, interpreted(&library)?, &program, true).exhausted {
         return Ok(None);
     }
     let name = format!("p{seed}");
@@ -307,7 +306,7 @@ fn prepare(seed: u64) -> Result<Option<Source>, String> {
     }
 }
 
-/// The compiler's errors, by the program in whose file they are.
+/// Returns the compiler's errors, by program.
 fn errors_by_seed(errors: &str) -> BTreeMap<u64, String> {
     let mut by_seed: BTreeMap<u64, String> = BTreeMap::new();
     for error in errors.split("\n\n") {

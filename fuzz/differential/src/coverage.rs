@@ -1,4 +1,4 @@
-//! Which instructions programs contain, and which of them run.
+//! Coverage of instructions: those in programs, and those that run.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use incarnate_runtime::bytecode::isa::{INSTRUCTIONS, Opcode};
 use crate::generator::Program;
 use crate::harness;
 
-/// How often an instruction stands in programs, and in how many blocks that ran.
+/// The number of an instruction's occurrences, and its executions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
-    /// Instructions in programs.
+    /// Occurrences in programs.
     pub written: usize,
-    /// Instructions in blocks that ran, counted as often as they did.
+    /// Executions: occurrences in blocks, multiplied by the executions of the blocks.
     pub run: usize,
 }
 
-/// Counts over the programs of some seeds, run interpreted. A block that fails counts as a whole.
+/// Counts over the interpreted programs of some seeds. A block that fails counts completely.
 pub fn measure(seeds: impl Iterator<Item = u64>) -> BTreeMap<&'static str, Count> {
     let mut counts: BTreeMap<&'static str, Count> = BTreeMap::new();
     INSTRUCTIONS.iter().filter(|row| row.opcode != Opcode::Block).for_each(|row| {
@@ -27,11 +27,11 @@ pub fn measure(seeds: impl Iterator<Item = u64>) -> BTreeMap<&'static str, Count
         for mnemonic in program.blocks.values().flatten() {
             counts.entry(mnemonic).or_default().written += 1;
         }
-        let peer = harness::peer().and_then(|peer| harness::interpreted(&peer));
-        let (Ok(module), Ok(peer)) = (harness::interpreted(&program.module), peer) else {
+        let library = harness::library().and_then(|library| harness::interpreted(&library));
+        let (Ok(module), Ok(library)) = (harness::interpreted(&program.module), library) else {
             continue;
         };
-        for line in harness::run(module, peer, &program, true).lines {
+        for line in harness::run(module, library, &program, true).lines {
             let Some((_, rest)) = line.split_once("message=mark ") else { continue };
             let mark: String = rest.split(' ').take(2).collect::<Vec<_>>().join(" ");
             for mnemonic in program.blocks.get(&format!("mark {mark}")).into_iter().flatten() {

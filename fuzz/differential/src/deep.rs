@@ -1,5 +1,5 @@
-//! Programs that call as deep as they can: translated, they end with RESOURCE_EXHAUSTED where the interpreter does, and
-//! never overflow the host's stack, here that of a thread of 2 MiB in a build without optimisation.
+//! Programs with the deepest possible calls: translated, they fail with RESOURCE_EXHAUSTED at the interpreter's depth,
+//! and never overflow the host's stack of 2 MiB in a build without optimisation.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use incarnate_runtime::{Result, StatusCode};
 
 use crate::batch::Make;
 
-/// Stack of a thread that the standard library starts.
+/// The default stack size of a std thread.
 const STACK: usize = 2 << 20;
 
-/// What a call comes to.
+/// The expected outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// It uses up the stack.
+    /// The stack is exhausted.
     Exhausted,
     /// It returns the number.
     Returns(i32),
-    /// It returns the number, or uses up the stack.
+    /// It returns the number, or the stack is exhausted.
     Either(i32),
 }
 
-/// The programs: name, assembly text, and what `@x` comes to with the argument 1.
+/// The programs: name, assembly text, and the outcome of `@x` with the argument 1.
 pub fn programs() -> Vec<(&'static str, String, Expected)> {
     vec![
         (
@@ -56,7 +56,7 @@ pub fn programs() -> Vec<(&'static str, String, Expected)> {
     ]
 }
 
-/// A function that calls itself with hundreds of values that it still needs.
+/// Returns a function that calls itself while hundreds of values are live.
 fn large_frames() -> String {
     const VALUES: usize = 1500;
     let mut text = String::from("vm.module @m\nvm.export @x\nvm.func @x(%i0: i32) -> (i32) {\n^b:\n");
@@ -70,7 +70,7 @@ fn large_frames() -> String {
     text + "  vm.return %i0\n}\n"
 }
 
-/// Functions that each call the next one.
+/// Returns functions that each call the next one.
 fn chain(length: usize) -> String {
     let mut text = String::from("vm.module @m\nvm.export @x = @f0\n");
     for index in 0..length {
@@ -83,7 +83,7 @@ fn chain(length: usize) -> String {
     text
 }
 
-/// A function that calls itself 2000 times.
+/// Returns a function that calls itself 2000 times.
 fn countdown() -> String {
     "vm.module @m\nvm.export @x\nvm.func @x(%i0: i32) -> (i32) {\n^a:\n  %i1 = vm.const.i32 2000\n  \
     %i0 = vm.call @y(%i1, %i0)\n  vm.return %i0\n}\nvm.func @y(%i0: i32, %i1: i32) -> (i32) {\n^b:\n  \
@@ -95,13 +95,12 @@ fn countdown() -> String {
 fn call(module: Arc<dyn Module>) -> Result<i32> {
     let context = Context::new(Program::link(vec![module])?, Limits::default())?;
     let function = context.function("x")?;
-    // The context is still usable after a failure.
+    // The context stays usable after a failure.
     let results = function.call(&[Value::I32(1)]).or_else(|_| function.call(&[Value::I32(1)]))?;
     Ok(results.first().and_then(Value::to_i32).unwrap_or_default())
 }
 
-/// Runs the programs in both modes; called by the `main` of the crate that is made of them. Exits where one is not as it
-/// should be.
+/// Runs the programs in both modes; the generated crate's `main` calls it. Exits if an outcome is wrong.
 pub fn check(translated: &[(&str, Make)]) {
     for (name, text, expected) in programs() {
         let Some((_, make)) = translated.iter().find(|(other, _)| *other == name) else {

@@ -1,7 +1,7 @@
-//! Random VM programs, run interpreted and translated, and compared by results, failures with their places, effects, what
-//! they leave behind, and references that stay alive.
+//! Random VM programs, run interpreted and translated, and compared by results, failures with their locations, effects,
+//! final state, and references that stay alive.
 //!
-//! `generator` makes the programs, `harness` runs and compares them, `batch` translates and compiles many of them at once.
+//! `generator` generates the programs, `harness` runs and compares them, `batch` translates and compiles many at once.
 #![forbid(unsafe_code)]
 
 pub mod batch;

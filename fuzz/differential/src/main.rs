@@ -75,7 +75,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Tells what a batch came to.
+/// Prints the outcome of a batch.
 fn report(report: std::io::Result<Report>) -> ExitCode {
     match report {
         Ok(report) => {
@@ -127,11 +127,11 @@ fn run(workshop: &Workshop, first: u64, count: u64, size: u64) -> ExitCode {
 
 fn interpret(seed: u64) -> ExitCode {
     let program = Program::new(seed, false);
-    let run = || Ok((harness::interpreted(&program.module)?, harness::interpreted(&harness::peer()?)?));
+    let run = || Ok((harness::interpreted(&program.module)?, harness::interpreted(&harness::library()?)?));
     let modules: incarnate_runtime::Result<_> = run();
     match modules {
-        Ok((module, peer)) => {
-            harness::run(module, peer, &program, true).lines.iter().for_each(|line| println!("{line}"));
+        Ok((module, library)) => {
+            harness::run(module, library, &program, true).lines.iter().for_each(|line| println!("{line}"));
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -10,7 +10,7 @@ use crate::harness::verified;
 /// The files of a translated module.
 #[derive(Clone, Debug)]
 pub struct Source {
-    /// Paths are below the folder of sources.
+    /// Paths are relative to the folder of sources.
     pub files: Vec<File>,
 }
 
@@ -29,10 +29,10 @@ impl Source {
     }
 }
 
-/// Translates a module, given as its file's bytes, to `NAME.rs` and what belongs to it.
+/// Translates the bytes of a module file to `NAME.rs` and its side files.
 ///
 /// # Errors
-/// What the verifier or the translator says.
+/// Errors of the verifier and of the translator.
 pub fn translate(name: &str, module: &[u8]) -> Result<Source, String> {
     let generated = verified(module).and_then(|module| generate(&module, &Options::default())?.files(name));
     let files = generated.map_err(|error| format!("    is not translated: {error}\n"))?;

@@ -26,10 +26,10 @@
 //!     "vm.module @example
 //!      vm.type i32
 //!      vm.export @double
-//!      vm.func @double registers(1, 0) cconv \"0i_i\" {
-//!        vm.block
-//!        vm.add.i32 %i0, %i0 -> %i0
-//!        vm.return (%i0)
+//!      vm.func @double(%i0: i32) -> (i32) {
+//!      ^bb0:
+//!        %i0 = vm.add.i32 %i0, %i0
+//!        vm.return %i0
 //!      }",
 //! )?;
 //! let module = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;

@@ -1,6 +1,9 @@
-//! Counted loops: how many turns they make, and what a sum of their turns comes to.
+//! Trip counts of counted loops, and the ranges of affine functions of their iterations.
+//!
+//! Generated code and the interpreter use the same definitions. An iteration is counted from zero; a loop is its trip count
+//! with the stride by which an iteration changes an index.
 
-/// How the test of a loop compares the tested value with the bound for the loop to go on.
+/// The relation of the tested value to the bound under which a loop continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Relation {
     /// While less.
@@ -19,7 +22,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// An integer that a loop counts with: signed, or unsigned as it is compared.
+/// An integer that a loop counts with, signed or unsigned as it is compared.
 pub trait Counter: Copy + Into<i128> + sealed::Sealed {
     /// The least and the greatest value.
     #[doc(hidden)]
@@ -36,15 +39,15 @@ macro_rules! counters {
 }
 counters!(i32 u32 i64 u64);
 
-/// How often a test passes that compares `first`, then `first + step`, and so on, with `bound`, until it fails.
+/// Returns how many of `first`, `first + step`, and so on, are in the relation to `bound` before one is not.
 ///
-/// None where the number would wrap before; or is beyond what `usize` holds. A step of zero, or away from the bound, gives None
-/// unless no test passes.
+/// Returns None where the value would wrap before that one, or where the count exceeds `usize`. A step of zero, or away from
+/// the bound, gives None unless the count is zero.
 #[inline(always)]
 #[must_use]
-pub fn turns<T: Counter>(first: T, step: i64, relation: Relation, bound: T) -> Option<usize> {
+pub fn trip_count<T: Counter>(first: T, step: i64, relation: Relation, bound: T) -> Option<usize> {
     let (first, bound): (i128, i128) = (first.into(), bound.into());
-    // The distance to the first number that fails, and the step towards it. All of it fits: numbers have 65 bits at most.
+    // The distance to the first value that fails, and the step towards it. No value needs more than 65 bits.
     let (distance, stride) = match relation {
         Relation::Less => (bound - first, step as i128),
         Relation::LessOrEqual => (bound - first + 1, step as i128),
@@ -72,38 +75,35 @@ pub fn turns<T: Counter>(first: T, step: i64, relation: Relation, bound: T) -> O
     usize::try_from(count).ok()
 }
 
-/// How many turns an outer loop makes, if so many turns of all its inner loops are `divisor` for each; None where that is not
-/// positive, or there is a rest.
+/// Returns the trip count of an outer loop whose iterations contain `divisor` iterations of the innermost each, and
+/// `trip_count` in all. None where the divisor is not positive, or there is a remainder.
 #[inline(always)]
 #[must_use]
-pub fn divided(turns: usize, divisor: i64) -> Option<usize> {
+pub fn outer_trip_count(trip_count: usize, divisor: i64) -> Option<usize> {
     let divisor = usize::try_from(divisor).ok().filter(|divisor| *divisor > 0)?;
-    turns.is_multiple_of(divisor).then_some(turns / divisor)
+    trip_count.is_multiple_of(divisor).then_some(trip_count / divisor)
 }
 
-/// The least and the greatest of `base + k0 * stride0 + k1 * stride1 + ..` for turns `k` from zero to below the counts; None
-/// where one of the counts is zero, or 64 bits are not enough.
-#[doc(hidden)]
+/// Returns the least and the greatest value of `base + k0 * stride0 + k1 * stride1 + ..` over all iterations `k`. None where
+/// a trip count is zero, or a value exceeds 64 bits.
 #[inline(always)]
 #[must_use]
 pub fn extent<const D: usize>(base: i64, loops: [(usize, i64); D]) -> Option<(i64, i64)> {
     let (mut least, mut greatest) = (base, base);
-    // By index, here and below: iterators over arrays by value stay loops, which hide constant strides from the optimiser.
+    // Indexed, here and below: the optimiser does not unroll iterators over arrays by value, and so misses constant strides.
     let mut at = 0;
     while at < D {
-        let way = i64::try_from(loops[at].0.checked_sub(1)?).ok()?.checked_mul(loops[at].1)?;
-        let end = if way < 0 { &mut least } else { &mut greatest };
-        *end = end.checked_add(way)?;
+        let distance = i64::try_from(loops[at].0.checked_sub(1)?).ok()?.checked_mul(loops[at].1)?;
+        let end = if distance < 0 { &mut least } else { &mut greatest };
+        *end = end.checked_add(distance)?;
         at += 1;
     }
     Some((least, greatest))
 }
 
-/// Whether a loop makes no turn.
-#[doc(hidden)]
+/// Whether one of the trip counts is zero.
 #[inline(always)]
-#[must_use]
-pub fn has_none<const D: usize>(loops: [(usize, i64); D]) -> bool {
+pub fn has_no_iterations<const D: usize>(loops: [(usize, i64); D]) -> bool {
     let (mut at, mut none) = (0, false);
     while at < D {
         none |= loops[at].0 == 0;
@@ -112,20 +112,20 @@ pub fn has_none<const D: usize>(loops: [(usize, i64); D]) -> bool {
     none
 }
 
-/// Whether `base + k0 * stride0 + k1 * stride1 + ..` is from `least` to `greatest` for all turns `k` below the counts.
+/// Whether `base + k0 * stride0 + k1 * stride1 + ..` is within `least..=greatest` in all iterations `k`.
 #[inline(always)]
 #[must_use]
 pub fn is_within<const D: usize>(base: i64, loops: [(usize, i64); D], least: i64, greatest: i64) -> bool {
-    has_none(loops) || extent(base, loops).is_some_and(|extent| least <= extent.0 && extent.1 <= greatest)
+    has_no_iterations(loops) || extent(base, loops).is_some_and(|extent| least <= extent.0 && extent.1 <= greatest)
 }
 
-/// Whether `k0 * stride0 + k1 * stride1 + ..` is another number for each combination of turns `k` below the counts. Some loops of
-/// which that is true are not seen to be such.
+/// Whether `k0 * stride0 + k1 * stride1 + ..` differs between any two combinations of iterations `k`. The test is
+/// conservative: it returns false for some loops of which that is true.
 #[inline]
 #[must_use]
-pub fn is_distinct<const D: usize>(loops: [(usize, i64); D]) -> bool {
-    // Each loop must go further in a turn than those with smaller strides do in all of theirs.
-    let (mut at, mut distinct) = (0, true);
+pub fn is_injective<const D: usize>(loops: [(usize, i64); D]) -> bool {
+    // An iteration of each loop must go further than all iterations of the loops with smaller strides.
+    let (mut at, mut injective) = (0, true);
     while at < D {
         let stride = loops[at].1.unsigned_abs();
         let (mut other, mut below) = (0, 0u128);
@@ -136,10 +136,10 @@ pub fn is_distinct<const D: usize>(loops: [(usize, i64); D]) -> bool {
             }
             other += 1;
         }
-        distinct &= loops[at].0 < 2 || u128::from(stride) > below;
+        injective &= loops[at].0 < 2 || u128::from(stride) > below;
         at += 1;
     }
-    distinct
+    injective
 }
 
 #[cfg(test)]
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_are_those_of_counting() {
+    fn trip_counts_are_those_of_counting() {
         let numbers = [i32::MIN, i32::MIN + 1, i32::MIN + 5, -7, -1, 0, 1, 2, 9, i32::MAX - 4, i32::MAX - 1, i32::MAX];
         let mut some = 0;
         for first in numbers {
@@ -182,7 +182,7 @@ mod tests {
                 for step in [-7, -3, -2, -1, 1, 2, 3, 8] {
                     for relation in [Less, LessOrEqual, Greater, GreaterOrEqual, NotEqual] {
                         let expected = counted(first, step, relation, bound);
-                        let found = turns(first, step, relation, bound);
+                        let found = trip_count(first, step, relation, bound);
                         assert_eq!(found, expected, "{first} {step} {relation:?} {bound}");
                         some += usize::from(expected.is_some_and(|count| count > 1));
                     }
@@ -194,23 +194,23 @@ mod tests {
 
     #[test]
     fn wide_numbers_do_not_overflow() {
-        assert_eq!(turns(i64::MIN, 1, Less, i64::MAX), Some(usize::MAX));
-        assert_eq!(turns(i64::MIN, 2, LessOrEqual, i64::MAX), None);
-        assert_eq!(turns(i64::MAX, -1, GreaterOrEqual, i64::MIN), None);
-        assert_eq!(turns(0u64, i64::MAX, Less, u64::MAX), None);
-        assert_eq!(turns(0u64, i64::MAX, Less, u64::MAX - 1), Some(2));
-        assert_eq!(turns(u64::MAX, i64::MIN, Greater, 0), None);
-        assert_eq!(turns(u32::MAX, -1, Greater, 0), Some(u32::MAX as usize));
-        assert_eq!(turns(-1i64, 1, NotEqual, i64::MIN), None);
-        assert_eq!(turns(5i64, 0, Less, 6), None);
-        assert_eq!(turns(5i64, 0, Less, 5), Some(0));
+        assert_eq!(trip_count(i64::MIN, 1, Less, i64::MAX), Some(usize::MAX));
+        assert_eq!(trip_count(i64::MIN, 2, LessOrEqual, i64::MAX), None);
+        assert_eq!(trip_count(i64::MAX, -1, GreaterOrEqual, i64::MIN), None);
+        assert_eq!(trip_count(0u64, i64::MAX, Less, u64::MAX), None);
+        assert_eq!(trip_count(0u64, i64::MAX, Less, u64::MAX - 1), Some(2));
+        assert_eq!(trip_count(u64::MAX, i64::MIN, Greater, 0), None);
+        assert_eq!(trip_count(u32::MAX, -1, Greater, 0), Some(u32::MAX as usize));
+        assert_eq!(trip_count(-1i64, 1, NotEqual, i64::MIN), None);
+        assert_eq!(trip_count(5i64, 0, Less, 6), None);
+        assert_eq!(trip_count(5i64, 0, Less, 5), Some(0));
     }
 
     #[test]
-    fn turns_are_divided_without_a_rest() {
+    fn outer_trip_counts_have_no_remainder() {
         let cases = [(12, 4), (0, 4), (12, 5), (12, 0), (12, -4), (5, 5), (usize::MAX, 1)];
         let expected = [Some(3), Some(0), None, None, None, Some(1), Some(usize::MAX)];
-        assert_eq!(cases.map(|(turns, by)| divided(turns, by)), expected);
+        assert_eq!(cases.map(|(count, divisor)| outer_trip_count(count, divisor)), expected);
     }
 
     #[test]
@@ -226,8 +226,8 @@ mod tests {
     }
 
     #[test]
-    fn combinations_are_distinct_where_strides_leave_room() {
-        for (loops, distinct) in [
+    fn combinations_are_injective_where_strides_are_wide_enough() {
+        for (loops, injective) in [
             ([(4, 16), (16, 1), (1, 0)], true),
             ([(4, 16), (17, 1), (1, 0)], false),
             ([(4, -3), (3, 1), (2, 20)], true),
@@ -237,15 +237,15 @@ mod tests {
             ([(2, 1), (2, -1), (1, 0)], false),
             ([(0, 1), (2, 3), (1, 5)], true),
         ] {
-            assert_eq!(is_distinct(loops), distinct, "{loops:?}");
+            assert_eq!(is_injective(loops), injective, "{loops:?}");
             let mut seen = alloc::collections::BTreeSet::new();
             let [a, b, c] = loops;
-            let turns = (0..a.0).flat_map(|i| (0..b.0).flat_map(move |j| (0..c.0).map(move |k| (i, j, k))));
-            let mut all = turns.map(|(i, j, k)| i as i64 * a.1 + j as i64 * b.1 + k as i64 * c.1);
-            assert_eq!(all.all(|at| seen.insert(at)), distinct, "{loops:?}");
+            let iterations = (0..a.0).flat_map(|i| (0..b.0).flat_map(move |j| (0..c.0).map(move |k| (i, j, k))));
+            let mut all = iterations.map(|(i, j, k)| i as i64 * a.1 + j as i64 * b.1 + k as i64 * c.1);
+            assert_eq!(all.all(|at| seen.insert(at)), injective, "{loops:?}");
         }
-        // Overlaps that do not happen need not be seen.
-        assert!(!is_distinct([(3, 2), (2, 3)]));
-        assert!(!is_distinct([(usize::MAX, i64::MIN), (usize::MAX, i64::MIN)]));
+        // The test is conservative.
+        assert!(!is_injective([(3, 2), (2, 3)]));
+        assert!(!is_injective([(usize::MAX, i64::MIN), (usize::MAX, i64::MIN)]));
     }
 }

@@ -1,4 +1,4 @@
-//! The allocator of a device: pooled memory, and memory of the host that is used in place.
+//! The allocator of a device: pooled memory, and external host memory that is used in place.
 
 use alloc::format;
 use alloc::sync::Arc;
@@ -17,7 +17,7 @@ use crate::bytecode::Contents;
 use crate::mapping::MappedFile;
 use crate::{Error, Result, ref_object, vm};
 
-/// Allocates buffers (`!hal.allocator`). Memory of dropped buffers is kept and reused; see [`Allocator::trim`].
+/// Allocates buffers (`!hal.allocator`). Memory of dropped buffers is cached and reused; see [`Allocator::trim`].
 #[derive(Debug)]
 pub struct Allocator {
     pool: Arc<Pool>,
@@ -25,19 +25,19 @@ pub struct Allocator {
 
 ref_object!(Allocator, "hal.allocator");
 
-/// What every buffer of host memory can do whatever was asked for, because its memory is the host's.
+/// The usage that every buffer of host memory supports in addition to the requested one.
 const HOST_USAGE: BufferUsage = BufferUsage::TRANSFER
     .union(BufferUsage::MAPPING_SCOPED)
     .union(BufferUsage::MAPPING_PERSISTENT)
     .union(BufferUsage::MAPPING_ACCESS_RANDOM);
 
-/// Constants of up to this many bytes that are not in a mapped file are copied when they are imported.
+/// The longest constants, in bytes, that are copied on import if they are not in a mapped file.
 pub const COPIED_CONSTANTS: usize = 64 << 10;
 
-/// Lengths in bytes of buffers whose memory is obtained late: what is copied faster is not worth it, and of what is larger the
-/// program learns at once whether it can have it.
+/// Lengths in bytes of buffers whose allocation is deferred. Smaller ones are cheaper to copy than to track; larger ones
+/// report a shortage of memory at once.
 #[cfg(feature = "std")]
-const LATE: core::ops::RangeInclusive<u64> = 16 << 10..=1 << 30;
+const DEFERRED_LENGTHS: core::ops::RangeInclusive<u64> = 16 << 10..=1 << 30;
 
 impl Default for Allocator {
     fn default() -> Allocator {
@@ -46,50 +46,51 @@ impl Default for Allocator {
 }
 
 impl Allocator {
-    /// An allocator that is bounded by the system's memory alone.
+    /// Creates an allocator that only the system's memory limits.
     #[must_use]
     pub fn new() -> Allocator {
         Allocator::with_limit(u64::MAX)
     }
 
-    /// An allocator whose live buffers take at most `limit` bytes; imported memory is not counted.
+    /// Creates an allocator whose live buffers take at most `limit` bytes, except for imported memory.
     #[must_use]
     pub fn with_limit(limit: u64) -> Allocator {
         Allocator { pool: Pool::new(limit) }
     }
 
-    /// Allocates a buffer of `length` bytes, aligned to 64 bytes or, when large, to a page. Memory that is new from the
-    /// system is zero; memory that is reused holds anything.
+    /// Allocates a buffer of `length` bytes, aligned to 64 bytes or, if large, to a page. Fresh memory is zero; reused
+    /// memory has arbitrary contents.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED where the limit or the system's memory is used up.
+    /// RESOURCE_EXHAUSTED if the limit or the system's memory is exhausted.
     pub fn allocate(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
         Ok(self.wrap(self.pool.allocate(length)?, parameters))
     }
 
-    /// As [`Allocator::allocate`] for what is about to be computed: the memory of a large buffer is obtained when it is first
-    /// used, and may be that of another buffer by then ([`moves`](super::moves)).
+    /// Allocates a buffer for results of computations: the allocation of a large one is deferred to its first use, and
+    /// the buffer may take over another buffer's memory by then ([`moves`](super::moves)).
     ///
     /// # Errors
-    /// As above.
+    /// Those of [`Allocator::allocate`].
     #[cfg(feature = "std")]
     #[inline]
-    pub(super) fn allocate_late(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
-        // Where there is a limit, what exceeds it is refused here.
-        if !LATE.contains(&length) || self.pool.is_limited() {
+    pub(super) fn allocate_deferred(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
+        // A limit must be enforced here, at the call.
+        if !DEFERRED_LENGTHS.contains(&length) || self.pool.is_limited() {
             return self.allocate(parameters, length);
         }
-        // In the range.
+        // The range check bounds the length.
         let late = Late::new(length as usize, Arc::clone(&self.pool));
         Ok(self.wrap(Storage::late(late), parameters))
     }
 
-    /// Makes a buffer of memory that the host owns, in place; the owner is kept as long as the buffer. What is written to the
-    /// buffer is written to a copy, which is made when a transfer writes to it, a program asks for its bytes, or a kernel gets
-    /// it that is not known to only read it: of machine code none is.
+    /// Creates a buffer over external host memory, in place; the buffer keeps the owner alive.
+    ///
+    /// Copy on write: the memory is copied before a transfer writes to the buffer, before a program accesses its bytes,
+    /// and before it is passed to a kernel that is not known to only read it, as no machine code is.
     ///
     /// # Errors
-    /// OUT_OF_RANGE where the memory is not aligned to [`MINIMUM_ALIGNMENT`] bytes, on which kernels rely.
+    /// OUT_OF_RANGE if the memory is not aligned to [`MINIMUM_ALIGNMENT`] bytes, which kernels rely on.
     pub fn import<T: AsRef<[u8]> + Send + Sync + 'static>(
         &self,
         owner: Arc<T>,
@@ -99,10 +100,11 @@ impl Allocator {
         self.wrap_aligned(Storage::lent(Arc::new(loan)), parameters)
     }
 
-    /// The same, read-only and never copied: machine code only reads it, by the program's promise.
+    /// Creates a read-only buffer over external host memory, in place. The caller promises that machine code only reads
+    /// it.
     ///
     /// # Errors
-    /// As above.
+    /// Those of [`Allocator::import`].
     pub fn import_read_only<T: AsRef<[u8]> + Send + Sync + 'static>(
         &self,
         owner: Arc<T>,
@@ -112,16 +114,16 @@ impl Allocator {
         self.wrap_aligned(Storage::from_owner(owner), parameters)
     }
 
-    /// Makes a buffer of a range of a program's byte buffer, in place: read-only where the parameters say that the contents
-    /// never change.
+    /// Creates a buffer over a range of a program's byte buffer, in place. It is read-only if the parameters declare
+    /// the contents immutable.
     ///
-    /// Constants of a module are not, whatever is said: compiler 3.13 makes programs that sort or scatter within a constant.
-    /// In a file that is mapped they are mapped once more, to be copied page by page where they are written; of what is in
-    /// memory at most [`COPIED_CONSTANTS`] bytes are copied, and more are used in place and refuse to be written.
+    /// Constants of a module are writable in spite of that declaration, because compiler 3.13 emits programs that sort
+    /// or scatter within a constant. Constants in a mapped file are mapped once more, copy on write. Of constants in
+    /// memory up to [`COPIED_CONSTANTS`] bytes are copied; longer ones are used in place and read-only.
     ///
     /// # Errors
-    /// OUT_OF_RANGE where the range leaves the source or is not aligned to [`MINIMUM_ALIGNMENT`] bytes;
-    /// PERMISSION_DENIED where a source that is read-only is imported for uses that are not.
+    /// OUT_OF_RANGE if the range exceeds the source or is not aligned to [`MINIMUM_ALIGNMENT`] bytes; PERMISSION_DENIED
+    /// if a read-only source is imported for writing.
     pub fn import_vm_buffer(
         &self,
         source: &Arc<vm::Buffer>,
@@ -141,13 +143,13 @@ impl Allocator {
         self.wrap_aligned(Storage::from_vm_buffer(source, offset, length, !immutable)?, parameters)
     }
 
-    /// Makes a buffer of a range of a file's bytes without copying them, if it can be: `None` where the range is not aligned to
-    /// [`MINIMUM_ALIGNMENT`] bytes, or is not of a mapped file and may be written.
+    /// Creates a buffer over a range of a file's bytes without a copy. Returns `None` if the range is not aligned to
+    /// [`MINIMUM_ALIGNMENT`] bytes, or is writable and not in a mapped file.
     ///
-    /// What is written to the buffer stays there: of a mapped file, pages that are written to are copied.
+    /// Writes to the buffer do not reach the file: pages of a mapped file are copied on write.
     ///
     /// # Errors
-    /// OUT_OF_RANGE where the range leaves the file.
+    /// OUT_OF_RANGE if the range exceeds the file.
     #[cfg(feature = "std")]
     pub fn import_contents(
         &self,
@@ -173,7 +175,8 @@ impl Allocator {
         whole.subspan(start as u64, length as u64).map(Some)
     }
 
-    /// A range of a module's constants as memory of its own; `None` for what is no constant, or is used in place.
+    /// Returns private memory for a range of a module's constants; `None` if the source is no constant, or is to be
+    /// used in place.
     fn copied_on_write(&self, source: &Arc<vm::Buffer>, offset: usize, length: usize) -> Result<Option<Storage>> {
         let (Some(contents), Some(bytes)) = (source.contents(), source.as_bytes()) else { return Ok(None) };
         let Some(bytes) = bytes.get(offset..).and_then(|bytes| bytes.get(..length)).filter(|_| length > 0) else {
@@ -182,7 +185,7 @@ impl Allocator {
         #[cfg(feature = "std")]
         if let Some(file) = contents.owner::<MappedFile>() {
             let start = bytes.as_ptr().addr() - file.as_bytes().as_ptr().addr();
-            // Without another mapping the constant is used in place.
+            // If the system refuses another mapping, the constant is used in place.
             return Ok(file.private(start..start + length).ok().map(Storage::from_mapping));
         }
         let _ = contents;
@@ -194,10 +197,10 @@ impl Allocator {
         Ok(Some(storage))
     }
 
-    /// As [`Allocator::import`] where the alignment allows it, else a buffer of a copy.
+    /// Creates a buffer like [`Allocator::import`] if the memory is aligned, otherwise a buffer of a copy.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED where there is no memory for a copy.
+    /// RESOURCE_EXHAUSTED if there is no memory for a copy.
     pub fn import_or_copy<T: AsRef<[u8]> + Send + Sync + 'static>(
         &self,
         owner: Arc<T>,
@@ -212,7 +215,7 @@ impl Allocator {
         Ok(buffer)
     }
 
-    /// The pool that buffers come from.
+    /// Returns the pool of the buffers.
     pub(super) fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
@@ -229,7 +232,8 @@ impl Allocator {
 
     #[inline(always)]
     fn wrap(&self, storage: Storage, parameters: BufferParameters) -> Arc<Buffer> {
-        // All memory here is the host's; `OPTIMAL` asks for a choice, which has been made.
+        // All memory is the host's. `OPTIMAL` leaves the choice to the allocator, so an allocated buffer does not have
+        // it.
         let memory_type = parameters.memory_type.union(MemoryType::HOST_VISIBLE).difference(MemoryType::OPTIMAL);
         vm::arc_of(|| Buffer::new(storage, memory_type, parameters.usage.union(HOST_USAGE)))
     }
@@ -239,7 +243,7 @@ impl Allocator {
         self.pool.trim();
     }
 
-    /// What is and was allocated, in bytes.
+    /// Returns the numbers of live and allocated bytes.
     #[must_use]
     pub fn statistics(&self) -> AllocatorStatistics {
         self.pool.statistics()

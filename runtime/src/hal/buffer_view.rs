@@ -1,4 +1,4 @@
-//! Buffer views: a buffer with a shape and a type of element.
+//! Buffer views: a buffer with a shape and an element type.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -12,8 +12,8 @@ use crate::{Error, Result, ref_object, vm};
 /// Dimensions of up to this rank are stored in the view itself.
 const INLINE_RANK: usize = 6;
 
-/// A buffer and what it holds (`!hal.buffer_view`): a shape in elements, outermost dimension first, an element type and
-/// an encoding. A rank of 0 is a scalar.
+/// A typed view of a buffer (`!hal.buffer_view`): a shape in elements, outermost dimension first, an element type and
+/// an encoding. A scalar has rank 0.
 #[derive(Debug)]
 pub struct BufferView {
     buffer: Arc<Buffer>,
@@ -24,12 +24,12 @@ pub struct BufferView {
 
 ref_object!(BufferView, "hal.buffer_view");
 
-/// A shape. All of it is written at once, as what is written in pieces is slow to copy to where the view is kept.
+/// A shape. It is written as a whole, because copying a value right after partial writes stalls store forwarding.
 struct Dimensions {
     rank: usize,
-    /// The dimensions, if there are no more; zeros behind them.
+    /// The dimensions up to the inline rank, padded with zeros.
     few: [u64; INLINE_RANK],
-    /// The dimensions, if there are more.
+    /// The dimensions of higher ranks.
     many: Box<[u64]>,
 }
 
@@ -56,11 +56,10 @@ impl fmt::Debug for Dimensions {
 }
 
 impl BufferView {
-    /// A view of all of `buffer`, which may be longer than the shape needs.
+    /// Creates a view of a buffer, which may be longer than the shape.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where the number of elements leaves 64 bits, or where a dense row-major shape needs more bytes
-    /// than the buffer has.
+    /// INVALID_ARGUMENT if the number of elements exceeds 64 bits, or if a dense row-major shape exceeds the buffer.
     #[inline(always)]
     pub fn new(
         buffer: Arc<Buffer>,
@@ -72,10 +71,10 @@ impl BufferView {
         Ok(BufferView { buffer, element_type, encoding_type, shape: Dimensions::new(shape) })
     }
 
-    /// The same as a shared object, which is cheaper than sharing it afterwards.
+    /// Creates a shared view, which is cheaper than sharing one afterwards.
     ///
     /// # Errors
-    /// As above.
+    /// Those of [`BufferView::new`].
     #[inline(always)]
     pub fn shared(
         buffer: Arc<Buffer>,
@@ -87,38 +86,38 @@ impl BufferView {
         Ok(vm::arc_of(|| BufferView { buffer, element_type, encoding_type, shape: Dimensions::new(shape) }))
     }
 
-    /// The buffer.
+    /// Returns the buffer.
     #[inline]
     #[must_use]
     pub fn buffer(&self) -> &Arc<Buffer> {
         &self.buffer
     }
 
-    /// The bytes of the buffer, where this view alone holds it and it is a whole allocation: nobody else can reach them.
+    /// Returns the bytes of the buffer if this view is its only reference and the buffer is a whole allocation.
     #[must_use]
     pub fn exclusive_bytes(&mut self) -> Option<&mut [u8]> {
         self.buffer.exclusive_bytes()
     }
 
-    /// Dimensions in elements, outermost first.
+    /// Returns the dimensions in elements, outermost first.
     #[inline]
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         self.shape.as_slice()
     }
 
-    /// Number of dimensions, in the width that programs ask for it.
+    /// Returns the number of dimensions in the width that programs use.
     ///
     /// # Errors
-    /// OUT_OF_RANGE where it exceeds 32 bits.
+    /// OUT_OF_RANGE if it exceeds 32 bits.
     pub fn rank(&self) -> Result<u32> {
         u32::try_from(self.shape().len()).map_err(|_| Error::out_of_range("rank of a buffer view exceeds 32 bits"))
     }
 
-    /// A dimension in elements, the outermost at index 0.
+    /// Returns a dimension in elements; index 0 is the outermost.
     ///
     /// # Errors
-    /// OUT_OF_RANGE where the shape has no such dimension.
+    /// OUT_OF_RANGE if the shape has fewer dimensions.
     #[inline]
     pub fn dimension(&self, index: u32) -> Result<u64> {
         self.shape().get(index as usize).copied().ok_or_else(|| {
@@ -126,47 +125,47 @@ impl BufferView {
         })
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn element_count(&self) -> u64 {
         element_count(self.shape()).unwrap_or(u64::MAX)
     }
 
-    /// Number of bytes that the shape takes in dense row-major order, elements of less than a byte packed.
+    /// Returns the length in bytes in dense row-major order, with packed sub-byte elements.
     #[must_use]
     pub fn byte_length(&self) -> u64 {
         byte_length(self.shape(), self.element_type).unwrap_or(u64::MAX)
     }
 
-    /// The type of the elements.
+    /// Returns the element type.
     #[inline]
     #[must_use]
     pub fn element_type(&self) -> ElementType {
         self.element_type
     }
 
-    /// How elements are laid out.
+    /// Returns the layout of the elements.
     #[inline]
     #[must_use]
     pub fn encoding_type(&self) -> EncodingType {
         self.encoding_type
     }
 
-    /// True where the view is exactly of the type, the encoding and the shape.
+    /// Returns true if type, encoding and shape are exactly the given ones.
     #[inline]
     #[must_use]
     pub fn is(&self, element_type: ElementType, encoding_type: EncodingType, shape: &[u64]) -> bool {
-        // Shapes are short: as bytes they would be compared by a call.
+        // An elementwise loop: comparing short shapes as bytes would call a library function.
         let (own, encoding) = (self.shape(), self.encoding_type);
         let alike = own.len() == shape.len() && own.iter().zip(shape).all(|(own, other)| own == other);
         alike && self.element_type == element_type && encoding == encoding_type
     }
 
-    /// Checks the view against what a program expects, as `hal.buffer_view.assert` does: an opaque encoding or element
-    /// type passes for any, integers pass for integers of the same width, everything else must be equal.
+    /// Checks the view against a program's expectation, as `hal.buffer_view.assert` does. An opaque encoding or element
+    /// type matches any; integers match integers of the same width; everything else must be equal.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT that names what differs.
+    /// INVALID_ARGUMENT with the difference.
     #[inline]
     pub fn check(&self, element_type: ElementType, encoding_type: EncodingType, shape: &[u64]) -> Result<()> {
         if self.is(element_type, encoding_type, shape) {
@@ -180,7 +179,7 @@ impl BufferView {
         let (encoding, element) = (self.encoding_type, self.element_type);
         if encoding != EncodingType::OPAQUE && encoding != encoding_type {
             return Err(Error::invalid_argument(format!(
-                "encoding is 0x{:08X} and 0x{:08X} is expected",
+                "encoding is 0x{:08X}, expected 0x{:08X}",
                 encoding.raw(),
                 encoding_type.raw()
             )));
@@ -190,11 +189,11 @@ impl BufferView {
             || element.is_opaque()
             || element.is_integer() && element_type.is_integer() && same_width;
         if !compatible {
-            return Err(Error::invalid_argument(format!("element type is {element} and {element_type} is expected")));
+            return Err(Error::invalid_argument(format!("element type is {element}, expected {element_type}")));
         }
         if *self.shape() != *shape {
             return Err(Error::invalid_argument(format!(
-                "shape is {} and {} is expected",
+                "shape is {}, expected {}",
                 Shape(self.shape()),
                 Shape(shape)
             )));
@@ -203,7 +202,7 @@ impl BufferView {
     }
 }
 
-/// Checks that a buffer has the elements of a dense shape.
+/// Checks that a buffer has the length of a dense shape.
 #[inline(always)]
 fn check_length(buffer: &Buffer, shape: &[u64], element_type: ElementType, encoding_type: EncodingType) -> Result<()> {
     let bytes = byte_length(shape, element_type);
@@ -213,7 +212,7 @@ fn check_length(buffer: &Buffer, shape: &[u64], element_type: ElementType, encod
     Ok(())
 }
 
-/// A shape as text: `2x3`, or `scalar`.
+/// Formats a shape: `2x3`, or `scalar`.
 struct Shape<'a>(&'a [u64]);
 
 impl fmt::Display for Shape<'_> {
@@ -268,14 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn a_buffer_that_is_too_short_is_refused() {
+    fn short_buffers_are_rejected() {
         assert!(view(&[2, 3], ElementType::FLOAT_32, 23).is_err());
         assert!(view(&[u64::MAX, 2], ElementType::FLOAT_32, 64).is_err());
         assert!(view(&[u64::MAX], ElementType::FLOAT_32, 64).is_err());
     }
 
     #[test]
-    fn checks_are_as_lenient_as_the_peer() {
+    fn checks_are_as_lenient_as_iree() {
         let signless = view(&[4], ElementType::INT_32, 16).unwrap();
         signless.check(ElementType::SINT_32, DENSE, &[4]).unwrap();
         assert!(signless.check(ElementType::INT_64, DENSE, &[4]).is_err());
@@ -284,8 +283,8 @@ mod tests {
         let opaque = view(&[4], ElementType::OPAQUE_32, 16).unwrap();
         opaque.check(ElementType::FLOAT_32, DENSE, &[4]).unwrap();
         let error = opaque.check(ElementType::FLOAT_32, DENSE, &[2, 2]).unwrap_err();
-        assert_eq!(error.message(), "shape is 4 and 2x2 is expected");
+        assert_eq!(error.message(), "shape is 4, expected 2x2");
         let error = opaque.check(ElementType::FLOAT_32, DENSE, &[]).unwrap_err();
-        assert_eq!(error.message(), "shape is 4 and scalar is expected");
+        assert_eq!(error.message(), "shape is 4, expected scalar");
     }
 }

@@ -1,11 +1,11 @@
-//! Channels of collective communication, which local devices do not have.
+//! Channels of collective communication, which local devices do not support.
 
 use alloc::format;
 
 use crate::{Error, Result, ref_object};
 
-/// A channel between participants of collective operations (`!hal.channel`). No device of this build makes one, so that
-/// references to it are always null; see [`Channel::unsupported`].
+/// A channel between participants of collective operations (`!hal.channel`). No device of this build creates one, so
+/// references to channels are always null; see [`Channel::unsupported`].
 #[derive(Debug)]
 pub struct Channel {
     rank: i32,
@@ -15,13 +15,13 @@ pub struct Channel {
 ref_object!(Channel, "hal.channel");
 
 impl Channel {
-    /// The rank of this participant, and the number of participants.
+    /// Returns the rank of this participant, and the number of participants.
     #[must_use]
     pub fn rank_and_count(&self) -> (i32, i32) {
         (self.rank, self.count)
     }
 
-    /// What every attempt to communicate gives.
+    /// Returns the error of every collective operation.
     ///
     /// # Errors
     /// UNIMPLEMENTED, always.

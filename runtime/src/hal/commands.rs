@@ -15,7 +15,7 @@ use bitflags::bitflags;
 use super::buffer::{Buffer, resolve_range};
 use super::executable::Executable;
 use super::moves::Moving;
-use crate::vm::Held;
+use crate::vm::MaybeOwned;
 use crate::{Error, Result};
 
 bitflags! {
@@ -42,7 +42,7 @@ bitflags! {
 #[derive(Clone, Debug, Default)]
 pub struct BufferBinding<'a> {
     /// The buffer; slots that no command uses need none.
-    pub buffer: Option<Held<'a, Buffer>>,
+    pub buffer: Option<MaybeOwned<'a, Buffer>>,
     /// Offset in bytes.
     pub offset: u64,
     /// Length in bytes, or [`WHOLE_BUFFER`](super::WHOLE_BUFFER).
@@ -52,7 +52,7 @@ pub struct BufferBinding<'a> {
 impl BufferBinding<'_> {
     /// The same, as long as anybody wants.
     pub(crate) fn to_own(&self) -> BufferBinding<'static> {
-        BufferBinding { buffer: self.buffer.as_ref().map(Held::to_own), offset: self.offset, length: self.length }
+        BufferBinding { buffer: self.buffer.as_ref().map(MaybeOwned::owned), offset: self.offset, length: self.length }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Devices: an allocator, loaders of executables, and a queue.
+//! Devices: an allocator, executable loaders, and a queue.
 
 use alloc::format;
 use alloc::string::String;
@@ -22,21 +22,21 @@ use super::transfers::Transfers;
 use crate::bytecode::Contents;
 use crate::{Error, Result, ref_object};
 
-/// What a device is made of, apart from how it runs things.
+/// Options of a device, except for its queue.
 #[derive(Clone, Debug)]
 pub struct DeviceOptions {
-    /// Loaders of executables, asked in this order. None: those that the programs bring along which use the device.
+    /// Executable loaders, in order of precedence. None: those of the programs that use the device.
     pub loaders: Option<Vec<Arc<dyn ExecutableLoader>>>,
-    /// Functions that executables of machine code may call, such as those of plugins.
+    /// Functions that machine-code executables may import, such as those of plugins.
     pub imports: ImportRegistry,
-    /// The most bytes of device memory that may be allocated at once.
+    /// The limit of live device memory in bytes.
     pub memory_limit: u64,
-    /// How a local-task device works.
+    /// Options of a local-task device.
     pub task: TaskOptions,
 }
 
 impl Default for DeviceOptions {
-    /// The programs' loaders, and no limit.
+    /// Uses the programs' loaders, without a limit.
     fn default() -> DeviceOptions {
         DeviceOptions {
             loaders: None,
@@ -49,17 +49,17 @@ impl Default for DeviceOptions {
 
 /// A device (`!hal.device`).
 ///
-/// Operations of its queue take a wait fence, which is reached where it is missing, and a fence to signal. An operation
-/// runs as soon as its wait fence is reached and fails its signal fence if it fails; an error that is known when the
-/// call returns is returned as well. Operations that wait for nothing start in the order of the calls; where that matters,
-/// fences order them.
+/// Queue operations take a fence to wait for (none counts as reached) and a fence to signal. An operation runs as soon
+/// as its wait fence is reached. If it fails, it fails its signal fence; an error that is known on return is also
+/// returned. Operations without a wait fence start in the order of the calls; use fences where the order of completion
+/// matters.
 pub struct Device {
     id: String,
     allocator: Arc<Allocator>,
     loaders: Option<Vec<Arc<dyn ExecutableLoader>>>,
     imports: ImportRegistry,
     backend: Arc<dyn Backend>,
-    /// Runs commands while they are recorded, where the device and the program allow it.
+    /// Executes commands while they are recorded, if the device and the program allow it.
     inline: Option<InlineExecution>,
 }
 
@@ -71,12 +71,12 @@ impl fmt::Debug for Device {
     }
 }
 
-/// The fences around an operation of a queue.
+/// The fences of a queue operation.
 #[derive(Debug, Default)]
 pub struct Fences<'a> {
-    /// What must be reached before the operation runs.
+    /// The fence to wait for.
     pub wait: Option<&'a Fence>,
-    /// What is signalled when it is done.
+    /// The fence to signal.
     pub signal: SignalFence<'a>,
 }
 
@@ -91,14 +91,15 @@ impl Device {
         Device { id: id.into(), allocator, loaders: options.loaders, imports: options.imports, backend, inline }
     }
 
-    /// Makes the device of an address, such as `local-sync`, with default options; an empty one is the default device.
+    /// Creates the device of a URI, such as `local-sync`, with default options; an empty URI selects the default
+    /// device.
     ///
     /// # Errors
-    /// NOT_FOUND where no driver has the name, or the driver no such device; INVALID_ARGUMENT for unknown parameters.
+    /// NOT_FOUND if the driver or its device does not exist; INVALID_ARGUMENT for unknown parameters.
     #[expect(clippy::inline_always, reason = "what a program links depends on it")]
     #[inline(always)]
     pub fn create(uri: &str) -> Result<Arc<Device>> {
-        // The compiler compares literals: a program that asks for no other device has none of the drivers in it.
+        // The comparison is constant for a literal: a program that uses only the default device links no other driver.
         if uri == super::local::DEFAULT_DRIVER {
             return Ok(super::local::default_device(DeviceOptions::default()));
         }
@@ -109,33 +110,32 @@ impl Device {
         super::driver::DriverRegistry::default().create_device(uri, DeviceOptions::default())
     }
 
-    /// The name that programs match patterns such as `local*` against.
+    /// Returns the name that programs match against patterns such as `local*`.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The allocator of the device's memory.
+    /// Returns the allocator of the device's memory.
     #[inline]
     #[must_use]
     pub fn allocator(&self) -> &Arc<Allocator> {
         &self.allocator
     }
 
-    /// How many workers run the workgroups of a dispatch.
+    /// Returns the number of workers that run the workgroups of a dispatch.
     #[must_use]
     pub fn concurrency(&self) -> usize {
         self.backend.concurrency()
     }
 
-    /// Answers what programs ask of a device (`hal.device.query`), or `None` for what is not known. `loaders` are those that
-    /// the program brings along.
+    /// Answers `hal.device.query`; `None` for unknown keys. `loaders` are the program's.
     #[must_use]
     pub fn query(&self, loaders: &Loaders, category: &str, key: &str) -> Option<i64> {
         match (category, key) {
             ("hal.device.id", pattern) => Some(i64::from(matches_pattern(&self.id, pattern))),
             ("hal.executable.format", format) => Some(i64::from(loaders.support(self.loaders(), format))),
-            // Queues, of which there is one, and workers of a dispatch.
+            // The number of queues.
             ("hal.device", "concurrency") => Some(1),
             ("hal.dispatch", "concurrency") => i64::try_from(self.concurrency()).ok(),
             ("hal.cpu", feature) => super::local::has_feature(feature).map(i64::from),
@@ -143,23 +143,23 @@ impl Device {
         }
     }
 
-    /// The device's own loaders of executables, in the order in which they are asked. None: those of the programs.
+    /// Returns the device's own executable loaders, in order of precedence. None: those of the programs.
     #[must_use]
     pub fn loaders(&self) -> Option<&[Arc<dyn ExecutableLoader>]> {
         self.loaders.as_deref()
     }
 
-    /// Functions that executables of machine code may call.
+    /// Returns the functions that machine-code executables may import.
     #[must_use]
     pub fn imports(&self) -> &ImportRegistry {
         &self.imports
     }
 
-    /// Loads an executable of the given format. `loaders` are those that the program brings along, `contents` is the file
-    /// that `data` is a part of, if it is.
+    /// Loads an executable of the given format. `loaders` are the program's; `contents` is the file that contains
+    /// `data`, if there is one.
     ///
     /// # Errors
-    /// NOT_FOUND where no loader knows the format, and what the loader reports.
+    /// NOT_FOUND if no loader supports the format; errors of the loader.
     pub fn create_executable(
         &self,
         loaders: &Loaders,
@@ -173,7 +173,7 @@ impl Device {
             .map_err(|error| error.context(format!("on device '{}'", self.id)))
     }
 
-    /// A command buffer to record into, whose commands may use `binding_capacity` slots.
+    /// Creates a command buffer whose commands may use `binding_capacity` slots.
     #[must_use]
     pub fn create_command_buffer(
         &self,
@@ -188,8 +188,8 @@ impl Device {
         queue::submit(&self.backend, fences.wait, fences.signal, operation)
     }
 
-    /// Does something to `target` at once if there is nothing to wait for, or else submits the operation that does it. The target
-    /// is given up before anybody is told.
+    /// Runs `now` on `target` at once if the wait fence is reached, otherwise submits the operation. Releases the
+    /// target before it signals.
     #[inline(always)]
     fn do_or_submit<T>(
         &self,
@@ -207,14 +207,14 @@ impl Device {
         }
     }
 
-    /// Allocates a buffer that may be used once the signal fence is reached. The memory of a small one is taken from the pool at
-    /// once, that of a large one when it is first used.
+    /// Allocates a buffer, which is ready when the signal fence is reached. Small buffers take memory from the pool at
+    /// once; the allocation of large ones is deferred to their first use.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED where there is no memory.
+    /// RESOURCE_EXHAUSTED if memory is short.
     #[inline]
     pub fn queue_alloca(&self, fences: Fences<'_>, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
-        match self.allocator.allocate_late(parameters, length) {
+        match self.allocator.allocate_deferred(parameters, length) {
             Ok(buffer) => {
                 self.queue_barrier(fences)?;
                 Ok(buffer)
@@ -226,8 +226,8 @@ impl Device {
         }
     }
 
-    /// Gives up a share of a buffer once the wait fence is reached. Its memory returns to the pool when nobody holds it
-    /// any more, so that a program that uses it all the same does no harm.
+    /// Releases a reference to a buffer once the wait fence is reached. The memory returns to the pool with the last
+    /// reference, so a use after this call is safe.
     ///
     /// # Errors
     /// The failure of a fence.
@@ -240,7 +240,7 @@ impl Device {
         self.do_or_submit(fences, buffer, free, Operation::Release)
     }
 
-    /// Signals once the wait fence is reached.
+    /// Signals the signal fence once the wait fence is reached.
     ///
     /// # Errors
     /// The failure of a fence.
@@ -252,7 +252,7 @@ impl Device {
     /// Fills a range of a buffer; see [`Buffer::fill`].
     ///
     /// # Errors
-    /// As [`Buffer::fill`], and the failure of a fence.
+    /// Those of [`Buffer::fill`]; the failure of a fence.
     pub fn queue_fill(
         &self,
         fences: Fences<'_>,
@@ -265,12 +265,12 @@ impl Device {
         self.submit(fences, Operation::Fill { target, offset, length, pattern, pattern_length })
     }
 
-    /// Writes bytes, as they are now, into a buffer; see [`Buffer::write`].
+    /// Writes bytes, copied at the call if necessary, into a buffer; see [`Buffer::write`].
     ///
     /// # Errors
-    /// As [`Buffer::write`], and the failure of a fence.
+    /// Those of [`Buffer::write`]; the failure of a fence.
     pub fn queue_update(&self, fences: Fences<'_>, source: &[u8], target: Arc<Buffer>, offset: u64) -> Result<()> {
-        // Where there is nothing to wait for, there is no copy to keep.
+        // Without a fence to wait for, the write needs no copy of the bytes.
         let write = |target: Arc<Buffer>| target.write(offset, source);
         self.do_or_submit(fences, target, write, |target| Operation::Update { source: source.into(), target, offset })
     }
@@ -278,7 +278,7 @@ impl Device {
     /// Copies between buffers; see [`Buffer::copy_from`].
     ///
     /// # Errors
-    /// As [`Buffer::copy_from`], and the failure of a fence.
+    /// Those of [`Buffer::copy_from`]; the failure of a fence.
     pub fn queue_copy(
         &self,
         fences: Fences<'_>,
@@ -292,7 +292,7 @@ impl Device {
     /// Copies from a file into a buffer; see [`File::read`].
     ///
     /// # Errors
-    /// As [`File::read`], and the failure of a fence.
+    /// Those of [`File::read`]; the failure of a fence.
     pub fn queue_read(
         &self,
         fences: Fences<'_>,
@@ -306,7 +306,7 @@ impl Device {
     /// Copies from a buffer into a file; see [`File::write`].
     ///
     /// # Errors
-    /// As [`File::write`], and the failure of a fence.
+    /// Those of [`File::write`]; the failure of a fence.
     pub fn queue_write(
         &self,
         fences: Fences<'_>,
@@ -317,10 +317,10 @@ impl Device {
         self.submit(fences, Operation::Write { source, source_offset, target, target_offset, length })
     }
 
-    /// Makes transfers, one after the other, as one operation.
+    /// Runs several transfers sequentially as one operation.
     ///
     /// # Errors
-    /// Those of the first transfer that fails, and the failure of a fence.
+    /// The first error of a transfer; the failure of a fence.
     pub fn queue_transfers(&self, fences: Fences<'_>, transfers: Transfers) -> Result<()> {
         if transfers.is_empty() {
             return self.queue_barrier(fences);
@@ -331,8 +331,8 @@ impl Device {
     /// Executes a command buffer with the given buffers bound to its slots.
     ///
     /// # Errors
-    /// FAILED_PRECONDITION where it is not finalized, INVALID_ARGUMENT and OUT_OF_RANGE where the table does not fit the
-    /// commands, what kernels report, and the failure of a fence.
+    /// FAILED_PRECONDITION if it is not finalized; INVALID_ARGUMENT and OUT_OF_RANGE if the bindings do not fit the
+    /// commands; errors of kernels; the failure of a fence.
     #[inline]
     pub fn queue_execute(
         &self,
@@ -343,7 +343,7 @@ impl Device {
         queue::submit_execution(&self.backend, fences.wait, fences.signal, command_buffer, bindings)
     }
 
-    /// Hands over what has been submitted; everything is already.
+    /// Flushes submitted operations. Local devices submit at once, so this does nothing.
     ///
     /// # Errors
     /// None on local devices.
@@ -358,17 +358,17 @@ impl Device {
 }
 
 impl Drop for Device {
-    /// Waits for operations that run. Those that wait for a fence run when it is reached.
+    /// Waits for running operations, but not for those whose wait fence is not reached.
     fn drop(&mut self) {
         self.backend.drain();
     }
 }
 
-/// True where `text` matches a pattern in which `*` stands for any run of characters and `?` for any one.
+/// Returns true if `text` matches a pattern in which `*` stands for any characters and `?` for any one.
 fn matches_pattern(text: &str, pattern: &str) -> bool {
     let (text, pattern) = (text.as_bytes(), pattern.as_bytes());
     let (mut at, mut in_pattern) = (0, 0);
-    // Where to go on when the run that the last `*` stands for has to grow.
+    // The positions to resume from when the match of the last `*` has to grow.
     let mut retry: Option<(usize, usize)> = None;
     while at < text.len() {
         match pattern.get(in_pattern) {

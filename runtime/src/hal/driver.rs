@@ -11,28 +11,28 @@ use super::device::{Device, DeviceOptions};
 use super::local;
 use crate::{Error, Result};
 
-/// A device that a driver can make.
+/// A device that a driver can create.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// What stands after `driver://` in its address; nothing for the only device of a driver.
+    /// The part of its URI after `driver://`; empty for the only device of a driver.
     pub path: String,
-    /// A name for people.
+    /// A human-readable name.
     pub name: String,
 }
 
-/// The address of a device: `driver`, `driver://path` or `driver://path?key=value&key=value`.
+/// The URI of a device: `driver`, `driver://path` or `driver://path?key=value&key=value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceUri<'a> {
     /// The driver's name.
     pub driver: &'a str,
-    /// Which of the driver's devices; empty for its default.
+    /// The device of the driver; empty for its default.
     pub path: &'a str,
     /// Parameters of the device, in order.
     pub parameters: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> DeviceUri<'a> {
-    /// Takes an address apart. Nothing in it is an error to this; drivers refuse what they do not know.
+    /// Parses a URI. Parsing never fails; drivers reject unknown paths and parameters.
     #[must_use]
     pub fn parse(uri: &'a str) -> DeviceUri<'a> {
         let (address, parameters) = uri.split_once('?').unwrap_or((uri, ""));
@@ -46,21 +46,21 @@ impl<'a> DeviceUri<'a> {
     }
 }
 
-/// Makes devices of one kind.
+/// Creates devices of one kind.
 pub trait Driver: Send + Sync + fmt::Debug {
-    /// The name that addresses begin with.
+    /// Returns the name that its URIs begin with.
     fn name(&self) -> &'static str;
 
-    /// What it is, for people.
+    /// Returns a human-readable description.
     fn description(&self) -> &'static str;
 
-    /// The devices that it can make, the default first.
+    /// Returns the devices that it can create, the default first.
     fn devices(&self) -> Vec<DeviceInfo>;
 
-    /// Makes a device.
+    /// Creates a device.
     ///
     /// # Errors
-    /// NOT_FOUND for a path that it does not have, INVALID_ARGUMENT for parameters that it does not have.
+    /// NOT_FOUND for an unknown path; INVALID_ARGUMENT for unknown parameters.
     fn create_device(&self, uri: &DeviceUri<'_>, options: DeviceOptions) -> Result<Arc<Device>>;
 }
 
@@ -78,7 +78,7 @@ impl Default for DriverRegistry {
 }
 
 impl DriverRegistry {
-    /// A registry without drivers.
+    /// Creates a registry without drivers.
     #[must_use]
     pub fn empty() -> DriverRegistry {
         DriverRegistry { drivers: Vec::new() }
@@ -87,7 +87,7 @@ impl DriverRegistry {
     /// Adds a driver.
     ///
     /// # Errors
-    /// ALREADY_EXISTS where there is one of the same name.
+    /// ALREADY_EXISTS if the name is taken.
     pub fn register(&mut self, driver: Box<dyn Driver>) -> Result<()> {
         if self.drivers.iter().any(|other| other.name() == driver.name()) {
             let message = format!("a driver named '{}' is registered already", driver.name());
@@ -97,15 +97,15 @@ impl DriverRegistry {
         Ok(())
     }
 
-    /// The drivers.
+    /// Returns the drivers.
     pub fn drivers(&self) -> impl Iterator<Item = &dyn Driver> {
         self.drivers.iter().map(|driver| &**driver)
     }
 
-    /// The driver of a name; the default one for none.
+    /// Returns the driver of a name; an empty name selects the default one.
     ///
     /// # Errors
-    /// NOT_FOUND where there is none.
+    /// NOT_FOUND if it does not exist.
     pub fn driver(&self, name: &str) -> Result<&dyn Driver> {
         self.find(name).ok_or_else(|| self.missing(&format!("devices of '{name}'")))
     }
@@ -119,17 +119,17 @@ impl DriverRegistry {
         Error::not_found(format!("no driver for {what}; drivers: {}", names.join(", ")))
     }
 
-    /// The addresses of all devices of all drivers, the default first.
+    /// Returns the URIs of all devices of all drivers, the default first.
     #[must_use]
     pub fn device_uris(&self) -> Vec<String> {
         let devices = self.drivers().flat_map(|driver| driver.devices().into_iter().map(|info| (driver.name(), info)));
         devices.map(|(driver, info)| format!("{driver}://{}", info.path)).collect()
     }
 
-    /// Makes the device of an address; an empty one is the default device.
+    /// Creates the device of a URI; an empty one selects the default device.
     ///
     /// # Errors
-    /// NOT_FOUND where no driver has the name, or the driver no such device; INVALID_ARGUMENT for unknown parameters.
+    /// NOT_FOUND if the driver or its device does not exist; INVALID_ARGUMENT for unknown parameters.
     pub fn create_device(&self, uri: &str, options: DeviceOptions) -> Result<Arc<Device>> {
         let parsed = DeviceUri::parse(uri);
         let driver = self.find(parsed.driver).ok_or_else(|| self.missing(&format!("device '{uri}'")))?;

@@ -1,7 +1,7 @@
 //! Element types and encodings of buffer views.
 //!
-//! The numbers and names are those of IREE's `iree/hal/buffer_view.h` and `iree/hal/string_util.c`: a 32-bit value whose
-//! high byte says how bits mean numbers and whose low byte counts the bits.
+//! The numbers and names are those of IREE's `iree/hal/buffer_view.h` and `iree/hal/string_util.c`: a 32-bit value
+//! whose high byte is the numerical type and whose low byte is the number of bits.
 
 use alloc::format;
 use core::fmt;
@@ -9,18 +9,18 @@ use core::str::FromStr;
 
 use crate::{Error, Result};
 
-/// How a numerical type is spelled.
+/// The notation of a numerical type.
 #[derive(Clone, Copy)]
 enum Spelling {
-    /// A prefix before the number of bits, such as `si` of `si8`.
+    /// A prefix of the number of bits, such as `si` of `si8`.
     Prefix(&'static str),
-    /// A name that says all, and the one number of bits that it goes with.
+    /// A complete name, and its only number of bits.
     Name(&'static str, u8),
 }
 
 macro_rules! numerical_types {
     ($($(#[$doc:meta])* $name:ident = $value:literal, $spelling:expr;)*) => {
-        /// What the bits of an element mean: the high byte of an [`ElementType`].
+        /// The interpretation of an element's bits: the high byte of an [`ElementType`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum NumericalType {
@@ -41,15 +41,15 @@ macro_rules! numerical_types {
 }
 
 numerical_types! {
-    /// Bytes without a meaning that is known.
+    /// Opaque bytes.
     Opaque = 0x00, Spelling::Prefix("*");
-    /// An integer whose operations say whether it is signed; printed as signed.
+    /// An integer whose operations determine the signedness; printed as signed.
     Integer = 0x10, Spelling::Prefix("i");
     /// A signed integer.
     SignedInteger = 0x11, Spelling::Prefix("si");
     /// An unsigned integer.
     UnsignedInteger = 0x12, Spelling::Prefix("ui");
-    /// A truth value; stored in a byte of which one bit counts.
+    /// A Boolean; stored in a byte of which one bit counts.
     Boolean = 0x13, Spelling::Name("i1", 8);
     /// An IEEE 754 float.
     Float = 0x21, Spelling::Prefix("f");
@@ -70,27 +70,27 @@ numerical_types! {
 }
 
 impl NumericalType {
-    /// The type of a raw byte, if it is known.
+    /// Decodes the high byte of an element type; `None` if it is unknown.
     #[must_use]
     pub fn from_raw(raw: u8) -> Option<NumericalType> {
         Self::ALL.iter().copied().find(|numerical| *numerical as u8 == raw)
     }
 
-    /// True for integers of any signedness and booleans.
+    /// Returns true for integers of any signedness and booleans.
     #[must_use]
     pub const fn is_integer(self) -> bool {
         self as u8 & 0xF0 == 0x10
     }
 
-    /// True for floats of any kind and complex numbers.
+    /// Returns true for floats of any kind and complex numbers.
     #[must_use]
     pub const fn is_float(self) -> bool {
         self as u8 & 0xF0 == 0x20
     }
 }
 
-/// The type of one element of a buffer view, as `iree_hal_element_type_t` encodes it. Any value is representable;
-/// [`ElementType::numerical_type`] tells whether it is known.
+/// The element type of a buffer view, encoded as `iree_hal_element_type_t`. Any value is representable;
+/// [`ElementType::numerical_type`] returns `None` for unknown ones.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(transparent)]
 pub struct ElementType(u32);
@@ -101,7 +101,7 @@ macro_rules! element_types {
             $(#[doc = concat!("[`NumericalType::", stringify!($numerical), "`] of ", stringify!($bits), " bits.")]
             pub const $constant: ElementType = ElementType::new(NumericalType::$numerical, $bits);)*
 
-            /// The types that the peer's header names, with their constants' names.
+            /// The types that IREE's header names, with their constants' names.
             pub const NAMED: &'static [(ElementType, &'static str)] =
                 &[$((ElementType::$constant, stringify!($constant))),*];
         }
@@ -147,50 +147,50 @@ element_types! {
 }
 
 impl ElementType {
-    /// The type of elements of `bits` bits that mean what `numerical` says.
+    /// Combines a numerical type and a number of bits.
     #[must_use]
     pub const fn new(numerical: NumericalType, bits: u8) -> ElementType {
         ElementType((numerical as u32) << 24 | bits as u32)
     }
 
-    /// The type of a raw value, as modules carry it.
+    /// Creates an element type from the value in modules.
     #[must_use]
     pub const fn from_raw(raw: u32) -> ElementType {
         ElementType(raw)
     }
 
-    /// The raw value.
+    /// Returns the value in modules.
     #[must_use]
     pub const fn raw(self) -> u32 {
         self.0
     }
 
-    /// What the bits mean, if that is known to this build.
+    /// Returns the interpretation of the bits if it is known.
     #[must_use]
     pub fn numerical_type(self) -> Option<NumericalType> {
         NumericalType::from_raw((self.0 >> 24) as u8)
     }
 
-    /// Number of bits of an element, at most 255; 0 where nothing is known of the element.
+    /// Returns the number of bits of an element, at most 255; 0 for an unknown element.
     #[must_use]
     pub const fn bit_count(self) -> usize {
         (self.0 & 0xFF) as usize
     }
 
-    /// True where an element is a whole number of bytes.
+    /// Returns true if an element is a whole number of bytes.
     #[must_use]
     pub const fn is_byte_aligned(self) -> bool {
         self.bit_count() & 7 == 0
     }
 
-    /// Number of bytes that an element takes where it stands alone: the bits, rounded up.
+    /// Returns the number of bytes of a single element: the bits, rounded up.
     #[must_use]
     pub const fn dense_byte_count(self) -> usize {
         self.bit_count().div_ceil(8)
     }
 
-    /// Number of bytes of `elements` elements in dense row-major order, where elements of less than a byte share bytes;
-    /// `None` where the number of bits leaves 64 bits.
+    /// Returns the number of bytes of `elements` elements in dense row-major order, with packed sub-byte elements;
+    /// `None` if the number of bits exceeds 64 bits.
     #[must_use]
     pub const fn packed_byte_count(self, elements: u64) -> Option<u64> {
         match elements.checked_mul(self.bit_count() as u64) {
@@ -199,31 +199,31 @@ impl ElementType {
         }
     }
 
-    /// True for integers of any signedness, and booleans.
+    /// Returns true for integers of any signedness, and booleans.
     #[must_use]
     pub const fn is_integer(self) -> bool {
         self.0 >> 28 == 0x1
     }
 
-    /// True for floats of any kind, and complex numbers.
+    /// Returns true for floats of any kind, and complex numbers.
     #[must_use]
     pub const fn is_float(self) -> bool {
         self.0 >> 28 == 0x2
     }
 
-    /// True for booleans of any width.
+    /// Returns true for booleans of any width.
     #[must_use]
     pub fn is_boolean(self) -> bool {
         self.numerical_type() == Some(NumericalType::Boolean)
     }
 
-    /// True for complex numbers.
+    /// Returns true for complex numbers.
     #[must_use]
     pub fn is_complex(self) -> bool {
         self.numerical_type() == Some(NumericalType::Complex)
     }
 
-    /// True where the bits have no meaning that is known.
+    /// Returns true if the bits are opaque.
     #[must_use]
     pub fn is_opaque(self) -> bool {
         matches!(self.numerical_type(), None | Some(NumericalType::Opaque))
@@ -234,7 +234,7 @@ impl fmt::Display for ElementType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bits = self.bit_count();
         match self.numerical_type() {
-            // The peer prints booleans of any width as `i1`.
+            // IREE prints booleans of any width as `i1`.
             Some(NumericalType::Boolean) => f.write_str("i1"),
             Some(numerical) => match numerical.spelling() {
                 Spelling::Prefix(prefix) => write!(f, "{prefix}{bits}"),
@@ -255,11 +255,11 @@ impl fmt::Debug for ElementType {
 impl FromStr for ElementType {
     type Err = Error;
 
-    /// Parses a name as [`ElementType`] displays it. Beyond these the peer takes `x` for `*`, and declarations spell
-    /// complex numbers `complex<f32>`, so both are taken.
+    /// Parses the displayed name of an [`ElementType`]. Also accepts IREE's alternative `x` for `*`, and `complex<f32>`
+    /// as in declarations.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT for a prefix that no numerical type has, and for a number of bits above 255.
+    /// INVALID_ARGUMENT for an unknown prefix, and for a number of bits above 255.
     fn from_str(text: &str) -> Result<ElementType> {
         match text {
             "complex<f32>" => return Ok(ElementType::COMPLEX_FLOAT_64),
@@ -271,7 +271,7 @@ impl FromStr for ElementType {
             match numerical.spelling() {
                 Spelling::Name(name, bits) if name == text => return Ok(ElementType::new(numerical, bits)),
                 Spelling::Prefix(prefix) => {
-                    // No prefix is the beginning of another but by a letter, and bits begin with a digit.
+                    // A digit must follow: one prefix may begin with another.
                     let bits = text.strip_prefix(prefix).filter(|bits| bits.starts_with(|c: char| c.is_ascii_digit()));
                     prefixed = prefixed.or(bits.map(|bits| (numerical, bits)));
                 }
@@ -284,30 +284,30 @@ impl FromStr for ElementType {
         match bits.parse() {
             Ok(bits) => Ok(ElementType::new(numerical, bits)),
             Err(_) => {
-                Err(Error::invalid_argument(format!("element type '{text}' has '{bits}' bits, which is not 0 to 255")))
+                Err(Error::invalid_argument(format!("element type '{text}' has '{bits}' bits, outside of 0 to 255")))
             }
         }
     }
 }
 
-/// How elements lie in a buffer, as `iree_hal_encoding_type_t` encodes it. Any value is representable.
+/// The layout of elements in a buffer, encoded as `iree_hal_encoding_type_t`. Any value is representable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(transparent)]
 pub struct EncodingType(u32);
 
 impl EncodingType {
-    /// Not known: the contents cannot be indexed.
+    /// Unknown: the contents cannot be indexed.
     pub const OPAQUE: EncodingType = EncodingType(0);
-    /// One element after the other, the last dimension fastest.
+    /// Contiguous elements, the last dimension fastest.
     pub const DENSE_ROW_MAJOR: EncodingType = EncodingType(1);
 
-    /// The encoding of a raw value, as modules carry it.
+    /// Creates an encoding from the value in modules.
     #[must_use]
     pub const fn from_raw(raw: u32) -> EncodingType {
         EncodingType(raw)
     }
 
-    /// The raw value.
+    /// Returns the value in modules.
     #[must_use]
     pub const fn raw(self) -> u32 {
         self.0
@@ -346,9 +346,9 @@ mod tests {
     }
 
     #[test]
-    fn every_named_type_is_parsed_from_what_it_prints() {
+    fn every_named_type_is_parsed_from_its_text() {
         for &(element, constant) in ElementType::NAMED {
-            // `i1` names the boolean, so the packed integer of one bit has no name of its own.
+            // `i1` names the boolean, so the packed 1-bit integer has no name.
             if element != ElementType::INT_1 {
                 assert_eq!(element.to_string().parse::<ElementType>().unwrap(), element, "{constant}");
             }
@@ -380,7 +380,7 @@ mod tests {
         }
         assert_eq!("x32".parse::<ElementType>().unwrap(), ElementType::OPAQUE_32);
         assert_eq!("complex<f64>".parse::<ElementType>().unwrap(), ElementType::COMPLEX_FLOAT_128);
-        // An unknown numerical type, and a named one with bits that the name does not go with.
+        // An unknown numerical type, and a known one with a wrong number of bits.
         assert_eq!(ElementType::from_raw(0x7F00_0010).to_string(), "*16");
         assert_eq!(ElementType::new(NumericalType::Float8E5M2, 16).to_string(), "*16");
     }

@@ -1,10 +1,10 @@
-//! Formats of executables and which loader is for which. The one list of the loaders of this crate.
+//! The table of executable formats and their loaders.
 
-/// The format of executables that are modules of bytecode.
+/// The format of bytecode executables.
 pub const VMVX: &str = "vmvx-bytecode-fb";
 
-/// The loaders, in the order in which they are asked: calls a macro with a row for each, which has the name of its constant,
-/// its type in `hal::local::loaders`, and what the names of its formats begin with.
+/// Invokes a macro with a row for each loader, in order of precedence: the name of its constant, its type in
+/// `hal::local::loaders`, and the prefix of its formats.
 macro_rules! for_each_loader {
     ($callback:ident) => {
         $callback! {
@@ -26,5 +26,5 @@ macro_rules! names {
     };
 }
 
-/// The names of the constants of [`Loader`](super::local::loaders::Loader), and what the names of their formats begin with.
+/// The names of the constants of [`Loader`](super::local::loaders::Loader), and the prefixes of their formats.
 pub const LOADERS: &[(&str, &str)] = for_each_loader!(names);

@@ -8,7 +8,7 @@ use super::semaphore::{Semaphore, WaitParticipant};
 use super::wait::{self, Deadline, Reached};
 use crate::{Error, Result, ref_object};
 
-/// A set of timepoints (`!hal.fence`), reached when all of them are. No timepoints: reached from the start.
+/// A set of timepoints (`!hal.fence`), reached when all of them are. An empty one is reached from the start.
 pub struct Fence {
     timepoints: Timepoints,
 }
@@ -16,12 +16,12 @@ pub struct Fence {
 ref_object!(Fence, "hal.fence");
 
 enum Timepoints {
-    /// The first payload of a timeline that only this fence has, the common kind; it saves an allocation.
+    /// The first payload of a timeline that belongs to this fence: the common case, without another allocation.
     Own(Semaphore),
     Joined(Vec<Timepoint>),
 }
 
-/// The payload that reaches a fence of its own timeline.
+/// The payload of a fence on its own timeline.
 const OWN_PAYLOAD: u64 = 1;
 
 struct Timepoint {
@@ -55,14 +55,14 @@ impl Default for Fence {
 }
 
 impl Fence {
-    /// A fence on a timeline of its own, not reached yet.
+    /// Creates a fence on a timeline of its own, not reached.
     #[must_use]
     pub fn new() -> Fence {
         Fence { timepoints: Timepoints::Own(Semaphore::new(0)) }
     }
 
-    /// A fence that is reached when each semaphore reaches its payload; of several payloads of one semaphore the
-    /// greatest counts.
+    /// Creates a fence that is reached when each semaphore reaches its payload. Of several payloads of one semaphore
+    /// the greatest counts.
     #[must_use]
     pub fn from_timepoints(timepoints: impl IntoIterator<Item = (Arc<Semaphore>, u64)>) -> Fence {
         let mut joined = Vec::new();
@@ -72,7 +72,7 @@ impl Fence {
         Fence { timepoints: Timepoints::Joined(joined) }
     }
 
-    /// A fence that is reached when all of `fences` are; `None` where they have no timepoints at all.
+    /// Creates a fence that is reached when all of `fences` are; `None` if they have no timepoints.
     #[must_use]
     pub fn join<'a>(fences: impl IntoIterator<Item = &'a Arc<Fence>>) -> Option<Fence> {
         let mut joined = Vec::new();
@@ -89,7 +89,7 @@ impl Fence {
         (!joined.is_empty()).then_some(Fence { timepoints: Timepoints::Joined(joined) })
     }
 
-    /// As [`Fence::join`] of those fences that are not reached, or have failed; `None` where all are reached.
+    /// Joins those fences that are not reached, or have failed; `None` if all are reached.
     #[must_use]
     pub(crate) fn join_unreached<'a>(fences: impl Iterator<Item = &'a Arc<Fence>> + Clone) -> Option<Arc<Fence>> {
         let mut left = fences.filter(|fence| !matches!(fence.query(), Ok(true)));
@@ -100,7 +100,7 @@ impl Fence {
         }
     }
 
-    /// The semaphores and the payloads they must reach.
+    /// Returns the semaphores and the payloads that they must reach.
     pub fn timepoints(&self) -> impl Iterator<Item = (&Semaphore, u64)> + Clone {
         let (own, joined) = match &self.timepoints {
             Timepoints::Own(semaphore) => (Some((semaphore, OWN_PAYLOAD)), &[][..]),
@@ -109,7 +109,7 @@ impl Fence {
         own.into_iter().chain(joined.iter().filter_map(|row| Some((row.semaphore.semaphore()?, row.payload))))
     }
 
-    /// True where the fence has been reached.
+    /// Returns true if the fence is reached.
     ///
     /// # Errors
     /// The failure of a semaphore.
@@ -132,7 +132,7 @@ impl Fence {
         }
     }
 
-    /// The task that will signal a timepoint which is not reached yet.
+    /// Returns the task that will signal a timepoint, if one is not reached and its task is known.
     pub(super) fn participant(&self) -> Option<Arc<dyn WaitParticipant>> {
         self.timepoints().find_map(|(semaphore, payload)| semaphore.participant(payload))
     }
@@ -140,7 +140,7 @@ impl Fence {
     /// Signals every timepoint.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where one of them has been reached already; the failure of a semaphore.
+    /// INVALID_ARGUMENT if one is reached already; the failure of a semaphore.
     pub fn signal(&self) -> Result<()> {
         self.timepoints().try_for_each(|(semaphore, payload)| semaphore.signal(payload))
     }
@@ -152,17 +152,17 @@ impl Fence {
         }
     }
 
-    /// Waits without limit for a fence that was handed out to be signalled, unless all others have given it up: then nobody
-    /// is left who could signal it.
+    /// Blocks until the fence is signalled, or until this is its last reference, after which no other thread can signal
+    /// it.
     ///
     /// # Errors
-    /// ABORTED where the fence is given up, and what it fails with.
+    /// ABORTED if the fence was dropped without a signal; the failure of the fence.
     pub fn wait_unless_abandoned(self: &Arc<Fence>) -> Result<()> {
         let abandoned = matches!(self.timepoints, Timepoints::Own(_)) && Arc::strong_count(self) == 1;
-        // What the last other holder did before it let go, such as signalling, is seen from here on.
+        // Synchronizes with the release of the other references, so that a signal before it is visible.
         core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
         if abandoned && !self.query()? {
-            return Err(Error::aborted("the fence was given up by all who could signal it"));
+            return Err(Error::aborted("fence was dropped without being signalled"));
         }
         self.wait(Deadline::NEVER)
     }
@@ -170,7 +170,7 @@ impl Fence {
     /// Blocks until the fence is reached.
     ///
     /// # Errors
-    /// DEADLINE_EXCEEDED where the deadline passes first; the failure of a semaphore.
+    /// DEADLINE_EXCEEDED after the deadline; the failure of a semaphore.
     pub fn wait(&self, deadline: Deadline) -> Result<()> {
         wait::wait_all(self.timepoints(), deadline)
     }
@@ -178,7 +178,7 @@ impl Fence {
     /// Blocks until all of the fences are reached.
     ///
     /// # Errors
-    /// As [`Fence::wait`].
+    /// Those of [`Fence::wait`].
     pub fn wait_all<'a>(fences: impl Iterator<Item = &'a Fence> + Clone, deadline: Deadline) -> Result<()> {
         wait::wait_all(fences.flat_map(Fence::timepoints), deadline)
     }
@@ -186,12 +186,12 @@ impl Fence {
     /// Blocks until a timepoint of one of the fences is reached.
     ///
     /// # Errors
-    /// As [`Fence::wait`].
+    /// Those of [`Fence::wait`].
     pub fn wait_any<'a>(fences: impl Iterator<Item = &'a Fence> + Clone, deadline: Deadline) -> Result<()> {
         wait::wait_any(fences.flat_map(Fence::timepoints), deadline)
     }
 
-    /// A future that completes when the fence is reached.
+    /// Returns a future that completes when the fence is reached.
     pub fn reached(self: &Arc<Fence>) -> Reached {
         Reached::new(Arc::clone(self))
     }
@@ -225,7 +225,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_is_reached_is_not_joined() {
+    fn reached_fences_are_not_joined() {
         let [reached, open, failed, other] = [(); 4].map(|()| Arc::new(Fence::new()));
         reached.signal().unwrap();
         failed.fail(&Error::unavailable("gone"));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_joined_fence_is_reached_with_its_last_part() {
+    fn a_joined_fence_is_reached_with_its_last_timepoint() {
         let (a, b) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
         let inner = Arc::new(Fence::join([&a, &b, &a]).unwrap());
         let semaphore = Arc::new(Semaphore::new(0));

@@ -1,4 +1,4 @@
-//! Files that queues read from and write to.
+//! Files that queues read and write.
 
 use alloc::format;
 use alloc::sync::Arc;
@@ -11,7 +11,7 @@ use crate::bytecode::Contents;
 use crate::mapping::WritableMapping;
 use crate::{Error, Result, ref_object, vm};
 
-/// A file (`!hal.file`) in memory of the host.
+/// A file (`!hal.file`) in host memory.
 #[derive(Debug)]
 pub struct File {
     contents: Arc<Buffer>,
@@ -21,10 +21,10 @@ pub struct File {
 ref_object!(File, "hal.file");
 
 impl File {
-    /// A file whose contents are a buffer's.
+    /// Creates a file over a buffer.
     ///
     /// # Errors
-    /// PERMISSION_DENIED where write access to a read-only buffer is asked for.
+    /// PERMISSION_DENIED for write access to a read-only buffer.
     pub fn from_buffer(contents: Arc<Buffer>, access: MemoryAccess) -> Result<File> {
         if access.contains(MemoryAccess::WRITE) {
             contents.check_writable()?;
@@ -32,44 +32,43 @@ impl File {
         Ok(File { contents, access })
     }
 
-    /// A file whose contents are a range of a program's byte buffer.
+    /// Creates a file over a range of a program's byte buffer.
     ///
     /// # Errors
-    /// OUT_OF_RANGE where the range leaves the buffer; PERMISSION_DENIED where write access to a read-only buffer is asked
-    /// for.
+    /// OUT_OF_RANGE if the range exceeds the buffer; PERMISSION_DENIED for write access to a read-only buffer.
     pub fn from_vm_buffer(source: &Arc<vm::Buffer>, offset: u64, length: u64, access: MemoryAccess) -> Result<File> {
         let available = usize::try_from(source.length()).unwrap_or(usize::MAX);
         let (offset, length) = resolve_range(available, offset, length)?;
         let storage = Storage::from_vm_buffer(source, offset, length, access.contains(MemoryAccess::WRITE))?;
-        // No kernel sees the contents, so that their alignment does not matter.
+        // Kernels never access the contents, so their alignment does not matter.
         let contents = Buffer::new(storage, MemoryType::HOST_LOCAL, BufferUsage::TRANSFER);
         File::from_buffer(Arc::new(contents), access)
     }
 
-    /// A file whose contents are those of a file that was mapped or read, for reading only.
+    /// Creates a read-only file over contents that are mapped or in memory.
     #[must_use]
     pub fn from_contents(contents: Arc<Contents>) -> File {
         let contents = Buffer::new(Storage::from_owner(contents), MemoryType::HOST_LOCAL, BufferUsage::TRANSFER);
         File { contents: Arc::new(contents), access: MemoryAccess::READ }
     }
 
-    /// Maps a file that is read and written in place. Its length must not change while this lives.
+    /// Maps a file for reading and writing in place. Its length must not change while the mapping lives.
     ///
     /// # Errors
-    /// What opening and mapping give, with the path.
+    /// Errors of opening and mapping, with the path.
     pub fn map_writable(path: &Path) -> Result<File> {
         let storage = Storage::from_mapping(WritableMapping::open(path)?);
         let contents = Buffer::new(storage, MemoryType::HOST_LOCAL, BufferUsage::TRANSFER);
         File::from_buffer(Arc::new(contents), MemoryAccess::READ | MemoryAccess::WRITE)
     }
 
-    /// What may be done with the file.
+    /// Returns the allowed access.
     #[must_use]
     pub fn access(&self) -> MemoryAccess {
         self.access
     }
 
-    /// Number of bytes.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn byte_length(&self) -> u64 {
         self.contents.byte_length()
@@ -82,10 +81,10 @@ impl File {
         Err(Error::permission_denied(format!("file of {} bytes does not allow {access:?}", self.byte_length())))
     }
 
-    /// Copies bytes out of the file.
+    /// Copies bytes from the file.
     ///
     /// # Errors
-    /// PERMISSION_DENIED where the file may not be read, OUT_OF_RANGE where the range leaves it.
+    /// PERMISSION_DENIED if the file is not readable; OUT_OF_RANGE if the range exceeds it.
     pub fn read_bytes(&self, offset: u64, target: &mut [u8]) -> Result<()> {
         self.check(MemoryAccess::READ)?;
         self.contents.read(offset, target)
@@ -94,8 +93,8 @@ impl File {
     /// Copies a range of the file into a buffer.
     ///
     /// # Errors
-    /// PERMISSION_DENIED where the file may not be read or the buffer not be written, OUT_OF_RANGE where a range leaves
-    /// the file or the buffer.
+    /// PERMISSION_DENIED if the file is not readable or the buffer not writable; OUT_OF_RANGE if a range exceeds the
+    /// file or the buffer.
     pub fn read(&self, offset: u64, target: &Buffer, target_offset: u64, length: u64) -> Result<()> {
         self.check(MemoryAccess::READ)?;
         target.copy_from(target_offset, &self.contents, offset, length)
@@ -104,7 +103,8 @@ impl File {
     /// Copies a range of a buffer into the file.
     ///
     /// # Errors
-    /// As [`File::read`], the other way round.
+    /// PERMISSION_DENIED if the file is not writable or the buffer not readable; OUT_OF_RANGE if a range exceeds the
+    /// file or the buffer.
     pub fn write(&self, offset: u64, source: &Buffer, source_offset: u64, length: u64) -> Result<()> {
         self.check(MemoryAccess::WRITE)?;
         self.contents.copy_from(offset, source, source_offset, length)

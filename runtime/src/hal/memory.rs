@@ -1,4 +1,4 @@
-//! What buffers are made of and may be used for, with the bits of IREE's `iree/hal/buffer.h`, which modules carry.
+//! Types, access and usage of buffer memory, with the bits of IREE's `iree/hal/buffer.h`, which modules contain.
 
 use bitflags::bitflags;
 
@@ -6,38 +6,38 @@ use bitflags::bitflags;
 pub const WHOLE_BUFFER: u64 = u64::MAX;
 
 bitflags! {
-    /// Where memory lives and who sees it (`iree_hal_memory_type_t`). Bits without a name are kept.
+    /// The location and visibility of memory (`iree_hal_memory_type_t`). Unknown bits are kept.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct MemoryType: u32 {
-        /// The allocator may choose what is best; never a property of an allocated buffer.
+        /// Lets the allocator choose; never a property of an allocated buffer.
         const OPTIMAL = 1 << 0;
-        /// The host can read and write it.
+        /// The host can read and write the memory.
         const HOST_VISIBLE = 1 << 1;
         /// The host and the device see each other's writes without flushing.
         const HOST_COHERENT = 1 << 2;
-        /// The host accesses it through its caches.
+        /// The host accesses the memory through its caches.
         const HOST_CACHED = 1 << 3;
-        /// Memory of the host.
+        /// Host memory.
         const HOST_LOCAL = Self::HOST_VISIBLE.bits() | Self::HOST_COHERENT.bits() | 1 << 6;
-        /// The device can read and write it.
+        /// The device can read and write the memory.
         const DEVICE_VISIBLE = 1 << 4;
-        /// Memory of the device.
+        /// Device memory.
         const DEVICE_LOCAL = Self::DEVICE_VISIBLE.bits() | 1 << 5;
         const _ = !0;
     }
 }
 
 bitflags! {
-    /// What may be done to memory (`iree_hal_memory_access_t`). Bits without a name are kept.
+    /// The allowed access to memory (`iree_hal_memory_access_t`). Unknown bits are kept.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct MemoryAccess: u32 {
-        /// It may be read.
+        /// The memory may be read.
         const READ = 1 << 0;
-        /// It may be written.
+        /// The memory may be written.
         const WRITE = 1 << 1;
-        /// What it holds may be thrown away before it is written.
+        /// The contents may be discarded before a write.
         const DISCARD = 1 << 2;
-        /// It may be mapped more than once at a time.
+        /// The memory may be mapped several times at once.
         const MAY_ALIAS = 1 << 3;
         /// Accesses may be unaligned.
         const UNALIGNED = 1 << 4;
@@ -50,7 +50,7 @@ bitflags! {
 }
 
 bitflags! {
-    /// What a buffer may be used for (`iree_hal_buffer_usage_t`). Bits without a name are kept.
+    /// The allowed usage of a buffer (`iree_hal_buffer_usage_t`). Unknown bits are kept.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
     pub struct BufferUsage: u32 {
         /// Source of copies.
@@ -59,7 +59,7 @@ bitflags! {
         const TRANSFER_TARGET = 1 << 1;
         /// Source and target of transfers.
         const TRANSFER = Self::TRANSFER_SOURCE.bits() | Self::TRANSFER_TARGET.bits();
-        /// Holds the workgroup counts of indirect dispatches.
+        /// Contains the workgroup counts of indirect dispatches.
         const DISPATCH_INDIRECT_PARAMETERS = 1 << 8;
         /// Read by dispatches as uniform values.
         const DISPATCH_UNIFORM_READ = 1 << 9;
@@ -73,7 +73,7 @@ bitflags! {
         const DISPATCH_IMAGE_READ = 1 << 12;
         /// Written by dispatches as an image.
         const DISPATCH_IMAGE_WRITE = 1 << 13;
-        /// Anything that dispatches do.
+        /// Any access of dispatches.
         const DISPATCH = Self::DISPATCH_INDIRECT_PARAMETERS.bits()
             | Self::DISPATCH_UNIFORM_READ.bits()
             | Self::DISPATCH_STORAGE.bits()
@@ -85,33 +85,33 @@ bitflags! {
         const SHARING_REPLICATE = 1 << 17;
         /// May be used by several devices at once.
         const SHARING_CONCURRENT = 1 << 18;
-        /// Never written once it holds its contents.
+        /// Never written after initialisation.
         const SHARING_IMMUTABLE = 1 << 19;
         /// May be mapped for the duration of an access.
         const MAPPING_SCOPED = 1 << 24;
         /// May stay mapped while devices use it.
         const MAPPING_PERSISTENT = 1 << 25;
-        /// Mapping is welcome and not needed.
+        /// Mapping is a hint, not a requirement.
         const MAPPING_OPTIONAL = 1 << 26;
-        /// Mapped accesses are in any order.
+        /// Mapped accesses are in random order.
         const MAPPING_ACCESS_RANDOM = 1 << 27;
-        /// Mapped writes go from front to back.
+        /// Mapped writes are sequential.
         const MAPPING_ACCESS_SEQUENTIAL_WRITE = 1 << 28;
         const _ = !0;
     }
 }
 
-/// How a buffer is to be allocated (`iree_hal_buffer_params_t`).
+/// Parameters of a buffer allocation (`iree_hal_buffer_params_t`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferParameters {
-    /// Where the memory is to live.
+    /// The requested memory.
     pub memory_type: MemoryType,
-    /// What it will be used for.
+    /// The intended usage.
     pub usage: BufferUsage,
 }
 
 impl BufferParameters {
-    /// What a device allocates for results and temporaries: memory of its own that transfers and dispatches use.
+    /// The parameters of results and temporaries: device memory for transfers and dispatches.
     pub const DEVICE: BufferParameters = BufferParameters {
         memory_type: MemoryType::DEVICE_LOCAL,
         usage: BufferUsage::TRANSFER.union(BufferUsage::DISPATCH_STORAGE),
@@ -130,7 +130,7 @@ mod tests {
 
     /// The constants that iree-compile 3.13.0 emits for a 4xf32 multiply, as `iree-dump-module` shows them.
     #[test]
-    fn bits_are_those_that_modules_carry() {
+    fn bits_are_those_in_modules() {
         assert_eq!(MemoryType::DEVICE_VISIBLE.bits(), 16);
         assert_eq!(MemoryType::DEVICE_LOCAL.bits(), 48);
         assert_eq!(MemoryType::HOST_LOCAL.bits(), 0x46);

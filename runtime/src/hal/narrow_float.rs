@@ -1,22 +1,22 @@
-//! Floats of less than 32 bits: one description each, and one pair of conversions that works from it.
+//! Floats of less than 32 bits: a table of formats, and conversions that interpret it.
 //!
 //! The formats are those of IEEE 754 (`F16`), of arXiv:2209.05433 (`F8E5M2`, `F8E4M3FN`), of arXiv:2206.02915 (the `FNUZ`
 //! pair) and of the OCP Microscaling specification 1.0 (`F8E8M0FNU`, the 6- and 4-bit formats).
 
 use super::element_type::{ElementType, NumericalType};
 
-/// Which codes of a format are not finite numbers.
+/// The codes of a format that are not finite numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Specials {
     /// The highest exponent: infinities where the mantissa is 0, else NaN.
     Ieee,
-    /// All ones below the sign are NaN; there are no infinities.
+    /// All ones below the sign are NaN; the format has no infinities.
     AllOnesNan,
-    /// The code of negative zero is NaN; there are no infinities and one zero.
+    /// The code of negative zero is NaN; the format has no infinities and one zero.
     NegativeZeroNan,
     /// Every code is a finite number.
     None,
-    /// No sign, no zero, no mantissa: a power of two, or NaN where all bits are ones.
+    /// No sign, zero or mantissa: a power of two, or NaN if all bits are ones.
     Scale,
 }
 
@@ -51,7 +51,7 @@ formats! {
     F16 = 5, 10, 15, Ieee;
     /// The upper half of a binary32.
     BF16 = 8, 7, 127, Ieee;
-    /// 8 bits, as IEEE 754 would have them.
+    /// 8 bits with the special values of IEEE 754.
     F8E5M2 = 5, 2, 15, Ieee;
     /// 8 bits, finite, one NaN of each sign.
     F8E4M3FN = 4, 3, 7, AllOnesNan;
@@ -75,7 +75,7 @@ fn power_of_two(exponent: i32) -> f64 {
 }
 
 impl NarrowFloat {
-    /// The format of an element type, if it is a float of less than 32 bits.
+    /// Returns the format of an element type, if it is a float of less than 32 bits.
     #[must_use]
     pub fn of(element: ElementType) -> Option<NarrowFloat> {
         match (element.numerical_type()?, element.bit_count()) {
@@ -90,7 +90,7 @@ impl NarrowFloat {
         }
     }
 
-    /// Number of bits of a code, sign included where the format has one.
+    /// Returns the number of bits of a code, including the sign if the format has one.
     #[must_use]
     pub const fn bit_count(self) -> u32 {
         self.exponent_bits + self.mantissa_bits + if matches!(self.specials, Specials::Scale) { 0 } else { 1 }
@@ -108,7 +108,7 @@ impl NarrowFloat {
         ((1 << self.exponent_bits) - 1) << self.mantissa_bits
     }
 
-    /// The number that a code stands for; bits above [`NarrowFloat::bit_count`] are ignored. Always exact.
+    /// Decodes a number exactly; bits above [`NarrowFloat::bit_count`] are ignored.
     #[must_use]
     pub fn to_f32(self, code: u16) -> f32 {
         let mantissa = code & self.mantissa_mask();
@@ -130,8 +130,8 @@ impl NarrowFloat {
         if negative { -magnitude } else { magnitude }
     }
 
-    /// The code of the number that is nearest, ties to the even code. What is too large becomes an infinity, else NaN,
-    /// else the largest number, whichever the format has; NaN becomes 0 where the format has none.
+    /// Rounds to the nearest code, ties to even. Overflow yields an infinity, else NaN, else the largest number,
+    /// whichever the format has first; NaN becomes 0 if the format has no NaN.
     #[must_use]
     pub fn from_f32(self, value: f32) -> u16 {
         let sign = if value.is_sign_negative() { self.sign_mask() } else { 0 };
@@ -160,7 +160,7 @@ impl NarrowFloat {
         }
     }
 
-    /// The code of a finite number's magnitude as if the exponent had no upper limit.
+    /// Returns the code of a finite number's magnitude for an unlimited exponent.
     fn round(self, value: f64) -> i64 {
         if self.specials == Specials::Scale && value <= 0.0 {
             return 0;
@@ -170,7 +170,7 @@ impl NarrowFloat {
         let lowest = if self.specials == Specials::Scale { -self.bias } else { 1 - self.bias };
         let exponent = exponent.max(lowest);
         let units = (magnitude * power_of_two(self.mantissa_bits as i32 - exponent)).round_ties_even() as i64;
-        // Units count from the code of the exponent's first number; where they reach the next exponent, they carry into it.
+        // Units count from the code of the exponent's first number; a carry increments the exponent.
         let first = i64::from(exponent - lowest) << self.mantissa_bits;
         if self.specials == Specials::Scale { (first + units - 1).max(0) } else { first + units }
     }
@@ -180,7 +180,7 @@ impl NarrowFloat {
 mod tests {
     use super::*;
 
-    /// The code's value from the definition of the format, by another way than the code's: a sum of the powers of two.
+    /// Decodes a value by the definition of the format, as a sum of powers of two.
     fn value_by_definition(format: NarrowFloat, code: u16) -> f64 {
         let bit = |index: u32| f64::from(code >> index & 1);
         let mut exponent = 0;
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_become_the_nearest_code() {
+    fn numbers_round_to_the_nearest_code() {
         for &(format, name) in NarrowFloat::ALL {
             let mut finite: Vec<(f64, u16)> = (0..=u16::MAX >> (16 - format.bit_count()))
                 .map(|code| (f64::from(format.to_f32(code)), code))
@@ -264,7 +264,7 @@ mod tests {
                     continue;
                 }
                 let even = if low_code & 1 == 0 { low_code } else { high_code };
-                // The scale has no even code: 1.5 times a power is as near to the power as to the next, and goes up.
+                // The scale format has no even code: 1.5 times a power is a tie and rounds up.
                 let even = if format == NarrowFloat::F8E8M0FNU { high_code } else { even };
                 assert_eq!(format.from_f32(middle), *even, "{name} {middle}");
                 assert_eq!(format.from_f32(middle.next_up()), *high_code, "{name} above {middle}");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_becomes_what_the_format_has() {
+    fn numbers_out_of_range_saturate_by_format() {
         let large = [1e30f32, f32::INFINITY];
         for value in large {
             assert_eq!(NarrowFloat::F8E5M2.from_f32(value), 0x7C);
@@ -284,7 +284,7 @@ mod tests {
             assert_eq!(NarrowFloat::F6E3M2FN.from_f32(value), 0x1F);
             assert_eq!(NarrowFloat::F4E2M1FN.from_f32(-value), 0xF);
         }
-        // Between the largest number and what would be the next: 464 is half way and goes to the even 448, 465 does not.
+        // Between the largest number and its absent successor: 464 is a tie and rounds to the even 448; 465 does not.
         assert_eq!(NarrowFloat::F8E4M3FN.from_f32(464.0), 0x7E);
         assert_eq!(NarrowFloat::F8E4M3FN.from_f32(465.0), 0x7F);
         assert_eq!(NarrowFloat::F4E2M1FN.from_f32(7.5), 0x7);

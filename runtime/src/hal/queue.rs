@@ -1,10 +1,10 @@
-//! Queues: operations that run once what they wait for is reached, and then signal.
+//! Queues: operations that run when their wait fence is reached, and then signal.
 //!
-//! An operation whose wait fence is reached is handed to the device's [`Backend`] at once, on the thread that submits
-//! it. Any other is kept by the semaphores it waits for and handed over by the thread that signals the last of them, or
-//! it fails its signal fence if one of them fails or is dropped. So nothing here blocks, and a program of one thread may
-//! submit first and signal later. Chains of waiting operations run one after the other, not inside each other: the
-//! depth of the stack does not grow with their length.
+//! An operation whose wait fence is reached goes to the device's [`Backend`] at once, on the submitting thread. A
+//! pending operation is owned by the semaphores that it waits for, and the thread that signals the last of them submits
+//! it. If one of them fails or is dropped, the operation fails its signal fence. Nothing here blocks, so a
+//! single-threaded program can submit first and signal later. Chains of operations run iteratively: the depth of the
+//! stack does not grow with their length.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -25,12 +25,12 @@ use super::wait::Countdown;
 use crate::profile::{self, EventKind, Facts};
 use crate::{Error, Result, vm};
 
-/// What a queue does. Transfers are few: most are commands of a command buffer.
+/// A queue operation. Transfers are rare here: most are commands of a command buffer.
 #[derive(Debug)]
 pub(super) enum Operation {
-    /// Nothing but waiting and signalling.
+    /// Waits and signals, and does nothing else.
     Barrier,
-    /// Gives up a share of a buffer.
+    /// Releases a reference to a buffer.
     Release(#[allow(dead_code, reason = "dropped when the operation runs")] Arc<Buffer>),
     Fill {
         target: Arc<Buffer>,
@@ -39,7 +39,7 @@ pub(super) enum Operation {
         pattern: u64,
         pattern_length: usize,
     },
-    /// Repeats a pattern of any length; what is left over has its beginning.
+    /// Repeats a pattern of any length; an incomplete last repetition is truncated.
     Splat {
         target: Arc<Buffer>,
         offset: u64,
@@ -76,12 +76,12 @@ pub(super) enum Operation {
         command_buffer: Arc<CommandBuffer>,
         bindings: Box<[BufferBinding<'static>]>,
     },
-    /// Transfers, one after the other.
+    /// Transfers to run sequentially.
     Batch(Vec<Operation>),
 }
 
 impl Operation {
-    /// Does what is not the execution of a command buffer, on the calling thread.
+    /// Runs a transfer on the calling thread.
     pub(super) fn transfer(&self) -> Result<()> {
         let recorded = profile::now();
         let result = self.transfer_unrecorded();
@@ -126,7 +126,7 @@ impl Operation {
     }
 }
 
-/// Bytes that are written at once where a pattern is repeated.
+/// Bytes that are written at once when a pattern is repeated.
 const SPLAT_BYTES: usize = 64 << 10;
 
 fn splat(target: &Buffer, offset: u64, length: u64, pattern: &[u8]) -> Result<()> {
@@ -145,10 +145,10 @@ fn splat(target: &Buffer, offset: u64, length: u64, pattern: &[u8]) -> Result<()
     Ok(())
 }
 
-/// Runs operations that have nothing to wait for any more.
+/// Runs operations whose wait fence is reached.
 pub(super) trait Backend: Send + Sync + fmt::Debug {
-    /// Runs an operation, or starts it, and sees to it that `completion` is finished when it is done. An error that is
-    /// known when this returns is returned as well.
+    /// Runs or starts an operation and finishes `completion` when it is done. An error that is known on return is also
+    /// returned.
     fn run(&self, operation: Operation, completion: Completion<'_>) -> Result<()> {
         let result = match &operation {
             Operation::Execute { command_buffer, bindings } => {
@@ -156,13 +156,13 @@ pub(super) trait Backend: Send + Sync + fmt::Debug {
             }
             other => other.transfer(),
         };
-        // What the operation held is free before anybody is told that it is done.
+        // The operation's references are released before the signal.
         drop(operation);
         completion.finish(result)
     }
 
-    /// As [`Backend::run`] for the execution of a command buffer, which borrows what it needs: the common case, when
-    /// there is nothing to wait for, keeps nothing.
+    /// Executes a command buffer like [`Backend::run`], but borrows its operands: the common case, in which nothing is
+    /// pending, takes no references.
     fn execute(
         &self,
         command_buffer: &Arc<CommandBuffer>,
@@ -170,28 +170,28 @@ pub(super) trait Backend: Send + Sync + fmt::Debug {
         completion: Completion<'_>,
     ) -> Result<()>;
 
-    /// How many workers run the workgroups of a dispatch.
+    /// Returns the number of workers that run the workgroups of a dispatch.
     fn concurrency(&self) -> usize;
 
-    /// Waits until nothing is under way.
+    /// Waits until no operation is running.
     fn drain(&self) {}
 }
 
-/// Who is told that an operation is done.
+/// The fence that an operation signals when it is done.
 #[derive(Debug, Default)]
 pub enum SignalFence<'a> {
-    /// Nobody.
+    /// No fence.
     #[default]
     None,
-    /// Who waits for this fence.
+    /// An existing fence.
     Given(Arc<Fence>),
-    /// Who waits for the fence that is left here, if the operation is not done when the call returns that submits it. That
-    /// saves the fence of what is done at once.
+    /// A deferred fence: it is created and stored here only if the operation is not done when the submitting call
+    /// returns.
     Later(&'a mut Option<Arc<Fence>>),
 }
 
 impl SignalFence<'_> {
-    /// Signals, or fails, the fence of an operation that is done, and gives the result back.
+    /// Signals, or fails, the fence of a finished operation and returns the result.
     #[inline(always)]
     pub(super) fn finish(self, result: Result<()>) -> Result<()> {
         match self {
@@ -224,7 +224,7 @@ impl From<Option<Arc<Fence>>> for SignalFence<'_> {
     }
 }
 
-/// What is owed to those who wait for an operation. Dropping it unfinished fails them.
+/// The obligation to signal an operation's fence. Dropping it unfinished fails the fence.
 #[derive(Debug)]
 pub(super) struct Completion<'a> {
     signal: SignalFence<'a>,
@@ -235,7 +235,7 @@ impl<'a> Completion<'a> {
         Completion { signal }
     }
 
-    /// The same for an operation that will be done after the call returns that submits it.
+    /// Converts to the completion of an operation that outlives the submitting call.
     pub(super) fn detach(mut self) -> Completion<'static> {
         let signal = match core::mem::take(&mut self.signal) {
             SignalFence::None => SignalFence::None,
@@ -252,7 +252,7 @@ impl<'a> Completion<'a> {
         }
     }
 
-    /// Signals, or fails, the signal fence, and gives the result back.
+    /// Signals, or fails, the signal fence and returns the result.
     #[inline]
     pub(super) fn finish(mut self, result: Result<()>) -> Result<()> {
         core::mem::take(&mut self.signal).finish(result)
@@ -267,7 +267,7 @@ impl Drop for Completion<'_> {
     }
 }
 
-/// Whether a fence is reached; one that is missing is.
+/// Returns true if a fence is reached or absent.
 #[inline(always)]
 pub(super) fn is_reached(fence: Option<&Fence>) -> Result<bool> {
     match fence {
@@ -276,8 +276,7 @@ pub(super) fn is_reached(fence: Option<&Fence>) -> Result<bool> {
     }
 }
 
-/// Runs an operation once `wait` is reached and then signals `signal`. Fences that are missing are reached, and nothing
-/// to be signalled.
+/// Runs an operation once `wait` is reached and then signals `signal`. Both fences are optional.
 pub(super) fn submit(
     backend: &Arc<dyn Backend>,
     wait: Option<&Fence>,
@@ -297,7 +296,7 @@ pub(super) fn submit(
     }
 }
 
-/// As [`submit`] for the execution of a command buffer.
+/// Submits the execution of a command buffer like [`submit`].
 pub(super) fn submit_execution(
     backend: &Arc<dyn Backend>,
     wait: Option<&Fence>,
@@ -320,7 +319,7 @@ pub(super) fn submit_execution(
     }
 }
 
-/// An operation that waits.
+/// An operation whose wait fence is not reached.
 struct Pending {
     countdown: Countdown,
     work: Mutex<Option<Work>>,
@@ -341,7 +340,7 @@ impl Waiter for Pending {
 }
 
 impl Pending {
-    /// Runs the operation, or leaves it to the frame of this thread that is already running operations.
+    /// Runs the operation, or queues it if a caller's frame on this thread is already running operations.
     fn ready(&self) {
         let work = self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let (Some(work), Poll::Ready(result)) = (work, self.countdown.result()) {
@@ -370,7 +369,7 @@ fn defer(backend: &Arc<dyn Backend>, wait: &Fence, operation: Operation, complet
 type ReadyQueue = VecDeque<(Work, Result<()>)>;
 
 thread_local! {
-    /// Operations that became ready while this thread was running others; `None` while it runs none.
+    /// Operations that became ready while this thread runs others; `None` while it runs none.
     static READY: RefCell<Option<ReadyQueue>> = const { RefCell::new(None) };
 }
 
@@ -389,7 +388,7 @@ fn enqueue(work: Work, result: Result<()>) {
     if nested == Ok(true) {
         return;
     }
-    // The queue is taken down again even if something below panics.
+    // The guard resets the queue even if a callee panics.
     let _guard = ReadyGuard;
     while let Some((work, result)) = item.take() {
         run(work, result);
@@ -408,7 +407,7 @@ impl Drop for ReadyGuard {
 
 fn run(work: Work, result: Result<()>) {
     let Work { backend, operation, completion } = work;
-    // Whoever waits learns of a failure through the signal fence; nobody else is there to be told.
+    // The signal fence reports a failure; there is no caller to return it to.
     let _ = match result {
         Ok(()) => backend.run(operation, completion),
         Err(error) => completion.finish(Err(error)),

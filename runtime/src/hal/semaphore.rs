@@ -11,33 +11,39 @@ use super::wait::{self, Deadline};
 use crate::atomic::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::{Error, Result, ref_object};
 
-/// The payload of a semaphore that has failed.
+/// The payload of a failed semaphore.
 const FAILED: u64 = u64::MAX;
 
-/// The greatest payload that can be signalled (`IREE_HAL_SEMAPHORE_MAX_VALUE`).
+/// The greatest valid payload (`IREE_HAL_SEMAPHORE_MAX_VALUE`).
 pub const MAXIMUM_PAYLOAD: u64 = 2_147_483_646;
 
-/// What wants to know when a semaphore reaches a payload.
+/// Orders sequentially consistent accesses for loom, which treats them as acquire and release and models fences only.
+fn loom_fence() {
+    #[cfg(loom)]
+    crate::atomic::fence(Ordering::SeqCst);
+}
+
+/// A callback for a semaphore that reaches a payload.
 pub(super) trait Waiter: Send + Sync {
-    /// The payload was reached, or will never be. Called once for each registration, on the thread that signals.
+    /// Called once for each registration, on the signalling thread, when the payload is reached or the semaphore fails.
     fn notify(self: Arc<Self>, result: Result<()>);
 }
 
 /// A task that a thread may execute while it waits for a semaphore.
 pub(super) trait WaitParticipant: Send + Sync {
-    /// Participates in the work that will signal the semaphore, until it is done or there is nothing to do for this thread.
-    /// True where it is done, so that the signal is due.
+    /// Executes the task until it is done or has no work left for this thread. Returns true if the task is done, so
+    /// that the signal is due.
     fn participate(self: Arc<Self>) -> bool;
 }
 
-/// A timeline semaphore (`!hal.semaphore`): a payload that only grows, and that work waits for and advances.
+/// A timeline semaphore (`!hal.semaphore`): a payload that only grows, which work waits for and advances.
 ///
-/// Failure is sticky: once failed, every query and wait gives the first failure. A semaphore that is dropped fails its
-/// waiters, because nobody can signal it any more. While nobody waits, a signal is one atomic exchange.
+/// Failure is sticky: once failed, every query and wait returns the first failure. Dropping a semaphore fails its
+/// waiters, because no thread can signal it any more. Without waiters a signal is one atomic exchange.
 pub struct Semaphore {
     payload: AtomicU64,
-    /// Number of waiters and participants in `state`. A waiter counts itself before it looks at the payload, and a signal looks here after
-    /// it has changed the payload, so that one of the two sees the other.
+    /// Number of waiters and participants in `state`. A waiter increments it before it loads the payload, and a signal
+    /// loads it after it has changed the payload, so that at least one of them sees the other.
     waiting: AtomicUsize,
     state: Mutex<State>,
 }
@@ -59,7 +65,7 @@ impl State {
 }
 
 impl Semaphore {
-    /// A semaphore with the given payload.
+    /// Creates a semaphore with the given payload.
     #[must_use]
     pub fn new(payload: u64) -> Semaphore {
         Semaphore {
@@ -70,7 +76,7 @@ impl Semaphore {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Every change under the lock is complete before anything can panic.
+        // A panic cannot leave a change under the lock incomplete.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,10 +85,10 @@ impl Semaphore {
         self.lock().failure.clone().unwrap_or_else(|| Error::internal("semaphore failed for an unknown reason"))
     }
 
-    /// The payload.
+    /// Returns the payload.
     ///
     /// # Errors
-    /// The failure, where the semaphore has failed.
+    /// The failure of the semaphore.
     #[inline]
     pub fn query(&self) -> Result<u64> {
         match self.payload.load(Ordering::Acquire) {
@@ -91,17 +97,17 @@ impl Semaphore {
         }
     }
 
-    /// True where the payload is reached or the semaphore has failed.
+    /// Returns true if the payload is reached or the semaphore has failed.
     pub(super) fn is_settled(&self, payload: u64) -> bool {
-        // The payload of failure is the greatest.
+        // `FAILED` is the greatest payload.
         self.payload.load(Ordering::Acquire) >= payload
     }
 
-    /// Advances the payload and lets those who wait for it go on: queued operations run on this thread.
+    /// Advances the payload and resumes its waiters: queued operations run on this thread.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where the payload is not greater than the present one or greater than [`MAXIMUM_PAYLOAD`]; the
-    /// failure, where the semaphore has failed.
+    /// INVALID_ARGUMENT if the payload does not exceed the current one, or exceeds [`MAXIMUM_PAYLOAD`]; the failure of
+    /// the semaphore.
     pub fn signal(&self, payload: u64) -> Result<()> {
         let mut present = self.payload.load(Ordering::Relaxed);
         loop {
@@ -116,6 +122,7 @@ impl Semaphore {
                 Err(other) => present = other,
             }
         }
+        loom_fence();
         if self.waiting.load(Ordering::SeqCst) != 0 {
             self.notify_reached(payload);
         }
@@ -138,7 +145,7 @@ impl Semaphore {
         }
     }
 
-    /// Fails the semaphore and everything that waits for it. The first failure stays.
+    /// Fails the semaphore and all its waiters. The first failure is kept.
     pub fn fail(&self, error: Error) {
         let (waiters, participant) = {
             let mut state = self.lock();
@@ -159,15 +166,16 @@ impl Semaphore {
     /// Blocks until the payload is reached.
     ///
     /// # Errors
-    /// DEADLINE_EXCEEDED where the deadline passes first; the failure, where the semaphore fails.
+    /// DEADLINE_EXCEEDED after the deadline; the failure of the semaphore.
     pub fn wait(&self, payload: u64, deadline: Deadline) -> Result<()> {
         wait::wait_all([(self, payload)].into_iter(), deadline)
     }
 
-    /// Registers a waiter unless the payload is reached or the semaphore has failed already.
+    /// Registers a waiter unless the payload is reached or the semaphore has failed.
     pub(super) fn register(&self, payload: u64, waiter: &Arc<dyn Waiter>) -> Poll<Result<()>> {
         let mut state = self.lock();
         self.waiting.store(state.waiting() + 1, Ordering::SeqCst);
+        loom_fence();
         let present = self.payload.load(Ordering::SeqCst);
         if present != FAILED && present < payload {
             state.waiters.push((payload, Arc::clone(waiter)));
@@ -186,7 +194,8 @@ impl Semaphore {
             let mut state = self.lock();
             // Counted before the payload is loaded, as in `register`, so that a signal in between sees it.
             self.waiting.store(state.waiting() + 1, Ordering::SeqCst);
-            // The payload of failure is the greatest.
+            loom_fence();
+            // `FAILED` is the greatest payload.
             let is_reached = self.payload.load(Ordering::SeqCst) >= payload;
             let former = if is_reached { None } else { state.participant.replace((payload, participant)) };
             self.waiting.store(state.waiting(), Ordering::SeqCst);
@@ -195,7 +204,7 @@ impl Semaphore {
         drop(former);
     }
 
-    /// The task that will signal a payload which is not reached, if it is known.
+    /// Returns the task that will signal a payload, if the payload is not reached and the task is known.
     pub(super) fn participant(&self, payload: u64) -> Option<Arc<dyn WaitParticipant>> {
         if self.waiting.load(Ordering::Acquire) == 0 || self.payload.load(Ordering::Acquire) >= payload {
             return None;
@@ -203,7 +212,7 @@ impl Semaphore {
         self.lock().participant.as_ref().map(|(_, participant)| Arc::clone(participant))
     }
 
-    /// Forgets a waiter that has stopped waiting.
+    /// Removes a waiter that has stopped waiting.
     pub(super) fn unregister(&self, waiter: &Arc<dyn Waiter>) {
         let mut state = self.lock();
         state.waiters.retain(|(_, other)| !Arc::ptr_eq(other, waiter));
@@ -221,7 +230,7 @@ impl Drop for Semaphore {
     }
 }
 
-/// Tells those who wait for a semaphore that nobody can signal it any more.
+/// Fails the waiters of a dropped semaphore, which no thread can signal any more.
 #[cold]
 fn abandon(waiters: Vec<(u64, Arc<dyn Waiter>)>) {
     for (payload, waiter) in waiters {
@@ -280,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_end_at_their_deadline_and_leave_nothing_behind() {
+    fn waits_end_at_their_deadline_and_unregister() {
         let semaphore = Semaphore::new(0);
         for deadline in [Deadline::IMMEDIATE, Deadline::after(Duration::from_millis(5))] {
             assert_eq!(semaphore.wait(1, deadline).unwrap_err().code(), StatusCode::DeadlineExceeded);

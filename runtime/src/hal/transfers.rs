@@ -1,4 +1,4 @@
-//! Transfers that a queue makes as one operation.
+//! Transfers that a queue runs as one operation.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -7,27 +7,27 @@ use super::buffer::Buffer;
 use super::file::File;
 use super::queue::Operation;
 
-/// Transfers between buffers and files, to be submitted together: see [`Device::queue_transfers`](super::Device::queue_transfers).
-/// Ranges and access are checked when they are made.
+/// Transfers between buffers and files that are submitted together; see
+/// [`Device::queue_transfers`](super::Device::queue_transfers). Ranges and access are checked when they run.
 #[derive(Debug, Default)]
 pub struct Transfers {
     pub(super) operations: Vec<Operation>,
 }
 
 impl Transfers {
-    /// None.
+    /// Creates an empty list.
     #[must_use]
     pub fn new() -> Transfers {
         Transfers::default()
     }
 
-    /// True where there is nothing to do.
+    /// Returns true if the list is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// Repeats a pattern over a range of a buffer; it has at least one byte, and what is left over gets its beginning.
+    /// Repeats a non-empty pattern over a range of a buffer; an incomplete last repetition is truncated.
     pub fn splat(&mut self, target: Arc<Buffer>, offset: u64, length: u64, pattern: &[u8]) {
         self.operations.push(Operation::Splat { target, offset, length, pattern: pattern.into() });
     }

@@ -13,7 +13,7 @@ use crate::atomic::{AtomicBool, AtomicUsize, Mutex, Ordering};
 use crate::profile::{self, EventKind, Facts};
 use crate::{Error, Result};
 
-/// When a wait gives up.
+/// The end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline(Limit);
 
@@ -25,12 +25,12 @@ enum Limit {
 }
 
 impl Deadline {
-    /// Waits as long as it takes.
+    /// Waits without a limit.
     pub const NEVER: Deadline = Deadline(Limit::Never);
-    /// Looks once.
+    /// Polls once.
     pub const IMMEDIATE: Deadline = Deadline(Limit::Immediate);
 
-    /// A deadline `timeout` from now; one that the clock cannot express is [`Deadline::NEVER`].
+    /// Returns a deadline `timeout` from now; [`Deadline::NEVER`] if the clock cannot express it.
     #[must_use]
     pub fn after(timeout: Duration) -> Deadline {
         if timeout.is_zero() {
@@ -41,7 +41,7 @@ impl Deadline {
 }
 
 impl Deadline {
-    /// The earlier of the two.
+    /// Returns the earlier of two deadlines.
     #[must_use]
     pub fn earlier(self, other: Deadline) -> Deadline {
         match (self.0, other.0) {
@@ -51,7 +51,7 @@ impl Deadline {
         }
     }
 
-    /// When it passes; `None` where it never does.
+    /// Returns the time of the deadline; `None` if there is none.
     #[must_use]
     pub fn instant(self) -> Option<Instant> {
         match self.0 {
@@ -61,7 +61,7 @@ impl Deadline {
         }
     }
 
-    /// True where it has passed.
+    /// Returns true if the deadline has passed.
     #[must_use]
     pub fn has_passed(self) -> bool {
         match self.0 {
@@ -72,10 +72,10 @@ impl Deadline {
     }
 }
 
-/// Counts the timepoints that a wait is for, and keeps its first failure. A failure ends the wait at once.
+/// Counts the reached timepoints of a wait, and keeps its first failure, which ends the wait at once.
 #[derive(Debug)]
 pub(super) struct Countdown {
-    /// Timepoints to go, and one more until all have been registered.
+    /// Number of timepoints that are not reached, plus one until all are registered.
     remaining: AtomicUsize,
     finished: AtomicBool,
     failure: Mutex<Option<Error>>,
@@ -86,7 +86,7 @@ impl Countdown {
         Countdown { remaining: AtomicUsize::new(count), finished: AtomicBool::new(false), failure: Mutex::new(None) }
     }
 
-    /// Counts one result; true for the one caller that ends the wait.
+    /// Counts one result; returns true to the one caller that ends the wait.
     pub(super) fn count(&self, result: Result<()>) -> bool {
         match result {
             Err(error) => {
@@ -101,7 +101,7 @@ impl Countdown {
         }
     }
 
-    /// The result, once the wait has ended.
+    /// Returns the result once the wait has ended.
     pub(super) fn result(&self) -> Poll<Result<()>> {
         if !self.finished.load(Ordering::Acquire) {
             return Poll::Pending;
@@ -128,11 +128,11 @@ impl Waiter for BlockedThread {
     }
 }
 
-/// How often a thread polls for a signal that is due, some microseconds in all.
+/// Polls before a thread blocks for a signal that is due: some microseconds in all.
 const POLLS_FOR_A_SIGNAL: u32 = 20;
 const QUERIES_FOR_EACH_POLL: u32 = 16;
 
-/// Polls for some time whether all of the timepoints are reached or have failed.
+/// Polls briefly; returns true if all of the timepoints are reached or have failed.
 fn poll<'a>(timepoints: &(impl Iterator<Item = (&'a Semaphore, u64)> + Clone)) -> bool {
     (0..QUERIES_FOR_EACH_POLL).any(|_| {
         core::hint::spin_loop();
@@ -159,16 +159,16 @@ pub(super) fn wait_all<'a>(
         if !pending {
             return Ok(());
         }
-        // A thread that participates may come back late, so it does only without a deadline.
+        // A participating thread may return after its deadline, so only waits without one participate.
         let participant = participant.filter(|_| deadline == Deadline::NEVER);
         let address = participant.as_ref().map(|participant| Arc::as_ptr(participant).addr());
         match participant {
-            // Having come back from the same task, there is nothing to do for this thread.
+            // If this thread has just left the same task, it has no more work there.
             Some(participant) if address != former => {
                 polls = if participant.participate() { POLLS_FOR_A_SIGNAL } else { 0 };
             }
-            // The thread that ended the task is about to signal, which takes less time than to park. Or it goes on with an
-            // operation that waited for the task, in which this thread participates next.
+            // The thread that finished the task is about to signal, which is faster than parking. Or it continues with
+            // an operation that depends on the task, and this thread participates in that one next.
             _ if polls > 0 => {
                 polls -= 1;
                 let settled = poll(&timepoints);
@@ -233,7 +233,7 @@ fn block<'a>(
     if let Some(start) = recorded {
         profile::record(start, &Facts::plain(EventKind::Wait, "wait for a fence"));
     }
-    // What has not been reached would keep the waiter.
+    // Semaphores that are not reached would keep the waiter.
     for (semaphore, _) in timepoints {
         semaphore.unregister(&waiter);
     }
@@ -245,7 +245,7 @@ fn deadline_exceeded() -> Error {
     Error::deadline_exceeded("deadline passed before the timepoints were reached")
 }
 
-/// Completes when a fence is reached, or with its failure.
+/// A future that completes with the result of a fence.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct Reached {
@@ -304,7 +304,7 @@ impl Future for Reached {
         }
         match &self.state {
             Some(state) => {
-                // The waker is put in place before the result is looked at, so that a notification in between wakes it.
+                // The waker is stored before the result is read, so that a notification in between wakes it.
                 *state.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.waker().clone());
                 state.countdown.result()
             }

@@ -44,7 +44,7 @@ const ARCHIVES: [(&str, ArchiveFormat, usize); 5] = [
 ];
 
 #[test]
-fn all_formats_hold_the_same() {
+fn all_formats_have_the_same_contents() {
     let irpa = open("model.irpa");
     let keys: Vec<&str> = irpa.entries().iter().map(ParameterEntry::key).collect();
     assert_eq!(keys, ["layer0.weight", "layer0.bias", "layer1.weight", "layer1.bias"]);
@@ -65,7 +65,7 @@ fn all_formats_hold_the_same() {
 }
 
 #[test]
-fn formats_are_told_by_extension_and_by_content() {
+fn formats_are_detected_by_extension_and_by_content() {
     let of = |path: &str, bytes: &[u8]| ArchiveFormat::of(path.as_ref(), bytes);
     assert_eq!(of("a.IRPA", b"").unwrap(), ArchiveFormat::Irpa);
     assert_eq!(of("a.raw", b"GGUF").unwrap(), ArchiveFormat::Raw);
@@ -77,7 +77,7 @@ fn formats_are_told_by_extension_and_by_content() {
 }
 
 #[test]
-fn archives_are_written_as_they_are_read() {
+fn written_archives_are_read_unchanged() {
     // The fixtures have the layout of IREE's tools.
     for name in ["model.irpa", "state.irpa", "splat.irpa"] {
         let mut written = Vec::new();
@@ -127,7 +127,7 @@ fn linked_headers_are_followed() {
 }
 
 #[test]
-fn files_that_are_cut_off_are_errors() {
+fn truncated_files_are_errors() {
     for (name, format, head) in ARCHIVES {
         let bytes = bytes_of(name);
         for length in 0..head {
@@ -175,7 +175,7 @@ fn fails(bytes: &[u8], format: ArchiveFormat, code: StatusCode, words: &str) {
 }
 
 #[test]
-fn lies_of_irpa_archives_are_told() {
+fn malformed_irpa_archives_are_rejected() {
     use StatusCode::{InvalidArgument, OutOfRange, Unimplemented};
     const HUGE: [u8; 8] = [0xFF; 8];
     let cases: [(Patches<'_>, StatusCode, &str); 15] = [
@@ -221,7 +221,7 @@ fn safetensors(header: &str, data: usize) -> Vec<u8> {
 }
 
 #[test]
-fn lies_of_safetensors_files_are_told() {
+fn malformed_safetensors_files_are_rejected() {
     use StatusCode::{InvalidArgument, OutOfRange, ResourceExhausted};
     let tensor = |shape: &str, begin: u64, end: u64| {
         format!(r#"{{"dtype":"F32","shape":{shape},"data_offsets":[{begin},{end}]}}"#)
@@ -281,7 +281,7 @@ fn gguf(version: u32, tensors: &[(&str, &[u64], u32, u64)], facts: &[u8], fact_c
 }
 
 #[test]
-fn lies_of_gguf_files_are_told() {
+fn malformed_gguf_files_are_rejected() {
     use StatusCode::{AlreadyExists, InvalidArgument, OutOfRange, Unimplemented};
     let one = |shape: &[u64], kind, offset| gguf(3, &[("t", shape, kind, offset)], &[], 0, 64);
     for (bytes, code, words) in [
@@ -316,7 +316,7 @@ fn transfer<'a>(device: &'a Device, spans: &'a [ParameterSpan]) -> Transfer<'a> 
 }
 
 #[test]
-fn mapped_parameters_are_used_in_place_and_stay_as_they_are() {
+fn mapped_parameters_are_used_in_place_unchanged() {
     let provider = ScopedIndex::new("scope", open("model.irpa"));
     let device = Device::create("local-sync").unwrap();
     let spans = [span("layer0.weight", 0, 0, 512), span("layer1.bias", 0, 0, 16), span("layer0.bias", 4, 0, 8)];
@@ -358,7 +358,7 @@ fn transfers_wait_and_signal() {
 }
 
 #[test]
-fn failures_reach_those_who_wait() {
+fn failures_reach_waiters() {
     let provider = ScopedIndex::new("scope", open("state.irpa"));
     let device = Device::create("local-sync").unwrap();
     let target = device.allocator().allocate(BufferParameters::DEVICE, 16).unwrap();
@@ -384,7 +384,7 @@ fn failures_reach_those_who_wait() {
 }
 
 #[test]
-fn files_are_written_where_they_may_be() {
+fn files_are_written_only_with_write_access() {
     let path = std::env::temp_dir().join(format!("incarnate-parameters-{}.irpa", std::process::id()));
     std::fs::copy(fixture("state.irpa"), &path).unwrap();
     let mut index = ParameterIndex::new();
@@ -437,7 +437,7 @@ impl ParameterProvider for Computed {
 }
 
 #[test]
-fn providers_of_ones_own_need_only_find() {
+fn user_defined_providers_need_only_find() {
     let device = Device::create("local-sync").unwrap();
     let buffers = Computed.load(transfer(&device, &[span("7", 0, 0, 8)]), BufferParameters::DEVICE).unwrap();
     assert_eq!(buffers[0].to_vec().unwrap(), [7; 8]);

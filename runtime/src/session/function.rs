@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn mismatched_arguments_and_results_are_rejected() {
         let session = session();
         let (turned, picky) = (session.function("natives.turned").unwrap(), session.function("natives.picky").unwrap());
         let refused = |result: Result<i32>, text: &str| {

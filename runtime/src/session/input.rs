@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::element::Element;
 use super::tensor::Tensor;
 use crate::hal::{Allocator, Buffer, BufferParameters, BufferView, EncodingType};
-use crate::vm::{LentRef, Ref};
+use crate::vm::{BorrowedRef, Ref};
 use crate::{Error, Result};
 
 /// Dimensions of up to this rank need no allocation.
@@ -63,7 +63,7 @@ impl<'a, T: Element> Input<'a, T> {
     pub(crate) fn into_view(self, memory: &impl Memory<'a>, declared: &[Option<u64>]) -> Result<PassedRef<'a>> {
         if let Source::Borrowed(view) = self.source {
             return match check(view.shape(), declared) {
-                Ok(()) => Ok(PassedRef::Borrowed(LentRef::object(view))),
+                Ok(()) => Ok(PassedRef::Borrowed(BorrowedRef::object(view))),
                 Err(error) => Err(error),
             };
         }
@@ -102,7 +102,7 @@ impl<'a, T: Element> Input<'a, T> {
 #[derive(Debug)]
 pub enum PassedRef<'a> {
     /// The caller keeps the object.
-    Borrowed(LentRef<'a>),
+    Borrowed(BorrowedRef<'a>),
     /// The reference was created for the call.
     Owned(Ref),
 }
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn other_numbers_of_elements_are_refused() {
+    fn wrong_numbers_of_elements_are_rejected() {
         for (result, message) in [
             (shape(&[1.0; 3], &[Some(4)]), "does not have 3 elements"),
             (shape(&[1.0; 3], &[None, Some(2)]), "do not fill a tensor of shape [?, 2]"),

@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn elements_are_lent_to_the_only_holder() {
+    fn elements_are_borrowed_from_the_only_reference() {
         let device = Device::create("local-sync").unwrap();
         let mut tensor = Tensor::on_device(&device, &[2, 2], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
         tensor.as_mut_slice().unwrap()[3] = 5.0;
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_buffer_are_read_as_far_as_the_view_goes() {
+    fn reads_are_bounded_by_the_view() {
         let buffer = Allocator::new().allocate(BufferParameters::DEVICE, 64).unwrap();
         buffer.fill(0, 64, 7, 4).unwrap();
         let view = BufferView::new(buffer, &[3], ElementType::INT_32, EncodingType::DENSE_ROW_MAJOR).unwrap();

@@ -28,9 +28,9 @@
 //! references as `&Ref`, numbers as VM values, and types as [`ValueType`]; those that allocate memory take the stack.
 //! Globals, constants and imports belong to [`State`]: [`State::load_i32`], [`State::store_ref`], [`State::rodata`].
 //!
-//! Counted loops over buffers are checked before their first iteration: [`turns`] computes the trip count, [`Ref::grid`] and
+//! Counted loops over buffers are checked before their first iteration: [`trip_count`] counts, [`Ref::grid`] and
 //! [`Ref::grid_mut`] check the bounds and borrow the elements, [`is_within`] checks that indices do not wrap, and
-//! [`is_distinct`] that iterations access different elements. [`in_turn`] keeps LLVM from vectorising over iterations.
+//! [`is_injective`] that iterations access different elements. [`keep_iteration_order`] keeps LLVM from vectorising over iterations.
 //!
 //! # Errors
 //!
@@ -71,7 +71,7 @@ mod views;
 pub use alloc::boxed::Box;
 pub use alloc::sync::Arc;
 
-pub use crate::bytecode::trip_count::{Relation, divided, is_distinct, is_within, turns};
+pub use crate::bytecode::trip_count::{Relation, is_injective, is_within, outer_trip_count, trip_count};
 pub use crate::bytecode::{Contents, Dependency};
 #[cfg(feature = "std")]
 pub use crate::hal::local::library::abi::{Environment as LibraryEnvironment, LibraryHeader};
@@ -94,9 +94,9 @@ pub use crate::session::{
     BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, Input, PassedRef, Session, SessionBuilder,
     Tensor, natives,
 };
-pub use crate::vm::in_turn;
+pub use crate::vm::keep_iteration_order;
 pub use crate::vm::{
-    BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, LentRef, List, Module, Native, NoElements, Ref,
+    BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, List, Module, Native, NoElements, Ref,
     RefType, Stack, Step, Traced, Value, ValueType, semantics,
 };
 pub use crate::{Error, Result, StatusCode};

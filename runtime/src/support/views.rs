@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 
 use crate::Result;
 use crate::hal::{Buffer, BufferView, ElementType, EncodingType};
-use crate::vm::{self, DirectMethod, Lend, LentRef, Native, NoElements, Ref, Stack};
+use crate::vm::{self, BorrowedRef, DirectMethod, Native, NoElements, PassBorrowed, Ref, Stack};
 
 /// The dimensions that a call passes: an array, or [`NoElements`].
 pub trait Dimensions: Copy {
@@ -41,14 +41,14 @@ pub fn buffer_view_assert<S, F, A, V, M, D>(
 ) -> Result<()>
 where
     F: DirectMethod<S, A, (V, M, i32, i32, D), Value = ()>,
-    V: Lend<BufferView>,
-    M: Lend<vm::Buffer>,
+    V: PassBorrowed<BufferView>,
+    M: PassBorrowed<vm::Buffer>,
     D: Dimensions,
 {
     let (view, message, element_type, encoding_type, shape) = &passed;
-    if native.is_there()
-        && message.lend().is_ok()
-        && let Ok(view) = view.lend()
+    if native.is_present()
+        && message.pass_borrowed().is_ok()
+        && let Ok(view) = view.pass_borrowed()
         && shape.with(|shape| {
             let encoding_type = EncodingType::from_raw(*encoding_type as u32);
             view.is(ElementType::from_raw(*element_type as u32), encoding_type, shape)
@@ -73,12 +73,12 @@ pub fn buffer_view_create<S, F, A, B, D>(
 ) -> Result<Ref>
 where
     F: DirectMethod<S, A, (B, i64, i64, i32, i32, D), Value = Ref>,
-    B: vm::Pass<Arc<Buffer>> + Lend<Buffer>,
+    B: vm::Pass<Arc<Buffer>> + PassBorrowed<Buffer>,
     D: Dimensions,
 {
     let (buffer, offset, length, element_type, encoding_type, shape) = passed;
-    let is_whole = offset == 0 && buffer.lend().is_ok_and(|buffer| buffer.byte_length() == length as u64);
-    if !native.is_there() || !is_whole {
+    let is_whole = offset == 0 && buffer.pass_borrowed().is_ok_and(|buffer| buffer.byte_length() == length as u64);
+    if !native.is_present() || !is_whole {
         return native.call(name, method, stack, (buffer, offset, length, element_type, encoding_type, shape));
     }
     let view = buffer.pass().and_then(|buffer| {
@@ -96,9 +96,9 @@ where
 /// # Errors
 /// Those of [`Native::call`].
 #[inline(always)]
-pub fn view_buffer<'a, S>(native: Native<'_, S>, name: &'static str, view: &'a Ref) -> Result<LentRef<'a>> {
-    let view = native.look(name, view.get::<BufferView>())?;
-    Ok(LentRef::object(view.buffer()))
+pub fn view_buffer<'a, S>(native: Native<'_, S>, name: &'static str, view: &'a Ref) -> Result<BorrowedRef<'a>> {
+    let view = native.found(name, view.get::<BufferView>())?;
+    Ok(BorrowedRef::object(view.buffer()))
 }
 
 /// Calls `buffer.storage` and borrows the storage from the buffer.
@@ -106,7 +106,7 @@ pub fn view_buffer<'a, S>(native: Native<'_, S>, name: &'static str, view: &'a R
 /// # Errors
 /// Those of [`Native::call`].
 #[inline(always)]
-pub fn buffer_storage<'a, S>(native: Native<'_, S>, name: &'static str, buffer: &'a Ref) -> Result<LentRef<'a>> {
-    let buffer = native.look(name, buffer.get::<Buffer>())?;
-    Ok(LentRef::buffer(native.look(name, buffer.vm_buffer())?))
+pub fn buffer_storage<'a, S>(native: Native<'_, S>, name: &'static str, buffer: &'a Ref) -> Result<BorrowedRef<'a>> {
+    let buffer = native.found(name, buffer.get::<Buffer>())?;
+    Ok(BorrowedRef::buffer(native.found(name, buffer.vm_buffer())?))
 }

@@ -1,6 +1,9 @@
-//! Runs the IR: a module that can stand wherever the interpreter's can, slow and watchful.
+//! An evaluator of the IR, as a module that replaces the interpreter's: slow, with assertions.
 //!
-//! References that are moved or dropped are gone, and using one panics; so does leaving one behind.
+//! Using a reference after it was moved or dropped panics, and so does leaking one.
+
+mod memory;
+mod module;
 
 use std::sync::{Arc, Mutex};
 
@@ -16,16 +19,16 @@ use incarnate_runtime::vm::{
 };
 use incarnate_runtime::{Error, Result, StatusCode};
 
-/// How much is done to the IR before it runs.
+/// The passes that run on the IR before it is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// As built.
+    /// No passes.
     Raw,
-    /// As [`Function::new`] makes it.
+    /// The passes of [`Function::new`].
     Simplified,
-    /// With arithmetic on constants done, too.
+    /// Also constant folding.
     Folded,
-    /// And the nests of loops run apart.
+    /// Also loop nests, evaluated as nests.
     Nests,
 }
 
@@ -116,7 +119,7 @@ impl State {
     }
 }
 
-/// What a value is at run time.
+/// The run-time content of a value.
 #[derive(Clone, Debug)]
 pub enum Slot {
     Empty,
@@ -124,7 +127,7 @@ pub enum Slot {
     Ref(Ref),
 }
 
-/// A function that runs: which, where, with what.
+/// A stack frame: function, position, values.
 #[derive(Debug)]
 pub struct Frame {
     pub function: usize,
@@ -133,7 +136,7 @@ pub struct Frame {
     pub slots: Vec<Slot>,
 }
 
-/// A call that yielded; `import`: the last frame's call of an import did.
+/// A suspended call; `import` tells that the last frame's call of an import yielded.
 #[derive(Debug)]
 struct Suspended {
     frames: Vec<Frame>,
@@ -200,7 +203,7 @@ impl Frame {
             ),
             (Type::i32 | Type::f32, Slot::Word(word)) => assert!(*word <= u64::from(u32::MAX)),
             (Type::i64 | Type::f64, Slot::Word(_)) => {}
-            _ => panic!("v{} is given {slot:?}", value.0),
+            _ => panic!("v{} is assigned {slot:?}", value.0),
         }
         self.slots[value.index()] = slot;
     }
@@ -227,7 +230,7 @@ impl Frame {
     }
 }
 
-/// A call of the module that runs.
+/// An active call of the module.
 pub struct Machine<'a> {
     pub module: &'a IrModule,
     pub state: &'a State,
@@ -235,7 +238,7 @@ pub struct Machine<'a> {
     pub frames: Vec<Frame>,
 }
 
-/// What running came to.
+/// The result of running.
 enum Outcome {
     Done(Vec<Slot>),
     Yielded { import: bool },
@@ -266,7 +269,7 @@ impl Machine<'_> {
             let frame = self.frames.last().unwrap();
             let f = &self.module.functions[frame.function];
             if let Some(nest) = self.module.nests[frame.function].at(frame.block).filter(|_| frame.next == 0) {
-                self.run_apart(f, nest);
+                self.run_nest(f, nest);
             }
             let frame = self.frames.last_mut().unwrap();
             let data = f.block(frame.block);
@@ -321,7 +324,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Gives the results of a call to the frame that made it, which goes on.
+    /// Passes the results of a call to its caller's frame, which continues.
     fn finish(&mut self, results: Vec<Slot>) {
         let frame = self.frames.last_mut().unwrap();
         let f = &self.module.functions[frame.function];
@@ -369,7 +372,7 @@ impl Machine<'_> {
         Ok(completion)
     }
 
-    /// Goes on with the import that yielded.
+    /// Resumes the import that yielded.
     fn resume(&mut self) -> Result<Completion> {
         let frame = self.frames.last().unwrap();
         let Terminator::CallYieldable { call, .. } =
@@ -399,7 +402,7 @@ impl Machine<'_> {
         match (&inst.results[..], slot) {
             ([], None) => {}
             ([value], Some(slot)) => frame.define(f, *value, slot),
-            (results, slot) => panic!("{results:?} are given {slot:?}"),
+            (results, slot) => panic!("{results:?} are assigned {slot:?}"),
         }
         self.frames.push(frame);
         Ok(())
@@ -504,105 +507,6 @@ impl Machine<'_> {
             _ => self.memory(module, frame, f, inst, result_type),
         }
     }
-
-    fn memory(
-        &mut self,
-        module: &IrModule,
-        frame: &mut Frame,
-        f: &Function,
-        inst: &Inst,
-        result_type: Type,
-    ) -> Result<Option<Slot>> {
-        let word = |word: u64| Ok(Some(Slot::Word(word)));
-        let limits = self.stack.limits().memory.clone();
-        let list = |value: &Value| Ok::<_, Error>(frame.reference(f, *value).list()?.clone());
-        let buffer = |value: &Value| Ok::<_, Error>(frame.reference(f, *value).buffer()?.clone());
-        match &inst.op {
-            Op::ListAlloc { element_type, capacity } => {
-                let list = List::new(module.element_type_of(*element_type), frame.u32(f, *capacity), Some(&limits))?;
-                Ok(Some(Slot::Ref(Ref::List(list))))
-            }
-            Op::ListReserve { list: l, capacity } => list(l)?.reserve(frame.u32(f, *capacity)).map(|()| None),
-            Op::ListSize { list: l } => word(list(l)?.len() as u64),
-            Op::ListResize { list: l, size } => list(l)?.resize(frame.u32(f, *size)).map(|()| None),
-            Op::ListGet { list: l, index } => {
-                let value = list(l)?.get(frame.u32(f, *index))?;
-                let bits = match result_type {
-                    Type::i32 => value.to_i32().map(|v| u64::from(v as u32)),
-                    Type::i64 => value.to_i64().map(|v| v as u64),
-                    Type::f32 => value.to_f32().map(|v| u64::from(v.to_bits())),
-                    Type::f64 => value.to_f64().map(f64::to_bits),
-                    Type::Ref => None,
-                };
-                word(bits.ok_or_else(|| Error::invalid_argument("the list's element is a reference"))?)
-            }
-            Op::ListSet { list: l, index, value } => {
-                list(l)?.set(frame.u32(f, *index), number(f.ty(*value), frame.word(f, *value))).map(|()| None)
-            }
-            Op::ListGetRef { list: l, index, type_def, take } => {
-                let reference = list(l)?.get_ref(frame.u32(f, *index), module.type_of(*type_def), *take)?;
-                Ok(Some(Slot::Ref(reference)))
-            }
-            Op::ListSetRef { list: l, index, value } => {
-                let (list, index) = (list(l)?, frame.u32(f, *index));
-                list.set(index, VmValue::Ref(frame.take(f, *value))).map(|()| None)
-            }
-            Op::BufferLoad { opcode, buffer: b, offset } => {
-                let (b, at) = (buffer(b)?, frame.u64(f, *offset));
-                word(match opcode {
-                    Opcode::BufferLoadI8U => b.load::<u8>(at)?.into(),
-                    Opcode::BufferLoadI8S => u64::from(i32::from(b.load::<i8>(at)?) as u32),
-                    Opcode::BufferLoadI16U => b.load::<u16>(at)?.into(),
-                    Opcode::BufferLoadI16S => u64::from(i32::from(b.load::<i16>(at)?) as u32),
-                    Opcode::BufferLoadI32 | Opcode::BufferLoadF32 => b.load::<u32>(at)?.into(),
-                    _ => b.load::<u64>(at)?,
-                })
-            }
-            Op::BufferStore { opcode, buffer: b, offset, value } => {
-                let (b, at, bits) = (buffer(b)?, frame.u64(f, *offset), frame.word(f, *value));
-                match opcode {
-                    Opcode::BufferStoreI8 => b.store(at, bits as u8)?,
-                    Opcode::BufferStoreI16 => b.store(at, bits as u16)?,
-                    Opcode::BufferStoreI32 | Opcode::BufferStoreF32 => b.store(at, bits as u32)?,
-                    _ => b.store(at, bits)?,
-                }
-                Ok(None)
-            }
-            Op::BufferFill { opcode, buffer: b, offset, length, value } => {
-                let (b, at, bits) = (buffer(b)?, frame.u64(f, *offset), frame.word(f, *value));
-                let length = frame.u64(f, *length);
-                match opcode {
-                    Opcode::BufferFillI8 => b.fill(at, length, bits as u8)?,
-                    Opcode::BufferFillI16 => b.fill(at, length, bits as u16)?,
-                    Opcode::BufferFillI32 | Opcode::BufferFillF32 => b.fill(at, length, bits as u32)?,
-                    _ => b.fill(at, length, bits)?,
-                }
-                Ok(None)
-            }
-            Op::BufferAlloc { length, alignment } => {
-                let buffer = Buffer::zeroed(frame.u64(f, *length), frame.u32(f, *alignment), Some(&limits))?;
-                Ok(Some(Slot::Ref(Ref::Buffer(buffer))))
-            }
-            Op::BufferClone { buffer: b, offset, length, alignment } => {
-                let (offset, length) = (frame.u64(f, *offset), frame.u64(f, *length));
-                let copy = buffer(b)?.clone_range(offset, length, frame.u32(f, *alignment), Some(&limits))?;
-                Ok(Some(Slot::Ref(Ref::Buffer(copy))))
-            }
-            Op::BufferLength { buffer: b } => word(buffer(b)?.length()),
-            Op::BufferCopy { source, source_offset, target, target_offset, length } => {
-                let (from, to) = (frame.u64(f, *source_offset), frame.u64(f, *target_offset));
-                Buffer::copy(&*buffer(source)?, from, &*buffer(target)?, to, frame.u64(f, *length)).map(|()| None)
-            }
-            Op::BufferCompare { left, left_offset, right, right_offset, length } => {
-                let (a, b) = (frame.u64(f, *left_offset), frame.u64(f, *right_offset));
-                word(Buffer::equal(&*buffer(left)?, a, &*buffer(right)?, b, frame.u64(f, *length))?.into())
-            }
-            Op::BufferHash { buffer: b, offset, length } => {
-                word(buffer(b)?.hash(frame.u64(f, *offset), frame.u64(f, *length))? as u64)
-            }
-            op => panic!("{op:?} is not evaluated"),
-        }
-    }
 }
 
 fn number(ty: Type, bits: u64) -> VmValue {
@@ -612,165 +516,5 @@ fn number(ty: Type, bits: u64) -> VmValue {
         Type::f32 => VmValue::F32(f32::from_bits(bits as u32)),
         Type::f64 => VmValue::F64(f64::from_bits(bits)),
         Type::Ref => panic!("a reference is no number"),
-    }
-}
-
-/// Values of a call buffer as slots.
-fn slots(values: Vec<VmValue>) -> Vec<Slot> {
-    let slot = |value| match value {
-        VmValue::I32(v) => Slot::Word(u64::from(v as u32)),
-        VmValue::I64(v) => Slot::Word(v as u64),
-        VmValue::F32(v) => Slot::Word(u64::from(v.to_bits())),
-        VmValue::F64(v) => Slot::Word(v.to_bits()),
-        VmValue::Ref(v) => Slot::Ref(v),
-        VmValue::None => panic!("no value"),
-    };
-    values.into_iter().map(slot).collect()
-}
-
-/// Arguments into a call buffer, counts before the elements of spans.
-fn pack(
-    items: &[ConventionItem],
-    segments: &mut dyn Iterator<Item = u16>,
-    arguments: &mut dyn Iterator<Item = Slot>,
-    top_level: bool,
-    buffer: &mut CallBuffer,
-) {
-    let mut index = 0;
-    while let Some(item) = items.get(index) {
-        index += 1;
-        let segment = if top_level || *item == ConventionItem::SpanStart { segments.next() } else { None };
-        if *item != ConventionItem::SpanStart {
-            match arguments.next().unwrap() {
-                Slot::Word(word) => buffer.push_word(word),
-                Slot::Ref(reference) => buffer.push_ref(reference),
-                Slot::Empty => panic!("no argument"),
-            }
-            continue;
-        }
-        let mut depth = 1;
-        let length = items[index..].iter().position(|item| {
-            depth += i32::from(*item == ConventionItem::SpanStart) - i32::from(*item == ConventionItem::SpanEnd);
-            depth == 0
-        });
-        let end = index + length.unwrap();
-        let count = segment.unwrap();
-        assert_ne!(count, SEGMENT_NOT_VARIADIC);
-        buffer.push_word(count.into());
-        for _ in 0..count {
-            pack(&items[index..end], segments, arguments, false, buffer);
-        }
-        index = end + 1;
-    }
-}
-
-impl IrModule {
-    fn drive(&self, mut machine: Machine<'_>, buffer: &mut CallBuffer) -> Result<Completion> {
-        match machine.run()? {
-            Outcome::Done(results) => {
-                buffer.clear();
-                for slot in results {
-                    match slot {
-                        Slot::Word(word) => buffer.push_word(word),
-                        Slot::Ref(reference) => buffer.push_ref(reference),
-                        Slot::Empty => panic!("no result"),
-                    }
-                }
-                Ok(Completion::Done)
-            }
-            Outcome::Yielded { import } => {
-                machine.stack.suspend(Box::new(Suspended { frames: machine.frames, import }));
-                Ok(Completion::Yielded)
-            }
-        }
-    }
-}
-
-impl Module for IrModule {
-    fn name(&self) -> &str {
-        self.verified.name()
-    }
-
-    fn signature(&self) -> ModuleSignature {
-        ModuleSignature {
-            version: self.verified.version(),
-            attribute_count: 0,
-            import_count: self.verified.import_count() as usize,
-            export_count: self.exports.len(),
-            internal_count: self.functions.len(),
-        }
-    }
-
-    fn dependency(&self, index: usize) -> Option<Dependency<'_>> {
-        self.verified.dependencies().nth(index)
-    }
-
-    fn lookup(&self, linkage: Linkage, name: &str) -> Option<u32> {
-        let position = match linkage {
-            Linkage::Export => self.exports.iter().position(|export| export.0 == name),
-            Linkage::Import => self.verified.imports().position(|import| import.full_name == name),
-            Linkage::Internal => None,
-        };
-        position.map(|position| position as u32)
-    }
-
-    fn function(&self, linkage: Linkage, ordinal: u32) -> Option<FunctionInfo<'_>> {
-        match linkage {
-            Linkage::Export => {
-                let (name, function) = self.exports.get(ordinal as usize)?;
-                let calling_convention = self.verified.function(*function)?.calling_convention.unwrap_or_default();
-                Some(FunctionInfo { name, calling_convention, optional: false })
-            }
-            Linkage::Import => {
-                let import = self.verified.import(ordinal)?;
-                let (name, calling_convention) = (import.full_name, import.calling_convention_text);
-                Some(FunctionInfo { name, calling_convention, optional: import.optional })
-            }
-            Linkage::Internal => None,
-        }
-    }
-
-    fn allocate_state(&self, _: &Limits) -> Result<Box<dyn ModuleState>> {
-        Ok(Box::new(State {
-            words: Mutex::new(vec![0; self.verified.global_bytes().div_ceil(4) as usize]),
-            refs: Mutex::new(vec![Ref::Null; self.verified.global_ref_count() as usize]),
-            imports: vec![None; self.verified.import_count() as usize],
-        }))
-    }
-
-    fn resolve_import(&self, state: &mut dyn ModuleState, import: u32, target: BoundFunction) -> Result<()> {
-        state.downcast_mut::<State>()?.imports[import as usize] = Some(target);
-        Ok(())
-    }
-
-    fn begin_call(
-        &self,
-        state: &Arc<dyn ModuleState>,
-        export: u32,
-        stack: &mut Stack,
-        buffer: &mut CallBuffer,
-    ) -> Result<Completion> {
-        let function = self.exports[export as usize].1;
-        let convention = self.verified.function(function).unwrap().convention;
-        let arguments = slots(buffer.drain(&convention.arguments().collect::<Vec<_>>())?);
-        let mut machine = Machine { module: self, state: state.downcast()?, stack, frames: Vec::new() };
-        machine.open(function, arguments)?;
-        self.drive(machine, buffer)
-    }
-
-    fn resume_call(
-        &self,
-        state: &Arc<dyn ModuleState>,
-        _: u32,
-        stack: &mut Stack,
-        buffer: &mut CallBuffer,
-    ) -> Result<Completion> {
-        let Suspended { frames, import } = *stack.take_suspended()?;
-        let mut machine = Machine { module: self, state: state.downcast()?, stack, frames };
-        if import && machine.resume()? == Completion::Yielded {
-            machine.stack.suspend(Box::new(Suspended { frames: machine.frames, import }));
-            return Ok(Completion::Yielded);
-        }
-        self.drive(machine, buffer)
     }
 }

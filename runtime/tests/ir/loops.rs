@@ -1,20 +1,20 @@
-//! Random nests of loops over buffers: bounds, steps, tests and indices of many kinds, now and then what no nest has.
+//! Random loop nests over buffers: bounds, steps, tests and indices of many kinds, and rarely operations that no nest may contain.
 
 use super::random::Random;
 
-/// Writes a program.
+/// A writer of random programs.
 struct Generator<'r> {
     random: &'r mut Random,
     text: String,
     next_register: usize,
     next_block: usize,
-    /// Registers that hold indices of 64 bits: inductions, extended ones, arguments.
+    /// Registers with 64-bit indices: induction variables, extended integers, arguments.
     indices: Vec<usize>,
     numbers: Vec<usize>,
     floats: Vec<usize>,
 }
 
-/// Registers of every program: sums over everything, which are returned.
+/// Registers of every program: the sums that it returns.
 const SUM: usize = 40;
 const FLOAT_SUM: usize = 42;
 
@@ -45,7 +45,7 @@ impl Generator<'_> {
         of[self.random.next(of.len())]
     }
 
-    /// An index, mostly affine.
+    /// Returns a register with an index, mostly affine.
     fn index(&mut self) -> usize {
         let indices = self.indices.clone();
         let mut at = self.any(&indices);
@@ -118,13 +118,13 @@ impl Generator<'_> {
             8 => {
                 let (a, b, result) = (self.any(&self.numbers.clone()), self.any(&self.numbers.clone()), self.wide());
                 match self.random.next(5) {
-                    // By a number, which may be the one that divides the least number to itself.
+                    // By a constant, possibly -1, for which the least integer overflows.
                     4 => {
                         let (name, sign) = (["div", "rem"][self.random.next(2)], ["s", "u"][self.random.next(2)]);
                         let divisor = [3, -1, 7, 1, -16][self.random.next(5)];
                         let by = self.wide();
                         self.line(format!("%i{by} = vm.const.i32 {divisor}"));
-                        // Or by what is one where it would be zero.
+                        // Or by a value that is replaced by one if it is zero.
                         let by = match self.random.next(2) {
                             0 => by,
                             _ => {
@@ -148,7 +148,7 @@ impl Generator<'_> {
                 self.numbers.push(result);
             }
             _ if depth < 3 => self.nested(depth + 1),
-            // Rarely, what no nest has.
+            // Rarely, an operation that no nest may contain.
             _ if self.random.next(6) == 0 => {
                 let (a, result) = (self.any(&self.numbers.clone()), self.wide());
                 self.line(format!("%i{result} = vm.div.i32.s %i{SUM}, %i{a}"));
@@ -172,7 +172,7 @@ impl Generator<'_> {
         match self.random.next(4) {
             0 if narrow => self.line(format!("%i{bound} = vm.trunc.i64.i32 %i2:3")),
             0 => self.line(format!("{} = vm.add.i64 %i0:1, %i2:3", pair(bound))),
-            // Now and then a bound that other turns change.
+            // Sometimes a bound that the body modifies.
             1 if !narrow && self.random.next(4) == 0 => {
                 let index = self.any(&self.indices.clone());
                 self.line(format!("{} = vm.add.i64 {}, %i2:3", pair(bound), pair(index)));
@@ -213,7 +213,7 @@ impl Generator<'_> {
             }
             false => self.text.push_str(&format!("  vm.br ^bb{head}()\n^bb{done}:\n")),
         }
-        // What the loop made may not have been made.
+        // Registers of the loop body may be undefined here.
         self.indices.truncate(scope.0);
         self.numbers.truncate(scope.1);
         self.floats.truncate(scope.2);
@@ -224,7 +224,7 @@ fn pair(register: usize) -> String {
     format!("%i{register}:{}", register + 1)
 }
 
-/// A module whose function `f` takes three buffers and two numbers, and returns two sums.
+/// Returns a module whose function `f` takes three buffers and two numbers, and returns two sums.
 pub fn program(random: &mut Random) -> String {
     let mut generator = Generator {
         random,
@@ -249,8 +249,8 @@ pub fn program(random: &mut Random) -> String {
     )
 }
 
-/// A module like that of [`program`], with one nest that reduces: a product of two buffers is added to a third, over two to four
-/// loops in any order, with strides that mostly leave room. Buffers may overlap. Some loops are collapsed into one.
+/// Returns a module like that of [`program`] with one reducing nest: a product of two buffers is added to a third, over two to
+/// four loops in any order, mostly with padded strides. Buffers may overlap. Some loops are collapsed into one.
 pub fn product(random: &mut Random) -> String {
     let depth = 2 + random.next(3);
     let counts: Vec<i64> = (0..depth).map(|_| [0, 1, 2, 3, 3, 5, 9, 35][random.next(8)]).collect();
@@ -282,9 +282,9 @@ pub fn product(random: &mut Random) -> String {
             base + random.next(3) as i64 * random.next(2) as i64
         ));
         for (at, stride) in form.iter().enumerate().filter(|(_, stride)| **stride != 0) {
-            let (constant, turn) = (pair(40), pair(10 + at * 2));
+            let (constant, counter) = (pair(40), pair(10 + at * 2));
             body.push_str(&format!("  {constant} = vm.const.i64 {stride}\n"));
-            body.push_str(&format!("  {} = vm.fma.i64 {turn}, {constant}, {}\n", pair(index), pair(index)));
+            body.push_str(&format!("  {} = vm.fma.i64 {counter}, {constant}, {}\n", pair(index), pair(index)));
         }
     }
     let ty = if float { "f32" } else { "i32" };
@@ -302,7 +302,7 @@ pub fn product(random: &mut Random) -> String {
         _ => body.push_str(&format!("  %i52 = vm.fma.{ty} %i50, %i51, %i52\n")),
     }
     body.push_str(&format!("  vm.buffer.store.{ty} %i52, %r1, {}\n", pair(30)));
-    // Now and then a second result, which the same loops choose, behind the first or in a buffer of its own, mostly.
+    // Sometimes a second result over the same loops, after the first one or, mostly, in a buffer of its own.
     if random.next(4) == 0 {
         let (buffer, further) = [(1, 200), (0, 0), (0, 100), (1, 7)][random.next(4)];
         body.push_str(&format!("  {} = vm.const.i64 {further}\n", pair(54)));
@@ -314,15 +314,15 @@ pub fn product(random: &mut Random) -> String {
     for (at, count) in counts.iter().enumerate() {
         text.push_str(&format!("  {} = vm.const.i64 {count}\n", pair(20 + at * 2)));
     }
-    // One loop may be several: the first of them, or all.
+    // Collapse the first loops, or all of them, into one.
     let collapsed = if random.next(3) == 0 { 2 + random.next(depth - 1) } else { 1 };
     text.push_str(&digits_bound(&counts[..collapsed]));
     for at in collapsed - 1..depth {
-        let (turn, head, next) = (10 + at * 2, 1 + at * 3, 2 + at * 3);
+        let (counter, head, next) = (10 + at * 2, 1 + at * 3, 2 + at * 3);
         let is_digits = collapsed > 1 && at == collapsed - 1;
-        let (turn, bound) = if is_digits { (COLLAPSED, COLLAPSED_BOUND) } else { (turn, 20 + at * 2) };
-        text.push_str(&format!("  vm.br ^bb{head}(%i4->%i{turn}, %i5->%i{})\n^bb{head}:\n", turn + 1));
-        text.push_str(&format!("  %i8 = vm.cmp.lt.i64.s {}, {}\n", pair(turn), pair(bound)));
+        let (counter, bound) = if is_digits { (COLLAPSED, COLLAPSED_BOUND) } else { (counter, 20 + at * 2) };
+        text.push_str(&format!("  vm.br ^bb{head}(%i4->%i{counter}, %i5->%i{})\n^bb{head}:\n", counter + 1));
+        text.push_str(&format!("  %i8 = vm.cmp.lt.i64.s {}, {}\n", pair(counter), pair(bound)));
         text.push_str(&format!("  vm.cond_br %i8, ^bb{next}(), ^bb{}()\n^bb{next}:\n", next + 1));
         if is_digits {
             text.push_str(&digits(random, collapsed));
@@ -330,9 +330,9 @@ pub fn product(random: &mut Random) -> String {
     }
     text.push_str(&body);
     for at in (collapsed - 1..depth).rev() {
-        let turn = pair(if collapsed > 1 && at == collapsed - 1 { COLLAPSED } else { 10 + at * 2 });
+        let counter = pair(if collapsed > 1 && at == collapsed - 1 { COLLAPSED } else { 10 + at * 2 });
         text.push_str(&format!(
-            "  {turn} = vm.add.i64 {turn}, %i6:7\n  vm.br ^bb{}()\n^bb{}:\n",
+            "  {counter} = vm.add.i64 {counter}, %i6:7\n  vm.br ^bb{}()\n^bb{}:\n",
             1 + at * 3,
             3 + at * 3
         ));
@@ -343,17 +343,17 @@ pub fn product(random: &mut Random) -> String {
     )
 }
 
-/// The register that counts for several loops, that of its bound, and those of products of the numbers of turns.
+/// The registers of the collapsed loop's counter, of its bound, and of products of trip counts.
 const COLLAPSED: usize = 70;
 const COLLAPSED_BOUND: usize = 72;
 const WEIGHTS: usize = 74;
 
-/// The product of the numbers of turns of some loops, and those of all but the first, but the first two, and so on.
+/// Computes the product of the trip counts, and the products without the first count, without the first two, and so on.
 fn digits_bound(counts: &[i64]) -> String {
     let mut text = String::new();
     let mut product = pair(20 + (counts.len() - 1) * 2);
     for at in (0..counts.len() - 1).rev() {
-        // What the digit is divided by, and the product that it is a digit of.
+        // The divisor of the digit, and the product that the digit belongs to.
         text.push_str(&format!("  {} = vm.mul.i64 {product}, %i6:7\n", pair(WEIGHTS + at * 2)));
         let of = if at == 0 { COLLAPSED_BOUND } else { WEIGHTS + (at - 1) * 2 };
         text.push_str(&format!("  {} = vm.mul.i64 {product}, {}\n", pair(of), pair(20 + at * 2)));
@@ -362,30 +362,30 @@ fn digits_bound(counts: &[i64]) -> String {
     text
 }
 
-/// The turns of collapsed loops by division, as compilers write it: towards minus infinity, mostly.
+/// Computes the counters of collapsed loops by division as compilers emit it, mostly floor division.
 fn digits(random: &mut Random, collapsed: usize) -> String {
-    let floors = random.next(4) != 0;
+    let is_floor_division = random.next(4) != 0;
     let mut text = String::from("  %i90:91 = vm.const.i64 -1\n");
     let mut rest = pair(COLLAPSED);
     for at in 0..collapsed {
-        let turn = pair(10 + at * 2);
+        let counter = pair(10 + at * 2);
         if at == collapsed - 1 {
-            text.push_str(&format!("  {turn} = vm.mul.i64 {rest}, %i6:7\n"));
+            text.push_str(&format!("  {counter} = vm.mul.i64 {rest}, %i6:7\n"));
             break;
         }
         let (weight, quotient, next) = (pair(WEIGHTS + at * 2), pair(92), pair(100 + at * 2));
         text.push_str(&format!("  {quotient} = vm.div.i64.s {rest}, {weight}\n"));
-        match floors {
-            false => text.push_str(&format!("  {turn} = vm.mul.i64 {quotient}, %i6:7\n")),
+        match is_floor_division {
+            false => text.push_str(&format!("  {counter} = vm.mul.i64 {quotient}, %i6:7\n")),
             true => text.push_str(&format!(
                 "  %i94:95 = vm.mul.i64 {quotient}, {weight}\n  %i96 = vm.cmp.ne.i64 {rest}, %i94:95\n  \
                  %i97 = vm.cmp.lt.i64.s {rest}, %i4:5\n  %i98 = vm.cmp.lt.i64.s {weight}, %i4:5\n  \
                  %i97 = vm.cmp.ne.i32 %i97, %i98\n  %i96 = vm.and.i32 %i96, %i97\n  \
-                 %i94:95 = vm.add.i64 {quotient}, %i90:91\n  {turn} = vm.select.i64 %i96 ? %i94:95 : {quotient}\n"
+                 %i94:95 = vm.add.i64 {quotient}, %i90:91\n  {counter} = vm.select.i64 %i96 ? %i94:95 : {quotient}\n"
             )),
         }
         text.push_str(&format!("  {next} = vm.rem.i64.s {rest}, {weight}\n"));
-        if floors {
+        if is_floor_division {
             text.push_str(&format!(
                 "  %i97 = vm.cmp.lt.i64.s {next}, %i4:5\n  %i94:95 = vm.add.i64 {next}, {weight}\n  \
                  {next} = vm.select.i64 %i97 ? %i94:95 : {next}\n"

@@ -1,5 +1,5 @@
-//! The IR means what the bytecode means: programs run as IR, at several levels of simplification, and interpreted, and are
-//! compared by results and failures.
+//! Tests that the IR and the bytecode have the same semantics: programs run as IR, after several levels of passes, and
+//! interpreted; results and failures must agree.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, unreachable_pub, reason = "tests")]
 
 mod evaluator;
@@ -18,13 +18,13 @@ pub fn load(bytes: &[u8]) -> Arc<VerifiedModule> {
     VerifiedModule::load(Arc::new(Contents::copy_from(bytes))).unwrap()
 }
 
-/// A value as text, references by what they hold.
+/// Formats a value; references by their contents.
 fn text(value: &Value, depth: usize) -> String {
     match value {
         Value::F32(v) => format!("f32:{:08x}", v.to_bits()),
         Value::F64(v) => format!("f64:{:016x}", v.to_bits()),
         Value::Ref(Ref::Buffer(buffer)) => format!("{:?}", buffer.to_vec()),
-        // A list may hold itself.
+        // A list may contain itself.
         Value::Ref(Ref::List(_)) if depth == 0 => "list".to_owned(),
         Value::Ref(Ref::List(list)) => {
             let items: Vec<String> =
@@ -35,7 +35,7 @@ fn text(value: &Value, depth: usize) -> String {
     }
 }
 
-/// The outcome of each call, in one context: results or the status and message.
+/// Returns the outcome of each call in one context: results, or status and message.
 fn outcomes(module: Arc<dyn Module>, others: &[Arc<dyn Module>], calls: &[(String, Vec<Value>)]) -> Vec<String> {
     let mut modules = others.to_vec();
     modules.push(module);
@@ -51,7 +51,7 @@ fn outcomes(module: Arc<dyn Module>, others: &[Arc<dyn Module>], calls: &[(Strin
     calls.iter().map(run).collect()
 }
 
-/// Compares all calls at all levels with the interpreter; gives the interpreter's outcomes.
+/// Compares all calls at all levels with the interpreter; returns the interpreter's outcomes.
 pub fn compare(
     verified: &Arc<VerifiedModule>,
     others: &[Arc<dyn Module>],
@@ -69,16 +69,16 @@ pub fn compare(
     expected
 }
 
-/// The exported functions of a module that take nothing, but for those that the VM calls itself.
+/// Returns the exported functions without arguments, except for those that the VM calls itself.
 pub fn argumentless(verified: &VerifiedModule) -> Vec<(String, Vec<Value>)> {
     let is_test = |function| verified.function(function).unwrap().convention.argument_letters().is_empty();
     let exports = verified.exports().filter(|export| is_test(export.function) && !export.local_name.starts_with("__"));
     exports.map(|export| (export.local_name.to_owned(), Vec::new())).collect()
 }
 
-/// Every module of tests/models becomes sound IR, at every level, those within modules among them.
+/// Every module of tests/models, including nested ones, becomes valid IR at every level.
 #[test]
-fn all_models_become_sound() {
+fn all_models_have_valid_ir() {
     let models = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/models");
     let mut count = 0;
     for folder in std::fs::read_dir(models).unwrap() {
@@ -91,7 +91,7 @@ fn all_models_become_sound() {
             }
             for ordinal in 0..verified.function_count() {
                 let structure = Structure::of(&Function::new(&verified, ordinal).unwrap());
-                // What compilers make needs no dispatch; that model is of what they do not make.
+                // Compilers emit only reducible control flow; that model contains the irreducible kind.
                 let is_compiled = !path.parent().unwrap().ends_with("control_flow");
                 assert!(structure.selector_count() == 0 || !is_compiled, "function {ordinal} of {}", path.display());
             }
@@ -122,7 +122,7 @@ fn assembled(text: &str) -> Arc<VerifiedModule> {
     load(&assemble(text).unwrap_or_else(|error| panic!("{error}\n{text}")))
 }
 
-/// Random programs, of which several ways lead to each register's content.
+/// Random programs, in which registers are written on several paths.
 #[test]
 fn random_programs_run_the_same() {
     let mut random = random::Random(0x1234_5678_9ABC_DEF1);
@@ -153,7 +153,7 @@ fn random_programs_run_the_same() {
     assert!(done > 600 && failed > 100, "{done} returned, {failed} failed");
 }
 
-/// A function as text.
+/// Returns the text of a function.
 fn printed(text: &str) -> (Function, String) {
     let function = Function::new(&assembled(text), 0).unwrap();
     let printed = function.to_string();

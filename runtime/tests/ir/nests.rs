@@ -1,4 +1,4 @@
-//! Nests of loops run apart from their blocks, as what is emitted of them does, and must come to the same.
+//! Loop nests that run as nests, like emitted code, must compute the same results as their basic blocks.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -7,32 +7,32 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use incarnate_runtime::bytecode::VerifiedModule;
 use incarnate_runtime::bytecode::ir::nest::{Affine, Element, Item, Needed, Nest, Nests, Tiling};
 use incarnate_runtime::bytecode::ir::{Block, Function, Op, Type, Value};
-use incarnate_runtime::bytecode::trip_count::{Counter, divided, turns};
+use incarnate_runtime::bytecode::trip_count::{Counter, outer_trip_count, trip_count};
 use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value as VmValue};
 
 use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
 use super::loops::{product, program};
 use super::random::Random;
 
-/// Turns of outermost loops that ran apart.
-static TURNS: AtomicUsize = AtomicUsize::new(0);
+/// Iterations of outermost loops that ran as nests.
+static ITERATIONS: AtomicUsize = AtomicUsize::new(0);
 /// The length of strips.
 const LANES: usize = 8;
-/// Nests that ran tiled.
+/// Number of tiled nests.
 static TILED: AtomicUsize = AtomicUsize::new(0);
-/// Those of which one integer counts several loops.
+/// Number of nests with a collapsed loop.
 static SPLIT: AtomicUsize = AtomicUsize::new(0);
 
 impl Frame {
-    /// A form in given turns, modulo 2^64.
-    fn form(&self, f: &Function, form: &Affine, turns: &[usize]) -> i64 {
+    /// Evaluates a form for the given iterations, modulo 2^64.
+    fn form(&self, f: &Function, form: &Affine, iterations: &[usize]) -> i64 {
         form.terms().iter().fold(0i64, |sum, term| {
             let factor = |value: &Value| match f.ty(*value) {
                 Type::i32 => i64::from(self.word(f, *value) as u32 as i32),
                 _ => self.word(f, *value) as i64,
             };
             let product = term.factors.iter().map(factor).fold(term.coefficient, i64::wrapping_mul);
-            sum.wrapping_add(product.wrapping_mul(term.turn.map_or(1, |turn| turns[turn] as i64)))
+            sum.wrapping_add(product.wrapping_mul(term.turn.map_or(1, |iteration| iterations[iteration] as i64)))
         })
     }
 }
@@ -44,25 +44,25 @@ fn count<T: Counter>(
     as_type: fn(i64) -> T,
 ) -> Option<usize> {
     let (first, bound) = (frame.form(f, &test.first, &[]), frame.form(f, &test.bound, &[]));
-    turns(as_type(first), test.step, test.relation, as_type(bound))
+    trip_count(as_type(first), test.step, test.relation, as_type(bound))
 }
 
-/// The least and greatest value of a form, exactly; None where a loop makes no turn.
+/// Returns the exact least and greatest value of a form; None if a trip count is zero.
 fn extent(frame: &Frame, f: &Function, form: &Affine, counts: &[usize]) -> Option<(i128, i128)> {
     let zeros = vec![0; counts.len()];
     let base = frame.form(f, form, &zeros);
     let (mut least, mut greatest) = (i128::from(base), i128::from(base));
-    for turn in form.turns() {
+    for iteration in form.turns() {
         let mut one = zeros.clone();
-        one[turn] = 1;
+        one[iteration] = 1;
         let stride = i128::from(frame.form(f, form, &one).wrapping_sub(base));
-        let way = stride * (counts[turn].checked_sub(1)? as i128);
-        *(if way < 0 { &mut least } else { &mut greatest }) += way;
+        let distance = stride * (counts[iteration].checked_sub(1)? as i128);
+        *(if distance < 0 { &mut least } else { &mut greatest }) += distance;
     }
     Some((least, greatest))
 }
 
-/// Whether a tiling comes to the same as the nest.
+/// Returns true if a tiling computes the same results as the nest.
 fn holds(entry: &Frame, f: &Function, nest: &Nest, tiling: &Tiling, counts: &[usize]) -> bool {
     if counts.contains(&0) {
         return false;
@@ -77,18 +77,18 @@ fn holds(entry: &Frame, f: &Function, nest: &Nest, tiling: &Tiling, counts: &[us
     let chosen: Vec<usize> = tiling.outer.iter().copied().chain(tiling.rows).chain([tiling.lanes]).collect();
     tiling.stores.iter().enumerate().all(|(number, store)| {
         let stored = bytes(*store);
-        let is_apart = |view: &usize| bytes(*view).1 <= stored.0 || stored.1 <= bytes(*view).0;
+        let is_disjoint = |view: &usize| bytes(*view).1 <= stored.0 || stored.1 <= bytes(*view).0;
         let mut seen = BTreeSet::new();
-        let mut turns = vec![0; counts.len()];
+        let mut iterations = vec![0; counts.len()];
         let distinct = loop {
-            if !seen.insert(entry.form(f, &nest.views[*store].index, &turns)) {
+            if !seen.insert(entry.form(f, &nest.views[*store].index, &iterations)) {
                 break false;
             }
-            let Some(at) = chosen.iter().rev().find(|at| turns[**at] + 1 < counts[**at]) else { break true };
-            turns[*at] += 1;
-            chosen.iter().rev().take_while(|inner| *inner != at).for_each(|inner| turns[*inner] = 0);
+            let Some(at) = chosen.iter().rev().find(|at| iterations[**at] + 1 < counts[**at]) else { break true };
+            iterations[*at] += 1;
+            chosen.iter().rev().take_while(|inner| *inner != at).for_each(|inner| iterations[*inner] = 0);
         };
-        distinct && tiling.non_aliasing.iter().chain(&tiling.stores[..number]).all(is_apart)
+        distinct && tiling.non_aliasing.iter().chain(&tiling.stores[..number]).all(is_disjoint)
     })
 }
 
@@ -102,7 +102,7 @@ fn width(element: Element) -> u64 {
 }
 
 impl Machine<'_> {
-    /// The turns of a nest in the order of a tiling.
+    /// Runs the iterations of a nest in the order of a tiling.
     fn tiled(
         &mut self,
         entry: &Frame,
@@ -117,32 +117,32 @@ impl Machine<'_> {
         order.extend(tiling.rows);
         order.extend(&tiling.reductions);
         let mut all = Vec::new();
-        let mut turns = vec![0; counts.len()];
+        let mut iterations = vec![0; counts.len()];
         loop {
-            all.push(turns.clone());
-            let Some(at) = order.iter().rev().find(|at| turns[**at] + 1 < counts[**at]) else { break };
-            turns[*at] += 1;
-            order.iter().rev().take_while(|inner| *inner != at).for_each(|inner| turns[*inner] = 0);
+            all.push(iterations.clone());
+            let Some(at) = order.iter().rev().find(|at| iterations[**at] + 1 < counts[**at]) else { break };
+            iterations[*at] += 1;
+            order.iter().rev().take_while(|inner| *inner != at).for_each(|inner| iterations[*inner] = 0);
         }
-        // Strips, whose turns go innermost; around them blocks of rows, chunks of the last reduction, strips.
-        let key = |turns: &Vec<usize>| {
-            let of = |loops: &[usize]| loops.iter().map(|at| turns[*at]).collect::<Vec<usize>>();
+        // The order from outermost to innermost: strips, chunks of the last reduction, blocks of rows, elements of a strip.
+        let key = |iterations: &Vec<usize>| {
+            let of = |loops: &[usize]| loops.iter().map(|at| iterations[*at]).collect::<Vec<usize>>();
             let mut key = of(&tiling.outer);
-            key.push(turns[tiling.lanes] / LANES);
+            key.push(iterations[tiling.lanes] / LANES);
             if let Some((last, before)) = tiling.reductions.split_last().filter(|_| !tiling.panels.is_empty()) {
                 key.extend(of(before));
-                key.push(turns[*last] / Tiling::CHUNK);
+                key.push(iterations[*last] / Tiling::CHUNK);
             }
-            key.extend(tiling.rows.map(|rows| turns[rows] / Tiling::ROWS));
+            key.extend(tiling.rows.map(|rows| iterations[rows] / Tiling::ROWS));
             key.extend(of(&tiling.reductions));
-            key.extend(tiling.rows.map(|rows| turns[rows]));
-            key.push(turns[tiling.lanes]);
+            key.extend(tiling.rows.map(|rows| iterations[rows]));
+            key.push(iterations[tiling.lanes]);
             key
         };
         all.sort_by_key(key);
-        for turns in all {
+        for iterations in all {
             for at in nest.path(tiling.innermost) {
-                self.inductions(entry, frame, f, nest, at, &turns);
+                self.inductions(entry, frame, f, nest, at, &iterations);
                 for item in &nest.loops[at].items {
                     if let Item::Instruction(block, position) = item {
                         self.instruction(frame, f, *block, *position);
@@ -152,8 +152,8 @@ impl Machine<'_> {
         }
     }
 
-    /// Runs the turns of a nest whose header comes next, if all its accesses are in range.
-    pub fn run_apart(&mut self, f: &Function, nest: &Nest) {
+    /// Runs a nest whose header is the next block, if all its accesses are in range.
+    pub fn run_nest(&mut self, f: &Function, nest: &Nest) {
         let mut frame = self.frames.pop().unwrap();
         let before = frame.slots.clone();
         let done = self.nest(&mut frame, f, nest);
@@ -172,7 +172,7 @@ impl Machine<'_> {
         for (block, position) in &nest.hoisted {
             self.instruction(frame, f, *block, *position);
         }
-        // Forms are in terms of what is there before the first turn.
+        // Forms refer to values before the first iteration.
         let entry = Frame { slots: frame.slots.clone(), ..*frame };
         let mut counts = Vec::new();
         for counted in &nest.loops {
@@ -184,7 +184,7 @@ impl Machine<'_> {
             };
             let count = match &counted.divisor {
                 None => count,
-                Some(divisor) => count.and_then(|count| divided(count, entry.form(f, divisor, &[]))),
+                Some(divisor) => count.and_then(|count| outer_trip_count(count, entry.form(f, divisor, &[]))),
             };
             match count.and_then(|count| count.checked_add(usize::from(counted.tested_last))) {
                 Some(count) => counts.push(count),
@@ -212,8 +212,8 @@ impl Machine<'_> {
                 return false;
             }
         }
-        TURNS.fetch_add(counts[0], Ordering::Relaxed);
-        let mut turns = vec![0; counts.len()];
+        ITERATIONS.fetch_add(counts[0], Ordering::Relaxed);
+        let mut iterations = vec![0; counts.len()];
         if let Ok(tiling) = Tiling::of(f, nest, &Needed::of(f, nest))
             && holds(&entry, f, nest, &tiling, &counts)
         {
@@ -221,16 +221,16 @@ impl Machine<'_> {
             let is_split = nest.loops.iter().any(|counted| counted.divisor.is_some());
             SPLIT.fetch_add(usize::from(is_split), Ordering::Relaxed);
             self.tiled(&entry, frame, f, nest, &tiling, &counts);
-            turns[0] = counts[0];
-            self.inductions(&entry, frame, f, nest, 0, &turns);
+            iterations[0] = counts[0];
+            self.inductions(&entry, frame, f, nest, 0, &iterations);
             return true;
         }
-        self.turns(&entry, frame, f, nest, 0, &counts, &mut turns);
+        self.iterate(&entry, frame, f, nest, 0, &counts, &mut iterations);
         true
     }
 
     #[expect(clippy::too_many_arguments, reason = "what all levels share, and the level")]
-    fn turns(
+    fn iterate(
         &mut self,
         entry: &Frame,
         frame: &mut Frame,
@@ -238,7 +238,7 @@ impl Machine<'_> {
         nest: &Nest,
         at: usize,
         counts: &[usize],
-        turns: &mut [usize],
+        iterations: &mut [usize],
     ) {
         let counted = &nest.loops[at];
         if at != 0 {
@@ -248,12 +248,12 @@ impl Machine<'_> {
                 frame.slots[carried.parameter.index()] = slot;
             }
         }
-        for turn in 0..counts[at] {
-            turns[at] = turn;
-            self.inductions(entry, frame, f, nest, at, turns);
+        for iteration in 0..counts[at] {
+            iterations[at] = iteration;
+            self.inductions(entry, frame, f, nest, at, iterations);
             for item in &counted.items {
                 match item {
-                    Item::Loop(inner) => self.turns(entry, frame, f, nest, *inner, counts, turns),
+                    Item::Loop(inner) => self.iterate(entry, frame, f, nest, *inner, counts, iterations),
                     Item::Instruction(block, position) => {
                         if let Some(access) = nest.access(*block, *position) {
                             let (Op::BufferLoad { offset, .. } | Op::BufferStore { offset, .. }) =
@@ -261,7 +261,7 @@ impl Machine<'_> {
                             else {
                                 panic!("not an access");
                             };
-                            let index = entry.form(f, &nest.views[access.view].index, turns);
+                            let index = entry.form(f, &nest.views[access.view].index, iterations);
                             assert_eq!(frame.word(f, *offset) as i64, index, "{nest:?}\n{f}");
                         }
                         self.instruction(frame, f, *block, *position);
@@ -273,19 +273,19 @@ impl Machine<'_> {
                 frame.slots[carried.parameter.index()] = slot;
             }
         }
-        turns[at] = counts[at];
-        self.inductions(entry, frame, f, nest, at, turns);
-        turns[at] = 0;
+        iterations[at] = counts[at];
+        self.inductions(entry, frame, f, nest, at, iterations);
+        iterations[at] = 0;
         if at != 0 {
             self.forget(frame, f, nest, at);
         }
     }
 
-    fn inductions(&self, entry: &Frame, frame: &mut Frame, f: &Function, nest: &Nest, at: usize, turns: &[usize]) {
+    fn inductions(&self, entry: &Frame, frame: &mut Frame, f: &Function, nest: &Nest, at: usize, iterations: &[usize]) {
         let forms: Vec<(Value, i64)> = nest.loops[at]
             .inductions
             .iter()
-            .map(|induction| (induction.parameter, entry.form(f, &induction.form, turns)))
+            .map(|induction| (induction.parameter, entry.form(f, &induction.form, iterations)))
             .collect();
         for (parameter, value) in forms {
             let word = if f.ty(parameter) == Type::i32 { u64::from(value as u32) } else { value as u64 };
@@ -293,7 +293,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What an inner loop made is not seen behind it, but for what it carries.
+    /// Removes the values of an inner loop that are not visible after it.
     fn forget(&self, frame: &mut Frame, f: &Function, nest: &Nest, at: usize) {
         let counted = &nest.loops[at];
         let kept: Vec<(Value, Slot)> = counted
@@ -327,10 +327,10 @@ impl Machine<'_> {
     }
 }
 
-/// What a call with new buffers of a length in bytes comes to: results or status, and what is in the buffers then. In round 1
-/// two buffers are one, in round 2 the second is read-only.
+/// Returns the outcome of a call with new buffers of a length in bytes: results or status, and the contents of the buffers. In
+/// round 1 two arguments are the same buffer; in round 2 the second one is read-only.
 pub fn outcome(module: Arc<dyn Module>, round: i64, length: usize) -> String {
-    // Floats of some size, and no NaN.
+    // Floats of moderate size, and no NaN.
     let byte = |at: usize| (at as u8).wrapping_mul(37) ^ (at >> 8) as u8;
     let exponent = |at: usize, byte: u8| if at % 4 == 3 { 0x3C | byte & 3 } else { byte };
     let bytes = |seed: u8| (0..length).map(|at| exponent(at, byte(at) ^ seed)).collect::<Vec<u8>>();
@@ -368,7 +368,7 @@ fn verified(text: &str) -> Arc<VerifiedModule> {
     super::assembled(text)
 }
 
-/// Compares interpreted runs with those whose nests run apart; counts those that come to an end and those that fail.
+/// Compares interpreted runs with runs as nests; counts those that return and those that fail.
 fn compare(text: &str, length: usize) -> (usize, usize) {
     let module = verified(text);
     let (mut done, mut failed) = (0, 0);
@@ -377,16 +377,17 @@ fn compare(text: &str, length: usize) -> (usize, usize) {
         if expected.starts_with("ResourceExhausted") {
             continue;
         }
-        let apart = || outcome(Arc::new(IrModule::new(module.clone(), Level::Nests)), round, length);
-        let apart = std::panic::catch_unwind(std::panic::AssertUnwindSafe(apart)).unwrap_or_else(|_| panic!("{text}"));
-        assert_eq!(apart, expected, "round {round}\n{text}\n{}", Function::new(&module, 0).unwrap());
+        let actual = || outcome(Arc::new(IrModule::new(module.clone(), Level::Nests)), round, length);
+        let actual =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(actual)).unwrap_or_else(|_| panic!("{text}"));
+        assert_eq!(actual, expected, "round {round}\n{text}\n{}", Function::new(&module, 0).unwrap());
         *(if expected.starts_with("OutOfRange") { &mut failed } else { &mut done }) += 1;
     }
     (done, failed)
 }
 
 #[test]
-fn random_nests_run_the_same_apart() {
+fn random_nests_run_the_same() {
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let (mut done, mut failed, mut found) = (0, 0, 0);
     for _ in 0..300 {
@@ -395,8 +396,8 @@ fn random_nests_run_the_same_apart() {
         let counts = compare(&text, 200);
         (done, failed) = (done + counts.0, failed + counts.1);
     }
-    let turns = TURNS.load(Ordering::Relaxed);
-    assert!(done > 300 && failed > 200 && found > 200 && turns > 500, "{done} {failed} {found} {turns}");
+    let iterations = ITERATIONS.load(Ordering::Relaxed);
+    assert!(done > 300 && failed > 200 && found > 200 && iterations > 500, "{done} {failed} {found} {iterations}");
 }
 
 #[test]

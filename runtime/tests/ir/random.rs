@@ -1,11 +1,11 @@
-//! Random programs: few registers that are used as everything, branches that copy at random, all instructions of the table
-//! that have no syntax of their own and most of the others.
+//! Random programs: few registers of mixed use, branches with random copies, all instructions of the table without a
+//! syntax of their own, and most others.
 
 use std::fmt::Write;
 
 use incarnate_runtime::bytecode::isa::{Bank, Format, INSTRUCTIONS, InstructionInfo};
 
-/// Numbers that look random, always the same for a seed.
+/// A deterministic generator of pseudorandom numbers.
 pub struct Random(pub u64);
 
 impl Random {
@@ -38,7 +38,7 @@ impl Random {
         format!("%r{}", self.next(4))
     }
 
-    /// A reference that may be moved.
+    /// Returns a reference that may be moved.
     fn operand(&mut self) -> String {
         format!("%{}{}", if self.chance(3) { 'R' } else { 'r' }, self.next(4))
     }
@@ -54,7 +54,7 @@ impl Random {
         }
     }
 
-    /// Copies of a branch.
+    /// Returns the copies of a branch.
     fn copies(&mut self) -> String {
         let mut copies = Vec::new();
         for _ in 0..self.next(4) {
@@ -72,7 +72,7 @@ impl Random {
     }
 }
 
-/// An instruction whose operands are values, or None where the row has another format.
+/// Returns an instruction with value operands, or None if the row has another format.
 fn arithmetic(row: &InstructionInfo, random: &mut Random) -> Option<String> {
     let (v, w) = (*row.banks.first()?, *row.banks.last()?);
     let name = row.mnemonic;
@@ -106,7 +106,7 @@ fn arithmetic(row: &InstructionInfo, random: &mut Random) -> Option<String> {
     Some(format!("{} = vm.{name} {operands}", random.value(result)))
 }
 
-/// References, lists, buffers, calls; the lines of one or more instructions.
+/// Returns the lines of instructions on references, lists, buffers and calls.
 fn other(random: &mut Random) -> Vec<String> {
     let r = random.reference();
     let small = random.next(3);
@@ -208,13 +208,13 @@ fn terminator(random: &mut Random, block: usize, blocks: usize) -> String {
             let (i, f, s, r) = (random.i32(), random.value(Bank::f64), random.i32(), random.reference());
             format!("vm.call.yieldable @g({i}, {x}, {y}, {z}, {w}) -> {target}({f}, {s}, {r})")
         }
-        // A failure that is none goes on with the next block.
+        // A failure with status 0 continues with the next block.
         _ if block + 1 < blocks => format!("vm.fail %i{}, \"failed\"", 9 - usize::from(random.chance(6)) * 2),
         _ => format!("vm.break {a}"),
     }
 }
 
-/// A module with a function `f` that takes and returns values of all types, and calls a function `g`.
+/// Returns a module with a function `f` that takes and returns values of all types, and calls a function `g`.
 pub fn program(random: &mut Random) -> String {
     let rows: Vec<&InstructionInfo> = INSTRUCTIONS.iter().filter(|row| !row.mnemonic.contains("indirect")).collect();
     let mut text = String::from(
@@ -225,7 +225,7 @@ pub fn program(random: &mut Random) -> String {
     );
     let blocks = 2 + random.next(7);
     for block in 0..blocks {
-        // Each block counts down first, so that all ends.
+        // Each block decrements a counter first, so that every program terminates.
         let _ = writeln!(text, "^bb{}:", 2 * block);
         let _ = writeln!(text, "  %i9 = vm.const.i32 1\n  %i8 = vm.add.i32 %i8, %i9\n  %i9 = vm.const.i32 50");
         let _ = writeln!(text, "  %i9 = vm.cmp.lt.i32.s %i8, %i9");

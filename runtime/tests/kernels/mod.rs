@@ -1,14 +1,14 @@
-//! Running kernels of loaded executables, for tests.
+//! Runs kernels of loaded executables, for tests.
 #![allow(unreachable_pub, reason = "tests")]
 
 use incarnate_runtime::Result;
 use incarnate_runtime::hal::local::{BindingPointer, DispatchArguments, LocalExecutable, Worker};
 
-/// Memory as devices give it to kernels.
+/// Memory with the alignment of device memory.
 #[repr(C, align(64))]
 pub struct Aligned<T>(pub T);
 
-/// An argument of a dispatch.
+/// Returns the binding of a buffer.
 pub fn binding<T>(buffer: &mut Aligned<T>) -> (BindingPointer, usize) {
     (BindingPointer((&raw mut buffer.0).cast()), size_of::<T>())
 }

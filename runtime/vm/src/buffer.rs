@@ -1,6 +1,6 @@
 //! `!vm.buffer`: a range of bytes that programs read and write.
 //!
-//! This is one of the modules that may use `unsafe`: a buffer's bytes are shared by whoever holds a reference to it, and
+//! This is one of the modules that may use `unsafe`: a buffer's bytes are shared by all holders of a reference to it, and
 //! are reached through a raw pointer whose range is checked at every access. Scalars are loaded and stored by relaxed
 //! atomic operations where their address is aligned, which costs nothing on the supported processors, so that threads
 //! that race on a scalar read some value that was stored.
@@ -20,7 +20,7 @@ mod block;
 mod elements;
 
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
-pub use elements::{Element, Grid, GridMut, in_turn};
+pub use elements::{Element, Grid, GridMut, keep_iteration_order};
 
 use super::budget::{Charge, MemoryBudget};
 use super::reference::RefType;
@@ -50,8 +50,8 @@ enum Storage {
     Foreign(#[expect(dead_code, reason = "keeps the bytes alive")] Arc<dyn Send + Sync>),
     /// A block, and the pool that it goes back to; None while the pool has it.
     Pooled(Block, Option<Arc<dyn BlockPool>>),
-    /// Whoever lent them, see [`Buffer::lent`].
-    Lent,
+    /// The owner of borrowed memory, see [`Buffer::borrowed`].
+    Borrowed,
 }
 
 // SAFETY: the bytes stay at their address until the storage is dropped; access to them is discussed in the module's
@@ -69,7 +69,7 @@ pub trait Scalar: Copy + sealed::Sealed {
 }
 
 mod sealed {
-    /// Makes sure that only this module implements [`super::Scalar`].
+    /// Ensures that only this module implements [`super::Scalar`].
     pub trait Sealed {}
     /// An address that was checked to be valid for the scalar that is read or written.
     #[derive(Debug)]
@@ -180,7 +180,7 @@ impl Buffer {
     ///
     /// # Safety
     /// `data` must be valid for reads of `length` bytes, and for writes where `mutable` is set, until `owner` is dropped.
-    /// Nobody may hold a Rust reference to the memory while the buffer lives, unless it is shared and `mutable` is not set.
+    /// No Rust reference to the memory may exist while the buffer lives, unless it is shared and `mutable` is not set.
     pub unsafe fn from_raw(
         data: NonNull<u8>,
         length: usize,
@@ -190,18 +190,18 @@ impl Buffer {
         Arc::new(Buffer { data, length, mutable, storage: Storage::Foreign(owner) })
     }
 
-    /// A buffer over memory that is lent for a while, such as a kernel's binding. Where the memory is null, so must the length
+    /// Creates a buffer over borrowed memory, such as a kernel's binding. Where the memory is null, so must the length
     /// be.
     ///
     /// # Safety
-    /// As long as anybody may access the buffer, `data` must be valid for reads of `length` bytes, and for writes where
-    /// `mutable` is set, and nobody may hold a Rust reference to the memory, unless it is shared and `mutable` is not set.
-    /// Whoever lends the memory to a program takes it back by making sure that the program has no share of the buffer
+    /// As long as the buffer may be accessed, `data` must be valid for reads of `length` bytes, and for writes where
+    /// `mutable` is set, and no Rust reference to the memory may exist, unless it is shared and `mutable` is not set.
+    /// The owner of the memory takes it back from a program by ensuring that the program has no share of the buffer
     /// ([`Arc::get_mut`]) or never runs again.
     #[must_use]
-    pub unsafe fn lent(data: *mut u8, length: usize, mutable: bool) -> Buffer {
+    pub unsafe fn borrowed(data: *mut u8, length: usize, mutable: bool) -> Buffer {
         let data = NonNull::new(data).unwrap_or(NonNull::<u128>::dangling().cast());
-        Buffer { data, length, mutable, storage: Storage::Lent }
+        Buffer { data, length, mutable, storage: Storage::Borrowed }
     }
 
     /// Gives a share of a buffer up. If it is the last one of a pool's buffer, the pool gets the buffer as it is.
@@ -237,7 +237,7 @@ impl Buffer {
     /// The bytes of a read-only buffer; None where it is mutable and may change at any time.
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
-        // SAFETY: pointer and length describe memory that the storage keeps alive; nobody writes to a read-only buffer.
+        // SAFETY: pointer and length describe memory that the storage keeps alive; a read-only buffer is never written to.
         (!self.mutable).then(|| unsafe { core::slice::from_raw_parts(self.data.as_ptr(), self.length) })
     }
 
@@ -412,8 +412,8 @@ impl Buffer {
         let lhs = lhs.address(lhs_offset, length, 1)?;
         let rhs = rhs.address(rhs_offset, length, 1)?;
         // Atomic, as the answer decides where the program goes on.
-        // SAFETY: both ranges were checked, bytes have no alignment, and memory that somebody may write meanwhile is never
-        // lent as plain bytes.
+        // SAFETY: both ranges were checked, bytes have no alignment, and memory that another thread may write meanwhile is never
+        // borrowed as plain bytes.
         let byte =
             |start: *mut u8, index: usize| unsafe { AtomicU8::from_ptr(start.add(index)).load(Ordering::Relaxed) };
         Ok((0..length as usize).all(|index| byte(lhs, index) == byte(rhs, index)))
@@ -509,13 +509,13 @@ impl SipState {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        match core::mem::replace(&mut self.storage, Storage::Lent) {
-            // SAFETY: `zeroed` allocated it with this layout, and nobody refers to the buffer any more.
+        match core::mem::replace(&mut self.storage, Storage::Borrowed) {
+            // SAFETY: `zeroed` allocated it with this layout, and no reference to the buffer remains.
             Storage::Owned(layout, _) => unsafe { dealloc(self.data.as_ptr(), layout) },
             Storage::Pooled(block, Some(pool)) => {
                 pool.give_back(SoleBuffer::of_block(block).with_length(self.length));
             }
-            Storage::Pooled(_, None) | Storage::Contents(_) | Storage::Foreign(_) | Storage::Lent => {}
+            Storage::Pooled(_, None) | Storage::Contents(_) | Storage::Foreign(_) | Storage::Borrowed => {}
         }
     }
 }

@@ -1,11 +1,11 @@
-//! How values cross the boundary of a module: the packed call interface.
+//! The packed call interface between modules.
 //!
-//! Primitives travel as 64-bit words and references beside them, both in the order of the calling convention. A span is
-//! its element count as a word, then its elements. Arguments come in a buffer that the callee owns for the length of the
-//! call; it takes the arguments out and leaves the results in it.
+//! Primitives are passed as 64-bit words and references beside them, both in the order of the calling convention. A span is
+//! its element count as a word, then its elements. The callee owns the buffer during the call; it takes the arguments out
+//! and leaves the results in it.
 //!
-//! A caller that keeps a reference after the call lends it: the callee looks at it in the buffer, or shares it where it wants
-//! one of its own, and the caller takes it back. Counting references is a good part of a small call otherwise.
+//! A reference that the caller keeps is borrowed: the callee reads it in the buffer, or clones it, and the caller takes it
+//! back. Otherwise reference counting would dominate a small call.
 
 use alloc::vec::Vec;
 
@@ -14,25 +14,25 @@ use super::value::Value;
 use crate::{Error, Result};
 use incarnate_bytecode::ConventionItem;
 
-/// The arguments of a call, and then its results.
+/// The arguments of a call, then its results.
 #[derive(Clone, Debug, Default)]
 pub struct CallBuffer {
     words: Vec<u64>,
     refs: Vec<Ref>,
-    /// One bit for each of the first references: it is lent.
-    lent: u64,
-    /// Index of the first reference that is a result; lent arguments lie before it.
+    /// One bit for each of the first references: it is borrowed.
+    borrowed: u64,
+    /// Index of the first reference that is a result; borrowed arguments precede it.
     results: usize,
 }
 
 impl CallBuffer {
-    /// References after this many are not lent.
-    pub(super) const LENDABLE: usize = u64::BITS as usize;
+    /// References after this many are not borrowed.
+    pub(super) const MAX_BORROWED: usize = u64::BITS as usize;
 
     /// An empty buffer.
     #[must_use]
     pub const fn new() -> CallBuffer {
-        CallBuffer { words: Vec::new(), refs: Vec::new(), lent: 0, results: 0 }
+        CallBuffer { words: Vec::new(), refs: Vec::new(), borrowed: 0, results: 0 }
     }
 
     /// Forgets all values and keeps the storage.
@@ -53,11 +53,11 @@ impl CallBuffer {
 
     fn drop_all_refs(&mut self) {
         self.refs.clear();
-        self.lent = 0;
+        self.borrowed = 0;
         self.results = 0;
     }
 
-    /// Forgets the arguments, after which results can be pushed. What was lent stays for its owner.
+    /// Forgets the arguments, after which results can be pushed. Borrowed references stay for their owner.
     #[inline]
     pub fn finish_arguments(&mut self) {
         self.words.clear();
@@ -67,7 +67,7 @@ impl CallBuffer {
     }
 
     fn finish_refs(&mut self) {
-        if self.lent != 0 {
+        if self.borrowed != 0 {
             self.results = self.refs.len();
         } else {
             self.refs.clear();
@@ -95,19 +95,19 @@ impl CallBuffer {
         self.words.extend_from_slice(&words);
     }
 
-    /// Appends a reference that the caller takes back with [`CallBuffer::take_back`]; at most [`CallBuffer::LENDABLE`] of all
+    /// Appends a reference that the caller takes back with [`CallBuffer::take_back`]; at most [`CallBuffer::MAX_BORROWED`] of all
     /// are.
     #[inline]
-    pub(super) fn lend(&mut self, reference: &mut Ref) {
-        self.lent |= 1 << (self.refs.len() % Self::LENDABLE);
+    pub(super) fn push_borrowed(&mut self, reference: &mut Ref) {
+        self.borrowed |= 1 << (self.refs.len() % Self::MAX_BORROWED);
         self.refs.push(core::mem::take(reference));
     }
 
-    /// Takes back the reference that was lent first of those that are still lent.
+    /// Takes back the first of the references that are still borrowed.
     #[inline]
     pub(super) fn take_back(&mut self) -> Option<Ref> {
-        let index = self.lent.trailing_zeros() as usize;
-        self.lent &= self.lent.wrapping_sub(1);
+        let index = self.borrowed.trailing_zeros() as usize;
+        self.borrowed &= self.borrowed.wrapping_sub(1);
         self.refs.get_mut(index).map(core::mem::take)
     }
 
@@ -156,13 +156,13 @@ impl CallBuffer {
         self.refs.get(self.results..).unwrap_or_default()
     }
 
-    /// Reads values in order; references are taken out, or shared where they are lent.
+    /// Returns a reader of the values in order. It takes references out, or clones borrowed ones.
     #[inline]
     pub fn reader(&mut self) -> CallReader<'_> {
-        let lent = if self.results == 0 { self.lent } else { 0 };
-        // Without a panic, so that who reads words alone does not ask for references.
+        let borrowed = if self.results == 0 { self.borrowed } else { 0 };
+        // Without a panic, so that a caller that reads only words does not access the references.
         let refs = self.refs.get_mut(self.results..).unwrap_or_default();
-        CallReader { words: self.words.iter(), refs: refs.iter_mut(), lent }
+        CallReader { words: self.words.iter(), refs: refs.iter_mut(), borrowed }
     }
 
     /// The values in order, by the items of one side of a calling convention; references are taken out.
@@ -231,8 +231,8 @@ impl ExactSizeIterator for CallValues<'_> {}
 pub struct CallReader<'a> {
     words: core::slice::Iter<'a, u64>,
     refs: core::slice::IterMut<'a, Ref>,
-    /// One bit for each reference, the next one lowest: it is lent.
-    lent: u64,
+    /// One bit for each reference, the next one lowest: it is borrowed.
+    borrowed: u64,
 }
 
 impl<'a> CallReader<'a> {
@@ -245,25 +245,25 @@ impl<'a> CallReader<'a> {
         self.words.next().copied().ok_or_else(missing)
     }
 
-    /// Takes the next reference, or shares it where it is lent.
+    /// Takes the next reference, or clones it where it is borrowed.
     ///
     /// # Errors
     /// INTERNAL where there is none.
     #[inline]
     pub fn reference(&mut self) -> Result<Ref> {
-        let lent = self.lent & 1 != 0;
-        self.lent >>= 1;
+        let borrowed = self.borrowed & 1 != 0;
+        self.borrowed >>= 1;
         let reference = self.refs.next().ok_or_else(missing)?;
-        Ok(if lent { reference.clone() } else { core::mem::take(reference) })
+        Ok(if borrowed { reference.clone() } else { core::mem::take(reference) })
     }
 
-    /// Looks at the next reference where it is.
+    /// Borrows the next reference.
     ///
     /// # Errors
     /// INTERNAL where there is none.
     #[inline]
     pub fn borrow(&mut self) -> Result<&'a Ref> {
-        self.lent >>= 1;
+        self.borrowed >>= 1;
         self.refs.next().map(|reference| &*reference).ok_or_else(missing)
     }
 }

@@ -1,13 +1,13 @@
-//! Direct calls of native functions: what translated code makes of imports whose module it knows.
+//! Direct calls of native functions, which translated code makes to imports of known modules.
 //!
 //! A native function is one Rust method ([`NativeMethod`](super::NativeMethod)); besides the shell that reads a packed call,
-//! its signature gives one that takes the VM's values as they are. References that the caller keeps are lent (`&Ref`), so
-//! that such a call counts none and packs nothing.
+//! its signature yields one that takes the VM's values as they are. References that the caller keeps are borrowed (`&Ref`), so
+//! that such a call changes no reference count and packs nothing.
 
 use alloc::sync::Arc;
 
-use super::lent::Held;
-use super::native::{Argument, Borrowed, Caller, FromRef, Lent, Results, Span};
+use super::borrowed::MaybeOwned;
+use super::native::{Argument, Borrowed, BorrowedArgument, Caller, FromRef, Results, Span};
 use super::reference::{Ref, TypedRefObject};
 use super::stack::Stack;
 use crate::Result;
@@ -54,31 +54,31 @@ impl<A: FromRef> Pass<A> for &Ref {
     }
 }
 
-impl<'a, T: TypedRefObject> Pass<Held<'a, T>> for &'a Ref {
+impl<'a, T: TypedRefObject> Pass<MaybeOwned<'a, T>> for &'a Ref {
     #[inline(always)]
-    fn pass(self) -> Result<Held<'a, T>> {
-        Held::lent(self)
+    fn pass(self) -> Result<MaybeOwned<'a, T>> {
+        MaybeOwned::borrowed(self)
     }
 }
 
-impl<T: TypedRefObject> Pass<Held<'_, T>> for Ref {
+impl<T: TypedRefObject> Pass<MaybeOwned<'_, T>> for Ref {
     #[inline(always)]
-    fn pass(self) -> Result<Held<'static, T>> {
-        T::from_ref(self).map(Held::from)
+    fn pass(self) -> Result<MaybeOwned<'static, T>> {
+        T::from_ref(self).map(MaybeOwned::from)
     }
 }
 
-impl<'a, T: TypedRefObject> Pass<Option<Held<'a, T>>> for &'a Ref {
+impl<'a, T: TypedRefObject> Pass<Option<MaybeOwned<'a, T>>> for &'a Ref {
     #[inline(always)]
-    fn pass(self) -> Result<Option<Held<'a, T>>> {
-        if self.is_null() { Ok(None) } else { Held::lent(self).map(Some) }
+    fn pass(self) -> Result<Option<MaybeOwned<'a, T>>> {
+        if self.is_null() { Ok(None) } else { MaybeOwned::borrowed(self).map(Some) }
     }
 }
 
-impl<T: TypedRefObject> Pass<Option<Held<'_, T>>> for Ref {
+impl<T: TypedRefObject> Pass<Option<MaybeOwned<'_, T>>> for Ref {
     #[inline(always)]
-    fn pass(self) -> Result<Option<Held<'static, T>>> {
-        Ok(Option::<Arc<T>>::from_ref(self)?.map(Held::from))
+    fn pass(self) -> Result<Option<MaybeOwned<'static, T>>> {
+        Ok(Option::<Arc<T>>::from_ref(self)?.map(MaybeOwned::from))
     }
 }
 
@@ -101,24 +101,24 @@ impl<A> Pass<Span<A>> for NoElements {
 }
 
 /// A value of the VM that can be passed for an argument `&T`.
-pub trait Lend<T> {
+pub trait PassBorrowed<T> {
     /// The object.
     ///
     /// # Errors
     /// INVALID_ARGUMENT where the reference is null or of another type.
-    fn lend(&self) -> Result<&T>;
+    fn pass_borrowed(&self) -> Result<&T>;
 }
 
-impl<T: Borrowed> Lend<T> for Ref {
+impl<T: Borrowed> PassBorrowed<T> for Ref {
     #[inline(always)]
-    fn lend(&self) -> Result<&T> {
+    fn pass_borrowed(&self) -> Result<&T> {
         T::borrow(self)
     }
 }
 
-impl<T: Borrowed> Lend<T> for &Ref {
+impl<T: Borrowed> PassBorrowed<T> for &Ref {
     #[inline(always)]
-    fn lend(&self) -> Result<&T> {
+    fn pass_borrowed(&self) -> Result<&T> {
         T::borrow(self)
     }
 }
@@ -147,18 +147,18 @@ macro_rules! arities {
         arities!(@method [(X PX) (Y PY) (Z PZ)] $(($name $passed))*);
         arities!(@shorter $(($name $passed))*);
     };
-    (@method [$(($lent:ident $lender:ident))*] $(($name:ident $passed:ident))*) => {
-        impl<S, F, RESULT: Results, $($lent: Borrowed, $lender: Lend<$lent>,)* $($name: Argument, $passed: Pass<$name>),*>
-            DirectMethod<S, ($(Lent<$lent>,)* $($name,)*), ($($lender,)* $($passed,)*)> for F
+    (@method [$(($borrowed:ident $passer:ident))*] $(($name:ident $passed:ident))*) => {
+        impl<S, F, RESULT: Results, $($borrowed: Borrowed, $passer: PassBorrowed<$borrowed>,)* $($name: Argument, $passed: Pass<$name>),*>
+            DirectMethod<S, ($(BorrowedArgument<$borrowed>,)* $($name,)*), ($($passer,)* $($passed,)*)> for F
         where
-            F: Fn(&S, &mut Caller<'_>, $(&$lent,)* $($name),*) -> Result<RESULT>,
+            F: Fn(&S, &mut Caller<'_>, $(&$borrowed,)* $($name),*) -> Result<RESULT>,
         {
             type Value = RESULT::Direct;
             #[inline(always)]
             #[allow(non_snake_case, reason = "values named by their types")]
-            fn call_direct(&self, state: &S, stack: &mut Stack, passed: ($($lender,)* $($passed,)*)) -> Result<Self::Value> {
-                let ($($lender,)* $($passed,)*) = passed;
-                let results = self(state, &mut Caller { stack: &mut *stack }, $($lender.lend()?,)* $($passed.pass()?),*)?;
+            fn call_direct(&self, state: &S, stack: &mut Stack, passed: ($($passer,)* $($passed,)*)) -> Result<Self::Value> {
+                let ($($passer,)* $($passed,)*) = passed;
+                let results = self(state, &mut Caller { stack: &mut *stack }, $($passer.pass_borrowed()?,)* $($passed.pass()?),*)?;
                 Ok(results.into_direct(stack))
             }
         }
@@ -245,21 +245,21 @@ impl<S> Native<'_, S> {
         }
     }
 
-    /// True where the module is there.
+    /// Whether the module is present.
     #[inline(always)]
     #[doc(hidden)]
-    pub fn is_there(self) -> bool {
+    pub fn is_present(self) -> bool {
         self.state.is_some()
     }
 
-    /// What the function of a name finds in an argument that the caller keeps.
+    /// Returns the value that a function found in a borrowed argument, or its failure as that of the function of the name.
     ///
     /// # Errors
     /// As above.
     #[inline(always)]
     #[doc(hidden)]
-    pub fn look<T>(self, name: &'static str, found: Result<T>) -> Result<T> {
-        if !self.is_there() {
+    pub fn found<T>(self, name: &'static str, found: Result<T>) -> Result<T> {
+        if !self.is_present() {
             return Err(missing(self.module, name));
         }
         match found {
@@ -268,7 +268,7 @@ impl<S> Native<'_, S> {
         }
     }
 
-    /// What a function fails with, placed in it.
+    /// Adds the function of the name to the locations of an error.
     #[inline(always)]
     #[doc(hidden)]
     pub fn failed(self, name: &str, error: crate::Error) -> crate::Error {
@@ -276,7 +276,7 @@ impl<S> Native<'_, S> {
     }
 }
 
-// Of the name alone: a `Native` that is passed is kept in memory for that, by every call.
+// It takes the name only: every call would have to keep a passed `Native` in memory for it.
 #[cold]
 fn missing(module: &str, name: &str) -> crate::Error {
     super::failure::unresolved(&alloc::format!("{module}.{name}"))

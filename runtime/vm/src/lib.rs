@@ -15,10 +15,10 @@
 //!     "vm.module @example
 //!      vm.type i32
 //!      vm.export @double
-//!      vm.func @double registers(1, 0) cconv \"0i_i\" {
-//!        vm.block
-//!        vm.add.i32 %i0, %i0 -> %i0
-//!        vm.return (%i0)
+//!      vm.func @double(%i0: i32) -> (i32) {
+//!      ^bb0:
+//!        %i0 = vm.add.i32 %i0, %i0
+//!        vm.return %i0
 //!      }",
 //! )?;
 //! let module = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
@@ -34,6 +34,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+mod borrowed;
 mod budget;
 mod buffer;
 mod call;
@@ -43,7 +44,6 @@ mod direct;
 pub mod failure;
 mod interpreter;
 mod invocation;
-mod lent;
 mod list;
 mod module;
 mod native;
@@ -63,19 +63,19 @@ pub mod testing;
 pub mod trace;
 mod value;
 
+pub use borrowed::{BorrowedRef, MaybeOwned};
 pub use budget::MemoryBudget;
 #[doc(hidden)]
 pub use buffer::{Block, BlockPool, Chunk, SoleBuffer};
-pub use buffer::{Buffer, Element, Grid, GridMut, Scalar, in_turn};
+pub use buffer::{Buffer, Element, Grid, GridMut, Scalar, keep_iteration_order};
 pub use call::{CallBuffer, CallReader, CallValues};
 #[cfg(feature = "std")]
 #[doc(hidden)]
 pub use context::Lease;
 pub use context::{Context, Function};
-pub use direct::{DirectMethod, Lend, Native, NoElements, Pass};
+pub use direct::{DirectMethod, Native, NoElements, Pass, PassBorrowed};
 pub use interpreter::BytecodeModule;
 pub use invocation::{CallFuture, Invocation};
-pub use lent::{Held, LentRef};
 pub use list::List;
 #[doc(hidden)]
 pub use list::check_ref;

@@ -39,9 +39,9 @@ use core::ops::Deref;
 
 use smallvec::SmallVec;
 
+use super::borrowed::MaybeOwned;
 use super::buffer::Buffer;
 use super::call::{CallBuffer, CallReader};
-use super::lent::Held;
 use super::list::List;
 use super::module::{Completion, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal};
 use super::reference::{Ref, TypedRefObject};
@@ -161,23 +161,23 @@ references! {
     {} Arc<List>, |r: Ref| match r { Ref::List(list) => Ok(list), other => other.list().cloned() };
 }
 
-impl<T: TypedRefObject> Argument for Held<'_, T> {
+impl<T: TypedRefObject> Argument for MaybeOwned<'_, T> {
     fn letters(text: &mut String) {
         text.push('r');
     }
     #[inline]
     fn read(reader: &mut CallReader<'_>) -> Result<Self> {
-        Arc::read(reader).map(Held::from)
+        Arc::read(reader).map(MaybeOwned::from)
     }
 }
 
-impl<T: TypedRefObject> Argument for Option<Held<'_, T>> {
+impl<T: TypedRefObject> Argument for Option<MaybeOwned<'_, T>> {
     fn letters(text: &mut String) {
         text.push('r');
     }
     #[inline]
     fn read(reader: &mut CallReader<'_>) -> Result<Self> {
-        Ok(Option::<Arc<T>>::read(reader)?.map(Held::from))
+        Ok(Option::<Arc<T>>::read(reader)?.map(MaybeOwned::from))
     }
 }
 
@@ -348,7 +348,7 @@ impl Borrowed for Buffer {
 
 /// Stands for an argument `&T` in the list of a method's arguments.
 #[derive(Debug)]
-pub struct Lent<T>(core::marker::PhantomData<T>);
+pub struct BorrowedArgument<T>(core::marker::PhantomData<T>);
 
 /// The calling convention of arguments, given by their letters, and of results.
 fn convention<R: Results>(arguments: &str) -> String {
@@ -407,20 +407,20 @@ macro_rules! arities {
                 Ok(results.write(stack, buffer))
             }
         }
-        arities!(@lending [X] $($name)*);
-        arities!(@lending [X Y] $($name)*);
-        arities!(@lending [X Y Z] $($name)*);
+        arities!(@borrowing [X] $($name)*);
+        arities!(@borrowing [X Y] $($name)*);
+        arities!(@borrowing [X Y Z] $($name)*);
         arities!(@shorter $($name)*);
     };
     // Methods whose first arguments are borrowed.
-    (@lending [$($lent:ident)*] $($name:ident)*) => {
-        impl<S, F, RESULT: Results, $($lent: Borrowed,)* $($name: Argument),*> NativeMethod<S, ($(Lent<$lent>,)* $($name,)*)> for F
+    (@borrowing [$($borrowed:ident)*] $($name:ident)*) => {
+        impl<S, F, RESULT: Results, $($borrowed: Borrowed,)* $($name: Argument),*> NativeMethod<S, ($(BorrowedArgument<$borrowed>,)* $($name,)*)> for F
         where
-            F: Fn(&S, &mut Caller<'_>, $(&$lent,)* $($name),*) -> Result<RESULT>,
+            F: Fn(&S, &mut Caller<'_>, $(&$borrowed,)* $($name),*) -> Result<RESULT>,
         {
             fn convention(&self) -> String {
                 let mut arguments = String::new();
-                $(let _: Option<$lent> = None; arguments.push('r');)*
+                $(let _: Option<$borrowed> = None; arguments.push('r');)*
                 <($($name,)*) as Argument>::letters(&mut arguments);
                 convention::<RESULT>(&arguments)
             }
@@ -428,9 +428,9 @@ macro_rules! arities {
             #[allow(non_snake_case, reason = "values named by their types")]
             fn call(&self, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
                 let mut reader = buffer.reader();
-                $(let $lent = $lent::borrow(reader.borrow()?)?;)*
+                $(let $borrowed = $borrowed::borrow(reader.borrow()?)?;)*
                 $(let $name = $name::read(&mut reader)?;)*
-                let results = self(state, &mut Caller { stack: &mut *stack }, $($lent,)* $($name),*)?;
+                let results = self(state, &mut Caller { stack: &mut *stack }, $($borrowed,)* $($name),*)?;
                 buffer.finish_arguments();
                 Ok(results.write(stack, buffer))
             }
@@ -443,7 +443,7 @@ arities!(A B C D E G H I J K L M N O P Q);
 
 type Shell<S> = fn(&S, &mut Stack, &mut CallBuffer) -> Result<Completion>;
 
-/// A row of a native module's function table; made by [`native_functions!`](crate::native_functions).
+/// A row of a native module's function table; created by [`native_functions!`](crate::native_functions).
 pub struct NativeFunction<S> {
     name: &'static str,
     convention: Convention,
@@ -475,7 +475,7 @@ impl<S> NativeFunction<S> {
         NativeFunction { name, convention: Convention::Derived(convention), begin, resume }
     }
 
-    /// A function that nobody calls by its ordinal, as translated modules call its method.
+    /// A function that is not called by its ordinal, as translated modules call its method.
     #[doc(hidden)]
     pub const fn direct(name: &'static str, convention: &'static str) -> NativeFunction<S> {
         NativeFunction {
@@ -493,7 +493,7 @@ impl<S> fmt::Debug for NativeFunction<S> {
     }
 }
 
-/// Makes the function table of a [`NativeModule`]: `"name" => method`, and for a method that may yield (it returns an
+/// Creates the function table of a [`NativeModule`]: `"name" => method`, and for a method that may yield (it returns an
 /// [`Outcome`]) `"name" => method, resume method`, where the second takes the box that the first yielded.
 #[macro_export]
 macro_rules! native_functions {
@@ -524,8 +524,8 @@ type Notify<S> = fn(&S, Signal) -> Result<()>;
 fn sorted_order(names: &[&str]) -> Vec<usize> {
     let mut order: Vec<usize> = Vec::with_capacity(names.len());
     for (index, name) in names.iter().enumerate() {
-        let place = order.partition_point(|other| names.get(*other).is_some_and(|other| other <= name));
-        order.insert(place, index);
+        let position = order.partition_point(|other| names.get(*other).is_some_and(|other| other <= name));
+        order.insert(position, index);
     }
     order
 }
@@ -662,7 +662,7 @@ impl<S: ModuleState> Module for NativeModule<S> {
         buffer: &mut CallBuffer,
     ) -> Result<Completion> {
         let function = self.functions.get(export as usize).ok_or_else(|| no_function(&self.name, export))?;
-        // The completion is made anew: copied as a whole, the result would wait for the writes of its parts.
+        // The completion is constructed anew: a copy of the whole result would wait for the stores of its parts.
         match (function.begin)(state.downcast()?, stack, buffer) {
             Ok(Completion::Done) => Ok(Completion::Done),
             Ok(Completion::Yielded) => Ok(Completion::Yielded),
@@ -693,7 +693,7 @@ pub(super) fn locate(error: Error, module: &str, function: &str) -> Error {
 
 #[cold]
 fn no_shell() -> Error {
-    Error::failed_precondition("this program has the function for translated modules alone, which call it directly")
+    Error::failed_precondition("this program has the function only for translated modules, which call it directly")
 }
 
 #[cold]

@@ -1,7 +1,7 @@
-//! Makes `generated/src` of `schemas/*.fbs` with the flatc that matches the runtime's `flatbuffers` crate.
+//! Generates `generated/src` from `schemas/*.fbs` with the flatc that matches the runtime's `flatbuffers` crate.
 //!
-//! `cargo run --manifest-path schemas/regenerate/Cargo.toml` rewrites the files; with `-- --check` nothing is written, and
-//! the exit status is 1 if a file differs from what flatc makes.
+//! `cargo run --manifest-path schemas/regenerate/Cargo.toml` rewrites the files; with `-- --check` nothing is written,
+//! and the exit status is 1 if a file differs from flatc's output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns whether the checked-in files are those that flatc makes (after writing them, unless `check`).
+/// Returns true if the checked-in files equal flatc's output; writes them first, unless `check`.
 fn run(check: bool) -> io::Result<bool> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let scratch = env::temp_dir().join(format!("incarnate-regenerate-{}", std::process::id()));

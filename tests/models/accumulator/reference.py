@@ -1,4 +1,4 @@
-"""Calls in turn on one instance; each case starts with a fresh one."""
+"""Consecutive calls on one instance; each case starts with a fresh one."""
 
 import numpy as np
 

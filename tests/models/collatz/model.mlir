@@ -1,5 +1,5 @@
 // Counts the steps of the Collatz sequence down to 1: a loop whose end depends on the data. Once on the
-// virtual machine alone, once with the state on the device and the condition read back at each turn.
+// virtual machine alone, once with the state on the device and the condition read back in each iteration.
 func.func @steps(%start: i64) -> i64 {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64

@@ -13,7 +13,7 @@ def cases():
         then_good("told_invalid", "fail", ["3"], "INVALID_ARGUMENT", ["0"], []),
         then_good("told_internal", "fail", ["13"], "INTERNAL", ["0"], []),
         then_good("load_past_end", "load", ["4"], "OUT_OF_RANGE", ["3"], ["4"]),
-        fixture.Case("load_before_start", peer_differs="which reads outside the buffer here (3.13.0)").fails(
+        fixture.Case("load_before_start", iree_differs="which reads outside the buffer here (3.13.0)").fails(
             "load", ["-1"], "OUT_OF_RANGE"
         ),
         then_good("list_past_end", "list_element", ["4", "4"], "OUT_OF_RANGE", ["4", "3"], ["7"]),

@@ -1,4 +1,4 @@
-"""Embedding look-up, scatter, sort, running sum and a slice whose place is an argument."""
+"""Embedding look-up, scatter, sort, running sum and a slice whose position is an argument."""
 
 import jax.numpy as jnp
 from jax import lax

@@ -1,4 +1,4 @@
-"""LSTM cells in a loop that the host runs; its number of turns is an argument."""
+"""LSTM cells in a loop that the host runs; its trip count is an argument."""
 
 import jax
 import jax.numpy as jnp

@@ -34,7 +34,7 @@ def cases():
     for form in ["npz", "npy"]:
         # The array of an .npy file is known by the file's name; the archive behind it has the others.
         files = ("model=layer0.weight.npy", "model=model.irpa") if form == "npy" else ("model=model.npz",)
-        case = fixture.Case(form, parameters=(*files, state), peer_differs=unknown)
+        case = fixture.Case(form, parameters=(*files, state), iree_differs=unknown)
         scale = np.float32(2) if form == "npy" else np.float32(1)
         cases.append(case.call("predict", [x], [forward(x, scale)], f32=1e-5))
     count = fixture.Case("count", parameters=("model=model.irpa", state))

@@ -23,7 +23,7 @@ def cases():
         name = "_".join(device.removeprefix("local-") for device in devices)
         cases.append(fixture.Case(f"relay_{name}", devices=devices).call("relay", [x], [relay], f32=1e-5))
         halves = fixture.Case(
-            f"halves_{name}", devices=devices, peer_differs="the binding cannot make a session of several devices"
+            f"halves_{name}", devices=devices, iree_differs="the binding cannot create a session of several devices"
         )
         a, b = np.ones(64, np.float32), np.full(64, 2, np.float32)
         for _ in range(3):

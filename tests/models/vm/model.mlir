@@ -1,5 +1,5 @@
 // What the virtual machine is measured with: an empty call, calls inside the module and across modules, loops of
-// arithmetic with and without branches that depend on data, sums over a buffer with one and with eight loads a turn, and a
+// arithmetic with and without branches that depend on data, sums over a buffer with one and with eight loads per iteration, and a
 // buffer that is rewritten in place. `native_import_module.add_1` is the measuring program's own function, or that of
 // ../native_import_module.
 vm.module @vm_benchmark {
@@ -103,7 +103,7 @@ vm.module @vm_benchmark {
     vm.return %result : i32
   }
 
-  // The same with eight loads a turn; `count` is a multiple of eight.
+  // The same with eight loads per iteration; `count` is a multiple of eight.
   vm.export @buffer_reduce_unrolled
   vm.func @buffer_reduce_unrolled(%count: i32) -> i32 {
     %zero = vm.const.i32.zero

@@ -17,7 +17,7 @@ fn inputs() -> (Vec<f32>, Vec<f32>) {
     (numbers(5 * 16), numbers(16 * 7))
 }
 
-/// What the layer is, in plain Rust; whole numbers, so that sums are exact.
+/// Computes the layer in plain Rust; integers, so that sums are exact.
 fn expected() -> Vec<f32> {
     let (x, w) = inputs();
     let element =
@@ -25,7 +25,7 @@ fn expected() -> Vec<f32> {
     (0..5).map(|row| (0..7).map(|column| element(row, column)).sum()).collect()
 }
 
-/// A device that loads nothing.
+/// Creates a device without loaders.
 fn closed_device(uri: &str) -> Arc<Device> {
     let options = DeviceOptions { loaders: Some(Vec::new()), ..DeviceOptions::default() };
     DriverRegistry::default().create_device(uri, options).unwrap()
@@ -71,10 +71,10 @@ fn interpreted_programs_run_linked_kernels() {
 }
 
 #[test]
-fn what_is_not_linked_is_an_error() {
+fn libraries_that_are_not_linked_are_errors() {
     let error = Session::builder().module_static(MODULE).build().unwrap_err();
     assert_eq!(error.code(), StatusCode::Incompatible, "{error}");
-    // Another library than the program asks for.
+    // A library that is not the program's.
     let other = include_bytes!("../other.vmfb");
     let loader = Arc::new(StaticLibraryLoader::new([library()]));
     let error = Session::builder().executable_loader(loader).module_static(other).build().unwrap_err();

@@ -1,5 +1,5 @@
-//! Modules whose executables are assembled here: the program `host.vmasm` around a kernel, translated for a module that is
-//! trusted, and for one that is not.
+//! Modules with assembled executables: the program `host.vmasm` around a kernel, translated as trusted and as
+//! untrusted.
 
 use std::fmt::Write;
 use std::fs;

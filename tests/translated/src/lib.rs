@@ -1,27 +1,27 @@
-//! The modules of tests/models, translated to Rust by the build script, for the tests of this package.
+//! The modules of tests/models, translated to Rust by the build script, for this package's tests.
 #![forbid(unsafe_code)]
 
-/// Names that are no identifiers, in a program that knows `incarnate` by another path.
+/// Names that are not Rust identifiers, in a program where `incarnate` has another path.
 pub mod hostile {
     include!(concat!(env!("OUT_DIR"), "/hostile.rs"));
 }
 
-/// What functions do with references that they are called with.
+/// Functions that store, return and drop their reference arguments.
 pub mod keeping {
     include!(concat!(env!("OUT_DIR"), "/keeping.rs"));
 }
 
-/// A module that holds an executable in two formats, with machine code.
+/// A module with an executable in two formats, of which machine code is preferred.
 pub mod formats_native {
     include!(concat!(env!("OUT_DIR"), "/formats_native.rs"));
 }
 
-/// The same with translated bytecode.
+/// The same module with translated bytecode.
 pub mod formats_portable {
     include!(concat!(env!("OUT_DIR"), "/formats_portable.rs"));
 }
 
-/// Modules around kernels that are assembled for tests.
+/// Modules around assembled kernels.
 pub mod kernels {
     use std::sync::Arc;
 
@@ -34,9 +34,9 @@ pub mod kernels {
         pub name: &'static str,
         /// The module's file.
         pub file: &'static [u8],
-        /// It, translated.
+        /// The translated module.
         pub translated: fn() -> Arc<dyn Module>,
-        /// The same for a module that anyone may have made.
+        /// The module translated as untrusted.
         pub untrusted: fn() -> Arc<dyn Module>,
     }
 
@@ -45,7 +45,7 @@ pub mod kernels {
 
 include!(concat!(env!("OUT_DIR"), "/models.rs"));
 
-/// What programs may call the crate.
+/// Alternative names of the crate in programs.
 pub mod renamed {
     pub use incarnate;
 }

@@ -1,4 +1,4 @@
-//! Kernels that are bytecode, interpreted and translated: what they may use up, and what happens where they race.
+//! Bytecode kernels, interpreted and translated: their limits, and races between them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use incarnate::runtime::hal::DeviceOptions;
@@ -11,7 +11,7 @@ use incarnate_translated_tests::kernels::{KERNELS, Kernel};
 enum Mode {
     Interpreted,
     Translated,
-    /// Translated for a module that anyone may have made.
+    /// The kernel translated as untrusted.
     Untrusted,
 }
 
@@ -21,7 +21,7 @@ fn kernel(name: &str) -> &'static Kernel {
     KERNELS.iter().find(|kernel| kernel.name == name).unwrap()
 }
 
-/// Runs a kernel's 64 workgroups, and gives what the binding holds then.
+/// Runs a kernel's 64 workgroups, and returns the contents of the binding.
 fn run(name: &str, mode: Mode, limits: Limits) -> Result<Vec<i32>> {
     let task = TaskOptions { worker_count: Some(4), ..TaskOptions::default() };
     let builder =
@@ -36,14 +36,14 @@ fn run(name: &str, mode: Mode, limits: Limits) -> Result<Vec<i32>> {
 }
 
 #[test]
-fn kernels_may_use_what_trusted_programs_may() {
+fn kernels_have_the_limits_of_trusted_programs() {
     for mode in MODES {
         assert_eq!(run("deep", mode, Limits::default()).unwrap()[0], 1000, "{mode:?}");
         assert!((0..64).contains(&run("hoard", mode, Limits::default()).unwrap()[0]), "{mode:?}");
     }
 }
 
-/// Memory, stack and time of kernels are those of the session.
+/// The limits of kernels are those of the session.
 #[test]
 fn kernels_keep_within_the_limits_of_their_session() {
     let memory = || Limits { memory: MemoryBudget::new(1 << 20), ..Limits::default() };
@@ -57,11 +57,11 @@ fn kernels_keep_within_the_limits_of_their_session() {
         };
         failed("hoard", memory(), "4194304 bytes asked for, 0 of the program's 1048576 in use");
         failed("deep", calls(), "more than 100 nested calls");
-        // Code that is trusted counts no turns.
+        // Trusted code counts no iterations.
         if mode != Mode::Translated {
             failed("spin", fuel(), "fuel is used up");
         }
-        // The memory is given back, and the fuel is each workgroup's own: 64 of them make more turns than one may.
+        // Memory is freed, and each workgroup has its own fuel: all 64 together run more iterations than one may.
         let limits = Limits { memory: MemoryBudget::new(16 << 20), fuel: Some(20_000), ..Limits::default() };
         match run("race", mode, limits.clone()) {
             Ok(_) => {}
@@ -71,8 +71,8 @@ fn kernels_keep_within_the_limits_of_their_session() {
     }
 }
 
-/// Workgroups on four threads write the same elements, and take for indices what others have left there. A run ends with
-/// numbers that some order of the workgroups' reads and writes gives, element by element, or with an index that is out of range.
+/// Workgroups on four threads write the same elements, and use the elements that others wrote as indices. Every element
+/// ends with a value from some order of the reads and writes, or a run fails with an index that is out of range.
 #[test]
 fn workgroups_race_without_harm() {
     const GREATEST: i32 = 63 + 64 * 64;

@@ -1,5 +1,4 @@
-//! Every case of every model of tests/models, translated: it gives what is expected, and the very bits, and the very errors,
-//! that the interpreter gives.
+//! Every case of every model of tests/models, translated: the expected results, and the interpreter's bits and errors.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 #[path = "../../support/mod.rs"]
@@ -19,14 +18,14 @@ use support::cases::{self, Case};
 use support::compare;
 use support::program::Instance;
 
-/// How the modules of a program run.
+/// The modes of a program's modules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Interpreted,
     Translated,
-    /// The model is translated, and what it imports is interpreted.
+    /// The model is translated, its imports are interpreted.
     Mixed,
-    /// The other way round.
+    /// The model is interpreted, its imports are translated.
     MixedOtherwise,
     /// The model is translated and multiversioned for one set of target features, or for none.
     Variant(&'static str),
@@ -51,7 +50,7 @@ fn load(file: &Path, is_translated: bool) -> Result<Arc<dyn Module>> {
 
 fn instance(case: &Case, model: &Path, mode: Mode, device: &str) -> Result<Instance> {
     let files = case.modules.iter().map(AsRef::as_ref).chain([model]);
-    // Translated, modules have to bring along what they need: nothing interprets their kernels.
+    // Translated modules must contain all that they need: no interpreter runs their kernels.
     let loaders = if mode == Mode::Translated { Loaders::default() } else { Loaders::all() };
     Instance::load_with(files, &case.machine(device), loaders, &|file| {
         let is_model = file == model;
@@ -67,7 +66,7 @@ fn instance(case: &Case, model: &Path, mode: Mode, device: &str) -> Result<Insta
     })
 }
 
-/// What a case gives: for each call its outputs, or its error with all places.
+/// Returns the outcome of a case: for each call its outputs, or its error with all locations.
 fn outcomes(case: &Case, model: &Path, mode: Mode, device: &str) -> Vec<String> {
     let instance = match instance(case, model, mode, device) {
         Ok(instance) => instance,
@@ -80,7 +79,7 @@ fn outcomes(case: &Case, model: &Path, mode: Mode, device: &str) -> Vec<String> 
                 (None, None) => format!("{outputs:?}"),
                 (fault, fails) => format!("WRONG: {fault:?}, {fails:?}"),
             },
-            // How deep calls may nest is bounded by other memory: the host's stack.
+            // The depth of calls is bounded by different memory: the host's stack.
             Err(error) if call.fails.as_deref() == Some("RESOURCE_EXHAUSTED") => {
                 format!("{} {:?}", error.code().name(), error.places())
             }

@@ -1,4 +1,4 @@
-//! As tests/task.rs, translated: every model on local-task, with few and many workers, from many threads at once.
+//! Like tests/task.rs, translated: every model on local-task, with few and many workers, from many threads.
 #![allow(clippy::expect_used, clippy::panic, reason = "tests")]
 
 #[path = "../../support/mod.rs"]

@@ -96,7 +96,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Waits for a future on this thread.
+/// Blocks this thread on a future.
 fn wait<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut future = pin!(future);
@@ -120,7 +120,7 @@ fn functions_with_fences_are_futures() {
 }
 
 #[test]
-fn errors_say_what_was_called_and_where_it_failed() {
+fn errors_name_the_call_and_the_location() {
     let module = models::failures_vm::Module::load_with(Session::builder()).unwrap();
     let error = module.fail(5).unwrap_err();
     assert_eq!(error.code(), StatusCode::NotFound);
@@ -143,7 +143,7 @@ fn names_are_safe_and_distinct() {
     assert_eq!(module.declared_otherwise(11).unwrap(), 11);
     assert!(module.text(0).is_err());
     assert!(module.text(3).unwrap_err().to_string().contains("\"; } */ \n {"));
-    // The names themselves are as they were, for those who look for them.
+    // The original names stay available at run time.
     let name = "\") } */ fn main() {} /* \n\r\t";
     assert_eq!(module.session().function(name).unwrap().call::<i32>(()).unwrap(), 7);
     assert_eq!(module.session().context().program().modules()[0].attribute(0), Some(("key\" */", "value\n\\")));
@@ -168,7 +168,7 @@ fn executables_of_either_format_can_be_preferred() {
 }
 
 #[test]
-fn devices_with_their_own_loaders_run_what_is_part_of_the_program() {
+fn devices_with_their_own_loaders_run_embedded_executables() {
     let options = DeviceOptions { loaders: Some(Vec::new()), ..DeviceOptions::default() };
     let device = DriverRegistry::default().create_device("local-sync", options).unwrap();
     assert!(models::formats_portable::Module::load(&device).is_ok());
@@ -176,7 +176,7 @@ fn devices_with_their_own_loaders_run_what_is_part_of_the_program() {
     assert!(models::simple_mul_llvm_cpu::Module::load(&device).is_err());
 }
 
-/// Shares of a buffer that is in `reference` and nowhere else.
+/// Returns the number of references to the buffer in `reference`, the only owner.
 fn shares(reference: &Ref) -> usize {
     Arc::strong_count(reference.buffer().unwrap())
 }
@@ -203,7 +203,7 @@ fn references_are_counted_where_they_are_kept() {
     drop(buffer);
     let kept = module.kept().unwrap();
     assert_eq!((shares(&kept), kept.buffer().unwrap().length()), (2, 24));
-    // The same through the packed interface, which has references of its own.
+    // The same through the packed interface, which has its own references.
     let call = |name: &str| {
         let results = module.session().context().function(name).unwrap().call(&[Value::Ref(kept.clone())]);
         results.map(|results| results.len())
@@ -216,7 +216,7 @@ fn references_are_counted_where_they_are_kept() {
 }
 
 #[test]
-fn tensors_that_are_passed_are_their_owners_again() {
+fn passed_tensors_are_unshared_after_the_call() {
     let device = device();
     let mut x = Tensor::on_device(&device, &[4], &[1.0f32, 2.0, 3.0, 4.0]).unwrap();
     let inline = models::simple_mul_inline_static::Module::load(&device).unwrap();
@@ -230,7 +230,7 @@ fn tensors_that_are_passed_are_their_owners_again() {
         }
     }
     assert!(inline.simple_mul(&x, &[1.0; 3]).is_err() && x.as_slice().is_some());
-    // What is a view of the argument lives on without it.
+    // A view of the argument outlives it.
     let reshape = models::reshape_llvm_cpu::Module::load(&device).unwrap();
     let square = reshape.reshape(&x).unwrap();
     drop(x);

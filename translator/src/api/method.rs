@@ -165,9 +165,9 @@ fn arguments<'a>(
                 let dims = dims(shape);
                 quote!(let #ident = instance.finish(#export, instance.input(#name, #ident, #dims))?;)
             }
-            Kind::Storage(_) if is_borrowed(index) => quote!(let #ident = LentRef::object(#ident.view().buffer());),
+            Kind::Storage(_) if is_borrowed(index) => quote!(let #ident = BorrowedRef::object(#ident.view().buffer());),
             Kind::Storage(_) => quote!(let #ident = Ref::from(#ident.view().buffer().clone());),
-            Kind::View if is_borrowed(index) => quote!(let #ident = LentRef::object(#ident);),
+            Kind::View if is_borrowed(index) => quote!(let #ident = BorrowedRef::object(#ident);),
             Kind::View => quote!(let #ident = Ref::from(#ident.clone());),
         })
     })

@@ -35,7 +35,7 @@ const SUPPORT: &[&str] = &[
     "I1",
     "Input",
     "Instance",
-    "LentRef",
+    "BorrowedRef",
     "Ref",
     "Result",
     "Session",

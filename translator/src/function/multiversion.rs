@@ -54,7 +54,7 @@ fn has_long_nest(body: &Body<'_>, node: &Node) -> bool {
 
 /// Whether a nest runs many iterations, or a number that is only known at run time.
 fn is_long(nest: &Nest) -> bool {
-    let mut trip_counts = nest.loops.iter().map(|counted| counted.constant_turns());
+    let mut trip_counts = nest.loops.iter().map(|counted| counted.constant_trip_count());
     let product = trip_counts.try_fold(1u64, |product, count| Some(product.saturating_mul(count?)));
     product.is_none_or(|iterations| iterations >= MIN_ITERATIONS)
 }

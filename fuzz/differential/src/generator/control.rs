@@ -5,11 +5,11 @@ use incarnate_runtime::bytecode::isa::{Bank, Format, INSTRUCTIONS, InstructionIn
 use super::Import;
 use super::function::{FunctionBuilder, LOOP_DEPTH};
 
-/// Calls that a function makes at most.
+/// Most calls in a function.
 const CALLS: usize = 6;
 
 impl FunctionBuilder<'_> {
-    /// One or more instructions; may begin further blocks.
+    /// Generates one or more instructions, possibly with further blocks.
     pub(super) fn statement(&mut self) {
         self.pinned.clear();
         self.pinned_refs.clear();
@@ -31,7 +31,7 @@ impl FunctionBuilder<'_> {
         }
     }
 
-    /// Blocks in any order, with branches from everywhere to everywhere. Whatever leads back uses up fuel.
+    /// Generates irreducible control flow: blocks with arbitrary branches. Back edges consume fuel.
     pub(super) fn tangle(&mut self) {
         let count = 2 + self.random.below(5);
         let prefix = self.new_label();
@@ -51,7 +51,7 @@ impl FunctionBuilder<'_> {
         }
     }
 
-    /// A branch to a block of a tangle: straight, or through a block that counts.
+    /// Generates a branch to such a block: directly, or through a counting block.
     fn jump_within(&mut self, prefix: &str, block: usize, count: usize) -> String {
         let target = self.random.below(count);
         let copies = self.copies();
@@ -66,7 +66,7 @@ impl FunctionBuilder<'_> {
         format!("{latch}({copies})")
     }
 
-    /// Any instruction that ends a block.
+    /// Generates any terminator.
     fn terminator(&mut self) -> &'static InstructionInfo {
         loop {
             let row = &INSTRUCTIONS[self.random.below(INSTRUCTIONS.len())];
@@ -76,7 +76,7 @@ impl FunctionBuilder<'_> {
         }
     }
 
-    /// Ends a block by an instruction of a row. `target` makes branches; `next` is the block that follows, which begins
+    /// Generates the terminator of a row. `target` generates branches; `next` is the following block, which begins
     /// after this.
     fn leave(&mut self, row: &'static InstructionInfo, mut target: impl FnMut(&mut Self) -> String, next: &str) {
         self.pinned.clear();
@@ -152,7 +152,7 @@ impl FunctionBuilder<'_> {
         self.begin(&next);
     }
 
-    /// Nested conditions, switches and counted loops.
+    /// Generates nested conditions, switches and counted loops.
     pub(super) fn structured(&mut self) {
         let deep = if self.random.one_in(60) { 24 } else { 3 };
         let long = self.random.one_in(60);
@@ -204,7 +204,8 @@ impl FunctionBuilder<'_> {
         self.begin(&after);
     }
 
-    /// One way of a condition, which goes on behind it, or leaves the loop around it, or goes on with that.
+    /// Generates one branch of a condition, which continues after it, breaks from the enclosing loop, or continues that
+    /// loop.
     fn arm(&mut self, depth: usize, after: &str, around: Option<(&str, &str)>) {
         self.statements(4);
         if self.random.one_in(3) || depth > 8 {
@@ -221,8 +222,8 @@ impl FunctionBuilder<'_> {
     fn counted(&mut self, depth: usize, after: &str) {
         let counter = format!("%i{}", self.counter(self.loops));
         let (head, again) = (self.new_label(), self.new_label());
-        let turns = 1 + self.random.below(4);
-        self.line(&format!("{counter} = vm.const.i32 {turns}"));
+        let trip_count = 1 + self.random.below(4);
+        self.line(&format!("{counter} = vm.const.i32 {trip_count}"));
         let copies = self.copies();
         self.line(&format!("vm.br {head}({copies})"));
         self.begin(&head);
@@ -241,7 +242,7 @@ impl FunctionBuilder<'_> {
         self.line(&format!("vm.cond_br {counter}, {head}({copies}), {after}({others})"));
     }
 
-    /// A loop over a buffer, as compilers make them.
+    /// Generates a loop over a buffer in the compilers' form.
     fn sweep(&mut self) {
         if self.loops >= LOOP_DEPTH {
             return;
@@ -278,7 +279,7 @@ impl FunctionBuilder<'_> {
         self.begin(&after);
     }
 
-    /// A call of the function itself, or of the one that calls it, as long as it may.
+    /// Generates a recursive call of the function or its partner, of limited depth.
     fn recurse(&mut self) {
         let cycle = &self.signature().cycle;
         if cycle.is_empty() || self.loops > 0 || self.calls >= CALLS {
@@ -306,13 +307,13 @@ impl FunctionBuilder<'_> {
         self.begin(&after);
     }
 
-    /// The functions behind this one, which it may call without an end to its depth.
+    /// Returns the later functions, which may be called without limit.
     fn callees(&self) -> Vec<usize> {
         let cycle = &self.signature().cycle;
         (self.ordinal + 1..self.shape.functions.len()).filter(|callee| !cycle.contains(callee)).collect()
     }
 
-    /// A call that does not end the block, if there is something to call.
+    /// Generates a call within a block, if there is a callee.
     pub(super) fn call(&mut self, variadic: bool) {
         if self.calls >= CALLS {
             return;
@@ -321,7 +322,7 @@ impl FunctionBuilder<'_> {
         let internal = self.callees();
         if !variadic && !internal.is_empty() && (self.shape.imports.is_empty() || self.random.one_in(2)) {
             let callee = &self.shape.functions[*self.random.pick(&internal)];
-            // Functions that suspend have an instruction of their own to call them, but this one will do.
+            // Suspending functions normally take a special call instruction, but this one is valid, too.
             if callee.yields && !self.random.one_in(3) {
                 return;
             }
@@ -337,7 +338,7 @@ impl FunctionBuilder<'_> {
         self.line(&format!("{results}{equals}vm.{name} @{}{segments}({operands})", import.name));
     }
 
-    /// The same for calls that may suspend and go on at a block.
+    /// Generates a call that may suspend and resumes at a block.
     fn call_yieldable(&mut self, variadic: bool, next: &str) -> bool {
         if self.calls >= CALLS {
             return false;
@@ -360,7 +361,7 @@ impl FunctionBuilder<'_> {
         true
     }
 
-    /// An import that may be called; with spans or without.
+    /// Returns a callable import, with or without spans.
     fn import(&mut self, variadic: bool, yields: Option<bool>) -> Option<Import> {
         let risks = self.risks();
         let fits = |import: &&Import| {
@@ -375,7 +376,7 @@ impl FunctionBuilder<'_> {
         Some((*self.random.pick(&fitting)).clone())
     }
 
-    /// Segment sizes and operands of a call of an import. `quiet`: it must not suspend.
+    /// Generates segment sizes and operands of a call of an import. `quiet`: it must not suspend.
     fn import_operands(&mut self, import: &Import, quiet: bool) -> (String, String) {
         let risks = self.risks();
         if import.arguments.contains('C') {
@@ -383,7 +384,7 @@ impl FunctionBuilder<'_> {
             let mut operands = Vec::new();
             let letters: Vec<char> = import.arguments.chars().collect();
             self.segments(&letters, true, &mut sizes, &mut operands);
-            // The last argument says how often it suspends.
+            // The last argument is the number of suspensions.
             if quiet
                 && !risks
                 && let Some(last) = operands.last_mut()
@@ -410,7 +411,7 @@ impl FunctionBuilder<'_> {
         (String::new(), operands.join(", "))
     }
 
-    /// A register with a probe, or null where there can be none.
+    /// Returns a register with a probe, or null if no probe is allowed.
     fn probe(&mut self, for_what: &str) -> String {
         let register = self.pin_reference();
         let makes = self.shape.imports.iter().any(|import| import.name == "harness.make");

@@ -1,7 +1,7 @@
-//! One function of a program: its registers, and the text as it grows.
+//! One function of a program: its registers and its text.
 //!
-//! All but a few registers are used as everything, by instructions of all types. What is kept apart: counters that make
-//! every loop end, and references that hold a buffer and lists, so that most instructions succeed.
+//! Most registers are used for every purpose, by instructions of all types. Reserved are the counters that make every
+//! loop end, and references to a buffer and lists, so that most instructions succeed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,10 +9,10 @@ use std::fmt::Write;
 use super::{ELEMENTS, RODATA, Shape, Signature, symbol};
 use crate::random::Random;
 
-/// Loops that may lie within each other.
+/// Maximum depth of nested loops.
 pub(super) const LOOP_DEPTH: u16 = 3;
 
-/// A buffer that instructions use: its register, its length, and whether it may be written.
+/// A buffer for instructions: its register, its length, and its mutability.
 #[derive(Clone, Debug)]
 pub(super) struct Home {
     pub(super) register: String,
@@ -24,19 +24,19 @@ pub(super) struct FunctionBuilder<'p> {
     pub(super) shape: &'p Shape,
     pub(super) ordinal: usize,
     pub(super) random: &'p mut Random,
-    /// Registers 0 to this are used as everything; an even number.
+    /// The number of general-purpose registers; even.
     pub(super) values: u16,
-    /// The same of references.
+    /// The number of general-purpose reference registers.
     pub(super) refs: u16,
     pub(super) buffer: Home,
-    /// Registers that the instruction being made has got ready.
+    /// Registers that hold prepared operands of the current instruction.
     pub(super) pinned: Vec<u16>,
     pub(super) pinned_refs: Vec<u16>,
-    /// Blocks that come last.
+    /// Blocks to append at the end.
     pub(super) tail: String,
-    /// Loops that are open.
+    /// The number of open loops.
     pub(super) loops: u16,
-    /// Calls made so far, which are bounded, as each may take long.
+    /// Number of calls so far; bounded, because each may take long.
     pub(super) calls: usize,
     text: String,
     labels: usize,
@@ -82,22 +82,22 @@ impl<'p> FunctionBuilder<'p> {
         &self.shape.functions[self.ordinal]
     }
 
-    /// Counts the turns of loops that nothing else bounds.
+    /// The fuel of loops without another bound.
     pub(super) fn fuel(&self) -> String {
         format!("%i{}", self.values)
     }
 
-    /// Holds the constants that counters need.
+    /// Constants for the counters.
     pub(super) fn scratch(&self) -> String {
         format!("%i{}", self.values + 1)
     }
 
-    /// How often the function may still call itself.
+    /// The remaining depth of recursive calls.
     pub(super) fn depth(&self) -> String {
         format!("%i{}", self.values + 2)
     }
 
-    /// The counter of a loop, by how many are around it; a pair.
+    /// Returns the counter of a loop by its depth; a register pair.
     pub(super) fn counter(&self, level: u16) -> u16 {
         self.values + 4 + 2 * level
     }
@@ -123,7 +123,7 @@ impl<'p> FunctionBuilder<'p> {
         }
     }
 
-    /// A label that nothing else has.
+    /// Returns a new label.
     pub(super) fn new_label(&mut self) -> String {
         self.labels += 1;
         format!("^l{}", self.labels)
@@ -139,7 +139,7 @@ impl<'p> FunctionBuilder<'p> {
         }
     }
 
-    /// Builds the whole function.
+    /// Generates the whole function.
     pub(super) fn build(&mut self) {
         self.begin("^entry");
         self.prologue();
@@ -163,11 +163,11 @@ impl<'p> FunctionBuilder<'p> {
         self.text += &tail;
     }
 
-    /// Gets ready what instructions rely on.
+    /// Initialises the reserved registers.
     fn prologue(&mut self) {
         let (fuel, scratch, depth) = (self.fuel(), self.scratch(), self.depth());
-        let turns = 4 + self.random.below(9);
-        self.line(&format!("{fuel} = vm.const.i32 {turns}"));
+        let trip_count = 4 + self.random.below(9);
+        self.line(&format!("{fuel} = vm.const.i32 {trip_count}"));
         if let Some(mask) = self.signature().recursion {
             self.line(&format!("{scratch} = vm.const.i32 {mask}"));
             self.line(&format!("{depth} = vm.and.i32 %i0, {scratch}"));
@@ -212,14 +212,14 @@ impl<'p> FunctionBuilder<'p> {
         self.buffer = Home { register, length, mutable };
     }
 
-    /// Returns registers of the right types.
+    /// Generates a return of registers of the right types.
     pub(super) fn return_(&mut self) {
         let letters = self.signature().results.clone();
         let operands = self.operands_of(&letters);
         self.line(format!("vm.return {operands}").trim_end());
     }
 
-    /// The function's text; notes the instructions of marked blocks.
+    /// Returns the function's text; records the instructions of marked blocks.
     pub(super) fn finish(mut self, blocks: &mut BTreeMap<String, Vec<&'static str>>) -> String {
         blocks.append(&mut self.marked);
         let signature = &self.shape.functions[self.ordinal];

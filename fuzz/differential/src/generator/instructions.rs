@@ -1,18 +1,18 @@
-//! Instructions that do not end a block: one for every row of the instruction table, by its format.
+//! Instructions within blocks: one generator for every row of the instruction table, by its format.
 
 use incarnate_runtime::bytecode::isa::{Bank, Format, INSTRUCTIONS, InstructionInfo, Opcode};
 
 use super::function::FunctionBuilder;
 use super::{GLOBAL_BYTES, GLOBAL_REFS, RODATA, TYPES};
 
-/// Bytes of the elements that an instruction accesses: the number in its mnemonic, in bits; 1 where there is none.
+/// Returns the bytes of an element that an instruction accesses, from the bits in its mnemonic; 1 if there are none.
 fn width(mnemonic: &str) -> usize {
     let widths = [("i8", 1), ("i16", 2), ("32", 4), ("64", 8)];
     widths.iter().find(|(part, _)| mnemonic.contains(part)).map_or(1, |(_, width)| *width)
 }
 
 impl FunctionBuilder<'_> {
-    /// An instruction of any row that does not end a block; rows with a syntax of their own are half of them.
+    /// Generates an instruction of any row within a block; half of them have a syntax of their own.
     pub(super) fn instruction(&mut self) {
         loop {
             let row = &INSTRUCTIONS[self.random.below(INSTRUCTIONS.len())];
@@ -31,7 +31,7 @@ impl FunctionBuilder<'_> {
         banks.iter().map(|bank| self.value(*bank)).collect::<Vec<_>>().join(", ")
     }
 
-    /// An instruction of a row, behind those that get its operands ready.
+    /// Generates an instruction of a row, after those that prepare its operands.
     pub(super) fn of_row(&mut self, row: &'static InstructionInfo) {
         let (v, w) = (row.banks.first().copied(), row.banks.last().copied());
         let (v, w) = (v.unwrap_or(Bank::i32), w.unwrap_or(Bank::i32));
@@ -112,7 +112,7 @@ impl FunctionBuilder<'_> {
                     format!("{} = vm.{name} @{}", self.result(Bank::i32), self.shape.imports[import].name)
                 }
             },
-            // These end blocks: `control` makes them.
+            // `control` generates the terminators.
             Format::Block
             | Format::Branch
             | Format::CondBranch
@@ -131,7 +131,7 @@ impl FunctionBuilder<'_> {
         format!("{} = vm.{name} {operands}", self.result(result))
     }
 
-    /// An index that often selects one of some cases.
+    /// Returns an index that often selects one of some cases.
     pub(super) fn switch_index(&mut self, count: usize) -> String {
         if self.random.one_in(3) {
             return self.value(Bank::i32);
@@ -143,7 +143,7 @@ impl FunctionBuilder<'_> {
     fn global(&mut self, row: &InstructionInfo, v: Bank) -> String {
         let name = row.mnemonic;
         let size = v.size() as usize;
-        // Halves of 64-bit values too.
+        // Including halves of 64-bit values.
         let offset = 4 * self.random.below((GLOBAL_BYTES - size) / 4 + 1);
         let index = self.random.below(GLOBAL_REFS);
         match row.format {
@@ -170,7 +170,7 @@ impl FunctionBuilder<'_> {
                 format!("{target} = vm.{name} .refs[{index}] : {}", self.lax_type())
             }
             Format::GlobalStoreRef => {
-                // The first two stay what the initialiser made them.
+                // The initialiser's first two globals are never overwritten.
                 let index = index.max(2);
                 let value = self.movable();
                 format!("vm.{name} {value}, .refs[{index}] : {}", self.lax_type())
@@ -232,7 +232,7 @@ impl FunctionBuilder<'_> {
             }
             _ => {
                 let (list, index) = (self.some_list(true), self.index(Bank::i32, good, 3));
-                // Lists that hold each other are never given back; one in a while is enough.
+                // Cyclic lists are never freed, so they are rare.
                 let value = if self.random.one_in(8) { self.movable() } else { self.reference() };
                 format!("vm.{name} {list}, {index}, {value}")
             }
@@ -248,7 +248,7 @@ impl FunctionBuilder<'_> {
         let count = self.random.below(buffer.length / width.max(1)).min(9);
         let start = self.random.below(buffer.length + 1 - count.max(1) * width) as i64;
         match row.format {
-            // Offsets and lengths of loads, stores and fills count elements; of all others, bytes.
+            // Offsets and lengths of loads, stores and fills are in elements; those of other instructions in bytes.
             Format::BufferLoad => {
                 let at = self.index(Bank::i64, start / width as i64, end / width as i64);
                 format!("{} = vm.{name} {}, {at}", self.result(v), buffer.register)
@@ -277,7 +277,7 @@ impl FunctionBuilder<'_> {
             Format::BufferLength => format!("{} = vm.{name} {}", self.result(Bank::i64), buffer.register),
             Format::BufferCopy | Format::BufferCompare => {
                 let other = if self.random.one_in(2) { buffer.clone() } else { self.some_buffer(true) };
-                // Copies go to a buffer that can be written, and may overlap.
+                // Copies go to a mutable buffer, and may overlap.
                 let (from, to) = if other.mutable || self.risks() {
                     (buffer, other)
                 } else {

@@ -1,4 +1,4 @@
-//! Random valid modules as assembly text, and the calls to make in them; the same for the same seed.
+//! Random valid modules as assembly text with calls of them, deterministic for each seed.
 
 mod control;
 mod function;
@@ -18,7 +18,7 @@ use crate::harness::{native, verified};
 use crate::random::Random;
 use function::FunctionBuilder;
 
-/// An argument of a call from outside.
+/// An argument of an external call.
 #[derive(Clone, Debug)]
 pub enum Argument {
     /// 32-bit integer.
@@ -31,33 +31,33 @@ pub enum Argument {
     F64(u64),
     /// A null reference.
     Null,
-    /// A buffer of its own.
+    /// A new buffer.
     Buffer(Vec<u8>),
     /// A list of 32-bit integers.
     Numbers(Vec<i32>),
-    /// A list of values of several types, a probe of the number among them.
+    /// A list of values of several types, including a probe of the number.
     Anything(i32),
     /// A probe of the number.
     Probe(i32),
-    /// The reference before it once more.
+    /// The previous reference once more.
     Same,
 }
 
-/// A call from outside.
+/// An external call.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Name of the export.
     pub export: String,
-    /// Arguments by its calling convention.
+    /// Arguments in the order of its calling convention.
     pub arguments: Vec<Argument>,
-    /// The suspension at which the call is given up.
+    /// The suspension at which the call is dropped.
     pub cancel_at: Option<usize>,
 }
 
-/// A module and what is called in it.
+/// A module and its calls.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// The seed that makes it.
+    /// The seed.
     pub seed: u64,
     /// Assembly text.
     pub text: String,
@@ -65,9 +65,9 @@ pub struct Program {
     pub module: Vec<u8>,
     /// Calls, in order.
     pub calls: Vec<Call>,
-    /// The context is forked after the calls.
+    /// True if the context is forked after the calls.
     pub forks: bool,
-    /// Mnemonics of the instructions of each block, by the block's mark, where blocks are marked.
+    /// Mnemonics of the instructions of each marked block.
     pub blocks: BTreeMap<String, Vec<&'static str>>,
 }
 
@@ -75,9 +75,9 @@ pub struct Program {
 const GLOBAL_BYTES: usize = 48;
 /// The module's reference globals; with an initialiser, the first holds a buffer and the second a list.
 const GLOBAL_REFS: usize = 4;
-/// Sizes of the read-only segments.
+/// Lengths of the read-only segments.
 const RODATA: [usize; 3] = [16, 40, 3];
-/// Types that instructions name; the first is any reference.
+/// Types in instructions; the first is any reference.
 const TYPES: [&str; 8] = [
     "!vm.ref<?>",
     "!vm.buffer",
@@ -88,23 +88,23 @@ const TYPES: [&str; 8] = [
     "!hal.buffer",
     "!vm.list<!vm.buffer>",
 ];
-/// Types of elements of lists.
+/// Element types of lists.
 const ELEMENTS: [&str; 9] = ["i8", "i16", "i32", "i64", "f32", "f64", "!vm.ref<?>", "!vm.opaque", "!vm.buffer"];
-/// Names of functions: ordinary ones, and such as cannot be a Rust function's.
+/// Names of functions: ordinary ones, and ones that are not valid in Rust.
 const ODD_NAMES: [&str; 12] =
     ["fn", "self", "Self", "type", "a.b", "a$b", "_", "0start", "crate", "union", "module", "async"];
 
-/// A function as callers see it.
+/// The signature of a function.
 #[derive(Clone, Debug)]
 struct Signature {
     name: String,
     arguments: String,
     results: String,
-    /// It, or a function that it calls, may suspend.
+    /// True if it, or a function that it calls, may suspend.
     yields: bool,
-    /// The mask of its first argument, which is how deep it may call itself.
+    /// The mask of its first argument, which limits the recursion.
     recursion: Option<u32>,
-    /// Ordinals that it calls only as deep as that: itself and its partner.
+    /// Ordinals of the functions in its recursion: itself and its partner.
     cycle: Vec<usize>,
 }
 
@@ -112,26 +112,26 @@ struct Signature {
 #[derive(Clone, Debug)]
 struct Import {
     name: String,
-    /// Letters, with spans.
+    /// Type letters, with spans.
     arguments: String,
     results: String,
     yields: bool,
     optional: bool,
 }
 
-/// What all functions of a program have in common.
+/// The common context of a program's functions.
 #[derive(Debug)]
 struct Shape {
     functions: Vec<Signature>,
     imports: Vec<Import>,
     initialized: bool,
-    /// One operand in so many is chosen so that the instruction may fail.
+    /// One in this many operands is chosen so that the instruction may fail.
     risk: usize,
-    /// Mark every block with a trace.
+    /// Marks every block with a trace.
     marks: bool,
 }
 
-/// Functions that programs can import: name and calling convention.
+/// Importable functions: name and calling convention.
 fn importable() -> &'static [(String, String)] {
     static ALL: OnceLock<Vec<(String, String)>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -141,16 +141,16 @@ fn importable() -> &'static [(String, String)] {
             let Some(info) = natives.function(Linkage::Export, ordinal) else { break };
             all.push((format!("{}.{}", natives.name(), info.name), info.calling_convention.to_owned()));
         }
-        // Several of what suspends, and of the other module.
+        // More rows for suspending functions, and for the other module.
         for (name, convention) in [
             ("harness.yielding", "0ir_ir"),
             ("harness.yielding_span", "0CiDI_I"),
-            ("peer.double", "0i_i"),
-            ("peer.factorial", "0iI_Ii"),
-            ("peer.count", "0r_rI"),
-            ("peer.divide", "0ii_i"),
-            ("peer.waits", "0irF_rFi"),
-            ("peer.waits", "0irF_rFi"),
+            ("library.double", "0i_i"),
+            ("library.factorial", "0iI_Ii"),
+            ("library.count", "0r_rI"),
+            ("library.divide", "0ii_i"),
+            ("library.waits", "0irF_rFi"),
+            ("library.waits", "0irF_rFi"),
         ] {
             all.push((name.to_owned(), convention.to_owned()));
         }
@@ -164,7 +164,7 @@ fn letters(random: &mut Random, most: usize) -> String {
 }
 
 impl Program {
-    /// The program of a seed. `marks`: every block is marked by a trace, to see which ones run.
+    /// Generates the program of a seed. `marks` adds a trace to every block, to record which ones run.
     pub fn new(seed: u64, marks: bool) -> Program {
         let mut random = Random::new(seed);
         if seed % 16 == 5 && !marks {
@@ -201,7 +201,7 @@ impl Program {
         text += &observer();
         let calls = calls(&shape, &text, &mut random);
         let forks = random.one_in(6);
-        // A text that is refused shows when the module is loaded.
+        // Invalid text is reported when the module is loaded.
         let module = assemble(&text).unwrap_or_default();
         let mut program = Program { seed, text, module, calls, forks, blocks };
         if seed % 8 == 7 && !marks {
@@ -210,7 +210,7 @@ impl Program {
         program
     }
 
-    /// Changes some bits such that the module is still valid: instructions get operands that no assembler gives them.
+    /// Changes some bits so that the module is still valid: instructions get operands that the assembler never emits.
     fn mutate(&mut self, random: &mut Random) {
         let Some(end) = functions_end(&self.module) else { return };
         for _ in 0..40 {
@@ -265,7 +265,7 @@ impl Shape {
                 Signature { name, arguments, results, yields, recursion, cycle: Vec::new() }
             })
             .collect();
-        // Names are told apart by the assembler.
+        // The assembler identifies functions by name.
         for ordinal in 1..count {
             if functions[..ordinal].iter().any(|other| other.name == functions[ordinal].name) {
                 functions[ordinal].name = format!("g{ordinal}");
@@ -276,7 +276,7 @@ impl Shape {
                 continue;
             }
             functions[ordinal].cycle = vec![ordinal];
-            // Two functions may call each other.
+            // Two functions may be mutually recursive.
             if functions.get(ordinal + 1).is_some_and(|next| next.recursion.is_some()) {
                 functions[ordinal].cycle.push(ordinal + 1);
                 functions[ordinal + 1].cycle = vec![ordinal, ordinal + 1];
@@ -290,13 +290,13 @@ impl Shape {
     }
 }
 
-/// Where a module file's tables and functions end, and its constants begin.
+/// Returns the offset in a module file where tables and functions end and constants begin.
 fn functions_end(module: &[u8]) -> Option<usize> {
     let length = u32::from_le_bytes(*module.first_chunk()?) as usize;
     Some((4 + length).min(module.len())).filter(|end| *end > 0)
 }
 
-/// A symbol, in quotes where it needs them.
+/// Returns a symbol, quoted if necessary.
 fn symbol(name: &str) -> String {
     match name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         true => format!("@{name}"),
@@ -304,7 +304,7 @@ fn symbol(name: &str) -> String {
     }
 }
 
-/// A function that fills the globals when a context is made.
+/// Returns the initialiser that sets the globals.
 fn initializer(random: &mut Random) -> String {
     let element = random.pick(&ELEMENTS);
     let rodata = random.below(RODATA.len());
@@ -314,7 +314,7 @@ fn initializer(random: &mut Random) -> String {
         2 => "vm.list.set.ref %r1, %i4, %R0".to_owned(),
         _ => "vm.print \"initialized\", %R0, %i0".to_owned(),
     };
-    // Only lists of references take one.
+    // Only lists of references can contain one.
     let last = if last.contains("list.set") && !element.starts_with('!') { String::new() } else { last };
     format!(
         "vm.export @__init\nvm.func @__init() -> () {{\n^bb0:\n  %i0:1 = vm.const.i64 48\n  %i2 = vm.const.i32 16\n  \
@@ -326,7 +326,7 @@ fn initializer(random: &mut Random) -> String {
     )
 }
 
-/// A function that returns all globals.
+/// Returns a function that returns all globals.
 fn observer() -> String {
     let mut text = String::from("vm.export @observe\nvm.func @observe() -> (");
     text += &vec!["i64"; GLOBAL_BYTES / 8].join(", ");

@@ -1,5 +1,5 @@
-//! Modules of nests of loops over buffers, such as compilers make of tensors: what the translator runs apart and in another
-//! order. The generators are those of the runtime's tests.
+//! Modules of loop nests over buffers in the form of compiled tensor operations, which the translator optimises. The
+//! generators are those of the runtime's tests.
 
 use super::{Argument, Call};
 use crate::random::Random;
@@ -7,9 +7,9 @@ use crate::random::Random;
 #[path = "../../../../runtime/tests/ir/loops.rs"]
 mod loops;
 
-/// What the generators of the runtime's tests take.
+/// The random numbers that the generators of the runtime's tests use.
 mod random {
-    /// Numbers that look random, always the same for a seed.
+    /// A deterministic generator of pseudorandom numbers.
     pub struct Random(pub crate::random::Random);
 
     impl Random {
@@ -19,7 +19,7 @@ mod random {
     }
 }
 
-/// The text of a module that exports `f`, and the calls to make: with buffers of their own, and with some that are one.
+/// Returns the text of a module that exports `f`, and its calls: with distinct buffers, and with aliased ones.
 pub(super) fn program(random: &mut Random) -> (String, Vec<Call>) {
     let reduces = !random.one_in(4);
     let mut source = random::Random(random.clone());
@@ -37,7 +37,7 @@ pub(super) fn program(random: &mut Random) -> (String, Vec<Call>) {
     (text, calls)
 }
 
-/// Floats of some size, as sums of which every order gives other bits.
+/// Floats of moderate size, whose sum depends on the order.
 fn buffer(length: usize, random: &mut Random) -> Argument {
     let floats = (0..length / 4).flat_map(|_| {
         let bits = random.bits() as u32;

@@ -1,4 +1,4 @@
-//! Operands: registers at random, and registers that were just given what an instruction needs.
+//! Operands: random registers, and registers with prepared values.
 
 use incarnate_runtime::bytecode::isa::Bank;
 
@@ -6,12 +6,12 @@ use super::function::{FunctionBuilder, Home};
 use super::{RODATA, TYPES};
 
 impl FunctionBuilder<'_> {
-    /// True where an instruction shall perhaps fail.
+    /// Returns true if the current instruction may fail.
     pub(super) fn risks(&mut self) -> bool {
         self.shape.risk != usize::MAX && self.random.one_in(self.shape.risk)
     }
 
-    /// A register that is used as everything.
+    /// Returns a general-purpose register.
     pub(super) fn value(&mut self, bank: Bank) -> String {
         match bank {
             Bank::i32 | Bank::f32 => format!("%i{}", self.random.below(self.values.into())),
@@ -22,7 +22,7 @@ impl FunctionBuilder<'_> {
         }
     }
 
-    /// Such a register for a result; not one that was got ready.
+    /// Returns a general-purpose register for a result; never a prepared operand.
     pub(super) fn result(&mut self, bank: Bank) -> String {
         self.value(bank)
     }
@@ -31,7 +31,7 @@ impl FunctionBuilder<'_> {
         format!("%r{}", self.random.below(self.refs.into()))
     }
 
-    /// A reference that may be moved.
+    /// Returns a reference that may be moved.
     pub(super) fn movable(&mut self) -> String {
         if self.random.one_in(12) {
             let home = self.random.below(3) as u16;
@@ -40,7 +40,7 @@ impl FunctionBuilder<'_> {
         format!("%{}{}", if self.random.one_in(3) { 'R' } else { 'r' }, self.random.below(self.refs.into()))
     }
 
-    /// A register that was not got ready for the same instruction, and is from now on.
+    /// Reserves a register that is not yet an operand of the current instruction.
     fn pin(&mut self, bank: Bank) -> String {
         let pairs = usize::from(self.values / 2);
         for _ in 0..20 {
@@ -57,7 +57,7 @@ impl FunctionBuilder<'_> {
         self.value(bank)
     }
 
-    /// A reference register that was not got ready for the same instruction, and is from now on.
+    /// Reserves a reference register that is not yet an operand of the current instruction.
     pub(super) fn pin_reference(&mut self) -> String {
         for _ in 0..20 {
             let register = self.random.below(self.refs.into()) as u16;
@@ -69,7 +69,7 @@ impl FunctionBuilder<'_> {
         self.reference()
     }
 
-    /// A register that gets a constant.
+    /// Returns a register with a constant.
     pub(super) fn constant(&mut self, bank: Bank, value: i64) -> String {
         let register = self.pin(bank);
         let bank = if matches!(bank, Bank::i32 | Bank::f32) { "i32" } else { "i64" };
@@ -77,7 +77,7 @@ impl FunctionBuilder<'_> {
         register
     }
 
-    /// A small number: `good` nearly always, or one near `end`, or any.
+    /// Returns a small number: nearly always `good`, sometimes one near `end`, or any.
     pub(super) fn index(&mut self, bank: Bank, good: i64, end: i64) -> String {
         if !self.risks() {
             return self.constant(bank, good);
@@ -91,7 +91,7 @@ impl FunctionBuilder<'_> {
         }
     }
 
-    /// A constant of an instruction.
+    /// Returns an immediate of an instruction.
     pub(super) fn immediate(&mut self, bank: Bank) -> String {
         const FLOATS: [&str; 14] = [
             "0.0", "-0.0", "1.5", "-2.25", "0.1", "1e10", "-1e30", "inf", "-inf", "3.0", "0x1p-149", "255.5", "-0.5",
@@ -108,7 +108,7 @@ impl FunctionBuilder<'_> {
         }
     }
 
-    /// A buffer, which may be written where `write` is set.
+    /// Returns a buffer; a mutable one if `write` is set.
     pub(super) fn some_buffer(&mut self, write: bool) -> Home {
         if self.risks() {
             let register = match self.random.below(3) {
@@ -135,7 +135,7 @@ impl FunctionBuilder<'_> {
         self.buffer.clone()
     }
 
-    /// A list of values or of references.
+    /// Returns a list of values or of references.
     pub(super) fn some_list(&mut self, refs: bool) -> String {
         if self.risks() {
             return match self.random.below(3) {
@@ -148,12 +148,12 @@ impl FunctionBuilder<'_> {
         if refs { self.refs_list() } else { self.values_list() }
     }
 
-    /// A type that any reference has, or perhaps another one.
+    /// Returns the type of any reference, or sometimes another one.
     pub(super) fn lax_type(&mut self) -> &'static str {
         if self.risks() { *self.random.pick(&TYPES) } else { *self.random.pick(&["!vm.ref<?>", "!vm.opaque"]) }
     }
 
-    /// Registers of the letters' types, separated by commas.
+    /// Returns registers of the letters' types, separated by commas.
     pub(super) fn operands_of(&mut self, letters: &str) -> String {
         let items: Vec<String> = letters.chars().map(|letter| self.operand_of(letter)).collect();
         items.join(", ")
@@ -169,7 +169,7 @@ impl FunctionBuilder<'_> {
         }
     }
 
-    /// Registers for results of the letters' types.
+    /// Returns registers for results of the letters' types.
     pub(super) fn results_of(&mut self, letters: &str) -> String {
         let result = |letter| match letter {
             'r' => self.reference(),
@@ -178,7 +178,7 @@ impl FunctionBuilder<'_> {
         letters.chars().map(result).collect::<Vec<_>>().join(", ")
     }
 
-    /// Copies of a branch, of halves of pairs and of pairs among them.
+    /// Returns the copies of a branch, including halves of pairs.
     pub(super) fn copies(&mut self) -> String {
         let mut copies = Vec::new();
         for _ in 0..[0, 0, 1, 2, 3, 5][self.random.below(6)] {

@@ -1,4 +1,4 @@
-//! Runs a program in one of the modes and writes down all that can be seen of it.
+//! Runs a program in one of the modes and records everything observable.
 
 pub mod native;
 pub mod outcome;
@@ -17,48 +17,48 @@ use crate::generator::{self, Argument, Call};
 use native::Probe;
 use outcome::{Events, Log, describe, describe_value};
 
-/// Branches and calls after which an interpreted call is given up, and with it the program.
+/// The fuel of an interpreted call. A program that exhausts it is skipped.
 const FUEL: u64 = 100_000;
-/// Suspensions after which a call is given up.
+/// The maximum number of suspensions of a call.
 const SUSPENSIONS: usize = 1000;
 
-/// The module of a file's bytes.
+/// Creates the module of a file's bytes.
 pub fn verified(module: &[u8]) -> Result<Arc<VerifiedModule>> {
     VerifiedModule::load(Arc::new(Contents::copy_from(module)))
 }
 
-/// The module of a file's bytes, interpreted.
+/// Creates the interpreted module of a file's bytes.
 pub fn interpreted(module: &[u8]) -> Result<Arc<dyn Module>> {
     Ok(BytecodeModule::new(verified(module)?)?)
 }
 
-/// The file of the module that programs import from besides the native one.
-pub fn peer() -> Result<Vec<u8>> {
-    assemble(include_str!("peer.vmasm"))
+/// Returns the file of the imported bytecode module.
+pub fn library() -> Result<Vec<u8>> {
+    assemble(include_str!("library.vmasm"))
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Everything that can be seen of the run.
+    /// Everything observable.
     pub lines: Vec<String>,
-    /// A call used up its fuel or its stack, which translated code does not count the same way: the program cannot be
+    /// A call exhausted its fuel or its stack, which translated code counts differently: the program cannot be
     /// compared.
     pub exhausted: bool,
-    /// Calls that returned, and calls that failed.
+    /// Number of calls that returned.
     pub returned: usize,
-    /// See `returned`.
+    /// Number of calls that failed.
     pub failed: usize,
 }
 
-/// Runs all calls of a program in one context. `limited`: fuel is counted.
-pub fn run(module: Arc<dyn Module>, peer: Arc<dyn Module>, program: &generator::Program, limited: bool) -> Outcome {
+/// Runs all calls of a program in one context. `limited` counts fuel.
+pub fn run(module: Arc<dyn Module>, library: Arc<dyn Module>, program: &generator::Program, limited: bool) -> Outcome {
     let mut run = Run { log: Log::default(), live: Arc::default(), outcome: Outcome::default() };
     let memory = MemoryBudget::new(1 << 26);
     let limits = Limits { fuel: limited.then_some(FUEL), memory: memory.clone(), ..Limits::default() };
     tracing::subscriber::with_default(Events(run.log.clone()), || {
         let natives = native::module(run.log.clone(), run.live.clone());
-        let context = Program::link(vec![natives, peer, module]).and_then(|linked| Context::new(linked, limits));
+        let context = Program::link(vec![natives, library, module]).and_then(|linked| Context::new(linked, limits));
         match context {
             Ok(context) => {
                 run.calls(&context, program, &memory);
@@ -132,7 +132,7 @@ impl Run {
         }
     }
 
-    /// Makes a call, counts how often it is suspended, or gives it up at the suspension of a number.
+    /// Runs a call and counts its suspensions, or drops it at a given suspension.
     fn complete(&self, function: &Function, arguments: Vec<Value>, cancel_at: Option<usize>) -> Result<Vec<Value>> {
         let mut buffer = CallBuffer::new();
         function.pack(arguments.into_iter(), &mut buffer)?;
@@ -191,8 +191,7 @@ impl Run {
     }
 }
 
-/// An error's text without how much memory is in use, as references that a function still has are dropped earlier where it
-/// is translated.
+/// Returns an error's text without the amount of memory in use, because translated code drops references earlier.
 fn without_use(text: &str) -> String {
     match text.split_once(" bytes asked for, ") {
         Some((before, rest)) => {
@@ -202,7 +201,7 @@ fn without_use(text: &str) -> String {
     }
 }
 
-/// How many references to an object there are, but for the one that is given.
+/// Returns the number of references to an object, without the given one.
 fn holders(reference: &Ref) -> usize {
     match reference {
         Ref::Null => 0,
@@ -212,10 +211,10 @@ fn holders(reference: &Ref) -> usize {
     }
 }
 
-/// Whether a line says that something was not to be had because of what the program held: it asked for less than it may have.
+/// Returns true if a line reports that memory was exhausted although the request was within the limit.
 ///
-/// The interpreter keeps what a register refers to until it is written again; translated code drops what nothing reads any more.
-/// So the one runs short where the other goes on, and from there on the two cannot be compared.
+/// The interpreter keeps a register's object until the register is overwritten; translated code drops it after its last
+/// use. So one may run out of memory where the other continues, and the runs cannot be compared from there on.
 fn is_short_of_memory(line: &str) -> bool {
     let numbers = |text: &str| -> Option<(u64, u64)> {
         let (before, rest) = text.split_once(" bytes asked for, ")?;
@@ -225,7 +224,7 @@ fn is_short_of_memory(line: &str) -> bool {
     numbers(line).is_some_and(|(asked, limit)| asked <= limit)
 }
 
-/// The first difference between two runs, with some lines before it.
+/// Returns the first difference between two runs, with some preceding lines.
 pub fn difference(interpreted: &Outcome, translated: &Outcome) -> Option<String> {
     let (left, right) = (&interpreted.lines, &translated.lines);
     if left == right {
@@ -249,10 +248,10 @@ mod tests {
     use super::*;
 
     fn interpret(program: &generator::Program) -> Outcome {
-        run(interpreted(&program.module).unwrap(), interpreted(&peer().unwrap()).unwrap(), program, true)
+        run(interpreted(&program.module).unwrap(), interpreted(&library().unwrap()).unwrap(), program, true)
     }
 
-    /// Programs are made of their seed alone, and what is written down of a run holds nothing that differs between runs.
+    /// Programs depend only on their seed, and records contain nothing that differs between runs.
     #[test]
     fn runs_repeat() {
         let (mut returned, mut failed, mut suspended) = (0, 0, 0);
@@ -269,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_held_may_differ() {
+    fn memory_of_dropped_references_may_differ() {
         let failed =
             |asked: &str| format!("failed: RESOURCE_EXHAUSTED; {asked} bytes asked for,  of the program's 64 in use");
         let outcome = |line: String| Outcome { lines: vec![line], ..Outcome::default() };
@@ -279,7 +278,7 @@ mod tests {
         assert!(difference(&went_on, &outcome(failed("48"))).is_some());
     }
 
-    /// What a program does shows: in nearly all programs, one instruction that means something else makes a difference.
+    /// Behaviour is observable: in nearly all programs, changing one instruction makes a difference.
     #[test]
     fn changes_are_seen() {
         let (mut changed, mut seen) = (0, 0);

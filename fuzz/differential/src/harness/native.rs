@@ -1,4 +1,4 @@
-//! The native module that programs import: functions of many conventions, each of which notes that it was called.
+//! The native module that programs import: functions of many conventions, which record their calls.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::outcome::{Log, describe};
 /// Name of the module.
 pub const NAME: &str = "harness";
 
-/// An object that only the harness knows; counts those that live.
+/// An object known only to the harness; counts the live ones.
 #[derive(Debug)]
 pub struct Probe {
     id: i32,
@@ -23,13 +23,13 @@ pub struct Probe {
 ref_object!(Probe, "harness.probe");
 
 impl Probe {
-    /// A probe of a number.
+    /// Creates a probe of a number.
     pub fn new(id: i32, live: &Arc<AtomicI64>) -> Arc<Probe> {
         live.fetch_add(1, Ordering::Relaxed);
         Arc::new(Probe { id, live: live.clone() })
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn id(&self) -> i32 {
         self.id
     }
@@ -217,7 +217,7 @@ impl State {
     }
 }
 
-/// The native module. What its functions do is noted in `log`; `live` counts the probes.
+/// Creates the native module. Its functions record their calls in `log`; `live` counts the probes.
 pub fn module(log: Log, live: Arc<AtomicI64>) -> Arc<dyn incarnate_runtime::vm::Module> {
     let state = move || Ok(State { log: log.clone(), live: live.clone(), kept: Mutex::default() });
     Arc::new(NativeModule::new(

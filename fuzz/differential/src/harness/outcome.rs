@@ -1,4 +1,4 @@
-//! What a run did, as text.
+//! The text of a run's observations.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 use super::native::Probe;
 
-/// Lines in the order in which they were noted; clones share them.
+/// Recorded lines in order; clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -20,13 +20,13 @@ impl Log {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(line.to_owned());
     }
 
-    /// Takes all lines.
+    /// Removes and returns all lines.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 }
 
-/// A reference by what it holds; lists as deep as `depth`, since they may hold themselves.
+/// Formats a reference by its contents; lists up to `depth` levels, because they may contain themselves.
 pub fn describe(reference: &Ref, depth: usize) -> String {
     match reference {
         Ref::Null => "null".to_owned(),
@@ -50,7 +50,7 @@ pub fn describe(reference: &Ref, depth: usize) -> String {
     }
 }
 
-/// A value, floats by their bits.
+/// Formats a value; floats by their bits.
 pub fn describe_value(value: &Value, depth: usize) -> String {
     match value {
         Value::F32(v) => format!("f32:{:08x}", v.to_bits()),
@@ -60,7 +60,7 @@ pub fn describe_value(value: &Value, depth: usize) -> String {
     }
 }
 
-/// Notes the events of programs: traces, prints, breaks.
+/// Records the events of programs: traces, prints, breaks.
 pub struct Events(pub Log);
 
 impl Subscriber for Events {

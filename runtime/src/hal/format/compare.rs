@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_difference_is_told() {
+    fn the_first_difference_is_reported() {
         let found = compare(Equality::default(), "4xf32=1 2 3 5", "4xf32=1 2 4 4").unwrap();
         assert_eq!(found, Mismatch { index: 2, actual: "4".into(), expected: "3".into() });
     }

@@ -196,7 +196,7 @@ mod tests {
     /// Golden texts: `iree-run-module --module=view.vmfb --function=view --input=NxTYPE=TEXT...` of release 3.13, where
     /// `view.mlir` is `func.func @view(%a: !hal.buffer_view) -> !hal.buffer_view { return %a : !hal.buffer_view }`.
     #[test]
-    fn elements_are_printed_as_the_peer_prints_them() {
+    fn elements_are_printed_like_iree_prints_them() {
         for (element, text, printed) in [
             ("f32", "2", "2"),
             ("f32", "nan", "NAN"),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_no_value_are_errors() {
+    fn texts_of_no_value_are_errors() {
         for (element, text) in [
             ("f32", "1a"),
             ("f32", ""),

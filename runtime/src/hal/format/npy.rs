@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn written_files_are_those_of_numpy() {
+    fn written_files_equal_those_of_numpy() {
         // numpy.save of numpy.array([[1, 2], [3, 4]], dtype=numpy.int16), numpy 2.
         let mut golden = b"\x93NUMPY\x01\x00v\x00{'descr': '<i2', 'fortran_order': False, 'shape': (2, 2), }".to_vec();
         golden.resize(127, b' ');

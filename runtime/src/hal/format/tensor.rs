@@ -263,7 +263,7 @@ mod tests {
 
     /// Golden texts: as in `element.rs`, with `--input=TEXT`, and `--output_max_element_count=` for the last ones.
     #[test]
-    fn tensors_are_printed_as_the_peer_prints_them() {
+    fn tensors_are_printed_like_iree_prints_them() {
         for (text, printed) in [
             ("4xf32=2 4 6 8", "4xf32=2 4 6 8"),
             ("4xf32=2,4,6,8", "4xf32=2 4 6 8"),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_that_are_no_tensor_are_errors() {
+    fn texts_of_no_tensor_are_errors() {
         for text in [
             "2xf32=1 2 3",
             "3xf32=1 2",

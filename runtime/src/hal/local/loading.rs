@@ -34,7 +34,7 @@ impl Loaders {
     /// Some of them.
     #[must_use]
     pub fn named(loaders: &[Loader]) -> Loaders {
-        let general = loaders.iter().map(|loader| loader.make()).collect();
+        let general = loaders.iter().map(|loader| loader.create()).collect();
         Loaders { program: Vec::new(), general, limits: Limits::default() }
     }
 
@@ -59,7 +59,7 @@ impl Loaders {
         let mut all = self.clone();
         all.program.extend(program);
         for loader in loaders {
-            let made = loader.make();
+            let made = loader.create();
             if loader.is_of_program {
                 all.program.push(made);
             } else if !all.general.iter().any(|other| other.name() == made.name()) {

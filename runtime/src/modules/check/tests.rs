@@ -34,7 +34,7 @@ fn check(name: &str, arguments: &[Value]) -> Option<String> {
 }
 
 #[test]
-fn what_is_not_met_is_kept_and_the_program_goes_on() {
+fn unmet_expectations_are_recorded_and_the_program_continues() {
     let unmet = Unmet::default();
     let modules: Vec<Arc<dyn Module>> = vec![Arc::new(module_recording(&unmet))];
     let context = Context::new(Program::link(modules).unwrap(), Limits::default()).unwrap();

@@ -8,11 +8,11 @@ use crate::hal::{
     Allocator, Buffer, BufferBinding, BufferParameters, BufferUsage, CommandBuffer, Device, Fence, Fences, File,
     MemoryAccess, MemoryType, SignalFence,
 };
-use crate::vm::{Argument, Buffer as VmBuffer, CallReader, Caller, FromRef, Held, Pass, Ref, Span};
+use crate::vm::{Argument, Buffer as VmBuffer, CallReader, Caller, FromRef, MaybeOwned, Pass, Ref, Span};
 use crate::{Error, Result};
 
 /// The fence that a queue operation waits for, if any.
-pub(in crate::modules) type OptionalFence<'a> = Option<Held<'a, Fence>>;
+pub(in crate::modules) type OptionalFence<'a> = Option<MaybeOwned<'a, Fence>>;
 
 pub(in crate::modules) fn fences<'a>(wait: &'a OptionalFence<'_>, signal: SignalFence<'a>) -> Fences<'a> {
     Fences { wait: wait.as_ref().map(|wait| &***wait), signal }
@@ -48,7 +48,7 @@ impl Argument for BufferBinding<'_> {
     }
 }
 
-impl<'a, B: Pass<Option<Held<'a, Buffer>>>, O: Pass<u64>, L: Pass<u64>> Pass<BufferBinding<'a>> for (B, O, L) {
+impl<'a, B: Pass<Option<MaybeOwned<'a, Buffer>>>, O: Pass<u64>, L: Pass<u64>> Pass<BufferBinding<'a>> for (B, O, L) {
     #[inline(always)]
     fn pass(self) -> Result<BufferBinding<'a>> {
         let (buffer, offset, length) = self;
@@ -229,7 +229,7 @@ impl HalState {
         _affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
-        commands: Held<'_, CommandBuffer>,
+        commands: MaybeOwned<'_, CommandBuffer>,
         _flags: u64,
     ) -> Result<()> {
         device.queue_execute(fences(&wait, signal), &commands, &[])
@@ -243,7 +243,7 @@ impl HalState {
         _affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
-        commands: Held<'_, CommandBuffer>,
+        commands: MaybeOwned<'_, CommandBuffer>,
         _flags: u64,
         table: Span<BufferBinding<'_>>,
     ) -> Result<()> {

@@ -18,7 +18,7 @@ use crate::vm::{
     Value,
 };
 
-/// Names and calling conventions as `hal.imports.mlir` of compiler 3.13 has them.
+/// Names and calling conventions of `hal.imports.mlir` of compiler 3.13.
 const IMPORTS: [(&str, &str); 58] = [
     ("allocator.allocate", "0rIiiI_r"),
     ("allocator.import", "0riIiirII_r"),
@@ -80,7 +80,7 @@ const IMPORTS: [(&str, &str); 58] = [
     ("fence.signal", "0r_v"),
 ];
 
-/// A program's side of the module.
+/// A program that calls the module.
 struct Guest {
     module: NativeModule<HalState>,
     state: Arc<dyn ModuleState>,
@@ -103,7 +103,7 @@ impl Guest {
         self.module.begin_call(&self.state, export, &mut self.stack, buffer)
     }
 
-    /// Calls a function to its end; gives its results, words and references.
+    /// Calls a function to its end; returns its results, words and references.
     fn call(&mut self, name: &str, arguments: Vec<Value>) -> Result<(Vec<u64>, Vec<Ref>)> {
         let mut buffer = CallBuffer::new();
         assert_eq!(self.begin(name, arguments, &mut buffer)?, Completion::Done);
@@ -149,7 +149,7 @@ fn text(text: &str) -> Value {
     Value::Ref(VmBuffer::copy_of(text.as_bytes()).unwrap().into())
 }
 
-/// The element count of a span travels as a word.
+/// The element count of a span is passed as a word.
 fn span(count: i64) -> Value {
     i64(count)
 }
@@ -172,7 +172,7 @@ fn functions_have_the_calling_conventions_that_compilers_import() {
     }
 }
 
-/// What linking a module with one import makes of it.
+/// Links a module with one import.
 fn link(import: &str, convention: &str) -> Result<Arc<Program>> {
     let text = alloc::format!("vm.module @m\nvm.import @hal.{import} cconv \"{convention}\"\n");
     let contents = Contents::from_vec(assemble(&text).unwrap());
@@ -196,7 +196,7 @@ fn every_version_is_linked_and_others_name_the_compilers() {
     }
 }
 
-/// The calls that iree-compile 3.13.0 makes of a 4xf32 multiply, initialiser and body.
+/// The calls of a 4xf32 multiply that iree-compile 3.13.0 emits, initialiser and body.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_compiled_multiply_runs() {
@@ -336,7 +336,7 @@ fn constants_are_imported_in_place_or_refused() {
     assert_eq!(buffer.address().0, source.as_ptr().wrapping_add(64));
     assert_eq!(buffer.byte_length(), 192);
     assert_eq!(buffer.write(0, &[1]).unwrap_err().code(), StatusCode::PermissionDenied);
-    // A mutable source may be written through a buffer that is not immutable.
+    // A mutable source is writable through a buffer that is not immutable.
     let shared = guest.reference("allocator.import", import(0, 3075, 0, 16)).to::<Buffer>().unwrap();
     shared.write(3, &[7]).unwrap();
     assert_eq!(source.load::<u8>(3).unwrap(), 7);
@@ -356,7 +356,7 @@ fn constants_are_imported_in_place_or_refused() {
 }
 
 #[test]
-fn views_tell_what_they_are_and_are_traced() {
+fn views_are_queried_and_traced() {
     let traced = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&traced);
     let mut guest = Guest::new(TraceSink::new(move |key, views| {
@@ -417,7 +417,7 @@ fn an_invocation_is_suspended_until_its_fences_are_reached() {
         arguments.extend(fences.iter().map(|fence| Value::Ref(Arc::clone(fence).into())));
         assert_eq!(guest.begin("fence.await", arguments, &mut buffer).unwrap(), Completion::Yielded);
         let export = guest.module.lookup(Linkage::Export, "fence.await").unwrap();
-        // Resumed too early, it goes on waiting.
+        // Resumed too early, it yields again.
         fences[0].signal().unwrap();
         buffer.clear();
         let early = guest.module.resume_call(&guest.state, export, &mut guest.stack, &mut buffer).unwrap();
@@ -461,7 +461,7 @@ fn a_suspended_wait_ends_at_its_deadline() {
 }
 
 #[test]
-fn what_local_devices_lack_is_named() {
+fn unsupported_operations_are_named() {
     let mut guest = Guest::new(TraceSink::default());
     let device: Ref = Arc::clone(&guest.device).into();
     let create = vec![r(&device), i64(-1), i64(0), null(), null(), i32(0), i32(1)];

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::{HalState, OptionalFence, fences};
 use crate::hal::{Buffer, BufferBinding, Channel, CommandBuffer, Device, Executable, Fence, File, SignalFence};
 use crate::modules::imports::{direct_table, for_each_hal_0_5, native_table};
-use crate::vm::{Buffer as VmBuffer, Caller, Held, NativeFunction, Outcome, Span};
+use crate::vm::{Buffer as VmBuffer, Caller, MaybeOwned, NativeFunction, Outcome, Span};
 use crate::{Error, Result};
 
 /// The queue affinity that selects any queue of a device.
@@ -153,7 +153,7 @@ impl HalState {
         affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
-        commands: Span<Held<'_, CommandBuffer>>,
+        commands: Span<MaybeOwned<'_, CommandBuffer>>,
     ) -> Result<()> {
         match &*commands {
             [] => self.queue_barrier(caller, device, affinity, wait, signal, 0),
@@ -169,7 +169,7 @@ impl HalState {
         affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
-        commands: Held<'_, CommandBuffer>,
+        commands: MaybeOwned<'_, CommandBuffer>,
         table: Span<BufferBinding<'_>>,
     ) -> Result<()> {
         self.queue_execute_indirect(caller, device, affinity, wait, signal, commands, 0, table)

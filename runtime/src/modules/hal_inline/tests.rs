@@ -95,7 +95,7 @@ fn read_only_memory_stays_so() {
 }
 
 #[test]
-fn views_are_made_and_checked() {
+fn views_are_created_and_checked() {
     let context = context();
     let results = call(&context, "buffer.allocate", &[Value::I32(64), Value::I64(24)]).unwrap();
     let (element, encoding) = (ElementType::FLOAT_32.raw(), EncodingType::DENSE_ROW_MAJOR.raw());
@@ -119,7 +119,7 @@ fn views_are_made_and_checked() {
 }
 
 #[test]
-fn what_is_not_known_of_the_host_is_said_so() {
+fn unknown_host_properties_are_reported() {
     let context = context();
     let text = |text: &str| Value::Ref(Ref::from(crate::vm::Buffer::copy_of(text.as_bytes()).unwrap()));
     let query = |category, key| numbers(&call(&context, "device.query.i64", &[text(category), text(key)]).unwrap());

@@ -54,7 +54,7 @@ fn tables_name_parameters() {
 }
 
 #[test]
-fn tables_that_lie_are_errors() {
+fn malformed_tables_are_errors() {
     let one = span(0, 0, 8);
     for (scope, key_table, keys, spans, code) in [
         (bytes(b"t"), &KEY[..], &b"a"[..], &one[..], StatusCode::NotFound),

@@ -366,7 +366,7 @@ fn tiles_of_a_product_fit_each_other() {
 }
 
 #[test]
-fn what_leaves_a_buffer_is_refused() {
+fn ranges_beyond_a_buffer_are_rejected() {
     let guest = &mut Guest::new();
     let source = guest.buffer(100, |number| number as u32);
     let target = guest.buffer(100, |number| number as u32);

@@ -1,8 +1,8 @@
-//! Elements of a buffer that loops go over: the range is checked once, before the loop.
+//! The elements of a buffer that a loop accesses: the range is checked once, before the loop.
 //!
-//! These are plain loads and stores, which compilers combine into vectors, and not the atomic ones of [`Buffer::load`]; which
-//! loops may use them, and what happens if another thread writes the same bytes, docs/memory.md says under
-//! "Plain elements in loop nests".
+//! The accesses are plain loads and stores, which compilers vectorise, and not the atomic ones of [`Buffer::load`].
+//! docs/memory.md says under "Plain elements in loop nests" which loops may use them, and what happens if another thread
+//! writes the same bytes.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 
 use super::Buffer;
 use crate::Ref;
-use incarnate_bytecode::trip_count::{extent, has_none};
+use incarnate_bytecode::trip_count::{extent, has_no_iterations};
 
 mod sealed {
     /// Makes sure that only this module implements [`super::Element`].
@@ -29,12 +29,12 @@ elements!(u8 i8 u16 i16 i32 i64 f32 f64);
 
 /// The elements of a buffer that a nest of `D` loops reads, or reads and writes.
 ///
-/// The turn `[k0, k1, ..]` of the loops, each counted from zero, takes the element `base + k0 * stride0 + k1 * stride1 + ..`.
-/// That all of them are within the buffer was checked when the grid was made, so an access compares only the turn with the
-/// numbers of turns, which a compiler sees to hold where it stands in `for k0 in 0..count0`.
+/// The iteration `[k0, k1, ..]` of the loops, each counted from zero, accesses the element
+/// `base + k0 * stride0 + k1 * stride1 + ..`. The constructor checks that all of them are within the buffer. An access only
+/// compares the iteration with the trip counts, and the compiler removes that check within `for k0 in 0..count0`.
 pub struct Grid<'a, T, const D: usize> {
     origin: NonNull<T>,
-    /// Number of turns and stride of each.
+    /// Trip count and stride of each loop.
     loops: [(usize, i64); D],
     /// The addresses of all elements.
     span: Range<usize>,
@@ -45,92 +45,92 @@ pub struct Grid<'a, T, const D: usize> {
 pub struct GridMut<'a, T, const D: usize>(Grid<'a, T, D>);
 
 impl<T: Element, const D: usize> Grid<'_, T, D> {
-    /// The element of a turn.
+    /// Returns the element of an iteration.
     ///
     /// # Panics
-    /// Where a loop has no such turn.
+    /// Where a loop has no such iteration.
     #[inline(always)]
     #[must_use]
-    pub fn get(&self, turn: [usize; D]) -> T {
-        // SAFETY: `element` gives an address within the buffer, aligned for the type.
-        unsafe { load(self.element(turn)) }
+    pub fn get(&self, iteration: [usize; D]) -> T {
+        // SAFETY: `element` returns an address within the buffer, aligned for the type.
+        unsafe { load(self.element(iteration)) }
     }
 
-    /// Whether no byte of one is a byte of the other.
+    /// Whether no byte belongs to both.
     #[inline]
     #[must_use]
-    pub fn is_apart<U: Element, const E: usize>(&self, other: &Grid<'_, U, E>) -> bool {
+    pub fn is_disjoint<U: Element, const E: usize>(&self, other: &Grid<'_, U, E>) -> bool {
         self.span.end <= other.span.start || other.span.end <= self.span.start
     }
 
     #[inline(always)]
-    fn element(&self, turn: [usize; D]) -> *mut T {
+    fn element(&self, iteration: [usize; D]) -> *mut T {
         let mut offset = 0i64;
-        // By index: iterators over arrays of more than four stay loops.
+        // Indexed: the optimiser does not unroll iterators over arrays of more than four.
         let mut at = 0;
         while at < D {
-            if turn[at] >= self.loops[at].0 {
-                no_such_turn();
+            if iteration[at] >= self.loops[at].0 {
+                no_such_iteration();
             }
-            offset = offset.wrapping_add(self.loops[at].1.wrapping_mul(turn[at] as i64));
+            offset = offset.wrapping_add(self.loops[at].1.wrapping_mul(iteration[at] as i64));
             at += 1;
         }
-        // SAFETY: `new` checked that this offset, for every turn below the counts, leads to an element within the buffer.
+        // SAFETY: `new` checked that this offset, for every iteration below the trip counts, is that of an element of the buffer.
         unsafe { self.origin.as_ptr().offset(offset as isize) }
     }
 
-    /// The turns of one of the loops from `first` on, `count` of them: turn zero of the part is that turn.
+    /// Returns the grid of `count` iterations of one of the loops, from `first`, which is its iteration zero.
     ///
     /// # Panics
-    /// Where the loop has no such turns.
+    /// Where the loop has no such iterations.
     #[inline(always)]
     #[must_use]
     pub fn part(&self, of: usize, first: usize, count: usize) -> Self {
-        let (turns, stride) = self.loops[of];
-        if first > turns || count > turns - first {
-            no_such_turn();
+        let (trip_count, stride) = self.loops[of];
+        if first > trip_count || count > trip_count - first {
+            no_such_iteration();
         }
         let mut loops = self.loops;
         loops[of].0 = count;
-        // An address that is never used where another loop makes no turn, and so need not be one of the buffer's.
+        // The address may be outside of the buffer where another loop has no iteration. It is never used then.
         let origin = self.origin.as_ptr().wrapping_offset(stride.wrapping_mul(first as i64) as isize);
         let origin = NonNull::new(origin).unwrap_or(self.origin);
         Grid { origin, loops, span: self.span.clone(), buffer: PhantomData }
     }
 
-    /// The elements of a turn and those behind it along one of the loops.
+    /// Returns the elements of an iteration and the following ones of one of the loops.
     ///
     /// # Panics
-    /// Where a loop has no such turns.
+    /// Where a loop has no such iterations.
     #[inline(always)]
     #[must_use]
-    pub fn lanes<const L: usize>(&self, turn: [usize; D], along: usize) -> [T; L] {
-        let first = self.lane(turn, along, L);
+    pub fn lanes<const L: usize>(&self, iteration: [usize; D], along: usize) -> [T; L] {
+        let first = self.lane(iteration, along, L);
         let stride = self.loops[along].1;
         if stride == 1 {
-            // SAFETY: `lane` checked that so many turns are there, whose elements lie side by side, as the stride is one.
+            // SAFETY: `lane` checked that the iterations exist; their elements are adjacent, as the stride is one.
             return unsafe { load(first.cast::<[T; L]>()) };
         }
         core::array::from_fn(|lane| {
-            // SAFETY: `lane` checked that there is such a turn, and `new` that its element is within the buffer.
+            // SAFETY: `lane` checked that the iteration exists, and `new` that its element is within the buffer.
             unsafe { load(first.offset(stride.wrapping_mul(lane as i64) as isize)) }
         })
     }
 
-    /// The address of the first of `count` turns.
+    /// Returns the address of the element of the first of `count` iterations.
     #[inline(always)]
-    fn lane(&self, turn: [usize; D], along: usize, count: usize) -> *mut T {
-        if count == 0 || count > self.loops[along].0 || turn[along] > self.loops[along].0 - count {
-            no_such_turn();
+    fn lane(&self, iteration: [usize; D], along: usize, count: usize) -> *mut T {
+        if count == 0 || count > self.loops[along].0 || iteration[along] > self.loops[along].0 - count {
+            no_such_iteration();
         }
-        self.element(turn)
+        self.element(iteration)
     }
 
-    /// None where an element of some turn is not within the buffer, or elements are not aligned.
+    /// Returns None where the element of an iteration is not within the buffer, or elements are not aligned.
     #[inline(always)]
     fn new(buffer: &Buffer, base: i64, loops: [(usize, i64); D]) -> Option<Grid<'_, T, D>> {
         let data = buffer.data.cast::<T>();
-        if has_none(loops) {
+        if has_no_iterations(loops) {
             return Some(Grid { origin: data, loops, span: 0..0, buffer: PhantomData });
         }
         if !data.is_aligned() {
@@ -141,7 +141,7 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
         if first < 0 || last >= length {
             return None;
         }
-        // SAFETY: the turn of zeros takes the element `base`, which is from `first` to `last`, hence within the buffer.
+        // SAFETY: iteration zero of all loops accesses the element `base`, which is within `first..=last`, hence the buffer.
         let origin = unsafe { data.offset(base as isize) };
         let address = |element: i64| data.as_ptr().addr() + element as usize * size_of::<T>();
         Some(Grid { origin, loops, span: address(first)..address(last + 1), buffer: PhantomData })
@@ -149,31 +149,31 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
 }
 
 impl<T: Element, const D: usize> GridMut<'_, T, D> {
-    /// The element of a turn.
+    /// Returns the element of an iteration.
     ///
     /// # Panics
-    /// Where a loop has no such turn.
+    /// Where a loop has no such iteration.
     #[inline(always)]
     #[must_use]
-    pub fn get(&self, turn: [usize; D]) -> T {
-        self.0.get(turn)
+    pub fn get(&self, iteration: [usize; D]) -> T {
+        self.0.get(iteration)
     }
 
-    /// Changes the element of a turn.
+    /// Sets the element of an iteration.
     ///
     /// # Panics
-    /// Where a loop has no such turn.
+    /// Where a loop has no such iteration.
     #[inline(always)]
-    pub fn set(&self, turn: [usize; D], value: T) {
-        // SAFETY: `element` gives an address within the buffer, aligned for the type; `Ref::grid_mut` checked that the buffer
+    pub fn set(&self, iteration: [usize; D], value: T) {
+        // SAFETY: `element` returns an address within the buffer, aligned for the type; `Ref::grid_mut` checked that the buffer
         // can be written to.
-        unsafe { self.0.element(turn).write(value) }
+        unsafe { self.0.element(iteration).write(value) }
     }
 
     /// As [`Grid::part`].
     ///
     /// # Panics
-    /// Where the loop has no such turns.
+    /// Where the loop has no such iterations.
     #[inline(always)]
     #[must_use]
     pub fn part(&self, of: usize, first: usize, count: usize) -> Self {
@@ -183,20 +183,21 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
     /// As [`Grid::lanes`].
     ///
     /// # Panics
-    /// Where a loop has no such turns.
+    /// Where a loop has no such iterations.
     #[inline(always)]
     #[must_use]
-    pub fn lanes<const L: usize>(&self, turn: [usize; D], along: usize) -> [T; L] {
-        self.0.lanes(turn, along)
+    pub fn lanes<const L: usize>(&self, iteration: [usize; D], along: usize) -> [T; L] {
+        self.0.lanes(iteration, along)
     }
 
-    /// Changes the elements of a turn and those behind it along one of the loops; the last where two are one.
+    /// Sets the elements of an iteration and the following ones of one of the loops. Where two are the same, the last value
+    /// remains.
     ///
     /// # Panics
-    /// Where a loop has no such turns.
+    /// Where a loop has no such iterations.
     #[inline(always)]
-    pub fn set_lanes<const L: usize>(&self, turn: [usize; D], along: usize, values: [T; L]) {
-        let first = self.0.lane(turn, along, L);
+    pub fn set_lanes<const L: usize>(&self, iteration: [usize; D], along: usize, values: [T; L]) {
+        let first = self.0.lane(iteration, along, L);
         let stride = self.0.loops[along].1;
         if stride == 1 {
             // SAFETY: as in `Grid::lanes`; `Ref::grid_mut` checked that the buffer can be written to.
@@ -210,14 +211,14 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
         }
     }
 
-    /// Whether no byte of one is a byte of the other.
+    /// Whether no byte belongs to both.
     #[inline]
     #[must_use]
-    pub fn is_apart<U: Element, const E: usize>(&self, other: &Grid<'_, U, E>) -> bool {
-        self.0.is_apart(other)
+    pub fn is_disjoint<U: Element, const E: usize>(&self, other: &Grid<'_, U, E>) -> bool {
+        self.0.is_disjoint(other)
     }
 
-    /// The same elements, as those that are read.
+    /// Returns the same elements for reading.
     #[inline]
     #[must_use]
     pub const fn as_grid(&self) -> &Grid<'_, T, D> {
@@ -225,12 +226,12 @@ impl<T: Element, const D: usize> GridMut<'_, T, D> {
     }
 }
 
-/// Has the turns of a loop run one after the other: between them, compilers change nothing.
+/// Prevents the compiler from reordering or interleaving the iterations of a loop that calls it.
 ///
-/// Sums of integers may be made in any order, so compilers run turns of the loop around side by side, and then have none but
-/// single elements for what stands in it.
+/// Integer sums may be computed in any order. So compilers may vectorise an outer loop, and then access single elements in
+/// the inner loop instead of vectors.
 #[inline(always)]
-pub fn in_turn() {
+pub fn keep_iteration_order() {
     #[cfg(all(not(miri), any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
     // SAFETY: no instructions.
     unsafe {
@@ -253,16 +254,16 @@ unsafe fn load<V: Copy>(address: *const V) -> V {
 #[cold]
 #[inline(never)]
 #[expect(clippy::panic, reason = "as for an index that is not within a slice")]
-fn no_such_turn() -> ! {
-    panic!("a turn beyond the number of turns that a grid was made for")
+fn no_such_iteration() -> ! {
+    panic!("an iteration beyond the trip count of a grid")
 }
 
 impl Ref {
-    /// The elements of a buffer that loops read: the first by `base`, and for each loop, outer ones first, the number of turns
-    /// and how many elements further each turn goes. Loops that do not change the element can be left out.
+    /// Returns the elements of a buffer that loops read: the index of the first, and for each loop, outer ones first, its trip
+    /// count and its stride in elements. Loops that do not change the element can be left out.
     ///
-    /// None where this is no buffer, elements are not within it or not aligned in memory: then element by element must find
-    /// out what fails.
+    /// Returns None where this is not a buffer, or elements are out of range or not aligned. The loops must then run with
+    /// checked accesses, which report the failure.
     #[inline(always)]
     #[must_use]
     pub fn grid<T: Element, const D: usize>(&self, base: i64, loops: [(usize, i64); D]) -> Option<Grid<'_, T, D>> {
@@ -272,7 +273,7 @@ impl Ref {
         }
     }
 
-    /// As [`Ref::grid`], for loops that write, too. None also where the buffer is read-only.
+    /// As [`Ref::grid`], for loops that also write. Returns None also where the buffer is read-only.
     #[inline(always)]
     #[must_use]
     pub fn grid_mut<T: Element, const D: usize>(
@@ -316,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_take_the_elements_of_their_strides() {
+    fn iterations_access_the_elements_of_their_strides() {
         let reference = numbers(12);
         let matrix = reference.grid::<i32, 2>(1, [(3, 4), (3, 1)]).unwrap();
         assert_eq!([matrix.get([0, 0]), matrix.get([1, 2]), matrix.get([2, 2])], [1, 7, 11]);
@@ -329,13 +330,13 @@ mod tests {
     }
 
     #[test]
-    fn parts_begin_at_their_first_turn() {
+    fn parts_begin_at_their_first_iteration() {
         let reference = numbers(24);
         let matrix = reference.grid_mut::<i32, 2>(0, [(4, 6), (5, 1)]).unwrap();
         let part = matrix.part(0, 1, 2).part(1, 2, 3);
         assert_eq!([part.get([0, 0]), part.get([1, 2])], [8, 16]);
         assert_eq!(part.lanes::<3>([1, 0], 1), [14, 15, 16]);
-        // Along a loop whose elements do not lie side by side.
+        // Along a loop whose elements are not adjacent.
         assert_eq!(part.lanes::<2>([0, 1], 0), [9, 15]);
         part.set_lanes([0, 0], 1, [50, 51]);
         part.set_lanes([0, 2], 0, [60, 61]);
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_and_lanes_beyond_the_count_panic() {
+    fn parts_and_lanes_beyond_the_trip_count_panic() {
         let reference = numbers(24);
         let grid = reference.grid::<i32, 2>(0, [(4, 6), (5, 1)]).unwrap();
         let panics = |f: &dyn Fn()| std::panic::catch_unwind(core::panic::AssertUnwindSafe(f)).is_err();
@@ -358,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_within_the_buffer_is_refused() {
+    fn accesses_out_of_range_are_refused() {
         let reference = numbers(12);
         for (base, loops) in [
             (0, [(3, 4), (5, 1)]),
@@ -381,14 +382,14 @@ mod tests {
     }
 
     #[test]
-    fn loops_without_turns_take_nothing() {
+    fn loops_without_iterations_access_nothing() {
         let grid = numbers(1);
         let grid = grid.grid::<i32, 2>(1000, [(7, i64::MAX), (0, 1)]).unwrap();
         assert!(std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| grid.get([0, 0]))).is_err());
     }
 
     #[test]
-    fn turns_beyond_the_count_panic() {
+    fn iterations_beyond_the_trip_count_panic() {
         let reference = numbers(12);
         let grid = reference.grid::<i32, 1>(0, [(3, 1)]).unwrap();
         assert!(std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| grid.get([3]))).is_err());
@@ -408,14 +409,14 @@ mod tests {
     }
 
     #[test]
-    fn grids_are_apart_where_their_bytes_are() {
+    fn grids_are_disjoint_where_their_bytes_are() {
         let reference = numbers(12);
         let low = reference.grid::<i32, 1>(0, [(6, 1)]).unwrap();
         let high = reference.grid::<i32, 1>(11, [(6, -1)]).unwrap();
         let middle = reference.grid::<u8, 1>(23, [(2, 1)]).unwrap();
         let nothing = reference.grid::<u8, 1>(0, [(0, 1)]).unwrap();
-        assert!(low.is_apart(&high) && high.is_apart(&low));
-        assert!(!low.is_apart(&middle) && !middle.is_apart(&high) && !low.is_apart(&low));
-        assert!(low.is_apart(&nothing));
+        assert!(low.is_disjoint(&high) && high.is_disjoint(&low));
+        assert!(!low.is_disjoint(&middle) && !middle.is_disjoint(&high) && !low.is_disjoint(&low));
+        assert!(low.is_disjoint(&nothing));
     }
 }

@@ -1,4 +1,4 @@
-//! Pre-decoded functions: what the interpreter runs instead of a module's bytes.
+//! Pre-decoded functions, which the interpreter runs instead of a module's bytes.
 //!
 //! Instructions have one size; branch targets are indices of instructions, calls have their register moves worked out,
 //! comparisons are fused with the branch that follows. Most operations are named as the instructions that they come from.
@@ -10,11 +10,61 @@ use super::super::value::ValueType;
 use super::loops::CountedLoop;
 use incarnate_bytecode::isa::{Opcode, for_each_instruction};
 
-/// The pairs of operations that are run as one, as their sequence is frequent in loops: `Name = First, Second`. The second
-/// instruction stays where it is, with its operands; only the operation of the first one is replaced, so that any sequence
-/// can be fused and any instruction still be branched to.
-macro_rules! for_each_pair {
-    ($callback:ident $(, $($prefix:tt)*)?) => { $callback! { $($($prefix)*)?
+/// The operations that are not instructions of the table, in two lists.
+///
+/// The first lists those with functions of their own in `run/operation.rs`.
+///
+/// The second lists pairs of operations that are frequent in loops and run as one: `Name = First, Second`. The second
+/// instruction stays where it is, with its operands; only the operation of the first one is replaced. So any pair can be
+/// fused, and branches to the second instruction remain valid.
+macro_rules! for_each_synthetic {
+    ($callback:ident $(, $($prefix:tt)*)?) => { $callback! { $($($prefix)*)? {
+        /// 32-bit register `a` to `b`.
+        Move32;
+        /// 64-bit register `a` to `b`.
+        Move64;
+        /// Reference `a` to `b`, leaving null.
+        MoveRef;
+        /// Reference `a` to `b`, shared.
+        CopyRef;
+        /// `Move32`, then `Branch`.
+        Move32Branch;
+        /// `Move64`, then `Branch`.
+        Move64Branch;
+        /// Compares `a` and `b`, puts the result into `c`, and branches by the low or high half of `imm`.
+        CmpEqI32Branch;
+        /// As `CmpEqI32Branch`; so are the following.
+        CmpNeI32Branch;
+        /// See above.
+        CmpLtI32SBranch;
+        /// See above.
+        CmpLtI32UBranch;
+        /// See above.
+        CmpEqI64Branch;
+        /// See above.
+        CmpNeI64Branch;
+        /// See above.
+        CmpLtI64SBranch;
+        /// See above.
+        CmpLtI64UBranch;
+        /// A load, an operation on the loaded value, and a store of the result. A kernel that accumulates into a buffer waits
+        /// for these three, so the value is passed between them without the frame.
+        AddI32InBuffer;
+        /// See above.
+        AddF32InBuffer;
+        /// See above.
+        FmaI32InBuffer;
+        /// See above.
+        FmaF32InBuffer;
+        /// Call of an imported function; `imm` indexes the call sites.
+        CallImport;
+        /// As `CallImport`; the callee may yield, and execution continues at the site's `resume`.
+        CallImportYieldable;
+        /// Runs iterations of the loop that the high half of `imm` indexes, then branches to its block.
+        Loop;
+        /// Runs into the end of the function: a `fail` with a status of zero in the last block.
+        FellThrough;
+    } {
         LoadThenAddI32 = BufferLoadI32, AddI32;
         LoadThenAddI64 = BufferLoadI32, AddI64;
         LoadThenLoad = BufferLoadI32, BufferLoadI32;
@@ -40,52 +90,21 @@ macro_rules! for_each_pair {
         Move32ThenMove32 = Move32, Move32;
         Move64ThenMove64 = Move64, Move64;
         ConstI32ThenConstI32 = ConstI32, ConstI32;
-    } };
+    } } };
 }
-pub(super) use for_each_pair;
+pub(super) use for_each_synthetic;
 
 macro_rules! define_operations {
-    ({ $($pair:ident = $first:ident, $second:ident;)* } $(($set:ident, $byte:literal, $name:ident, $mnemonic:literal, [$($format:tt)*], [$($effect:tt)*], $($semantics:tt)*))*) => {
-        /// What an instruction of the pre-decoded form does.
+    (
+        { $($(#[$doc:meta])* $fused:ident;)* } { $($pair:ident = $first:ident, $second:ident;)* }
+        $(($set:ident, $byte:literal, $name:ident, $mnemonic:literal, $format:tt, [$($effect:tt)*], $($semantics:ident)*))*
+    ) => {
+        /// The operation of an instruction of the pre-decoded form.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u16)]
         pub(super) enum Operation {
             $($name,)*
-            /// 32-bit register `a` to `b`.
-            Move32,
-            /// 64-bit register `a` to `b`.
-            Move64,
-            /// Reference `a` to `b`, leaving null.
-            MoveRef,
-            /// Reference `a` to `b`, shared.
-            CopyRef,
-            /// `Move32`, then `Branch`.
-            Move32Branch,
-            /// `Move64`, then `Branch`.
-            Move64Branch,
-            /// Compare `a` and `b`, put the result into `c`, and branch by the low or high half of `imm`.
-            CmpEqI32Branch,
-            CmpNeI32Branch,
-            CmpLtI32SBranch,
-            CmpLtI32UBranch,
-            CmpEqI64Branch,
-            CmpNeI64Branch,
-            CmpLtI64SBranch,
-            CmpLtI64UBranch,
-            /// A load, an operation on what was loaded, and a store of the result: a kernel that accumulates into a buffer
-            /// waits for these, so the value goes from one to the next without the frame.
-            AddI32InBuffer,
-            AddF32InBuffer,
-            FmaI32InBuffer,
-            FmaF32InBuffer,
-            /// Call of an imported function; `imm` indexes the call sites.
-            CallImport,
-            /// As `CallImport`; the callee may yield, and execution goes on at the site's `resume`.
-            CallImportYieldable,
-            /// Runs turns of the loop that the high half of `imm` indexes, then goes to its block.
-            Loop,
-            /// Runs into the end of the function: a `fail` with a status of zero in the last block.
-            FellThrough,
+            $($(#[$doc])* $fused,)*
             $(#[doc = concat!(stringify!($first), ", then ", stringify!($second))] $pair,)*
         }
 
@@ -93,10 +112,10 @@ macro_rules! define_operations {
         pub(super) static OPERATIONS: &[Operation] = &[$(Operation::$name,)*];
     };
 }
-macro_rules! with_pairs {
-    ($($pairs:tt)*) => { for_each_instruction!(define_operations, { $($pairs)* }); };
+macro_rules! with_synthetic {
+    ($($lists:tt)*) => { for_each_instruction!(define_operations, $($lists)*); };
 }
-for_each_pair!(with_pairs);
+for_each_synthetic!(with_synthetic);
 
 impl Operation {
     /// The operation of the instruction's name.
@@ -129,35 +148,35 @@ impl Operation {
     }
 }
 
-/// The operation that does both, if there is one.
+/// Returns the operation that fuses both, if there is one.
 pub(super) fn pair(first: Operation, second: Operation) -> Option<Operation> {
     macro_rules! find {
-        ($($pair:ident = $first:ident, $second:ident;)*) => {
+        ({ $($fused:tt)* } { $($pair:ident = $first:ident, $second:ident;)* }) => {
             match (first, second) {
                 $((Operation::$first, Operation::$second) => Some(Operation::$pair),)*
                 _ => None,
             }
         };
     }
-    for_each_pair!(find)
+    for_each_synthetic!(find)
 }
 
-/// The operation that does all three, where the second takes what the first loads and the third stores its result.
+/// Returns the operation that fuses the three, where the second uses the loaded value and the third stores its result.
 pub(super) fn accumulation([load, operation, store]: &[Inst; 3]) -> Option<Operation> {
     if (load.operation, store.operation) != (Operation::BufferLoadI32, Operation::BufferStoreI32) {
         return None;
     }
-    let (taken, given, fused) = match operation.operation {
+    let (input, result, fused) = match operation.operation {
         Operation::AddI32 => (operation.a, operation.c, Operation::AddI32InBuffer),
         Operation::AddF32 => (operation.a, operation.c, Operation::AddF32InBuffer),
         Operation::FmaI32 => (operation.c, operation.part(0), Operation::FmaI32InBuffer),
         Operation::FmaF32 => (operation.c, operation.part(0), Operation::FmaF32InBuffer),
         _ => return None,
     };
-    (load.c == taken && given == store.c).then_some(fused)
+    (load.c == input && result == store.c).then_some(fused)
 }
 
-/// An instruction: registers `a`, `b`, `c` and an immediate, of which each operation says what they are. Branches have
+/// An instruction: registers `a`, `b`, `c` and an immediate, whose meaning depends on the operation. Branches have
 /// displacements, in instructions from the branch itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inst {
@@ -211,15 +230,15 @@ pub(super) enum Transfer {
     Word64,
     /// A reference, shared.
     RefCopy,
-    /// A reference, lent for the length of the call.
-    RefLend,
+    /// A reference, borrowed during the call.
+    RefBorrow,
     /// A reference, moved.
     RefMove,
     /// The element count of a span: the register's number itself.
     Count,
 }
 
-/// A value of a call: how it travels, the register that it comes from, and the one that it goes to.
+/// A value of a call: how it is passed, its source register and its target register.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
     pub(super) transfer: Transfer,
@@ -227,16 +246,16 @@ pub(super) struct Operand {
     pub(super) target: u16,
 }
 
-/// What a call needs besides the instruction.
+/// The operands of a call, besides the instruction.
 #[derive(Clone, Debug)]
 pub(super) struct CallSite {
     /// Function or import ordinal.
     pub(super) callee: u32,
-    /// Arguments are lent.
-    pub(super) lends: bool,
+    /// Arguments are borrowed.
+    pub(super) borrows: bool,
     /// Range of [`Code::operands`]: arguments.
     pub(super) arguments: Range<u32>,
-    /// Range of [`Code::operands`]: where results go.
+    /// Range of [`Code::operands`]: targets of results.
     pub(super) results: Range<u32>,
     /// Index of the call.
     pub(super) pc: u32,
@@ -249,7 +268,7 @@ pub(super) struct CallSite {
 pub(super) struct Table {
     /// Registers as encoded, or indices of instructions.
     pub(super) entries: Box<[u32]>,
-    /// What references are checked against.
+    /// The type that references are checked against.
     pub(super) check: ValueType,
 }
 

@@ -1,23 +1,21 @@
-//! From a verified function to pre-decoded code.
+//! Lowers a verified function to pre-decoded code.
+
+mod calls;
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::ops::Range;
 
-use super::super::call::CallBuffer;
 use super::super::value::ValueType;
 use super::code::{CallSite, Code, Inst, Operand, Operation, Table, Transfer, accumulation, halves, pair, parts};
 use super::frames::FRAME_UNIT;
 use super::loops::{self, CountedLoop};
 use crate::{Error, Result};
-use incarnate_bytecode::isa::{Opcode, SEGMENT_NOT_VARIADIC};
-use incarnate_bytecode::{
-    AnyRegister, BlockOffset, Body, CallingConvention, Cases, ConventionItem, FunctionOrdinal, Instruction,
-    RegisterList, RemapList, SegmentSizes, TypeId, VerifiedModule,
-};
+pub(super) use calls::entry;
+use incarnate_bytecode::isa::Opcode;
+use incarnate_bytecode::{BlockOffset, Body, CallingConvention, Cases, Instruction, RemapList, TypeId, VerifiedModule};
 
-/// Translates a function; loops are recognised and pairs fused where `optimize` is set, which changes no result.
+/// Lowers a function. Where `optimize` is set, loops are recognised and pairs fused, which changes no result.
 ///
 /// # Errors
 /// INTERNAL where the module is not what the verifier promises.
@@ -44,64 +42,32 @@ fn broken() -> Error {
     Error::internal("a verified function does not decode as verified")
 }
 
-/// The registers that arguments arrive in: each file is filled from its start, 64-bit values at even registers.
-pub(super) fn entry(convention: CallingConvention<'_>) -> Box<[Operand]> {
-    let (mut word, mut reference) = (0u16, 0u16);
-    let operand = |item: ConventionItem| {
-        let (transfer, target) = match item {
-            ConventionItem::I32 | ConventionItem::F32 => {
-                word += 1;
-                (Transfer::Word32, word - 1)
-            }
-            ConventionItem::I64 | ConventionItem::F64 => {
-                word = word.next_multiple_of(2) + 2;
-                (Transfer::Word64, word - 2)
-            }
-            _ => {
-                reference += 1;
-                (Transfer::RefMove, reference - 1)
-            }
-        };
-        Operand { transfer, source: 0, target }
-    };
-    convention.arguments().map(operand).collect()
-}
-
-fn transfer_of(item: ConventionItem, register: AnyRegister) -> Transfer {
-    match item {
-        ConventionItem::I32 | ConventionItem::F32 => Transfer::Word32,
-        ConventionItem::I64 | ConventionItem::F64 => Transfer::Word64,
-        _ if register.is_move() => Transfer::RefMove,
-        _ => Transfer::RefCopy,
-    }
-}
-
 /// A branch whose target's index is not known yet.
 struct Fixup {
-    place: FixupPlace,
+    slot: FixupSlot,
     target: BlockOffset,
 }
 
-enum FixupPlace {
+enum FixupSlot {
     Low(usize),
     High(usize),
     Table(usize, usize),
     Resume(usize),
 }
 
-/// An edge that copies registers: its copies are placed behind the function's blocks.
+/// An edge that copies registers: its copies follow the function's blocks.
 struct Edge<'a> {
-    place: FixupPlace,
+    slot: FixupSlot,
     target: BlockOffset,
     copies: RemapList<'a>,
     offset: u32,
 }
 
-/// A block that is nothing but a conditional branch.
+/// A block that contains only a conditional branch.
 #[derive(Clone, Copy)]
 struct Test<'a> {
     index: usize,
-    ways: [(BlockOffset, RemapList<'a>); 2],
+    targets: [(BlockOffset, RemapList<'a>); 2],
 }
 
 struct Lowering<'a> {
@@ -260,17 +226,17 @@ impl<'a> Lowering<'a> {
                     // The copies come first, so that resuming is a plain jump.
                     self.copies(operands);
                     let index = self.emit(operation, 0, 0, 0, 0);
-                    self.fixups.push(Fixup { place: FixupPlace::Low(index), target: dest });
+                    self.fixups.push(Fixup { slot: FixupSlot::Low(index), target: dest });
                 } else {
                     self.jump(operation, dest, operands);
                 }
             }
             Body::CondBranch { condition, true_dest, true_operands, false_dest, false_operands } => {
                 let index = self.conditional(operation, condition.0);
-                let ways = [(true_dest, true_operands), (false_dest, false_operands)];
-                self.ways(index, ways);
+                let targets = [(true_dest, true_operands), (false_dest, false_operands)];
+                self.branch_targets(index, targets);
                 if index == self.block_start {
-                    self.tests.push(Test { index, ways });
+                    self.tests.push(Test { index, targets });
                 }
             }
             Body::CondBreak { condition, dest, operands } => {
@@ -327,7 +293,7 @@ impl<'a> Lowering<'a> {
         self.tables.len() as u64 - 1
     }
 
-    /// The conditional branch, fused with the comparison before it where that makes its condition.
+    /// Emits a conditional branch, fused with the comparison before it where that computes its condition.
     fn conditional(&mut self, operation: Operation, condition: u16) -> usize {
         let last = self.instructions.len().wrapping_sub(1);
         if last >= self.block_start
@@ -362,16 +328,16 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The test that makes the target's block, where that is behind.
+    /// Returns the test that is the only instruction of the target's block, where that precedes.
     fn test(&self, target: BlockOffset) -> Option<Test<'a>> {
         let block = self.blocks.binary_search_by_key(&target, |block| block.0).ok()?;
         let index = self.blocks[block].1 as usize;
         self.tests.binary_search_by_key(&index, |test| test.index).ok().map(|test| self.tests[test])
     }
 
-    fn ways(&mut self, index: usize, [yes, no]: [(BlockOffset, RemapList<'a>); 2]) {
-        self.edge(FixupPlace::Low(index), yes.0, yes.1);
-        self.edge(FixupPlace::High(index), no.0, no.1);
+    fn branch_targets(&mut self, index: usize, [yes, no]: [(BlockOffset, RemapList<'a>); 2]) {
+        self.edge(FixupSlot::Low(index), yes.0, yes.1);
+        self.edge(FixupSlot::High(index), no.0, no.1);
     }
 
     fn jump(&mut self, operation: Operation, target: BlockOffset, copies: RemapList<'a>) {
@@ -380,11 +346,11 @@ impl<'a> Lowering<'a> {
         if operation == Operation::Branch
             && let Some(test) = self.test(target)
         {
-            // The way back to a loop's test: the test itself in its place saves a branch each turn, and makes the block
+            // The back edge to a loop's test: a copy of the test instead saves a branch in each iteration, and makes the block
             // before it one that branches to itself.
             let Inst { operation, a, b, c, .. } = self.instructions[test.index];
             let index = self.emit(operation, a, b, c, 0);
-            return self.ways(index, test.ways);
+            return self.branch_targets(index, test.targets);
         }
         let index = match self.instructions[first..].last_mut() {
             Some(copy) if operation == Operation::Branch && copy.operation == Operation::Move32 => {
@@ -397,14 +363,14 @@ impl<'a> Lowering<'a> {
             }
             _ => self.emit(operation, 0, 0, 0, 0),
         };
-        self.fixups.push(Fixup { place: FixupPlace::Low(index), target });
+        self.fixups.push(Fixup { slot: FixupSlot::Low(index), target });
     }
 
-    fn edge(&mut self, place: FixupPlace, target: BlockOffset, copies: RemapList<'a>) {
+    fn edge(&mut self, slot: FixupSlot, target: BlockOffset, copies: RemapList<'a>) {
         if copies.is_empty() {
-            self.fixups.push(Fixup { place, target });
+            self.fixups.push(Fixup { slot, target });
         } else {
-            self.edges.push(Edge { place, target, copies, offset: self.offset });
+            self.edges.push(Edge { slot, target, copies, offset: self.offset });
         }
     }
 
@@ -421,117 +387,10 @@ impl<'a> Lowering<'a> {
         let imm = self.table(entries, ValueType::Any);
         self.emit(operation, index, 0, 0, imm);
         for (entry, (target, copies)) in cases.iter().enumerate() {
-            self.edge(FixupPlace::Table(table, entry), target, copies);
+            self.edge(FixupSlot::Table(table, entry), target, copies);
         }
         // The default is the last entry.
-        self.edge(FixupPlace::Table(table, cases.len()), default, copies);
-    }
-
-    fn call(
-        &mut self,
-        callee: FunctionOrdinal,
-        segments: Option<SegmentSizes<'a>>,
-        operands: RegisterList<'a>,
-        results: RegisterList<'a>,
-        resume: Option<BlockOffset>,
-    ) -> Result<()> {
-        let (operation, ordinal, convention) = match (callee.internal(), callee.import()) {
-            (Some(ordinal), _) => {
-                (Operation::Call, ordinal, self.module.function(ordinal).ok_or_else(broken)?.convention)
-            }
-            (None, import) => {
-                let ordinal = import.ok_or_else(broken)?;
-                let convention = self.module.import(ordinal).ok_or_else(broken)?.calling_convention;
-                let yieldable = resume.is_some() || self.module.generation().any_call_yields;
-                (if yieldable { Operation::CallImportYieldable } else { Operation::CallImport }, ordinal, convention)
-            }
-        };
-        let arguments = self.operand_list(convention.arguments(), segments, operands)?;
-        if operation == Operation::Call {
-            let targets = entry(convention);
-            let range = arguments.start as usize..arguments.end as usize;
-            for (operand, target) in self.operands[range].iter_mut().zip(&targets) {
-                operand.target = target.target;
-            }
-        }
-        let lends = operation != Operation::Call && self.lend(&arguments);
-        let results = self.operand_list(convention.results(), None, results)?;
-        for operand in &mut self.operands[results.start as usize..results.end as usize] {
-            operand.target = operand.source;
-        }
-        let site = self.sites.len();
-        let pc = self.instructions.len() as u32;
-        self.sites.push(CallSite { callee: ordinal, lends, arguments, results, pc, resume: pc + 1 });
-        self.emit(operation, 0, 0, 0, site as u64);
-        if let Some(target) = resume {
-            self.fixups.push(Fixup { place: FixupPlace::Resume(site), target });
-        }
-        Ok(())
-    }
-
-    /// Lends references to an imported function instead of sharing them, where their register is passed once.
-    fn lend(&mut self, arguments: &Range<u32>) -> bool {
-        let operands = &mut self.operands[arguments.start as usize..arguments.end as usize];
-        let is_ref =
-            |operand: &Operand| matches!(operand.transfer, Transfer::RefCopy | Transfer::RefLend | Transfer::RefMove);
-        let mut lends = false;
-        let mut position = 0;
-        for index in 0..operands.len() {
-            let operand = operands[index];
-            if !is_ref(&operand) {
-                continue;
-            }
-            let once = operands.iter().filter(|other| is_ref(other) && other.source == operand.source).count() == 1;
-            if operand.transfer == Transfer::RefCopy && once && position < CallBuffer::LENDABLE {
-                operands[index].transfer = Transfer::RefLend;
-                lends = true;
-            }
-            position += 1;
-            // Recorders of command buffers pass many; the count above must not make lowering quadratic.
-            if position >= CallBuffer::LENDABLE {
-                break;
-            }
-        }
-        lends
-    }
-
-    /// Pairs the items of a convention with registers; spans are unrolled by their segment sizes.
-    fn operand_list(
-        &mut self,
-        items: impl Iterator<Item = ConventionItem> + Clone,
-        segments: Option<SegmentSizes<'a>>,
-        registers: RegisterList<'a>,
-    ) -> Result<Range<u32>> {
-        let start = self.operands.len() as u32;
-        let mut registers = registers.iter();
-        let mut segments = segments.into_iter().flat_map(SegmentSizes::iter);
-        self.items(items, &mut segments, &mut registers, true)?;
-        Ok(start..self.operands.len() as u32)
-    }
-
-    fn items(
-        &mut self,
-        mut items: impl Iterator<Item = ConventionItem> + Clone,
-        segments: &mut dyn Iterator<Item = u16>,
-        registers: &mut dyn Iterator<Item = AnyRegister>,
-        top_level: bool,
-    ) -> Result<()> {
-        while let Some(item) = items.next() {
-            let segment = if top_level || item == ConventionItem::SpanStart { segments.next() } else { None };
-            if item != ConventionItem::SpanStart {
-                let register = registers.next().ok_or_else(broken)?;
-                let transfer = transfer_of(item, register);
-                self.operands.push(Operand { transfer, source: register.index(), target: 0 });
-                continue;
-            }
-            let count = segment.filter(|count| *count != SEGMENT_NOT_VARIADIC).ok_or_else(broken)?;
-            self.operands.push(Operand { transfer: Transfer::Count, source: count, target: 0 });
-            let body = span_body(&mut items);
-            for _ in 0..count {
-                self.items(body.iter().copied(), segments, registers, false)?;
-            }
-        }
-        Ok(())
+        self.edge(FixupSlot::Table(table, cases.len()), default, copies);
     }
 
     fn finish(
@@ -548,13 +407,13 @@ impl<'a> Lowering<'a> {
         self.tests.clear();
         for edge in core::mem::take(&mut self.edges) {
             let index = self.instructions.len() as u32;
-            self.patch(&edge.place, index);
+            self.patch(&edge.slot, index);
             self.offset = edge.offset;
             self.jump(Operation::Branch, edge.target, edge.copies);
         }
         let fixups = core::mem::take(&mut self.fixups);
         for fixup in &fixups {
-            self.patch(&fixup.place, self.blocks[self.block_of(fixup)?].1);
+            self.patch(&fixup.slot, self.blocks[self.block_of(fixup)?].1);
         }
         let mut loops = Box::default();
         if optimize {
@@ -585,7 +444,7 @@ impl<'a> Lowering<'a> {
     /// instruction that does so. Edges begin at the instruction `end`.
     fn find_loops(&mut self, fixups: &[Fixup], end: usize) -> Result<Box<[CountedLoop]>> {
         let mut loops = Vec::new();
-        // For each block, the instructions that lead to its next turn, and the one that leads to its first.
+        // For each block, the branches that lead to its next iteration, and the one that leads to its first.
         let mut entries = Vec::new();
         for index in 0..self.blocks.len() {
             let start = self.blocks[index].1 as usize;
@@ -602,15 +461,15 @@ impl<'a> Lowering<'a> {
         }
         for fixup in fixups.iter().filter(|_| !loops.is_empty()) {
             if let Some((last, back, entry)) = entries[self.block_of(fixup)?]
-                && !matches!(fixup.place, FixupPlace::Low(from) | FixupPlace::High(from) if from == last || from == back)
+                && !matches!(fixup.slot, FixupSlot::Low(from) | FixupSlot::High(from) if from == last || from == back)
             {
-                self.patch(&fixup.place, entry);
+                self.patch(&fixup.slot, entry);
             }
         }
         Ok(loops.into())
     }
 
-    /// The loop that a block of the given instructions makes, and the branch that ends its way back.
+    /// Recognises the loop of a block of the given instructions. Returns it with the branch that ends its back edge.
     fn self_loop(&self, start: usize, next: usize, end: usize) -> Option<(CountedLoop, usize)> {
         let body = self.instructions.get(start..next)?;
         let last = body.last()?;
@@ -662,36 +521,20 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn patch(&mut self, place: &FixupPlace, target: u32) {
-        match *place {
-            FixupPlace::Low(index) => {
+    fn patch(&mut self, slot: &FixupSlot, target: u32) {
+        match *slot {
+            FixupSlot::Low(index) => {
                 let inst = &mut self.instructions[index];
                 inst.imm = halves(target.wrapping_sub(index as u32), inst.high());
             }
-            FixupPlace::High(index) => {
+            FixupSlot::High(index) => {
                 let inst = &mut self.instructions[index];
                 inst.imm = halves(inst.low(), target.wrapping_sub(index as u32));
             }
-            FixupPlace::Table(table, entry) => self.tables[table].entries[entry] = target,
-            FixupPlace::Resume(site) => self.sites[site].resume = target,
+            FixupSlot::Table(table, entry) => self.tables[table].entries[entry] = target,
+            FixupSlot::Resume(site) => self.sites[site].resume = target,
         }
     }
-}
-
-/// Takes the items of a span, up to its end, off the iterator.
-fn span_body(items: &mut impl Iterator<Item = ConventionItem>) -> Vec<ConventionItem> {
-    let mut depth = 0usize;
-    let mut body = Vec::new();
-    for item in items {
-        match item {
-            ConventionItem::SpanStart => depth += 1,
-            ConventionItem::SpanEnd if depth == 0 => break,
-            ConventionItem::SpanEnd => depth -= 1,
-            _ => {}
-        }
-        body.push(item);
-    }
-    body
 }
 
 fn fused(operation: Operation) -> Option<Operation> {

@@ -96,7 +96,7 @@ impl Writer<'_, '_, '_> {
                     let all = if at == 0 { format_ident!("iterations") } else { name.clone() };
                     quote! {
                         let Some(#all) = #trip_count #leave;
-                        let Some(#name) = support::divided(#all, #divisor) #leave;
+                        let Some(#name) = support::outer_trip_count(#all, #divisor) #leave;
                     }
                 }
             });
@@ -135,7 +135,7 @@ impl Writer<'_, '_, '_> {
         };
         let (first, bound) = (as_type(first, &test.first), as_type(bound, &test.bound));
         let (step, relation) = (integer(test.step), relation(test.relation));
-        let count = quote!(support::turns::<#ty>(#first, #step, support::Relation::#relation, #bound));
+        let count = quote!(support::trip_count::<#ty>(#first, #step, support::Relation::#relation, #bound));
         if counted.tested_last { quote!(#count.and_then(|count| count.checked_add(1))) } else { count }
     }
 

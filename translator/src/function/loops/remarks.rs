@@ -59,7 +59,7 @@ pub(crate) fn remarks(module: &VerifiedModule, functions: &[Function], is_metere
 }
 
 fn outcome(function: &Function, nest: &Nest) -> LoopOutcome {
-    let trip_counts = nest.loops.iter().map(|counted| counted.constant_turns()).collect();
+    let trip_counts = nest.loops.iter().map(|counted| counted.constant_trip_count()).collect();
     match Tiling::of(function, nest, &Needed::of(function, nest)) {
         Ok(tiling) => LoopOutcome::Tiled { trip_counts, tiling },
         Err(reason) => LoopOutcome::Checked { trip_counts, reason },

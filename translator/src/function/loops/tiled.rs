@@ -74,14 +74,14 @@ impl Writer<'_, '_, '_> {
         for (at, view) in tiling.stores.iter().enumerate() {
             let store = grid(*view);
             let (_, loops) = self.extent(&self.nest.views[*view].index);
-            conditions.push(quote!(support::is_distinct(#loops)));
+            conditions.push(quote!(support::is_injective(#loops)));
             conditions.extend(tiling.non_aliasing.iter().map(|view| {
                 let other = grid(*view);
-                quote!(#store.is_apart(&#other))
+                quote!(#store.is_disjoint(&#other))
             }));
             conditions.extend(tiling.stores[..at].iter().map(|view| {
                 let other = grid(*view);
-                quote!(#store.is_apart(#other.as_grid()))
+                quote!(#store.is_disjoint(#other.as_grid()))
             }));
         }
         // An empty reduction stores nothing.
@@ -125,7 +125,7 @@ impl Writer<'_, '_, '_> {
         }
         let body = self.strip(&plan, 1)?;
         let lane_count = self.used_count(tiling.lanes);
-        let strips = Width::of(self.nest.loops[tiling.lanes].constant_turns()).into_iter().map(|width| {
+        let strips = Width::of(self.nest.loops[tiling.lanes].constant_trip_count()).into_iter().map(|width| {
             let width = width.number();
             quote! {
                 while #lane_count - #start >= #width {
@@ -142,7 +142,7 @@ impl Writer<'_, '_, '_> {
             });
             quote!(#(#panels)*)
         };
-        let widths = Width::of(self.nest.loops[tiling.lanes].constant_turns());
+        let widths = Width::of(self.nest.loops[tiling.lanes].constant_trip_count());
         let strips = strips.zip(&widths).map(|(strip, width)| {
             let panels = panels(width);
             quote!(#panels #strip)
@@ -258,7 +258,7 @@ impl Writer<'_, '_, '_> {
     /// because their elements are loaded one by one.
     fn interleaved_strips(&self, tiling: &Tiling) -> &'static [usize] {
         let is_dense = |view: &usize| matches!(self.nest.views[*view].index.constant_stride(tiling.lanes), Some(0 | 1));
-        let trip_count = self.nest.loops[tiling.lanes].constant_turns().unwrap_or(u64::MAX);
+        let trip_count = self.nest.loops[tiling.lanes].constant_trip_count().unwrap_or(u64::MAX);
         match tiling.rows {
             None if trip_count >= 32 && tiling.non_aliasing.iter().all(is_dense) => &[4, 2],
             _ => &[],
@@ -311,7 +311,7 @@ impl Writer<'_, '_, '_> {
         let Some(rows) = plan.tiling.rows else { return self.block(plan, 1, reductions, chunked) };
         let (start, count) = (start(rows), count(rows));
         let mut tokens = quote!(let mut #start = 0;);
-        let blocks = match self.nest.loops[rows].constant_turns().map(|count| count as usize) {
+        let blocks = match self.nest.loops[rows].constant_trip_count().map(|count| count as usize) {
             Some(count) => vec![(count / Tiling::ROWS > 0, Tiling::ROWS), (true, count % Tiling::ROWS)],
             None => vec![(true, Tiling::ROWS), (true, 1)],
         };
@@ -353,7 +353,7 @@ impl Writer<'_, '_, '_> {
         // Sums of integers may be reordered, so LLVM would vectorise over iterations instead of elements, which is slower.
         let is_integer = |view: &usize| !matches!(self.nest.views[*view].element, Element::f32 | Element::f64);
         if tiling.stores.iter().any(is_integer) {
-            work = quote!(support::in_turn(); #work);
+            work = quote!(support::keep_iteration_order(); #work);
         }
         if let Some(at) = chunked {
             let (index, start) = (index(at), start(at));

@@ -9,8 +9,9 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::{Counted, Item, Needed, Nest, Relation};
-use crate::ir::function::Function;
+use super::{Counted, Item, Needed, Nest, Test};
+use crate::ir::function::{Function, Type};
+use crate::trip_count::{outer_trip_count, trip_count};
 
 /// The least trip count of the innermost reduction for which shared views are packed.
 const LEAST_PACKED: u64 = 16;
@@ -131,7 +132,7 @@ impl Tiling {
             |rows: usize| non_aliasing.iter().filter(|view| changes(**view, lanes) && !changes(**view, rows)).count();
         let rows = chosen.iter().copied().filter(|turn| *turn != lanes).max_by_key(|turn| shared(*turn));
         let panels = match (rows, reductions.last()) {
-            (Some(rows), Some(last)) if nest.makes(rows, LEAST_SHARED) && nest.makes(*last, LEAST_PACKED) => {
+            (Some(rows), Some(last)) if nest.may_have(rows, LEAST_SHARED) && nest.may_have(*last, LEAST_PACKED) => {
                 let panels = non_aliasing.iter().copied().filter(|view| changes(*view, lanes) && !changes(*view, rows));
                 panels.take(MAX_PANELS).collect()
             }
@@ -143,24 +144,30 @@ impl Tiling {
 }
 
 impl Nest {
-    /// Whether a loop makes so many turns, for all that is known.
-    fn makes(&self, at: usize, turns: u64) -> bool {
-        self.loops[at].constant_turns().is_none_or(|count| count >= turns)
+    /// Whether a loop has at least that many iterations, or an unknown number.
+    fn may_have(&self, at: usize, iterations: u64) -> bool {
+        self.loops[at].constant_trip_count().is_none_or(|count| count >= iterations)
     }
 }
 
 impl Counted {
-    /// The number of turns, where the test says it: a number less than another.
+    /// Returns the trip count where the test and the divisor are constants.
     #[must_use]
-    pub fn constant_turns(&self) -> Option<u64> {
+    pub fn constant_trip_count(&self) -> Option<u64> {
+        let Test { step, relation, .. } = self.test;
         let (first, bound) = (self.test.first.as_constant()?, self.test.bound.as_constant()?);
-        let counts = self.test.relation == Relation::Less && self.test.signed && self.test.step > 0;
-        let distance = bound.checked_sub(first).filter(|_| counts && !self.tested_last)?;
-        let divisor = match &self.divisor {
-            None => 1,
-            Some(divisor) => divisor.as_constant().filter(|divisor| *divisor > 0)? as u64,
+        let passed = match (self.test.ty, self.test.signed) {
+            (Type::i64, true) => trip_count(first, step, relation, bound),
+            (Type::i64, false) => trip_count(first as u64, step, relation, bound as u64),
+            (_, true) => trip_count(first as i32, step, relation, bound as i32),
+            (_, false) => trip_count(first as u32, step, relation, bound as u32),
         };
-        Some((distance.max(0) as u64).div_ceil(self.test.step as u64) / divisor)
+        let count = passed?.checked_add(self.tested_last.into())?;
+        let count = match &self.divisor {
+            None => count,
+            Some(divisor) => outer_trip_count(count, divisor.as_constant()?)?,
+        };
+        Some(count as u64)
     }
 }
 

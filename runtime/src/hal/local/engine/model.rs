@@ -195,35 +195,50 @@ fn a_failed_stage_is_the_last() {
     });
 }
 
+/// Starts a worker before it publishes a stage of one chunk.
+struct Publisher {
+    shared: Arc<(ParkedSet, Stages<Work>)>,
+    worker: Option<thread::JoinHandle<()>>,
+}
+
+impl Participant<Work> for Publisher {
+    fn run(&mut self, _: &Work, chunks: &mut Chunks<'_>) -> Result<()> {
+        chunks.run_below(1, |_| Ok(()))
+    }
+
+    fn fail(&mut self, error: Error) {
+        panic!("{error}");
+    }
+
+    fn advance(&mut self, work: &mut Work) -> Result<u32> {
+        work.stage = 1;
+        let shared = self.shared.clone();
+        // As a thread of the pool does: it enters the set, looks for work once more, and parks.
+        self.worker = Some(thread::spawn(move || {
+            let (parked, stages) = &*shared;
+            let mut participant = Counting::default();
+            parked.enter(0);
+            if stages.is_claimable() {
+                parked.leave(0);
+            } else {
+                while parked.contains(0) {
+                    thread::park();
+                }
+            }
+            assert!(follow(stages, &mut participant));
+        }));
+        Ok(1)
+    }
+}
+
 #[test]
 fn no_wake_up_is_lost() {
     model(4, || {
         let shared = Arc::new((ParkedSet::new(1), Work::stages(1, 1)));
-        let worker = thread::spawn({
-            let shared = shared.clone();
-            move || {
-                let (parked, stages) = &*shared;
-                let mut participant = Counting::default();
-                // Runs the one chunk of stage 1, which the other thread publishes and leaves.
-                while participant.ran == 0 {
-                    parked.enter(0);
-                    if stages.is_claimable() {
-                        parked.leave(0);
-                    } else {
-                        while parked.contains(0) {
-                            thread::park();
-                        }
-                    }
-                    stages.step(&mut participant);
-                }
-            }
-        });
-        let (parked, stages) = &*shared;
-        // Another one runs the chunk before the first stage, and wakes the worker once a stage is published.
-        if stages.step(&mut Counting::default()) != Step::Nothing || parked.take().is_some() {
-            worker.thread().unpark();
-        }
-        if parked.take().is_some() {
+        let mut publisher = Publisher { shared: shared.clone(), worker: None };
+        assert_eq!(shared.1.step(&mut publisher), Step::Ran);
+        let worker = publisher.worker.take().unwrap();
+        if shared.0.take().is_some() {
             worker.thread().unpark();
         }
         worker.join().unwrap();

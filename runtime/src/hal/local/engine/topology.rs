@@ -29,8 +29,20 @@ fn siblings(processor: usize) -> Option<String> {
 /// Numbers of the logical processors that this process may run on; none where the system does not tell.
 #[cfg(target_os = "linux")]
 fn allowed() -> Vec<usize> {
-    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
-    (0..rustix::thread::CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect()
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.and_then(|list| numbers(list.trim())).unwrap_or_default()
+}
+
+/// The numbers of a list as Linux writes it: `0-3,8`. None where it is no such list.
+#[cfg(target_os = "linux")]
+fn numbers(list: &str) -> Option<Vec<usize>> {
+    let mut numbers = Vec::new();
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        numbers.extend(first.parse::<usize>().ok()?..=last.parse().ok()?);
+    }
+    Some(numbers)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -58,12 +70,18 @@ pub(super) fn processors() -> &'static [usize] {
 
 /// Has the calling thread run on some logical processors and on no others, where the system allows it.
 #[cfg(target_os = "linux")]
+#[allow(unsafe_code, reason = "the standard library has no call for this")]
 pub(super) fn bind(processors: &[usize]) {
-    let mut set = rustix::thread::CpuSet::new();
-    for processor in processors {
-        set.set(*processor);
+    // SAFETY: the type is an array of integers, for which zeros are valid.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    let limit = 8 * std::mem::size_of_val(&set);
+    for processor in processors.iter().filter(|processor| **processor < limit) {
+        // SAFETY: the number is less than that of the set's bits, which was just checked.
+        unsafe { libc::CPU_SET(*processor, &mut set) };
     }
-    if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
+    // SAFETY: the set is alive, and the size is its own; 0 is the calling thread.
+    if unsafe { libc::sched_setaffinity(0, std::mem::size_of_val(&set), &set) } != 0 {
+        let error = std::io::Error::last_os_error();
         tracing::warn!(%error, ?processors, "worker is not bound to its core");
     }
 }
@@ -72,11 +90,33 @@ pub(super) fn bind(processors: &[usize]) {
 pub(super) fn bind(_processors: &[usize]) {}
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
     #[test]
     fn there_are_cores_and_no_more_physical_than_logical_ones() {
         assert!((1..=logical_cores()).contains(&physical_cores()));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn lists_of_processors_are_read() {
+        assert_eq!(numbers("0-2,5,7-8"), Some(vec![0, 1, 2, 5, 7, 8]));
+        assert_eq!(numbers("3"), Some(vec![3]));
+        assert_eq!(numbers(""), None);
+        assert!(!allowed().is_empty());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_bound_thread_may_use_no_other_processor() {
+        let bound = std::thread::spawn(|| {
+            let one = allowed()[..1].to_vec();
+            bind(&one);
+            (allowed(), one)
+        });
+        let (found, expected) = bound.join().unwrap();
+        assert_eq!(found, expected);
     }
 }

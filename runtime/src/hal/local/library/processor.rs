@@ -105,6 +105,10 @@ mod host {
         features
     }
 
+    /// The key of the list of features among the kernel's auxiliary values.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const AT_HWCAP2: u64 = 26;
+
     /// Returns the features that the standard library of the oldest supported Rust does not detect, by their bits of
     /// AT_HWCAP2 in the kernel's list of arm64 hardware capabilities.
     fn undetected() -> impl Iterator<Item = (&'static str, u32, bool)> {
@@ -119,10 +123,19 @@ mod host {
             ("sme-i16i64", 35, 24),
         ];
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        let (_, hwcap2) = rustix::param::linux_hwcap();
+        let hwcap2 = auxiliary(AT_HWCAP2);
         #[cfg(not(any(target_os = "linux", target_os = "android")))]
-        let hwcap2 = 0usize;
-        HWCAP2.into_iter().map(move |(name, bit, at)| (name, bit, hwcap2 as u64 >> at & 1 == 1))
+        let hwcap2 = 0u64;
+        HWCAP2.into_iter().map(move |(name, bit, at)| (name, bit, hwcap2 >> at & 1 == 1))
+    }
+
+    /// Returns an entry of the process's auxiliary vector, pairs of a key and a value; 0 where there is none.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn auxiliary(key: u64) -> u64 {
+        let vector = std::fs::read("/proc/self/auxv").unwrap_or_default();
+        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
+        let mut entries = vector.chunks_exact(16).map(|entry| (number(&entry[..8]), number(&entry[8..])));
+        entries.find(|entry| entry.0 == key).map_or(0, |entry| entry.1)
     }
 }
 

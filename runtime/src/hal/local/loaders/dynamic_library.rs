@@ -117,10 +117,9 @@ unsafe fn open_library(path: &Path) -> Result<libloading::Library> {
 mod memory {
     //! Anonymous in-memory files.
 
+    use std::ffi::CString;
     use std::fs::File;
-    use std::os::fd::{AsRawFd, OwnedFd};
-
-    use rustix::fs::{MemfdFlags, memfd_create};
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
     use super::*;
 
@@ -136,9 +135,18 @@ mod memory {
     }
 
     fn create(name: &str) -> std::io::Result<OwnedFd> {
-        let flags = MemfdFlags::CLOEXEC;
+        let name = CString::new(name)?;
+        let create = |flags| {
+            // SAFETY: the name ends in a zero and outlives the call.
+            let descriptor = unsafe { libc::memfd_create(name.as_ptr(), flags) };
+            if descriptor < 0 {
+                return Err(std::io::Error::last_os_error());
+            }
+            // SAFETY: the system has just opened this descriptor, and nothing else has it.
+            Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+        };
         // Kernels before 6.3 do not have the second flag; later ones can be configured to require it.
-        Ok(memfd_create(name, flags | MemfdFlags::EXEC).or_else(|_| memfd_create(name, flags))?)
+        create(libc::MFD_CLOEXEC | libc::MFD_EXEC).or_else(|_| create(libc::MFD_CLOEXEC))
     }
 
     /// Returns the path of a descriptor, spelled differently for each number: the linker caches libraries by path,

@@ -53,7 +53,7 @@ impl Loader {
 
     /// Creates the loader.
     #[must_use]
-    pub fn make(self) -> Arc<dyn ExecutableLoader> {
+    pub fn create(self) -> Arc<dyn ExecutableLoader> {
         (self.create)()
     }
 }

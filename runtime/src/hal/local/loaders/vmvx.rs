@@ -361,7 +361,7 @@ impl VmvxWorker {
         for (index, (data, length, mutable)) in fixed.into_iter().chain(bindings).enumerate() {
             // SAFETY: promised by the caller. Local memory is exclusively borrowed and not accessed meanwhile;
             // constants are shared and read-only; bindings are never borrowed as slices.
-            let buffer = unsafe { Buffer::lent(data, length, mutable) };
+            let buffer = unsafe { Buffer::borrowed(data, length, mutable) };
             match self.borrowed.get_mut(index) {
                 Some(slot) => match Arc::get_mut(slot) {
                     Some(old) => *old = buffer,

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_zeroed_kept_and_given_back() {
+    fn memory_is_zeroed_cached_and_returned() {
         let mut pointer = ptr::null_mut();
         assert_eq!(call(CALLOC, 100, &mut pointer), 0);
         assert_eq!(pointer.addr() % ALIGNMENT, 0);

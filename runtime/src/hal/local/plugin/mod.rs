@@ -152,7 +152,7 @@ impl ImportProvider for ExecutablePlugin {
 }
 
 fn open_library(path: &str) -> Result<ExecutablePlugin> {
-    // SAFETY: whoever names a plugin trusts its code.
+    // SAFETY: the caller trusts the code of the plugins that it names.
     let library = unsafe { DynamicLibrary::open(Path::new(path)) }?;
     let query = library.symbol(PLUGIN_EXPORT_NAME)?.as_ptr();
     // SAFETY: a non-null address of code; data and function pointers have the same size where there are libraries.

@@ -1,57 +1,58 @@
-//! Finds loops that [`CountedLoop::run`] can run: follows one turn of a block and looks at what became of each register.
+//! Recognises loops that [`CountedLoop::run`] can run: evaluates one iteration of a block symbolically.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::super::code::{Inst, Operation};
+use super::comparison::Comparison;
 use super::map::{self, Map};
 use super::{
-    Affine, CountedLoop, Counter, Fixed, MAX_INSTRUCTIONS, ONE, Product, Reduction, Relation, Stream, Sum, Test, Work,
+    Affine, CountedLoop, Counter, Invariant, MAX_INSTRUCTIONS, ONE, Product, Reduction, Stream, Sum, Test, Work,
     is_product, reduction_type,
 };
 
-/// A register, and whether it is a pair.
+/// A register, and whether it is the first of a pair.
 type Register = (u16, bool);
 
-/// The 32-bit registers that it is made of.
+/// The one or two 32-bit registers of a register.
 fn halves((register, wide): Register) -> impl Iterator<Item = u16> {
     [Some(register), wide.then_some(register + 1)].into_iter().flatten()
 }
 
-/// What is known of a value while a turn is followed.
+/// A symbolic value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
-    /// What the register held when the turn began.
+    /// The value of the register at the start of the iteration.
     Initial(u16),
     Constant(u64),
-    /// What the register held when the turn began, and `times` steps more.
+    /// The value of the register at the start of the iteration, plus `times` steps.
     Stepped {
         register: u16,
-        step: Fixed,
+        step: Invariant,
         times: u32,
     },
     /// The affine value of this number.
     Affine(usize),
-    /// The element that was loaded after so many others.
+    /// The loaded element of this number.
     Element(usize),
-    /// The product of two elements, added to a third one or to what the register held when the turn began.
+    /// The product of two elements, added to a third one or to the value of a register at the start of the iteration.
     Product {
         operation: Operation,
         factors: [usize; 2],
         sum: Result<usize, u16>,
     },
-    /// What the register held when the turn began, combined with so many elements.
+    /// The value of the register at the start of the iteration, combined with the first `count` elements.
     Combined {
         register: u16,
         count: usize,
     },
-    /// A value of the lane of this number.
-    Lane(usize),
-    /// The result of the comparison, which nothing may read.
+    /// The value in the strip of this number.
+    Strip(usize),
+    /// The result of the comparison, which no instruction may read.
     Result,
 }
 
-/// A register was written: the value, and which half of it the register has; none where it has all.
+/// A written register: the value, and the half of it that the register holds; none where it holds all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Written {
     register: u16,
@@ -67,44 +68,45 @@ struct Element {
     index: Known,
 }
 
-/// Follows one turn of a block.
+/// Follows one iteration of a block.
 #[derive(Default)]
 struct Follower {
     values: Vec<Known>,
     written: Vec<Written>,
-    /// Registers that any instruction of the turn writes.
+    /// Registers that any instruction of the iteration writes.
     targets: Vec<u16>,
-    /// Those that only the way back to the next turn writes.
+    /// Those that only the copies of the back edge write.
     only_copied: Vec<u16>,
-    /// Registers whose value at the start of the turn was read, with their width.
+    /// Registers whose value at the start of the iteration was read, with their width.
     initial: Vec<Register>,
     elements: Vec<Element>,
     affine: Vec<Affine>,
-    /// What combines the elements.
+    /// The operation that combines the elements.
     operation: Option<Operation>,
-    /// The last store wrote this product to the element that is its sum.
+    /// The product that was stored to the element that is its sum.
     stored: Option<Known>,
-    /// Where the loop is one of lanes.
-    lanes: Option<Lanes>,
+    /// The strips, where the loop computes elements from elements.
+    strips: Option<Strips>,
 }
 
-/// Makes a loop of a block that branches to itself: `body` ends with the fused comparison, of which `expected` leads to the
-/// next turn, by way of the `copies`. None where the block does more than can be run here.
+/// Recognises a block that branches to itself: `body` ends with the fused comparison, whose result `expected` leads to the
+/// next iteration, through the `copies` of the back edge. None where the block does more than a [`CountedLoop`] can.
 pub(in super::super) fn recognize(body: &[Inst], copies: &[Inst], expected: bool) -> Option<CountedLoop> {
     if body.len() + copies.len() > MAX_INSTRUCTIONS {
         return None;
     }
-    follow(body, copies, expected, None).or_else(|| follow(body, copies, expected, Some(Lanes::default())))
+    follow(body, copies, expected, None).or_else(|| follow(body, copies, expected, Some(Strips::default())))
 }
 
-/// The same in one of two ways: the work is that of lanes where there are some.
-fn follow(body: &[Inst], copies: &[Inst], expected: bool, lanes: Option<Lanes>) -> Option<CountedLoop> {
+/// Recognises a loop that computes elements from elements where there are `strips`, else one of the other kinds.
+fn follow(body: &[Inst], copies: &[Inst], expected: bool, strips: Option<Strips>) -> Option<CountedLoop> {
     let (last, body) = body.split_last()?;
-    let (relation, wide, negated) = relation(last.operation)?;
-    let mut follower = Follower { lanes, ..Follower::default() };
+    let comparison = Comparison::of(last.operation)?;
+    let wide = comparison.wide;
+    let mut follower = Follower { strips, ..Follower::default() };
     for (index, inst) in body.iter().chain([last]).chain(copies).enumerate() {
         let only_copied = index > body.len();
-        let written = if follower.lanes.is_some() { lane_target(inst)? } else { target(inst)? };
+        let written = if follower.strips.is_some() { strip_target(inst)? } else { target(inst)? };
         for register in written.into_iter().flat_map(halves) {
             if only_copied && !follower.targets.contains(&register) {
                 follower.only_copied.push(register);
@@ -116,9 +118,10 @@ fn follow(body: &[Inst], copies: &[Inst], expected: bool, lanes: Option<Lanes>) 
     let (left, right) = (follower.read(last.a, wide)?, follower.read(last.b, wide)?);
     follower.write(last.c, false, Known::Result);
     copies.iter().try_for_each(|inst| follower.step(inst))?;
-    let swapped = follower.fixed(left).is_some();
+    let swapped = follower.invariant(left).is_some();
     let (tested, limit) = if swapped { (right, left) } else { (left, right) };
-    let limit = follower.fixed(limit)?;
+    let limit = follower.invariant(limit)?;
+    let relation = comparison.continues_while(swapped, expected)?;
     let (register, step, times) = match tested {
         Known::Initial(register) => (register, None, 0),
         Known::Stepped { register, step, times } => (register, Some(step), times),
@@ -128,31 +131,31 @@ fn follow(body: &[Inst], copies: &[Inst], expected: bool, lanes: Option<Lanes>) 
     if step.is_some_and(|step| counters.first().is_none_or(|counter| counter.step != step)) {
         return None;
     }
-    let test = Test { relation, times, limit, swapped, expected: expected != negated };
+    let test = Test { relation, signed: comparison.signed, times, limit };
     let work = follower.work(accumulator, counters.first()?)?;
-    // The comparison is a branch; where the way back copies, it ends with another one.
+    // The comparison is a branch; the copies of the back edge end with another one.
     Some(CountedLoop { counters, test, work, fuel: if copies.is_empty() { 1 } else { 2 } })
 }
 
-/// What a turn does with lanes.
+/// The strips and the operations on them.
 #[derive(Default)]
-struct Lanes {
+struct Strips {
     count: usize,
-    shared: Vec<(Fixed, usize)>,
+    shared: Vec<(Invariant, usize)>,
     loads: Vec<(Element, usize)>,
     steps: Vec<map::Step>,
     stores: Vec<(Element, usize)>,
 }
 
-impl Lanes {
+impl Strips {
     fn add(&mut self) -> usize {
         self.count += 1;
         self.count - 1
     }
 }
 
-/// As [`target`], for a loop of lanes.
-fn lane_target(inst: &Inst) -> Option<Option<Register>> {
+/// As [`target`], for a loop that computes elements from elements.
+fn strip_target(inst: &Inst) -> Option<Option<Register>> {
     if map::is_store(inst.operation) {
         return Some(None);
     }
@@ -163,21 +166,6 @@ fn lane_target(inst: &Inst) -> Option<Option<Register>> {
         Some((_, _, target)) => Some(Some((target, false))),
         None => target(inst),
     }
-}
-
-/// What a fused comparison compares: the relation, whether it is one of 64 bits, and whether it is negated.
-fn relation(operation: Operation) -> Option<(Relation, bool, bool)> {
-    Some(match operation {
-        Operation::CmpEqI32Branch => (Relation::NotEqual, false, true),
-        Operation::CmpNeI32Branch => (Relation::NotEqual, false, false),
-        Operation::CmpLtI32SBranch => (Relation::SignedLess, false, false),
-        Operation::CmpLtI32UBranch => (Relation::UnsignedLess, false, false),
-        Operation::CmpEqI64Branch => (Relation::NotEqual, true, true),
-        Operation::CmpNeI64Branch => (Relation::NotEqual, true, false),
-        Operation::CmpLtI64SBranch => (Relation::SignedLess, true, false),
-        Operation::CmpLtI64UBranch => (Relation::UnsignedLess, true, false),
-        _ => return None,
-    })
 }
 
 /// The register that an instruction writes, if it writes one, and whether it is a pair; None for instructions that a loop may not have.
@@ -191,7 +179,7 @@ fn target(inst: &Inst) -> Option<Option<Register>> {
         Operation::Move64 => (inst.b, true),
         Operation::ConstI32 | Operation::ConstI32Zero => (inst.c, false),
         Operation::ConstI64 | Operation::ConstI64Zero => (inst.c, true),
-        operation if relation(operation).is_some() || extended(operation).is_some() => (inst.c, false),
+        operation if Comparison::of(operation).is_some() || extended(operation).is_some() => (inst.c, false),
         operation => (inst.c, combined(operation).or_else(|| loaded(operation))?),
     }))
 }
@@ -260,19 +248,19 @@ impl Follower {
         }
     }
 
-    /// A value that no turn changes. (A wide register is fixed only where none of its halves is written.)
-    fn fixed(&self, value: Known) -> Option<Fixed> {
+    /// The value as one that no iteration changes. (A wide register is invariant only where neither half is written.)
+    fn invariant(&self, value: Known) -> Option<Invariant> {
         match value {
-            Known::Constant(value) => Some(Fixed::Constant(value)),
-            Known::Initial(register) if !self.targets.contains(&register) => Some(Fixed::Register(register)),
+            Known::Constant(value) => Some(Invariant::Constant(value)),
+            Known::Initial(register) if !self.targets.contains(&register) => Some(Invariant::Register(register)),
             _ => None,
         }
     }
 
     fn step(&mut self, inst: &Inst) -> Option<()> {
-        if self.lanes.is_some() && (map::element_size(inst.operation).is_some() || map::step_registers(inst).is_some())
+        if self.strips.is_some() && (map::element_size(inst.operation).is_some() || map::step_registers(inst).is_some())
         {
-            return self.lane_step(inst);
+            return self.strip_step(inst);
         }
         let Some((register, wide)) = target(inst)? else { return self.store(inst) };
         let value = match inst.operation {
@@ -308,66 +296,66 @@ impl Follower {
         Some(())
     }
 
-    fn lane_step(&mut self, inst: &Inst) -> Option<()> {
+    fn strip_step(&mut self, inst: &Inst) -> Option<()> {
         if let Some((operands, count, target)) = map::step_registers(inst) {
-            let mut lanes = [0; 3];
-            for (lane, register) in lanes.iter_mut().zip(operands).take(count) {
+            let mut strips = [0; 3];
+            for (strip, register) in strips.iter_mut().zip(operands).take(count) {
                 let value = self.read(register, false)?;
-                *lane = self.lane(value)?;
+                *strip = self.strip(value)?;
             }
-            let step = map::Step { operation: inst.operation, operands: lanes, target: self.lanes.as_mut()?.add() };
-            self.lanes.as_mut()?.steps.push(step);
-            self.write(target, false, Known::Lane(step.target));
+            let step = map::Step { operation: inst.operation, operands: strips, target: self.strips.as_mut()?.add() };
+            self.strips.as_mut()?.steps.push(step);
+            self.write(target, false, Known::Strip(step.target));
             return Some(());
         }
         let element = Element { load: inst.operation, buffer: inst.a, index: self.read(inst.b, true)? };
         if map::is_store(inst.operation) {
             let value = self.read(inst.c, false)?;
-            let lane = self.lane(value)?;
-            self.lanes.as_mut()?.stores.push((element, lane));
+            let strip = self.strip(value)?;
+            self.strips.as_mut()?.stores.push((element, strip));
             return Some(());
         }
-        let lanes = self.lanes.as_mut()?;
-        // What a turn stores, it must not load.
-        if !lanes.stores.is_empty() {
+        let strips = self.strips.as_mut()?;
+        // An iteration must not load after a store, as it might load what it stored.
+        if !strips.stores.is_empty() {
             return None;
         }
-        let lane = lanes.add();
-        lanes.loads.push((element, lane));
-        self.write(inst.c, false, Known::Lane(lane));
+        let strip = strips.add();
+        strips.loads.push((element, strip));
+        self.write(inst.c, false, Known::Strip(strip));
         Some(())
     }
 
-    /// The lane of a 32-bit value.
-    fn lane(&mut self, value: Known) -> Option<usize> {
-        if let Known::Lane(lane) = value {
-            return Some(lane);
+    /// The strip of a 32-bit value.
+    fn strip(&mut self, value: Known) -> Option<usize> {
+        if let Known::Strip(strip) = value {
+            return Some(strip);
         }
-        let value = self.fixed(value)?;
-        let lanes = self.lanes.as_mut()?;
-        let lane = lanes.add();
-        lanes.shared.push((value, lane));
-        Some(lane)
+        let value = self.invariant(value)?;
+        let strips = self.strips.as_mut()?;
+        let strip = strips.add();
+        strips.shared.push((value, strip));
+        Some(strip)
     }
 
-    fn map(&self, lanes: &Lanes, first: &Counter) -> Option<Work> {
-        if lanes.stores.is_empty() {
+    fn map(&self, strips: &Strips, first: &Counter) -> Option<Work> {
+        if strips.stores.is_empty() {
             return None;
         }
-        let access = |(element, lane): &(Element, usize)| {
-            Some(map::Access { operation: element.load, stream: self.stream(element, first)?, lane: *lane })
+        let access = |(element, strip): &(Element, usize)| {
+            Some(map::Access { operation: element.load, stream: self.stream(element, first)?, strip: *strip })
         };
         Some(Work::Map(Map {
-            lanes: lanes.count,
-            shared: lanes.shared.as_slice().into(),
-            loads: lanes.loads.iter().map(access).collect::<Option<_>>()?,
-            steps: lanes.steps.as_slice().into(),
-            stores: lanes.stores.iter().map(access).collect::<Option<_>>()?,
+            strips: strips.count,
+            shared: strips.shared.as_slice().into(),
+            loads: strips.loads.iter().map(access).collect::<Option<_>>()?,
+            steps: strips.steps.as_slice().into(),
+            stores: strips.stores.iter().map(access).collect::<Option<_>>()?,
         }))
     }
 
     fn load(&mut self, inst: &Inst) -> Option<Known> {
-        // What a turn stores, it must not load.
+        // An iteration must not load after a store, as it might load what it stored.
         if self.stored.is_some() {
             return None;
         }
@@ -388,14 +376,14 @@ impl Follower {
 
     /// The value as an affine one.
     fn affine(&self, value: Known) -> Option<Affine> {
-        if let Some(fixed) = self.fixed(value) {
-            return Some(Affine { scaled: None, terms: alloc::vec![[fixed, ONE]] });
+        if let Some(value) = self.invariant(value) {
+            return Some(Affine { scaled: None, terms: alloc::vec![[value, ONE]] });
         }
         Some(match value {
             Known::Initial(register) => Affine { scaled: Some((register, [ONE, ONE])), terms: Vec::new() },
             Known::Stepped { register, step, times } => Affine {
                 scaled: Some((register, [ONE, ONE])),
-                terms: alloc::vec![[step, Fixed::Constant(times.into())]],
+                terms: alloc::vec![[step, Invariant::Constant(times.into())]],
             },
             Known::Affine(index) => self.affine.get(index)?.clone(),
             _ => return None,
@@ -407,21 +395,21 @@ impl Follower {
         Known::Affine(self.affine.len() - 1)
     }
 
-    /// The product of two 64-bit values, of which at least one is fixed.
+    /// The product of two 64-bit values, of which at least one is invariant.
     fn product_of(&mut self, left: Known, right: Known) -> Option<Known> {
-        let (value, factor) = match (self.fixed(left), self.fixed(right)) {
+        let (value, factor) = match (self.invariant(left), self.invariant(right)) {
             (_, Some(factor)) => (left, factor),
             (Some(factor), None) => (right, factor),
             (None, None) => return None,
         };
         let mut value = self.affine(value)?;
         for term in value.terms.iter_mut().chain(value.scaled.as_mut().map(|scaled| &mut scaled.1)) {
-            *term.iter_mut().find(|place| **place == ONE)? = factor;
+            *term.iter_mut().find(|factor| **factor == ONE)? = factor;
         }
         Some(self.new_affine(value))
     }
 
-    /// The sum of two 64-bit values, of which at most one is no fixed one.
+    /// The sum of two 64-bit values, of which at least one is invariant.
     fn sum_of(&mut self, left: Known, right: Known) -> Option<Known> {
         let (mut sum, more) = (self.affine(left)?, self.affine(right)?);
         if sum.scaled.is_some() && more.scaled.is_some() {
@@ -444,7 +432,7 @@ impl Follower {
         if !matches!(operation, Operation::AddI32 | Operation::AddI64) {
             return None;
         }
-        let (counter, step) = match (self.fixed(left), self.fixed(right)) {
+        let (counter, step) = match (self.invariant(left), self.invariant(right)) {
             (None, Some(step)) => (left, step),
             (Some(step), None) => (right, step),
             _ if operation == Operation::AddI64 => return self.sum_of(left, right),
@@ -460,7 +448,7 @@ impl Follower {
         }
     }
 
-    /// Elements are combined in the order of their loads, and each once, so that none is left unchecked.
+    /// Combines an element. Elements are combined in the order of their loads, each once, so that all are checked.
     fn combine(&mut self, operation: Operation, sum: Known, element: usize) -> Option<Known> {
         let (register, count) = match sum {
             Known::Initial(register) => (register, 0),
@@ -473,7 +461,7 @@ impl Follower {
         Some(Known::Combined { register, count: count + 1 })
     }
 
-    /// What the loop carries from turn to turn: counters, the given one first, and the accumulator.
+    /// The values that the loop carries to the next iteration: counters, `first` among them first, and the accumulator.
     fn carried(&mut self, first: Register) -> Option<(Box<[Counter]>, Option<Register>)> {
         let mut registers = core::mem::take(&mut self.initial);
         registers.retain(|register| *register != first);
@@ -502,7 +490,7 @@ impl Follower {
         let parts = || carried().flat_map(halves);
         // A register that is read both as itself and as half of a pair is not one value.
         let distinct = parts().enumerate().all(|(index, part)| parts().skip(index + 1).all(|other| other != part));
-        // The last turn does not go the way back: what only that writes must be put back like the rest.
+        // The last iteration does not take the back edge, so registers that only its copies write must be carried values.
         if !self.only_copied.iter().all(|register| parts().any(|part| part == *register)) {
             return None;
         }
@@ -511,10 +499,10 @@ impl Follower {
         (distinct && first_is_counter).then(|| (counters.into(), accumulator))
     }
 
-    /// What a turn does with the elements that it loads; all of them, so that none is left unchecked.
+    /// The work of an iteration. It includes all loaded elements, so that all are checked.
     fn work(self, accumulator: Option<Register>, first: &Counter) -> Option<Work> {
-        if let Some(lanes) = &self.lanes {
-            return self.map(lanes, first).filter(|_| accumulator.is_none());
+        if let Some(strips) = &self.strips {
+            return self.map(strips, first).filter(|_| accumulator.is_none());
         }
         if let Some(stored) = self.stored {
             return self.multiplication(stored, accumulator, first);
@@ -554,7 +542,7 @@ impl Follower {
         Some(Work::Multiply(Product { operation, load, left: stream(left)?, right: stream(right)?, sum }))
     }
 
-    /// Where the element is found, by the first counter.
+    /// The location of an element, as a function of the first counter.
     fn stream(&self, element: &Element, first: &Counter) -> Option<Stream> {
         let Affine { scaled, terms } = self.affine(element.index)?;
         let scale = match scaled {

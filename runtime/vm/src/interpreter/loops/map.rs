@@ -1,11 +1,12 @@
-//! Loops that compute elements from elements, a block of turns at a time.
+//! Loops that compute elements from elements, a block of iterations at a time.
 //!
-//! A turn of such a loop loads elements, computes 32-bit values, and stores elements, and nothing goes from one turn to the
-//! next but the counters. So each operation is run for all turns of a block before the next one is, over arrays, which
-//! costs one decision for many values and lets the processor compute several at once.
+//! An iteration of such a loop loads elements, computes 32-bit values, and stores elements, and only the counters are carried
+//! to the next one. So each operation is run for all iterations of a block before the next operation, over arrays. That
+//! costs one decision for many values and lets the compiler vectorise it.
 //!
-//! Before a block runs, all elements that it touches are found to be in range and writable, and what it stores to be apart
-//! from everything else that it touches, unless a turn stores just where it has loaded. Otherwise the ordinary code goes on.
+//! Before a block runs, the accesses of all its iterations are checked to be in range and to mutable memory. The stored
+//! elements must be disjoint from all others that the block accesses, unless an iteration stores exactly the element that it
+//! loaded. Otherwise the ordinary code continues.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -13,39 +14,39 @@ use alloc::vec::Vec;
 use super::super::super::buffer::{Buffer, Scalar};
 use super::super::super::reference::Ref;
 use super::super::code::{Inst, Operation};
-use super::{CountedLoop, Elements, Fixed, Progress, Stream, fixed};
+use super::{Elements, Invariant, Progress, Stream, invariant};
 use incarnate_bytecode::isa::for_each_instruction;
 use incarnate_bytecode::semantics;
 
-/// Turns of a block.
-const LANES: usize = 64;
-/// Turns that must follow each other for a loop to be run here.
-const WORTHWHILE_TURNS: u64 = 8;
+/// Iterations of a block.
+const BLOCK: usize = 64;
+/// Loops of fewer iterations are left to the ordinary code.
+const MIN_ITERATIONS: u64 = 8;
 
-/// The values of one register or instruction in all turns of a block.
-type Lane = [u32; LANES];
+/// The values of one register or instruction in all iterations of a block.
+type Strip = [u32; BLOCK];
 
-/// What a turn does.
+/// The operations of an iteration.
 #[derive(Clone, Debug)]
 pub(super) struct Map {
-    /// How many lanes there are.
-    pub(super) lanes: usize,
-    /// Values that all turns share, and their lanes.
-    pub(super) shared: Box<[(Fixed, usize)]>,
+    /// Number of strips.
+    pub(super) strips: usize,
+    /// Values that all iterations share, and their strips.
+    pub(super) shared: Box<[(Invariant, usize)]>,
     pub(super) loads: Box<[Access]>,
     pub(super) steps: Box<[Step]>,
     pub(super) stores: Box<[Access]>,
 }
 
-/// An element that each turn loads into a lane, or stores from one.
+/// An element that each iteration loads into a strip, or stores from one.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     pub(super) operation: Operation,
     pub(super) stream: Stream,
-    pub(super) lane: usize,
+    pub(super) strip: usize,
 }
 
-/// An operation on lanes, which all are below the target.
+/// An operation on strips, which all precede the target.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) operation: Operation,
@@ -90,8 +91,8 @@ impl Bits for f32 {
     }
 }
 
-/// The functions of the instruction table whose operands and results all have 32 bits: a rule for each format, with the types
-/// of operands and of the result.
+/// Hands the functions of the instruction table whose operands and results all have 32 bits to a macro, with the types of
+/// their operands: one rule for each format.
 macro_rules! each_format {
     ($do:ident!($($with:tt)*) [unary i32] eval $f:ident) => { $do!($($with)* $f (i32)) };
     ($do:ident!($($with:tt)*) [unary f32] eval $f:ident) => { $do!($($with)* $f (f32)) };
@@ -111,7 +112,7 @@ macro_rules! each_format {
     ($do:ident!($($with:tt)*) $other:tt $($semantics:ident)*) => { $do!($($with)*) };
 }
 
-/// How many operands a function has.
+/// The number of operands of a function.
 macro_rules! operand_count {
     () => {
         None
@@ -127,7 +128,7 @@ macro_rules! operand_count {
     };
 }
 
-/// Applies a function to lanes.
+/// Applies a function to strips.
 macro_rules! apply {
     ($target:ident $x:ident $y:ident $z:ident) => {};
     ($target:ident $x:ident $y:ident $z:ident $f:ident ($a:ty)) => {
@@ -147,9 +148,9 @@ macro_rules! apply {
     };
 }
 
-macro_rules! lane_operations {
+macro_rules! strip_operations {
     ($(($set:ident, $byte:literal, $name:ident, $mnemonic:literal, $format:tt, [$($effect:tt)*], $($semantics:ident)*))*) => {
-        /// How many operands an operation on lanes has; None for those that are none.
+        /// The number of operands of an operation on strips; None for other operations.
         fn operands_of(operation: Operation) -> Option<usize> {
             match operation {
                 $(Operation::$name => each_format!(operand_count!() $format $($semantics)*),)*
@@ -157,8 +158,8 @@ macro_rules! lane_operations {
             }
         }
 
-        /// Runs an operation for all turns of a block.
-        fn run_step(operation: Operation, target: &mut Lane, [x, y, z]: [&Lane; 3]) {
+        /// Runs an operation for all iterations of a block.
+        fn run_step(operation: Operation, target: &mut Strip, [x, y, z]: [&Strip; 3]) {
             match operation {
                 $(Operation::$name => { each_format!(apply!(target x y z) $format $($semantics)*); })*
                 _ => {}
@@ -166,147 +167,146 @@ macro_rules! lane_operations {
         }
     };
 }
-for_each_instruction!(lane_operations);
+for_each_instruction!(strip_operations);
 
-/// Registers of the operands, as many as there are, and of the result of an operation on lanes.
+/// The registers of the operands, their number, and the register of the result of an operation on strips.
 pub(super) fn step_registers(inst: &Inst) -> Option<([u16; 3], usize, u16)> {
     let count = operands_of(inst.operation)?;
     let target = if count == 3 { inst.part(0) } else { inst.c };
     Some(([inst.a, inst.b, inst.c], count, target))
 }
 
-/// Elements that a block touches.
-struct Touched<'a> {
+/// Elements that a block accesses.
+struct Accessed<'a> {
     elements: Elements<'a>,
     size: u64,
-    /// Addresses of the first turn's element, of the first byte, and of the one behind the last.
+    /// Addresses of the first iteration's element, of the first byte, and of the end.
     first: i128,
     bytes: (i128, i128),
 }
 
-impl<'a> Touched<'a> {
+impl<'a> Accessed<'a> {
     /// None where an element is out of range.
-    fn new(elements: Elements<'a>, size: u64, turns: u64) -> Option<Touched<'a>> {
+    fn new(elements: Elements<'a>, size: u64, iterations: u64) -> Option<Accessed<'a>> {
         let (index, stride) = (i128::from(elements.index), i128::from(elements.stride as i64));
-        let last = index + stride * i128::from(turns - 1);
+        let last = index + stride * i128::from(iterations - 1);
         let (low, high) = (index.min(last), index.max(last));
         if low < 0 || high >= i128::from(elements.buffer.length() / size) {
             return None;
         }
         let at = |index: i128| elements.buffer.as_ptr().addr() as i128 + index * i128::from(size);
-        Some(Touched { size, first: at(index), bytes: (at(low), at(high + 1)), elements })
+        Some(Accessed { size, first: at(index), bytes: (at(low), at(high + 1)), elements })
     }
 
-    fn is_apart(&self, other: &Touched<'_>) -> bool {
+    fn is_disjoint(&self, other: &Accessed<'_>) -> bool {
         self.bytes.1 <= other.bytes.0 || other.bytes.1 <= self.bytes.0
     }
 
-    /// True where both are the same element in each turn, and another one in each.
-    fn is_same(&self, other: &Touched<'_>) -> bool {
-        let key = |touched: &Touched<'_>| (touched.first, touched.size, touched.elements.stride);
+    /// True where both are the same element in each iteration, and a different one in different iterations.
+    fn is_same(&self, other: &Accessed<'_>) -> bool {
+        let key = |accessed: &Accessed<'_>| (accessed.first, accessed.size, accessed.elements.stride);
         self.elements.stride != 0 && key(self) == key(other)
     }
 }
 
-impl CountedLoop {
-    /// Runs blocks of turns as long as they are plain ones.
-    pub(super) fn map(&self, map: &Map, registers: &[u32], references: &[Ref], progress: &mut Progress) -> Option<()> {
-        let later = progress.step.wrapping_mul(progress.times).wrapping_mul(WORTHWHILE_TURNS - 1);
-        if !self.goes_on(&Progress { value: progress.value.wrapping_add(later), ..*progress }) {
+impl Map {
+    /// Runs blocks of iterations, until one does not pass the checks.
+    pub(super) fn run(&self, registers: &[u32], references: &[Ref], progress: &mut Progress) -> Option<()> {
+        if progress.remaining < MIN_ITERATIONS {
             return Some(());
         }
-        let mut lanes: Vec<Lane> = alloc::vec![[0; LANES]; map.lanes];
-        for (value, lane) in &map.shared {
-            *lanes.get_mut(*lane)? = [fixed(registers, *value, false)? as u32; LANES];
+        let mut strips: Vec<Strip> = alloc::vec![[0; BLOCK]; self.strips];
+        for (value, strip) in &self.shared {
+            *strips.get_mut(*strip)? = [invariant(registers, *value, false)? as u32; BLOCK];
         }
-        loop {
-            let before = *progress;
-            while progress.turns - before.turns < LANES as u64 && self.turn(progress) {}
-            let turns = progress.turns - before.turns;
-            if turns == 0 || self.map_block(map, registers, references, (&before, turns), &mut lanes).is_none() {
-                *progress = before;
-                return Some(());
+        while progress.remaining > 0 {
+            let iterations = progress.remaining.min(BLOCK as u64);
+            if self.run_block(registers, references, (progress, iterations), &mut strips).is_none() {
+                break;
             }
+            progress.advance(iterations);
         }
+        Some(())
     }
 
-    /// Runs a block of turns; None where it cannot be, and then nothing was stored.
-    fn map_block(
+    /// Runs a block of iterations; None where it does not pass the checks, and then nothing was stored.
+    fn run_block(
         &self,
-        map: &Map,
         registers: &[u32],
         references: &[Ref],
-        (start, turns): (&Progress, u64),
-        lanes: &mut [Lane],
+        (start, iterations): (&Progress, u64),
+        strips: &mut [Strip],
     ) -> Option<()> {
-        let touch = |access: &Access| {
+        let accessed = |access: &Access| {
             let elements = Elements::new(&access.stream, registers, references, start)?;
-            Touched::new(elements, element_size(access.operation)?, turns)
+            Accessed::new(elements, element_size(access.operation)?, iterations)
         };
-        let stores = map.stores.iter().map(touch).collect::<Option<Vec<_>>>()?;
-        for access in &map.loads {
-            let load = touch(access)?;
-            if !stores.iter().all(|store| store.is_apart(&load) || store.is_same(&load)) {
+        let stores = self.stores.iter().map(accessed).collect::<Option<Vec<_>>>()?;
+        for access in &self.loads {
+            let load = accessed(access)?;
+            if !stores.iter().all(|store| store.is_disjoint(&load) || store.is_same(&load)) {
                 return None;
             }
-            load_lane(access.operation, &load.elements, lanes.get_mut(access.lane)?.get_mut(..turns as usize)?)?;
+            let strip = strips.get_mut(access.strip)?.get_mut(..iterations as usize)?;
+            load_strip(access.operation, &load.elements, strip)?;
         }
         for (index, store) in stores.iter().enumerate() {
-            let apart = stores.iter().skip(index + 1).all(|other| store.is_apart(other));
-            if !apart || !store.elements.buffer.is_mutable() || store.elements.stride == 0 {
+            let disjoint = stores.iter().skip(index + 1).all(|other| store.is_disjoint(other));
+            if !disjoint || !store.elements.buffer.is_mutable() || store.elements.stride == 0 {
                 return None;
             }
         }
-        for step in &map.steps {
-            let (operands, targets) = lanes.split_at_mut_checked(step.target)?;
+        for step in &self.steps {
+            let (operands, targets) = strips.split_at_mut_checked(step.target)?;
             let [x, y, z] = step.operands.map(|operand| operands.get(operand));
             run_step(step.operation, targets.first_mut()?, [x?, y?, z?]);
         }
-        for (access, store) in map.stores.iter().zip(&stores) {
-            store_lane(access.operation, &store.elements, lanes.get(access.lane)?.get(..turns as usize)?)?;
+        for (access, store) in self.stores.iter().zip(&stores) {
+            let strip = strips.get(access.strip)?.get(..iterations as usize)?;
+            store_strip(access.operation, &store.elements, strip)?;
         }
         Some(())
     }
 }
 
-fn load_lane(operation: Operation, elements: &Elements<'_>, lane: &mut [u32]) -> Option<()> {
+fn load_strip(operation: Operation, elements: &Elements<'_>, strip: &mut [u32]) -> Option<()> {
     match operation {
-        Operation::BufferLoadI8U => load_scalars::<u8>(elements, lane, u32::from),
-        Operation::BufferLoadI8S => load_scalars::<i8>(elements, lane, |scalar| i32::from(scalar) as u32),
-        Operation::BufferLoadI16U => load_scalars::<u16>(elements, lane, u32::from),
-        Operation::BufferLoadI16S => load_scalars::<i16>(elements, lane, |scalar| i32::from(scalar) as u32),
-        Operation::BufferLoadI32 if elements.stride == 1 => elements.buffer.load_slice(elements.index, lane).ok(),
-        Operation::BufferLoadI32 => load_scalars::<u32>(elements, lane, |scalar| scalar),
+        Operation::BufferLoadI8U => load_scalars::<u8>(elements, strip, u32::from),
+        Operation::BufferLoadI8S => load_scalars::<i8>(elements, strip, |scalar| i32::from(scalar) as u32),
+        Operation::BufferLoadI16U => load_scalars::<u16>(elements, strip, u32::from),
+        Operation::BufferLoadI16S => load_scalars::<i16>(elements, strip, |scalar| i32::from(scalar) as u32),
+        Operation::BufferLoadI32 if elements.stride == 1 => elements.buffer.load_slice(elements.index, strip).ok(),
+        Operation::BufferLoadI32 => load_scalars::<u32>(elements, strip, |scalar| scalar),
         _ => None,
     }
 }
 
-fn load_scalars<S: Scalar>(elements: &Elements<'_>, lane: &mut [u32], widen: impl Fn(S) -> u32) -> Option<()> {
+fn load_scalars<S: Scalar>(elements: &Elements<'_>, strip: &mut [u32], widen: impl Fn(S) -> u32) -> Option<()> {
     let Elements { buffer, mut index, stride } = *elements;
     if stride == 0 {
-        lane.fill(widen(buffer.load(index).ok()?));
+        strip.fill(widen(buffer.load(index).ok()?));
         return Some(());
     }
-    for value in lane {
+    for value in strip {
         *value = widen(buffer.load(index).ok()?);
         index = index.wrapping_add(stride);
     }
     Some(())
 }
 
-fn store_lane(operation: Operation, elements: &Elements<'_>, lane: &[u32]) -> Option<()> {
+fn store_strip(operation: Operation, elements: &Elements<'_>, strip: &[u32]) -> Option<()> {
     match operation {
-        Operation::BufferStoreI8 => store_scalars(elements, lane, |value| value as u8),
-        Operation::BufferStoreI16 => store_scalars(elements, lane, |value| value as u16),
-        Operation::BufferStoreI32 if elements.stride == 1 => elements.buffer.store_slice(elements.index, lane).ok(),
-        Operation::BufferStoreI32 => store_scalars(elements, lane, |value| value),
+        Operation::BufferStoreI8 => store_scalars(elements, strip, |value| value as u8),
+        Operation::BufferStoreI16 => store_scalars(elements, strip, |value| value as u16),
+        Operation::BufferStoreI32 if elements.stride == 1 => elements.buffer.store_slice(elements.index, strip).ok(),
+        Operation::BufferStoreI32 => store_scalars(elements, strip, |value| value),
         _ => None,
     }
 }
 
-fn store_scalars<S: Scalar>(elements: &Elements<'_>, lane: &[u32], narrow: impl Fn(u32) -> S) -> Option<()> {
+fn store_scalars<S: Scalar>(elements: &Elements<'_>, strip: &[u32], narrow: impl Fn(u32) -> S) -> Option<()> {
     let Elements { buffer, mut index, stride } = *elements;
-    for value in lane {
+    for value in strip {
         Buffer::store(buffer, index, narrow(*value)).ok()?;
         index = index.wrapping_add(stride);
     }

@@ -12,7 +12,7 @@ use super::registers::{RegisterValue, Registers, reference};
 use super::{Machine, Suspended};
 use crate::{Error, Result};
 
-/// A caller that goes on: its code, the index of its next instruction, its registers.
+/// A caller that continues: its code, the index of its next instruction, its registers.
 pub(super) struct Return<'m> {
     pub(super) code: &'m Code,
     pub(super) next: u32,
@@ -20,7 +20,7 @@ pub(super) struct Return<'m> {
 }
 
 impl<'m> Machine<'m> {
-    /// Leaves what resumption needs on the stack; frames of functions that yielded may lie above `top` already.
+    /// Leaves the state for resumption on the stack; frames of functions that yielded may lie above `top` already.
     pub(super) fn suspend(&mut self, top: Mark) -> Result<Completion> {
         let (module, function, pc) = (self.module.id, self.code.function, self.pc);
         self.stack.suspend(Box::new(Suspended { module, bottom: self.bottom, top, function, pc }));
@@ -42,7 +42,7 @@ impl<'m> Machine<'m> {
         Ok((callee, to))
     }
 
-    /// Moves results into the caller's registers and closes the frame. None where no function of this activation waits.
+    /// Moves results into the caller's registers and closes the frame. None where this activation has no caller.
     #[inline(always)]
     pub(super) fn return_to_caller(
         &mut self,
@@ -96,7 +96,7 @@ impl<'m> Machine<'m> {
         self.after_import(code, site, buffer, completion, top)
     }
 
-    /// Goes on with the import whose yield suspended this activation.
+    /// Resumes the import whose yield suspended this activation.
     pub(in super::super) fn resume_import(&mut self, code: &Code, site: &CallSite, top: Mark) -> Result<Completion> {
         let import: &BoundFunction =
             self.state.import(site.callee).ok_or_else(|| self.module.unresolved(site.callee))?;
@@ -120,15 +120,15 @@ impl<'m> Machine<'m> {
         top: Mark,
     ) -> Result<Completion> {
         self.stack.leave();
-        if site.lends && completion.is_ok() {
+        if site.borrows && completion.is_ok() {
             // Functions that yielded may have frames above this one's.
             let to = self.stack.frames.registers_below(top, code.words, code.refs);
             for argument in code.operands(&site.arguments) {
-                if argument.transfer == Transfer::RefLend
-                    && let Some(lent) = buffer.take_back()
+                if argument.transfer == Transfer::RefBorrow
+                    && let Some(borrowed) = buffer.take_back()
                 {
                     // SAFETY: arguments were verified against the function's register files.
-                    unsafe { *reference(to.1, argument.source) = lent };
+                    unsafe { *reference(to.1, argument.source) = borrowed };
                 }
             }
         }
@@ -140,7 +140,7 @@ impl<'m> Machine<'m> {
             }
             Err(error) => return Err(error),
         }
-        // The callee closed its frames, or else registers would be looked for at the wrong place.
+        // The callee may have left frames, above which the registers would be at wrong addresses.
         self.stack.frames.release(top);
         let to = self.stack.frames.registers(code.words, code.refs);
         let mut reader = buffer.reader();
@@ -187,7 +187,7 @@ impl Operand {
     /// Copies or moves the value of the operand's source to a register of another frame.
     ///
     /// # Safety
-    /// The registers lie in the frames' register files, which are apart.
+    /// The registers lie in the frames' register files, which are disjoint.
     #[inline(always)]
     unsafe fn copy(&self, from: Registers, to: Registers, target: u16) {
         // SAFETY: the caller's promise.
@@ -200,7 +200,7 @@ impl Operand {
         }
     }
 
-    /// The rest of `copy`, apart so that words need no jump through a table.
+    /// The rest of `copy`, outlined so that words need no jump table.
     ///
     /// # Safety
     /// As above.
@@ -210,7 +210,7 @@ impl Operand {
         unsafe {
             match self.transfer {
                 Transfer::RefMove => *reference(to, target) = core::mem::take(reference(from, self.source)),
-                Transfer::RefCopy | Transfer::RefLend => {
+                Transfer::RefCopy | Transfer::RefBorrow => {
                     *reference(to, target) = reference(from, self.source).clone();
                 }
                 Transfer::Word32 | Transfer::Word64 | Transfer::Count => {}
@@ -234,7 +234,7 @@ impl Operand {
         }
     }
 
-    /// The rest of `push`, apart so that words need no jump through a table.
+    /// The rest of `push`, outlined so that words need no jump table.
     ///
     /// # Safety
     /// As above.
@@ -245,7 +245,7 @@ impl Operand {
             match self.transfer {
                 Transfer::RefMove => buffer.push_ref(core::mem::take(reference(from, self.source))),
                 Transfer::RefCopy => buffer.push_ref(reference(from, self.source).clone()),
-                Transfer::RefLend => buffer.lend(reference(from, self.source)),
+                Transfer::RefBorrow => buffer.push_borrowed(reference(from, self.source)),
                 Transfer::Word32 | Transfer::Word64 | Transfer::Count => buffer.push_word(self.source.into()),
             }
         }

@@ -13,10 +13,10 @@ const HEADER_SIZE: usize = 8;
 const RECORD_SIZE: usize = 24;
 const LITTLE_ENDIAN: u8 = 1;
 
-/// The member of a FatELF file that is for `machine`; any other file as it is.
+/// Returns the member of a FatELF file for `machine`; any other file unchanged.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for a damaged FatELF file, INCOMPATIBLE for another version or where no member is for `machine`.
+/// INVALID_ARGUMENT for a damaged FatELF file; INCOMPATIBLE for another version or if no member is for `machine`.
 pub(super) fn select<'data>(data: &'data [u8], machine: &Machine) -> Result<&'data [u8]> {
     if !data.starts_with(&MAGIC) {
         return Ok(data);
@@ -45,7 +45,7 @@ pub(super) fn select<'data>(data: &'data [u8], machine: &Machine) -> Result<&'da
     })
 }
 
-/// The range of bytes that a record names, if its member is for `machine`; the end saturates.
+/// Returns the range of bytes of a record's member if it is for `machine`; the end saturates.
 fn member_range(record: &[u8; RECORD_SIZE], machine: &Machine) -> Option<Range<u64>> {
     let [m0, m1, osabi, _abi_version, word_size, byte_order, _, _, numbers @ ..] = record;
     let (numbers, _) = numbers.as_chunks::<8>();

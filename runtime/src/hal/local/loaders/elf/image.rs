@@ -1,4 +1,4 @@
-//! An image as plain bytes: what is read and written between loading the segments and protecting the pages.
+//! An image as plain bytes, between loading the segments and protecting the pages.
 
 use alloc::format;
 use core::ops::Range;
@@ -8,24 +8,23 @@ use object::pod::from_bytes;
 
 use super::layout::Layout;
 use crate::{Error, Result};
-
-/// Bytes of an image with the addresses that they have in the file and will have at run time. All accesses are checked
+/// The bytes of an image with their addresses in the file and at run time. All accesses are bounds-checked.
 /// against the bytes.
 #[derive(Debug)]
 pub(super) struct Image<'a> {
     bytes: &'a mut [u8],
-    /// Address, as the file states it, of the first byte.
+    /// The file's address of the first byte.
     start: u64,
-    /// What to add to an address of the file to have the one at run time, modulo 2^64.
+    /// The difference between run-time addresses and the file's, modulo 2^64.
     pub(super) bias: u64,
 }
 
 impl<'a> Image<'a> {
-    /// An image over zeroed bytes, one for each address of the layout's span, with the segments' contents copied.
-    /// `base` is the address that the first byte will have at run time.
+    /// Creates an image over zeroed bytes, one for each address of the layout's span, and copies the segments'
+    /// contents. `base` is the run-time address of the first byte.
     ///
     /// # Errors
-    /// INTERNAL where the number of bytes is not that of the span.
+    /// INTERNAL if the number of bytes differs from the span.
     pub(super) fn new(layout: &Layout<'_>, bytes: &'a mut [u8], base: u64) -> Result<Image<'a>> {
         let start = layout.span.start;
         let mut image = Image { bytes, start, bias: base.wrapping_sub(start) };
@@ -52,16 +51,16 @@ impl<'a> Image<'a> {
         Ok(offset as usize..(offset + size) as usize)
     }
 
-    /// The bytes at an address.
+    /// Returns the bytes at an address.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT, with `what` they are, where they are not all in the image.
+    /// INVALID_ARGUMENT, with `what`, if they exceed the image.
     pub(super) fn slice(&self, address: u64, size: u64, what: &str) -> Result<&[u8]> {
         let range = self.range(address, size, what)?;
         Ok(self.bytes.get(range).unwrap_or_default())
     }
 
-    /// The bytes from an address to the end of the image; empty beyond it.
+    /// Returns the bytes from an address to the end of the image; empty beyond it.
     pub(super) fn tail(&self, address: u64) -> &[u8] {
         usize::try_from(address.wrapping_sub(self.start))
             .ok()
@@ -69,19 +68,19 @@ impl<'a> Image<'a> {
             .unwrap_or_default()
     }
 
-    /// The bytes at an address, to write.
+    /// Returns the mutable bytes at an address.
     ///
     /// # Errors
-    /// As [`Image::slice`].
+    /// Those of [`Image::slice`].
     pub(super) fn slice_mut(&mut self, address: u64, size: u64, what: &str) -> Result<&mut [u8]> {
         let range = self.range(address, size, what)?;
         Ok(self.bytes.get_mut(range).unwrap_or_default())
     }
 
-    /// A copy of entry `index` of a table at an address.
+    /// Copies entry `index` of a table at an address.
     ///
     /// # Errors
-    /// As [`Image::slice`].
+    /// Those of [`Image::slice`].
     pub(super) fn entry<T: Pod + Copy>(&self, table: u64, index: u64, what: &str) -> Result<T> {
         let size = size_of::<T>() as u64;
         let address = table.wrapping_add(index.wrapping_mul(size));
@@ -89,7 +88,7 @@ impl<'a> Image<'a> {
         from_bytes::<T>(bytes).map(|(value, _)| *value).map_err(|()| misaligned(what, address))
     }
 
-    /// A little-endian number of two to the power of `log2` bytes.
+    /// Reads a little-endian number of `size` bytes.
     pub(super) fn word(&self, address: u64, size: u64, what: &str) -> Result<u64> {
         let bytes = self.slice(address, size, what)?;
         Ok(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))

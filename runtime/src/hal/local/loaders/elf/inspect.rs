@@ -1,8 +1,8 @@
-//! What a library of kernels says of itself, without running any of its code.
+//! Description of a kernel library without running its code.
 //!
-//! Libraries hand out their description by a function, which only running them would call. But the description is a constant
-//! among the data, and its form is known (`iree/hal/local/executable_library.h`): so it is looked for in the relocated image,
-//! whose pointers are told from other numbers by the address that the image is given.
+//! A library returns its description from a function, which only running it could call. But the description is constant
+//! data in a known layout (`iree/hal/local/executable_library.h`), so it is found in the relocated image. A base
+//! address that rarely occurs as a number distinguishes pointers from other data.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -11,32 +11,31 @@ use super::{Class, Machine, RelocatedImage};
 use crate::Result;
 use crate::hal::local::library::abi::{EXPORT_NAME, VERSION_0_5, VERSION_0_6};
 
-/// Most names that are read of a table.
+/// Most names that are read from a table.
 const NAME_LIMIT: u64 = 1 << 16;
 /// Most bytes of a name.
 const LENGTH_LIMIT: usize = 1 << 12;
 
-/// What a library of kernels says of itself.
+/// The description of a kernel library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryFacts {
     /// The library's name.
     pub name: String,
     /// The minor version of the executable library ABI, whose major version is 0.
     pub abi: u32,
-    /// The functions that the kernels call and that the program has to provide, in their order. A name that begins with a
-    /// question mark is of one that may be missing.
+    /// Names of the imported functions, in order. A leading question mark marks an optional one.
     pub imports: Vec<String>,
-    /// Names of the kernels, in their order; none where the library does not have them.
+    /// Names of the kernels, in order; empty if the library has no names.
     pub kernels: Vec<String>,
 }
 
 impl LibraryFacts {
-    /// Reads an ELF file for a machine, which need not be the host's; None where the description is not found.
+    /// Reads an ELF file for any machine; None if it contains no description.
     ///
     /// # Errors
-    /// As [`RelocatedImage::new`].
+    /// Those of [`RelocatedImage::new`].
     pub fn read(data: &[u8], machine: &Machine) -> Result<Option<LibraryFacts>> {
-        // Addresses that numbers of a program rarely are.
+        // Base addresses that rarely occur as numbers in a program.
         let (word, base) = match machine.class {
             Class::Elf32 => (4, 0x6D5A_0000),
             Class::Elf64 => (8, 0x6D5A_A5D6_0000_0000),
@@ -48,7 +47,7 @@ impl LibraryFacts {
     }
 }
 
-/// Reads at addresses of an image.
+/// Reads an image by address.
 struct Reader<'a> {
     bytes: &'a [u8],
     base: u64,
@@ -63,7 +62,7 @@ impl Reader<'_> {
         Some(bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte)))
     }
 
-    /// The field of a number of words behind an address, as a pointer into the image.
+    /// Returns the pointer in a field at a number of words after an address.
     fn pointer(&self, address: u64, words: u64) -> Option<u64> {
         let value = self.number(address.checked_add(words * self.word)?, self.word)?;
         let offset = value.checked_sub(self.base)?;
@@ -85,7 +84,7 @@ impl Reader<'_> {
         (0..count).map(|index| self.name(self.pointer(table, index)?)).collect()
     }
 
-    /// The library whose description is at an address: a pointer to its header, its imports, its kernels.
+    /// Reads the description at an address: a pointer to the header, the imports, the kernels.
     fn library(&self, place: u64) -> Option<LibraryFacts> {
         let header = self.pointer(place, 0)?;
         // Version, name, features, sanitizer.
@@ -93,7 +92,7 @@ impl Reader<'_> {
         let name = self.name(self.pointer(header, 1)?)?;
         let count = |words: u64| self.number(place.checked_add(words * self.word)?, 4);
         let (import_count, kernel_count) = (count(1)?, count(3)?);
-        // What each version has between the kernels' functions and their names.
+        // The fields between the kernels' functions and their names depend on the version.
         let names = match version {
             VERSION_0_6 => 8,
             VERSION_0_5 => 6,

@@ -1,4 +1,4 @@
-//! Where an ELF wants its bytes: program headers, checked.
+//! The memory layout of an ELF file: checked program headers.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -10,17 +10,17 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use super::arch::Machine;
 use crate::{Error, Result};
 
-/// Largest span of addresses that an image may take, in bytes. Constants of models live outside of executables, and so
-/// real images have kilobytes; the limit keeps a damaged header from reserving the address space.
+/// Largest span of addresses of an image, in bytes. Real images take kilobytes, because models keep constants outside
+/// of executables; the limit keeps a damaged header from reserving the address space.
 pub const MAX_IMAGE_SIZE: u64 = 1 << 30;
 
-/// Largest alignment that a segment may ask for, in bytes: that of large pages.
+/// Largest alignment of a segment, in bytes: that of large pages.
 pub const MAX_ALIGNMENT: u64 = 1 << 21;
 
-/// Largest number of segments to load; linkers write four or five.
+/// Largest number of loaded segments; linkers write four or five.
 const MAX_SEGMENT_COUNT: usize = 64;
 
-/// What may be done with the pages of a segment, besides reading.
+/// The access to a segment's pages in addition to reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
@@ -31,14 +31,14 @@ pub(super) enum Access {
 /// A segment to load.
 #[derive(Clone, Debug)]
 pub(super) struct Segment<'data> {
-    /// Addresses as the file states them.
+    /// Addresses in the file's terms.
     pub(super) addresses: Range<u64>,
-    /// The bytes at the start of the segment; what follows is zero.
+    /// The initial bytes of the segment; the rest is zero.
     pub(super) contents: &'data [u8],
     pub(super) access: Access,
 }
 
-/// The program headers that matter, checked against the file and each other.
+/// The relevant program headers, checked against the file and each other.
 #[derive(Clone, Debug)]
 pub(super) struct Layout<'data> {
     /// In ascending order; no two share a page.
@@ -56,11 +56,11 @@ pub(super) struct Layout<'data> {
 }
 
 impl<'data> Layout<'data> {
-    /// Reads the headers of an ELF file for `machine`, to be loaded into pages of `page_size` bytes.
+    /// Reads the headers of an ELF file for `machine`, for pages of `page_size` bytes.
     ///
     /// # Errors
-    /// INCOMPATIBLE for a file of another machine, INVALID_ARGUMENT for a damaged one, RESOURCE_EXHAUSTED for an image
-    /// beyond [`MAX_IMAGE_SIZE`], PERMISSION_DENIED for a segment that is writable and executable, UNIMPLEMENTED for
+    /// INCOMPATIBLE for a file of another machine; INVALID_ARGUMENT for a damaged one; RESOURCE_EXHAUSTED for an image
+    /// beyond [`MAX_IMAGE_SIZE`]; PERMISSION_DENIED for a segment that is writable and executable; UNIMPLEMENTED for
     /// thread-local storage.
     pub(super) fn parse<Elf: FileHeader>(
         data: &'data [u8],
@@ -80,7 +80,7 @@ impl<'data> Layout<'data> {
         if kind != elf::ET_DYN || version != u32::from(elf::EV_CURRENT.0) {
             let kind = kind.0;
             return Err(Error::invalid_argument(format!(
-                "ELF file has type {kind} and version {version}; wanted is a shared object (3) of version 1"
+                "ELF file has type {kind} and version {version} instead of 3 (shared object) and 1"
             )));
         }
         let headers = header
@@ -110,7 +110,7 @@ impl<'data> Layout<'data> {
     ) -> Result<()> {
         let start = header.p_vaddr(endian).into();
         let (file_size, memory_size) = (header.p_filesz(endian).into(), header.p_memsz(endian).into());
-        // Rounding up to pages must not overflow either.
+        // The end must not overflow when it is rounded up to pages.
         let Some(end) = start.checked_add(memory_size).filter(|end| end.checked_add(MAX_ALIGNMENT).is_some()) else {
             return Err(Error::invalid_argument(format!(
                 "ELF segment of {memory_size} bytes at {start:#x} wraps around the address space"
@@ -131,7 +131,7 @@ impl<'data> Layout<'data> {
                 self.load(Segment { addresses: start..end, contents, access }, header.p_align(endian).into(), page_size)
             }
             elf::PT_DYNAMIC => {
-                // A file has one; the size in the file is the table's.
+                // A file has one dynamic table, of the size in the file.
                 self.dynamic = start..start + file_size.min(memory_size);
                 Ok(())
             }
@@ -180,7 +180,7 @@ impl<'data> Layout<'data> {
         Ok(())
     }
 
-    /// The checks that need all headers.
+    /// Checks the headers as a whole.
     fn check(&self) -> Result<()> {
         if self.segments.is_empty() {
             return Err(Error::invalid_argument("ELF file has no segment to load"));
@@ -203,7 +203,7 @@ impl<'data> Layout<'data> {
     }
 }
 
-/// What the flags of a segment allow.
+/// Returns the access that the flags of a segment allow.
 fn access(flags: elf::ProgramFlags, address: u64) -> Result<Access> {
     let (write, execute) = (flags.0 & elf::PF_W.0 != 0, flags.0 & elf::PF_X.0 != 0);
     match (write, execute) {
@@ -211,7 +211,7 @@ fn access(flags: elf::ProgramFlags, address: u64) -> Result<Access> {
         (true, false) => Ok(Access::ReadWrite),
         (false, true) => Ok(Access::ReadExecute),
         (true, true) => Err(Error::permission_denied(format!(
-            "ELF segment at {address:#x} is writable and executable; this loader maps no such memory"
+            "ELF segment at {address:#x} is writable and executable, which this loader does not allow"
         ))),
     }
 }

@@ -6,39 +6,39 @@ use core::ops::Range;
 use super::layout::Access;
 use crate::{Error, Result};
 
-/// Pages of anonymous memory. Readable and writable until [`CodeMemory::protect`].
+/// Anonymous pages. Readable and writable until [`CodeMemory::protect`].
 #[derive(Debug)]
 pub(super) struct CodeMemory {
     /// Start and length of the mapping.
     mapping: *mut c_void,
     #[cfg(unix)]
     mapping_size: usize,
-    /// Where in the mapping the image begins, and how long it is.
+    /// Offset of the image in the mapping, and its length.
     offset: usize,
     size: usize,
 }
 
-// SAFETY: the value owns the mapping; shared references allow no write, and protected pages are read or run only.
+// SAFETY: the value owns the mapping; shared references allow no write, and protected pages are only read or executed.
 unsafe impl Send for CodeMemory {}
 // SAFETY: as above.
 unsafe impl Sync for CodeMemory {}
 
 #[cfg(unix)]
 impl CodeMemory {
-    /// Bytes in a page of the host.
+    /// Returns the host's page size in bytes.
     pub(super) fn page_size() -> u64 {
         // SAFETY: sysconf has no precondition.
         let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
         u64::try_from(size).ok().filter(|size| size.is_power_of_two()).unwrap_or(4096)
     }
 
-    /// Maps `size` zeroed bytes at an address that leaves `remainder` when divided by `alignment`. Both must be multiples
-    /// of the page size, `alignment` a power of two. Pages that are never touched take no memory.
+    /// Maps `size` zeroed bytes at an address that leaves `remainder` when divided by `alignment`. Both must be
+    /// multiples of the page size, `alignment` a power of two. Untouched pages take no memory.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED where the system has no such memory.
+    /// RESOURCE_EXHAUSTED if the system has no such memory.
     pub(super) fn map(size: usize, alignment: usize, remainder: usize) -> Result<CodeMemory> {
-        // Mappings begin on pages; a larger alignment needs room to slide.
+        // Mappings are page-aligned; a larger alignment needs slack.
         let slack = if alignment as u64 > CodeMemory::page_size() { alignment } else { 0 };
         let Some(mapping_size) = size.checked_add(slack).filter(|size| *size > 0) else {
             return Err(Error::resource_exhausted(format!("mapping of {size} bytes aligned to {alignment}")));
@@ -58,17 +58,17 @@ impl CodeMemory {
         Ok(CodeMemory { mapping, mapping_size, offset, size })
     }
 
-    /// The image's bytes, before they are protected.
+    /// Returns the image's bytes, before they are protected.
     pub(super) fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: `offset + size` is at most `mapping_size` (`map`: the offset is below the slack), the pages are mapped
         // readable and writable until `protect` consumes the exclusive phase, and `&mut self` makes the borrow unique.
         unsafe { core::slice::from_raw_parts_mut(self.mapping.cast::<u8>().add(self.offset), self.size) }
     }
 
-    /// Sets what may be done with the pages that hold a range of offsets into the image; `None` forbids all.
+    /// Sets the access to the pages of a range of offsets into the image; `None` forbids all.
     ///
     /// # Errors
-    /// PERMISSION_DENIED where the system refuses.
+    /// PERMISSION_DENIED if the system refuses.
     pub(super) fn protect(&self, range: Range<usize>, access: Option<Access>) -> Result<()> {
         let page = CodeMemory::page_size() as usize;
         let start = range.start - range.start % page;
@@ -97,7 +97,7 @@ impl CodeMemory {
 }
 
 impl CodeMemory {
-    /// The address at an offset into the image; the image's end for offsets beyond.
+    /// Returns the address of an offset into the image; clamps to the image's end.
     pub(super) fn address(&self, offset: usize) -> *mut c_void {
         self.mapping.wrapping_byte_add(self.offset + offset.min(self.size))
     }
@@ -106,14 +106,14 @@ impl CodeMemory {
 #[cfg(unix)]
 impl Drop for CodeMemory {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own; whoever hands out addresses of code keeps the value alive.
+        // SAFETY: the value owns the mapping; the owners of code addresses keep the value alive.
         unsafe { libc::munmap(self.mapping, self.mapping_size) };
     }
 }
 
 #[cfg(not(unix))]
 impl CodeMemory {
-    /// Bytes in a page: a common value, for parsing only.
+    /// Returns a common page size, for parsing only.
     pub(super) fn page_size() -> u64 {
         4096
     }
@@ -126,7 +126,7 @@ impl CodeMemory {
         Err(Error::unimplemented("embedded ELF libraries cannot be loaded on this system"))
     }
 
-    /// No bytes.
+    /// Returns no bytes.
     pub(super) fn bytes(&mut self) -> &mut [u8] {
         &mut []
     }

@@ -1,8 +1,8 @@
 //! Loading of ELF shared objects that import nothing from the platform.
 //!
-//! The steps, each of which is checked and none of which needs the host's architecture but the last two:
+//! Every step is checked; only the last two depend on the host's architecture:
 //!
-//! 1. `fatelf`: select the member for the machine, where the file has several.
+//! 1. `fatelf`: select the member for the machine, if the file has several.
 //! 2. `layout`: read the program headers; segments, span, alignment.
 //! 3. `image`: copy the segments into zeroed bytes.
 //! 4. `dynamic`: read the dynamic table and the symbols from the image.
@@ -10,9 +10,8 @@
 //! 6. `memory`: protect the pages; none is ever writable and executable at once.
 //! 7. Run the initialisers.
 //!
-//! [`RelocatedImage`] stops after step 5 and does so for any architecture, so that all of parsing can be tested and
-//! fuzzed on any host. Parsing treats the file as hostile; running its code does not: [`ElfImage::load`] runs what the
-//! file says with all rights of the process.
+//! [`RelocatedImage`] stops after step 5, for any architecture, so that parsing can be tested and fuzzed on every host.
+//! Parsing treats the file as hostile; its code is trusted: [`ElfImage::load`] runs it with all rights of the process.
 
 mod arch;
 mod dynamic;
@@ -49,13 +48,13 @@ use image::Image;
 use layout::{Access, Layout};
 use memory::CodeMemory;
 
-/// Page size that detached images are laid out with.
+/// The page size of images that are relocated but not loaded.
 const DETACHED_PAGE_SIZE: u64 = 4096;
 
-/// What linking found. Addresses are those at run time.
+/// The result of linking. Addresses are those at run time.
 struct Linked {
     symbol: u64,
-    /// In the order of their calls.
+    /// Initialisers in calling order.
     initialisers: Vec<u64>,
 }
 
@@ -68,7 +67,7 @@ fn parse<'data>(data: &'data [u8], machine: &Machine, page_size: u64) -> Result<
     }
 }
 
-/// Copies segments into zeroed `bytes` that will be at `base`, and relocates them.
+/// Copies segments into zeroed `bytes` for the address `base`, and relocates them.
 fn link(layout: &Layout<'_>, machine: &Machine, bytes: &mut [u8], base: u64, symbol: &str) -> Result<Linked> {
     let mut image = Image::new(layout, bytes, base)?;
     match machine.class {
@@ -94,7 +93,7 @@ fn link_class<Elf: FileHeader<Endian = LittleEndian>>(
     if dynamic.init != 0 {
         linked.initialisers.push(dynamic.init.wrapping_add(image.bias));
     }
-    // The entries were relocated with everything else. Zero and minus one stand for no function.
+    // The entries are relocated already. Zero and minus one stand for no function.
     let word = size_of::<Elf::Word>() as u64;
     let (none, all_ones) = (0, u64::MAX >> (64 - 8 * word));
     for index in 0..dynamic.init_array.size / word {
@@ -107,7 +106,7 @@ fn link_class<Elf: FileHeader<Endian = LittleEndian>>(
     Ok(linked)
 }
 
-/// Checks that an address at run time is in an executable segment.
+/// Checks that a run-time address is in an executable segment.
 fn check_code(layout: &Layout<'_>, machine: &Machine, bias: u64, address: u64) -> Result<()> {
     // On 32-bit machines addresses are taken modulo 2^32, as relocation does.
     let stated = match machine.class {
@@ -121,14 +120,14 @@ fn check_code(layout: &Layout<'_>, machine: &Machine, bias: u64, address: u64) -
     Err(Error::invalid_argument(format!("ELF function at {stated:#x} is not in an executable segment")))
 }
 
-/// An ELF that is relocated but not loaded, for any architecture: for inspection, tests and fuzzing.
+/// An ELF image that is relocated but not loaded, for any architecture: for inspection, tests and fuzzing.
 #[derive(Clone)]
 pub struct RelocatedImage {
-    /// The image's bytes, gaps between segments as zeros.
+    /// The image's bytes, with zeros between segments.
     pub bytes: Vec<u8>,
-    /// The address of the first byte as the file states it.
+    /// The file's address of the first byte.
     pub start: u64,
-    /// The address of the symbol that was asked for, with the base applied.
+    /// The address of the requested symbol, with the base applied.
     pub symbol: u64,
 }
 
@@ -136,7 +135,7 @@ impl RelocatedImage {
     /// Relocates the ELF for `machine` as if its first page were at address `base`, and finds `symbol`.
     ///
     /// # Errors
-    /// As [`ElfImage::load`], without those of the system.
+    /// Those of [`ElfImage::load`], except for the system's.
     pub fn new(data: &[u8], machine: &Machine, base: u64, symbol: &str) -> Result<RelocatedImage> {
         let layout = parse(data, machine, DETACHED_PAGE_SIZE)?;
         // The span is at most `MAX_IMAGE_SIZE`, which fits.
@@ -153,7 +152,7 @@ impl fmt::Debug for RelocatedImage {
     }
 }
 
-/// An ELF loaded into memory, relocated, protected and initialised. Dropping it unmaps the memory.
+/// An ELF image that is loaded into memory, relocated, protected and initialised. Dropping it unmaps the memory.
 #[derive(Debug)]
 pub struct ElfImage {
     symbol: NonNull<c_void>,
@@ -171,10 +170,10 @@ impl ElfImage {
     /// The code is trusted. The file's structure is not: a damaged file is an error before any of its code runs.
     ///
     /// # Errors
-    /// INCOMPATIBLE for a file of another machine; INVALID_ARGUMENT for a damaged one; NOT_FOUND where `symbol` is not
-    /// exported or another one is imported; UNIMPLEMENTED for relocations and symbols that embedded libraries do not have;
-    /// PERMISSION_DENIED for writable code; RESOURCE_EXHAUSTED for an image beyond [`MAX_IMAGE_SIZE`] or where memory is
-    /// short.
+    /// INCOMPATIBLE for a file of another machine; INVALID_ARGUMENT for a damaged one; NOT_FOUND if `symbol` is not
+    /// exported or another one is imported; UNIMPLEMENTED for relocations and symbols that embedded libraries do not
+    /// use; PERMISSION_DENIED for writable code; RESOURCE_EXHAUSTED for an image beyond [`MAX_IMAGE_SIZE`] or if memory
+    /// is short.
     pub fn load(data: &[u8], host: &Machine, symbol: &str) -> Result<ElfImage> {
         if !Machine::HOST.is_some_and(|machine| core::ptr::eq(machine, host)) {
             return Err(Error::incompatible(format!("code for {} does not run on this host", host.name)));
@@ -197,14 +196,14 @@ impl ElfImage {
         Ok(ElfImage { symbol, _memory: memory })
     }
 
-    /// The address of the symbol that was asked for: code, valid while the image is.
+    /// Returns the address of the requested symbol: code, valid while the image lives.
     #[must_use]
     pub fn symbol(&self) -> NonNull<c_void> {
         self.symbol
     }
 }
 
-/// Protects segments by their flags, then what is read-only after relocation, and forbids the gaps.
+/// Protects segments by their flags, then the read-only-after-relocation range, and forbids access to the gaps.
 fn protect(layout: &Layout<'_>, memory: &CodeMemory) -> Result<()> {
     let start = layout.span.start;
     let offsets =
@@ -225,7 +224,7 @@ fn protect(layout: &Layout<'_>, memory: &CodeMemory) -> Result<()> {
     }
     for range in &layout.read_only_after_relocation {
         let mut pages = offsets(range);
-        // A page that the range shares with other parts of the segment stays writable.
+        // A page that the range shares with the rest of the segment stays writable.
         let segments = || layout.segments.iter().map(|segment| offsets(&segment.addresses));
         if !segments().any(|segment| segment.start == pages.start) {
             pages.start = pages.start.next_multiple_of(page);

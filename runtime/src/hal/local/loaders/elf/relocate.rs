@@ -10,21 +10,21 @@ use super::dynamic::{Dynamic, Symbols, Table, relocation_size};
 use super::image::Image;
 use crate::{Error, Result};
 
-/// One relocation as its table has it.
+/// A relocation table entry.
 struct Entry {
     /// Address of the bytes to write.
     place: u64,
     kind: RelocationType,
     symbol: u32,
-    /// `None` where it is in the bytes to write.
+    /// `None` if it is stored in the bytes to write.
     addend: Option<i64>,
 }
 
 /// Applies all relocations of an image.
 ///
 /// # Errors
-/// INVALID_ARGUMENT for relocations outside of the image or values that do not fit, UNIMPLEMENTED for kinds that embedded
-/// libraries do not have.
+/// INVALID_ARGUMENT for relocations outside of the image or values that do not fit; UNIMPLEMENTED for kinds that
+/// embedded libraries do not use.
 pub(super) fn relocate<Elf: FileHeader>(
     image: &mut Image<'_>,
     dynamic: &Dynamic,
@@ -120,8 +120,8 @@ fn write(image: &mut Image<'_>, place: u64, value: u64, size: u64) -> Result<()>
     Ok(())
 }
 
-/// Applies packed relative relocations: an even word is the address of a word to relocate; an odd word has a bit for each
-/// of the next 31 or 63 words, beginning with bit 1.
+/// Applies packed relative relocations. An even word is the address of a word to relocate; an odd word has a bit for
+/// each of the next 31 or 63 words, starting with bit 1.
 fn relocate_packed(image: &mut Image<'_>, table: Table, machine: &Machine) -> Result<()> {
     const WHAT: &str = "packed relocation";
     let size = match machine.class {

@@ -1,8 +1,8 @@
-//! Checks of shared objects before the system's linker sees them.
+//! Checks of shared objects before the system's linker loads them.
 //!
-//! That linker believes what a file says: it maps segments beyond the file's end, follows tables to wherever they point, and
-//! the process dies of it. What it needs of a file to load it and to find a symbol is checked here first, so that a file
-//! that is cut short, damaged or another machine's is an error. The code itself is trusted like any machine code.
+//! That linker trusts a file: it maps segments beyond the file's end and follows tables anywhere, which kills the
+//! process. These checks validate everything that the linker needs to load the file and to find a symbol, so that a
+//! truncated, damaged or foreign file is an error. The code itself is trusted like all machine code.
 
 use alloc::format;
 use core::ops::Range;
@@ -15,10 +15,10 @@ use super::arch::{Addend, Class, Machine, Relocation, Value};
 use super::layout::MAX_IMAGE_SIZE;
 use crate::{Error, Result};
 
-/// Checks that a file is a shared object for `machine` which lies in `data` as a whole, with tables within its segments.
+/// Checks that a file is a complete shared object for `machine`, with tables within its segments.
 ///
 /// # Errors
-/// INCOMPATIBLE for another kind of file or machine, INVALID_ARGUMENT for a damaged one.
+/// INCOMPATIBLE for another kind of file or machine; INVALID_ARGUMENT for a damaged one.
 pub(in crate::hal::local) fn check_shared_object(data: &[u8], machine: &Machine) -> Result<()> {
     match machine.class {
         Class::Elf32 => check::<elf::FileHeader32<LittleEndian>>(data, machine),
@@ -43,9 +43,9 @@ fn check<Elf: FileHeader<Endian = LittleEndian>>(data: &[u8], machine: &Machine)
     let segments = header
         .program_headers(endian, data)
         .map_err(|_| Error::invalid_argument("ELF program header table lies outside of the file or is damaged"))?;
-    // Linkers write the sections last, so that these show that a file is cut short.
+    // Linkers write the sections last, so that they reveal a truncated file.
     let sections = header.section_headers(endian, data).map_err(|_| {
-        Error::invalid_argument("ELF section header table lies outside of the file: the file is cut short or damaged")
+        Error::invalid_argument("ELF section header table lies outside of the file: the file is truncated or damaged")
     })?;
     for section in sections {
         section.data(endian, data).map_err(|_| Error::invalid_argument("ELF section lies outside of the file"))?;
@@ -56,7 +56,7 @@ fn check<Elf: FileHeader<Endian = LittleEndian>>(data: &[u8], machine: &Machine)
     file.check_dynamic()
 }
 
-/// A file as it is loaded.
+/// A file in the linker's view.
 struct Loaded<'data, Elf: FileHeader> {
     data: &'data [u8],
     endian: Elf::Endian,
@@ -64,7 +64,7 @@ struct Loaded<'data, Elf: FileHeader> {
     machine: &'data Machine,
 }
 
-/// A table: its address and size as the dynamic table says, or zero.
+/// A table: the dynamic table's address and size, or zero.
 #[derive(Clone, Copy, Debug, Default)]
 struct Table {
     address: u64,
@@ -77,13 +77,13 @@ fn outside(what: &str, address: u64, size: u64) -> Error {
     ))
 }
 
-/// Bytes of the smallest pages that segments are placed by.
+/// Bytes of the smallest supported pages.
 const LEAST_PAGE_SIZE: u64 = 4096;
 /// Bytes of the largest pages.
 const MOST_PAGE_SIZE: u64 = 1 << 16;
-/// Tags of the dynamic table that the ABI names, and from where on systems and processors name their own.
+/// Tags of the dynamic table in the generic ABI, and the range of system- and processor-specific tags.
 const KNOWN_TAGS: Range<i64> = 0..elf::DT_RELRENT.0 + 1;
-/// Those whose values are names.
+/// The tags whose values are names.
 const NAMES: [DynamicTag; 6] =
     [elf::DT_NEEDED, elf::DT_SONAME, elf::DT_RPATH, elf::DT_RUNPATH, elf::DT_AUXILIARY, elf::DT_FILTER];
 const SYSTEM_TAGS: Range<i64> = elf::DT_LOOS..elf::DT_HIPROC + 1;
@@ -129,14 +129,14 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         span.map(drop).ok_or_else(|| Error::invalid_argument("ELF file has no segment to load"))
     }
 
-    /// Checks a header that says what a part of the segments is, for the linker and for those that unwind the stack.
+    /// Checks a header that describes a range of the segments for the linker or for unwinders.
     fn check_part(&self, part: &Elf::ProgramHeader) -> Result<()> {
         let kind = part.p_type(self.endian);
         let address: u64 = part.p_vaddr(self.endian).into();
         let (file_size, memory_size): (u64, u64) =
             (part.p_filesz(self.endian).into(), part.p_memsz(self.endian).into());
         let is_whole = match kind {
-            // What is behind the file's part takes no place in the segment.
+            // Zero-initialised thread-local storage occupies no space in the segment.
             elf::PT_TLS => file_size <= memory_size && memory_size <= MAX_IMAGE_SIZE,
             // Protected from writes up to the end of a page.
             elf::PT_GNU_RELRO => {
@@ -156,7 +156,7 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
             }
             _ => return Ok(()),
         };
-        // Notes that tools read in the file need not be loaded.
+        // Notes that tools read from the file need not be loaded.
         if kind == elf::PT_NOTE && address == 0 || kind == elf::PT_TLS && file_size == 0 {
             return Ok(());
         }
@@ -168,12 +168,12 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         }
     }
 
-    /// Whether bytes of memory belong to a segment with the given permissions.
+    /// Returns true if an address range belongs to a segment with the given permissions.
     fn is_mapped(&self, address: u64, size: u64, flags: u32) -> bool {
         self.loads().any(|segment| {
             let start: u64 = segment.p_vaddr(self.endian).into();
             let end = start.saturating_add(segment.p_memsz(self.endian).into());
-            // The address behind the last byte is one that programs hold, too.
+            // The address after the last byte is valid, too.
             segment.p_flags(self.endian).0 & flags == flags
                 && start <= address
                 && address <= end
@@ -181,7 +181,7 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         })
     }
 
-    /// The elements of a table in the file.
+    /// Returns the elements of a table in the file.
     fn table<T: Pod>(&self, table: Table, what: &str) -> Result<&'data [T]> {
         let error = || outside(what, table.address, table.size);
         for segment in self.loads() {
@@ -205,9 +205,9 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         let Some(count) = entries.iter().position(|entry| entry.d_tag(self.endian) == elf::DT_NULL) else {
             return Err(Error::invalid_argument("ELF dynamic table has no end"));
         };
-        // Linkers fill the rest with more of these: what follows else was not meant to be left out.
+        // Linkers fill the rest with null entries; others were not meant to be ignored.
         if entries.iter().skip(count).any(|entry| entry.d_tag(self.endian) != elf::DT_NULL) {
-            return Err(Error::invalid_argument("ELF dynamic table goes on behind its end"));
+            return Err(Error::invalid_argument("ELF dynamic table continues after its end"));
         }
         let entries = entries.get(..count).unwrap_or_default();
         let unknown = |tag: i64| !KNOWN_TAGS.contains(&tag) && !SYSTEM_TAGS.contains(&tag);
@@ -279,7 +279,7 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         }
         let present = [tags.0, tags.1, tags.2].map(|tag| find(tag).is_some());
         if present.contains(&true) && present.contains(&false) || value(tags.3) > value(tags.1) / entry {
-            return Err(Error::invalid_argument("ELF relocation table has an address, a size or a count that is none"));
+            return Err(Error::invalid_argument("ELF relocation table has an invalid address, size or count"));
         }
         self.check_relocations(table(tags.0, tags.1), value(tags.3), symbols)?;
         self.check_relocations(table(elf::DT_JMPREL, elf::DT_PLTRELSZ), 0, symbols)?;
@@ -298,7 +298,7 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         Ok(())
     }
 
-    /// Checks that a symbol lies in the file, and its name and what it is in theirs.
+    /// Checks that a symbol lies in the file, with its name and its target in range.
     fn symbol(&self, symbols: Symbols, index: u64) -> Result<()> {
         let size = size_of::<Elf::Sym>() as u64;
         let address = index.checked_mul(size).and_then(|offset| symbols.address.checked_add(offset));
@@ -306,9 +306,7 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         let symbol: &[Elf::Sym] = self.table(Table { address, size }, "symbol")?;
         let Some(symbol) = symbol.first() else { return Err(outside("symbol", address, size)) };
         if u64::from(symbol.st_name(self.endian)) >= symbols.strings {
-            return Err(Error::invalid_argument(format!(
-                "ELF symbol {index} has its name outside of the string table"
-            )));
+            return Err(Error::invalid_argument(format!("ELF symbol {index} has a name outside of the string table")));
         }
         let flags = match symbol.st_type() {
             elf::STT_FUNC | elf::STT_GNU_IFUNC => elf::PF_X.0,
@@ -323,7 +321,7 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         Ok(())
     }
 
-    /// Checks relocations; the first `relative` ones are taken for such as only add the load address.
+    /// Checks relocations; the first `relative` ones must only add the load address.
     fn check_relocations(&self, table: Table, relative: u64, symbols: Symbols) -> Result<()> {
         const WHAT: &str = "relocation table";
         if table.size == 0 {
@@ -337,7 +335,7 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
             }
             if index < relative && !adds_base {
                 return Err(Error::invalid_argument(format!(
-                    "ELF relocation {index} is of another kind than is counted"
+                    "ELF relocation {index} is not relative although the table counts it as such"
                 )));
             }
             match addend.filter(|_| adds_base) {
@@ -377,9 +375,9 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         }
     }
 
-    /// Checks the lists of versions of symbols, which the linker follows wherever they lead.
+    /// Checks the lists of symbol versions, which the linker follows unchecked.
     fn check_versions(&self, address: u64, layout: &VersionLayout, symbols: Symbols) -> Result<()> {
-        let damaged = || Error::invalid_argument("ELF lists of versions do not end, or have names that are none");
+        let damaged = || Error::invalid_argument("ELF version lists are cyclic or contain invalid names");
         let mut left = self.data.len() / VERSION_WORD as usize;
         let mut word = |at: u64, index: u64| -> Result<u64> {
             left = left.checked_sub(1).ok_or_else(damaged)?;
@@ -408,7 +406,7 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
         }
     }
 
-    /// Checks what the linker divides by and looks up when it searches a symbol, and gives the number of symbols.
+    /// Checks the divisors and tables of the linker's symbol search, and returns the number of symbols.
     fn check_hash(&self, hash: u64, gnu_hash: u64, symbols: Symbols) -> Result<u64> {
         const WHAT: &str = "hash table";
         let words = |address: u64, count: u64| -> Result<&'data [object::U32<LittleEndian>]> {
@@ -418,7 +416,7 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
             let words = words(address, count)?;
             Ok(core::array::from_fn(|index| words.get(index).map_or(0, |word| u64::from(word.get(self.endian)))))
         };
-        let damaged = || Error::invalid_argument("ELF hash table has no buckets, or chains that do not end");
+        let damaged = || Error::invalid_argument("ELF hash table has no buckets, or endless chains");
         if gnu_hash == 0 && hash == 0 {
             return Err(Error::invalid_argument("ELF file has no hash table of symbols"));
         }
@@ -442,7 +440,7 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
             self.table::<u8>(Table { address: gnu_hash, size: filter + buckets * 4 }, WHAT)?;
             let start = gnu_hash.saturating_add(filter);
             let heads = || words(start, buckets).map(|heads| heads.iter().map(|head| u64::from(head.get(self.endian))));
-            // Chains have no symbol in common.
+            // Chains are disjoint.
             let mut left = self.data.len() / 4;
             for head in heads()?.filter(|head| *head != 0) {
                 let chain = start.saturating_add(buckets * 4);
@@ -465,13 +463,13 @@ impl<'data, Elf: FileHeader<Endian = LittleEndian>> Loaded<'data, Elf> {
     }
 }
 
-/// Bytes of the words that lists of versions consist of.
+/// Bytes of the words in version lists.
 const VERSION_WORD: u64 = 4;
 
-/// Which words of a list's entries are what.
+/// The word offsets of the fields in a version list's entries.
 #[derive(Debug)]
 struct VersionLayout {
-    /// The name of the library, where there is one.
+    /// The name of the library, if there is one.
     file: Option<u64>,
     /// Distance to the first version.
     first: u64,

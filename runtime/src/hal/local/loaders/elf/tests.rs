@@ -1,4 +1,4 @@
-//! ELF files made by hand: every kind of relocation of every architecture, symbols, initialisers, page protection.
+//! Tests with handwritten ELF files: every relocation of every architecture, symbols, initialisers, page protection.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -179,7 +179,7 @@ impl File {
         RelocatedImage::new(&self.build(), self.machine, BASE, SYMBOL)
     }
 
-    /// The word of `size` bytes at an address after relocation.
+    /// Returns the word of `size` bytes at an address after relocation.
     fn relocated(&self, at: u64, size: usize) -> Result<u64> {
         let image = self.relocate()?;
         let bytes = &image.bytes[at as usize..][..size];
@@ -241,7 +241,7 @@ fn every_kind_of_relocation() {
     ];
     for (name, kind, size, value) in cases {
         let mut file = File::new(machine(name));
-        // Where the addend is in place, the word holds it; elsewhere the word's value must not matter, but for NONE.
+        // REL formats store the addend in the word; for RELA the word's value must not matter, except for NONE.
         let in_place = file.machine.addend == Addend::InPlace || kind == 0;
         let neighbour = 0x1122_3344;
         file.words.insert(PLACE, if in_place { A } else { 0x5566_7788 });
@@ -259,7 +259,7 @@ fn every_kind_of_relocation() {
 }
 
 #[test]
-fn relocations_that_are_refused() {
+fn invalid_relocations_are_rejected() {
     // Copies, thread-local storage, functions to run for an address; kinds that do not exist.
     for (name, kinds) in [
         ("x86_64", &[5, 16, 18, 37, 200][..]),
@@ -289,7 +289,7 @@ fn relocations_that_are_refused() {
             assert_eq!(file.error(), StatusCode::InvalidArgument, "{} {place:#x}", machine.name);
         }
     }
-    // 32 bits do not hold these; a symbol that is not there.
+    // Values that exceed 32 bits; a symbol that does not exist.
     for (kind, symbol, addend) in [(10, 1, -0x1_0000_0000), (11, 1, 0x7FFF_FFFF), (2, 1, 0x8000_2000), (1, 9, 0)] {
         let mut file = File::new(machine("x86_64"));
         file.relocations.push((PLACE, kind, symbol, addend));
@@ -346,7 +346,7 @@ fn symbols() {
         assert!(error.message().contains("`fmaf`"), "{error}");
         assert_eq!(with(("s", 8, global, elf::STT_TLS.0, 1)).error(), StatusCode::Unimplemented);
         assert_eq!(with(("s", 8, global, elf::STT_GNU_IFUNC.0, 1)).error(), StatusCode::Unimplemented);
-        // The last symbol is found, too, and names that begin alike are not confused.
+        // The last symbol is found, too, and names with a common prefix are distinguished.
         let found = |name| {
             let file = with(("query_two", 0x1050, global, 2, 1)).build();
             RelocatedImage::new(&file, machine, BASE, name).map(|image| image.symbol).map_err(|error| error.code())
@@ -387,13 +387,13 @@ fn damaged_dynamic_tables() {
         file.dynamic.push((tag.0, RELOCATIONS_AT));
         assert_eq!(file.error(), StatusCode::Unimplemented);
     }
-    // Hash tables that claim too much, and a chain without an end.
+    // Hash tables with exaggerated counts, and a chain without an end.
     let mut file = File::new(x86_64);
     file.gnu_hash = true;
     file.dynamic.push((elf::DT_GNU_HASH.0, END - 0x100));
     file.words.extend([(END - 0x100, 1 | 1 << 32), (END - 0xF0, 1)]);
     assert_eq!(file.error(), StatusCode::InvalidArgument);
-    // With an end it counts symbols that are not there, all zeros: undefined ones.
+    // With an end, the chain counts symbols of zeros, which are undefined.
     file.words.insert(END - 0x88, 1);
     assert_eq!(file.error(), StatusCode::NotFound);
     let mut built = File::new(x86_64).build();
@@ -426,7 +426,7 @@ fn initialisers_in_order() {
 mod host {
     use super::*;
 
-    /// A function at `at` that sets the number at 0x2008 to ten times itself plus `digit`.
+    /// Returns a function at `at` that sets the number at 0x2008 to ten times itself plus `digit`.
     fn append_digit(at: u64, digit: u8) -> Vec<u8> {
         let offset = |end: u64| ((0x2008 - (at + end)) as u32).to_le_bytes();
         // imul eax, [rip + number], 10; add eax, digit; mov [rip + number], eax; ret
@@ -462,7 +462,7 @@ mod host {
         assert_eq!(function(), 312);
     }
 
-    /// The permissions of the page that holds an address, as `/proc/self/maps` shows them; `None` where none is mapped.
+    /// Returns the permissions of an address's page in `/proc/self/maps`; `None` if it is not mapped.
     fn permissions(address: usize) -> Option<alloc::string::String> {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         maps.lines().find_map(|line| {
@@ -481,15 +481,15 @@ mod host {
             let base = image.symbol().as_ptr().addr() - SYMBOL_VALUE as usize;
             [0, CODE_AT, DATA_AT].map(|at| permissions(base + at as usize).unwrap())
         };
-        // What is read-only after relocation ends the data segment, but does not fill its page.
+        // The read-only-after-relocation range ends the data segment, but does not fill its page.
         assert_eq!(access(&built), ["r--", "r-x", "rw-"]);
-        // It fills the segment; initialisers could not write to it, so there must be none.
+        // It fills the segment; initialisers could not write to it, so there are none.
         built[64 + 4 * 56 + 16..][..8].copy_from_slice(&DATA_AT.to_le_bytes());
         built[64 + 4 * 56 + 40..][..8].copy_from_slice(&(END - DATA_AT).to_le_bytes());
         built[DYNAMIC_AT as usize + 4 * 16..][..8].fill(0);
         assert_eq!(access(&built), ["r--", "r-x", "r--"]);
 
-        // A segment with an alignment beyond a page leaves gaps, which nobody may touch.
+        // A segment with an alignment beyond a page leaves inaccessible gaps.
         let mut spread = file_with_initialisers().build();
         let data_header = 64 + 2 * 56;
         spread[data_header + 16..][..8].copy_from_slice(&0x2_2000u64.to_le_bytes());
@@ -509,7 +509,7 @@ mod host {
 }
 
 #[test]
-fn layouts_that_are_refused() {
+fn invalid_layouts_are_rejected() {
     // (offset into the data segment's program header, value, error)
     let cases: [(usize, u64, StatusCode); 9] = [
         (8, u64::MAX, StatusCode::InvalidArgument),          // offset in the file
@@ -530,7 +530,7 @@ fn layouts_that_are_refused() {
         assert_eq!(error.code(), code, "{offset} {value:#x}: {error}");
     }
     for (kind, code) in [(7u32, StatusCode::Unimplemented), (0, StatusCode::InvalidArgument)] {
-        // Thread-local storage in the place of the dynamic table; no dynamic table.
+        // Thread-local storage instead of the dynamic table; no dynamic table.
         let mut file = File::new(x86_64).build();
         file[64 + 3 * 56..][..4].copy_from_slice(&kind.to_le_bytes());
         assert_eq!(RelocatedImage::new(&file, x86_64, BASE, SYMBOL).unwrap_err().code(), code);

@@ -74,7 +74,7 @@ const RECORD: &str = "  %i9 = vm.const.i32.zero
   vm.return";
 
 #[test]
-fn workgroups_get_their_place_in_the_grid() {
+fn workgroups_get_their_position_in_the_grid() {
     let executable = load(&format!("{HEADER}{}", kernel("record", 1, 0, 0, RECORD)), &[]).unwrap();
     assert_eq!(executable.functions()[0].name, "record");
     assert_eq!(executable.functions()[0].binding_count, 1);
@@ -139,7 +139,7 @@ fn keeper(what: &str) -> String {
 }
 
 #[test]
-fn what_was_lent_cannot_be_kept() {
+fn borrowed_buffers_cannot_be_kept() {
     for what in ["%r3, .refs[0] : !vm.buffer", "%r0, .refs[0] : !vm.buffer", "%r1, .refs[0] : !vm.buffer"] {
         let executable = load(&keeper(what), &[]).unwrap();
         let mut bindings = [alloc::vec![7; 2]];
@@ -186,7 +186,7 @@ vm.func @__set_constants(%r0: !vm.ref<?>) -> () {
 }
 
 #[test]
-fn what_is_no_executable_is_refused() {
+fn invalid_executables_are_rejected() {
     let other = format!("{HEADER}vm.export @f\nvm.func @f(%i0: i32) -> () {{\n^bb0:\n  vm.return\n}}\n");
     let error = load(&other, &[]).unwrap_err();
     assert_eq!(error.code(), StatusCode::InvalidArgument);

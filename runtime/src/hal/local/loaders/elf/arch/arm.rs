@@ -1,4 +1,4 @@
-//! 32-bit Arm, after "ELF for the Arm Architecture". Addresses of Thumb functions carry their mark in the symbol's value.
+//! 32-bit Arm, after "ELF for the Arm Architecture". Addresses of Thumb functions include the Thumb bit.
 
 use object::elf::{self, RelocationType};
 
@@ -12,7 +12,7 @@ fn relocation(kind: RelocationType) -> Option<Relocation> {
         elf::R_ARM_NONE => Relocation::Skip,
         elf::R_ARM_RELATIVE => Relocation::Write(Field::Word32, Value::Base),
         elf::R_ARM_ABS32 => Relocation::Write(Field::Word32, Value::SymbolAddend),
-        // What the linker leaves in these slots is not an addend.
+        // The initial contents of these slots are not an addend.
         elf::R_ARM_GLOB_DAT | elf::R_ARM_JUMP_SLOT => Relocation::Write(Field::Word32, Value::Symbol),
         elf::R_ARM_REL32 => Relocation::Write(Field::Word32, Value::Relative),
         _ => return None,

@@ -1,7 +1,7 @@
-//! Architectures: what an ELF for each must look like and how its relocations are applied.
+//! Architectures: ELF identification and relocation rules.
 //!
 //! An architecture is one file with one [`Machine`], listed in [`Machine::ALL`] and, for hosts, in [`Machine::HOST`].
-//! Nothing else depends on the architecture but the flush of the instruction cache in `memory`.
+//! Only the flush of the instruction cache in `memory` depends on it, too.
 
 mod aarch64;
 mod arm;
@@ -11,7 +11,7 @@ mod x86_64;
 
 use object::elf::{self, RelocationType};
 
-/// Width of addresses and with it the layout of an ELF's structures.
+/// Width of addresses, which determines the layout of an ELF's structures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// ELFCLASS32
@@ -20,12 +20,12 @@ pub enum Class {
     Elf64,
 }
 
-/// Where relocations have their addend.
+/// The location of relocations' addends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Addend {
-    /// In the bytes that are relocated: tables of REL.
+    /// In the relocated bytes (REL).
     InPlace,
-    /// In the relocation: tables of RELA.
+    /// In the relocation entry (RELA).
     Explicit,
 }
 
@@ -34,9 +34,9 @@ pub(super) enum Addend {
 pub(super) enum Field {
     /// Four bytes; the value is taken modulo 2^32.
     Word32,
-    /// Four bytes; the value must be what zero extension gives back.
+    /// Four bytes; zero extension must restore the value.
     Unsigned32,
-    /// Four bytes; the value must be what sign extension gives back.
+    /// Four bytes; sign extension must restore the value.
     Signed32,
     /// Eight bytes.
     Word64,
@@ -59,13 +59,13 @@ pub(super) enum Value {
 /// How a kind of relocation is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Relocation {
-    /// There is nothing to do.
+    /// No effect.
     Skip,
     /// The value is written to the field.
     Write(Field, Value),
 }
 
-/// What the loader needs to know of an architecture.
+/// An architecture's properties.
 #[derive(Debug)]
 pub struct Machine {
     /// Name as in `embedded-elf-x86_64`.
@@ -74,18 +74,18 @@ pub struct Machine {
     pub class: Class,
     /// `e_machine` of its ELF files.
     pub(super) id: elf::Machine,
-    /// Where its relocations have their addend.
+    /// The location of its relocations' addends.
     pub(super) addend: Addend,
-    /// How a kind of relocation is applied; `None` for kinds that embedded libraries do not have.
+    /// Returns the application of a kind of relocation; `None` for kinds that embedded libraries do not use.
     pub(super) relocation: fn(RelocationType) -> Option<Relocation>,
 }
 
 impl Machine {
-    /// Every architecture that can be parsed and relocated, whatever the host.
+    /// All architectures that can be parsed and relocated on any host.
     pub const ALL: [&'static Machine; 6] =
         [&x86_64::X86_64, &aarch64::AARCH64, &riscv::RISCV_64, &riscv::RISCV_32, &arm::ARM_32, &x86_32::X86_32];
 
-    /// The architecture of the host, whose code can be run.
+    /// The architecture of the host, whose code can run.
     pub const HOST: Option<&'static Machine> = if cfg!(not(all(unix, target_endian = "little"))) {
         None
     } else if cfg!(all(target_arch = "x86_64", target_pointer_width = "64")) {

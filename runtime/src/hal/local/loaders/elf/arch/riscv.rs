@@ -1,4 +1,4 @@
-//! RISC-V, after the RISC-V ELF psABI. It has no GLOB_DAT: its global offset tables use the absolute relocations.
+//! RISC-V, after the RISC-V ELF psABI. It has no GLOB_DAT: global offset tables use absolute relocations.
 
 use object::elf::{self, RelocationType};
 

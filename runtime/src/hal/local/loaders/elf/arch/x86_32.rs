@@ -12,7 +12,7 @@ fn relocation(kind: RelocationType) -> Option<Relocation> {
         elf::R_386_NONE => Relocation::Skip,
         elf::R_386_RELATIVE => Relocation::Write(Field::Word32, Value::Base),
         elf::R_386_32 => Relocation::Write(Field::Word32, Value::SymbolAddend),
-        // What the linker leaves in these slots is not an addend.
+        // The initial contents of these slots are not an addend.
         elf::R_386_GLOB_DAT | elf::R_386_JMP_SLOT => Relocation::Write(Field::Word32, Value::Symbol),
         elf::R_386_PC32 => Relocation::Write(Field::Word32, Value::Relative),
         _ => return None,

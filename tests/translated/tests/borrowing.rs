@@ -1,5 +1,5 @@
-//! Slices that typed methods are called with: used where they are, copied where the program writes to them, and nobody's but
-//! the caller's when the call is over.
+//! Slices as arguments of typed methods: used in place, copied if the program writes to them, and unshared after the
+//! call.
 #![allow(unsafe_code, reason = "promises of what kernels do")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -12,11 +12,11 @@ use incarnate_translated_tests::{keeping, lending_llvm_cpu, lending_vmvx};
 
 /// Elements of a tensor of the models.
 const COUNT: usize = 64 * 128;
-/// Their bytes.
+/// Bytes of that tensor.
 const BYTES: u64 = COUNT as u64 * 4;
 const DEVICES: [&str; 2] = ["local-sync", "local-task?workers=2"];
 
-/// Elements that kernels can find in place.
+/// Elements with the alignment that kernels need.
 #[repr(align(64))]
 struct Aligned<T>([T; COUNT]);
 
@@ -26,7 +26,7 @@ fn elements(seed: f32) -> Box<Aligned<f32>> {
     elements
 }
 
-/// An argument of the shape of the models.
+/// Creates an argument of the models' shape.
 fn tensor(elements: &Aligned<f32>) -> Input<'_, f32> {
     Input::new(&[64, 128], &elements.0)
 }
@@ -35,21 +35,21 @@ fn row_of_twos() -> [[f32; 128]; 1] {
     [[2.0; 128]]
 }
 
-/// A session's builder with the promise that kernels only read arguments.
+/// Returns a session builder with the promise that kernels only read arguments.
 fn promised(device: &Arc<Device>) -> incarnate::SessionBuilder {
-    // SAFETY: the tests that call this call functions only of which that is true.
+    // SAFETY: the tests call only functions that satisfy the promise.
     let promise = unsafe { InputsOnlyRead::promise() };
     Session::builder().shared_device(device.clone()).borrow_inputs(promise)
 }
 
-/// Bytes that a call allocates on a device.
+/// Returns the bytes that a call allocates on a device.
 fn allocated<R>(device: &Device, call: impl FnOnce() -> R) -> (R, u64) {
     let before = device.allocator().statistics().allocated;
     let result = call();
     (result, device.allocator().statistics().allocated - before)
 }
 
-/// The functions that only read their arguments.
+/// Functions that only read their arguments.
 macro_rules! reading {
     ($module:expr, $device:expr, $copied:expr) => {{
         let (module, device, copied) = ($module, $device, $copied);
@@ -67,7 +67,7 @@ macro_rules! reading {
             assert_eq!((row.to_vec().unwrap(), bytes), (x.0[3 * 128..4 * 128].to_vec(), 512 + copied));
             let (checked, bytes) = allocated(device, || module.check(tensor(&x), 2).unwrap());
             assert_eq!((checked.to_vec().unwrap(), bytes), (scaled.to_vec().unwrap(), BYTES + copied));
-            // Of one that is not aligned as kernels need it.
+            // A slice without the alignment that kernels need.
             let shifted: Vec<f32> = [&[0.0; 1], &x.0[..]].concat();
             let at = if shifted.as_ptr().addr() % 64 == 60 { 0 } else { 1 };
             let (other, bytes) =
@@ -78,17 +78,17 @@ macro_rules! reading {
 }
 
 #[test]
-fn slices_are_read_where_they_are() {
+fn slices_are_read_in_place() {
     for device in DEVICES {
         let device = &Device::create(device).unwrap();
         reading!(lending_vmvx::Module::load(device).unwrap(), device, 0);
         reading!(lending_llvm_cpu::Module::load_with(promised(device)).unwrap(), device, 0);
-        // What machine code writes is not known without a promise.
+        // Without the promise machine code may write.
         reading!(lending_llvm_cpu::Module::load(device).unwrap(), device, BYTES);
     }
 }
 
-/// The functions that write to their arguments.
+/// Functions that write to their arguments.
 macro_rules! writing {
     ($module:expr) => {{
         let module = $module;
@@ -118,7 +118,7 @@ fn programs_that_write_to_arguments_write_to_copies() {
     }
 }
 
-/// What outlives the call in which a slice was lent.
+/// Objects that outlive the call in which a slice was borrowed.
 macro_rules! keeping {
     ($module:expr) => {{
         let module = $module;
@@ -129,12 +129,12 @@ macro_rules! keeping {
         x.0.fill(-1.0);
         drop(x);
         assert_eq!(same.as_slice().unwrap(), expected);
-        // It is the caller's like any other result.
+        // The caller owns it like any other result.
         same.write(&[3.0; COUNT]).unwrap();
         assert_eq!(same.to_vec().unwrap(), [3.0; COUNT]);
         assert_eq!(module.scale(&same).unwrap().to_vec().unwrap(), [6.0; COUNT]);
         assert_eq!(module.kept().unwrap().to_vec().unwrap(), expected);
-        // A call that fails before it begins.
+        // A call that fails before it starts.
         let x = elements(0.5);
         let error = module.add(tensor(&x), &[[1.0; 4]; 4]).unwrap_err();
         assert_eq!(error.code(), StatusCode::InvalidArgument);
@@ -151,7 +151,7 @@ fn results_and_state_outlive_the_slices() {
     }
 }
 
-/// Calls that fail when their dispatch has begun or waits to be run.
+/// Calls that fail while their dispatch runs or is pending.
 macro_rules! failing {
     ($module:expr) => {{
         let module = $module;
@@ -177,7 +177,7 @@ fn dispatches_of_failed_calls_leave_the_slice_alone() {
 }
 
 #[test]
-fn what_a_program_keeps_is_its_own() {
+fn a_program_keeps_copies_of_borrowed_arguments() {
     let device = Device::create("local-sync").unwrap();
     let module = keeping::Module::load_with(promised(&device)).unwrap();
     let expected = elements(0.5).0;
