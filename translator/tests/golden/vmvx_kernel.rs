@@ -88,7 +88,8 @@ pub fn simple_mul_dispatch_0_elementwise_4_f32<const LANES: usize>(
         .at(HERE, 0x48)?;
     let mut v13: i64 = 0;
     'nest0: {
-        let Some(count0) = support::turns::<i64>(0, 1, support::Relation::Less, 4) else {
+        let Some(count0) = support::trip_count::<i64>(0, 1, support::Relation::Less, 4)
+        else {
             break 'nest0;
         };
         let Some(grid0) = element_20.grid::<f32, 1>(0, [(count0, 1)]) else {
