@@ -75,7 +75,7 @@ fn archives_are_converted() {
     fails(
         &folder,
         &["parameters", "convert", &source, "--splat=what", "-o", "x.irpa"],
-        "--splat=what: there is no such",
+        "--splat=what: no such",
     );
     fails(
         &folder,
