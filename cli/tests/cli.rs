@@ -467,7 +467,7 @@ fn translation_of_an_invalid_module_writes_nothing() {
     assert_eq!(left.len(), 2, "{left:?}");
     let outcome = incarnate(&["translate", "simple_mul/llvm-cpu.vmfb", "-o", &scratch.path("out.txt")]);
     assert_eq!(outcome.code, Some(1));
-    assert!(outcome.error.contains("name one that ends in .rs"), "{}", outcome.error);
+    assert!(outcome.error.contains("its name must end with .rs"), "{}", outcome.error);
 }
 
 #[test]
