@@ -433,7 +433,7 @@ fn translate_reports_the_optimisation_of_loops() {
     let matmul = lines("mlp/vmvx.vmfb");
     let tiled: Vec<&String> =
         matmul.iter().filter(|line| line.contains("tiled: 4 iterations of loop 0 by lanes")).collect();
-    assert!(tiled.len() == 3 && tiled[0].contains(": 8 x 48 x 32 turns"), "{matmul:#?}");
+    assert!(tiled.len() == 3 && tiled[0].contains(": 8 x 48 x 32 iterations"), "{matmul:#?}");
     let gather = lines("indexing/vmvx.vmfb");
     assert!(gather.iter().any(|line| line.contains("not optimised: the index of the access at 0x")), "{gather:#?}");
     // Loops over tiles of dynamic size are collapsed into one, but count as three.
