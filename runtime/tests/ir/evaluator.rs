@@ -11,13 +11,14 @@ use incarnate_runtime::bytecode::ir::nest::Nests;
 use incarnate_runtime::bytecode::ir::{
     Block, Call, Callee, Edge, Function, Global, Inst, Op, Operand, Terminator, Type, Value, ownership,
 };
-use incarnate_runtime::bytecode::isa::{Opcode, SEGMENT_NOT_VARIADIC};
+use incarnate_runtime::bytecode::isa::SEGMENT_NOT_VARIADIC;
 use incarnate_runtime::bytecode::{ConventionItem, Dependency, TypeId, TypeKind, VerifiedModule};
 use incarnate_runtime::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, FunctionInfo, Limits, Linkage, List, Module, ModuleSignature,
     ModuleState, Ref, RefType, Stack, Value as VmValue, ValueType, semantics,
 };
 use incarnate_runtime::{Error, Result, StatusCode};
+use module::{pack, slots};
 
 /// The passes that run on the IR before it is evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use incarnate_runtime::bytecode::ir::{Function, Inst, Op, Type, Value};
 use incarnate_runtime::bytecode::isa::Opcode;
-use incarnate_runtime::vm::{Buffer, List, Ref};
+use incarnate_runtime::vm::{Buffer, List, Ref, Value as VmValue};
 use incarnate_runtime::{Error, Result};
 
 use super::{Frame, IrModule, Machine, Slot, number};
