@@ -3,9 +3,9 @@
 use super::super::super::commands::{Command, Commands, Dispatch, WorkgroupCount};
 use super::super::cost::kernel_cost;
 
-/// The least time of a chunk: about ten times what it takes to claim and finish one
-/// (`cargo bench --bench task -- dispatches_of_8_us`).
-pub(super) const MINIMUM_CHUNK: u64 = 1_000_000;
+/// The least time of a chunk. With 1 us, sixty chained dispatches of 1.6 us took 1.2 times as long on two threads as on one;
+/// with 2 us, 1.0 times (`benches/peer/run --drivers`, `chain`).
+pub(super) const MINIMUM_CHUNK: u64 = 2_000_000;
 /// The most chunks of a dispatch for each thread: the more, the more evenly the threads finish, and the less each keeps in
 /// its core's cache (`benches/peer/run --drivers`).
 const CHUNKS_PER_THREAD: u64 = 8;
