@@ -34,7 +34,7 @@
 //! | translated modules | [`include_module!`] |
 //! | several modules, shared devices, limits | [`SessionBuilder`] |
 //! | concurrent calls | [`Function::call_async`] |
-//! | weights in files of their own (`.irpa`, `.gguf`, `.safetensors`) | [`SessionBuilder::parameter_file`], [`runtime::parameters`] |
+//! | weights in files of their own (`.irpa`; with the feature `parameters-formats` also `.gguf`, `.safetensors`, `.npy`) | [`SessionBuilder::parameter_file`], [`runtime::parameters`] |
 //! | modules written in Rust that models import | [`runtime::vm::NativeModule`] |
 //! | devices, buffers, fences | [`runtime::hal`] |
 //! | reading, verifying and disassembling module files | [`runtime::bytecode`] |

@@ -103,7 +103,7 @@ fn matrix_products_are_nests_of_three() {
     assert_eq!(tiling.panels, [1]);
 }
 
-fn hindrance(body: &str) -> TilingBailOut {
+fn tiling_bail_out(body: &str) -> TilingBailOut {
     let nest = one(body);
     let function = function(body);
     Tiling::of(&function, &nest, &Needed::of(&function, &nest)).unwrap_err()
@@ -112,12 +112,12 @@ fn hindrance(body: &str) -> TilingBailOut {
 #[test]
 fn nests_that_do_not_reduce_keep_their_order() {
     let test = "vm.cmp.lt.i64.s %i12:13, %i10:11";
-    assert_eq!(hindrance(&single(0, 1, test, STORE)), TilingBailOut::NoReduction);
+    assert_eq!(tiling_bail_out(&single(0, 1, test, STORE)), TilingBailOut::NoReduction);
     let one_place = "  vm.buffer.store.i32 %i4, %r0, %i0:1\n";
-    assert_eq!(hindrance(&single(0, 1, test, one_place)), TilingBailOut::NoReduction);
-    assert_eq!(hindrance(&single(0, 1, test, &format!("{STORE}{one_place}"))), TilingBailOut::Stores);
+    assert_eq!(tiling_bail_out(&single(0, 1, test, one_place)), TilingBailOut::NoReduction);
+    assert_eq!(tiling_bail_out(&single(0, 1, test, &format!("{STORE}{one_place}"))), TilingBailOut::Stores);
     let sum = "  %i20:21 = vm.buffer.load.i64 %r0, %i12:13\n  %i6:7 = vm.add.i64 %i6:7, %i20:21\n";
-    assert_eq!(hindrance(&single(0, 1, test, sum)), TilingBailOut::Carried);
+    assert_eq!(tiling_bail_out(&single(0, 1, test, sum)), TilingBailOut::Carried);
     // Two loops: the inner one reduces to elements that are two apart, and there is a store beside it.
     let nested = |inner: &str, behind: &str| {
         format!(
@@ -130,8 +130,8 @@ fn nests_that_do_not_reduce_keep_their_order() {
         )
     };
     let apart = "  vm.buffer.store.i32 %i4, %r0, %i18:19\n";
-    assert_eq!(hindrance(&nested(apart, "")), TilingBailOut::Strides);
-    assert_eq!(hindrance(&nested(STORE, apart)), TilingBailOut::Imperfect);
+    assert_eq!(tiling_bail_out(&nested(apart, "")), TilingBailOut::Strides);
+    assert_eq!(tiling_bail_out(&nested(STORE, apart)), TilingBailOut::Imperfect);
     let tiling = {
         let body = nested(STORE, "");
         let (function, nest) = (function(&body), one(&body));
@@ -139,7 +139,7 @@ fn nests_that_do_not_reduce_keep_their_order() {
     };
     assert_eq!((tiling.lanes, &tiling.reductions[..], tiling.non_aliasing.len()), (0, &[1][..], 0));
     // Several elements, which the same loop chooses; but not one of them twice.
-    assert_eq!(hindrance(&nested(&format!("{STORE}{STORE}"), "")), TilingBailOut::Stores);
+    assert_eq!(tiling_bail_out(&nested(&format!("{STORE}{STORE}"), "")), TilingBailOut::Stores);
     let several = nested(&format!("{STORE}  vm.buffer.store.i32 %i4, %r1, %i18:19\n"), "");
     let (function, nest) = (function(&several), one(&several));
     let tiling = Tiling::of(&function, &nest, &Needed::of(&function, &nest)).unwrap();
