@@ -70,6 +70,7 @@ mod status;
 mod text;
 pub mod trip_count;
 mod verifier;
+mod vmvx_functions;
 #[cfg(feature = "text")]
 mod writer;
 

@@ -8,7 +8,8 @@
 //! because a function is found by its name and its calling convention. The native module derives its function table from
 //! these rows, and the translator looks imports up by [`find`]. The tables do not need `std`.
 
-use crate::bytecode::CallingConvention;
+use crate::bytecode::{CallingConvention, for_each_vmvx_0_0};
+pub(crate) use crate::vm::{direct_table, native_table};
 
 /// Invokes a macro with the functions of `hal` 0.7, which compilers import since 3.12, after the macro's own arguments.
 macro_rules! for_each_hal_0_7 {
@@ -181,47 +182,6 @@ macro_rules! for_each_io_parameters_0_0 {
 #[cfg(feature = "std")]
 pub(crate) use for_each_io_parameters_0_0;
 
-/// Invokes a macro with the functions of `vmvx` 0.0, after the macro's own arguments.
-macro_rules! for_each_vmvx_0_0 {
-    ($callback:ident $($before:tt)*) => {
-        $callback! { $($before)*
-            ("abs.2d.f32", abs_2d_f32, "0rIIIrIIIII_v")
-            ("add.2d.f32", add_2d_f32, "0rIIIrIIIrIIIII_v")
-            ("add.2d.i32", add_2d_i32, "0rIIIrIIIrIIIII_v")
-            ("and.2d.i32", and_2d_i32, "0rIIIrIIIrIIIII_v")
-            ("ceil.2d.f32", ceil_2d_f32, "0rIIIrIIIII_v")
-            ("copy.2d.x16", copy_2d_x16, "0rIIIrIIIII_v")
-            ("copy.2d.x32", copy_2d_x32, "0rIIIrIIIII_v")
-            ("copy.2d.x64", copy_2d_x64, "0rIIIrIIIII_v")
-            ("copy.2d.x8", copy_2d_x8, "0rIIIrIIIII_v")
-            ("ctlz.2d.i32", ctlz_2d_i32, "0rIIIrIIIII_v")
-            ("div.2d.f32", div_2d_f32, "0rIIIrIIIrIIIII_v")
-            ("divs.2d.i32", divs_2d_i32, "0rIIIrIIIrIIIII_v")
-            ("divu.2d.i32", divu_2d_i32, "0rIIIrIIIrIIIII_v")
-            ("exp.2d.f32", exp_2d_f32, "0rIIIrIIIII_v")
-            ("fill.2d.x32", fill_2d_x32, "0irIIII_v")
-            ("floor.2d.f32", floor_2d_f32, "0rIIIrIIIII_v")
-            ("log.2d.f32", log_2d_f32, "0rIIIrIIIII_v")
-            ("mmt4d", mmt4d, "0rIIrIIrIIIIIiiii_v")
-            ("mul.2d.f32", mul_2d_f32, "0rIIIrIIIrIIIII_v")
-            ("mul.2d.i32", mul_2d_i32, "0rIIIrIIIrIIIII_v")
-            ("neg.2d.f32", neg_2d_f32, "0rIIIrIIIII_v")
-            ("or.2d.i32", or_2d_i32, "0rIIIrIIIrIIIII_v")
-            ("pack", pack, "0rIIIrIIIIIIIIIIi_v")
-            ("query_tile_sizes.2d", query_tile_sizes_2d, "0IIi_II")
-            ("rsqrt.2d.f32", rsqrt_2d_f32, "0rIIIrIIIII_v")
-            ("shl.2d.i32", shl_2d_i32, "0rIIIrIIIrIIIII_v")
-            ("shrs.2d.i32", shrs_2d_i32, "0rIIIrIIIrIIIII_v")
-            ("shru.2d.i32", shru_2d_i32, "0rIIIrIIIrIIIII_v")
-            ("sub.2d.f32", sub_2d_f32, "0rIIIrIIIrIIIII_v")
-            ("sub.2d.i32", sub_2d_i32, "0rIIIrIIIrIIIII_v")
-            ("unpack", unpack, "0rIIIrIIIIIIIIIi_v")
-            ("xor.2d.i32", xor_2d_i32, "0rIIIrIIIrIIIII_v")
-        }
-    };
-}
-pub(crate) use for_each_vmvx_0_0;
-
 /// Invokes a macro with the functions of `check` 0.0, after the macro's own arguments.
 macro_rules! for_each_check_0_0 {
     ($callback:ident $($before:tt)*) => {
@@ -342,22 +302,6 @@ macro_rules! direct_imports {
         }),*]
     };
 }
-
-/// The rows of one module as the function table of its state.
-macro_rules! native_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
-        $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
-    };
-}
-pub(crate) use native_table;
-
-/// The rows of one module as the table of translated modules, which call the methods directly.
-macro_rules! direct_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
-        alloc::vec![$($crate::vm::NativeFunction::direct($name, $convention)),*]
-    };
-}
-pub(crate) use direct_table;
 
 /// The rows of each module by version, newest first, each sorted by name.
 const MODULES: &[(&str, &[&[DirectImport]])] = &[

@@ -13,6 +13,7 @@ pub mod imports;
 pub mod io_parameters;
 mod trace;
 mod views;
-pub mod vmvx;
 
+#[cfg(feature = "std")]
+pub use incarnate_local::vmvx;
 pub use trace::TraceSink;

@@ -515,6 +515,24 @@ macro_rules! native_functions {
     };
 }
 
+/// The rows of one module as the function table of its state.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! native_table {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
+        $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
+    };
+}
+
+/// The rows of one module as the table of translated modules, which call the methods directly.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! direct_table {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
+        $crate::reexport::vec![$($crate::NativeFunction::direct($name, $convention)),*]
+    };
+}
+
 type MakeState<S> = Box<dyn Fn() -> Result<S> + Send + Sync>;
 type ForkState<S> = fn(&S) -> Result<S>;
 type Notify<S> = fn(&S, Signal) -> Result<()>;

@@ -1,0 +1,22 @@
+//! Version 0.0 of the module.
+
+use alloc::vec::Vec;
+
+use super::VmvxState;
+use crate::vm::{NativeFunction, direct_table, native_table};
+use incarnate_bytecode::for_each_vmvx_0_0;
+
+/// The version, which modules declare as their minimum.
+pub const VERSION: u32 = 0;
+
+/// Returns the functions of this version.
+#[must_use]
+pub fn functions() -> Vec<NativeFunction<VmvxState>> {
+    for_each_vmvx_0_0!(native_table VmvxState)
+}
+
+/// Returns the same functions without packed calls, for translated modules.
+#[must_use]
+pub fn direct_functions() -> Vec<NativeFunction<VmvxState>> {
+    for_each_vmvx_0_0!(direct_table VmvxState)
+}
