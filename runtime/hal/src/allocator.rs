@@ -73,7 +73,6 @@ impl Allocator {
     /// # Errors
     /// Those of [`Allocator::allocate`].
     #[cfg(feature = "std")]
-    #[inline]
     pub fn allocate_deferred(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
         // A limit must be enforced here, at the call.
         if !DEFERRED_LENGTHS.contains(&length) || self.pool.is_limited() {

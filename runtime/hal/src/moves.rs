@@ -96,6 +96,7 @@ pub fn begin(commands: &Commands) -> Result<Begun<'_>> {
 ///
 /// # Errors
 /// RESOURCE_EXHAUSTED where there is no memory for the target.
+#[inline]
 pub fn copy_instead(commands: &Commands) -> Result<()> {
     commands.moving.as_ref().map_or(Ok(()), |moving| moving.begin(false).map(|_| ()))
 }

@@ -66,6 +66,7 @@ impl State {
 
 impl Semaphore {
     /// Creates a semaphore with the given payload.
+    #[inline]
     #[must_use]
     pub fn new(payload: u64) -> Semaphore {
         Semaphore {

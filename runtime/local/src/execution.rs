@@ -502,16 +502,18 @@ fn panicked(payload: &(dyn Any + Send)) -> Error {
     Error::internal(format!("a kernel panicked: {message}"))
 }
 
-/// Runs all workgroups of one function over ranges of a program's byte buffers, in order, on the calling thread.
+/// Runs all workgroups of one function over ranges of a program's byte buffers, sequentially, on the calling thread.
 ///
-/// `function` and the numbers of constants and bindings are those that [`Executable::check`] found to fit.
+/// # Errors
+/// Those of [`Executable::check`]; OUT_OF_RANGE for ranges that leave their buffers; those of the kernel.
 pub fn dispatch_inline(
     executable: &Executable,
-    function: usize,
+    function: u64,
     workgroup_count: [u32; 3],
     constants: &[u32],
     bindings: &[(Arc<vm::Buffer>, u64, u64)],
 ) -> Result<()> {
+    let function = executable.check(function, constants.len(), bindings.len())?;
     let total = total(workgroup_count)?;
     let code = executable.code();
     let Some(info) = code.functions().get(function).filter(|_| total > 0) else { return Ok(()) };

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::bytecode::Contents;
-use crate::hal::backend::{self, Backend, Operation};
+use crate::hal::backend::{self, Backend, InlineExecution, Operation};
 use crate::hal::local::engine::TaskOptions;
 use crate::hal::local::library::ImportRegistry;
 use crate::hal::local::{ExecutableLoader, Loaders, has_feature};
@@ -54,6 +54,8 @@ pub struct Device {
     loaders: Option<Vec<Arc<dyn ExecutableLoader>>>,
     imports: ImportRegistry,
     backend: Arc<dyn Backend>,
+    /// Runs commands while they are recorded, if the backend can and the program allows it.
+    inline: Option<InlineExecution>,
 }
 
 ref_object!(Device, "hal.device");
@@ -78,7 +80,8 @@ impl Device {
     #[must_use]
     pub fn new(id: &str, options: DeviceOptions, backend: Arc<dyn Backend>) -> Device {
         let allocator = Arc::new(Allocator::with_limit(options.memory_limit));
-        Device { id: id.into(), allocator, loaders: options.loaders, imports: options.imports, backend }
+        let inline = backend.inline_execution();
+        Device { id: id.into(), allocator, loaders: options.loaders, imports: options.imports, backend, inline }
     }
 
     /// Creates the device of a URI, such as `local-sync`, with default options; an empty URI selects the default
@@ -171,7 +174,7 @@ impl Device {
         categories: CommandCategory,
         binding_capacity: u32,
     ) -> CommandBuffer {
-        CommandBuffer::new(modes, categories, binding_capacity, self.backend.inline_execution())
+        CommandBuffer::new(modes, categories, binding_capacity, self.inline)
     }
 
     fn submit(&self, fences: Fences<'_>, operation: Operation) -> Result<()> {
