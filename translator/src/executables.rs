@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use incarnate_runtime::bytecode::{Archive, Module, VerifiedModule};
-use incarnate_runtime::hal::executable_format::{LOADERS, VMVX};
-use incarnate_runtime::ir::{Call, Callee, Function, Op, Terminator, Value};
-use incarnate_runtime::modules::imports::find;
-use incarnate_runtime::{Error, Result, ResultExt};
+use incarnate_bytecode::executable_format::{LOADERS, VMVX};
+use incarnate_bytecode::imports::find;
+use incarnate_bytecode::ir::{Call, Callee, Function, Op, Terminator, Value};
+use incarnate_bytecode::{Archive, Module, VerifiedModule};
+use incarnate_bytecode::{Error, Result, ResultExt};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 

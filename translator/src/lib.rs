@@ -36,8 +36,8 @@ mod output;
 #[cfg(feature = "files")]
 mod static_library;
 
-use incarnate_runtime::Result;
-use incarnate_runtime::bytecode::VerifiedModule;
+use incarnate_bytecode::Result;
+use incarnate_bytecode::VerifiedModule;
 
 #[cfg(feature = "files")]
 pub use config::{Config, Written};

@@ -18,7 +18,7 @@ mod driver;
 mod element_type;
 #[cfg(feature = "std")]
 mod executable;
-pub mod executable_format;
+pub use crate::bytecode::executable_format;
 #[cfg(feature = "std")]
 mod fence;
 #[cfg(feature = "std")]

@@ -8,7 +8,6 @@ pub mod hal;
 pub mod hal_inline;
 #[cfg(feature = "std")]
 pub mod hal_loader;
-pub mod imports;
 #[cfg(feature = "std")]
 pub mod io_parameters;
 mod trace;
@@ -16,3 +15,8 @@ mod views;
 pub mod vmvx;
 
 pub use trace::TraceSink;
+
+pub use crate::bytecode::imports;
+
+#[cfg(test)]
+mod tests;

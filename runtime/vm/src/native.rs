@@ -515,6 +515,24 @@ macro_rules! native_functions {
     };
 }
 
+/// Creates the function table of a state from the rows of its module in [`incarnate_bytecode::imports`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! native_table {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
+        $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
+    };
+}
+
+/// Creates the function table of translated modules, which call the methods directly, from the same rows.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! direct_table {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
+        $crate::reexport::vec![$($crate::NativeFunction::direct($name, $convention)),*]
+    };
+}
+
 type MakeState<S> = Box<dyn Fn() -> Result<S> + Send + Sync>;
 type ForkState<S> = fn(&S) -> Result<S>;
 type Notify<S> = fn(&S, Signal) -> Result<()>;

@@ -1,10 +1,10 @@
 //! Calls of the module's own functions, of known native functions, and of other imports.
 
-use incarnate_runtime::bytecode::ConventionItem;
-use incarnate_runtime::bytecode::isa::SEGMENT_NOT_VARIADIC;
-use incarnate_runtime::ir::{Call, Callee, Inst, Operand, Type, Value};
-use incarnate_runtime::modules::imports::DirectImport;
-use incarnate_runtime::{Error, Result};
+use incarnate_bytecode::ConventionItem;
+use incarnate_bytecode::imports::DirectImport;
+use incarnate_bytecode::ir::{Call, Callee, Inst, Operand, Type, Value};
+use incarnate_bytecode::isa::SEGMENT_NOT_VARIADIC;
+use incarnate_bytecode::{Error, Result};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::{Call, Callee, Function, Op, Terminator, Type, Use, Value, ownership};
-use incarnate_runtime::vm::semantics;
-use incarnate_runtime::{Error, Result};
+use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::ir::{Call, Callee, Function, Op, Terminator, Type, Use, Value, ownership};
+use incarnate_bytecode::semantics;
+use incarnate_bytecode::{Error, Result};
 
 use super::imports::Imports;
 use super::outline::Needs;

@@ -1,8 +1,8 @@
 //! Imports that are called directly, as methods of native modules.
 
-use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::{Call, Callee};
-use incarnate_runtime::modules::imports::{BorrowedResult, DirectImport, find};
+use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::imports::{BorrowedResult, DirectImport, find};
+use incarnate_bytecode::ir::{Call, Callee};
 
 /// The imports of a module, by ordinal.
 #[derive(Clone, Debug)]

@@ -34,9 +34,9 @@ mod values;
 
 use std::collections::HashSet;
 
-use incarnate_runtime::Result;
-use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::{Function, Graph, Loops, Op, Type};
+use incarnate_bytecode::Result;
+use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::ir::{Function, Graph, Loops, Op, Type};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 

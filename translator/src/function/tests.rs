@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use incarnate_runtime::bytecode::{Contents, VerifiedModule};
+use incarnate_bytecode::{Contents, VerifiedModule};
 use quote::format_ident;
 
 use super::*;
@@ -78,7 +78,7 @@ fn functions_of_models_are_rust() {
 }
 
 fn assembled(text: &str) -> Arc<VerifiedModule> {
-    let bytes = incarnate_runtime::bytecode::assemble(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let bytes = incarnate_bytecode::assemble(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     VerifiedModule::load(Arc::new(Contents::from_vec(bytes))).unwrap()
 }
 

@@ -3,8 +3,9 @@
 use alloc::vec::Vec;
 
 use super::CheckState;
-use crate::modules::imports::{for_each_check_0_0, native_table};
+use crate::bytecode::for_each_check_0_0;
 use crate::vm::NativeFunction;
+use crate::vm::native_table;
 
 /// The version, which modules declare as their minimum.
 pub const VERSION: u32 = 0;

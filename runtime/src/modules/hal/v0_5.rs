@@ -5,9 +5,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::{HalState, OptionalFence, fences};
+use crate::bytecode::for_each_hal_0_5;
 use crate::hal::{Buffer, BufferBinding, Channel, CommandBuffer, Device, Executable, Fence, File, SignalFence};
-use crate::modules::imports::{direct_table, for_each_hal_0_5, native_table};
 use crate::vm::{Buffer as VmBuffer, Caller, MaybeOwned, NativeFunction, Outcome, Span};
+use crate::vm::{direct_table, native_table};
 use crate::{Error, Result};
 
 /// The queue affinity that selects any queue of a device.

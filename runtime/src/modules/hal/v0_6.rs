@@ -6,9 +6,10 @@ use alloc::vec::Vec;
 use super::HalState;
 use super::command_buffer::DispatchBinding;
 use crate::Result;
+use crate::bytecode::for_each_hal_0_6;
 use crate::hal::{Buffer, CommandBuffer, Executable};
-use crate::modules::imports::{direct_table, for_each_hal_0_6, native_table};
 use crate::vm::{Caller, NativeFunction, Span};
+use crate::vm::{direct_table, native_table};
 
 /// Returns the functions of this version that differ from version 0.7.
 #[must_use]

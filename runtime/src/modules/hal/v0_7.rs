@@ -3,8 +3,9 @@
 use alloc::vec::Vec;
 
 use super::HalState;
-use crate::modules::imports::{direct_table, for_each_hal_0_7, native_table};
+use crate::bytecode::for_each_hal_0_7;
 use crate::vm::NativeFunction;
+use crate::vm::{direct_table, native_table};
 
 /// The version, which modules declare as their minimum.
 pub const VERSION: u32 = 7;

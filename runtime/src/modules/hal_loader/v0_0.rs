@@ -5,9 +5,10 @@ use alloc::vec::Vec;
 
 use super::HalLoaderState;
 use crate::Result;
+use crate::bytecode::for_each_hal_loader_0_0;
 use crate::hal::Executable;
-use crate::modules::imports::{direct_table, for_each_hal_loader_0_0, native_table};
 use crate::vm::{Buffer as VmBuffer, Caller, NativeFunction, Span};
+use crate::vm::{direct_table, native_table};
 
 /// Returns the functions of this version that differ from version 0.1.
 #[must_use]

@@ -3,8 +3,9 @@
 use alloc::vec::Vec;
 
 use super::HalLoaderState;
-use crate::modules::imports::{direct_table, for_each_hal_loader_0_1, native_table};
+use crate::bytecode::for_each_hal_loader_0_1;
 use crate::vm::NativeFunction;
+use crate::vm::{direct_table, native_table};
 
 /// The version, which modules declare as their minimum.
 pub const VERSION: u32 = 1;

@@ -3,8 +3,9 @@
 use alloc::vec::Vec;
 
 use super::VmvxState;
-use crate::modules::imports::{direct_table, for_each_vmvx_0_0, native_table};
+use crate::bytecode::for_each_vmvx_0_0;
 use crate::vm::NativeFunction;
+use crate::vm::{direct_table, native_table};
 
 /// The version, which modules declare as their minimum.
 pub const VERSION: u32 = 0;

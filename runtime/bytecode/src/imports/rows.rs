@@ -1,16 +1,8 @@
-//! Tables of the native modules' functions, which translated code calls directly.
-//!
-//! Each version of a native module is one macro of rows. A row holds the import's name, the method of the module's state, and
-//! the calling convention. Optional fields: `resume`, the method that resumes a call that yielded; `@`, a special form of
-//! call; `borrows`, the function that borrows the result from its owner; `fences`, the use of fence arguments.
-//!
-//! The macro of an older version holds only the functions that differ from the next version. Versions coexist in one module,
-//! because a function is found by its name and its calling convention. The native module derives its function table from
-//! these rows, and the translator looks imports up by [`find`]. The tables do not need `std`.
-
-use crate::bytecode::CallingConvention;
+//! The rows of each version of each native module.
 
 /// Invokes a macro with the functions of `hal` 0.7, which compilers import since 3.12, after the macro's own arguments.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! for_each_hal_0_7 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -75,11 +67,11 @@ macro_rules! for_each_hal_0_7 {
         }
     };
 }
-#[cfg(feature = "std")]
-pub(crate) use for_each_hal_0_7;
 
 /// Invokes a macro with the functions of `hal` 0.6 (compilers 3.4 to 3.11) that differ from 0.7, after the macro's own
 /// arguments.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! for_each_hal_0_6 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -88,11 +80,11 @@ macro_rules! for_each_hal_0_6 {
         }
     };
 }
-#[cfg(feature = "std")]
-pub(crate) use for_each_hal_0_6;
 
 /// Invokes a macro with the functions of `hal` 0.5 (compilers 3.0 to 3.3) that differ from 0.6, after the macro's own
 /// arguments.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! for_each_hal_0_5 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -115,10 +107,10 @@ macro_rules! for_each_hal_0_5 {
         }
     };
 }
-#[cfg(feature = "std")]
-pub(crate) use for_each_hal_0_5;
 
 /// Invokes a macro with the functions of `hal_inline` 0.0, after the macro's own arguments.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! for_each_hal_inline_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -140,9 +132,10 @@ macro_rules! for_each_hal_inline_0_0 {
         }
     };
 }
-pub(crate) use for_each_hal_inline_0_0;
 
 /// Invokes a macro with the functions of `hal_loader` 0.1, after the macro's own arguments.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! for_each_hal_loader_0_1 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -153,11 +146,11 @@ macro_rules! for_each_hal_loader_0_1 {
         }
     };
 }
-#[cfg(feature = "std")]
-pub(crate) use for_each_hal_loader_0_1;
 
 /// Invokes a macro with the functions of `hal_loader` 0.0 (compilers 3.0 to 3.11) that differ from 0.1, after the
 /// macro's own arguments.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! for_each_hal_loader_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -165,10 +158,10 @@ macro_rules! for_each_hal_loader_0_0 {
         }
     };
 }
-#[cfg(feature = "std")]
-pub(crate) use for_each_hal_loader_0_0;
 
 /// Invokes a macro with the functions of `io_parameters` 0.0, after the macro's own arguments.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! for_each_io_parameters_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -178,10 +171,10 @@ macro_rules! for_each_io_parameters_0_0 {
         }
     };
 }
-#[cfg(feature = "std")]
-pub(crate) use for_each_io_parameters_0_0;
 
 /// Invokes a macro with the functions of `vmvx` 0.0, after the macro's own arguments.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! for_each_vmvx_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -220,9 +213,10 @@ macro_rules! for_each_vmvx_0_0 {
         }
     };
 }
-pub(crate) use for_each_vmvx_0_0;
 
 /// Invokes a macro with the functions of `check` 0.0, after the macro's own arguments.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! for_each_check_0_0 {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
@@ -233,234 +227,4 @@ macro_rules! for_each_check_0_0 {
             ("expect_true", expect_true, "0i_v")
         }
     };
-}
-#[cfg(feature = "std")]
-pub(crate) use for_each_check_0_0;
-
-/// A function of a native module that translated code calls directly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DirectImport {
-    /// The module, such as `hal`, which is also the method of [`support::State`](crate::support::State) that returns it.
-    pub module: &'static str,
-    /// The name of its state's type in [`support`](crate::support), such as `HalState`.
-    pub state: &'static str,
-    /// The function's name, without the module's.
-    pub name: &'static str,
-    /// The state's method.
-    pub method: &'static str,
-    /// The state's method that resumes a call that yielded; None for functions that do not yield.
-    pub resume: Option<&'static str>,
-    /// How it is called, if not through `Native::call`: `inline` for small functions, which are inlined into the caller, or the
-    /// function of [`support`](crate::support) that inlines its fast path.
-    pub form: Option<&'static str>,
-    /// How its result is borrowed from the object that owns it, instead of shared by reference counting.
-    pub borrowed: Option<BorrowedResult>,
-    /// How it uses fence arguments, where that is known.
-    pub fences: Option<FenceUse>,
-    /// Calling convention.
-    pub convention: &'static str,
-}
-
-/// How a function uses fence arguments. A fence to wait for may be null, which counts as signalled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FenceUse {
-    /// It creates a fence.
-    Creating,
-    /// It is a queue operation: it waits for [`FenceUse::WAIT`] and signals [`FenceUse::SIGNAL`].
-    Queued,
-    /// It waits for them or queries them.
-    Waiting,
-}
-
-impl FenceUse {
-    /// The index of the argument that is the wait fence of a queue operation.
-    pub const WAIT: usize = 2;
-    /// The index of the argument that is the signal fence. The method takes it as a
-    /// [`SignalFence`](crate::hal::SignalFence), whose creation can be deferred.
-    pub const SIGNAL: usize = 3;
-}
-
-/// How a result is borrowed from the object that owns it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BorrowedResult {
-    /// The function of [`support`](crate::support) that borrows it.
-    pub function: &'static str,
-    /// None: the only argument owns the only result. Otherwise the first of two results owns the second, and this is the
-    /// state's method that returns the first alone.
-    pub alone: Option<&'static str>,
-}
-
-macro_rules! borrowed_result {
-    () => {
-        None
-    };
-    ($function:ident $(of $alone:ident)?) => {
-        Some(BorrowedResult { function: stringify!($function), alone: optional!($($alone)?) })
-    };
-}
-
-macro_rules! fence_use {
-    () => {
-        None
-    };
-    (creating) => {
-        Some(FenceUse::Creating)
-    };
-    (queued) => {
-        Some(FenceUse::Queued)
-    };
-    (waiting) => {
-        Some(FenceUse::Waiting)
-    };
-}
-
-macro_rules! optional {
-    () => {
-        None
-    };
-    ($name:ident) => {
-        Some(stringify!($name))
-    };
-}
-
-/// The rows of one module as imports.
-macro_rules! direct_imports {
-    (
-        $module:literal $state:literal
-        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*
-    ) => {
-        &[$(DirectImport {
-            module: $module,
-            state: $state,
-            name: $name,
-            method: stringify!($method),
-            resume: optional!($($resume)?),
-            form: optional!($($form)?),
-            borrowed: borrowed_result!($($borrows $(of $alone)?)?),
-            fences: fence_use!($($fences)?),
-            convention: $convention,
-        }),*]
-    };
-}
-
-/// The rows of one module as the function table of its state.
-macro_rules! native_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
-        $crate::native_functions! { $($name => $state::$method $(, resume $state::$resume)?),* }
-    };
-}
-pub(crate) use native_table;
-
-/// The rows of one module as the table of translated modules, which call the methods directly.
-macro_rules! direct_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
-        alloc::vec![$($crate::vm::NativeFunction::direct($name, $convention)),*]
-    };
-}
-pub(crate) use direct_table;
-
-/// The rows of each module by version, newest first, each sorted by name.
-const MODULES: &[(&str, &[&[DirectImport]])] = &[
-    ("check", &[for_each_check_0_0!(direct_imports "check" "CheckState")]),
-    (
-        "hal",
-        &[
-            for_each_hal_0_7!(direct_imports "hal" "HalState"),
-            for_each_hal_0_6!(direct_imports "hal" "HalState"),
-            for_each_hal_0_5!(direct_imports "hal" "HalState"),
-        ],
-    ),
-    ("hal_inline", &[for_each_hal_inline_0_0!(direct_imports "hal_inline" "HalInlineState")]),
-    (
-        "hal_loader",
-        &[
-            for_each_hal_loader_0_1!(direct_imports "hal_loader" "HalLoaderState"),
-            for_each_hal_loader_0_0!(direct_imports "hal_loader" "HalLoaderState"),
-        ],
-    ),
-    ("io_parameters", &[for_each_io_parameters_0_0!(direct_imports "io_parameters" "IoParametersState")]),
-    ("vmvx", &[for_each_vmvx_0_0!(direct_imports "vmvx" "VmvxState")]),
-];
-
-/// The native modules that sessions provide: their names, and their constants in
-/// [`support::natives`](crate::support::natives).
-pub const PROVIDED: &[(&str, &str)] =
-    &[("hal", "HAL"), ("hal_inline", "HAL_INLINE"), ("hal_loader", "HAL_LOADER"), ("io_parameters", "IO_PARAMETERS")];
-
-/// Returns the function of an import by its qualified name and calling convention; None if it is not a known native
-/// function.
-#[must_use]
-pub fn find(name: &str, convention: &str) -> Option<&'static DirectImport> {
-    let (module, function) = name.split_once('.')?;
-    let versions = MODULES.iter().find(|row| row.0 == module)?.1;
-    let convention = CallingConvention::parse(convention).ok()?;
-    versions.iter().find_map(|rows| {
-        let row = &rows[rows.binary_search_by_key(&function, |row| row.name).ok()?];
-        (convention == CallingConvention::parse(row.convention).ok()?).then_some(row)
-    })
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use alloc::vec::Vec;
-
-    use super::*;
-
-    #[test]
-    fn imports_are_found_by_name_and_convention() {
-        let row = find("hal.buffer.length", "0r_I");
-        assert_eq!(row.map(|row| (row.state, row.method, row.resume)), Some(("HalState", "buffer_length", None)));
-        assert_eq!(find("hal.buffer.length", "0r_i"), None);
-        assert_eq!(find("hal.buffer.size", "0r_I"), None);
-        assert_eq!(find("lah.buffer.length", "0r_I"), None);
-        assert_eq!(find("hal.fence.await", "0iICrD_i").and_then(|row| row.resume), Some("fence_await_resume"));
-        // The calling convention distinguishes the versions of a function.
-        for (convention, method) in
-            [("0riirIrIII_v", "command_buffer_copy_buffer"), ("0riirIrII_v", "command_buffer_copy_buffer_v0_5")]
-        {
-            let row = find("hal.command_buffer.copy_buffer", convention);
-            assert_eq!(row.map(|row| row.method), Some(method));
-        }
-        for (name, versions) in MODULES {
-            assert!(versions.iter().all(|rows| rows.is_sorted_by_key(|row| row.name)), "{name}");
-            let mut all: Vec<_> =
-                versions.iter().flat_map(|rows| rows.iter().map(|r| (r.name, r.convention))).collect();
-            let count = all.len();
-            all.sort_unstable();
-            all.dedup();
-            assert_eq!(all.len(), count, "@{name}: two functions of one name and convention");
-        }
-    }
-
-    #[test]
-    #[cfg(feature = "std")]
-    fn conventions_are_those_of_the_methods() {
-        use crate::modules::{check, hal, hal_inline, hal_loader, io_parameters, vmvx};
-        use crate::vm::{Linkage, Module};
-        let modules: [&dyn Module; 6] = [
-            &check::module(),
-            &hal::module(hal::HalOptions::default()),
-            &hal_inline::module(hal_inline::HalInlineOptions::default()),
-            &hal_loader::module(hal_loader::HalLoaderOptions::default()),
-            &io_parameters::module(io_parameters::IoParametersOptions::default()),
-            &vmvx::module(),
-        ];
-        assert_eq!(modules.len(), MODULES.len());
-        for (module, (name, versions)) in modules.into_iter().zip(MODULES) {
-            assert_eq!(module.name(), *name);
-            for row in versions.iter().copied().flatten() {
-                let info = module
-                    .lookup_as(row.name, &CallingConvention::parse(row.convention).unwrap())
-                    .and_then(|ordinal| module.function(Linkage::Export, ordinal))
-                    .map(|info| (info.name, info.calling_convention));
-                assert_eq!(info, Some((row.name, row.convention)), "{name}");
-            }
-            assert_eq!(
-                module.signature().export_count,
-                versions.iter().map(|rows| rows.len()).sum::<usize>(),
-                "{name}"
-            );
-        }
-    }
 }

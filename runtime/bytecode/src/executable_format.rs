@@ -4,7 +4,9 @@
 pub const VMVX: &str = "vmvx-bytecode-fb";
 
 /// Invokes a macro with a row for each loader, in order of precedence: the name of its constant, its type in
-/// `hal::local::loaders`, and the prefix of its formats.
+/// the runtime's `hal::local::loaders`, and the prefix of its formats.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! for_each_loader {
     ($callback:ident) => {
         $callback! {
@@ -13,12 +15,10 @@ macro_rules! for_each_loader {
             /// Libraries of the platform.
             SYSTEM_LIBRARY: SystemLibraryLoader = "system-";
             /// VMVX bytecode, which is interpreted.
-            VMVX: VmvxLoader = $crate::hal::executable_format::VMVX;
+            VMVX: VmvxLoader = $crate::executable_format::VMVX;
         }
     };
 }
-#[cfg(feature = "std")]
-pub(super) use for_each_loader;
 
 macro_rules! names {
     ($($(#[$attribute:meta])* $constant:ident: $loader:ident = $formats:expr;)*) => {
@@ -26,5 +26,5 @@ macro_rules! names {
     };
 }
 
-/// The names of the constants of [`Loader`](super::local::loaders::Loader), and the prefixes of their formats.
+/// The names of the constants of the runtime's `hal::local::loaders::Loader`, and the prefixes of their formats.
 pub const LOADERS: &[(&str, &str)] = for_each_loader!(names);
