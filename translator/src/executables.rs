@@ -14,8 +14,7 @@ use quote::{format_ident, quote};
 use crate::options::{Options, Prefer};
 
 /// The methods of native modules that create executables, and the indices of the arguments for format and data.
-const CREATORS: &[(&str, usize, usize)] =
-    &[("executable_create", 2, 3), ("executable_create_v0_5", 1, 2), ("executable_load", 0, 1)];
+const CREATORS: &[(&str, usize, usize)] = &[("executable_create", 2, 3), ("executable_load", 0, 1)];
 
 /// The prefixes of machine-code formats, whose names end in the architecture.
 const MACHINE_CODE: &[&str] = &["embedded-elf-", "system-elf-", "system-dll-", "system-dylib-", STATIC];
@@ -47,7 +46,7 @@ impl Creations {
         let creators: BTreeMap<u32, (usize, usize)> = (0..)
             .zip(module.imports())
             .filter_map(|(ordinal, import)| {
-                let method = find(import.full_name, import.calling_convention_text)?.method;
+                let method = find(import.full_name, import.calling_convention_text)?.0.method;
                 let creator = CREATORS.iter().find(|creator| creator.0 == method)?;
                 Some((ordinal, (creator.1, creator.2)))
             })

@@ -87,8 +87,8 @@ pub(crate) fn items(
         quote!(support::Dependency { name: #name, minimum_version: #version, optional: #optional })
     });
     let imports = module.imports().zip(0u32..).map(|(import, ordinal)| {
-        let (name, convention, optional) = (import.full_name, import.calling_convention_text, import.optional);
-        let direct = analysis.is_direct(ordinal);
+        let (name, optional, direct) = (import.full_name, import.optional, analysis.is_direct(ordinal));
+        let convention = analysis.import_convention(ordinal).unwrap_or(import.calling_convention_text);
         quote!(support::ImportedFunction { name: #name, convention: #convention, optional: #optional, direct: #direct })
     });
     let exports = module.exports().map(|export| {

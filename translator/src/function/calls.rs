@@ -116,7 +116,8 @@ impl Emitter<'_, '_> {
         form: Form,
         method: Option<&str>,
     ) -> Result<(TokenStream, TokenStream)> {
-        let convention = self.convention(ordinal)?;
+        let convention: Vec<ConventionItem> =
+            self.analysis.imports.convention(self.analysis.module, ordinal)?.arguments().collect();
         let mut segments = call.segments.iter().flat_map(|segments| segments.iter().copied());
         let mut operands = call.operands.iter();
         let tree = arguments(&convention, &mut segments, &mut operands, true)?;
@@ -194,11 +195,6 @@ impl Emitter<'_, '_> {
     fn native(&self, direct: &DirectImport, method: Option<&str>) -> (proc_macro2::Ident, &'static str, TokenStream) {
         let (state, method) = (format_ident!("{}", direct.state), format_ident!("{}", method.unwrap_or(direct.method)));
         (format_ident!("{}", direct.module), direct.name, quote!(support::#state::#method))
-    }
-
-    fn convention(&self, import: u32) -> Result<Vec<ConventionItem>> {
-        let import = self.analysis.module.import(import).ok_or_else(|| Error::internal("no such import"))?;
-        Ok(import.calling_convention.arguments().collect())
     }
 
     /// The type of an import's results in a packed call.

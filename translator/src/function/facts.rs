@@ -26,6 +26,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrust
     let mut bodies = (0..module.function_count())
         .map(|ordinal| Function::unsimplified(module, ordinal))
         .collect::<Result<Vec<Function>>>()?;
+    bodies.iter_mut().for_each(|body| imports.update_calls(body));
     let yields = yields(&bodies, &imports);
     for body in &mut bodies {
         body.place_suspensions(|callee, yieldable| match callee {

@@ -150,6 +150,11 @@ impl<'m> Analysis<'m> {
         self.imports.direct(import).is_some()
     }
 
+    /// The calling convention of an import that is called directly.
+    pub(crate) fn import_convention(&self, import: u32) -> Option<&'static str> {
+        Some(self.imports.direct(import)?.convention)
+    }
+
     /// Whether a function has loops.
     pub(crate) fn has_loops(&self, ordinal: u32) -> bool {
         self.bodies.get(ordinal as usize).is_some_and(|body| {

@@ -1,16 +1,18 @@
 //! Tables of the native modules' functions, which translated code calls directly.
 //!
-//! Each version of a native module is one macro of rows. A row holds the import's name, the method of the module's state, and
-//! the calling convention. Optional fields: `resume`, the method that resumes a call that yielded; `@`, a special form of
-//! call; `borrows`, the function that borrows the result from its owner; `fences`, the use of fence arguments.
+//! Each native module is one macro of rows. A row holds the import's name, the method of the module's state, and the calling
+//! convention. Optional fields: `resume`, the method that resumes a call that yielded; `@`, a special form of call; `borrows`,
+//! the function that borrows the result from its owner; `fences`, the use of fence arguments.
 //!
-//! The macro of an older version holds only the functions that differ from the next version. Versions coexist in one module,
-//! because a function is found by its name and its calling convention. The native module derives its function table from
-//! these rows, and the translator looks imports up by [`find`]. The tables do not need `std`.
+//! The rows are those of the newest version. A function of an older version is an [`OlderForm`]: the newest function, and edits of
+//! the arguments. Versions coexist, because a function is found by its name and its calling convention. The native module derives
+//! its function table from these rows, and the translator looks imports up by [`find`]. The tables do not need `std`.
 
+pub mod older;
 mod rows;
 
 use crate::CallingConvention;
+use older::{Edit, OlderForm};
 
 /// A function of a native module that translated code calls directly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,76 +120,78 @@ macro_rules! direct_imports {
     };
 }
 
-/// The rows of each module by version, newest first, each sorted by name.
-pub const MODULES: &[(&str, &[&[DirectImport]])] = &[
-    ("check", &[crate::for_each_check_0_0!(direct_imports "check" "CheckState")]),
-    (
-        "hal",
-        &[
-            crate::for_each_hal_0_7!(direct_imports "hal" "HalState"),
-            crate::for_each_hal_0_6!(direct_imports "hal" "HalState"),
-            crate::for_each_hal_0_5!(direct_imports "hal" "HalState"),
-        ],
-    ),
-    ("hal_inline", &[crate::for_each_hal_inline_0_0!(direct_imports "hal_inline" "HalInlineState")]),
-    (
-        "hal_loader",
-        &[
-            crate::for_each_hal_loader_0_1!(direct_imports "hal_loader" "HalLoaderState"),
-            crate::for_each_hal_loader_0_0!(direct_imports "hal_loader" "HalLoaderState"),
-        ],
-    ),
-    ("io_parameters", &[crate::for_each_io_parameters_0_0!(direct_imports "io_parameters" "IoParametersState")]),
-    ("vmvx", &[crate::for_each_vmvx_0_0!(direct_imports "vmvx" "VmvxState")]),
+/// The functions of a native module.
+#[derive(Clone, Copy, Debug)]
+pub struct ModuleFunctions {
+    /// The module's name.
+    pub name: &'static str,
+    /// The functions, sorted by name.
+    pub functions: &'static [DirectImport],
+    /// The forms that functions had in older versions, sorted by name.
+    pub older: &'static [OlderForm],
+}
+
+/// The functions of each native module.
+pub const MODULES: &[ModuleFunctions] = &[
+    ModuleFunctions {
+        name: "check",
+        functions: crate::for_each_check_function!(direct_imports "check" "CheckState"),
+        older: &[],
+    },
+    ModuleFunctions {
+        name: "hal",
+        functions: crate::for_each_hal_function!(direct_imports "hal" "HalState"),
+        older: older::HAL,
+    },
+    ModuleFunctions {
+        name: "hal_inline",
+        functions: crate::for_each_hal_inline_function!(direct_imports "hal_inline" "HalInlineState"),
+        older: &[],
+    },
+    ModuleFunctions {
+        name: "hal_loader",
+        functions: crate::for_each_hal_loader_function!(direct_imports "hal_loader" "HalLoaderState"),
+        older: older::HAL_LOADER,
+    },
+    ModuleFunctions {
+        name: "io_parameters",
+        functions: crate::for_each_io_parameters_function!(direct_imports "io_parameters" "IoParametersState"),
+        older: &[],
+    },
+    ModuleFunctions {
+        name: "vmvx",
+        functions: crate::for_each_vmvx_function!(direct_imports "vmvx" "VmvxState"),
+        older: &[],
+    },
 ];
 
 /// The native modules that sessions provide: their names, and their constants in the runtime's `support::natives`.
 pub const PROVIDED: &[(&str, &str)] =
     &[("hal", "HAL"), ("hal_inline", "HAL_INLINE"), ("hal_loader", "HAL_LOADER"), ("io_parameters", "IO_PARAMETERS")];
 
-/// Returns the function of an import by its qualified name and calling convention; None if it is not a known native
-/// function.
+impl ModuleFunctions {
+    /// Returns the functions of a name, the newest first.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &'static DirectImport> {
+        let first = self.functions.partition_point(|row| row.name < name);
+        self.functions[first..].iter().take_while(move |row| row.name == name)
+    }
+}
+
+/// Returns the function of an import by its qualified name and calling convention, and the edits of the arguments that its call
+/// takes; None if it is not a known native function.
 #[must_use]
-pub fn find(name: &str, convention: &str) -> Option<&'static DirectImport> {
-    let (module, function) = name.split_once('.')?;
-    let versions = MODULES.iter().find(|row| row.0 == module)?.1;
-    let convention = CallingConvention::parse(convention).ok()?;
-    versions.iter().find_map(|rows| {
-        let row = &rows[rows.binary_search_by_key(&function, |row| row.name).ok()?];
-        (convention == CallingConvention::parse(row.convention).ok()?).then_some(row)
-    })
+pub fn find(name: &str, convention: &str) -> Option<(&'static DirectImport, &'static [Edit])> {
+    let (module, name) = name.split_once('.')?;
+    let module = MODULES.iter().find(|row| row.name == module)?;
+    let wanted = CallingConvention::parse(convention).ok()?;
+    let is_wanted = |convention| CallingConvention::parse(convention).is_ok_and(|convention| convention == wanted);
+    if let Some(function) = module.named(name).find(|row| is_wanted(row.convention)) {
+        return Some((function, &[]));
+    }
+    let form = module.older.iter().find(|form| form.name == name && is_wanted(form.convention))?;
+    Some((module.named(name).next()?, form.edits))
 }
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use alloc::vec::Vec;
-
-    use super::*;
-
-    #[test]
-    fn imports_are_found_by_name_and_convention() {
-        let row = find("hal.buffer.length", "0r_I");
-        assert_eq!(row.map(|row| (row.state, row.method, row.resume)), Some(("HalState", "buffer_length", None)));
-        assert_eq!(find("hal.buffer.length", "0r_i"), None);
-        assert_eq!(find("hal.buffer.size", "0r_I"), None);
-        assert_eq!(find("lah.buffer.length", "0r_I"), None);
-        assert_eq!(find("hal.fence.await", "0iICrD_i").and_then(|row| row.resume), Some("fence_await_resume"));
-        // The calling convention distinguishes the versions of a function.
-        for (convention, method) in
-            [("0riirIrIII_v", "command_buffer_copy_buffer"), ("0riirIrII_v", "command_buffer_copy_buffer_v0_5")]
-        {
-            let row = find("hal.command_buffer.copy_buffer", convention);
-            assert_eq!(row.map(|row| row.method), Some(method));
-        }
-        for (name, versions) in MODULES {
-            assert!(versions.iter().all(|rows| rows.is_sorted_by_key(|row| row.name)), "{name}");
-            let mut all: Vec<_> =
-                versions.iter().flat_map(|rows| rows.iter().map(|r| (r.name, r.convention))).collect();
-            let count = all.len();
-            all.sort_unstable();
-            all.dedup();
-            assert_eq!(all.len(), count, "@{name}: two functions of one name and convention");
-        }
-    }
-}
+mod tests;

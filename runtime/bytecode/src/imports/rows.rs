@@ -1,9 +1,10 @@
-//! The rows of each version of each native module.
+//! The rows of each native module.
 
 /// Invokes a macro with the functions of `hal` 0.7, which compilers import since 3.12, after the macro's own arguments.
+/// `device.queue.execute` of a list is of 0.5: no edit of its arguments yields those of the newer function.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! for_each_hal_0_7 {
+macro_rules! for_each_hal_function {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
             ("allocator.allocate", allocator_allocate, "0rIiiI_r")
@@ -47,6 +48,7 @@ macro_rules! for_each_hal_0_7 {
             ("device.queue.copy", queue_copy fences queued, "0rIrrrIrIII_v")
             ("device.queue.dealloca", queue_dealloca fences queued, "0rIrrrI_v")
             ("device.queue.execute", queue_execute fences queued, "0rIrrrI_v")
+            ("device.queue.execute", queue_execute_list fences queued, "0rIrrCrD_v")
             ("device.queue.execute.indirect", queue_execute_indirect fences queued, "0rIrrrICrIID_v")
             ("device.queue.fill", queue_fill fences queued, "0rIrrrIIIiI_v")
             ("device.queue.flush", queue_flush, "0rI_v")
@@ -68,50 +70,10 @@ macro_rules! for_each_hal_0_7 {
     };
 }
 
-/// Invokes a macro with the functions of `hal` 0.6 (compilers 3.4 to 3.11) that differ from 0.7, after the macro's own
-/// arguments.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! for_each_hal_0_6 {
-    ($callback:ident $($before:tt)*) => {
-        $callback! { $($before)*
-            ("command_buffer.dispatch", command_buffer_dispatch_v0_6, "0rriiiiICiDCiirIID_v")
-            ("command_buffer.dispatch.indirect", command_buffer_dispatch_indirect_v0_6, "0rriirIICiDCiirIID_v")
-        }
-    };
-}
-
-/// Invokes a macro with the functions of `hal` 0.5 (compilers 3.0 to 3.3) that differ from 0.6, after the macro's own
-/// arguments.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! for_each_hal_0_5 {
-    ($callback:ident $($before:tt)*) => {
-        $callback! { $($before)*
-            ("channel.create", channel_create_v0_5, "0rIirrii_r")
-            ("channel.split", channel_split_v0_5, "0riii_r")
-            ("command_buffer.copy_buffer", command_buffer_copy_buffer_v0_5, "0riirIrII_v")
-            ("command_buffer.execution_barrier", command_buffer_execution_barrier_v0_5, "0riii_v")
-            ("command_buffer.fill_buffer", command_buffer_fill_buffer_v0_5, "0rrIIiii_v")
-            ("command_buffer.update_buffer", command_buffer_update_buffer_v0_5, "0rrIrIIi_v")
-            ("device.queue.alloca", queue_alloca_v0_5 fences queued, "0rIrriiiI_r")
-            ("device.queue.dealloca", queue_dealloca_v0_5 fences queued, "0rIrrr_v")
-            ("device.queue.execute", queue_execute_v0_5 fences queued, "0rIrrCrD_v")
-            ("device.queue.execute.indirect", queue_execute_indirect_v0_5 fences queued, "0rIrrrCrIID_v")
-            ("device.queue.read", queue_read_v0_5 fences queued, "0rIrrrIrIIi_v")
-            ("device.queue.write", queue_write_v0_5 fences queued, "0rIrrrIrIIi_v")
-            ("executable.create", executable_create_v0_5, "0rrrr_r")
-            ("fence.await", fence_await_v0_5 resume fence_await_resume fences waiting, "0iCrD_i")
-            ("fence.create", fence_create_v0_5 fences creating, "0ri_r")
-            ("fence.join", fence_join_v0_5 fences waiting, "0CrD_r")
-        }
-    };
-}
-
 /// Invokes a macro with the functions of `hal_inline` 0.0, after the macro's own arguments.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! for_each_hal_inline_0_0 {
+macro_rules! for_each_hal_inline_function {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
             ("buffer.allocate", buffer_allocate @inline borrows buffer_storage of buffer_allocate_alone, "0iI_rr")
@@ -136,7 +98,7 @@ macro_rules! for_each_hal_inline_0_0 {
 /// Invokes a macro with the functions of `hal_loader` 0.1, after the macro's own arguments.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! for_each_hal_loader_0_1 {
+macro_rules! for_each_hal_loader_function {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
             ("executable.dispatch", executable_dispatch, "0rIiiiCiDCrIID_v")
@@ -147,22 +109,10 @@ macro_rules! for_each_hal_loader_0_1 {
     };
 }
 
-/// Invokes a macro with the functions of `hal_loader` 0.0 (compilers 3.0 to 3.11) that differ from 0.1, after the
-/// macro's own arguments.
-#[doc(hidden)]
-#[macro_export]
-macro_rules! for_each_hal_loader_0_0 {
-    ($callback:ident $($before:tt)*) => {
-        $callback! { $($before)*
-            ("executable.dispatch", executable_dispatch_v0_0, "0riiiiCiDCrIID_v")
-        }
-    };
-}
-
 /// Invokes a macro with the functions of `io_parameters` 0.0, after the macro's own arguments.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! for_each_io_parameters_0_0 {
+macro_rules! for_each_io_parameters_function {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
             ("gather", gather fences queued, "0rIrrrrrrr_v")
@@ -175,7 +125,7 @@ macro_rules! for_each_io_parameters_0_0 {
 /// Invokes a macro with the functions of `vmvx` 0.0, after the macro's own arguments.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! for_each_vmvx_0_0 {
+macro_rules! for_each_vmvx_function {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
             ("abs.2d.f32", abs_2d_f32, "0rIIIrIIIII_v")
@@ -217,7 +167,7 @@ macro_rules! for_each_vmvx_0_0 {
 /// Invokes a macro with the functions of `check` 0.0, after the macro's own arguments.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! for_each_check_0_0 {
+macro_rules! for_each_check_function {
     ($callback:ident $($before:tt)*) => {
         $callback! { $($before)*
             ("expect_all_true", expect_all_true, "0rr_v")
