@@ -4,7 +4,7 @@
 pub const VMVX: &str = "vmvx-bytecode-fb";
 
 /// Invokes a macro with a row for each loader, in order of precedence: the name of its constant, its type in
-/// the runtime's `hal::local::loaders`, and the prefix of its formats.
+/// `incarnate_local::loaders`, and the prefix of its formats.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_loader {
@@ -26,5 +26,5 @@ macro_rules! names {
     };
 }
 
-/// The names of the constants of the runtime's `hal::local::loaders::Loader`, and the prefixes of their formats.
+/// The names of the constants of `incarnate_local::loaders::Loader`, and the prefixes of their formats.
 pub const LOADERS: &[(&str, &str)] = for_each_loader!(names);

@@ -12,8 +12,9 @@ pub mod hal_loader;
 pub mod io_parameters;
 mod trace;
 mod views;
-pub mod vmvx;
 
+#[cfg(feature = "std")]
+pub use incarnate_local::vmvx;
 pub use trace::TraceSink;
 
 pub use crate::bytecode::imports;

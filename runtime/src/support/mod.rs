@@ -88,6 +88,7 @@ pub use crate::modules::hal_inline::HalInlineState;
 pub use crate::modules::hal_loader::HalLoaderState;
 #[cfg(feature = "std")]
 pub use crate::modules::io_parameters::IoParametersState;
+#[cfg(feature = "std")]
 pub use crate::modules::vmvx::VmvxState;
 #[cfg(feature = "std")]
 pub use crate::session::{
