@@ -36,6 +36,7 @@ pub mod support;
 pub mod hal {
     #[cfg(feature = "std")]
     pub use crate::devices::{Device, DeviceInfo, DeviceOptions, DeviceUri, Driver, DriverRegistry, Fences};
+    pub use incarnate_bytecode::executable_format;
     pub use incarnate_hal::*;
     #[cfg(feature = "std")]
     pub use incarnate_local as local;

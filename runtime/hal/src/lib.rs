@@ -26,7 +26,6 @@ mod commands;
 mod element_type;
 #[cfg(feature = "std")]
 mod executable;
-pub mod executable_format;
 #[cfg(feature = "std")]
 mod fence;
 #[cfg(feature = "std")]

@@ -20,7 +20,7 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use super::{ExecutableLoader, ExecutableParameters, LocalExecutable};
-use crate::hal::for_each_loader;
+use crate::bytecode::for_each_loader;
 use crate::{Error, Result};
 
 pub(crate) use dynamic_library::DynamicLibrary;

@@ -31,9 +31,9 @@ use core::fmt;
 use core::ops::Range;
 use std::sync::Mutex;
 
+use crate::bytecode::executable_format::VMVX;
 use crate::bytecode::{Archive, Contents, Module as BytecodeFile};
 use crate::grid::Cursor;
-use crate::hal::executable_format::VMVX;
 use crate::vm::{
     BoundFunction, Buffer, BytecodeModule, CallBuffer, Completion, Context, Invocation, Limits, Linkage, List, Module,
     ModuleState, NativeModule, Program, Ref, Stack, Value, ValueType,

@@ -8,13 +8,16 @@ mod elementwise;
 mod product;
 mod region;
 mod tiles;
-pub mod v0_0;
 
 use crate::Result;
-use crate::vm::{ModuleState, NativeModule};
+use crate::bytecode::for_each_vmvx_function;
+use crate::vm::{ModuleState, NativeModule, direct_table, native_table};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "vmvx";
+
+/// The newest version, which modules declare as their minimum.
+pub const VERSION: u32 = 0;
 
 /// The module's state within a context: none.
 #[derive(Clone, Copy, Debug)]
@@ -31,13 +34,15 @@ impl VmvxState {
 /// Creates the newest version of the module.
 #[must_use]
 pub fn module() -> NativeModule<VmvxState> {
-    NativeModule::new(NAME, v0_0::VERSION, || Ok(VmvxState), v0_0::functions()).with_fork(VmvxState::fork)
+    NativeModule::new(NAME, VERSION, || Ok(VmvxState), for_each_vmvx_function!(native_table VmvxState))
+        .with_fork(VmvxState::fork)
 }
 
 /// Creates the module without packed calls, for sessions that contain only translated modules.
 #[must_use]
 pub fn direct_module() -> NativeModule<VmvxState> {
-    NativeModule::new(NAME, v0_0::VERSION, || Ok(VmvxState), v0_0::direct_functions()).with_fork(VmvxState::fork)
+    NativeModule::new(NAME, VERSION, || Ok(VmvxState), for_each_vmvx_function!(direct_table VmvxState))
+        .with_fork(VmvxState::fork)
 }
 
 #[cfg(test)]

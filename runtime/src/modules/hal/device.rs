@@ -196,6 +196,23 @@ impl HalState {
         device.queue_execute(fences(&wait, signal), &commands, &[])
     }
 
+    /// Executes the only command buffer of the list, as version 0.5 of the module passes it; an empty list is a barrier.
+    pub fn queue_execute_list(
+        &self,
+        caller: &mut Caller<'_>,
+        device: &Device,
+        affinity: u64,
+        wait: OptionalFence<'_>,
+        signal: SignalFence<'_>,
+        commands: Span<MaybeOwned<'_, CommandBuffer>>,
+    ) -> Result<()> {
+        match &*commands {
+            [] => self.queue_barrier(caller, device, affinity, wait, signal, 0),
+            [only] => device.queue_execute(fences(&wait, signal), only, &[]),
+            _ => Err(Error::invalid_argument("only zero or one command buffer is allowed")),
+        }
+    }
+
     #[inline]
     pub fn queue_execute_indirect(
         &self,
