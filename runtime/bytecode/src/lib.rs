@@ -76,7 +76,6 @@ pub mod target_features;
 mod text;
 pub mod trip_count;
 mod verifier;
-mod vmvx_functions;
 #[cfg(feature = "text")]
 mod writer;
 

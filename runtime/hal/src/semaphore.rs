@@ -1,5 +1,8 @@
 //! Timeline semaphores.
 
+#[cfg(all(test, loom))]
+mod model;
+
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
