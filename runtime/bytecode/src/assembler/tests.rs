@@ -8,10 +8,11 @@ use alloc::vec::Vec;
 use super::super::archive::Archive;
 use super::super::contents::Contents;
 use super::super::disassembler::{disassemble, disassemble_function};
+use super::super::fields::{FieldKind, fields};
 use super::super::instruction::{Body, Instruction};
 use super::super::isa::{INSTRUCTIONS, InstructionInfo, Opcode, OpcodeSet, PREFIX_EXT_F32, PREFIX_EXT_F64};
-use super::super::module::{Module, Requirements, TypeKind, VerifiedModule};
-use super::super::text::{FieldKind, fields};
+use super::super::module::{Module, Requirements, TypeKind};
+use super::super::verified::VerifiedModule;
 use super::super::writer::{FunctionSource, ImportSource, ModuleSource};
 use super::assemble;
 

@@ -14,8 +14,9 @@
 use alloc::string::String;
 use core::fmt::{self, Display, Write};
 
-use super::function::{BlockData, Definition, Function, Inst, Type, Value};
+use super::function::{BlockData, Definition, Function, Inst};
 use super::op::{Call, Callee, Edge, Global, Op, Operand, Terminator};
+use super::value::{Type, Value};
 
 impl Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

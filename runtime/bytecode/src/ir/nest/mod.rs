@@ -27,7 +27,8 @@ pub use tiling::{Tiling, TilingBailOut};
 
 use crate::trip_count::Relation;
 
-use super::function::{Block, Function, Inst, Type, Value};
+use super::function::{Function, Inst};
+use super::value::{Block, Type, Value};
 
 /// A number type in memory.
 #[allow(non_camel_case_types, reason = "spelled as Rust spells them")]

@@ -9,9 +9,10 @@ use smallvec::SmallVec;
 use super::{
     Access, Affine, BailOut, Bounded, Carried, Counted, Element, Induction, Item, Needed, Nest, Nests, Test, View,
 };
-use crate::ir::function::{Block, Definition, Function, Inst, Type, Value};
+use crate::ir::function::{Definition, Function, Inst};
 use crate::ir::graph::{Graph, Loop, Loops};
 use crate::ir::op::{Edge, Op, Terminator};
+use crate::ir::value::{Block, Type, Value};
 use crate::isa::Opcode;
 
 mod split;
