@@ -7,7 +7,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::{Recovery, Shape, number};
+use super::form::number;
+use super::{Recovery, Shape};
 use crate::ir::function::Definition;
 use crate::ir::nest::{Affine, Item, Relation, Test};
 use crate::ir::op::Op;
