@@ -21,8 +21,8 @@ use span::{Span, without_comment};
 #[cfg(feature = "bmod")]
 use super::bmod;
 use super::calling_convention::CallingConvention;
+use super::fields::Derived;
 use super::isa::{INSTRUCTIONS, InstructionInfo, Opcode};
-use super::text::Derived;
 use super::writer::{FunctionSource, ModuleSource};
 use crate::Result;
 

@@ -2,9 +2,11 @@
 //! 2020 wrote them (IREE commit 2bbabc307d).
 //!
 //! A second front end: it reads the file's own schema ([`source`]) and instruction set ([`isa`], [`instruction`]) and makes
-//! today's module of it ([`lower`]), so that nothing behind it knows of the difference. The text form ([`text`]) is the
-//! file's own.
+//! today's module of it ([`lower`]), so that nothing behind it knows of the difference. The text form
+//! ([`disassembler`], [`assembler`]) is the file's own.
 
+mod assembler;
+mod disassembler;
 mod instruction;
 mod isa;
 mod lower;
@@ -14,12 +16,12 @@ mod tests;
 mod text;
 
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use super::contents::Contents;
 use crate::Result;
+pub(super) use assembler::assemble;
 use source::Source;
-pub(super) use text::{assemble, is_bmod_text};
+pub(super) use text::is_bmod_text;
 
 /// A module of the first generation, beside what was made of it.
 #[derive(Debug)]
@@ -51,16 +53,11 @@ impl Origin {
 
     /// The module as text.
     pub(super) fn text(&self) -> String {
-        text::disassemble(&self.source)
+        disassembler::disassemble(&self.source)
     }
 
     /// A function as text.
     pub(super) fn function_text(&self, function: u32) -> Option<String> {
-        text::disassemble_function(&self.source, function)
+        disassembler::disassemble_function(&self.source, function)
     }
-}
-
-/// The file of a module.
-fn write(source: &Source) -> Result<Vec<u8>> {
-    source.write()
 }

@@ -16,8 +16,9 @@ use alloc::string::String;
 
 use names::Names;
 
+use super::fields::Derived;
 use super::module::{Module, Requirements};
-use super::text::{Derived, quoted, symbol};
+use super::quoting::{quoted, symbol};
 
 /// The text of a module. Cannot fail: functions that cannot be decoded end in a comment that says so.
 #[must_use]

@@ -23,16 +23,20 @@ mod ownership;
 mod passes;
 mod semantics;
 mod structure;
+mod uses;
 mod validate;
+mod value;
 
-pub use function::{Block, BlockData, Definition, Function, Inst, Type, Value, ValueInfo};
+pub use function::{BlockData, Definition, Function, Inst, ValueInfo};
 pub use graph::{Dominators, Graph, Loop, Loops, NONE, ReversePostorder};
 pub use liveness::Liveness;
-pub use op::{Call, Callee, Edge, Global, Op, Operand, Terminator, Use, UseMut};
+pub use op::{Call, Callee, Edge, Global, Op, Operand, Terminator};
 pub use ownership::ownership;
 pub use passes::Evaluate;
 pub use semantics::{Semantics, semantics};
 pub use structure::{Label, MAX_NESTING, Statement, Structure};
+pub use uses::{Use, UseMut};
+pub use value::{Block, Type, Value};
 
 use crate::Result;
 use crate::VerifiedModule;

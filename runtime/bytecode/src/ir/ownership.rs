@@ -11,9 +11,11 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::function::{Block, Definition, Function, Inst, Type, Value};
+use super::function::{Definition, Function, Inst};
 use super::liveness::Liveness;
-use super::op::{Op, Operand, Terminator, UseMut};
+use super::op::{Op, Operand, Terminator};
+use super::uses::UseMut;
+use super::value::{Block, Type, Value};
 
 /// Takes all moves and drops away.
 pub(super) fn forget(function: &mut Function) {
@@ -111,7 +113,7 @@ impl Walk {
         // it may not move at the same time.
         let mut borrowed: SmallVec<[Value; 2]> = SmallVec::new();
         op.visit(|operand| {
-            if let super::op::Use::Read(value) = operand {
+            if let super::uses::Use::Read(value) = operand {
                 borrowed.push(*value);
             }
         });

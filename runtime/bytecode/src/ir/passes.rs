@@ -3,9 +3,11 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::function::{Block, BlockData, Definition, Function, Inst, Type, Value};
+use super::function::{BlockData, Definition, Function, Inst};
 use super::graph::Graph;
-use super::op::{Callee, Edge, Op, Operand, Terminator, UseMut};
+use super::op::{Callee, Edge, Op, Operand, Terminator};
+use super::uses::UseMut;
+use super::value::{Block, Type, Value};
 use crate::isa::Opcode;
 
 /// Computes an instruction whose meaning is a function of [`semantics`](crate::semantics), on the bits of its operands; None where it does

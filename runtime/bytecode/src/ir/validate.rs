@@ -4,9 +4,10 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 
-use super::function::{Block, Definition, Function, Type, Value};
+use super::function::{Definition, Function};
 use super::graph::Graph;
 use super::op::{Edge, Op, Terminator};
+use super::value::{Block, Type, Value};
 use crate::{Error, Result};
 
 impl Function {

@@ -8,6 +8,9 @@ use bitflags::bitflags;
 use super::super::calling_convention::CallingConvention;
 use crate::{Error, Result};
 
+/// Bit of a dependency's or an import's flags: the module loads without it.
+pub(super) const FLAG_OPTIONAL: u32 = 2;
+
 bitflags! {
     /// What a module or a function needs from whoever runs it.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

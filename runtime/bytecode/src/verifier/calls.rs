@@ -5,8 +5,8 @@
 use alloc::format;
 
 use super::super::calling_convention::ConventionItem;
-use super::super::instruction::{AnyRegister, FunctionOrdinal, RefRegister, Register, RegisterList, SegmentSizes};
 use super::super::isa::{REF_REGISTER_MOVE_BIT, REF_REGISTER_TYPE_BIT, SEGMENT_NOT_VARIADIC};
+use super::super::operand::{AnyRegister, FunctionOrdinal, RefRegister, Register, RegisterList, SegmentSizes};
 use super::FunctionVerifier;
 use super::operands::bad_move;
 use crate::{Error, Result};

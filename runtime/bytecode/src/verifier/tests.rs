@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::super::assembler::assemble;
 use super::super::contents::Contents;
 use super::super::isa::Opcode;
-use super::super::module::VerifiedModule;
+use super::super::verified::VerifiedModule;
 use flatbuffers::{ForwardsUOffset, Vector, WIPOffset};
 use incarnate_schemas::bytecode_module as schema;
 

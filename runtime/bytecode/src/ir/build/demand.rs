@@ -7,7 +7,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::super::function::Type;
+use super::super::value::Type;
 use super::access::{Access, accesses};
 use super::blocks::RawBlocks;
 use crate::{AnyRegister, CallingConvention, VerifiedModule};

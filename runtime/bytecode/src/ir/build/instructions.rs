@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::super::function::{Block, BlockData, Definition, Inst, Type, Value};
+use super::super::function::{BlockData, Definition, Inst};
 use super::super::op::{Call, Callee, Edge, Global, Op, Operand, Terminator};
+use super::super::value::{Block, Type, Value};
 use super::Builder;
 use super::access::{convention_of, operand_types};
 use super::blocks::broken;

@@ -13,8 +13,9 @@ mod registers;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::function::{Block, BlockData, Definition, Function, Type, Value};
+use super::function::{BlockData, Definition, Function};
 use super::op::{Edge, Op, Operand, Terminator};
+use super::value::{Block, Type, Value};
 use crate::Result;
 use crate::{AnyRegister, CallingConvention, VerifiedModule};
 use access::{Access, accesses};

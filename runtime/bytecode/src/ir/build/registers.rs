@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use smallvec::smallvec;
 
-use super::super::function::{Block, Definition, Function, Inst, Type, Value};
+use super::super::function::{Definition, Function, Inst};
 use super::super::op::Op;
+use super::super::value::{Block, Type, Value};
 use crate::RemapList;
 
 /// What a register of 32 bits holds.

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::super::function::Value;
+use super::super::value::Value;
 
 /// Forms of more terms than this are given up.
 const MAX_TERMS: usize = 24;

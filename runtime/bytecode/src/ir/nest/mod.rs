@@ -25,9 +25,11 @@ pub use affine::{Affine, Term};
 pub use needed::Needed;
 pub use tiling::{Tiling, TilingBailOut};
 
+use crate::isa::Opcode;
 use crate::trip_count::Relation;
 
-use super::function::{Block, Function, Inst, Type, Value};
+use super::function::{Function, Inst};
+use super::value::{Block, Type, Value};
 
 /// A number type in memory.
 #[allow(non_camel_case_types, reason = "spelled as Rust spells them")]
@@ -49,6 +51,24 @@ pub enum Element {
     f32,
     /// Float of 64 bits.
     f64,
+}
+
+impl Element {
+    /// What an instruction that loads or stores takes; None for others.
+    #[must_use]
+    pub const fn of(opcode: Opcode) -> Option<Element> {
+        Some(match opcode {
+            Opcode::BufferLoadI8U => Element::u8,
+            Opcode::BufferLoadI8S | Opcode::BufferStoreI8 => Element::i8,
+            Opcode::BufferLoadI16U => Element::u16,
+            Opcode::BufferLoadI16S | Opcode::BufferStoreI16 => Element::i16,
+            Opcode::BufferLoadI32 | Opcode::BufferStoreI32 => Element::i32,
+            Opcode::BufferLoadI64 | Opcode::BufferStoreI64 => Element::i64,
+            Opcode::BufferLoadF32 | Opcode::BufferStoreF32 => Element::f32,
+            Opcode::BufferLoadF64 | Opcode::BufferStoreF64 => Element::f64,
+            _ => return None,
+        })
+    }
 }
 
 /// What decides whether a loop goes on.
@@ -121,6 +141,14 @@ pub struct Counted {
     pub carried: Vec<Carried>,
     /// What happens in a turn; instructions of [`Nest::hoisted`] are not among it.
     pub items: Vec<Item>,
+}
+
+impl Counted {
+    /// The value of the program that a carried one is when the loop is done.
+    #[must_use]
+    pub fn escaping(&self, carried: &Carried) -> Value {
+        if self.tested_last { carried.next } else { carried.parameter }
+    }
 }
 
 /// Elements that accesses of a nest take.

@@ -4,7 +4,8 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::{Access, Affine, Item, Nest};
-use crate::ir::function::{Block, Function, Value};
+use crate::ir::function::Function;
+use crate::ir::value::{Block, Value};
 
 /// Values that what a nest does depends on; indices are not among them, as grids take turns.
 #[derive(Clone, Debug, Default)]

@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::{Counted, Item, Needed, Nest, Test};
-use crate::ir::function::{Function, Type};
+use crate::ir::function::Function;
+use crate::ir::value::Type;
 use crate::trip_count::{outer_trip_count, trip_count};
 
 /// The least trip count of the innermost reduction for which shared views are packed.

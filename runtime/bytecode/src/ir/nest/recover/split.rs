@@ -7,10 +7,12 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::{Recovery, Shape, number};
-use crate::ir::function::{Block, Definition, Type, Value};
+use super::form::number;
+use super::{Recovery, Shape};
+use crate::ir::function::Definition;
 use crate::ir::nest::{Affine, Item, Relation, Test};
 use crate::ir::op::Op;
+use crate::ir::value::{Block, Type, Value};
 use crate::isa::Opcode;
 
 /// More digits than this are given up.

@@ -1,9 +1,9 @@
 //! What the test of a loop counts.
 
 use super::Recovery;
-use crate::ir::function::{Type, Value};
 use crate::ir::nest::{Affine, Relation, Test};
 use crate::ir::op::Op;
+use crate::ir::value::{Type, Value};
 use crate::isa::Opcode;
 
 impl Relation {
