@@ -14,7 +14,9 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
+#[cfg(feature = "local-task")]
 use super::cost::{kernel_cost, picoseconds};
+#[cfg(feature = "local-task")]
 use super::engine::current_worker;
 use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
 use crate::hal::backend::{
@@ -272,7 +274,14 @@ pub(crate) fn execute(commands: &Commands, table: &[BufferBinding<'_>]) -> Resul
     result
 }
 
+/// Returns the only worker: without the engine, dispatches run on the calling thread.
+#[cfg(not(feature = "local-task"))]
+fn current_worker() -> u32 {
+    0
+}
+
 /// As [`execute`], and measures what workgroups of each dispatch cost.
+#[cfg(feature = "local-task")]
 pub(crate) fn execute_measured(commands: &Commands, table: &[BufferBinding<'_>]) -> Result<()> {
     check_table(commands, table)?;
     let _moving = moves::begin(commands)?;
@@ -378,6 +387,7 @@ pub(crate) fn execute_transfer(commands: &Commands, command: &Command, table: &[
 }
 
 /// The bytes that a transfer writes, if parts of it may be run at the same time: not those of ranges that overlap.
+#[cfg(feature = "local-task")]
 pub(crate) fn divisible_bytes(
     commands: &Commands,
     command: &Command,

@@ -8,6 +8,7 @@ use core::fmt;
 
 use crate::bytecode::Contents;
 use crate::hal::backend::{self, Backend, InlineExecution, Operation};
+#[cfg(feature = "local-task")]
 use crate::hal::local::engine::TaskOptions;
 use crate::hal::local::library::ImportRegistry;
 use crate::hal::local::{ExecutableLoader, Loaders, has_feature};
@@ -27,6 +28,7 @@ pub struct DeviceOptions {
     /// The limit of live device memory in bytes.
     pub memory_limit: u64,
     /// Options of a local-task device.
+    #[cfg(feature = "local-task")]
     pub task: TaskOptions,
 }
 
@@ -37,6 +39,7 @@ impl Default for DeviceOptions {
             loaders: None,
             imports: ImportRegistry::default(),
             memory_limit: u64::MAX,
+            #[cfg(feature = "local-task")]
             task: TaskOptions::default(),
         }
     }
