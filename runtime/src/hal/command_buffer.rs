@@ -221,7 +221,7 @@ impl CommandBuffer {
             recording.commands.take().ok_or_else(finalized)
         })?;
         if self.modes.contains(CommandBufferMode::ONE_SHOT) {
-            if commands.move_candidate.is_some() {
+            if commands.elision_candidate.is_some() {
                 moves::plan(&mut commands);
             }
         } else {
@@ -339,11 +339,11 @@ impl CommandBuffer {
                     source.length, target.length
                 )));
             }
-            let may_move = moves::may_move(&source, &target);
+            let is_candidate = moves::is_candidate(recorder.commands, &source, &target);
             let source = recorder.binding(source, BufferUsage::TRANSFER_SOURCE)?.0;
             let target = recorder.write_target(target)?.0;
-            if may_move {
-                recorder.commands.move_candidate = Some(index(recorder.commands.list.len())?);
+            if is_candidate {
+                recorder.commands.elision_candidate = Some(index(recorder.commands.list.len())?);
             }
             Ok(Command::Copy { source, target })
         })

@@ -14,7 +14,6 @@ use bitflags::bitflags;
 
 use super::buffer::{Buffer, resolve_range};
 use super::executable::Executable;
-use super::moves::Moving;
 use crate::vm::MaybeOwned;
 use crate::{Error, Result};
 
@@ -109,8 +108,8 @@ pub(crate) enum Command {
         source: u32,
         target: u32,
     },
-    /// A copy out of a buffer that nobody needs any more: [`Commands::moving`] says what else it takes.
-    Move {
+    /// A copy whose source is not needed any more, and whose target may take over its memory.
+    ElidedCopy {
         source: u32,
         target: u32,
     },
@@ -136,10 +135,8 @@ pub(crate) struct Commands {
     pub(crate) buffers: Vec<Arc<Buffer>>,
     /// One more than the greatest slot that a command uses.
     pub(crate) slot_count: u32,
-    /// The index of a copy that may be a move.
-    pub(crate) move_candidate: Option<u32>,
-    /// Of the commands' [`Command::Move`].
-    pub(crate) moving: Option<Moving>,
+    /// The index of a copy that may be elided.
+    pub(crate) elision_candidate: Option<u32>,
 }
 
 /// A state of [`Commands`] between two commands.
@@ -255,8 +252,7 @@ impl Commands {
         self.labels.clear();
         self.buffers.clear();
         self.slot_count = 0;
-        self.move_candidate = None;
-        self.moving = None;
+        self.elision_candidate = None;
     }
 }
 

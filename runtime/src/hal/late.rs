@@ -1,143 +1,188 @@
-//! Memory that is obtained when it is first used.
+//! Memory whose address may change while it is not pinned.
 //!
-//! What a program allocates for what it is about to compute holds nothing yet. Until somebody touches it, it need not be
-//! anywhere, and a copy of all that another buffer holds can hand that buffer's memory over instead
-//! ([`moves`](super::moves)). Who wants to do that *claims* the memory first: everybody else who touches it waits until the
-//! claim is settled or given up, so that nobody is at a place which it is not going to have.
-#![cfg_attr(not(feature = "std"), allow(dead_code, reason = "who claims it is a device"))]
+//! - *Borrowed memory* is external memory that is only read. A write copies it to memory of the pool first. Memory that is borrowed
+//!   for a call is copied at the end of the call, too, if a program has kept it; then the end of the call waits for the pins.
+//!   Readers and the copy do not wait for each other.
+//! - *Exchangeable memory* is memory of the pool that may take another block, which holds the same bytes: what
+//!   [copy elision](super::moves) does to the target of a copy.
+//!
+//! Both become fixed once a program gets a byte buffer of them.
 
+use alloc::format;
 use alloc::sync::Arc;
 use core::fmt;
+#[cfg(feature = "std")]
+use core::ops::Range;
 
-use super::loan::pause;
+use super::pin::{Pin, Pinnable};
 use super::pool::Pool;
-use super::storage::Storage;
-use crate::Result;
-use crate::atomic::{AtomicUsize, Ordering};
-use crate::vm::Once;
+use super::storage::{BindingPointer, Storage};
+use crate::{Error, Result};
 
-/// Memory of a pool, once it is needed.
-pub(super) struct Late {
-    length: usize,
-    pool: Arc<Pool>,
-    memory: Once<Storage>,
-    /// Who alone may say what the memory is, as a number of the thread; zero is nobody.
-    claimed_by: AtomicUsize,
+/// What a pin is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// The bytes are read.
+    Read,
+    /// The bytes are read and written.
+    Write,
+    /// The bytes are accessed by a kernel that does not declare what it writes. A program may promise for all of them that
+    /// they only read borrowed memory.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
+    Kernel,
 }
 
-impl Late {
-    /// Of so many bytes, of which the pool must be able to have any number.
-    pub(super) fn new(length: usize, pool: Arc<Pool>) -> Late {
-        Late { length, pool, memory: Once::default(), claimed_by: AtomicUsize::new(0) }
+/// Keeps memory where it is until it is dropped.
+#[derive(Debug)]
+pub(super) struct PinGuard<'a> {
+    address: BindingPointer,
+    /// `None` if the address never changes.
+    pin: Option<Pin<'a, Storage>>,
+}
+
+impl PinGuard<'_> {
+    /// Returns a guard of memory whose address never changes.
+    #[inline(always)]
+    pub(super) fn fixed(address: BindingPointer) -> Self {
+        PinGuard { address, pin: None }
     }
 
-    /// Number of bytes.
-    pub(super) fn length(&self) -> usize {
-        self.length
+    /// Returns the address of the first byte.
+    #[inline(always)]
+    pub(super) fn address(&self) -> BindingPointer {
+        self.address
     }
 
-    /// Where more memory like this comes from.
-    pub(super) fn pool(&self) -> &Arc<Pool> {
-        &self.pool
+    /// Returns true if the address is valid for as long as the memory lives.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
+    #[inline(always)]
+    pub(super) fn is_fixed(&self) -> bool {
+        self.pin.is_none()
     }
 
-    /// The memory, if there is any yet.
-    #[inline]
-    pub(super) fn get(&self) -> Option<&Storage> {
-        self.memory.get()
+    /// Returns true if the memory is borrowed, so that it must not be written.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
+    pub(super) fn is_borrowed(&self) -> bool {
+        self.pin.as_ref().is_some_and(Pin::is_borrowed)
     }
 
-    /// The same, to the only holder.
-    pub(super) fn get_mut(&mut self) -> Option<&mut Storage> {
-        self.memory.get_mut()
+    /// Moves the address ahead.
+    pub(super) fn at_offset(mut self, offset: usize) -> Self {
+        self.address = BindingPointer(self.address.0.wrapping_add(offset));
+        self
+    }
+}
+
+/// External memory that is only read.
+pub(super) struct Borrowed {
+    /// Is kept by an owner; or else by the caller of [`Movable::end_borrow`], until that returns.
+    pub(super) memory: Storage,
+    /// The program promises that no kernel writes to it.
+    pub(super) is_only_read: bool,
+}
+
+/// Memory whose address may change.
+pub(super) struct Movable {
+    memory: Pinnable<Storage>,
+    borrowed: Option<Borrowed>,
+    pool: Arc<Pool>,
+}
+
+impl Movable {
+    /// Borrows memory; copies of it come from the pool.
+    pub(super) fn borrow(borrowed: Borrowed, pool: Arc<Pool>) -> Movable {
+        Movable { memory: Pinnable::borrowed(), borrowed: Some(borrowed), pool }
     }
 
-    /// The memory. Where another thread has claimed it, it is waited for.
+    /// Makes a block of the pool exchangeable.
+    #[cfg(feature = "std")]
+    pub(super) fn exchangeable(memory: Storage, pool: Arc<Pool>) -> Movable {
+        Movable { memory: Pinnable::owned(memory), borrowed: None, pool }
+    }
+
+    /// Pins the memory for an access. Borrowed memory that may be written is copied first.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED where there is none to be had.
-    #[inline]
-    pub(super) fn memory(&self) -> Result<&Storage> {
-        match self.memory.get() {
-            Some(memory) => Ok(memory),
-            None => self.obtain(),
+    /// RESOURCE_EXHAUSTED if there is no memory for a copy, FAILED_PRECONDITION if the bytes are gone.
+    pub(super) fn pin(&self, access: Access) -> Result<PinGuard<'_>> {
+        let copies = |borrowed: &Borrowed| match access {
+            Access::Read => false,
+            Access::Write => true,
+            Access::Kernel => !borrowed.is_only_read,
+        };
+        if self.borrowed.as_ref().is_some_and(copies) {
+            return Ok(PinGuard::fixed(self.fix()?.base()));
         }
+        let pin = self.memory.pin();
+        let borrowed = self.borrowed.as_ref().filter(|_| pin.is_borrowed());
+        let memory = pin.value().or_else(|| borrowed.map(|borrowed| &borrowed.memory));
+        let address = memory.ok_or_else(|| self.gone())?.base();
+        Ok(PinGuard { address, pin: Some(pin).filter(|pin| !pin.is_fixed()) })
+    }
+
+    /// Returns memory that never moves again. Borrowed memory is copied first.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if there is no memory for a copy, FAILED_PRECONDITION if the bytes are gone.
+    pub(super) fn fix(&self) -> Result<&Storage> {
+        self.memory.fix(|| self.copy_borrowed().map(Some))?.ok_or_else(|| self.gone())
+    }
+
+    fn copy_borrowed(&self) -> Result<Storage> {
+        let Some(Borrowed { memory, .. }) = &self.borrowed else {
+            return Err(Error::internal("no memory is borrowed"));
+        };
+        let copy = self.pool.allocate(memory.length() as u64)?;
+        copy.copy(0, memory, 0, memory.length())?;
+        Ok(copy)
     }
 
     #[cold]
-    fn obtain(&self) -> Result<&Storage> {
-        let thread = this_thread();
-        let mut looks = 0;
-        while let Err(owner) = self.claimed_by.compare_exchange(0, thread, Ordering::Acquire, Ordering::Relaxed) {
-            // A thread that waited for its own claim would wait for ever.
-            if owner == thread {
-                return self.memory.get_or_try_init(|| self.pool.allocate(self.length as u64));
+    fn gone(&self) -> Error {
+        let length = self.borrowed.as_ref().map_or(0, |borrowed| borrowed.memory.length());
+        Error::failed_precondition(format!(
+            "the {length} bytes that a call borrowed are gone: at its end there was no memory for a copy"
+        ))
+    }
+
+    /// Ends the borrow: copies the memory unless that was done, and waits for all pins of the borrowed memory. Without memory
+    /// for a copy, the bytes are gone and later accesses fail.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "sessions borrow memory for calls"))]
+    pub(super) fn end_borrow(&self) {
+        // The closure returns no error.
+        let _ = self.memory.fix(|| Ok(self.copy_borrowed().ok()));
+        self.memory.wait_for_pins();
+    }
+
+    /// Takes over `memory`, which keeps its bytes in `range`; all others are copied to it. Returns false if this memory is
+    /// pinned, borrowed or fixed.
+    #[cfg(feature = "std")]
+    pub(super) fn take_over(&self, memory: Storage, range: Range<usize>) -> bool {
+        self.memory.try_exchange(|previous| {
+            // Every access relies on the length.
+            if memory.length() != previous.length() {
+                return Err(Error::internal("exchange of memory for memory of another length"));
             }
-            looks += 1;
-            pause(looks);
-        }
-        let memory = match self.memory.get() {
-            Some(memory) => Ok(memory),
-            None => {
-                self.pool.allocate(self.length as u64).and_then(|memory| self.memory.get_or_try_init(|| Ok(memory)))
-            }
-        };
-        self.give_up();
-        memory
+            memory.copy(0, previous, 0, range.start)?;
+            memory.copy(range.end, previous, range.end, previous.length().saturating_sub(range.end))?;
+            Ok(memory)
+        })
     }
 
-    /// Makes the calling thread the one that says what the memory is, until it calls [`Late::settle`] or
-    /// [`Late::give_up`]; false where there is some already, or another thread is at it.
-    pub(super) fn claim(&self) -> bool {
-        let is_free =
-            || self.claimed_by.compare_exchange(0, this_thread(), Ordering::Acquire, Ordering::Relaxed).is_ok();
-        if self.memory.get().is_some() || !is_free() {
-            return false;
-        }
-        // It may have been settled since the first look.
-        let claimed = self.memory.get().is_none();
-        if !claimed {
-            self.give_up();
-        }
-        claimed
+    /// Calls `look` with the memory of the pool, if it is there.
+    #[cfg(feature = "std")]
+    pub(super) fn with_memory<R>(&self, look: impl FnOnce(&Storage) -> Option<R>) -> Option<R> {
+        look(self.memory.pin().value()?)
     }
 
-    /// Says what the claimed memory is: a storage that is as long. False where it was touched in spite of the thread's own
-    /// claim, which has settled it before.
-    pub(super) fn settle(&self, memory: Storage) -> bool {
-        debug_assert_eq!(memory.length(), self.length, "memory of another length");
-        let is_open = self.memory.get().is_none();
-        let _ = self.memory.get_or_try_init(|| Ok(memory));
-        self.give_up();
-        is_open
-    }
-
-    /// Ends the claim.
-    pub(super) fn give_up(&self) {
-        self.claimed_by.store(0, Ordering::Release);
+    /// Returns the memory of the pool to the only holder, if it is there.
+    pub(super) fn get_mut(&mut self) -> Option<&mut Storage> {
+        self.memory.get_mut()
     }
 }
 
-impl fmt::Debug for Late {
+impl fmt::Debug for Movable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.memory.get() {
-            Some(memory) => write!(f, "late {memory:?}"),
-            None => write!(f, "{} bytes to come", self.length),
-        }
+        f.write_str(if self.borrowed.is_some() { "borrowed" } else { "exchangeable" })
     }
-}
-
-/// A number of the calling thread that no other living one has.
-#[cfg(feature = "std")]
-fn this_thread() -> usize {
-    std::thread_local! {
-        static PLACE: u8 = const { 0 };
-    }
-    PLACE.try_with(|place| core::ptr::from_ref(place).addr()).unwrap_or(1)
-}
-
-/// Without threads to tell apart nobody claims memory but to obtain it, which waits for nothing.
-#[cfg(not(feature = "std"))]
-fn this_thread() -> usize {
-    1
 }

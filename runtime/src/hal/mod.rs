@@ -36,6 +36,7 @@ mod memory;
 mod moves;
 #[cfg(feature = "std")]
 mod narrow_float;
+mod pin;
 mod pool;
 #[cfg(feature = "std")]
 mod queue;
@@ -69,9 +70,9 @@ pub use executable::Executable;
 pub use fence::Fence;
 #[cfg(feature = "std")]
 pub use file::File;
-pub use loan::InputsOnlyRead;
 #[cfg(feature = "std")]
-pub(crate) use loan::Loans;
+pub(crate) use loan::BorrowScope;
+pub use loan::InputsOnlyRead;
 #[cfg(feature = "std")]
 pub(crate) use local::default_device;
 pub use memory::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};

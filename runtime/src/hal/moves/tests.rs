@@ -1,12 +1,12 @@
-//! Moves against what copies would leave, on both devices.
+//! Elided copies against what copies would leave, on both devices.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::time::Duration;
 
+use super::super::late::Access;
 use super::super::local::engine::TaskOptions;
 use super::super::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
 use super::super::tests::device_with;
@@ -15,7 +15,7 @@ use crate::vm::testing::Random;
 use crate::{Error, Result};
 
 /// Length of a buffer, and where the copied part of it begins.
-const LENGTH: u64 = 48 << 10;
+const LENGTH: u64 = 80 << 10;
 const START: u64 = 4096;
 
 /// A kernel that fails.
@@ -97,7 +97,7 @@ fn expected(first: u8, step: u64) -> Vec<u8> {
 }
 
 fn place(buffer: &Buffer) -> usize {
-    buffer.for_kernel(false).unwrap().0.0.addr()
+    buffer.pin(Access::Kernel).unwrap().address().0.addr()
 }
 
 #[test]
@@ -194,26 +194,49 @@ fn an_execution_that_fails_leaves_the_target_usable() {
     }
 }
 
+/// A pin of the target hinders the exchange, and so does a byte buffer of it.
 #[test]
-fn who_touches_claimed_memory_waits_until_it_is_settled() {
-    let (device, _) = devices().swap_remove(0);
-    let (next, other) = (untouched(&device), counting(&device, 1));
-    let late = next.late().unwrap();
-    assert!(late.claim());
-    std::thread::scope(|scope| {
-        let reader = scope.spawn(|| next.to_vec().unwrap());
-        std::thread::sleep(Duration::from_millis(5));
-        assert!(!reader.is_finished());
-        late.settle(other.storage().unwrap().share_block().unwrap());
-        assert_eq!(reader.join().unwrap(), other.to_vec().unwrap());
-    });
-    assert!(!late.claim());
-    // The thread itself does not wait; what it finds stays.
-    let own = untouched(&device);
-    assert!(own.late().unwrap().claim());
-    own.fill(0, LENGTH, 4, 1).unwrap();
-    own.late().unwrap().settle(other.storage().unwrap().share_block().unwrap());
-    assert_eq!(own.to_vec().unwrap(), vec![4; LENGTH as usize]);
+fn a_target_in_use_keeps_its_memory() {
+    for (device, _) in devices() {
+        for is_pinned in [true, false] {
+            let (last, next) = (counting(&device, 7), untouched(&device));
+            let commands = recording(&device);
+            record_step(&commands, &last, &next, 3);
+            drop(last);
+            let pin = is_pinned.then(|| next.pin(Access::Write).unwrap());
+            let bytes = (!is_pinned).then(|| Arc::clone(next.vm_buffer().unwrap()));
+            let address = next.address().0;
+            run(&device, commands).unwrap();
+            assert_eq!(next.address().0, address);
+            assert_eq!(next.to_vec().unwrap(), expected(7, 3));
+            assert!(bytes.is_none_or(|bytes| bytes.to_vec() == expected(7, 3)));
+            drop(pin);
+        }
+    }
+}
+
+/// What another thread writes beside the copied range is kept, whenever it does so.
+#[test]
+fn a_target_that_another_thread_writes_loses_nothing() {
+    for (device, _) in devices() {
+        for round in 0..200u64 {
+            let (last, next) = (counting(&device, 7), untouched(&device));
+            let commands = recording(&device);
+            commands.fill(range(&next, 64, START - 64), 3, 1).unwrap();
+            barrier(&commands);
+            commands.copy(range(&last, START, LENGTH - START), range(&next, START, LENGTH - START)).unwrap();
+            drop(last);
+            std::thread::scope(|scope| {
+                let writer = scope.spawn(|| (0..64).for_each(|at| next.write(at, &[round as u8]).unwrap()));
+                run(&device, commands).unwrap();
+                writer.join().unwrap();
+            });
+            let bytes = next.to_vec().unwrap();
+            assert!(bytes[..64].iter().all(|byte| *byte == round as u8), "{round}");
+            assert!(bytes[64..START as usize].iter().all(|byte| *byte == 3));
+            assert_eq!(bytes[START as usize..], counting(&device, 7).to_vec().unwrap()[START as usize..]);
+        }
+    }
 }
 
 /// A range of a buffer, more often than not a large one.

@@ -36,7 +36,6 @@ pub use options::{MAXIMUM_WORKERS, TaskOptions};
 
 use super::super::command_buffer::CommandBuffer;
 use super::super::commands::{BufferBinding, Commands};
-use super::super::moves;
 use super::super::queue::{Backend, Completion};
 use super::execution as sequential;
 use crate::Result;
@@ -113,8 +112,7 @@ impl Backend for TaskBackend {
             let result = self.execute_sequentially(commands, bindings, estimate.is_unmeasured, is_counted);
             return completion.finish(result);
         }
-        let checked = sequential::check_table(commands, bindings).and_then(|()| moves::copy_instead(commands));
-        if let Err(error) = checked {
+        if let Err(error) = sequential::check_table(commands, bindings) {
             return completion.finish(Err(error));
         }
         self.engine.submit(command_buffer, bindings, completion, (mode, &estimate))
