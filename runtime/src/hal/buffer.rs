@@ -9,6 +9,8 @@ use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+#[cfg(feature = "std")]
+use super::late::Pins;
 use super::late::{Access, PinGuard};
 use super::memory::{BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 use super::storage::{BindingPointer, Storage};
@@ -150,6 +152,25 @@ impl Buffer {
     #[inline(never)]
     fn pin_movable(&self, access: Access) -> Result<PinGuard<'_>> {
         Ok(self.storage()?.pin(access)?.at_offset(self.byte_offset))
+    }
+
+    /// Pins the bytes like [`Buffer::pin`] for as long as `pins` is kept. Returns the address of the first byte, and whether
+    /// the memory is borrowed.
+    ///
+    /// # Errors
+    /// Those of [`Buffer::pin`].
+    #[cfg(feature = "std")]
+    #[inline(always)]
+    pub(super) fn pin_in<'a>(&'a self, access: Access, pins: &mut Pins<'a>) -> Result<(BindingPointer, bool)> {
+        if let Some(address) = self.address {
+            return Ok((address, false));
+        }
+        let pin = self.pin_movable(access)?;
+        let pinned = (pin.address(), pin.is_borrowed());
+        if !pin.is_fixed() {
+            pins.push(pin);
+        }
+        Ok(pinned)
     }
 
     /// Returns the present address of the first byte.

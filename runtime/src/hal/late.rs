@@ -14,6 +14,9 @@ use core::fmt;
 #[cfg(feature = "std")]
 use core::ops::Range;
 
+#[cfg(feature = "std")]
+use smallvec::SmallVec;
+
 use super::pin::{Pin, Pinnable};
 use super::pool::Pool;
 use super::storage::{BindingPointer, Storage};
@@ -66,12 +69,16 @@ impl PinGuard<'_> {
         self.pin.as_ref().is_some_and(Pin::is_borrowed)
     }
 
-    /// Moves the address ahead.
+    /// Adds an offset to the address.
     pub(super) fn at_offset(mut self, offset: usize) -> Self {
         self.address = BindingPointer(self.address.0.wrapping_add(offset));
         self
     }
 }
+
+/// The guards of several ranges, but for those whose address never changes.
+#[cfg(feature = "std")]
+pub(super) type Pins<'a> = SmallVec<[PinGuard<'a>; 4]>;
 
 /// External memory that is only read.
 pub(super) struct Borrowed {

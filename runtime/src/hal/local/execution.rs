@@ -12,13 +12,11 @@ use core::ptr::null_mut;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
-use smallvec::SmallVec;
-
 use super::super::buffer::resolve_range;
 use super::super::commands::{Binding, BufferBinding, Command, Commands, Dispatch, WorkgroupCount};
 use super::super::executable::Executable;
 use super::super::kernel::too_many_bindings;
-use super::super::late::{Access, PinGuard};
+use super::super::late::{Access, Pins};
 use super::super::memory::MemoryAccess;
 use super::super::moves;
 use super::super::pool::MINIMUM_ALIGNMENT;
@@ -34,9 +32,6 @@ pub(in crate::hal) struct Scratch {
     bindings: ResolvedBindings,
     local_memory: LocalMemory,
 }
-
-/// The pins of a dispatch's bindings, but for those whose address never changes.
-type Pins<'a> = SmallVec<[PinGuard<'a>; 4]>;
 
 /// The addresses of one dispatch's bindings.
 #[derive(Debug)]
@@ -113,14 +108,11 @@ impl ResolvedBindings {
                 Ok(found) => found,
                 Err(error) => return Err(of_binding(error, ordinal)),
             };
-            let pin = buffer.pin(access)?;
-            *pointer = BindingPointer(pin.address().0.wrapping_add(offset));
+            let (address, is_borrowed) = buffer.pin_in(access, pins)?;
+            *pointer = BindingPointer(address.0.wrapping_add(offset));
             *byte_length = length;
-            let is_read_only = !buffer.access().contains(MemoryAccess::WRITE) || pin.is_borrowed();
+            let is_read_only = is_borrowed || !buffer.access().contains(MemoryAccess::WRITE);
             self.read_only |= u64::from(is_read_only) << (ordinal & 63);
-            if !pin.is_fixed() {
-                pins.push(pin);
-            }
         }
         Ok(())
     }
