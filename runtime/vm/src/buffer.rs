@@ -23,7 +23,7 @@ pub use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub use elements::{Element, Grid, GridMut, keep_iteration_order};
 
 use super::budget::{Charge, MemoryBudget};
-use super::reference::RefType;
+use super::ref_type::RefType;
 use crate::{Error, Result};
 use incarnate_bytecode::Contents;
 
@@ -126,7 +126,7 @@ scalars! {
 
 impl Buffer {
     /// The type's name in modules.
-    pub const TYPE: RefType = RefType::new("vm.buffer");
+    pub const TYPE: RefType = RefType::BUFFER;
 
     /// A mutable buffer of zeros. `alignment` is a power of two in bytes; 0 stands for the default.
     ///

@@ -50,6 +50,7 @@ mod native;
 #[cfg(feature = "std")]
 pub mod profile;
 mod program;
+mod ref_type;
 mod reference;
 mod shared;
 mod stack;
@@ -84,10 +85,11 @@ pub use module::{
 };
 pub use native::{Argument, Caller, FromRef, NativeFunction, NativeMethod, NativeModule, Outcome, Results, Span, Step};
 pub use program::Program;
-pub use reference::{Ref, RefObject, RefType, TypedRefObject};
-pub use shared::Identified;
+pub use ref_type::RefType;
+pub use reference::{Ref, TypedRefObject};
 #[doc(hidden)]
 pub use shared::arc_of;
+pub use shared::{Identified, RefObject};
 pub use stack::{Limits, Stack, WaitSource};
 #[doc(hidden)]
 pub use sync::{Lock, Once, TryLock};

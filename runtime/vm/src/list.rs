@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::budget::{Charge, MemoryBudget};
-use super::reference::{Ref, RefType};
+use super::ref_type::RefType;
+use super::reference::Ref;
 use super::sync::Lock;
 use super::value::{Value, ValueType};
 use crate::{Error, Result};
@@ -72,7 +73,7 @@ impl Elements {
 
 impl List {
     /// The type's name in modules.
-    pub const TYPE: RefType = RefType::new("vm.list");
+    pub const TYPE: RefType = RefType::LIST;
 
     /// An empty list with room for `capacity` elements.
     ///

@@ -28,418 +28,30 @@
 //! # assert_eq!(module.function(Linkage::Export, 1).unwrap().calling_convention, "0CID_I");
 //! ```
 
+mod method;
+mod older;
+mod values;
+
 use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::any::Any;
 use core::fmt;
-use core::ops::Deref;
 
-use smallvec::SmallVec;
-
-use super::borrowed::MaybeOwned;
-use super::buffer::Buffer;
-use super::call::{CallBuffer, CallReader};
-use super::list::List;
+use super::call::CallBuffer;
 use super::module::{Completion, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal};
-use super::reference::{Ref, TypedRefObject};
 use super::stack::{Limits, Stack};
 use crate::{Error, Result};
 use incarnate_bytecode::CallingConvention;
+use incarnate_bytecode::imports::older::OlderForm;
 
-/// What a native function sees of the invocation that calls it.
-#[derive(Debug)]
-pub struct Caller<'a> {
-    /// The invocation's storage; a function that yields says there what it waits for.
-    pub stack: &'a mut Stack,
-}
+use older::OlderFunction;
 
-/// A type that native functions take as an argument.
-pub trait Argument: Sized {
-    /// Appends the letters of the calling convention.
-    fn letters(text: &mut String);
-    /// Takes the value out of a call.
-    ///
-    /// # Errors
-    /// INVALID_ARGUMENT where a reference is null or of another type.
-    fn read(reader: &mut CallReader<'_>) -> Result<Self>;
-}
-
-/// A type that native functions return, within a `Result`.
-pub trait Results: Sized {
-    /// What a direct call gives: values of the VM.
-    type Direct;
-    /// The values of a direct call; what a suspended call needs goes on the stack.
-    fn into_direct(self, stack: &mut Stack) -> Self::Direct;
-    /// Appends the letters of the calling convention.
-    fn letters(text: &mut String);
-    /// Leaves the values in the call, or what the suspended call needs on the stack.
-    fn write(self, stack: &mut Stack, buffer: &mut CallBuffer) -> Completion;
-}
-
-macro_rules! primitives {
-    ($($type:ty as $direct:ty: $letter:literal, $to_word:expr, $from_word:expr;)*) => {
-        $(impl Argument for $type {
-            fn letters(text: &mut String) {
-                text.push($letter);
-            }
-            #[inline]
-            fn read(reader: &mut CallReader<'_>) -> Result<$type> {
-                Ok($from_word(reader.word()?))
-            }
-        }
-        impl Results for $type {
-            type Direct = $direct;
-            #[inline(always)]
-            fn into_direct(self, _: &mut Stack) -> $direct {
-                self as $direct
-            }
-            fn letters(text: &mut String) {
-                text.push($letter);
-            }
-            #[inline]
-            fn write(self, _: &mut Stack, buffer: &mut CallBuffer) -> Completion {
-                buffer.push_word($to_word(self));
-                Completion::Done
-            }
-        })*
-    };
-}
-primitives! {
-    i32 as i32: 'i', |v| u64::from(v as u32), |w| w as i32;
-    u32 as i32: 'i', u64::from, |w| w as u32;
-    i64 as i64: 'I', |v| v as u64, |w| w as i64;
-    u64 as i64: 'I', |v| v, |w| w;
-    f32 as f32: 'f', |v: f32| u64::from(v.to_bits()), |w| f32::from_bits(w as u32);
-    f64 as f64: 'F', f64::to_bits, f64::from_bits;
-}
-
-/// A type of argument that a reference becomes.
-pub trait FromRef: Sized {
-    /// Takes the object out of a reference.
-    ///
-    /// # Errors
-    /// INVALID_ARGUMENT where it is null, unless that is allowed, or of another type.
-    fn from_ref(reference: Ref) -> Result<Self>;
-}
-
-macro_rules! references {
-    ($({$($generics:tt)*} $type:ty, $from_ref:expr;)*) => {
-        $(impl<$($generics)*> FromRef for $type {
-            #[inline]
-            fn from_ref(reference: Ref) -> Result<$type> {
-                let from_ref: fn(Ref) -> Result<$type> = $from_ref;
-                from_ref(reference)
-            }
-        }
-        impl<$($generics)*> Argument for $type {
-            fn letters(text: &mut String) {
-                text.push('r');
-            }
-            #[inline]
-            fn read(reader: &mut CallReader<'_>) -> Result<$type> {
-                FromRef::from_ref(reader.reference()?)
-            }
-        })*
-    };
-}
-references! {
-    {} Ref, Ok;
-    {T: TypedRefObject} Arc<T>, <T as TypedRefObject>::from_ref;
-    {T: TypedRefObject} Option<Arc<T>>, |r: Ref| match r {
-        Ref::Null => Ok(None),
-        object => <T as TypedRefObject>::from_ref(object).map(Some),
-    };
-    {} Arc<Buffer>, |r: Ref| match r { Ref::Buffer(buffer) => Ok(buffer), other => other.buffer().cloned() };
-    {} Option<Arc<Buffer>>, |r: Ref| match r {
-        Ref::Null => Ok(None),
-        Ref::Buffer(buffer) => Ok(Some(buffer)),
-        other => other.buffer().cloned().map(Some),
-    };
-    {} Arc<List>, |r: Ref| match r { Ref::List(list) => Ok(list), other => other.list().cloned() };
-}
-
-impl<T: TypedRefObject> Argument for MaybeOwned<'_, T> {
-    fn letters(text: &mut String) {
-        text.push('r');
-    }
-    #[inline]
-    fn read(reader: &mut CallReader<'_>) -> Result<Self> {
-        Arc::read(reader).map(MaybeOwned::from)
-    }
-}
-
-impl<T: TypedRefObject> Argument for Option<MaybeOwned<'_, T>> {
-    fn letters(text: &mut String) {
-        text.push('r');
-    }
-    #[inline]
-    fn read(reader: &mut CallReader<'_>) -> Result<Self> {
-        Ok(Option::<Arc<T>>::read(reader)?.map(MaybeOwned::from))
-    }
-}
-
-macro_rules! reference_results {
-    ($({$($generics:tt)*} $type:ty;)*) => {
-        $(impl<$($generics)*> Results for $type where Ref: From<$type> {
-            type Direct = Ref;
-            #[inline(always)]
-            fn into_direct(self, _: &mut Stack) -> Ref {
-                self.into()
-            }
-            fn letters(text: &mut String) {
-                text.push('r');
-            }
-            #[inline]
-            fn write(self, _: &mut Stack, buffer: &mut CallBuffer) -> Completion {
-                buffer.push_ref(self.into());
-                Completion::Done
-            }
-        })*
-    };
-}
-reference_results! {
-    {} Ref;
-    {T} Arc<T>;
-    {T} Option<Arc<T>>;
-}
-
-/// A variadic argument: any number of values or of tuples.
-#[derive(Clone, Debug)]
-pub struct Span<T>(SmallVec<[T; 8]>);
-
-impl<T> Span<T> {
-    /// A span of the elements, unless one of them fails.
-    #[inline]
-    pub(super) fn collect(elements: impl Iterator<Item = Result<T>>) -> Result<Span<T>> {
-        let (mut values, mut failure) = (SmallVec::new(), None);
-        // Not pushed one by one: what is pushed is read from the stack in wider pieces than it was just written in.
-        values.extend(elements.map_while(|element| element.map_err(|error| failure = Some(error)).ok()));
-        match failure {
-            None => Ok(Span(values)),
-            Some(error) => Err(error),
-        }
-    }
-}
-
-impl<T> IntoIterator for Span<T> {
-    type Item = T;
-    type IntoIter = smallvec::IntoIter<[T; 8]>;
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
-    }
-}
-
-impl<T> Deref for Span<T> {
-    type Target = [T];
-    fn deref(&self) -> &[T] {
-        &self.0
-    }
-}
-
-impl<T: Argument> Argument for Span<T> {
-    fn letters(text: &mut String) {
-        text.push('C');
-        T::letters(text);
-        text.push('D');
-    }
-    #[inline]
-    fn read(reader: &mut CallReader<'_>) -> Result<Span<T>> {
-        let count = reader.word()?;
-        // Growth is bounded by the values that the call holds, as reading past the last one fails.
-        let mut values = SmallVec::new();
-        for _ in 0..count {
-            values.push(T::read(reader)?);
-        }
-        Ok(Span(values))
-    }
-}
-
-/// What a function of translated code that may yield comes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Step<T> {
-    /// The function returned.
-    Done(T),
-    /// The call is suspended; what it needs to go on is on the stack.
-    Yielded,
-}
-
-impl<T> Step<T> {
-    /// What a call came to that must not yield.
-    ///
-    /// # Errors
-    /// FAILED_PRECONDITION where it did.
-    #[inline]
-    pub fn done(self) -> Result<T> {
-        match self {
-            Step::Done(value) => Ok(value),
-            Step::Yielded => Err(super::failure::unexpected_yield()),
-        }
-    }
-}
-
-/// What a native function that may yield returns.
-#[derive(Debug)]
-pub enum Outcome<T> {
-    /// The call is over.
-    Done(T),
-    /// The call is suspended; the function's `resume` gets what is in the box.
-    Yield(Box<dyn Any + Send>),
-}
-
-impl<T: Results> Results for Outcome<T> {
-    type Direct = Step<T::Direct>;
-    fn into_direct(self, stack: &mut Stack) -> Step<T::Direct> {
-        match self {
-            Outcome::Done(results) => Step::Done(results.into_direct(stack)),
-            Outcome::Yield(state) => {
-                stack.suspend(state);
-                Step::Yielded
-            }
-        }
-    }
-    fn letters(text: &mut String) {
-        T::letters(text);
-    }
-    fn write(self, stack: &mut Stack, buffer: &mut CallBuffer) -> Completion {
-        match self {
-            Outcome::Done(results) => results.write(stack, buffer),
-            Outcome::Yield(state) => {
-                stack.suspend(state);
-                Completion::Yielded
-            }
-        }
-    }
-}
-
-/// A function that can be a native module's; implemented for methods and closures of the right form.
-pub trait NativeMethod<S, A> {
-    #[doc(hidden)]
-    fn convention(&self) -> String;
-    #[doc(hidden)]
-    fn call(&self, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion>;
-}
-
-/// An object that a native function borrows: a method's leading arguments may be `&T`.
-pub trait Borrowed: Sized {
-    /// The object of a reference.
-    ///
-    /// # Errors
-    /// INVALID_ARGUMENT where it is null or of another type.
-    fn borrow(reference: &Ref) -> Result<&Self>;
-}
-
-impl<T: TypedRefObject> Borrowed for T {
-    #[inline]
-    fn borrow(reference: &Ref) -> Result<&T> {
-        reference.get()
-    }
-}
-
-impl Borrowed for Buffer {
-    #[inline]
-    fn borrow(reference: &Ref) -> Result<&Buffer> {
-        reference.buffer().map(|buffer| &**buffer)
-    }
-}
-
-/// Stands for an argument `&T` in the list of a method's arguments.
-#[derive(Debug)]
-pub struct BorrowedArgument<T>(core::marker::PhantomData<T>);
-
-/// The calling convention of arguments, given by their letters, and of results.
-fn convention<R: Results>(arguments: &str) -> String {
-    let mut results = String::new();
-    R::letters(&mut results);
-    let or_void = |letters: &str| if letters.is_empty() { String::from("v") } else { String::from(letters) };
-    alloc::format!("0{}_{}", or_void(arguments), or_void(&results))
-}
-
-macro_rules! arities {
-    ($($name:ident)*) => {
-        impl<$($name: Argument),*> Argument for ($($name,)*) {
-            fn letters(_text: &mut String) {
-                $($name::letters(_text);)*
-            }
-            #[inline]
-            fn read(_reader: &mut CallReader<'_>) -> Result<Self> {
-                Ok(($($name::read(_reader)?,)*))
-            }
-        }
-        impl<$($name: Results),*> Results for ($($name,)*) {
-            type Direct = ($($name::Direct,)*);
-            #[inline(always)]
-            #[allow(non_snake_case, clippy::unused_unit, reason = "values named by their types; there may be none")]
-            fn into_direct(self, _stack: &mut Stack) -> Self::Direct {
-                let ($($name,)*) = self;
-                ($($name.into_direct(_stack),)*)
-            }
-            fn letters(_text: &mut String) {
-                $($name::letters(_text);)*
-            }
-            #[inline]
-            #[allow(non_snake_case, reason = "values named by their types")]
-            fn write(self, _stack: &mut Stack, _buffer: &mut CallBuffer) -> Completion {
-                let ($($name,)*) = self;
-                $(let _ = $name.write(_stack, _buffer);)*
-                Completion::Done
-            }
-        }
-        impl<S, F, R: Results, $($name: Argument),*> NativeMethod<S, ($($name,)*)> for F
-        where
-            F: Fn(&S, &mut Caller<'_>, $($name),*) -> Result<R>,
-        {
-            fn convention(&self) -> String {
-                let mut arguments = String::new();
-                <($($name,)*) as Argument>::letters(&mut arguments);
-                convention::<R>(&arguments)
-            }
-            #[inline(always)]
-            #[allow(non_snake_case, reason = "values named by their types")]
-            fn call(&self, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
-                let mut _reader = buffer.reader();
-                $(let $name = $name::read(&mut _reader)?;)*
-                let results = self(state, &mut Caller { stack: &mut *stack }, $($name),*)?;
-                buffer.finish_arguments();
-                Ok(results.write(stack, buffer))
-            }
-        }
-        arities!(@borrowing [X] $($name)*);
-        arities!(@borrowing [X Y] $($name)*);
-        arities!(@borrowing [X Y Z] $($name)*);
-        arities!(@shorter $($name)*);
-    };
-    // Methods whose first arguments are borrowed.
-    (@borrowing [$($borrowed:ident)*] $($name:ident)*) => {
-        impl<S, F, RESULT: Results, $($borrowed: Borrowed,)* $($name: Argument),*> NativeMethod<S, ($(BorrowedArgument<$borrowed>,)* $($name,)*)> for F
-        where
-            F: Fn(&S, &mut Caller<'_>, $(&$borrowed,)* $($name),*) -> Result<RESULT>,
-        {
-            fn convention(&self) -> String {
-                let mut arguments = String::new();
-                $(let _: Option<$borrowed> = None; arguments.push('r');)*
-                <($($name,)*) as Argument>::letters(&mut arguments);
-                convention::<RESULT>(&arguments)
-            }
-            #[inline(always)]
-            #[allow(non_snake_case, reason = "values named by their types")]
-            fn call(&self, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
-                let mut reader = buffer.reader();
-                $(let $borrowed = $borrowed::borrow(reader.borrow()?)?;)*
-                $(let $name = $name::read(&mut reader)?;)*
-                let results = self(state, &mut Caller { stack: &mut *stack }, $($borrowed,)* $($name),*)?;
-                buffer.finish_arguments();
-                Ok(results.write(stack, buffer))
-            }
-        }
-    };
-    (@shorter) => {};
-    (@shorter $first:ident $($name:ident)*) => { arities!($($name)*); };
-}
-arities!(A B C D E G H I J K L M N O P Q);
+pub(super) use method::BorrowedArgument;
+pub use method::{Caller, NativeMethod};
+pub(super) use values::Borrowed;
+pub use values::{Argument, FromRef, Outcome, Results, Span, Step};
 
 type Shell<S> = fn(&S, &mut Stack, &mut CallBuffer) -> Result<Completion>;
 
@@ -473,6 +85,18 @@ impl<S> NativeFunction<S> {
     #[must_use]
     pub fn new(name: &'static str, convention: fn() -> String, begin: Shell<S>, resume: Option<Shell<S>>) -> Self {
         NativeFunction { name, convention: Convention::Derived(convention), begin, resume }
+    }
+
+    /// A function of a table that holds its calling convention.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_table(
+        name: &'static str,
+        convention: &'static str,
+        begin: Shell<S>,
+        resume: Option<Shell<S>>,
+    ) -> NativeFunction<S> {
+        NativeFunction { name, convention: Convention::Given(convention), begin, resume }
     }
 
     /// A function that is not called by its ordinal, as translated modules call its method.
@@ -515,6 +139,29 @@ macro_rules! native_functions {
     };
 }
 
+/// Creates the function table of a state from the rows of its module in [`incarnate_bytecode::imports`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! native_table {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
+        $crate::reexport::vec![$($crate::NativeFunction::of_table(
+            $name,
+            $convention,
+            |state, stack, buffer| $crate::NativeMethod::call(&$state::$method, state, stack, buffer),
+            $crate::native_functions!(@resume $($state::$resume)?),
+        )),*]
+    };
+}
+
+/// Creates the function table of translated modules, which call the methods directly, from the same rows.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! direct_table {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
+        $crate::reexport::vec![$($crate::NativeFunction::direct($name, $convention)),*]
+    };
+}
+
 type MakeState<S> = Box<dyn Fn() -> Result<S> + Send + Sync>;
 type ForkState<S> = fn(&S) -> Result<S>;
 type Notify<S> = fn(&S, Signal) -> Result<()>;
@@ -537,6 +184,8 @@ pub struct NativeModule<S> {
     versions: Option<&'static str>,
     functions: Vec<NativeFunction<S>>,
     conventions: Vec<Cow<'static, str>>,
+    /// The forms of functions in older versions, whose ordinals follow those of the functions.
+    older: Vec<OlderFunction>,
     make_state: MakeState<S>,
     fork: Option<ForkState<S>>,
     notify: Option<Notify<S>>,
@@ -561,20 +210,54 @@ impl<S: ModuleState> NativeModule<S> {
             versions: None,
             functions,
             conventions,
+            older: Vec::new(),
             make_state,
             fork: None,
             notify: None,
         }
     }
 
-    /// The ordinals of the functions of a name: newest version first.
+    /// The ordinals of the functions of a name: the newest first.
     fn named(&self, name: &str) -> impl Iterator<Item = u32> {
         let first = self.functions.partition_point(|function| function.name < name);
         let count = self.functions.iter().skip(first).take_while(|function| function.name == name).count();
         (first..first + count).map(|index| index as u32)
     }
 
-    /// Says which versions of the functions are there, for messages: those of the newest version come first among the functions.
+    /// Adds forms that functions have in older versions of the module; forms of functions that are not there are left out.
+    #[must_use]
+    pub fn with_older_forms(mut self, forms: &'static [OlderForm]) -> NativeModule<S> {
+        self.older = forms
+            .iter()
+            .filter_map(|form| {
+                let newest = self.named(form.name).next()?;
+                let convention = CallingConvention::parse(self.conventions.get(newest as usize)?).ok()?;
+                Some(OlderFunction::new(form, newest, &convention))
+            })
+            .collect();
+        self
+    }
+
+    /// The older form of an ordinal that follows those of the functions.
+    fn older(&self, export: u32) -> Option<&OlderFunction> {
+        self.older.get((export as usize).checked_sub(self.functions.len())?)
+    }
+
+    /// Calls the newest function of an older form.
+    #[inline(never)]
+    fn begin_older(
+        &self,
+        state: &Arc<dyn ModuleState>,
+        export: u32,
+        stack: &mut Stack,
+        buffer: &mut CallBuffer,
+    ) -> Result<Completion> {
+        let older = self.older(export).ok_or_else(|| no_function(&self.name, export))?;
+        older.adapt(buffer).map_err(|error| locate(error, &self.name, older.form.name))?;
+        self.begin_call(state, older.newest, stack, buffer)
+    }
+
+    /// Says which versions of the functions are there, for messages.
     #[must_use]
     pub fn with_versions(mut self, versions: &'static str) -> NativeModule<S> {
         self.versions = Some(versions);
@@ -608,7 +291,8 @@ impl<S: ModuleState> Module for NativeModule<S> {
     }
 
     fn signature(&self) -> ModuleSignature {
-        ModuleSignature { version: self.version, export_count: self.functions.len(), ..ModuleSignature::default() }
+        let export_count = self.functions.len() + self.older.len();
+        ModuleSignature { version: self.version, export_count, ..ModuleSignature::default() }
     }
 
     fn lookup(&self, linkage: Linkage, name: &str) -> Option<u32> {
@@ -619,11 +303,16 @@ impl<S: ModuleState> Module for NativeModule<S> {
     }
 
     fn lookup_as(&self, name: &str, convention: &CallingConvention<'_>) -> Option<u32> {
-        let is_called_so = |ordinal: &u32| {
-            let text = self.conventions.get(*ordinal as usize)?;
-            Some(CallingConvention::parse(text).ok()? == *convention)
+        let is_wanted = |text: &str| CallingConvention::parse(text).is_ok_and(|found| found == *convention);
+        let newest = self
+            .named(name)
+            .find(|ordinal| self.conventions.get(*ordinal as usize).is_some_and(|text| is_wanted(text)));
+        let older = || {
+            let index =
+                self.older.iter().position(|older| older.form.name == name && is_wanted(older.form.convention))?;
+            Some((self.functions.len() + index) as u32)
         };
-        self.named(name).find(|ordinal| is_called_so(ordinal) == Some(true)).or_else(|| self.named(name).next())
+        newest.or_else(older).or_else(|| self.named(name).next())
     }
 
     fn offered_versions(&self) -> Option<&str> {
@@ -634,8 +323,11 @@ impl<S: ModuleState> Module for NativeModule<S> {
         if linkage != Linkage::Export {
             return None;
         }
-        let (function, convention) = (self.functions.get(ordinal as usize)?, self.conventions.get(ordinal as usize)?);
-        Some(FunctionInfo { name: function.name, calling_convention: convention, optional: false })
+        let (name, calling_convention) = match (self.functions.get(ordinal as usize), self.older(ordinal)) {
+            (Some(function), _) => (function.name, &**self.conventions.get(ordinal as usize)?),
+            (None, older) => older.map(|older| (older.form.name, older.form.convention))?,
+        };
+        Some(FunctionInfo { name, calling_convention, optional: false })
     }
 
     fn allocate_state(&self, _: &Limits) -> Result<Box<dyn ModuleState>> {
@@ -661,7 +353,9 @@ impl<S: ModuleState> Module for NativeModule<S> {
         stack: &mut Stack,
         buffer: &mut CallBuffer,
     ) -> Result<Completion> {
-        let function = self.functions.get(export as usize).ok_or_else(|| no_function(&self.name, export))?;
+        let Some(function) = self.functions.get(export as usize) else {
+            return self.begin_older(state, export, stack, buffer);
+        };
         // The completion is constructed anew: a copy of the whole result would wait for the stores of its parts.
         match (function.begin)(state.downcast()?, stack, buffer) {
             Ok(Completion::Done) => Ok(Completion::Done),
@@ -677,7 +371,8 @@ impl<S: ModuleState> Module for NativeModule<S> {
         stack: &mut Stack,
         buffer: &mut CallBuffer,
     ) -> Result<Completion> {
-        let function = self.functions.get(export as usize).ok_or_else(|| no_function(&self.name, export))?;
+        let ordinal = self.older(export).map_or(export, |older| older.newest);
+        let function = self.functions.get(ordinal as usize).ok_or_else(|| no_function(&self.name, export))?;
         let resume = function.resume.ok_or_else(|| {
             Error::failed_precondition(alloc::format!("@{}.{} cannot be resumed", self.name, function.name))
         })?;

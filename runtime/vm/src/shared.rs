@@ -3,8 +3,9 @@
 
 use alloc::sync::Arc;
 use core::any::{Any, TypeId};
+use core::fmt;
 
-use super::reference::RefObject;
+use super::ref_type::RefType;
 
 /// An object that the closure makes where it stays.
 ///
@@ -36,6 +37,15 @@ impl<T: Any> Identified for T {
     fn is_of(&self, wanted: &TypeId) -> bool {
         *wanted == TypeId::of::<T>()
     }
+}
+
+/// An object that VM programs hold by reference.
+///
+/// Implementors are shared between threads and referenced many times, so they change through interior mutability alone.
+/// Implement it with [`ref_object!`](crate::ref_object).
+pub trait RefObject: Identified + Send + Sync + fmt::Debug {
+    /// The object's type.
+    fn ref_type(&self) -> RefType;
 }
 
 /// True where the object is a `T`.

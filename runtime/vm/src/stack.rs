@@ -11,7 +11,7 @@ use core::time::Duration;
 use super::budget::MemoryBudget;
 use super::call::CallBuffer;
 use super::failure;
-use super::interpreter::FrameStore;
+use super::interpreter::frames::FrameStore;
 use crate::{Error, Result};
 
 /// What a program may use up. The defaults trust the program with the machine; see [`Limits::portable`].

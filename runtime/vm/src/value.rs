@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-use super::reference::{Ref, RefType};
+use super::ref_type::RefType;
+use super::reference::Ref;
 use crate::Result;
 use incarnate_bytecode::{TypeDef, TypeKind};
 
@@ -135,7 +136,7 @@ impl ValueType {
             TypeKind::F64 => ValueType::F64,
             TypeKind::Opaque | TypeKind::AnyRef => ValueType::AnyRef,
             TypeKind::Any => ValueType::Any,
-            TypeKind::List(_) => ValueType::Ref(super::List::TYPE),
+            TypeKind::List(_) => ValueType::Ref(RefType::LIST),
             TypeKind::Ref(name) => ValueType::Ref(reference(name)?),
         })
     }

@@ -162,8 +162,8 @@ fn floats(values: &[f32]) -> Vec<u8> {
 fn functions_have_the_calling_conventions_that_compilers_import() {
     let module = module(HalOptions::default());
     assert_eq!(module.signature().version, 7);
-    let older = v0_6::functions().len() + v0_5::functions().len();
-    assert_eq!(module.signature().export_count, IMPORTS.len() + older);
+    // Beside the older forms, `device.queue.execute` of 0.5 has a method of its own.
+    assert_eq!(module.signature().export_count, IMPORTS.len() + imports::older::HAL.len() + 1);
     for (name, convention) in IMPORTS {
         let ordinal = module.lookup(Linkage::Export, name).unwrap_or_else(|| panic!("no {name}"));
         assert_eq!(module.function(Linkage::Export, ordinal).unwrap().calling_convention, convention, "{name}");
@@ -333,7 +333,7 @@ fn constants_are_imported_in_place_or_refused() {
         vec![r(&allocator), i32(attempt), i64(-1), i32(48), i32(usage), r(&object), i64(offset), i64(length)]
     };
     let buffer = guest.reference("allocator.import", import(0, immutable, 64, -1)).to::<Buffer>().unwrap();
-    assert_eq!(buffer.address().0, source.as_ptr().wrapping_add(64));
+    assert_eq!(buffer.pin(crate::hal::backend::Access::Read).unwrap().address().0, source.as_ptr().wrapping_add(64));
     assert_eq!(buffer.byte_length(), 192);
     assert_eq!(buffer.write(0, &[1]).unwrap_err().code(), StatusCode::PermissionDenied);
     // A mutable source is writable through a buffer that is not immutable.

@@ -21,7 +21,7 @@ pub(super) struct Caller(u64);
 impl Caller {
     #[inline(always)]
     pub(super) const fn new(function: u32, site: u32) -> Caller {
-        Caller(super::code::halves(site, function))
+        Caller(super::operation::halves(site, function))
     }
 
     #[inline(always)]

@@ -7,9 +7,10 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::value::ValueType;
-use super::code::{CallSite, Code, Inst, Operand, Operation, Table, Transfer, accumulation, halves, pair, parts};
+use super::code::{CallSite, Code, Operand, Table, Transfer};
 use super::frames::FRAME_UNIT;
 use super::loops::{self, CountedLoop};
+use super::operation::{Inst, Operation, accumulation, halves, pair, parts};
 use crate::{Error, Result};
 pub(super) use calls::entry;
 use incarnate_bytecode::isa::Opcode;

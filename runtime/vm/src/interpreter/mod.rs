@@ -1,9 +1,10 @@
 //! The interpreter: bytecode modules, run from a pre-decoded form.
 
 mod code;
-mod frames;
+pub(super) mod frames;
 mod loops;
 mod lower;
+mod operation;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -26,7 +27,6 @@ use super::sync::Once;
 use super::value::ValueType;
 use crate::{Error, Result};
 use code::Code;
-pub(super) use frames::FrameStore;
 use incarnate_bytecode::{Dependency, VerifiedModule};
 use run::{Machine, Suspended};
 
@@ -290,7 +290,7 @@ impl Module for BytecodeModule {
         let mut machine = Machine { module: self, state: state.downcast()?, stack, buffer, bottom, code, pc };
         // A frame that waits for an import stands at the call; one that yielded by itself, at what comes next.
         if let Some(inst) = code.instructions.get(pc as usize)
-            && inst.operation == code::Operation::CallImportYieldable
+            && inst.operation == operation::Operation::CallImportYieldable
             && is_suspended
         {
             let site = &code.sites[inst.imm as usize];

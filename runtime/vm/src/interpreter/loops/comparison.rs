@@ -1,6 +1,6 @@
 //! The comparisons that end an iteration, as relations of trip counts.
 
-use super::super::code::Operation;
+use super::super::operation::Operation;
 use incarnate_bytecode::trip_count::Relation;
 
 /// A fused comparison of 64-bit (`wide`) or 32-bit values. It is `<`, or one for equality.

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::super::code::{Inst, Operation};
+use super::super::operation::{Inst, Operation};
 use super::comparison::Comparison;
 use super::map::{self, Map};
 use super::{

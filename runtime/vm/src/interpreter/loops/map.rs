@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use super::super::super::buffer::{Buffer, Scalar};
 use super::super::super::reference::Ref;
-use super::super::code::{Inst, Operation};
+use super::super::operation::{Inst, Operation};
 use super::{Elements, Invariant, Progress, Stream, invariant};
 use incarnate_bytecode::isa::for_each_instruction;
 use incarnate_bytecode::semantics;

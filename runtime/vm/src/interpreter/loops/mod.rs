@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 
 use super::super::buffer::{Buffer, Scalar};
 use super::super::reference::Ref;
-use super::code::Operation;
+use super::operation::Operation;
 pub(super) use follow::recognize;
 use incarnate_bytecode::semantics;
 use incarnate_bytecode::trip_count::{Relation, trip_count};

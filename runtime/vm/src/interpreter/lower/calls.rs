@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::super::super::call::CallBuffer;
-use super::super::code::{CallSite, Operand, Operation, Transfer};
+use super::super::code::{CallSite, Operand, Transfer};
+use super::super::operation::Operation;
 use super::{Fixup, FixupSlot, Lowering, broken};
 use crate::Result;
 use incarnate_bytecode::isa::SEGMENT_NOT_VARIADIC;

@@ -1,7 +1,7 @@
 //! Operations on primitive registers: constants, moves, arithmetic and comparisons.
 
 use super::super::super::buffer::Scalar;
-use super::super::code::Inst;
+use super::super::operation::Inst;
 use super::cursor::Cursor;
 use super::registers::RegisterValue;
 use crate::Result;

@@ -3,7 +3,8 @@
 use super::super::super::module::{Completion, Module};
 use super::super::super::reference::Ref;
 use super::super::super::{failure, trace};
-use super::super::code::{CallSite, Code, Inst, Operation};
+use super::super::code::{CallSite, Code};
+use super::super::operation::{Inst, Operation};
 use super::Machine;
 use super::cursor::{Cursor, Flow};
 use super::registers::{RegisterValue, Registers, reference};

@@ -6,7 +6,7 @@ use super::super::super::list::{List, check_ref};
 use super::super::super::reference::Ref;
 use super::super::super::stack::LIST_ELEMENT_BYTES;
 use super::super::super::value::Value;
-use super::super::code::Inst;
+use super::super::operation::Inst;
 use super::cursor::Cursor;
 use super::registers::RegisterValue;
 use crate::Result;

@@ -6,7 +6,7 @@
 
 use super::super::super::reference::Ref;
 use super::super::super::value::Value;
-use super::super::code::Inst;
+use super::super::operation::Inst;
 use super::cursor::{Cursor, Flow, IntoFlow};
 use incarnate_bytecode::isa::for_each_instruction;
 use incarnate_bytecode::semantics;
