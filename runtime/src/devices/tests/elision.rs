@@ -15,7 +15,7 @@ use crate::vm::testing::Random;
 use crate::{Error, Result};
 
 /// Length of a buffer, and where the copied part of it begins.
-const LENGTH: u64 = 80 << 10;
+const LENGTH: u64 = 64 << 10;
 const START: u64 = 4096;
 
 /// A kernel that fails.
@@ -258,7 +258,7 @@ struct Checked {
 #[test]
 fn random_programs_read_what_they_have_written() {
     for (device, _) in devices() {
-        for seed in 0..300 {
+        for seed in 0..200 {
             let mut numbers = Random(seed);
             let mut buffers: Vec<Checked> = Vec::new();
             for _ in 0..6 {
