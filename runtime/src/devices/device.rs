@@ -203,14 +203,13 @@ impl Device {
         }
     }
 
-    /// Allocates a buffer, which is ready when the signal fence is reached. Small buffers take memory from the pool at
-    /// once; the allocation of large ones is deferred to their first use.
+    /// Allocates a buffer, which is ready when the signal fence is reached.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED if memory is short.
     #[inline]
     pub fn queue_alloca(&self, fences: Fences<'_>, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
-        match self.allocator.allocate_deferred(parameters, length) {
+        match self.allocator.allocate_transient(parameters, length) {
             Ok(buffer) => {
                 self.queue_barrier(fences)?;
                 Ok(buffer)
