@@ -26,9 +26,9 @@ pub struct Context {
     program: Arc<Program>,
     states: Vec<Arc<dyn ModuleState>>,
     limits: Limits,
-    /// Storage of the invocation that is alone: taken in place, it costs one lock.
+    /// Storage of a single invocation: taken in place, it costs one lock.
     invocation: TryLock<Invocation>,
-    /// Storage of further invocations that nobody uses now.
+    /// Storage of concurrent invocations, not in use.
     #[allow(clippy::vec_box, reason = "a pointer is moved in and out, not the storage itself")]
     invocations: Lock<Vec<Box<Invocation>>>,
 }
@@ -137,24 +137,24 @@ impl Context {
         Ok(Function { context: self.clone(), bound, entry, arguments, results })
     }
 
-    /// Lends storage for an invocation that ends with the closure: in place where no other one uses it.
+    /// Calls the closure with storage for an invocation: the context's own, if no other invocation uses it.
     // The closure stands here once and so is inlined: results that are passed on through memory are read in other pieces than
     // they were just written in.
     #[inline(always)]
     pub fn with_invocation<R>(&self, body: impl FnOnce(&mut Invocation) -> R) -> R {
-        let mut lease = self.lease();
-        let result = body(lease.invocation());
-        lease.give_back();
+        let mut guard = self.borrow_invocation();
+        let result = body(guard.invocation());
+        guard.give_back();
         result
     }
 
-    /// Lends storage for an invocation: in place where no other one uses it.
+    /// Borrows storage for an invocation: the context's own, if no other invocation uses it.
     #[inline(always)]
     #[doc(hidden)]
-    pub fn lease(&self) -> Lease<'_> {
+    pub fn borrow_invocation(&self) -> InvocationGuard<'_> {
         let own = self.invocation.take();
         let pooled = if own.is_none() { Some(self.take_invocation()) } else { None };
-        Lease { context: self, own, pooled }
+        InvocationGuard { context: self, own, pooled }
     }
 
     /// Storage for an invocation, reused where one was given back.
@@ -171,16 +171,16 @@ impl Context {
     }
 }
 
-/// Storage that a context lends for an invocation, until it is given back; after a panic nobody gets it any more.
+/// Storage of a context that is borrowed for an invocation, until it is given back; after a panic it is not reused.
 #[derive(Debug)]
-pub struct Lease<'a> {
+pub struct InvocationGuard<'a> {
     context: &'a Context,
     own: Option<Taken<'a, Invocation>>,
-    /// There where the other is not.
+    /// Present if `own` is not.
     pooled: Option<Box<Invocation>>,
 }
 
-impl Lease<'_> {
+impl InvocationGuard<'_> {
     /// The storage.
     #[inline(always)]
     pub fn invocation(&mut self) -> &mut Invocation {

@@ -139,7 +139,7 @@ impl Invocation {
     ///
     /// # Errors
     /// What the function fails with.
-    // What is rare is apart, so that the rest can stand in the caller's code: primitives then pass through memory no more
+    // Rare paths are outlined, so that the rest is inlined into the caller: primitives then pass through memory no more
     // often than the call buffer makes them, and what was just written is slow to read in other pieces.
     #[inline(always)]
     #[doc(hidden)]

@@ -75,7 +75,7 @@ impl List {
     /// The type's name in modules.
     pub const TYPE: RefType = RefType::LIST;
 
-    /// An empty list with room for `capacity` elements.
+    /// An empty list with capacity for `capacity` elements.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED where memory or the budget is used up.
@@ -112,7 +112,7 @@ impl List {
         self.len() == 0
     }
 
-    /// Makes room for `capacity` elements in all.
+    /// Reserves capacity for `capacity` elements in total.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED where memory or the budget is used up.

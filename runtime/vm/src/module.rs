@@ -125,7 +125,7 @@ pub struct BoundFunction {
     pub export: u32,
 }
 
-/// An exported function of a module, ready to be called again and again: what a call would look up is looked up.
+/// An exported function of a module, resolved for repeated calls.
 pub trait Entry: Send + Sync + fmt::Debug {
     /// As [`Module::begin_call`].
     ///

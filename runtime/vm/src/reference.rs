@@ -60,7 +60,7 @@ pub enum Ref {
     /// No object.
     #[default]
     Null,
-    /// A `!vm.buffer`; apart, because buffers are accessed in inner loops.
+    /// A `!vm.buffer`: a variant of its own, because inner loops access buffers.
     Buffer(Arc<Buffer>),
     /// A `!vm.list`.
     List(Arc<List>),

@@ -1,5 +1,5 @@
 //! Shared objects, made and taken as fast as they can be.
-#![allow(unsafe_code, reason = "memory that is written before it has a value; shares whose type was looked at")]
+#![allow(unsafe_code, reason = "memory that is written before it has a value; shares whose type was checked")]
 
 use alloc::sync::Arc;
 use core::any::{Any, TypeId};
@@ -41,7 +41,7 @@ impl<T: Any> Identified for T {
 
 /// An object that VM programs hold by reference.
 ///
-/// Implementors are shared between threads and referenced many times, so they change through interior mutability alone.
+/// Implementors are shared between threads and referenced many times, so they change only through interior mutability.
 /// Implement it with [`ref_object!`](crate::ref_object).
 pub trait RefObject: Identified + Send + Sync + fmt::Debug {
     /// The object's type.

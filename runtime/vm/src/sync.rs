@@ -26,7 +26,7 @@ impl<T> Lock<T> {
     }
 }
 
-/// A value for one at a time, where whoever finds it taken does something else instead of waiting. It is given back by a
+/// A value for one user at a time; a caller that finds it taken does something else instead of waiting. It is given back by a
 /// store, where the lock above needs a second read-modify-write.
 #[derive(Debug, Default)]
 pub struct TryLock<T>(spin::Mutex<Slot<T>>);
@@ -69,7 +69,7 @@ impl<T> TryLock<T> {
     }
 }
 
-/// The value of a [`TryLock`], which nobody gets any more if it is dropped and not given back, as a panic does.
+/// The value of a [`TryLock`]. After a drop without giving it back, as in a panic, no caller gets it any more.
 #[derive(Debug)]
 pub struct Taken<'a, T>(spin::MutexGuard<'a, Slot<T>>);
 

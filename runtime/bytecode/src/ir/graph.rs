@@ -295,7 +295,7 @@ impl Dominators {
         frontiers
     }
 
-    /// Whether every cycle has one node that is the only way into it.
+    /// Whether every cycle has one node that is the only entry.
     #[must_use]
     pub fn is_reducible(&self, graph: &Graph) -> bool {
         self.order.nodes().iter().all(|&node| {
@@ -309,7 +309,7 @@ impl Dominators {
 /// A natural loop: the nodes from which a header can be reached again without leaving the nodes that it dominates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loop {
-    /// The only way in.
+    /// The only entry.
     pub header: u32,
     /// Its nodes, ascending; the header and the nodes of inner loops among them.
     pub nodes: Vec<u32>,
@@ -323,7 +323,7 @@ pub struct Loop {
     pub depth: u32,
 }
 
-/// The natural loops of a graph. Cycles with several ways in are none.
+/// The natural loops of a graph. Cycles with several entries are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loops {
     loops: Vec<Loop>,

@@ -3,7 +3,7 @@
 //! A [`Function`] consists of basic blocks with parameters; each value is defined once and has one type. Registers are gone:
 //! halves of 64-bit values are rejoined, what one register holds at different times are different values, registers that
 //! nothing wrote are constants (zero, null). Where the bytecode reads bits as another type without an instruction for it,
-//! there is an [`Op::Bitcast`]; where it takes 64-bit values apart, [`Op::Low`], [`Op::High`] and [`Op::Pair`].
+//! there is an [`Op::Bitcast`]; where it splits 64-bit values, [`Op::Low`], [`Op::High`] and [`Op::Pair`].
 //!
 //! References are values like others; copies of them between registers and discards leave no trace. Instead,
 //! [`ownership`] finds where each is used for the last time: there it is moved, or dropped; elsewhere it is shared. So a

@@ -1,7 +1,7 @@
 //! Who drops references: each is moved where it is used last, or dropped behind that use.
 //!
 //! Before, every [`Operand`](super::Operand) shares its reference. Afterwards
-//! - each reference that is defined is moved or dropped exactly once on every way that does not fail,
+//! - each reference that is defined is moved or dropped exactly once on every path that does not fail,
 //! - nothing uses it after that,
 //! - edges name the references ([`Edge::drops`](super::Edge::drops)) that other edges of the same block still need.
 //!
@@ -161,7 +161,7 @@ impl Walk {
         own.iter().for_each(|value| self.alive[value.index()] = false);
     }
 
-    /// What the terminator itself takes. References that it only lends do not exist.
+    /// The operands that the terminator itself takes. No terminator only borrows references.
     fn terminator(&mut self, terminator: &mut Terminator) {
         let mut taken: SmallVec<[&mut Operand; 8]> = SmallVec::new();
         terminator.visit_mut(|operand| {

@@ -58,7 +58,7 @@ impl Function {
         (0..self.value_count() as u32).map(Value).collect()
     }
 
-    /// Parameters that are the same value on every way into the block become that value.
+    /// Parameters that have the same value on every path into the block become that value.
     ///
     /// Optimistic: parameters that only pass each other around are found, too. Each parameter is first unknown, then the one
     /// value that all known arguments are, then itself.
@@ -286,7 +286,7 @@ impl Function {
         (self.ty(original) == ty).then_some(original)
     }
 
-    /// The blocks whose failures have a status that is never zero: every way there has just found that it is not, or passes a
+    /// The blocks whose failures have a status that is never zero: every path there has just found that it is not, or passes a
     /// constant. Compilers check statuses so, and share the failure; what stands behind it by chance is not meant to follow.
     fn certain_failures(&self) -> Vec<bool> {
         let mut certain = vec![true; self.blocks.len()];
@@ -419,10 +419,10 @@ impl Function {
     /// Joins blocks with the only block that goes on with them, and lets branches to blocks that only go on elsewhere go
     /// there at once.
     fn merge_blocks(&mut self) -> bool {
-        let mut ways = vec![0usize; self.blocks.len()];
-        ways[0] = 1;
+        let mut in_degrees = vec![0usize; self.blocks.len()];
+        in_degrees[0] = 1;
         for block in &self.blocks {
-            block.terminator.visit_edges(|edge| ways[edge.target.index()] += 1);
+            block.terminator.visit_edges(|edge| in_degrees[edge.target.index()] += 1);
         }
         let mut changed = false;
         let mut replacements = self.identity();
@@ -430,7 +430,7 @@ impl Function {
         for index in (0..self.blocks.len()).rev() {
             while let Terminator::Branch(edge) = &self.blocks[index].terminator {
                 let target = edge.target.index();
-                if ways[target] != 1 || target == index || target == 0 {
+                if in_degrees[target] != 1 || target == index || target == 0 {
                     break;
                 }
                 let arguments: Vec<Operand> = edge.arguments.clone();
@@ -439,7 +439,7 @@ impl Function {
                 let parameters = core::mem::take(&mut next.parameters);
                 let mut instructions = core::mem::take(&mut next.instructions);
                 let (terminator, offset) = (core::mem::replace(&mut next.terminator, empty), next.offset);
-                ways[target] = 0;
+                in_degrees[target] = 0;
                 for (parameter, argument) in parameters.iter().zip(&arguments) {
                     replacements[parameter.index()] = argument.value;
                 }

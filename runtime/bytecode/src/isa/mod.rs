@@ -26,7 +26,7 @@ pub struct Generation {
     pub minor: u16,
     /// The compiler releases that write it.
     pub compilers: &'static str,
-    /// Whether every operand that is a reference may have the move bit, which means nothing where the value is only looked
+    /// Whether every operand that is a reference may have the move bit, which means nothing where the value is only read
     /// at: until version 16 compilers set it wherever a reference is used for the last time.
     pub moves_anywhere: bool,
     /// Whether imports may suspend their caller at any call: before version 17 there were no calls to tell them by.

@@ -298,7 +298,7 @@ impl Module {
         self.functions.len() as u32
     }
 
-    /// What the verifier looks at of a function.
+    /// Returns the parts of a function that the verifier checks.
     pub(super) fn function_code(&self, ordinal: u32) -> Option<FunctionCode<'_>> {
         let row = self.functions.get(ordinal as usize)?;
         Some(FunctionCode {

@@ -11,11 +11,11 @@ use crate::{Error, Result};
 
 /// Where the buffers go that are made of blocks.
 pub trait BlockPool: Send + Sync + fmt::Debug {
-    /// Takes a buffer back when nobody has a share of it. Its length is that with which it was taken.
+    /// Takes a buffer back after its last share is dropped, with the length with which it was taken.
     fn give_back(&self, buffer: SoleBuffer);
 }
 
-/// The only share of a pool's buffer: found to be so once, and never shared until the pool hands it out.
+/// The only share of a pool's buffer: checked once, and not shared until the pool returns it.
 pub struct SoleBuffer(Arc<Buffer>);
 
 impl SoleBuffer {
@@ -31,7 +31,7 @@ impl SoleBuffer {
         self
     }
 
-    /// A buffer without the pool that it goes back to, where nobody else has a share.
+    /// Returns the buffer detached from its pool, if this is its only share.
     #[inline]
     pub(super) fn take(mut buffer: Arc<Buffer>) -> Option<(SoleBuffer, Arc<dyn BlockPool>)> {
         let pool = match Arc::get_mut(&mut buffer)? {
@@ -44,7 +44,7 @@ impl SoleBuffer {
     #[inline]
     fn get_mut(&mut self) -> &mut Buffer {
         // SAFETY: this is the only share: `of_block` has just made it, or `take` found no other one, strong or weak, and
-        // none is made of a `SoleBuffer`, whose field nobody else sees. The exclusive borrow of it is one of the buffer.
+        // none is created from a `SoleBuffer`, whose field is private. The exclusive borrow of it is one of the buffer.
         unsafe { &mut *Arc::as_ptr(&self.0).cast_mut() }
     }
 
@@ -130,7 +130,7 @@ impl Chunk {
             return None;
         }
         let before = base.cast::<u8>().align_offset(Chunk::UNIT).min(Chunk::UNIT);
-        // SAFETY: what lies before and behind the aligned part belongs to the mapping and is used by nobody.
+        // SAFETY: what lies before and behind the aligned part belongs to the mapping and is unused.
         unsafe {
             let pointer = base.cast::<u8>().add(before);
             if before > 0 {
@@ -182,7 +182,7 @@ impl Block {
     /// Obtains `capacity` bytes (at least 1) aligned to `alignment` (a power of two), or `None` where the system has
     /// none.
     pub fn allocate(capacity: usize, alignment: usize) -> Option<Block> {
-        // The standard library turns a request for zeroed memory of a large alignment into an allocation and a
+        // The standard library iterations a request for zeroed memory of a large alignment into an allocation and a
         // `memset`, which touches every page. With the base alignment it is `calloc`, whose large pieces are untouched.
         let slack = alignment.saturating_sub(BASE_ALIGNMENT);
         let layout = Layout::from_size_align(capacity.max(1).checked_add(slack)?, BASE_ALIGNMENT).ok()?;

@@ -110,7 +110,7 @@ impl Site<'_, '_, '_> {
         let operands = operands.iter().zip(types).map(|(register, ty)| self.operand(register, ty)).collect();
         let segments: Option<Box<[u16]>> = segments.map(|sizes| sizes.iter().collect());
         let callee = callee.import().map_or(Callee::Internal(callee.0), Callee::Import);
-        Call { callee, operands, segments, left: None }
+        Call { callee, operands, segments, deferred: None }
     }
 
     /// Defines a call's results and writes them.
@@ -159,7 +159,7 @@ impl Site<'_, '_, '_> {
         Ok(())
     }
 
-    /// Arithmetic and constants: everything that touches value registers alone.
+    /// Arithmetic and constants: everything that accesses only value registers.
     fn arithmetic(&mut self, opcode: Opcode, body: &Body<'_>) -> Result<bool> {
         let (v, w) = (bank(opcode, 0), bank(opcode, 1));
         match *body {

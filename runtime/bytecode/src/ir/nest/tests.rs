@@ -39,12 +39,12 @@ fn rejected(body: &str) -> BailOut {
     nests.rejected[0].1
 }
 
-/// A form as text: `k1` is the turn of loop 1.
+/// A form as text: `k1` is the iteration index of loop 1.
 fn text(form: &Affine) -> String {
     let term = |term: &Term| {
         let mut text = term.coefficient.to_string();
         term.factors.iter().for_each(|Value(value)| text.push_str(&format!(" v{value}")));
-        term.turn.iter().for_each(|turn| text.push_str(&format!(" k{turn}")));
+        term.iteration.iter().for_each(|iteration| text.push_str(&format!(" k{iteration}")));
         text
     };
     form.terms().iter().map(term).collect::<Vec<_>>().join(" + ")
@@ -88,7 +88,7 @@ fn matrix_products_are_nests_of_three() {
     assert_eq!(text(&nest.loops[1].test.bound), format!("1 v{columns}"));
     assert!(nest.loops[1].items.contains(&Item::Loop(2)));
     assert_eq!(nest.path(2), [0, 1, 2]);
-    // Indices are not computed: grids take turns.
+    // Indices are not computed: grids are indexed by iterations.
     let function = function(body);
     let needed = Needed::of(&function, &nest);
     let computed = nest.instructions().filter(|(block, position)| {
@@ -129,9 +129,9 @@ fn nests_that_do_not_reduce_keep_their_order() {
              ^bb6:\n{behind}  %i12:13 = vm.add.i64 %i12:13, %i8:9\n  vm.br ^bb1()\n"
         )
     };
-    let apart = "  vm.buffer.store.i32 %i4, %r0, %i18:19\n";
-    assert_eq!(tiling_bail_out(&nested(apart, "")), TilingBailOut::Strides);
-    assert_eq!(tiling_bail_out(&nested(STORE, apart)), TilingBailOut::Imperfect);
+    let store = "  vm.buffer.store.i32 %i4, %r0, %i18:19\n";
+    assert_eq!(tiling_bail_out(&nested(store, "")), TilingBailOut::Strides);
+    assert_eq!(tiling_bail_out(&nested(STORE, store)), TilingBailOut::Imperfect);
     let tiling = {
         let body = nested(STORE, "");
         let (function, nest) = (function(&body), one(&body));
@@ -154,7 +154,7 @@ fn sums_are_carried_and_tests_may_be_last() {
         ^bb2:\n  vm.return %i12:13\n");
     let [counted] = &nest.loops[..] else { panic!() };
     assert_eq!((counted.inductions.len(), counted.carried.len(), counted.tested_last), (1, 1, false));
-    // The tested number is that of the next turn.
+    // The tested number is that of the next iteration.
     assert_eq!(
         (counted.test.first.as_constant(), counted.test.step, counted.test.relation),
         (Some(1), 1, Relation::Less)
@@ -272,7 +272,7 @@ fn one_integer_may_count_several_loops() {
     // What is stored is no index.
     let stored = collapsed("", index, "%i22:23");
     assert!(matches!(rejected(&stored), BailOut::Effect(_)));
-    // Nor does division by what is not positive, or begins elsewhere, make turns.
+    // Division by a number that is not positive, or of one that does not start at zero, does not count iterations.
     let other = collapsed("", index, "%i0:1").replace("%i12:13 = vm.const.i64 0", "%i12:13 = vm.const.i64 1");
     assert!(matches!(rejected(&other), BailOut::Effect(_)));
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::super::graph::Graph;
 use super::{Label, MAX_NESTING, Statement, Structure};
 
-/// Numbers that look random, always the same.
+/// Deterministic pseudorandom numbers.
 struct Random(u64);
 
 impl Random {
@@ -231,8 +231,9 @@ fn conditions_and_loops_are_plain() {
     };
     let arm = |node| vec![run(node), branch(node, vec![vec![]])];
     assert_eq!(*arms, [arm(1), arm(2)]);
-    let turn = vec![run(3), branch(3, vec![vec![], vec![Statement::Break(*label)]]), run(4), branch(4, vec![vec![]])];
-    assert_eq!(*body, turn);
+    let iteration =
+        vec![run(3), branch(3, vec![vec![], vec![Statement::Break(*label)]]), run(4), branch(4, vec![vec![]])];
+    assert_eq!(*body, iteration);
 }
 
 #[test]
