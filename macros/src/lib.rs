@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use incarnate_runtime::Error;
-use incarnate_runtime::bytecode::{Contents, VerifiedModule};
+use incarnate_bytecode::Error;
+use incarnate_bytecode::{Contents, VerifiedModule};
 use incarnate_translator::{Constants, Options, Prefer, module_identifier};
 use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};

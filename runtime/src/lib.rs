@@ -19,10 +19,8 @@
 
 extern crate alloc;
 
-mod atomic;
-pub mod hal;
 #[cfg(feature = "std")]
-pub mod mapping;
+mod devices;
 pub mod modules;
 #[cfg(feature = "std")]
 pub mod parameters;
@@ -32,9 +30,23 @@ pub mod processor;
 pub mod session;
 pub mod support;
 
+/// Devices, buffers, command buffers, semaphores, executables.
+///
+/// Without `std` there are buffers, buffer views and the allocator: what programs need that run inline.
+pub mod hal {
+    #[cfg(feature = "std")]
+    pub use crate::devices::{Device, DeviceInfo, DeviceOptions, DeviceUri, Driver, DriverRegistry, Fences};
+    pub use incarnate_bytecode::executable_format;
+    pub use incarnate_hal::*;
+    #[cfg(feature = "std")]
+    pub use incarnate_local as local;
+}
+
 pub use incarnate_bytecode as bytecode;
 #[cfg(feature = "ir")]
 pub use incarnate_bytecode::ir;
+#[cfg(feature = "std")]
+pub use incarnate_hal::mapping;
 pub use incarnate_vm as vm;
 #[cfg(feature = "std")]
 pub use incarnate_vm::profile;

@@ -5,12 +5,7 @@
 //! consists of inlined functions and closures. All variants compute the same results, bit for bit. Whether `fma` rounds once
 //! depends on the features of the whole program (`vm::semantics`), so it is the same in all variants and in the interpreter.
 
-/// x86-64-v2: SSE4.2.
-pub const X86_64_V2: u8 = 1;
-/// x86-64-v3: AVX2.
-pub const X86_64_V3: u8 = 1 << 1;
-/// x86-64-v4: AVX-512. Rust compilers before 1.89 emit no variant for it.
-pub const X86_64_V4: u8 = 1 << 2;
+pub use incarnate_bytecode::target_features::{X86_64_V2, X86_64_V3, X86_64_V4};
 
 /// The number of 32-bit elements in a strip: two of the widest vector registers, so that four rows fit into all registers.
 pub const LANES: usize = if cfg!(target_feature = "avx512f") {

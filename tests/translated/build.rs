@@ -89,7 +89,7 @@ fn assembled(manifest: &Path, out_dir: &Path, name: &str) -> PathBuf {
     let source = manifest.join(name).with_extension("vmasm");
     println!("cargo::rerun-if-changed={}", source.display());
     let module = out_dir.join(name).with_extension("vmfb");
-    fs::write(&module, incarnate_runtime::bytecode::assemble(&fs::read_to_string(source).unwrap()).unwrap()).unwrap();
+    fs::write(&module, incarnate_bytecode::assemble(&fs::read_to_string(source).unwrap()).unwrap()).unwrap();
     module
 }
 

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use incarnate_runtime::bytecode::{Contents, VerifiedModule};
-use incarnate_runtime::{Error, Result, ResultExt};
+use incarnate_bytecode::{Contents, VerifiedModule};
+use incarnate_bytecode::{Error, Result, ResultExt};
 
 use crate::files::File;
 use crate::function::LoopRemark;
@@ -17,7 +17,7 @@ use crate::static_library::{StaticLibrary, is_build_script, link};
 /// Translates module files to Rust source files, in build scripts and elsewhere.
 ///
 /// ```no_run
-/// # fn main() -> incarnate_runtime::Result<()> {
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// incarnate_translator::Config::new().compile("models/digits.vmfb")?;
 /// # Ok(())
 /// # }

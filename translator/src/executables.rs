@@ -3,19 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use incarnate_runtime::bytecode::{Archive, Module, VerifiedModule};
-use incarnate_runtime::hal::executable_format::{LOADERS, VMVX};
-use incarnate_runtime::ir::{Call, Callee, Function, Op, Terminator, Value};
-use incarnate_runtime::modules::imports::find;
-use incarnate_runtime::{Error, Result, ResultExt};
+use incarnate_bytecode::executable_format::{LOADERS, VMVX};
+use incarnate_bytecode::imports::find;
+use incarnate_bytecode::ir::{Call, Callee, Function, Op, Terminator, Value};
+use incarnate_bytecode::{Archive, Module, VerifiedModule};
+use incarnate_bytecode::{Error, Result, ResultExt};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use crate::options::{Options, Prefer};
 
 /// The methods of native modules that create executables, and the indices of the arguments for format and data.
-const CREATORS: &[(&str, usize, usize)] =
-    &[("executable_create", 2, 3), ("executable_create_v0_5", 1, 2), ("executable_load", 0, 1)];
+const CREATORS: &[(&str, usize, usize)] = &[("executable_create", 2, 3), ("executable_load", 0, 1)];
 
 /// The prefixes of machine-code formats, whose names end in the architecture.
 const MACHINE_CODE: &[&str] = &["embedded-elf-", "system-elf-", "system-dll-", "system-dylib-", STATIC];
@@ -47,7 +46,7 @@ impl Creations {
         let creators: BTreeMap<u32, (usize, usize)> = (0..)
             .zip(module.imports())
             .filter_map(|(ordinal, import)| {
-                let method = find(import.full_name, import.calling_convention_text)?.method;
+                let method = find(import.full_name, import.calling_convention_text)?.0.method;
                 let creator = CREATORS.iter().find(|creator| creator.0 == method)?;
                 Some((ordinal, (creator.1, creator.2)))
             })

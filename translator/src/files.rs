@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use incarnate_runtime::{Error, Result, ResultExt};
+use incarnate_bytecode::{Error, Result, ResultExt};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 

@@ -1,6 +1,6 @@
 //! The signature of kernels, which VMVX executables export.
 
-use incarnate_runtime::ir::Type;
+use incarnate_bytecode::ir::Type;
 
 /// The names of a kernel's arguments: local memory, constants and bindings; then position, size and count of workgroups.
 pub(crate) const ARGUMENT_NAMES: [&str; 12] = [

@@ -36,8 +36,8 @@ mod output;
 #[cfg(feature = "files")]
 mod static_library;
 
-use incarnate_runtime::Result;
-use incarnate_runtime::bytecode::VerifiedModule;
+use incarnate_bytecode::Result;
+use incarnate_bytecode::VerifiedModule;
 
 #[cfg(feature = "files")]
 pub use config::{Config, Written};
@@ -51,7 +51,7 @@ pub use output::Output;
 pub use static_library::link_static_library;
 
 /// The version of `support` that generated code requires.
-const SUPPORT_VERSION: u32 = 6;
+const SUPPORT_VERSION: u32 = 7;
 
 /// Translates a module.
 ///

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use incarnate_runtime::Result;
-use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::Type;
+use incarnate_bytecode::Result;
+use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::ir::Type;
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -14,7 +14,7 @@ use crate::options::Constants;
 /// The largest tuple that `support` implements its traits for.
 const TUPLE_LIMIT: usize = 16;
 /// The alignment of constants in bytes.
-const ALIGNMENT: usize = incarnate_runtime::bytecode::SEGMENT_ALIGNMENT;
+const ALIGNMENT: usize = incarnate_bytecode::SEGMENT_ALIGNMENT;
 
 /// The locations of the constants that functions use.
 #[derive(Debug, Default)]
@@ -87,8 +87,8 @@ pub(crate) fn items(
         quote!(support::Dependency { name: #name, minimum_version: #version, optional: #optional })
     });
     let imports = module.imports().zip(0u32..).map(|(import, ordinal)| {
-        let (name, convention, optional) = (import.full_name, import.calling_convention_text, import.optional);
-        let direct = analysis.is_direct(ordinal);
+        let (name, optional, direct) = (import.full_name, import.optional, analysis.is_direct(ordinal));
+        let convention = analysis.import_convention(ordinal).unwrap_or(import.calling_convention_text);
         quote!(support::ImportedFunction { name: #name, convention: #convention, optional: #optional, direct: #direct })
     });
     let exports = module.exports().map(|export| {

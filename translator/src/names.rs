@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use incarnate_runtime::bytecode::VerifiedModule;
+use incarnate_bytecode::VerifiedModule;
 use proc_macro2::{Ident, Span};
 
 /// The most characters of an identifier, without the suffix that makes it unique.

@@ -1,6 +1,6 @@
 //! How a module is translated.
 
-use incarnate_runtime::processor;
+use incarnate_bytecode::target_features;
 use proc_macro2::TokenStream;
 
 /// How a module is translated. [`Options::default`] is right for programs that depend on the crate `incarnate`.
@@ -21,7 +21,7 @@ pub struct Options {
     /// program selects the best variant at run time.
     pub target_features: Vec<TargetFeatures>,
     /// The module is untrusted: loop iterations, calls and bulk operations count against the fuel of
-    /// [`Limits`](incarnate_runtime::vm::Limits), as in the interpreter. Loops over buffers are several times slower, because
+    /// the `Limits` of a session, as in the interpreter. Loops over buffers are several times slower, because
     /// each access is checked on its own.
     pub untrusted: bool,
     /// Query functions of kernel libraries that the program links: executables of the format `static`. With such functions, the
@@ -59,9 +59,9 @@ impl TargetFeatures {
     /// Its bit in generated code.
     fn bit(self) -> u8 {
         match self {
-            TargetFeatures::X86_64V2 => processor::X86_64_V2,
-            TargetFeatures::X86_64V3 => processor::X86_64_V3,
-            TargetFeatures::X86_64V4 => processor::X86_64_V4,
+            TargetFeatures::X86_64V2 => target_features::X86_64_V2,
+            TargetFeatures::X86_64V3 => target_features::X86_64_V3,
+            TargetFeatures::X86_64V4 => target_features::X86_64_V4,
         }
     }
 
@@ -72,13 +72,13 @@ impl TargetFeatures {
 }
 
 impl core::str::FromStr for TargetFeatures {
-    type Err = incarnate_runtime::Error;
+    type Err = incarnate_bytecode::Error;
 
-    fn from_str(text: &str) -> Result<TargetFeatures, incarnate_runtime::Error> {
+    fn from_str(text: &str) -> Result<TargetFeatures, incarnate_bytecode::Error> {
         let found = TargetFeatures::ALL.into_iter().find(|features| features.name() == text);
         found.ok_or_else(|| {
             let names = TargetFeatures::ALL.map(TargetFeatures::name).join(", ");
-            incarnate_runtime::Error::invalid_argument(format!("`{text}` is not one of {names}"))
+            incarnate_bytecode::Error::invalid_argument(format!("`{text}` is not one of {names}"))
         })
     }
 }
@@ -105,12 +105,12 @@ impl Prefer {
 }
 
 impl core::str::FromStr for Prefer {
-    type Err = incarnate_runtime::Error;
+    type Err = incarnate_bytecode::Error;
 
-    fn from_str(text: &str) -> Result<Prefer, incarnate_runtime::Error> {
+    fn from_str(text: &str) -> Result<Prefer, incarnate_bytecode::Error> {
         let found = [Prefer::Native, Prefer::Portable].into_iter().find(|prefer| prefer.name() == text);
         found.ok_or_else(|| {
-            incarnate_runtime::Error::invalid_argument(format!("`{text}` is neither `native` nor `portable`"))
+            incarnate_bytecode::Error::invalid_argument(format!("`{text}` is neither `native` nor `portable`"))
         })
     }
 }
@@ -178,7 +178,7 @@ impl Default for Options {
 /// # Errors
 /// INVALID_ARGUMENT if it is not Rust.
 #[cfg(feature = "files")]
-pub(crate) fn rust(what: &str, text: &str) -> incarnate_runtime::Result<TokenStream> {
+pub(crate) fn rust(what: &str, text: &str) -> incarnate_bytecode::Result<TokenStream> {
     text.parse()
-        .map_err(|error| incarnate_runtime::Error::invalid_argument(format!("{what} `{text}` is not Rust: {error}")))
+        .map_err(|error| incarnate_bytecode::Error::invalid_argument(format!("{what} `{text}` is not Rust: {error}")))
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use incarnate_runtime::Result;
-use incarnate_runtime::bytecode::VerifiedModule;
+use incarnate_bytecode::Result;
+use incarnate_bytecode::VerifiedModule;
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 

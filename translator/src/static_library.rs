@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::config::failed;
-use incarnate_runtime::{Error, Result, ResultExt};
+use incarnate_bytecode::{Error, Result, ResultExt};
 use object::read::archive::ArchiveFile;
 use object::{Architecture, BinaryFormat, File as Object, Object as _, ObjectSymbol};
 
@@ -166,7 +166,7 @@ fn pad(bytes: &mut Vec<u8>) {
 ///
 /// ```no_run
 /// // build.rs
-/// # fn main() -> incarnate_runtime::Result<()> {
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// incarnate_translator::link_static_library("models/digits.o")?;
 /// # Ok(())
 /// # }

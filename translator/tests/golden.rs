@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use incarnate_runtime::bytecode::{Contents, VerifiedModule, assemble};
+use incarnate_bytecode::{Contents, VerifiedModule, assemble};
 use incarnate_translator::{Options, Prefer, generate};
 
 /// The most lines of a golden file.

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use incarnate_runtime::bytecode::{Contents, VerifiedModule};
+use incarnate_bytecode::{Contents, VerifiedModule};
 use incarnate_translator::{Config, Options, generate};
 
 /// The number of mutations of each module, which the environment variable `MUTATIONS` overrides.

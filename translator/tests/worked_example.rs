@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use incarnate_runtime::bytecode::{Contents, VerifiedModule};
+use incarnate_bytecode::{Contents, VerifiedModule};
 use incarnate_translator::{Options, generate};
 
 /// The heading that the example stands under, and the fences around it.

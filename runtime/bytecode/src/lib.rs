@@ -8,6 +8,8 @@
 //! | [`semantics`] | the arithmetic instructions as pure functions |
 //! | [`ir`] | functions as typed values and basic blocks; analyses of them |
 //! | [`trip_count`] | how often counted loops run |
+//! | [`imports`], [`abi`] | the functions of the runtime's native modules, and the names of their flags |
+//! | [`executable_format`], [`target_features`] | formats of kernels, and the levels that translated ones are compiled for |
 //!
 //! The crate works on `core` and `alloc`. Its features, all on by default:
 //!
@@ -44,6 +46,7 @@ extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+pub mod abi;
 mod archive;
 #[cfg(feature = "text")]
 mod assembler;
@@ -57,8 +60,10 @@ mod contents;
 mod declaration;
 #[cfg(feature = "text")]
 mod disassembler;
+pub mod executable_format;
 #[cfg(feature = "text")]
 mod fields;
+pub mod imports;
 mod instruction;
 #[cfg(feature = "ir")]
 pub mod ir;
@@ -71,9 +76,11 @@ mod quoting;
 pub mod read;
 pub mod semantics;
 mod status;
+pub mod target_features;
 pub mod trip_count;
 mod verified;
 mod verifier;
+mod vmvx_functions;
 #[cfg(feature = "text")]
 mod writer;
 

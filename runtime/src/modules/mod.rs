@@ -8,11 +8,16 @@ pub mod hal;
 pub mod hal_inline;
 #[cfg(feature = "std")]
 pub mod hal_loader;
-pub mod imports;
 #[cfg(feature = "std")]
 pub mod io_parameters;
 mod trace;
 mod views;
-pub mod vmvx;
 
+#[cfg(feature = "std")]
+pub use incarnate_local::vmvx;
 pub use trace::TraceSink;
+
+pub use crate::bytecode::imports;
+
+#[cfg(test)]
+mod tests;

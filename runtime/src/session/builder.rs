@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::bytecode::{Contents, VerifiedModule};
+use crate::devices::default_device;
 use crate::hal::local::loaders::Loader;
 use crate::hal::local::{ExecutableLoader, Loaders};
-use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry, InputsOnlyRead, default_device};
+use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry, InputsOnlyRead};
 use crate::mapping::MappedFile;
 use crate::modules::{TraceSink, hal, hal_inline, hal_loader, io_parameters};
 use crate::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};

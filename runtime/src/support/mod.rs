@@ -88,6 +88,7 @@ pub use crate::modules::hal_inline::HalInlineState;
 pub use crate::modules::hal_loader::HalLoaderState;
 #[cfg(feature = "std")]
 pub use crate::modules::io_parameters::IoParametersState;
+#[cfg(feature = "std")]
 pub use crate::modules::vmvx::VmvxState;
 #[cfg(feature = "std")]
 pub use crate::session::{
@@ -119,7 +120,7 @@ pub use state::State;
 pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
 /// The version of this interface.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// Fails to compile, in a constant, if the code was generated for another version of this interface.
 pub const fn expect_version(version: u32) {

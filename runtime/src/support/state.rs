@@ -14,6 +14,7 @@ use crate::modules::hal_inline::HalInlineState;
 use crate::modules::hal_loader::HalLoaderState;
 #[cfg(feature = "std")]
 use crate::modules::io_parameters::IoParametersState;
+#[cfg(feature = "std")]
 use crate::modules::vmvx::VmvxState;
 use crate::vm::{BoundFunction, ModuleState, Native, Ref, ValueType, check_ref, state};
 use crate::{Error, Result};
@@ -86,6 +87,7 @@ natives! {
     hal_loader: HalLoaderState = "hal_loader", for_program;
     #[cfg(feature = "std")]
     io_parameters: IoParametersState = "io_parameters";
+    #[cfg(feature = "std")]
     vmvx: VmvxState = "vmvx";
 }
 

@@ -149,6 +149,11 @@ impl CallBuffer {
         &self.words
     }
 
+    /// The primitives, to be changed in place.
+    pub(crate) fn words_mut(&mut self) -> &mut Vec<u64> {
+        &mut self.words
+    }
+
     /// The references.
     #[inline]
     #[must_use]

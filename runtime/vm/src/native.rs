@@ -29,6 +29,7 @@
 //! ```
 
 mod method;
+mod older;
 mod values;
 
 use alloc::borrow::Cow;
@@ -43,6 +44,9 @@ use super::module::{Completion, FunctionInfo, Linkage, Module, ModuleSignature, 
 use super::stack::{Limits, Stack};
 use crate::{Error, Result};
 use incarnate_bytecode::CallingConvention;
+use incarnate_bytecode::imports::older::OlderForm;
+
+use older::OlderFunction;
 
 pub(super) use method::BorrowedArgument;
 pub use method::{Caller, NativeMethod};
@@ -81,6 +85,18 @@ impl<S> NativeFunction<S> {
     #[must_use]
     pub fn new(name: &'static str, convention: fn() -> String, begin: Shell<S>, resume: Option<Shell<S>>) -> Self {
         NativeFunction { name, convention: Convention::Derived(convention), begin, resume }
+    }
+
+    /// A function of a table that holds its calling convention.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn of_table(
+        name: &'static str,
+        convention: &'static str,
+        begin: Shell<S>,
+        resume: Option<Shell<S>>,
+    ) -> NativeFunction<S> {
+        NativeFunction { name, convention: Convention::Given(convention), begin, resume }
     }
 
     /// A function that is not called by its ordinal, as translated modules call its method.
@@ -123,6 +139,29 @@ macro_rules! native_functions {
     };
 }
 
+/// Creates the function table of a state from the rows of its module in [`incarnate_bytecode::imports`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! native_table {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
+        $crate::reexport::vec![$($crate::NativeFunction::of_table(
+            $name,
+            $convention,
+            |state, stack, buffer| $crate::NativeMethod::call(&$state::$method, state, stack, buffer),
+            $crate::native_functions!(@resume $($state::$resume)?),
+        )),*]
+    };
+}
+
+/// Creates the function table of translated modules, which call the methods directly, from the same rows.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! direct_table {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
+        $crate::reexport::vec![$($crate::NativeFunction::direct($name, $convention)),*]
+    };
+}
+
 type MakeState<S> = Box<dyn Fn() -> Result<S> + Send + Sync>;
 type ForkState<S> = fn(&S) -> Result<S>;
 type Notify<S> = fn(&S, Signal) -> Result<()>;
@@ -145,6 +184,8 @@ pub struct NativeModule<S> {
     versions: Option<&'static str>,
     functions: Vec<NativeFunction<S>>,
     conventions: Vec<Cow<'static, str>>,
+    /// The forms of functions in older versions, whose ordinals follow those of the functions.
+    older: Vec<OlderFunction>,
     make_state: MakeState<S>,
     fork: Option<ForkState<S>>,
     notify: Option<Notify<S>>,
@@ -169,20 +210,54 @@ impl<S: ModuleState> NativeModule<S> {
             versions: None,
             functions,
             conventions,
+            older: Vec::new(),
             make_state,
             fork: None,
             notify: None,
         }
     }
 
-    /// The ordinals of the functions of a name: newest version first.
+    /// The ordinals of the functions of a name: the newest first.
     fn named(&self, name: &str) -> impl Iterator<Item = u32> {
         let first = self.functions.partition_point(|function| function.name < name);
         let count = self.functions.iter().skip(first).take_while(|function| function.name == name).count();
         (first..first + count).map(|index| index as u32)
     }
 
-    /// Says which versions of the functions are there, for messages: those of the newest version come first among the functions.
+    /// Adds forms that functions have in older versions of the module; forms of functions that are not there are left out.
+    #[must_use]
+    pub fn with_older_forms(mut self, forms: &'static [OlderForm]) -> NativeModule<S> {
+        self.older = forms
+            .iter()
+            .filter_map(|form| {
+                let newest = self.named(form.name).next()?;
+                let convention = CallingConvention::parse(self.conventions.get(newest as usize)?).ok()?;
+                Some(OlderFunction::new(form, newest, &convention))
+            })
+            .collect();
+        self
+    }
+
+    /// The older form of an ordinal that follows those of the functions.
+    fn older(&self, export: u32) -> Option<&OlderFunction> {
+        self.older.get((export as usize).checked_sub(self.functions.len())?)
+    }
+
+    /// Calls the newest function of an older form.
+    #[inline(never)]
+    fn begin_older(
+        &self,
+        state: &Arc<dyn ModuleState>,
+        export: u32,
+        stack: &mut Stack,
+        buffer: &mut CallBuffer,
+    ) -> Result<Completion> {
+        let older = self.older(export).ok_or_else(|| no_function(&self.name, export))?;
+        older.adapt(buffer).map_err(|error| locate(error, &self.name, older.form.name))?;
+        self.begin_call(state, older.newest, stack, buffer)
+    }
+
+    /// Says which versions of the functions are there, for messages.
     #[must_use]
     pub fn with_versions(mut self, versions: &'static str) -> NativeModule<S> {
         self.versions = Some(versions);
@@ -216,7 +291,8 @@ impl<S: ModuleState> Module for NativeModule<S> {
     }
 
     fn signature(&self) -> ModuleSignature {
-        ModuleSignature { version: self.version, export_count: self.functions.len(), ..ModuleSignature::default() }
+        let export_count = self.functions.len() + self.older.len();
+        ModuleSignature { version: self.version, export_count, ..ModuleSignature::default() }
     }
 
     fn lookup(&self, linkage: Linkage, name: &str) -> Option<u32> {
@@ -227,11 +303,16 @@ impl<S: ModuleState> Module for NativeModule<S> {
     }
 
     fn lookup_as(&self, name: &str, convention: &CallingConvention<'_>) -> Option<u32> {
-        let is_called_so = |ordinal: &u32| {
-            let text = self.conventions.get(*ordinal as usize)?;
-            Some(CallingConvention::parse(text).ok()? == *convention)
+        let is_wanted = |text: &str| CallingConvention::parse(text).is_ok_and(|found| found == *convention);
+        let newest = self
+            .named(name)
+            .find(|ordinal| self.conventions.get(*ordinal as usize).is_some_and(|text| is_wanted(text)));
+        let older = || {
+            let index =
+                self.older.iter().position(|older| older.form.name == name && is_wanted(older.form.convention))?;
+            Some((self.functions.len() + index) as u32)
         };
-        self.named(name).find(|ordinal| is_called_so(ordinal) == Some(true)).or_else(|| self.named(name).next())
+        newest.or_else(older).or_else(|| self.named(name).next())
     }
 
     fn offered_versions(&self) -> Option<&str> {
@@ -242,8 +323,11 @@ impl<S: ModuleState> Module for NativeModule<S> {
         if linkage != Linkage::Export {
             return None;
         }
-        let (function, convention) = (self.functions.get(ordinal as usize)?, self.conventions.get(ordinal as usize)?);
-        Some(FunctionInfo { name: function.name, calling_convention: convention, optional: false })
+        let (name, calling_convention) = match (self.functions.get(ordinal as usize), self.older(ordinal)) {
+            (Some(function), _) => (function.name, &**self.conventions.get(ordinal as usize)?),
+            (None, older) => older.map(|older| (older.form.name, older.form.convention))?,
+        };
+        Some(FunctionInfo { name, calling_convention, optional: false })
     }
 
     fn allocate_state(&self, _: &Limits) -> Result<Box<dyn ModuleState>> {
@@ -269,7 +353,9 @@ impl<S: ModuleState> Module for NativeModule<S> {
         stack: &mut Stack,
         buffer: &mut CallBuffer,
     ) -> Result<Completion> {
-        let function = self.functions.get(export as usize).ok_or_else(|| no_function(&self.name, export))?;
+        let Some(function) = self.functions.get(export as usize) else {
+            return self.begin_older(state, export, stack, buffer);
+        };
         // The completion is constructed anew: a copy of the whole result would wait for the stores of its parts.
         match (function.begin)(state.downcast()?, stack, buffer) {
             Ok(Completion::Done) => Ok(Completion::Done),
@@ -285,7 +371,8 @@ impl<S: ModuleState> Module for NativeModule<S> {
         stack: &mut Stack,
         buffer: &mut CallBuffer,
     ) -> Result<Completion> {
-        let function = self.functions.get(export as usize).ok_or_else(|| no_function(&self.name, export))?;
+        let ordinal = self.older(export).map_or(export, |older| older.newest);
+        let function = self.functions.get(ordinal as usize).ok_or_else(|| no_function(&self.name, export))?;
         let resume = function.resume.ok_or_else(|| {
             Error::failed_precondition(alloc::format!("@{}.{} cannot be resumed", self.name, function.name))
         })?;

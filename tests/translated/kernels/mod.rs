@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use incarnate_runtime::bytecode::assemble;
+use incarnate_bytecode::assemble;
 use incarnate_translator::Config;
 
 /// The texts of the kernels.

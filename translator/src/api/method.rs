@@ -1,6 +1,6 @@
 //! The method of an exported function, and the struct of its results.
 
-use incarnate_runtime::bytecode::ConventionItem;
+use incarnate_bytecode::ConventionItem;
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 

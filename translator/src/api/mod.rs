@@ -7,8 +7,8 @@ mod signature;
 
 use std::collections::HashSet;
 
-use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::modules::imports::PROVIDED;
+use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::imports::PROVIDED;
 use proc_macro2::{TokenStream, TokenTree};
 use quote::{format_ident, quote};
 

@@ -2,7 +2,7 @@
 //!
 //! The calling convention is authoritative: a declaration that contradicts it only appears in the documentation.
 
-use incarnate_runtime::bytecode::{
+use incarnate_bytecode::{
     COARSE_FENCES, ConventionItem, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, Export, INVOCATION_MODEL,
     VerifiedModule,
 };

@@ -1,11 +1,11 @@
 //! Named constants for arguments of native functions that are flags or types of the HAL ABI.
 
-use incarnate_runtime::support::abi::NAMED;
+use incarnate_bytecode::abi::NAMED;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 
 /// Arguments that are flags or types: the import, and pairs of an argument's index and the module of its names in
-/// [`incarnate_runtime::support::abi`]. All versions of a function agree on them.
+/// [`incarnate_bytecode::abi`]. All versions of a function agree on them.
 const ARGUMENTS: &[(&str, &[(usize, &str)])] = &[
     ("hal.allocator.allocate", &[(2, "memory_type"), (3, "buffer_usage")]),
     ("hal.allocator.import", &[(3, "memory_type"), (4, "buffer_usage")]),

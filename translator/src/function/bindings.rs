@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use incarnate_runtime::ir::{Function, Op, Value};
+use incarnate_bytecode::ir::{Function, Op, Value};
 
 /// A bit set of the bindings whose elements a kernel reads and does not write; `list` is the argument that holds all bindings.
 /// Operations that the analysis does not know count as writes: calls, changes of lists, references passed to blocks.

@@ -3,7 +3,7 @@
 //!
 //! The emitted code borrows them as Rust references, so rustc checks this analysis.
 
-use incarnate_runtime::ir::{Block, Inst, Loops, Op, Value};
+use incarnate_bytecode::ir::{Block, Inst, Loops, Op, Value};
 
 use super::imports::Imports;
 use super::scope::{Binding, Scopes};

@@ -1,10 +1,10 @@
 //! Calls of the module's own functions, of known native functions, and of other imports.
 
-use incarnate_runtime::bytecode::ConventionItem;
-use incarnate_runtime::bytecode::isa::SEGMENT_NOT_VARIADIC;
-use incarnate_runtime::ir::{Call, Callee, Inst, Operand, Type, Value};
-use incarnate_runtime::modules::imports::DirectImport;
-use incarnate_runtime::{Error, Result};
+use incarnate_bytecode::ConventionItem;
+use incarnate_bytecode::imports::DirectImport;
+use incarnate_bytecode::ir::{Call, Callee, Inst, Operand, Type, Value};
+use incarnate_bytecode::isa::SEGMENT_NOT_VARIADIC;
+use incarnate_bytecode::{Error, Result};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -116,7 +116,8 @@ impl Emitter<'_, '_> {
         form: Form,
         method: Option<&str>,
     ) -> Result<(TokenStream, TokenStream)> {
-        let convention = self.convention(ordinal)?;
+        let convention: Vec<ConventionItem> =
+            self.analysis.imports.convention(self.analysis.module, ordinal)?.arguments().collect();
         let mut segments = call.segments.iter().flat_map(|segments| segments.iter().copied());
         let mut operands = call.operands.iter();
         let tree = arguments(&convention, &mut segments, &mut operands, true)?;
@@ -194,11 +195,6 @@ impl Emitter<'_, '_> {
     fn native(&self, direct: &DirectImport, method: Option<&str>) -> (proc_macro2::Ident, &'static str, TokenStream) {
         let (state, method) = (format_ident!("{}", direct.state), format_ident!("{}", method.unwrap_or(direct.method)));
         (format_ident!("{}", direct.module), direct.name, quote!(support::#state::#method))
-    }
-
-    fn convention(&self, import: u32) -> Result<Vec<ConventionItem>> {
-        let import = self.analysis.module.import(import).ok_or_else(|| Error::internal("no such import"))?;
-        Ok(import.calling_convention.arguments().collect())
     }
 
     /// The type of an import's results in a packed call.

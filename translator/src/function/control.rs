@@ -1,7 +1,7 @@
 //! Control flow: edges, branches, and the terminators of blocks.
 
-use incarnate_runtime::ir::{Block, Edge, Operand, Terminator, Value};
-use incarnate_runtime::{Error, Result};
+use incarnate_bytecode::ir::{Block, Edge, Operand, Terminator, Value};
+use incarnate_bytecode::{Error, Result};
 use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 

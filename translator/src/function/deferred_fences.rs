@@ -4,8 +4,8 @@
 //! only the program's own operations wait for the fence, its creation is deferred to the operation. A completed operation
 //! returns null, which counts as a signalled fence.
 
-use incarnate_runtime::ir::{Block, Call, Callee, Function, Op, Terminator, Type, Value};
-use incarnate_runtime::modules::imports::FenceUse;
+use incarnate_bytecode::imports::FenceUse;
+use incarnate_bytecode::ir::{Block, Call, Callee, Function, Op, Terminator, Type, Value};
 
 use super::imports::Imports;
 

@@ -2,8 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 
-use incarnate_runtime::Result;
-use incarnate_runtime::ir::{Label, Type, Value};
+use incarnate_bytecode::Result;
+use incarnate_bytecode::ir::{Label, Type, Value};
 use proc_macro2::{Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 

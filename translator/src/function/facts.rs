@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::{Call, Callee, Function, Op, Terminator, Type, Use, Value, ownership};
-use incarnate_runtime::vm::semantics;
-use incarnate_runtime::{Error, Result};
+use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::ir::{Call, Callee, Function, Op, Terminator, Type, Use, Value, ownership};
+use incarnate_bytecode::semantics;
+use incarnate_bytecode::{Error, Result};
 
 use super::imports::Imports;
 use super::outline::Needs;
@@ -27,6 +27,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrust
     let mut bodies = (0..module.function_count())
         .map(|ordinal| Function::unsimplified(module, ordinal))
         .collect::<Result<Vec<Function>>>()?;
+    bodies.iter_mut().for_each(|body| imports.update_calls(body));
     let yields = yields(&bodies, &imports);
     for body in &mut bodies {
         body.place_suspensions(|callee, yieldable| match callee {

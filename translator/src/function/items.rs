@@ -2,8 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 
-use incarnate_runtime::ir::{Graph, Loops, Type, Value};
-use incarnate_runtime::{Error, Result};
+use incarnate_bytecode::ir::{Graph, Loops, Type, Value};
+use incarnate_bytecode::{Error, Result};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 

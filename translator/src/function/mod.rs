@@ -34,9 +34,9 @@ mod values;
 
 use std::collections::HashSet;
 
-use incarnate_runtime::Result;
-use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::{Function, Graph, Loops, Op, Type};
+use incarnate_bytecode::Result;
+use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::ir::{Function, Graph, Loops, Op, Type};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 
@@ -137,6 +137,11 @@ impl<'m> Analysis<'m> {
     /// Whether an import is called directly, as a method of a native module's state.
     pub(crate) fn is_direct(&self, import: u32) -> bool {
         self.imports.direct(import).is_some()
+    }
+
+    /// The calling convention of an import that is called directly.
+    pub(crate) fn import_convention(&self, import: u32) -> Option<&'static str> {
+        Some(self.imports.direct(import)?.convention)
     }
 
     /// Whether a function has loops.

@@ -1,6 +1,6 @@
 //! Function multiversioning: bodies that are compiled for several sets of target features.
 
-use incarnate_runtime::ir::nest::Nest;
+use incarnate_bytecode::ir::nest::Nest;
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote;
 

@@ -1,8 +1,8 @@
 //! Operations as expressions and statements.
 
-use incarnate_runtime::bytecode::isa::Opcode;
-use incarnate_runtime::ir::{Block, Global, Inst, Op, Operand, Type, Value, semantics};
-use incarnate_runtime::{Error, Result};
+use incarnate_bytecode::ir::{Block, Global, Inst, Op, Operand, Type, Value, semantics};
+use incarnate_bytecode::isa::Opcode;
+use incarnate_bytecode::{Error, Result};
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 

@@ -5,7 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use incarnate_runtime::ir::{Label, Op, Type, Value};
+use incarnate_bytecode::ir::{Label, Op, Type, Value};
 
 use super::tree::{Access, Body, Node, Outlined, Sequence};
 

@@ -1,7 +1,7 @@
 //! Functions that yield: what they save when a call is suspended, and how they resume.
 
-use incarnate_runtime::ir::{Terminator, Type};
-use incarnate_runtime::{Error, Result};
+use incarnate_bytecode::ir::{Terminator, Type};
+use incarnate_bytecode::{Error, Result};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use incarnate_runtime::ir::{Block, Loop, Loops, Type, Value};
+use incarnate_bytecode::ir::{Block, Loop, Loops, Type, Value};
 
 use super::tree::{Access, Body, EdgeRef, Node, Sequence};
 

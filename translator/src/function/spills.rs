@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use incarnate_runtime::ir::{Function, Type, Value};
+use incarnate_bytecode::ir::{Function, Type, Value};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 

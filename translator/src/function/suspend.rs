@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use incarnate_runtime::ir::{Block, Definition, Function, Liveness, Terminator, Value};
+use incarnate_bytecode::ir::{Block, Definition, Function, Liveness, Terminator, Value};
 
 /// A point where a function may be suspended.
 #[derive(Clone, Debug)]

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use incarnate_runtime::bytecode::{Contents, VerifiedModule};
+use incarnate_bytecode::{Contents, VerifiedModule};
 use quote::format_ident;
 
 use super::*;
@@ -78,7 +78,7 @@ fn functions_of_models_are_rust() {
 }
 
 fn assembled(text: &str) -> Arc<VerifiedModule> {
-    let bytes = incarnate_runtime::bytecode::assemble(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let bytes = incarnate_bytecode::assemble(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     VerifiedModule::load(Arc::new(Contents::from_vec(bytes))).unwrap()
 }
 
@@ -115,6 +115,23 @@ fn nests_of_functions_that_yield_rematerialize_segments() {
     );
     let text = emitted(&module);
     assert!(text.contains("'nest") && text.contains("state.rodata(0)"), "{text}");
+}
+
+/// Calls of functions of older versions are calls of the newest ones.
+#[test]
+fn calls_of_older_forms_call_the_newest_function() {
+    let module = assembled(
+        "vm.module @m\nvm.type !hal.fence\nvm.import @hal.fence.create cconv \"0ri_r\"\n\
+         vm.import @hal.fence.join cconv \"0CrD_r\"\nvm.export @f\n\
+         vm.func @f(%r0: !hal.fence, %i0: i32) -> (!hal.fence, !hal.fence) {\n\
+         ^bb0:\n  %r1 = vm.call @hal.fence.create(%r0, %i0)\n\
+         %r2 = vm.call.variadic @hal.fence.join segments[1](%r1)\n\
+         vm.return %r1, %r2\n}\n",
+    );
+    let text = emitted(&module).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("semantics::ext_i32_i64_u(input1)"), "{text}");
+    assert!(text.contains("support::HalState::fence_create, stack, (input0, v5)"), "{text}");
+    assert!(text.contains("support::HalState::fence_join, stack, (0i64, [&fence_3])"), "{text}");
 }
 
 /// A module whose calls create references; `kept` of them are live across each call.

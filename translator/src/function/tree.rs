@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
-use incarnate_runtime::ir::nest::Nests;
-use incarnate_runtime::ir::{
+use incarnate_bytecode::ir::nest::Nests;
+use incarnate_bytecode::ir::{
     Block, BlockData, Definition, Edge, Function, Graph, Inst, Label, Op, Operand, Statement, Structure, Terminator,
     Use, Value,
 };

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use incarnate_runtime::bytecode::{TypeId, TypeKind, VerifiedModule};
-use incarnate_runtime::ir::Function;
+use incarnate_bytecode::ir::Function;
+use incarnate_bytecode::{TypeId, TypeKind, VerifiedModule};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 

@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::{Call, Callee, Function, Op, Terminator, Type, Value};
+use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::ir::{Call, Callee, Function, Op, Terminator, Type, Value};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote;
 

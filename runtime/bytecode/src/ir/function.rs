@@ -183,6 +183,11 @@ impl Function {
         Value(self.values.len() as u32 - 1)
     }
 
+    /// A new value that an instruction of the block will define.
+    pub fn result(&mut self, ty: Type, block: Block) -> Value {
+        self.value(ty, Definition::Result(block))
+    }
+
     pub(super) fn redefine(&mut self, value: Value, definition: Definition) {
         self.values[value.index()].definition = definition;
     }

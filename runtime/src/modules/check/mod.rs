@@ -4,22 +4,24 @@
 //! expectation is recorded and the program goes on, as in IREE, so that one call reports all of them. In a module
 //! created by [`module`] an unmet expectation fails the call with FAILED_PRECONDITION.
 
-pub mod v0_0;
-
 use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
+use crate::bytecode::for_each_check_function;
 use crate::hal::format::{General, float_value, floats_nearly_equal, format_tensor};
 use crate::hal::{BufferView, ElementType};
 use crate::vm::sync::Lock;
-use crate::vm::{Caller, ModuleState, NativeModule, Ref};
+use crate::vm::{Caller, ModuleState, NativeModule, Ref, native_table};
 use crate::{Error, Result};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "check";
+
+/// The newest version, which modules declare as their minimum.
+pub const VERSION: u32 = 0;
 
 /// Most elements of a view that a message shows.
 const SHOWN_ELEMENTS: usize = 1024;
@@ -81,7 +83,8 @@ pub fn module_recording(unmet: &Unmet) -> NativeModule<CheckState> {
 
 fn of(state: CheckState) -> NativeModule<CheckState> {
     let create = move || Ok(state.clone());
-    NativeModule::new(NAME, v0_0::VERSION, create, v0_0::functions()).with_fork(CheckState::fork)
+    NativeModule::new(NAME, VERSION, create, for_each_check_function!(native_table CheckState))
+        .with_fork(CheckState::fork)
 }
 
 #[allow(missing_docs, reason = "the imports, as programs declare them")]

@@ -1,6 +1,5 @@
 //! Imports on devices and their queues.
 
-use alloc::string::String;
 use alloc::sync::Arc;
 
 use super::{HalState, with_bytes};
@@ -8,7 +7,7 @@ use crate::hal::{
     Allocator, Buffer, BufferBinding, BufferParameters, BufferUsage, CommandBuffer, Device, Fence, Fences, File,
     MemoryAccess, MemoryType, SignalFence,
 };
-use crate::vm::{Argument, Buffer as VmBuffer, CallReader, Caller, FromRef, MaybeOwned, Pass, Ref, Span};
+use crate::vm::{Buffer as VmBuffer, Caller, MaybeOwned, Span};
 use crate::{Error, Result};
 
 /// The fence that a queue operation waits for, if any.
@@ -16,44 +15,6 @@ pub(in crate::modules) type OptionalFence<'a> = Option<MaybeOwned<'a, Fence>>;
 
 pub(in crate::modules) fn fences<'a>(wait: &'a OptionalFence<'_>, signal: SignalFence<'a>) -> Fences<'a> {
     Fences { wait: wait.as_ref().map(|wait| &***wait), signal }
-}
-
-impl FromRef for SignalFence<'_> {
-    #[inline]
-    fn from_ref(reference: Ref) -> Result<Self> {
-        Option::<Arc<Fence>>::from_ref(reference).map(SignalFence::from)
-    }
-}
-
-impl Argument for SignalFence<'_> {
-    fn letters(text: &mut String) {
-        OptionalFence::letters(text);
-    }
-
-    #[inline]
-    fn read(reader: &mut CallReader<'_>) -> Result<Self> {
-        Option::<Arc<Fence>>::read(reader).map(SignalFence::from)
-    }
-}
-
-/// A row of a binding table: buffer, offset, length.
-impl Argument for BufferBinding<'_> {
-    fn letters(text: &mut String) {
-        text.push_str("rII");
-    }
-
-    #[inline]
-    fn read(reader: &mut CallReader<'_>) -> Result<Self> {
-        Ok(BufferBinding { buffer: Argument::read(reader)?, offset: reader.word()?, length: reader.word()? })
-    }
-}
-
-impl<'a, B: Pass<Option<MaybeOwned<'a, Buffer>>>, O: Pass<u64>, L: Pass<u64>> Pass<BufferBinding<'a>> for (B, O, L) {
-    #[inline(always)]
-    fn pass(self) -> Result<BufferBinding<'a>> {
-        let (buffer, offset, length) = self;
-        Ok(BufferBinding { buffer: buffer.pass()?, offset: offset.pass()?, length: length.pass()? })
-    }
 }
 
 #[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
@@ -233,6 +194,23 @@ impl HalState {
         _flags: u64,
     ) -> Result<()> {
         device.queue_execute(fences(&wait, signal), &commands, &[])
+    }
+
+    /// Executes the only command buffer of the list, as version 0.5 of the module passes it; an empty list is a barrier.
+    pub fn queue_execute_list(
+        &self,
+        caller: &mut Caller<'_>,
+        device: &Device,
+        affinity: u64,
+        wait: OptionalFence<'_>,
+        signal: SignalFence<'_>,
+        commands: Span<MaybeOwned<'_, CommandBuffer>>,
+    ) -> Result<()> {
+        match &*commands {
+            [] => self.queue_barrier(caller, device, affinity, wait, signal, 0),
+            [only] => device.queue_execute(fences(&wait, signal), only, &[]),
+            _ => Err(Error::invalid_argument("only zero or one command buffer is allowed")),
+        }
     }
 
     #[inline]

@@ -1,8 +1,7 @@
 //! The `hal` module: devices, queues, buffers and executables, as programs import them.
 //!
-//! Each import is a method of [`HalState`], in the file of its object. Each version of the module is a table of names
-//! and methods ([`v0_7`]). The older tables ([`v0_6`], [`v0_5`]) list only the differences from the next one, with
-//! methods that forward to it.
+//! Each import is a method of [`HalState`], in the file of its object. The names and calling conventions stand in
+//! [`imports`]. Functions of older versions are forms of the newest functions ([`imports::older`]).
 
 mod buffer;
 mod channel;
@@ -10,9 +9,6 @@ mod command_buffer;
 mod device;
 mod executable;
 mod fence;
-pub mod v0_5;
-pub mod v0_6;
-pub mod v0_7;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -23,13 +19,17 @@ use super::bytes::{constant_words, message_text, with_bytes};
 pub(in crate::modules) use device::{OptionalFence, fences};
 
 use crate::Result;
+use crate::bytecode::{for_each_hal_function, imports};
 use crate::hal::Device;
 use crate::hal::local::loaders::Loader;
 use crate::hal::local::{ExecutableLoader, Loaders};
-use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal};
+use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal, direct_table, native_table};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "hal";
+
+/// The newest version, which modules declare as their minimum.
+pub const VERSION: u32 = 7;
 
 /// Options of the module.
 #[derive(Clone, Debug)]
@@ -86,23 +86,21 @@ impl HalState {
 /// Creates the module in all its versions, for the given devices.
 #[must_use]
 pub fn module(options: HalOptions) -> NativeModule<HalState> {
-    with_functions(options, [v0_7::functions(), v0_6::functions(), v0_5::functions()])
+    with_functions(options, for_each_hal_function!(native_table HalState)).with_older_forms(imports::older::HAL)
 }
 
 /// Creates the module without packed calls, for sessions that contain only translated modules.
 #[must_use]
 pub fn direct_module(options: HalOptions) -> NativeModule<HalState> {
-    with_functions(options, [v0_7::direct_functions(), v0_6::direct_functions(), v0_5::direct_functions()])
+    with_functions(options, for_each_hal_function!(direct_table HalState))
 }
 
-/// Creates the module from the functions of its versions, newest first.
-fn with_functions(options: HalOptions, versions: [Vec<NativeFunction<HalState>>; 3]) -> NativeModule<HalState> {
+fn with_functions(options: HalOptions, functions: Vec<NativeFunction<HalState>>) -> NativeModule<HalState> {
     let mut options = options;
     let loaders = Arc::new(core::mem::take(&mut options.loaders));
     let state = HalState { options: Arc::new(options), loaders };
     let make_state = move || Ok(state.clone());
-    let functions = versions.into_iter().flatten().collect();
-    NativeModule::new(NAME, v0_7::VERSION, make_state, functions)
+    NativeModule::new(NAME, VERSION, make_state, functions)
         .with_versions("versions 0.5 to 0.7, for modules of compilers 3.0 to 3.13")
         .with_fork(HalState::fork)
         .with_notify(HalState::notify)

@@ -162,8 +162,8 @@ fn floats(values: &[f32]) -> Vec<u8> {
 fn functions_have_the_calling_conventions_that_compilers_import() {
     let module = module(HalOptions::default());
     assert_eq!(module.signature().version, 7);
-    let older = v0_6::functions().len() + v0_5::functions().len();
-    assert_eq!(module.signature().export_count, IMPORTS.len() + older);
+    // Beside the older forms, `device.queue.execute` of 0.5 has a method of its own.
+    assert_eq!(module.signature().export_count, IMPORTS.len() + imports::older::HAL.len() + 1);
     for (name, convention) in IMPORTS {
         let ordinal = module.lookup(Linkage::Export, name).unwrap_or_else(|| panic!("no {name}"));
         assert_eq!(module.function(Linkage::Export, ordinal).unwrap().calling_convention, convention, "{name}");

@@ -4,18 +4,21 @@
 //! memory, which the program accesses through each buffer's storage, a `!vm.buffer`. The module works without `std`.
 
 mod functions;
-pub mod v0_0;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use super::TraceSink;
 use crate::Result;
+use crate::bytecode::for_each_hal_inline_function;
 use crate::hal::Allocator;
-use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal};
+use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal, direct_table, native_table};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "hal_inline";
+
+/// The newest version, which modules declare as their minimum.
+pub const VERSION: u32 = 0;
 
 /// Options of the module.
 #[derive(Clone, Debug, Default)]
@@ -50,13 +53,13 @@ impl HalInlineState {
 /// Creates the newest version of the module.
 #[must_use]
 pub fn module(options: HalInlineOptions) -> NativeModule<HalInlineState> {
-    with_functions(options, v0_0::functions())
+    with_functions(options, for_each_hal_inline_function!(native_table HalInlineState))
 }
 
 /// Creates the module without packed calls, for sessions that contain only translated modules.
 #[must_use]
 pub fn direct_module(options: HalInlineOptions) -> NativeModule<HalInlineState> {
-    with_functions(options, v0_0::direct_functions())
+    with_functions(options, for_each_hal_inline_function!(direct_table HalInlineState))
 }
 
 fn with_functions(
@@ -65,7 +68,7 @@ fn with_functions(
 ) -> NativeModule<HalInlineState> {
     let options = Arc::new(options);
     let make_state = move || Ok(HalInlineState { options: Arc::clone(&options) });
-    NativeModule::new(NAME, v0_0::VERSION, make_state, functions)
+    NativeModule::new(NAME, VERSION, make_state, functions)
         .with_fork(HalInlineState::fork)
         .with_notify(HalInlineState::notify)
 }

@@ -3,20 +3,22 @@
 //! Modules compiled with `--iree-execution-model=inline-dynamic` import it beside `hal_inline`, which provides buffers.
 
 mod functions;
-pub mod v0_0;
-pub mod v0_1;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::Result;
+use crate::bytecode::{for_each_hal_loader_function, imports};
 use crate::hal::local::library::ImportRegistry;
 use crate::hal::local::loaders::Loader;
 use crate::hal::local::{ExecutableLoader, Loaders};
-use crate::vm::{ModuleState, NativeFunction, NativeModule};
+use crate::vm::{ModuleState, NativeFunction, NativeModule, direct_table, native_table};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "hal_loader";
+
+/// The newest version, which modules declare as their minimum.
+pub const VERSION: u32 = 1;
 
 /// Options of the module.
 #[derive(Clone, Debug)]
@@ -61,19 +63,19 @@ impl HalLoaderState {
 /// Creates the module in all its versions.
 #[must_use]
 pub fn module(options: HalLoaderOptions) -> NativeModule<HalLoaderState> {
-    with_functions(options, [v0_1::functions(), v0_0::functions()])
+    with_functions(options, for_each_hal_loader_function!(native_table HalLoaderState))
+        .with_older_forms(imports::older::HAL_LOADER)
 }
 
 /// Creates the module without packed calls, for sessions that contain only translated modules.
 #[must_use]
 pub fn direct_module(options: HalLoaderOptions) -> NativeModule<HalLoaderState> {
-    with_functions(options, [v0_1::direct_functions(), v0_0::direct_functions()])
+    with_functions(options, for_each_hal_loader_function!(direct_table HalLoaderState))
 }
 
-/// Creates the module from the functions of its versions, newest first.
 fn with_functions(
     options: HalLoaderOptions,
-    versions: [Vec<NativeFunction<HalLoaderState>>; 2],
+    functions: Vec<NativeFunction<HalLoaderState>>,
 ) -> NativeModule<HalLoaderState> {
     let state = HalLoaderState {
         device: options.device.map(Arc::from),
@@ -81,8 +83,7 @@ fn with_functions(
         loaders: Arc::new(options.loaders),
     };
     let make_state = move || Ok(state.clone());
-    let functions = versions.into_iter().flatten().collect();
-    NativeModule::new(NAME, v0_1::VERSION, make_state, functions)
+    NativeModule::new(NAME, VERSION, make_state, functions)
         .with_versions("versions 0.0 and 0.1, for modules of compilers 3.0 to 3.13")
         .with_fork(HalLoaderState::fork)
 }

@@ -4,17 +4,20 @@
 //! table of spans.
 
 mod functions;
-pub mod v0_0;
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::Result;
+use crate::bytecode::for_each_io_parameters_function;
 use crate::parameters::ParameterProvider;
-use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal};
+use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal, direct_table, native_table};
 
 /// The name that programs import the module by.
 pub const NAME: &str = "io_parameters";
+
+/// The newest version, which modules declare as their minimum.
+pub const VERSION: u32 = 0;
 
 /// Options of the module.
 #[derive(Clone, Debug, Default)]
@@ -44,13 +47,13 @@ impl IoParametersState {
 /// Creates the newest version of the module.
 #[must_use]
 pub fn module(options: IoParametersOptions) -> NativeModule<IoParametersState> {
-    with_functions(options, v0_0::functions())
+    with_functions(options, for_each_io_parameters_function!(native_table IoParametersState))
 }
 
 /// Creates the module without packed calls, for sessions that contain only translated modules.
 #[must_use]
 pub fn direct_module(options: IoParametersOptions) -> NativeModule<IoParametersState> {
-    with_functions(options, v0_0::direct_functions())
+    with_functions(options, for_each_io_parameters_function!(direct_table IoParametersState))
 }
 
 fn with_functions(
@@ -59,7 +62,7 @@ fn with_functions(
 ) -> NativeModule<IoParametersState> {
     let options = Arc::new(options);
     let make_state = move || Ok(IoParametersState { options: Arc::clone(&options) });
-    NativeModule::new(NAME, v0_0::VERSION, make_state, functions)
+    NativeModule::new(NAME, VERSION, make_state, functions)
         .with_fork(IoParametersState::fork)
         .with_notify(IoParametersState::notify)
 }

@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 
-use incarnate_runtime::bytecode::trip_count::Relation;
-use incarnate_runtime::ir::nest::{
+use incarnate_bytecode::ir::nest::{
     Access, Affine, Carried, Counted, Element, Induction, Item, Needed, Nest, Term, Tiling,
 };
-use incarnate_runtime::ir::{Block, Type, Value};
-use incarnate_runtime::{Error, Result};
+use incarnate_bytecode::ir::{Block, Type, Value};
+use incarnate_bytecode::trip_count::Relation;
+use incarnate_bytecode::{Error, Result};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 

@@ -8,8 +8,8 @@ mod emit;
 mod remarks;
 mod tiled;
 
-use incarnate_runtime::ir::Value;
-use incarnate_runtime::ir::nest::{Affine, Needed, Nest};
+use incarnate_bytecode::ir::Value;
+use incarnate_bytecode::ir::nest::{Affine, Needed, Nest};
 
 use super::tree::{Body, Node, Sequence};
 pub(crate) use remarks::remarks;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::ir::nest::{BailOut, Needed, Nest, Nests, Tiling, TilingBailOut};
-use incarnate_runtime::ir::{Block, Function};
+use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::ir::nest::{BailOut, Needed, Nest, Nests, Tiling, TilingBailOut};
+use incarnate_bytecode::ir::{Block, Function};
 
 /// An optimisation remark about an outermost loop, or about a loop whose outer loops are not nests.
 #[derive(Clone, Debug, PartialEq, Eq)]

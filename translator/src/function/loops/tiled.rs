@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use incarnate_runtime::ir::nest::{Affine, Element, Item, Nest, Tiling};
-use incarnate_runtime::ir::{Type, Value};
-use incarnate_runtime::{Error, Result};
+use incarnate_bytecode::ir::nest::{Affine, Element, Item, Nest, Tiling};
+use incarnate_bytecode::ir::{Type, Value};
+use incarnate_bytecode::{Error, Result};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -224,7 +224,7 @@ impl Writer<'_, '_, '_> {
     }
 
     /// The live instructions of an iteration of the innermost loop.
-    fn live_instructions(&self, tiling: &Tiling) -> Vec<(incarnate_runtime::ir::Block, usize)> {
+    fn live_instructions(&self, tiling: &Tiling) -> Vec<(incarnate_bytecode::ir::Block, usize)> {
         let items = self.nest.loops[tiling.innermost].items.iter().filter_map(|item| match item {
             Item::Instruction(block, position) => Some((*block, *position)),
             Item::Loop(_) => None,

@@ -1,0 +1,180 @@
+//! The rows of each native module.
+
+/// Invokes a macro with the functions of `hal` 0.7, which compilers import since 3.12, after the macro's own arguments.
+/// `device.queue.execute` of a list is of 0.5: no edit of its arguments yields those of the newer function.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_hal_function {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
+            ("allocator.allocate", allocator_allocate, "0rIiiI_r")
+            ("allocator.import", allocator_import, "0riIiirII_r")
+            ("allocator.select", allocator_select, "0iiICrID_rI")
+            ("buffer.allocation.discard", buffer_allocation_discard, "0r_i")
+            ("buffer.allocation.is_terminal", buffer_allocation_is_terminal, "0r_i")
+            ("buffer.allocation.preserve", buffer_allocation_preserve, "0r_v")
+            ("buffer.assert", buffer_assert, "0rrrIii_v")
+            ("buffer.length", buffer_length, "0r_I")
+            ("buffer.load", buffer_load, "0rIi_i")
+            ("buffer.store", buffer_store, "0irIi_v")
+            ("buffer.subspan", buffer_subspan, "0rII_r")
+            ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
+            ("buffer_view.buffer", buffer_view_buffer borrows view_buffer, "0r_r")
+            ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
+            ("buffer_view.dim", buffer_view_dim, "0ri_I")
+            ("buffer_view.element_type", buffer_view_element_type, "0r_i")
+            ("buffer_view.encoding_type", buffer_view_encoding_type, "0r_i")
+            ("buffer_view.rank", buffer_view_rank, "0r_i")
+            ("buffer_view.trace", buffer_view_trace, "0rCrD_v")
+            ("channel.create", channel_create, "0rIIrrii_r")
+            ("channel.rank_and_count", channel_rank_and_count, "0r_ii")
+            ("channel.split", channel_split, "0riiI_r")
+            ("command_buffer.advise_buffer", command_buffer_advise_buffer, "0rrIIIi_v")
+            ("command_buffer.begin_debug_group", command_buffer_begin_debug_group, "0rr_v")
+            ("command_buffer.collective", command_buffer_collective, "0rriiiirrIIIII_v")
+            ("command_buffer.copy_buffer", command_buffer_copy_buffer, "0riirIrIII_v")
+            ("command_buffer.create", command_buffer_create, "0riiIi_r")
+            ("command_buffer.dispatch", command_buffer_dispatch, "0rrIiiiICiDCiirIID_v")
+            ("command_buffer.dispatch.indirect", command_buffer_dispatch_indirect, "0rrIirIICiDCiirIID_v")
+            ("command_buffer.end_debug_group", command_buffer_end_debug_group, "0r_v")
+            ("command_buffer.execution_barrier", command_buffer_execution_barrier, "0riiI_v")
+            ("command_buffer.fill_buffer", command_buffer_fill_buffer, "0rrIIiIiI_v")
+            ("command_buffer.finalize", command_buffer_finalize, "0r_v")
+            ("command_buffer.update_buffer", command_buffer_update_buffer, "0rrIrIIiI_v")
+            ("device.allocator", device_allocator, "0r_r")
+            ("device.query.i64", device_query, "0rrr_iI")
+            ("device.queue.alloca", queue_alloca fences queued, "0rIrrIiiII_r")
+            ("device.queue.barrier", queue_barrier fences queued, "0rIrrI_v")
+            ("device.queue.copy", queue_copy fences queued, "0rIrrrIrIII_v")
+            ("device.queue.dealloca", queue_dealloca fences queued, "0rIrrrI_v")
+            ("device.queue.execute", queue_execute fences queued, "0rIrrrI_v")
+            ("device.queue.execute", queue_execute_list fences queued, "0rIrrCrD_v")
+            ("device.queue.execute.indirect", queue_execute_indirect fences queued, "0rIrrrICrIID_v")
+            ("device.queue.fill", queue_fill fences queued, "0rIrrrIIIiI_v")
+            ("device.queue.flush", queue_flush, "0rI_v")
+            ("device.queue.read", queue_read fences queued, "0rIrrrIrIII_v")
+            ("device.queue.update", queue_update fences queued, "0rIrrrIrIII_v")
+            ("device.queue.write", queue_write fences queued, "0rIrrrIrIII_v")
+            ("devices.count", devices_count, "0v_i")
+            ("devices.get", devices_get, "0i_r")
+            ("ex.file.from_memory", file_from_memory, "0rIirIIi_r")
+            ("executable.create", executable_create, "0rIrrr_r")
+            ("executable.lookup.function", executable_lookup_function, "0rr_I")
+            ("fence.await", fence_await resume fence_await_resume fences waiting, "0iICrD_i")
+            ("fence.create", fence_create fences creating, "0rI_r")
+            ("fence.fail", fence_fail, "0ri_v")
+            ("fence.join", fence_join fences waiting, "0ICrD_r")
+            ("fence.query", fence_query fences waiting, "0r_i")
+            ("fence.signal", fence_signal, "0r_v")
+        }
+    };
+}
+
+/// Invokes a macro with the functions of `hal_inline` 0.0, after the macro's own arguments.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_hal_inline_function {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
+            ("buffer.allocate", buffer_allocate @inline borrows buffer_storage of buffer_allocate_alone, "0iI_rr")
+            ("buffer.allocate.initialized", buffer_allocate_initialized, "0irII_rr")
+            ("buffer.length", buffer_length @inline, "0r_I")
+            ("buffer.storage", buffer_storage @inline borrows buffer_storage, "0r_r")
+            ("buffer.subspan", buffer_subspan, "0rII_r")
+            ("buffer.wrap", buffer_wrap, "0rII_r")
+            ("buffer_view.assert", buffer_view_assert @buffer_view_assert, "0rriiCID_v")
+            ("buffer_view.buffer", buffer_view_buffer @inline borrows view_buffer, "0r_r")
+            ("buffer_view.create", buffer_view_create @buffer_view_create, "0rIIiiCID_r")
+            ("buffer_view.dim", buffer_view_dim @inline, "0ri_I")
+            ("buffer_view.element_type", buffer_view_element_type @inline, "0r_i")
+            ("buffer_view.encoding_type", buffer_view_encoding_type @inline, "0r_i")
+            ("buffer_view.rank", buffer_view_rank @inline, "0r_i")
+            ("buffer_view.trace", buffer_view_trace, "0rCrD_v")
+            ("device.query.i64", device_query, "0rr_iI")
+        }
+    };
+}
+
+/// Invokes a macro with the functions of `hal_loader` 0.1, after the macro's own arguments.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_hal_loader_function {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
+            ("executable.dispatch", executable_dispatch, "0rIiiiCiDCrIID_v")
+            ("executable.load", executable_load, "0rrr_r")
+            ("executable.lookup.function", executable_lookup_function, "0rr_I")
+            ("executable.query_support", executable_query_support, "0r_i")
+        }
+    };
+}
+
+/// Invokes a macro with the functions of `io_parameters` 0.0, after the macro's own arguments.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_io_parameters_function {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
+            ("gather", gather fences queued, "0rIrrrrrrr_v")
+            ("load", load fences queued, "0rIrrrIiirrr_r")
+            ("scatter", scatter fences queued, "0rIrrrrrrr_v")
+        }
+    };
+}
+
+/// Invokes a macro with the functions of `vmvx` 0.0, after the macro's own arguments.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_vmvx_function {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
+            ("abs.2d.f32", abs_2d_f32, "0rIIIrIIIII_v")
+            ("add.2d.f32", add_2d_f32, "0rIIIrIIIrIIIII_v")
+            ("add.2d.i32", add_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("and.2d.i32", and_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("ceil.2d.f32", ceil_2d_f32, "0rIIIrIIIII_v")
+            ("copy.2d.x16", copy_2d_x16, "0rIIIrIIIII_v")
+            ("copy.2d.x32", copy_2d_x32, "0rIIIrIIIII_v")
+            ("copy.2d.x64", copy_2d_x64, "0rIIIrIIIII_v")
+            ("copy.2d.x8", copy_2d_x8, "0rIIIrIIIII_v")
+            ("ctlz.2d.i32", ctlz_2d_i32, "0rIIIrIIIII_v")
+            ("div.2d.f32", div_2d_f32, "0rIIIrIIIrIIIII_v")
+            ("divs.2d.i32", divs_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("divu.2d.i32", divu_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("exp.2d.f32", exp_2d_f32, "0rIIIrIIIII_v")
+            ("fill.2d.x32", fill_2d_x32, "0irIIII_v")
+            ("floor.2d.f32", floor_2d_f32, "0rIIIrIIIII_v")
+            ("log.2d.f32", log_2d_f32, "0rIIIrIIIII_v")
+            ("mmt4d", mmt4d, "0rIIrIIrIIIIIiiii_v")
+            ("mul.2d.f32", mul_2d_f32, "0rIIIrIIIrIIIII_v")
+            ("mul.2d.i32", mul_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("neg.2d.f32", neg_2d_f32, "0rIIIrIIIII_v")
+            ("or.2d.i32", or_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("pack", pack, "0rIIIrIIIIIIIIIIi_v")
+            ("query_tile_sizes.2d", query_tile_sizes_2d, "0IIi_II")
+            ("rsqrt.2d.f32", rsqrt_2d_f32, "0rIIIrIIIII_v")
+            ("shl.2d.i32", shl_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("shrs.2d.i32", shrs_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("shru.2d.i32", shru_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("sub.2d.f32", sub_2d_f32, "0rIIIrIIIrIIIII_v")
+            ("sub.2d.i32", sub_2d_i32, "0rIIIrIIIrIIIII_v")
+            ("unpack", unpack, "0rIIIrIIIIIIIIIi_v")
+            ("xor.2d.i32", xor_2d_i32, "0rIIIrIIIrIIIII_v")
+        }
+    };
+}
+
+/// Invokes a macro with the functions of `check` 0.0, after the macro's own arguments.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! for_each_check_function {
+    ($callback:ident $($before:tt)*) => {
+        $callback! { $($before)*
+            ("expect_all_true", expect_all_true, "0rr_v")
+            ("expect_almost_eq", expect_almost_eq, "0rrrff_v")
+            ("expect_eq", expect_eq, "0rrr_v")
+            ("expect_false", expect_false, "0i_v")
+            ("expect_true", expect_true, "0i_v")
+        }
+    };
+}

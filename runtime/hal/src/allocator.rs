@@ -1,0 +1,251 @@
+//! The allocator of a device: pooled memory, and external host memory that is used in place.
+
+use alloc::format;
+use alloc::sync::Arc;
+
+use super::buffer::{Buffer, resolve_range};
+#[cfg(feature = "std")]
+use super::late::Late;
+use super::loan::{InputsOnlyRead, Loan};
+use super::memory::{BufferParameters, BufferUsage, MemoryType};
+pub use super::pool::AllocatorStatistics;
+use super::pool::{MINIMUM_ALIGNMENT, Pool};
+use super::storage::Storage;
+#[cfg(feature = "std")]
+use crate::bytecode::Contents;
+#[cfg(feature = "std")]
+use crate::mapping::MappedFile;
+use crate::{Error, Result, ref_object, vm};
+
+/// Allocates buffers (`!hal.allocator`). Memory of dropped buffers is cached and reused; see [`Allocator::trim`].
+#[derive(Debug)]
+pub struct Allocator {
+    pool: Arc<Pool>,
+}
+
+ref_object!(Allocator, "hal.allocator");
+
+/// The usage that every buffer of host memory supports in addition to the requested one.
+const HOST_USAGE: BufferUsage = BufferUsage::TRANSFER
+    .union(BufferUsage::MAPPING_SCOPED)
+    .union(BufferUsage::MAPPING_PERSISTENT)
+    .union(BufferUsage::MAPPING_ACCESS_RANDOM);
+
+/// The longest constants, in bytes, that are copied on import if they are not in a mapped file.
+pub const COPIED_CONSTANTS: usize = 64 << 10;
+
+/// Lengths in bytes of buffers whose allocation is deferred. Smaller ones are cheaper to copy than to track; larger ones
+/// report a shortage of memory at once.
+#[cfg(feature = "std")]
+const DEFERRED_LENGTHS: core::ops::RangeInclusive<u64> = 16 << 10..=1 << 30;
+
+impl Default for Allocator {
+    fn default() -> Allocator {
+        Allocator::new()
+    }
+}
+
+impl Allocator {
+    /// Creates an allocator that only the system's memory limits.
+    #[must_use]
+    pub fn new() -> Allocator {
+        Allocator::with_limit(u64::MAX)
+    }
+
+    /// Creates an allocator whose live buffers take at most `limit` bytes, except for imported memory.
+    #[must_use]
+    pub fn with_limit(limit: u64) -> Allocator {
+        Allocator { pool: Pool::new(limit) }
+    }
+
+    /// Allocates a buffer of `length` bytes, aligned to 64 bytes or, if large, to a page. Fresh memory is zero; reused
+    /// memory has arbitrary contents.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if the limit or the system's memory is exhausted.
+    pub fn allocate(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
+        Ok(self.wrap(self.pool.allocate(length)?, parameters))
+    }
+
+    /// Allocates a buffer for results of computations: the allocation of a large one is deferred to its first use, and
+    /// the buffer may take over another buffer's memory by then.
+    ///
+    /// # Errors
+    /// Those of [`Allocator::allocate`].
+    #[cfg(feature = "std")]
+    #[inline]
+    pub fn allocate_deferred(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
+        // A limit must be enforced here, at the call.
+        if !DEFERRED_LENGTHS.contains(&length) || self.pool.is_limited() {
+            return self.allocate(parameters, length);
+        }
+        // The range check bounds the length.
+        let late = Late::new(length as usize, Arc::clone(&self.pool));
+        Ok(self.wrap(Storage::late(late), parameters))
+    }
+
+    /// Creates a buffer over external host memory, in place; the buffer keeps the owner alive.
+    ///
+    /// Copy on write: the memory is copied before a transfer writes to the buffer, before a program accesses its bytes,
+    /// and before it is passed to a kernel that is not known to only read it, as no machine code is.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE if the memory is not aligned to [`MINIMUM_ALIGNMENT`] bytes, which kernels rely on.
+    pub fn import<T: AsRef<[u8]> + Send + Sync + 'static>(
+        &self,
+        owner: Arc<T>,
+        parameters: BufferParameters,
+    ) -> Result<Arc<Buffer>> {
+        let loan = Loan::of_owner(owner, Arc::clone(&self.pool));
+        self.wrap_aligned(Storage::lent(Arc::new(loan)), parameters)
+    }
+
+    /// Creates a read-only buffer over external host memory, in place. The caller promises that machine code only reads
+    /// it.
+    ///
+    /// # Errors
+    /// Those of [`Allocator::import`].
+    pub fn import_read_only<T: AsRef<[u8]> + Send + Sync + 'static>(
+        &self,
+        owner: Arc<T>,
+        parameters: BufferParameters,
+        _: InputsOnlyRead,
+    ) -> Result<Arc<Buffer>> {
+        self.wrap_aligned(Storage::from_owner(owner), parameters)
+    }
+
+    /// Creates a buffer over a range of a program's byte buffer, in place. It is read-only if the parameters declare
+    /// the contents immutable.
+    ///
+    /// Constants of a module are writable in spite of that declaration, because compiler 3.13 emits programs that sort
+    /// or scatter within a constant. Constants in a mapped file are mapped once more, copy on write. Of constants in
+    /// memory up to [`COPIED_CONSTANTS`] bytes are copied; longer ones are used in place and read-only.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE if the range exceeds the source or is not aligned to [`MINIMUM_ALIGNMENT`] bytes; PERMISSION_DENIED
+    /// if a read-only source is imported for writing.
+    pub fn import_vm_buffer(
+        &self,
+        source: &Arc<vm::Buffer>,
+        offset: u64,
+        length: u64,
+        parameters: BufferParameters,
+    ) -> Result<Arc<Buffer>> {
+        let available = usize::try_from(source.length()).unwrap_or(usize::MAX);
+        let (offset, length) = resolve_range(available, offset, length)?;
+        let immutable = parameters.usage.contains(BufferUsage::SHARING_IMMUTABLE);
+        if !source.is_mutable() && !immutable {
+            return Err(Error::permission_denied("a read-only source can be imported for constant uses only"));
+        }
+        if let Some(storage) = self.copied_on_write(source, offset, length)? {
+            return self.wrap_aligned(storage, parameters);
+        }
+        self.wrap_aligned(Storage::from_vm_buffer(source, offset, length, !immutable)?, parameters)
+    }
+
+    /// Creates a buffer over a range of a file's bytes without a copy. Returns `None` if the range is not aligned to
+    /// [`MINIMUM_ALIGNMENT`] bytes, or is writable and not in a mapped file.
+    ///
+    /// Writes to the buffer do not reach the file: pages of a mapped file are copied on write.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE if the range exceeds the file.
+    #[cfg(feature = "std")]
+    pub fn import_contents(
+        &self,
+        contents: &Arc<Contents>,
+        offset: u64,
+        length: u64,
+        parameters: BufferParameters,
+    ) -> Result<Option<Arc<Buffer>>> {
+        let bytes = contents.as_bytes();
+        let (start, length) = resolve_range(bytes.len(), offset, length)?;
+        if length == 0 || !bytes.as_ptr().wrapping_add(start).addr().is_multiple_of(MINIMUM_ALIGNMENT) {
+            return Ok(None);
+        }
+        if let Some(file) = contents.owner::<MappedFile>()
+            && let Ok(mapping) = file.private(start..start + length)
+        {
+            return self.wrap_aligned(Storage::from_mapping(mapping), parameters).map(Some);
+        }
+        if !parameters.usage.contains(BufferUsage::SHARING_IMMUTABLE) {
+            return Ok(None);
+        }
+        let whole = self.wrap(Storage::from_owner(contents.clone()), parameters);
+        whole.subspan(start as u64, length as u64).map(Some)
+    }
+
+    /// Returns private memory for a range of a module's constants; `None` if the source is no constant, or is to be
+    /// used in place.
+    fn copied_on_write(&self, source: &Arc<vm::Buffer>, offset: usize, length: usize) -> Result<Option<Storage>> {
+        let (Some(contents), Some(bytes)) = (source.contents(), source.as_bytes()) else { return Ok(None) };
+        let Some(bytes) = bytes.get(offset..).and_then(|bytes| bytes.get(..length)).filter(|_| length > 0) else {
+            return Ok(None);
+        };
+        #[cfg(feature = "std")]
+        if let Some(file) = contents.owner::<MappedFile>() {
+            let start = bytes.as_ptr().addr() - file.as_bytes().as_ptr().addr();
+            // If the system refuses another mapping, the constant is used in place.
+            return Ok(file.private(start..start + length).ok().map(Storage::from_mapping));
+        }
+        let _ = contents;
+        if length > COPIED_CONSTANTS {
+            return Ok(None);
+        }
+        let storage = self.pool.allocate(length as u64)?;
+        storage.write(0, bytes)?;
+        Ok(Some(storage))
+    }
+
+    /// Creates a buffer like [`Allocator::import`] if the memory is aligned, otherwise a buffer of a copy.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if there is no memory for a copy.
+    pub fn import_or_copy<T: AsRef<[u8]> + Send + Sync + 'static>(
+        &self,
+        owner: Arc<T>,
+        parameters: BufferParameters,
+    ) -> Result<Arc<Buffer>> {
+        let bytes: &[u8] = (*owner).as_ref();
+        if bytes.as_ptr().align_offset(MINIMUM_ALIGNMENT) == 0 {
+            return self.import(owner, parameters);
+        }
+        let buffer = self.allocate(parameters, bytes.len() as u64)?;
+        buffer.write(0, bytes)?;
+        Ok(buffer)
+    }
+
+    /// Returns the pool of the buffers.
+    pub(super) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    pub(super) fn wrap_aligned(&self, storage: Storage, parameters: BufferParameters) -> Result<Arc<Buffer>> {
+        if storage.length() > 0 && storage.address().0.align_offset(MINIMUM_ALIGNMENT) != 0 {
+            return Err(Error::out_of_range(format!(
+                "memory at {:p} is not aligned to {MINIMUM_ALIGNMENT} bytes and cannot be used in place",
+                storage.address().0
+            )));
+        }
+        Ok(self.wrap(storage, parameters))
+    }
+
+    #[inline(always)]
+    fn wrap(&self, storage: Storage, parameters: BufferParameters) -> Arc<Buffer> {
+        // All memory is the host's. `OPTIMAL` leaves the choice to the allocator, so an allocated buffer does not have
+        // it.
+        let memory_type = parameters.memory_type.union(MemoryType::HOST_VISIBLE).difference(MemoryType::OPTIMAL);
+        vm::arc_of(|| Buffer::new(storage, memory_type, parameters.usage.union(HOST_USAGE)))
+    }
+
+    /// Returns cached memory to the system.
+    pub fn trim(&self) {
+        self.pool.trim();
+    }
+
+    /// Returns the numbers of live and allocated bytes.
+    #[must_use]
+    pub fn statistics(&self) -> AllocatorStatistics {
+        self.pool.statistics()
+    }
+}

@@ -1,0 +1,49 @@
+//! Fences and bindings as arguments of native functions.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+
+use super::buffer::Buffer;
+use super::commands::BufferBinding;
+use super::fence::Fence;
+use super::queue::SignalFence;
+use crate::Result;
+use crate::vm::{Argument, CallReader, FromRef, MaybeOwned, Pass, Ref};
+
+impl FromRef for SignalFence<'_> {
+    #[inline]
+    fn from_ref(reference: Ref) -> Result<Self> {
+        Option::<Arc<Fence>>::from_ref(reference).map(SignalFence::from)
+    }
+}
+
+impl Argument for SignalFence<'_> {
+    fn letters(text: &mut String) {
+        Option::<MaybeOwned<'_, Fence>>::letters(text);
+    }
+
+    #[inline]
+    fn read(reader: &mut CallReader<'_>) -> Result<Self> {
+        Option::<Arc<Fence>>::read(reader).map(SignalFence::from)
+    }
+}
+
+/// A row of a binding table: buffer, offset, length.
+impl Argument for BufferBinding<'_> {
+    fn letters(text: &mut String) {
+        text.push_str("rII");
+    }
+
+    #[inline]
+    fn read(reader: &mut CallReader<'_>) -> Result<Self> {
+        Ok(BufferBinding { buffer: Argument::read(reader)?, offset: reader.word()?, length: reader.word()? })
+    }
+}
+
+impl<'a, B: Pass<Option<MaybeOwned<'a, Buffer>>>, O: Pass<u64>, L: Pass<u64>> Pass<BufferBinding<'a>> for (B, O, L) {
+    #[inline(always)]
+    fn pass(self) -> Result<BufferBinding<'a>> {
+        let (buffer, offset, length) = self;
+        Ok(BufferBinding { buffer: buffer.pass()?, offset: offset.pass()?, length: length.pass()? })
+    }
+}

@@ -1,0 +1,24 @@
+//! What devices are implemented with.
+//!
+//! A device submits operations to its [`Backend`] by [`submit`] and [`submit_execution`]. The backend executes the [`Commands`]
+//! of a command buffer: it resolves each command's ranges ([`Commands::resolve`]), checks them, and runs it.
+
+pub use super::buffer::resolve_range;
+#[cfg(feature = "std")]
+pub use super::command_buffer::InlineExecution;
+#[cfg(feature = "std")]
+pub use super::commands::{Binding, Command, Commands, Dispatch, WorkgroupCount};
+#[cfg(feature = "std")]
+pub use super::kernel::too_many_bindings;
+#[cfg(feature = "std")]
+pub use super::loan::Lease;
+#[cfg(feature = "std")]
+pub use super::queue::{Backend, Completion, Operation, is_reached, submit, submit_execution};
+#[cfg(feature = "std")]
+pub use super::semaphore::WaitParticipant;
+
+/// Copies that take over memory; see [`Command::Move`].
+#[cfg(feature = "std")]
+pub mod moves {
+    pub use super::super::moves::{Begun, begin, copy_instead, run};
+}

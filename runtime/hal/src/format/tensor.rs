@@ -1,0 +1,329 @@
+//! Text of shapes, types and contents of whole tensors.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+use super::element::{format_element, is_packed, parse_element, read_packed, write_packed};
+use crate::element_type::ElementType;
+use crate::{Error, Result, ResultExt};
+
+/// Most dimensions of a shape's text.
+const RANK_LIMIT: usize = 128;
+/// Most empty rows that are written.
+const EMPTY_ROW_LIMIT: u64 = 1 << 16;
+
+/// The shape and element type of a tensor, written `2x2xf32`, or `f32` for a scalar.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorType {
+    /// The dimensions, outermost first.
+    pub shape: Vec<u64>,
+    /// The type of the elements.
+    pub element: ElementType,
+}
+
+/// A tensor in host memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostTensor {
+    /// Shape and element type.
+    pub tensor: TensorType,
+    /// The elements in dense row-major order, little-endian; [`TensorType::byte_length`] of them.
+    pub bytes: Vec<u8>,
+}
+
+impl TensorType {
+    /// Splits the text of a type into dimensions, if any, and element type: `2x2` and `f32`.
+    #[must_use]
+    pub fn split(text: &str) -> (Option<&str>, &str) {
+        crate::bytecode::split_tensor_type(text)
+    }
+
+    /// Returns the number of elements.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE if it exceeds 64 bits.
+    pub fn element_count(&self) -> Result<u64> {
+        let product = |count: u64, dim: &u64| count.checked_mul(*dim);
+        // A dimension of zero makes the count zero, even if the product of the others overflows.
+        if self.shape.contains(&0) {
+            return Ok(0);
+        }
+        self.shape
+            .iter()
+            .try_fold(1, product)
+            .ok_or_else(|| Error::out_of_range(format!("the number of elements of {self} exceeds 64 bits")))
+    }
+
+    /// Returns the number of bytes of the contents in dense row-major order.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE if it exceeds 64 bits; INVALID_ARGUMENT for elements of zero bits.
+    pub fn byte_length(&self) -> Result<u64> {
+        if self.element.bit_count() == 0 {
+            return Err(Error::invalid_argument(format!("elements of {self} have no size")));
+        }
+        self.element
+            .packed_byte_count(self.element_count()?)
+            .ok_or_else(|| Error::out_of_range(format!("the number of bytes of {self} exceeds 64 bits")))
+    }
+}
+
+impl fmt::Display for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_type(f, &self.shape, self.element)
+    }
+}
+
+fn write_type(out: &mut dyn fmt::Write, shape: &[u64], element: ElementType) -> fmt::Result {
+    for dim in shape {
+        write!(out, "{dim}x")?;
+    }
+    write!(out, "{element}")
+}
+
+impl FromStr for TensorType {
+    type Err = Error;
+
+    /// Parses `2x2xf32`.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for dimensions that are not decimal numbers of 63 bits, more than 128 dimensions, and unknown
+    /// element types.
+    fn from_str(text: &str) -> Result<TensorType> {
+        let (dims, name) = TensorType::split(text);
+        let mut shape = Vec::new();
+        for dim in dims.iter().flat_map(|dims| dims.split('x')) {
+            let value = dim.parse::<u64>().ok().filter(|value| *value <= i64::MAX as u64 && !dim.starts_with('+'));
+            let value = value.ok_or_else(|| {
+                Error::invalid_argument(format!("dimension {} of '{text}' is '{dim}', not a number", shape.len()))
+            })?;
+            if shape.len() == RANK_LIMIT {
+                return Err(Error::invalid_argument(format!("shape exceeds the limit of {RANK_LIMIT} dimensions")));
+            }
+            shape.push(value);
+        }
+        let element = name.parse().context(|| format!("in '{text}'"))?;
+        Ok(TensorType { shape, element })
+    }
+}
+
+/// Parses the contents of a tensor into `bytes`, which has the tensor's dense row-major length.
+///
+/// Spaces, commas and brackets separate elements and have no other meaning. An empty text fills the tensor with zeros;
+/// a single element is repeated.
+///
+/// # Errors
+/// INVALID_ARGUMENT for a text that is not a value of the type; OUT_OF_RANGE for another number of elements.
+pub fn parse_elements(text: &str, element: ElementType, bytes: &mut [u8]) -> Result<()> {
+    let tokens = text.split(|c: char| c.is_ascii_whitespace() || matches!(c, ',' | '[' | ']' | '\x0b'));
+    let tokens: Vec<&str> = tokens.filter(|token| !token.is_empty()).collect();
+    if tokens.is_empty() {
+        bytes.fill(0);
+        return Ok(());
+    }
+    let (width, size) = (element.bit_count(), element.dense_byte_count());
+    if size == 0 {
+        return Err(Error::invalid_argument(format!("elements of {element} have no size")));
+    }
+    let packed = is_packed(element);
+    let capacity = if packed { bytes.len() * (8 / width) } else { bytes.len() / size };
+    let mut scratch = alloc::vec![0; size];
+    let splat = tokens.len() == 1 && capacity > 0;
+    // The last byte of packed integers may hold more of them than the shape asks for.
+    let fits = if packed { tokens.len().div_ceil(8 / width) == bytes.len() } else { tokens.len() == capacity };
+    if !splat && !fits {
+        return Err(Error::out_of_range(format!("{} elements were given for {capacity} of {element}", tokens.len())));
+    }
+    for index in 0..if splat { capacity } else { tokens.len() } {
+        if !splat || index == 0 {
+            let token = tokens.get(index).copied().unwrap_or_default();
+            parse_element(token, element, &mut scratch).context(|| format!("element {index}"))?;
+        }
+        if packed {
+            write_packed(bytes, index, width, scratch.first().copied().unwrap_or(0));
+        } else if let Some(slot) = bytes.get_mut(index * size..(index + 1) * size) {
+            slot.copy_from_slice(&scratch);
+        }
+    }
+    Ok(())
+}
+
+/// Writes the contents of a tensor of the given shape: elements between spaces, each dimension but the last in
+/// brackets. Beyond `limit` elements, the rest of each row is abbreviated to `...`.
+///
+/// # Errors
+/// OUT_OF_RANGE if `bytes` is shorter than the tensor; INTERNAL if `out` fails.
+pub fn format_elements(
+    out: &mut dyn fmt::Write,
+    shape: &[u64],
+    element: ElementType,
+    bytes: &[u8],
+    limit: usize,
+) -> Result<()> {
+    let size = element.dense_byte_count();
+    let (row, outer) = match shape.split_last() {
+        None => (1, shape),
+        Some((row, outer)) => (*row, outer),
+    };
+    // A dimension of zero has no inner brackets.
+    let depth = outer.iter().position(|dim| *dim == 0);
+    let (outer, row) = depth.map_or((outer, row), |depth| (outer.get(..depth).unwrap_or_default(), 0));
+    let periods = bracket_periods(outer).ok_or_else(|| Error::out_of_range("the number of rows exceeds 64 bits"))?;
+    let rows = if depth == Some(0) { 0 } else { periods.first().map_or(1, |inner| inner.saturating_mul(outer[0])) };
+
+    let mut text = String::new();
+    let mut left = limit as u64;
+    let mut index = 0usize;
+    for number in 0..rows {
+        text.clear();
+        // Memory bounds the rows with elements; the number of empty rows is unbounded.
+        if row == 0 && number == EMPTY_ROW_LIMIT {
+            return out.write_str("...").map_err(|_| Error::internal("writing the text of a tensor failed"));
+        }
+        for _ in periods.iter().filter(|period| number % **period == 0) {
+            text.push('[');
+        }
+        let shown = row.min(left);
+        left -= shown;
+        for column in 0..shown {
+            if column > 0 {
+                text.push(' ');
+            }
+            let packed = is_packed(element).then(|| read_packed(bytes, index, element.bit_count()));
+            let found = match &packed {
+                Some(value) => value.as_ref().map(core::slice::from_ref),
+                None => index.checked_mul(size).and_then(|start| bytes.get(start..start.checked_add(size)?)),
+            };
+            let found = found.ok_or_else(|| {
+                Error::out_of_range(format!("element {index} of {element} is not within {} bytes", bytes.len()))
+            })?;
+            format_element(&mut text, element, found)?;
+            index += 1;
+        }
+        if shown < row {
+            text.push_str("...");
+        }
+        for _ in periods.iter().filter(|period| (number + 1) % **period == 0) {
+            text.push(']');
+        }
+        out.write_str(&text).map_err(|_| Error::internal("writing the text of a tensor failed"))?;
+    }
+    Ok(())
+}
+
+/// Returns, for each of some non-zero dimensions, the number of rows between its closing brackets.
+fn bracket_periods(outer: &[u64]) -> Option<Vec<u64>> {
+    let mut periods = alloc::vec![1u64; outer.len()];
+    let mut product = 1u64;
+    for (period, dim) in periods.iter_mut().zip(outer).rev() {
+        *period = product;
+        product = product.checked_mul(*dim)?;
+    }
+    Some(periods)
+}
+
+/// Writes type and contents of a tensor: `2x2xf32=[1 2][3 4]`.
+///
+/// # Errors
+/// Those of [`format_elements`].
+pub fn format_tensor(
+    out: &mut dyn fmt::Write,
+    shape: &[u64],
+    element: ElementType,
+    bytes: &[u8],
+    limit: usize,
+) -> Result<()> {
+    write_type(out, shape, element)
+        .and_then(|()| out.write_char('='))
+        .map_err(|_| Error::internal("writing the text of a tensor failed"))?;
+    format_elements(out, shape, element, bytes, limit)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<(TensorType, Vec<u8>)> {
+        let (tensor, contents) = text.split_once('=').unwrap_or((text, ""));
+        let tensor: TensorType = tensor.parse()?;
+        let mut bytes = vec![0xAA; tensor.byte_length()? as usize];
+        parse_elements(contents, tensor.element, &mut bytes)?;
+        Ok((tensor, bytes))
+    }
+
+    fn print(text: &str, limit: usize) -> Result<String> {
+        let (tensor, bytes) = parse(text)?;
+        let mut printed = String::new();
+        format_tensor(&mut printed, &tensor.shape, tensor.element, &bytes, limit)?;
+        Ok(printed)
+    }
+
+    /// Golden texts: as in `element.rs`, with `--input=TEXT`, and `--output_max_element_count=` for the last ones.
+    #[test]
+    fn tensors_are_printed_like_iree_prints_them() {
+        for (text, printed) in [
+            ("4xf32=2 4 6 8", "4xf32=2 4 6 8"),
+            ("4xf32=2,4,6,8", "4xf32=2 4 6 8"),
+            ("2x2xi32=[1 2][3 4]", "2x2xi32=[1 2][3 4]"),
+            ("2x2xi32=[[1 2][3 4]]", "2x2xi32=[1 2][3 4]"),
+            ("f32=2", "f32=2"),
+            ("i32=5", "i32=5"),
+            ("4xf32=7", "4xf32=7 7 7 7"),
+            ("2x3x2xf32=1", "2x3x2xf32=[[1 1][1 1][1 1]][[1 1][1 1][1 1]]"),
+            ("4xi1=01 00 01 00", "4xi1=01 00 01 00"),
+            ("2x*16=beef 1234", "2x*16=BEEF 1234"),
+            ("0xf32", "0xf32="),
+            ("2x0xf32", "2x0xf32=[][]"),
+            ("0x3xf32", "0x3xf32="),
+            ("2x0x3xf32", "2x0x3xf32=[][]"),
+            ("4xf32", "4xf32=0 0 0 0"),
+            ("4xf32=", "4xf32=0 0 0 0"),
+            ("2x1xcomplex<f32>", "2x1xcf64=[0000000000000000][0000000000000000]"),
+        ] {
+            assert_eq!(print(text, 1024).unwrap(), printed, "{text}");
+        }
+        assert_eq!(print("2x2xi32=1 2 3 4", 3).unwrap(), "2x2xi32=[1 2][3...]");
+        assert_eq!(print("2x2x2xi32=5", 2).unwrap(), "2x2x2xi32=[[5 5][...]][[...][...]]");
+        assert_eq!(print("4xi32=5", 0).unwrap(), "4xi32=...");
+        // IREE writes all of them.
+        assert_eq!(print("4000000000000x0xi32", 1).unwrap().len(), "4000000000000x0xi32=...".len() + (2 << 16));
+    }
+
+    #[test]
+    fn packed_integers_share_bytes() {
+        let (tensor, bytes) = parse("5xi4=1 2 -3 4 7").unwrap();
+        assert_eq!((tensor.byte_length().unwrap(), bytes.as_slice()), (3, &[0x21, 0x4D, 0x07 | 0xA0][..]));
+        assert_eq!(print("5xi4=1 2 -3 4 7", 9).unwrap(), "5xi4=1 2 -3 4 7");
+        assert_eq!(print("3xui4=15", 9).unwrap(), "3xui4=15 15 15");
+        assert!(print("5xi4=1 2 3", 9).is_err());
+    }
+
+    #[test]
+    fn texts_of_no_tensor_are_errors() {
+        for text in [
+            "2xf32=1 2 3",
+            "3xf32=1 2",
+            "f32=abc",
+            "q32=1",
+            "2x2=1",
+            "xf32=1",
+            "-1xf32",
+            "+1xf32",
+            "1xxf32",
+            "99999999999999999999xf32",
+            "f0=1",
+            "0xf32=1",
+            "",
+        ] {
+            assert!(print(text, 1024).is_err(), "{text}");
+        }
+        let huge: TensorType = "4294967296x4294967296xf32".parse().unwrap();
+        assert!(huge.element_count().is_err() && huge.byte_length().is_err());
+        assert!("9223372036854775807xf32".parse::<TensorType>().unwrap().byte_length().is_err());
+        assert!(vec!["1"; 130].join("x").parse::<TensorType>().is_err());
+        assert!(format_elements(&mut String::new(), &[3], ElementType::INT_16, &[0; 5], 9).is_err());
+    }
+}

@@ -1,0 +1,95 @@
+//! The hardware abstraction layer: buffers, command buffers, queues, semaphores, fences, executables.
+//!
+//! The crate names no backend: a device is implemented by a type with the trait [`backend::Backend`], and its code by types with
+//! the trait [`kernel::LocalExecutable`].
+//!
+//! Without the default feature `std`, on `core` and `alloc`, the crate consists of buffers, buffer views and the allocator:
+//! what programs need that run inline.
+#![cfg_attr(not(feature = "std"), no_std)]
+
+extern crate alloc;
+
+mod allocator;
+#[cfg(feature = "std")]
+mod arguments;
+#[doc(hidden)]
+pub mod atomic;
+pub mod backend;
+mod buffer;
+mod buffer_view;
+#[cfg(feature = "std")]
+mod channel;
+#[cfg(feature = "std")]
+mod command_buffer;
+#[cfg(feature = "std")]
+mod commands;
+mod element_type;
+#[cfg(feature = "std")]
+mod executable;
+#[cfg(feature = "std")]
+mod fence;
+#[cfg(feature = "std")]
+mod file;
+#[cfg(feature = "std")]
+pub mod format;
+#[cfg(feature = "std")]
+pub mod kernel;
+mod late;
+mod loan;
+#[cfg(feature = "std")]
+pub mod mapping;
+mod memory;
+#[cfg(feature = "std")]
+mod moves;
+#[cfg(feature = "std")]
+mod narrow_float;
+mod pool;
+#[cfg(feature = "std")]
+mod queue;
+#[cfg(feature = "std")]
+mod semaphore;
+mod storage;
+#[cfg(feature = "std")]
+mod transfers;
+#[cfg(feature = "std")]
+mod wait;
+
+pub use allocator::{Allocator, AllocatorStatistics, COPIED_CONSTANTS};
+pub use buffer::Buffer;
+pub use buffer_view::BufferView;
+#[cfg(feature = "std")]
+pub use channel::Channel;
+#[cfg(feature = "std")]
+pub use command_buffer::{BufferRef, CommandBuffer, CommandBufferMode, CommandCategory, DispatchFlags, Workgroups};
+#[cfg(feature = "std")]
+pub use commands::{BufferBinding, ExecutionStage};
+pub use element_type::{ElementType, EncodingType, NumericalType};
+#[cfg(feature = "std")]
+pub use executable::Executable;
+#[cfg(feature = "std")]
+pub use fence::Fence;
+#[cfg(feature = "std")]
+pub use file::File;
+pub use loan::{InputsOnlyRead, Loans};
+pub use memory::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
+#[cfg(feature = "std")]
+pub use narrow_float::NarrowFloat;
+pub use pool::MINIMUM_ALIGNMENT;
+#[cfg(feature = "std")]
+pub use queue::SignalFence;
+#[cfg(feature = "std")]
+pub use semaphore::{MAXIMUM_PAYLOAD, Semaphore};
+pub use storage::BindingPointer;
+#[cfg(feature = "std")]
+pub use transfers::Transfers;
+#[cfg(feature = "std")]
+pub use wait::{Deadline, Reached};
+
+#[cfg(feature = "std")]
+use incarnate_bytecode as bytecode;
+use incarnate_vm as vm;
+#[cfg(test)]
+use incarnate_vm::StatusCode;
+use incarnate_vm::{Error, Result, ref_object};
+#[cfg(feature = "std")]
+use incarnate_vm::{ResultExt, profile};

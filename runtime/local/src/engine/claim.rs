@@ -1,0 +1,304 @@
+//! The stages of one execution, whose chunks participants claim.
+//!
+//! One word holds how many chunks of the stage are unfinished (upper half) and how many are unclaimed (lower half). A
+//! participant claims a chunk by a compare-and-exchange that takes one from the lower half, and finishes its chunks by
+//! taking their number from the upper half. The participant that brings the upper half to zero finished the stage: it alone may
+//! change the data, and it publishes the next stage by one release store of the word.
+//!
+//! `docs/engine.md` has the argument why this is sound; `model` checks it.
+#![allow(unsafe_code, reason = "the data is shared by participants that hold a claim; see docs/engine.md")]
+
+use core::fmt;
+
+use super::super::execution::without_unwinding;
+use super::cell::{Padded, SharedCell};
+use crate::hal::atomic::{AtomicU64, Ordering};
+use crate::{Error, Result};
+
+/// What a participant does with the data of an execution.
+pub(super) trait Participant<T> {
+    /// Runs chunks of the present stage: at least the one that is claimed already.
+    fn run(&mut self, data: &T, chunks: &mut Chunks<'_>) -> Result<()>;
+
+    /// Takes note of an error of [`Participant::run`] or [`Participant::advance`]. The chunks of the stage that nobody has
+    /// claimed are dropped.
+    fn fail(&mut self, error: Error);
+
+    /// Prepares the next stage, after every chunk of the present one is finished, and returns its number of chunks: zero ends the
+    /// execution.
+    fn advance(&mut self, data: &mut T) -> Result<u32>;
+}
+
+/// The outcome of [`Stages::step`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Every chunk of the stage is claimed, or the execution has ended.
+    Nothing,
+    /// The participant finished chunks.
+    Ran,
+    /// The participant finished the last chunk of the last stage.
+    Ended,
+}
+
+/// The present stage of an execution.
+pub(super) struct Stages<T> {
+    progress: Padded<AtomicU64>,
+    contents: SharedCell<Contents<T>>,
+}
+
+struct Contents<T> {
+    /// Number of chunks of the stage.
+    chunks: u32,
+    data: T,
+}
+
+// SAFETY: `Stages::step` hands out shared references to the data only while a chunk is claimed and not finished, and an exclusive
+// one only to the participant that finished the last chunk, before it publishes new ones.
+unsafe impl<T: Send + Sync> Sync for Stages<T> {}
+// SAFETY: the data is owned.
+unsafe impl<T: Send> Send for Stages<T> {}
+
+/// The upper half of the word for so many unfinished chunks.
+const fn unfinished(chunks: u32) -> u64 {
+    (chunks as u64) << 32
+}
+
+/// The number of unclaimed chunks of a word.
+#[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+const fn unclaimed(word: u64) -> u32 {
+    word as u32
+}
+
+impl<T> Stages<T> {
+    /// Stages of an execution that has ended.
+    pub(super) fn new(data: T) -> Stages<T> {
+        Stages { progress: Padded(AtomicU64::new(0)), contents: SharedCell::new(Contents { chunks: 0, data }) }
+    }
+
+    /// Sets the data up by `set`, and a first stage of one chunk.
+    pub(super) fn reset(&mut self, set: impl FnOnce(&mut T)) {
+        self.contents.with_mut(|contents| {
+            // SAFETY: the borrow of `self` is exclusive.
+            let contents = unsafe { &mut *contents };
+            set(&mut contents.data);
+            contents.chunks = 1;
+        });
+        self.progress.store(unfinished(1) | 1, Ordering::Release);
+    }
+
+    /// True where a chunk is unclaimed.
+    #[inline]
+    pub(super) fn is_claimable(&self) -> bool {
+        unclaimed(self.progress.load(Ordering::Relaxed)) != 0
+    }
+
+    /// Claims chunks and has the participant run them. Advances to the next stage where the participant finishes the last chunk.
+    pub(super) fn step(&self, participant: &mut impl Participant<T>) -> Step {
+        let Some(left) = claim(&self.progress, |_| true) else { return Step::Nothing };
+        let claimed = self.contents.with(|contents| {
+            // SAFETY: this thread holds a claimed chunk that is not finished, so no thread has an exclusive reference. The
+            // claim acquired the store that published the chunk, and with it the contents.
+            let Contents { chunks: count, data } = unsafe { &*contents };
+            let current = Some(count.wrapping_sub(left));
+            let mut chunks = Chunks { progress: &self.progress, count: *count, claimed: 1, current };
+            let result = without_unwinding(|| participant.run(data, &mut chunks));
+            let unrun = || Error::internal("participant left a claimed chunk");
+            if let Err(error) = result.and_then(|()| chunks.current.map_or(Ok(()), |_| Err(unrun()))) {
+                participant.fail(error);
+                chunks.claim_all();
+            }
+            chunks.claimed
+        });
+        // Releases what this thread wrote, and acquires what the others did where this is the last one.
+        let before = self.progress.fetch_sub(unfinished(claimed), Ordering::AcqRel);
+        if before >> 32 != u64::from(claimed) {
+            return Step::Ran;
+        }
+        let count = self.contents.with_mut(|contents| {
+            // SAFETY: no chunk of the stage is unclaimed or unfinished, so no other thread has a reference to the contents,
+            // and none gets one before the store below. Only one thread brings the number of unfinished chunks to zero.
+            let Contents { chunks, data } = unsafe { &mut *contents };
+            *chunks = without_unwinding(|| participant.advance(data)).unwrap_or_else(|error| {
+                participant.fail(error);
+                0
+            });
+            *chunks
+        });
+        if count == 0 {
+            return Step::Ended;
+        }
+        self.progress.store(unfinished(count) | u64::from(count), Ordering::Release);
+        Step::Ran
+    }
+}
+
+/// Claims a chunk if `wanted` accepts the number of chunks that are unclaimed before, and returns that number.
+#[inline]
+fn claim(progress: &AtomicU64, wanted: impl Fn(u32) -> bool) -> Option<u32> {
+    let mut word = progress.load(Ordering::Relaxed);
+    loop {
+        let left = unclaimed(word);
+        if left == 0 || !wanted(left) {
+            return None;
+        }
+        match progress.compare_exchange_weak(word, word - 1, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => return Some(left),
+            Err(other) => word = other,
+        }
+    }
+}
+
+/// The chunks of a stage that one participant claims. As long as it has not finished them, the stage stays the same.
+#[derive(Debug)]
+pub(super) struct Chunks<'a> {
+    progress: &'a AtomicU64,
+    /// Number of chunks of the stage.
+    count: u32,
+    /// Number of chunks that the participant has claimed.
+    claimed: u32,
+    /// The chunk that is claimed and not run yet.
+    current: Option<u32>,
+}
+
+impl Chunks<'_> {
+    /// Returns the chunk to be run next, which is claimed.
+    pub(super) fn peek(&mut self) -> Option<u32> {
+        if self.current.is_none() {
+            self.current = self.claim_below(self.count);
+        }
+        self.current
+    }
+
+    /// Calls `run` for the next chunk and every further one that can be claimed, up to `end`.
+    pub(super) fn run_below(&mut self, end: u32, mut run: impl FnMut(u32) -> Result<()>) -> Result<()> {
+        loop {
+            let chunk = match self.current {
+                Some(chunk) if chunk >= end => return Ok(()),
+                Some(chunk) => chunk,
+                None => match self.claim_below(end) {
+                    Some(chunk) => chunk,
+                    None => return Ok(()),
+                },
+            };
+            self.current = None;
+            run(chunk)?;
+        }
+    }
+
+    fn claim_below(&mut self, end: u32) -> Option<u32> {
+        // The number of chunks is that of the words that are read: the stage does not change meanwhile.
+        let count = self.count;
+        let left = claim(self.progress, |left| count.wrapping_sub(left) < end)?;
+        self.claimed += 1;
+        Some(count.wrapping_sub(left))
+    }
+
+    /// Claims what is unclaimed, not to be run.
+    fn claim_all(&mut self) {
+        let mut word = self.progress.load(Ordering::Relaxed);
+        while unclaimed(word) != 0 {
+            let left = unclaimed(word);
+            let taken = word - u64::from(left);
+            match self.progress.compare_exchange_weak(word, taken, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    self.claimed += left;
+                    return;
+                }
+                Err(other) => word = other,
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for Stages<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Stages({:#x})", self.progress.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    /// Stages of so many chunks each, of which every chunk that runs is noted.
+    #[derive(Default)]
+    struct Notes {
+        stages: Vec<u32>,
+        ran: Vec<(usize, u32)>,
+        failures: u32,
+        run: Option<fn(&mut Chunks<'_>) -> Result<()>>,
+    }
+
+    impl Participant<usize> for Notes {
+        fn run(&mut self, stage: &usize, chunks: &mut Chunks<'_>) -> Result<()> {
+            if let (Some(run), 1..) = (self.run, *stage) {
+                return run(chunks);
+            }
+            while let Some(first) = chunks.peek() {
+                // Up to the next multiple of three, as if those were of one node.
+                let end = first / 3 * 3 + 3;
+                chunks.run_below(end, |chunk| {
+                    assert!((first..end).contains(&chunk));
+                    self.ran.push((*stage, chunk));
+                    Ok(())
+                })?;
+            }
+            Ok(())
+        }
+
+        fn fail(&mut self, _: Error) {
+            self.failures += 1;
+        }
+
+        fn advance(&mut self, stage: &mut usize) -> Result<u32> {
+            *stage += 1;
+            Ok(self.stages.get(*stage - 1).copied().filter(|_| self.failures == 0).unwrap_or(0))
+        }
+    }
+
+    fn run(notes: &mut Notes) -> u32 {
+        let mut stages = Stages::new(0);
+        stages.reset(|stage| *stage = 0);
+        assert!(stages.is_claimable());
+        let mut steps = 0;
+        loop {
+            steps += 1;
+            match stages.step(notes) {
+                Step::Ended => break,
+                Step::Ran => {}
+                Step::Nothing => unreachable!("one participant leaves nothing unfinished"),
+            }
+        }
+        assert!(!stages.is_claimable());
+        assert_eq!(stages.step(notes), Step::Nothing);
+        steps
+    }
+
+    #[test]
+    fn one_participant_runs_all_chunks_in_order() {
+        let mut notes = Notes { stages: vec![1, 7, 2], ..Notes::default() };
+        assert_eq!(run(&mut notes), 4);
+        let expected =
+            [(1, 1), (2, 7), (3, 2)].into_iter().flat_map(|(stage, chunks)| (0..chunks).map(move |n| (stage, n)));
+        assert_eq!(notes.ran, [(0, 0)].into_iter().chain(expected).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn what_a_participant_does_not_run_is_a_failure() {
+        let runs: [fn(&mut Chunks<'_>) -> Result<()>; 4] = [
+            |_| Ok(()),
+            |chunks| chunks.run_below(0, |_| Ok(())),
+            |chunks| chunks.run_below(9, |chunk| if chunk == 1 { Err(Error::data_loss("as told")) } else { Ok(()) }),
+            // Without the message that a panic prints.
+            |chunks| chunks.run_below(9, |_| std::panic::resume_unwind(Box::new("as told"))),
+        ];
+        for body in runs {
+            let mut notes = Notes { stages: vec![3, 2], run: Some(body), ..Notes::default() };
+            assert_eq!(run(&mut notes), 2);
+            assert_eq!(notes.failures, 1);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The expected time of commands, and how they are cut into chunks. All times are in picoseconds.
+
+use super::super::cost::kernel_cost;
+use crate::hal::backend::{Command, Commands, Dispatch, WorkgroupCount};
+
+/// The least time of a chunk. With 1 us, sixty chained dispatches of 1.6 us took 1.2 times as long on two threads as on one;
+/// with 2 us, 1.0 times (`benches/peer/run --drivers`, `chain`).
+pub(super) const MINIMUM_CHUNK: u64 = 2_000_000;
+/// The most chunks of a dispatch for each thread: the more, the more evenly the threads finish, and the less each keeps in
+/// its core's cache (`benches/peer/run --drivers`).
+const CHUNKS_PER_THREAD: u64 = 8;
+/// The least time of an execution that does not keep the submitting thread.
+pub(super) const ASYNCHRONOUS: u64 = 1_000_000_000;
+/// The time of a workgroup that has never been measured: it may take any time, so the submitting thread is not kept.
+const UNMEASURED_WORKGROUP: u64 = ASYNCHRONOUS;
+/// The time of a transferred byte (`benches/peer/run --drivers`, the copies of lstm): 10 GB/s.
+const BYTE: u64 = 100;
+
+/// The time of a dispatch.
+pub(super) fn of_workgroups(workgroup: Option<u64>, workgroups: u64) -> u64 {
+    workgroup.unwrap_or(UNMEASURED_WORKGROUP).saturating_mul(workgroups)
+}
+
+/// The time of a transfer.
+pub(super) fn of_bytes(bytes: u64) -> u64 {
+    bytes.saturating_mul(BYTE)
+}
+
+/// The number of chunks of a command that consists of `units`, at least 1.
+pub(super) fn chunks(time: u64, units: u64, threads: usize) -> u64 {
+    if threads < 2 {
+        return 1;
+    }
+    // A stress test has as many chunks as there can be.
+    let wanted = if cfg!(perturb) { u64::MAX } else { time / MINIMUM_CHUNK };
+    wanted.min(CHUNKS_PER_THREAD * threads as u64).min(units).max(1)
+}
+
+/// The expected time of an execution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Estimate {
+    /// Of all commands.
+    pub(super) total: u64,
+    /// Of the stages that can be divided among threads.
+    pub(super) divisible: u64,
+    /// A kernel has never been measured.
+    pub(super) is_unmeasured: bool,
+}
+
+impl Estimate {
+    /// The expected time of recorded commands. Workgroup counts that are read when a dispatch runs are taken for one workgroup, and
+    /// transfers of all that is bound to a slot for nothing.
+    pub(super) fn of(commands: &Commands, threads: usize) -> Estimate {
+        let mut estimate = Estimate::default();
+        let (mut stage, mut chunks) = (0u64, 0u64);
+        for command in commands.list() {
+            let (time, units) = match command {
+                Command::Dispatch(dispatch) => {
+                    let (time, units, is_measured) = of_dispatch(dispatch);
+                    estimate.is_unmeasured |= !is_measured;
+                    (time, units)
+                }
+                Command::Fill { target, .. } | Command::Update { target, .. } | Command::Copy { target, .. } => {
+                    let bytes = commands.recorded_length(*target).unwrap_or(0);
+                    (of_bytes(if bytes < 1 << 48 { bytes } else { 0 }), bytes)
+                }
+                Command::Barrier => {
+                    estimate.add(stage, chunks);
+                    (stage, chunks) = (0, 0);
+                    continue;
+                }
+                Command::Move { .. } | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => continue,
+            };
+            stage = stage.saturating_add(time);
+            chunks += self::chunks(time, units, threads);
+        }
+        estimate.add(stage, chunks);
+        estimate
+    }
+
+    fn add(&mut self, stage: u64, chunks: u64) {
+        self.total = self.total.saturating_add(stage);
+        if chunks >= 2 && stage >= 2 * MINIMUM_CHUNK {
+            self.divisible = self.divisible.saturating_add(stage);
+        }
+    }
+}
+
+/// The expected time of a dispatch, into how many units it divides, and whether its kernel has been measured.
+#[inline]
+fn of_dispatch(dispatch: &Dispatch) -> (u64, u64, bool) {
+    let workgroups = match dispatch.workgroup_count {
+        WorkgroupCount::Direct([x, y, z]) => (u64::from(x) * u64::from(y)).saturating_mul(z.into()),
+        WorkgroupCount::Indirect(_) => 1,
+    };
+    let cost = kernel_cost(&dispatch.executable, dispatch.function).and_then(|cost| cost.get());
+    let time = of_workgroups(cost, workgroups);
+    // Only what takes long enough may be divided, so the table of functions is not read for most dispatches.
+    let sequential =
+        || dispatch.executable.code().functions().get(dispatch.function).is_none_or(|info| info.sequential);
+    let units = if time >= 2 * MINIMUM_CHUNK && workgroups > 1 && sequential() { 1 } else { workgroups };
+    (time, units, cost.is_some() || workgroups == 0)
+}

@@ -1,0 +1,311 @@
+//! The executions of a device that are under way, and the threads that participate in them.
+
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::fmt;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use super::cell::Padded;
+use super::estimate::{ASYNCHRONOUS, Estimate};
+use super::execution::{Execution, Role};
+use super::executor::{Executor, Work};
+use super::sleep::{Idle, Presence};
+use crate::Result;
+use crate::hal::atomic::{AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering};
+use crate::hal::backend::Completion;
+use crate::hal::{BufferBinding, CommandBuffer};
+
+/// The least time of divisible work, in picoseconds, that is shared with workers that are awake: the time in which an execution
+/// is set up and published ten times (`cargo bench --bench task`).
+const SHARE: u64 = 10_000_000;
+/// The least time of divisible work, in picoseconds, for which a worker is woken: two wake-ups (`cargo bench --bench task --
+/// wake_up_for_2x200_us`).
+const WAKE: u64 = 40_000_000;
+/// How long a worker polls for executions before it parks: two wake-ups.
+const SPIN: Duration = Duration::from_micros(50);
+/// How long a participant polls for the next stage of an execution, which is soon: the time of a long chunk
+/// (`benches/peer/run --drivers`).
+const STAGE_SPIN: Duration = Duration::from_millis(1);
+/// Executions whose memory is kept for reuse.
+const KEPT_EXECUTIONS: usize = 64;
+
+/// The execution engine of a device.
+pub(super) struct Engine {
+    this: Weak<Engine>,
+    executor: Arc<dyn Executor>,
+    concurrency: usize,
+    /// How long a worker polls.
+    spin: Duration,
+    /// Executions that other threads may participate in.
+    registered: Padded<Mutex<Vec<Arc<Execution>>>>,
+    /// Number of executions that have ever been registered, for workers that poll.
+    epoch: Padded<AtomicU64>,
+    /// Executions for reuse, which other threads may still have a share of.
+    kept: Padded<Mutex<Vec<Arc<Execution>>>>,
+    /// Threads of the program that execute or participate.
+    callers: Padded<AtomicUsize>,
+    /// Threads of the executor in [`Work::participate`], and those that have been woken and have not arrived.
+    workers: Presence,
+    under_way: Padded<AtomicUsize>,
+    drained: (Mutex<()>, Condvar),
+}
+
+/// How an execution is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// By the submitting thread.
+    Sequential,
+    /// By the submitting thread, and workers that join.
+    Shared,
+    /// By workers, and threads that wait for it.
+    Asynchronous,
+}
+
+thread_local! {
+    /// Executions that this thread is just ending.
+    static ENDING: Cell<usize> = const { Cell::new(0) };
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change under a lock is complete before anything can panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("executor", &self.executor)
+            .field("under_way", &self.under_way.load(Ordering::Relaxed))
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    pub(super) fn new(executor: Arc<dyn Executor>, spin: Option<Duration>) -> Arc<Engine> {
+        Arc::new_cyclic(|this| Engine {
+            this: this.clone(),
+            concurrency: executor.concurrency().max(1),
+            executor,
+            spin: spin.unwrap_or(SPIN),
+            registered: Padded::default(),
+            epoch: Padded(AtomicU64::new(0)),
+            kept: Padded::default(),
+            callers: Padded(AtomicUsize::new(0)),
+            workers: Presence::default(),
+            under_way: Padded(AtomicUsize::new(0)),
+            drained: (Mutex::default(), Condvar::new()),
+        })
+    }
+
+    pub(super) fn concurrency(&self) -> usize {
+        self.concurrency
+    }
+
+    /// Number of executions that have ever been registered.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// How long a participant polls for the next stage.
+    pub(super) fn stage_spin(&self) -> Duration {
+        if self.spin.is_zero() { self.spin } else { STAGE_SPIN.max(self.spin) }
+    }
+
+    /// True where more threads are at work than the device's concurrency.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.is_crowded_with(0)
+    }
+
+    /// The same if so many more join.
+    fn is_crowded_with(&self, joining: usize) -> bool {
+        // A stress test has workers share what they can.
+        !cfg!(perturb) && self.callers.load(Ordering::Relaxed) + self.workers.count() + joining > self.concurrency
+    }
+
+    /// Counts the calling thread as one of the program that works, for the time of `work`.
+    pub(super) fn as_caller<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.callers.fetch_add(1, Ordering::Relaxed);
+        let result = work();
+        self.callers.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+
+    /// How an execution of the expected time is run, and whether the calling thread counts as working meanwhile.
+    pub(super) fn mode(&self, estimate: &Estimate) -> (Mode, bool) {
+        if estimate.total < SHARE && !cfg!(perturb) {
+            return (Mode::Sequential, false);
+        }
+        if cfg!(perturb) {
+            // A stress test shares every execution, in one way or the other.
+            let is_even = self.epoch().is_multiple_of(2);
+            return (if is_even { Mode::Shared } else { Mode::Asynchronous }, true);
+        }
+        let callers = self.callers.load(Ordering::Relaxed);
+        let is_awake = self.workers.count() > 0;
+        if estimate.total >= ASYNCHRONOUS && callers < self.concurrency {
+            (Mode::Asynchronous, true)
+        } else if callers + 1 < self.concurrency && estimate.divisible >= if is_awake { SHARE } else { WAKE } {
+            (Mode::Shared, true)
+        } else {
+            (Mode::Sequential, true)
+        }
+    }
+
+    /// Runs an execution of the expected time in a mode that is not sequential.
+    pub(super) fn submit(
+        &self,
+        command_buffer: &Arc<CommandBuffer>,
+        table: &[BufferBinding<'_>],
+        completion: Completion<'_>,
+        (mode, estimate): (Mode, &Estimate),
+    ) -> Result<()> {
+        let mut execution = self.take_execution();
+        match Arc::get_mut(&mut execution) {
+            Some(execution) => execution.set(command_buffer, table),
+            None => return completion.finish(Err(crate::Error::internal("execution is in use"))),
+        }
+        self.keep(&execution);
+        self.under_way.fetch_add(1, Ordering::AcqRel);
+        if mode == Mode::Asynchronous {
+            let left = execution.leave_completion(completion);
+            self.register(&execution);
+            // The submitting thread is expected to wait for the execution, and so to participate.
+            if self.wake_for(estimate.divisible, self.concurrency - 1) || self.wake(1) {
+                return left;
+            }
+            // There is no worker, and no thread may come to wait.
+            self.as_caller(|| execution.participate(self, Role::Caller));
+            return left;
+        }
+        self.as_caller(|| {
+            if !execution.begin(self) {
+                self.register(&execution);
+                self.wake_for(estimate.divisible, self.concurrency - 1);
+                execution.participate(self, Role::Caller);
+            }
+        });
+        execution.leave_completion(completion)
+    }
+
+    /// An execution that no other thread has a share of.
+    fn take_execution(&self) -> Arc<Execution> {
+        let mut kept = lock(&self.kept);
+        let free = kept.iter_mut().rposition(|execution| Arc::get_mut(execution).is_some());
+        free.map_or_else(|| Arc::new(Execution::new(self.this.clone())), |index| kept.swap_remove(index))
+    }
+
+    fn keep(&self, execution: &Arc<Execution>) {
+        let mut kept = lock(&self.kept);
+        if kept.len() < KEPT_EXECUTIONS {
+            kept.push(Arc::clone(execution));
+        }
+    }
+
+    /// Lets other threads participate in an execution.
+    fn register(&self, execution: &Arc<Execution>) {
+        lock(&self.registered).push(Arc::clone(execution));
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Takes back [`Engine::register`], if it was called.
+    pub(super) fn unregister(&self, execution: &Arc<Execution>) {
+        let mut registered = lock(&self.registered);
+        if let Some(index) = registered.iter().position(|other| Arc::ptr_eq(other, execution)) {
+            registered.remove(index);
+        }
+    }
+
+    /// Has an execution that ended `signal`.
+    pub(super) fn end(&self, signal: impl FnOnce()) {
+        ENDING.set(ENDING.get() + 1);
+        signal();
+        ENDING.set(ENDING.get().saturating_sub(1));
+        if self.under_way.fetch_sub(1, Ordering::AcqRel) == 1 {
+            drop(lock(&self.drained.0));
+            self.drained.1.notify_all();
+        }
+    }
+
+    /// Waits until no execution is under way, unless this thread is just ending one: it would wait for itself.
+    pub(super) fn drain(&self) {
+        if ENDING.get() > 0 {
+            return;
+        }
+        let mut guard = lock(&self.drained.0);
+        while self.under_way.load(Ordering::Acquire) > 0 {
+            guard = self.drained.1.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Ends the executor's threads.
+    pub(super) fn shut_down(&self) {
+        self.executor.shut_down();
+        lock(&self.kept).clear();
+    }
+
+    /// Wakes as many workers as published work of so many picoseconds is worth, up to `wanted`. True where a worker is awake.
+    pub(super) fn wake_for(&self, time: u64, wanted: usize) -> bool {
+        let workers = self.workers.count_after_publishing();
+        let worth = usize::try_from(time / WAKE).unwrap_or(usize::MAX);
+        let callers = if cfg!(perturb) { 0 } else { self.callers.load(Ordering::Relaxed) };
+        let free = self.concurrency.saturating_sub(callers + workers);
+        let count = worth.max(usize::from(cfg!(perturb))).min(wanted).min(free);
+        (count > 0 && self.wake(count)) || workers > 0
+    }
+
+    /// Wakes workers; false where there are none.
+    fn wake(&self, count: usize) -> bool {
+        // A caller holds a share.
+        let Some(this) = self.this.upgrade() else { return false };
+        self.workers.enter(count);
+        let work: Arc<dyn Work> = this;
+        let woken = self.executor.wake(&work, count).min(count);
+        self.workers.leave(count - woken);
+        woken > 0
+    }
+
+    /// An execution for a worker to participate in: one with unclaimed chunks, or else any, if it polls. `joining` is 1 where the
+    /// worker is not counted.
+    fn find(&self, polls: bool, joining: usize) -> Option<Arc<Execution>> {
+        let crowded = self.is_crowded_with(joining);
+        let registered = lock(&self.registered);
+        let is_open =
+            |execution: &&Arc<Execution>| execution.is_claimable() && (!crowded || execution.participants() == 0);
+        let any = || registered.first().filter(|_| polls && !crowded);
+        registered.iter().find(is_open).or_else(any).map(Arc::clone)
+    }
+}
+
+impl Work for Engine {
+    fn participate(&self, woken: bool) {
+        if !woken {
+            self.workers.enter(1);
+        }
+        let mut idle = Idle::default();
+        loop {
+            let epoch = self.epoch();
+            if let Some(execution) = self.find(!self.spin.is_zero(), 0)
+                && execution.participate(self, Role::Worker { epoch })
+            {
+                idle = Idle::default();
+                continue;
+            }
+            while self.epoch() == epoch && !self.is_crowded() && !idle.is_over(self.spin) {}
+            if self.epoch() != epoch && !self.is_crowded() {
+                continue;
+            }
+            // Either a publisher sees that this thread has left, or this thread sees what was published.
+            self.workers.leave(1);
+            if self.find(false, 1).is_none() {
+                return;
+            }
+            self.workers.enter(1);
+        }
+    }
+
+    fn has_work(&self) -> bool {
+        self.find(false, 1).is_some()
+    }
+}

@@ -1,0 +1,227 @@
+//! The stages of a command buffer: what stands between barriers, cut into chunks.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::super::cost::kernel_cost;
+use super::super::execution;
+use super::estimate::{self, MINIMUM_CHUNK};
+use crate::hal::BufferBinding;
+use crate::hal::backend::{Command, Commands};
+use crate::{Error, Result};
+
+/// A command of a stage.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    /// Index of the command.
+    pub(super) command: usize,
+    /// The chunks of the stage that are this node's.
+    pub(super) chunks: Range<u32>,
+    /// Workgroups, or units of a transfer, of each chunk but the last.
+    chunk: u64,
+    /// Workgroups, or units of a transfer, of all chunks.
+    total: u64,
+    /// Workgroup counts of a dispatch, read once.
+    pub(super) workgroup_count: [u32; 3],
+}
+
+impl Node {
+    /// The workgroups, or units of a transfer, of a chunk.
+    pub(super) fn range(&self, chunk: u32) -> Range<u64> {
+        let start = u64::from(chunk.saturating_sub(self.chunks.start)).saturating_mul(self.chunk).min(self.total);
+        start..start.saturating_add(self.chunk).min(self.total)
+    }
+
+    /// All of its workgroups, or units.
+    pub(super) fn whole(&self) -> Range<u64> {
+        0..self.total
+    }
+}
+
+/// Bytes of a unit of a transfer.
+pub(super) const TRANSFER_UNIT: u64 = 4096;
+
+/// The commands between two barriers. They are independent of each other.
+#[derive(Debug, Default)]
+pub(super) struct Stage {
+    /// Index of the command after the stage.
+    next: usize,
+    pub(super) nodes: Vec<Node>,
+    /// Expected time of all nodes, in picoseconds.
+    pub(super) time: u64,
+}
+
+impl Stage {
+    /// Starts before the first command.
+    pub(super) fn restart(&mut self) {
+        self.next = 0;
+        self.nodes.clear();
+        self.time = 0;
+    }
+
+    /// The number of chunks.
+    pub(super) fn chunks(&self) -> u32 {
+        self.nodes.last().map_or(0, |node| node.chunks.end)
+    }
+
+    /// The node of a chunk.
+    pub(super) fn node(&self, chunk: u32) -> Option<&Node> {
+        self.nodes.get(self.nodes.partition_point(|node| node.chunks.end <= chunk))
+    }
+
+    /// Goes on to the next stage that has a node, for so many threads; false at the end.
+    ///
+    /// # Errors
+    /// Those of bindings and workgroup counts, with the index of the command.
+    pub(super) fn advance(
+        &mut self,
+        commands: &Commands,
+        table: &[BufferBinding<'_>],
+        threads: usize,
+    ) -> core::result::Result<bool, (usize, Error)> {
+        self.nodes.clear();
+        self.time = 0;
+        while let Some(command) = commands.list().get(self.next) {
+            let index = self.next;
+            self.next += 1;
+            match command {
+                Command::Barrier if self.nodes.is_empty() => {}
+                Command::Barrier => break,
+                Command::BeginDebugGroup { .. } | Command::EndDebugGroup => {}
+                _ => self.add(commands, table, index, command, threads).map_err(|error| (index, error))?,
+            }
+        }
+        Ok(!self.nodes.is_empty())
+    }
+
+    fn add(
+        &mut self,
+        commands: &Commands,
+        table: &[BufferBinding<'_>],
+        index: usize,
+        command: &Command,
+        threads: usize,
+    ) -> Result<()> {
+        let mut workgroup_count = [0; 3];
+        let (total, time, divisible) = match command {
+            Command::Dispatch(dispatch) => {
+                let (count, total) = execution::workgroup_count(commands, dispatch, table)?;
+                workgroup_count = count;
+                let cost = kernel_cost(&dispatch.executable, dispatch.function);
+                let time = estimate::of_workgroups(cost.and_then(|cost| cost.get()), total);
+                let functions = dispatch.executable.code().functions();
+                (total, time, functions.get(dispatch.function).is_some_and(|info| !info.sequential))
+            }
+            _ => {
+                let bytes = execution::divisible_bytes(commands, command, table)?;
+                let length = bytes.unwrap_or(0);
+                // What cannot be divided is one unit.
+                (length.div_ceil(TRANSFER_UNIT).max(1), estimate::of_bytes(length), bytes.is_some())
+            }
+        };
+        if total == 0 {
+            return Ok(());
+        }
+        let wanted = if divisible { estimate::chunks(time, total, threads) } else { 1 };
+        let chunk = total.div_ceil(wanted);
+        let start = self.chunks();
+        // At most `wanted`, which is a small number for each thread.
+        let count = u32::try_from(total.div_ceil(chunk)).unwrap_or(u32::MAX);
+        let end = start.checked_add(count).ok_or_else(|| Error::resource_exhausted("stage has too many chunks"))?;
+        self.nodes.push(Node { command: index, chunks: start..end, chunk, total, workgroup_count });
+        self.time = self.time.saturating_add(time);
+        Ok(())
+    }
+
+    /// True where several threads are expected to finish it sooner than one.
+    pub(super) fn is_parallel(&self) -> bool {
+        self.chunks() >= 2 && (self.time >= 2 * MINIMUM_CHUNK || cfg!(perturb))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::super::estimate::Estimate;
+    use super::*;
+    use crate::hal::{
+        Allocator, BufferParameters, BufferRef, CommandBuffer, CommandBufferMode, CommandCategory, ExecutionStage,
+    };
+
+    /// Records commands that each fill so many bytes of slot 0; `None` records a barrier.
+    fn fills(lengths: &[Option<u64>]) -> CommandBuffer {
+        let commands = CommandBuffer::new(CommandBufferMode::empty(), CommandCategory::all(), 1, None);
+        for length in lengths {
+            match *length {
+                None => commands.execution_barrier(ExecutionStage::TRANSFER, ExecutionStage::TRANSFER),
+                Some(length) => commands.fill(BufferRef { buffer: None, slot: 0, offset: 0, length }, 0, 1),
+            }
+            .unwrap();
+        }
+        commands.finalize().unwrap();
+        commands
+    }
+
+    fn table() -> [BufferBinding<'static>; 1] {
+        let buffer = Allocator::new().allocate(BufferParameters::DEVICE, 4 << 20).unwrap();
+        [BufferBinding { buffer: Some(buffer.into()), offset: 0, length: 4 << 20 }]
+    }
+
+    #[test]
+    fn stages_are_what_stands_between_barriers() {
+        let recorded = fills(&[None, Some(64), Some(0), None, None, Some(1 << 20), Some(10), None]);
+        let commands = recorded.commands().unwrap();
+        let table = table();
+        let mut stage = Stage::default();
+        let mut found = Vec::new();
+        while stage.advance(commands, &table, 2).unwrap() {
+            found.push((stage.nodes.iter().map(|node| node.command).collect::<Vec<_>>(), stage.is_parallel()));
+        }
+        assert_eq!(found, [(alloc::vec![1, 2], false), (alloc::vec![5, 6], true)]);
+        stage.restart();
+        assert!(stage.advance(commands, &table, 1).unwrap());
+        assert!(stage.advance(commands, &table, 1).unwrap());
+        // One thread has nobody to share a node with.
+        assert_eq!(stage.chunks(), 2);
+    }
+
+    #[test]
+    fn chunks_cover_each_node_once() {
+        for length in [1, 4096, 20_000, 20_480, 100_001, 1 << 20, (1 << 20) + 1] {
+            let recorded = fills(&[Some(length), Some(3), Some(length)]);
+            let commands = recorded.commands().unwrap();
+            let mut stage = Stage::default();
+            assert!(stage.advance(commands, &table(), 4).unwrap());
+            for (index, node) in stage.nodes.iter().enumerate() {
+                let mut next = 0;
+                for chunk in node.chunks.clone() {
+                    assert_eq!(stage.node(chunk).unwrap().command, index);
+                    let range = node.range(chunk);
+                    assert!(range.start == next && range.end > next, "{length} {chunk} {range:?}");
+                    next = range.end;
+                }
+                assert_eq!(node.whole(), 0..next);
+            }
+            assert!(stage.node(stage.chunks()).is_none());
+        }
+    }
+
+    #[test]
+    fn errors_name_their_command() {
+        let recorded = fills(&[Some(64), None, Some(8 << 20)]);
+        let commands = recorded.commands().unwrap();
+        let mut stage = Stage::default();
+        assert!(stage.advance(commands, &table(), 2).unwrap());
+        assert_eq!(stage.advance(commands, &table(), 2).unwrap_err().0, 2);
+    }
+
+    #[test]
+    fn estimates_count_what_can_be_divided() {
+        let recorded = fills(&[Some(64), None, Some(1 << 20), None, Some(100)]);
+        let commands = recorded.commands().unwrap();
+        let estimate = Estimate::of(commands, 2);
+        assert_eq!((estimate.total, estimate.divisible), (((1 << 20) + 164) * 100, (1 << 20) * 100));
+        assert_eq!(Estimate::of(commands, 1).divisible, 0);
+        assert!(!estimate.is_unmeasured);
+    }
+}

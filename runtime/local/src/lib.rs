@@ -1,0 +1,32 @@
+//! Devices that run on the host's processors, and the executable loaders that they share.
+
+extern crate alloc;
+
+mod cost;
+pub mod engine;
+mod executable;
+mod execution;
+mod grid;
+#[allow(unsafe_code, reason = "calls kernels through the executable library ABI; see the module's documentation")]
+pub mod library;
+#[allow(unsafe_code, reason = "maps machine code into memory and runs its initialisers")]
+pub mod loaders;
+mod loading;
+#[allow(unsafe_code, reason = "loads and calls executable plugins; see the module's documentation")]
+pub mod plugin;
+mod sync;
+pub mod vmvx;
+
+pub use executable::{ExecutableLoader, ExecutableParameters};
+pub use execution::dispatch_inline;
+pub use incarnate_hal::BindingPointer;
+pub use incarnate_hal::kernel::{DispatchArguments, FunctionInfo, LocalExecutable, MAXIMUM_BINDINGS, Worker};
+pub use library::has_feature;
+pub use loading::Loaders;
+pub use plugin::ExecutablePlugin;
+pub use sync::SyncBackend;
+
+use incarnate_bytecode as bytecode;
+use incarnate_hal as hal;
+use incarnate_vm as vm;
+use incarnate_vm::{Error, Result, ResultExt, StatusCode, profile};

@@ -1,0 +1,196 @@
+//! Processor data of executables: feature bits in the layout of `iree/schemas/cpu_feature_bits.inl`.
+//!
+//! Zero means unknown or absent in every field, so an architecture or a system without an implementation reports zeros
+//! and kernels take their portable path.
+
+use std::sync::OnceLock;
+
+use super::abi::PROCESSOR_DATA_CAPACITY;
+
+/// A feature of the processor.
+struct Feature {
+    /// LLVM's name.
+    name: &'static str,
+    /// Bit of the first word of the processor data.
+    bit: u32,
+    /// Whether this processor has the feature and the operating system supports it.
+    present: bool,
+}
+
+/// Returns the features that executables and programs may query. They are detected once per process, because virtual
+/// machines intercept CPUID.
+fn features() -> &'static [Feature] {
+    static FEATURES: OnceLock<Vec<Feature>> = OnceLock::new();
+    FEATURES.get_or_init(|| {
+        let features = host::features().into_iter();
+        features.map(|(name, bit, present)| Feature { name, bit, present }).collect()
+    })
+}
+
+/// Returns the processor data of this host.
+#[must_use]
+pub fn processor_data() -> [u64; PROCESSOR_DATA_CAPACITY] {
+    let mut data = [0; PROCESSOR_DATA_CAPACITY];
+    data[0] = features().iter().fold(0, |bits, feature| bits | u64::from(feature.present) << feature.bit);
+    data
+}
+
+/// Returns whether the processor has the feature with LLVM's `name`, for `hal.device.query`; `None` for unknown names.
+#[must_use]
+pub fn has_feature(name: &str) -> Option<bool> {
+    features().iter().find(|feature| feature.name == name).map(|feature| feature.present)
+}
+
+/// Rows of [`Feature`] for features that the standard library detects: LLVM's name, bit, the standard library's name if
+/// it differs.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+macro_rules! detected {
+    ($detected:ident: $($name:tt $bit:literal $(= $std:tt)?),* $(,)?) => {
+        [$(($name, $bit, detected!(@ $detected $name $($std)?))),*]
+    };
+    (@ $detected:ident $name:tt) => { std::arch::$detected!($name) };
+    (@ $detected:ident $name:tt $std:tt) => { std::arch::$detected!($std) };
+}
+
+#[cfg(target_arch = "x86_64")]
+mod host {
+    use core::arch::x86_64::{__cpuid_count, CpuidResult};
+
+    /// Bits of XCR0 for the state of AMX's tiles, as leaf 13 reports them.
+    const TILE_STATE: u32 = 0x6_0000;
+
+    /// Returns CPUID's answer, or zeros if the processor does not have the leaf.
+    fn cpuid(leaf: u32) -> CpuidResult {
+        #[allow(unused_unsafe, reason = "a safe function since Rust 1.94")]
+        // SAFETY: every x86-64 processor has the instruction.
+        let query = |leaf| unsafe { __cpuid_count(leaf, 0) };
+        if leaf > query(leaf & 0x8000_0000).eax {
+            return CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 };
+        }
+        query(leaf)
+    }
+
+    pub(super) fn features() -> Vec<(&'static str, u32, bool)> {
+        let mut features = Vec::from(detected![is_x86_feature_detected:
+            "sse3" 0, "ssse3" 1, "sse4.1" 2, "sse4.2" 3, "sse4a" 4, "avx" 10, "fma" 11, "f16c" 14, "avx2" 15,
+            "avx512f" 20, "avx512cd" 21, "avx512vl" 22, "avx512dq" 23, "avx512bw" 24, "avx512ifma" 25,
+            "avx512vbmi" 26, "avx512vpopcntdq" 27, "avx512vnni" 28, "avx512vbmi2" 29, "avx512bitalg" 30,
+            "avx512bf16" 31,
+        ]);
+        // The standard library of the oldest supported Rust does not detect these.
+        let present = |name| features.iter().any(|row| row.0 == name && row.2);
+        let (leaf7, extended1) = (cpuid(7).edx, cpuid(0x8000_0001).ecx);
+        let (avx, avx512) = (present("avx"), present("avx512f"));
+        let tiles = cpuid(0xD).eax & TILE_STATE == TILE_STATE;
+        let row = |name, bit, word: u32, at: u32, state: bool| (name, bit, state && word >> at & 1 == 1);
+        features.extend([
+            row("fma4", 12, extended1, 16, avx),
+            row("xop", 13, extended1, 11, avx),
+            row("avx512fp16", 32, leaf7, 23, avx512),
+            row("amx-tile", 50, leaf7, 24, tiles),
+            row("amx-int8", 51, leaf7, 25, tiles),
+            row("amx-bf16", 52, leaf7, 22, tiles),
+        ]);
+        features
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod host {
+    pub(super) fn features() -> Vec<(&'static str, u32, bool)> {
+        let mut features = Vec::from(detected![is_aarch64_feature_detected:
+            "fp-armv8" 0 = "fp", "lse" 1, "fullfp16" 10 = "fp16", "fp16fml" 11 = "fhm", "dotprod" 12, "i8mm" 13,
+            "bf16" 14, "sve" 20, "sve2" 21, "sve2-bitperm" 23, "f32mm" 24, "f64mm" 25,
+        ]);
+        features.extend(undetected());
+        features
+    }
+
+    /// The key of the list of features among the kernel's auxiliary values.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const AT_HWCAP2: u64 = 26;
+
+    /// Returns the features that the standard library of the oldest supported Rust does not detect, by their bits of
+    /// AT_HWCAP2 in the kernel's list of arm64 hardware capabilities.
+    fn undetected() -> impl Iterator<Item = (&'static str, u32, bool)> {
+        const HWCAP2: [(&str, u32, u32); 8] = [
+            ("lse128", 2, 47),
+            ("sve2p1", 22, 36),
+            ("sme", 30, 23),
+            ("sme2", 31, 37),
+            ("sme2p1", 32, 38),
+            ("sme-f16f16", 33, 42),
+            ("sme-f64f64", 34, 25),
+            ("sme-i16i64", 35, 24),
+        ];
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        let hwcap2 = auxiliary(AT_HWCAP2);
+        #[cfg(not(any(target_os = "linux", target_os = "android")))]
+        let hwcap2 = 0u64;
+        HWCAP2.into_iter().map(move |(name, bit, at)| (name, bit, hwcap2 >> at & 1 == 1))
+    }
+
+    /// Returns an entry of the process's auxiliary vector, pairs of a key and a value; 0 where there is none.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn auxiliary(key: u64) -> u64 {
+        let vector = std::fs::read("/proc/self/auxv").unwrap_or_default();
+        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
+        let mut entries = vector.chunks_exact(16).map(|entry| (number(&entry[..8]), number(&entry[8..])));
+        entries.find(|entry| entry.0 == key).map_or(0, |entry| entry.1)
+    }
+}
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod host {
+    /// Returns the names that programs may query, all reported as absent.
+    pub(super) fn features() -> Vec<(&'static str, u32, bool)> {
+        let names: &[(&str, u32)] = if cfg!(target_arch = "riscv64") {
+            &[
+                ("v", 0),
+                ("zvfhmin", 1),
+                ("zvfh", 2),
+                ("zvfbfwma", 3),
+                ("xsmtvdot", 4),
+                ("zvl256b", 5),
+                ("zvl1024b", 6),
+                ("zvl4096b", 7),
+            ]
+        } else {
+            &[]
+        };
+        names.iter().map(|(name, bit)| (*name, *bit, false)).collect()
+    }
+}
+
+#[cfg(all(test, target_arch = "x86_64", target_os = "linux"))]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn agrees_with_the_kernel() {
+        let info = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags")).unwrap();
+        let flags: Vec<&str> = flags.split_whitespace().collect();
+        // The kernel's names that differ from LLVM's.
+        const NAMES: [(&str, &str); 9] = [
+            ("sse3", "pni"),
+            ("avx512vbmi2", "avx512_vbmi2"),
+            ("avx512vnni", "avx512_vnni"),
+            ("avx512bitalg", "avx512_bitalg"),
+            ("avx512vpopcntdq", "avx512_vpopcntdq"),
+            ("avx512bf16", "avx512_bf16"),
+            ("avx512fp16", "avx512_fp16"),
+            ("sse4.1", "sse4_1"),
+            ("sse4.2", "sse4_2"),
+        ];
+        assert_eq!(features().len(), 27);
+        for feature in features() {
+            let renamed = NAMES.iter().find(|names| names.0 == feature.name).map(|names| names.1.to_owned());
+            let flag = renamed.unwrap_or_else(|| feature.name.replace('-', "_"));
+            assert_eq!(has_feature(feature.name), Some(flags.contains(&flag.as_str())), "{flag}");
+            assert_eq!(processor_data()[0] >> feature.bit & 1 == 1, feature.present, "{flag}");
+        }
+        assert_eq!(has_feature("neon"), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! The loader of `system-*` executables.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::sync::Arc;
+use core::ffi::c_void;
+use std::path::PathBuf;
+
+use super::dynamic_library::DynamicLibrary;
+use crate::library::abi::{EXPORT_NAME, QueryFunction};
+use crate::library::{LibraryExecutable, LibraryParameters};
+use crate::{Error, Result};
+use crate::{ExecutableLoader, ExecutableParameters, LocalExecutable};
+
+/// The prefix of the host's format names, such as `system-elf-x86_64`.
+const FORMAT_PREFIX: &str = if cfg!(target_vendor = "apple") {
+    "system-dylib-"
+} else if cfg!(windows) {
+    "system-dll-"
+} else {
+    "system-elf-"
+};
+
+/// The name of the host's architecture in format names.
+const ARCHITECTURE: &str = if cfg!(target_arch = "x86_64") {
+    "x86_64"
+} else if cfg!(target_arch = "x86") {
+    "x86_32"
+} else if cfg!(target_arch = "aarch64") {
+    "arm_64"
+} else if cfg!(target_arch = "arm") {
+    "arm_32"
+} else if cfg!(target_arch = "riscv64") {
+    "riscv_64"
+} else if cfg!(target_arch = "riscv32") {
+    "riscv_32"
+} else {
+    ""
+};
+
+/// Loads shared libraries of the platform (`--iree-llvmcpu-link-embedded=false`) by the system's dynamic linker. They
+/// may depend on other system libraries.
+///
+/// The code is trusted: it runs with all rights of the process.
+#[derive(Clone, Debug, Default)]
+pub struct SystemLibraryLoader {
+    /// The folder in which the files of libraries are kept.
+    keep: Option<PathBuf>,
+}
+
+impl SystemLibraryLoader {
+    /// Creates a loader that keeps the libraries' files in a folder, where profilers and debuggers find their symbols.
+    #[must_use]
+    pub fn keeping_files(folder: impl Into<PathBuf>) -> SystemLibraryLoader {
+        SystemLibraryLoader { keep: Some(folder.into()) }
+    }
+}
+
+impl ExecutableLoader for SystemLibraryLoader {
+    fn name(&self) -> &'static str {
+        "system-library"
+    }
+
+    fn supports(&self, format: &str) -> bool {
+        !ARCHITECTURE.is_empty() && format.strip_prefix(FORMAT_PREFIX) == Some(ARCHITECTURE)
+    }
+
+    fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
+        let format = parameters.format;
+        if !self.supports(format) {
+            return Err(Error::incompatible(format!(
+                "the system library loader does not load executables of format '{format}' on this host"
+            )));
+        }
+        // SAFETY: to load machine code is to run it; a device's creator trusts its modules by enabling this loader.
+        let library = unsafe { DynamicLibrary::from_memory(parameters.data, format, self.keep.as_deref()) }?;
+        let query = library.symbol(EXPORT_NAME)?.as_ptr();
+        // SAFETY: a non-null address of code that `library` keeps mapped; data and function pointers have the same size
+        // on all systems with dynamic linkers.
+        let query = unsafe { core::mem::transmute::<*mut c_void, QueryFunction>(query) };
+        let parameters = LibraryParameters { constants: parameters.constants, imports: parameters.imports.clone() };
+        // SAFETY: the symbol is exported under the name that the executable library ABI reserves for its query function,
+        // and `library` keeps the code mapped until it is dropped.
+        let executable = unsafe { LibraryExecutable::load(query, &parameters, Box::new(library)) }?;
+        Ok(Arc::new(executable))
+    }
+}

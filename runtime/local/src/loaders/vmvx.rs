@@ -1,0 +1,456 @@
+//! The loader of `vmvx-bytecode-fb` executables: nested bytecode modules whose exports are kernels.
+//!
+//! A kernel is a function with the signature [`ENTRY_CONVENTION`], called once for each workgroup:
+//!
+//! | argument | |
+//! |---|---|
+//! | `r0` | local memory, of the size in the export's attribute `local_memory` |
+//! | `r1` | the dispatch's constants, 32 bits each, read-only |
+//! | `r2` | the bindings, a list of byte buffers |
+//! | `i0` to `i2` | the workgroup's position x, y, z |
+//! | `i3` to `i5` | the workgroup's size |
+//! | `i6` to `i8` | the numbers of workgroups |
+//!
+//! The export `__set_constants` receives the specialization constants when the executable is loaded.
+//!
+//! Each worker has a context of its own with the executable's globals; concurrent workers share only the bindings.
+//!
+//! # Bindings are borrowed
+//!
+//! The memory of bindings is valid until the dispatch returns, but a kernel could store a buffer over it in a global.
+//! So after the kernels the worker checks that it owns the only references to the buffers that it created. If it does
+//! not, it drops the context while the memory is still valid, and the dispatch fails. References that remain inside the
+//! program are unreachable: its frames ended with the call, and its globals with the context.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+use std::sync::Mutex;
+
+use crate::bytecode::executable_format::VMVX;
+use crate::bytecode::{Archive, Contents, Module as BytecodeFile};
+use crate::grid::Cursor;
+use crate::vm::{
+    BoundFunction, Buffer, BytecodeModule, CallBuffer, Completion, Context, Invocation, Limits, Linkage, List, Module,
+    ModuleState, NativeModule, Program, Ref, Stack, Value, ValueType,
+};
+use crate::vmvx::{self, VmvxState};
+use crate::{DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo};
+use crate::{Error, Result, ResultExt};
+use crate::{LocalExecutable, Worker};
+
+/// Calling convention of kernels.
+const ENTRY_CONVENTION: &str = "0rrriiiiiiiii_v";
+/// The export that takes specialization constants.
+const SET_CONSTANTS: &str = "__set_constants";
+/// Calling convention of [`SET_CONSTANTS`].
+const SET_CONSTANTS_CONVENTION: &str = "0r_v";
+/// Most idle worker contexts that are kept; further concurrent workers create theirs anew.
+const KEPT_WORKERS: usize = 64;
+
+/// Loads bytecode executables. They are verified, and run within the limits of the loading program or explicit ones.
+#[derive(Clone, Debug, Default)]
+pub struct VmvxLoader {
+    limits: Option<Limits>,
+}
+
+impl VmvxLoader {
+    /// Creates a loader with explicit limits for kernels, whatever the program's: the memory limit is shared by all of
+    /// them, the fuel limit applies to each workgroup.
+    #[must_use]
+    pub fn new(limits: Limits) -> VmvxLoader {
+        VmvxLoader { limits: Some(limits) }
+    }
+}
+
+impl ExecutableLoader for VmvxLoader {
+    fn name(&self) -> &'static str {
+        "vmvx"
+    }
+
+    fn supports(&self, format: &str) -> bool {
+        format == VMVX
+    }
+
+    fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
+        let module = BytecodeFile::parse(archive(parameters)?)?.verify()?;
+        let limits = self.limits.as_ref().unwrap_or(parameters.limits).clone();
+        let executable = VmvxExecutable::new(BytecodeModule::new(module)?, parameters.constants, limits)?;
+        Ok(Arc::new(executable))
+    }
+}
+
+/// The executable as part of the module's file, or as a copy.
+fn archive(parameters: &ExecutableParameters<'_>) -> Result<Archive> {
+    if let Some(contents) = parameters.contents {
+        let (file, data) = (contents.as_bytes().as_ptr().addr(), parameters.data.as_ptr().addr());
+        let start = data.checked_sub(file).filter(|start| {
+            let end = start.checked_add(parameters.data.len());
+            end.is_some_and(|end| end <= contents.as_bytes().len())
+        });
+        if let Some(start) = start {
+            return Archive::within(contents.clone(), start..start + parameters.data.len());
+        }
+    }
+    Archive::new(Arc::new(Contents::copy_from(parameters.data)))
+}
+
+/// The kernels of a translated module, which are called directly.
+pub trait CompiledKernels: Send + Sync + fmt::Debug {
+    /// Calls the kernel of an export, by ordinal, for each of some workgroups; `state` is the module's.
+    ///
+    /// # Errors
+    /// Errors of the kernel; INTERNAL if there is no such kernel.
+    fn run(
+        &self,
+        export: u32,
+        state: &dyn ModuleState,
+        stack: &mut Stack,
+        workgroups: &mut Workgroups<'_>,
+    ) -> Result<()>;
+
+    /// Returns a bit set of the bindings that a kernel is known to only read. Writes to them fail if they would be
+    /// visible.
+    fn read_only_bindings(&self, export: u32) -> u64;
+}
+
+/// An executable whose kernels are exports of a VM module, interpreted or translated.
+pub struct VmvxExecutable {
+    program: Arc<Program>,
+    /// The direct calls of kernels; None for packed calls.
+    compiled: Option<&'static dyn CompiledKernels>,
+    limits: Limits,
+    constants: Box<[u32]>,
+    functions: Vec<FunctionInfo>,
+    /// The export of each kernel.
+    exports: Vec<u32>,
+    /// The contexts of idle workers. A slot is accessed by `try_lock` only, never waited for.
+    idle: Box<[Mutex<Option<Box<VmvxWorker>>>]>,
+}
+
+impl VmvxExecutable {
+    /// Creates an executable from a module whose exports are kernels.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for exports that are not kernels, and for missing or superfluous specialization constants;
+    /// NOT_FOUND for imports from modules other than `vmvx`; errors of its initialiser.
+    pub fn new(module: Arc<dyn Module>, constants: &[u32], limits: Limits) -> Result<VmvxExecutable> {
+        VmvxExecutable::of_modules(vmvx::module(), module, None, constants, limits)
+    }
+
+    /// Creates an executable from a translated module whose kernels are called directly.
+    ///
+    /// # Errors
+    /// Those of [`VmvxExecutable::new`].
+    pub fn compiled(
+        module: Arc<dyn Module>,
+        kernels: &'static dyn CompiledKernels,
+        constants: &[u32],
+        limits: Limits,
+    ) -> Result<VmvxExecutable> {
+        VmvxExecutable::of_modules(vmvx::direct_module(), module, Some(kernels), constants, limits)
+    }
+
+    fn of_modules(
+        library: NativeModule<VmvxState>,
+        module: Arc<dyn Module>,
+        compiled: Option<&'static dyn CompiledKernels>,
+        constants: &[u32],
+        limits: Limits,
+    ) -> Result<VmvxExecutable> {
+        let (exports, mut functions) = kernels(&*module)?;
+        for (export, function) in exports.iter().zip(&mut functions) {
+            function.read_only_bindings = compiled.map_or(0, |kernels| kernels.read_only_bindings(*export));
+        }
+        let takes_constants = match module.lookup(Linkage::Export, SET_CONSTANTS) {
+            None => false,
+            Some(export) => {
+                let found = module.function(Linkage::Export, export).map_or("", |info| info.calling_convention);
+                check_convention(SET_CONSTANTS, found, SET_CONSTANTS_CONVENTION)?;
+                true
+            }
+        };
+        if takes_constants == constants.is_empty() {
+            let (takes, given) = (if takes_constants { "takes" } else { "takes no" }, constants.len());
+            return Err(Error::invalid_argument(format!(
+                "the executable {takes} specialization constants and {given} are given"
+            )));
+        }
+        let program = Program::link(alloc::vec![Arc::new(library), module])?;
+        let idle = (0..KEPT_WORKERS).map(|_| Mutex::new(None)).collect();
+        let executable =
+            VmvxExecutable { program, compiled, limits, constants: constants.into(), functions, exports, idle };
+        // Reports an error of the initialiser here. The worker is kept for the first dispatch.
+        let worker = executable.create_worker()?;
+        executable.return_worker(0, worker);
+        Ok(executable)
+    }
+
+    #[cold]
+    fn create_worker(&self) -> Result<Box<VmvxWorker>> {
+        let context = Context::new(self.program.clone(), self.limits.clone())?;
+        if !self.constants.is_empty() {
+            let bytes: Vec<u8> = self.constants.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let constants = Value::Ref(Ref::from(Buffer::copy_of(&bytes)?));
+            let module = self.program.modules().last().map_or("", |module| module.name());
+            context.function(&format!("{module}.{SET_CONSTANTS}"))?.call(&[constants])?;
+        }
+        let module = self.program.modules().len() - 1;
+        let bound = |export: &u32| Ok(context.export(module, *export)?.bound().clone());
+        let functions = self.exports.iter().map(bound).collect::<Result<_>>()?;
+        let compiled = self.compiled.zip(context.state(module).cloned());
+        let invocation = context.take_invocation();
+        let bindings = List::new(ValueType::Ref(Buffer::TYPE), 0, None)?;
+        Ok(Box::new(VmvxWorker {
+            invocation,
+            functions,
+            compiled,
+            call: CallBuffer::new(),
+            bindings,
+            borrowed: Vec::new(),
+            _context: context,
+        }))
+    }
+
+    fn take_worker(&self, hint: usize) -> Result<Box<VmvxWorker>> {
+        let idle = self.slots(hint).find_map(|slot| slot.try_lock().ok()?.take());
+        idle.map_or_else(|| self.create_worker(), Ok)
+    }
+
+    fn return_worker(&self, hint: usize, worker: Box<VmvxWorker>) {
+        let mut worker = Some(worker);
+        for slot in self.slots(hint) {
+            if let Ok(mut slot) = slot.try_lock()
+                && slot.is_none()
+            {
+                *slot = worker.take();
+                return;
+            }
+        }
+    }
+
+    /// Returns all slots, the one that this worker probably used last first.
+    fn slots(&self, hint: usize) -> impl Iterator<Item = &Mutex<Option<Box<VmvxWorker>>>> {
+        let (before, from) = self.idle.split_at(hint % KEPT_WORKERS);
+        from.iter().chain(before)
+    }
+}
+
+impl fmt::Debug for VmvxExecutable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VmvxExecutable").field("functions", &self.functions).finish_non_exhaustive()
+    }
+}
+
+/// Returns the kernels of a module: the ordinals of their exports, and their properties.
+fn kernels(module: &dyn Module) -> Result<(Vec<u32>, Vec<FunctionInfo>)> {
+    let (mut exports, mut functions) = (Vec::new(), Vec::new());
+    let all = (0..).map_while(|export| Some((export, module.function(Linkage::Export, export)?)));
+    for (export, info) in all {
+        // Some kernels have names like those of internal exports, such as `__builtin_splat_i64`.
+        if info.name.starts_with("__") && info.calling_convention != ENTRY_CONVENTION {
+            continue;
+        }
+        check_convention(info.name, info.calling_convention, ENTRY_CONVENTION)?;
+        let attribute = |key: &str| match module.function_attribute_value(Linkage::Export, export, key) {
+            None => Ok(0),
+            Some(text) => text
+                .parse::<u32>()
+                .map(|value| value as usize)
+                .map_err(|_| Error::invalid_argument(format!("attribute {key} of kernel @{} is `{text}`", info.name))),
+        };
+        exports.push(export);
+        functions.push(FunctionInfo {
+            name: String::from(info.name),
+            constant_count: attribute("constant_count")?,
+            binding_count: attribute("binding_count")?,
+            local_memory_size: attribute("local_memory")?,
+            ..FunctionInfo::default()
+        });
+    }
+    Ok((exports, functions))
+}
+
+fn check_convention(name: &str, found: &str, expected: &str) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!(
+        "@{name} of a VMVX executable has the calling convention {found} instead of {expected}"
+    )))
+}
+
+impl LocalExecutable for VmvxExecutable {
+    fn functions(&self) -> &[FunctionInfo] {
+        &self.functions
+    }
+
+    fn dispatch(
+        &self,
+        function: usize,
+        arguments: &DispatchArguments<'_>,
+        workgroups: Range<u64>,
+        worker: &mut Worker<'_>,
+    ) -> Result<()> {
+        let Some(info) = self.functions.get(function) else {
+            let count = self.functions.len();
+            return Err(Error::out_of_range(format!("function {function} of an executable with {count} functions")));
+        };
+        if arguments.binding_lengths.len() != arguments.binding_pointers.len()
+            || arguments.binding_pointers.len() != info.binding_count
+            || arguments.constants.len() != info.constant_count
+            || worker.local_memory.len() < info.local_memory_size
+        {
+            return Err(Error::invalid_argument(format!("operands of a dispatch do not match kernel `{}`", info.name)));
+        }
+        let Some(cursor) = Cursor::new(arguments.workgroup_count, workgroups)? else { return Ok(()) };
+        let hint = worker.processor_id as usize;
+        let mut state = self.take_worker(hint)?;
+        // SAFETY: the caller keeps the bindings valid until this function returns; the constants and the local memory
+        // are borrowed as long; `reclaim` checks that the program keeps no reference to any of them.
+        unsafe { state.borrow(arguments, &mut worker.local_memory[..info.local_memory_size]) }?;
+        let result = state.run(function, arguments, cursor);
+        if state.reclaim() {
+            self.return_worker(hint, state);
+            return result.context(|| format!("kernel `{}`", info.name));
+        }
+        // Dropped while the memory that its globals refer to is still valid; none of its code runs again.
+        drop(state);
+        result?;
+        Err(Error::failed_precondition(format!("kernel `{}` keeps a buffer beyond its dispatch", info.name)))
+    }
+}
+
+/// A context in which one worker at a time runs kernels.
+struct VmvxWorker {
+    invocation: Box<Invocation>,
+    functions: Vec<BoundFunction>,
+    /// The direct calls of kernels and the module's state; None for packed calls.
+    compiled: Option<(&'static dyn CompiledKernels, Arc<dyn ModuleState>)>,
+    call: CallBuffer,
+    /// References to `borrowed`, during a dispatch.
+    bindings: Arc<List>,
+    /// Local memory, constants, then the bindings.
+    borrowed: Vec<Arc<Buffer>>,
+    /// Declared last, because the fields above refer into it.
+    _context: Arc<Context>,
+}
+
+/// Indices in [`VmvxWorker::borrowed`].
+const LOCAL_MEMORY: usize = 0;
+const CONSTANTS: usize = 1;
+const BINDINGS: usize = 2;
+
+impl VmvxWorker {
+    /// Creates buffers over the operands of a dispatch.
+    ///
+    /// # Safety
+    /// The memory must stay valid until [`VmvxWorker::reclaim`] has returned true, or the worker was dropped.
+    unsafe fn borrow(&mut self, arguments: &DispatchArguments<'_>, local_memory: &mut [u8]) -> Result<()> {
+        let constants = (arguments.constants.as_ptr().cast_mut().cast(), size_of_val(arguments.constants), false);
+        let fixed = [(local_memory.as_mut_ptr(), local_memory.len(), true), constants];
+        let bindings = arguments.binding_pointers.iter().zip(arguments.binding_lengths).enumerate();
+        let bindings = bindings.map(|(ordinal, (pointer, length))| {
+            let read_only = ordinal >= 64 || arguments.read_only_bindings >> ordinal & 1 == 1;
+            (pointer.0, *length, !read_only)
+        });
+        for (index, (data, length, mutable)) in fixed.into_iter().chain(bindings).enumerate() {
+            // SAFETY: promised by the caller. Local memory is exclusively borrowed and not accessed meanwhile;
+            // constants are shared and read-only; bindings are never borrowed as slices.
+            let buffer = unsafe { Buffer::borrowed(data, length, mutable) };
+            match self.borrowed.get_mut(index) {
+                Some(slot) => match Arc::get_mut(slot) {
+                    Some(old) => *old = buffer,
+                    None => *slot = Arc::new(buffer),
+                },
+                None => self.borrowed.push(Arc::new(buffer)),
+            }
+        }
+        self.borrowed.truncate(BINDINGS + arguments.binding_pointers.len());
+        if Arc::get_mut(&mut self.bindings).is_none() {
+            self.bindings = List::new(ValueType::Ref(Buffer::TYPE), 0, None)?;
+        }
+        self.bindings.resize(0)?;
+        self.borrowed[BINDINGS..]
+            .iter()
+            .try_for_each(|buffer| self.bindings.push(Value::Ref(Ref::from(buffer.clone()))))
+    }
+
+    /// Runs workgroups sequentially.
+    fn run(&mut self, function: usize, arguments: &DispatchArguments<'_>, cursor: Cursor) -> Result<()> {
+        let Some(function) = self.functions.get(function) else {
+            return Err(Error::internal("worker without the function"));
+        };
+        let mut workgroups = Workgroups {
+            local_memory: Ref::from(self.borrowed[LOCAL_MEMORY].clone()),
+            constants: Ref::from(self.borrowed[CONSTANTS].clone()),
+            bindings: Ref::from(self.bindings.clone()),
+            arguments,
+            cursor,
+        };
+        if let Some((kernels, state)) = &self.compiled {
+            return self.invocation.run_whole(|stack| kernels.run(function.export, &**state, stack, &mut workgroups));
+        }
+        let (call, invocation) = (&mut self.call, &mut self.invocation);
+        workgroups.run(|local_memory, constants, bindings, numbers| {
+            call.clear();
+            [local_memory, constants, bindings].into_iter().for_each(|reference| call.push_ref(reference.clone()));
+            numbers.iter().for_each(|number| call.push_word(u64::from(*number as u32)));
+            match invocation.begin(function, call)? {
+                Completion::Done => Ok(()),
+                Completion::Yielded => {
+                    invocation.cancel();
+                    Err(Error::failed_precondition("kernel yields, but kernels cannot wait"))
+                }
+            }
+        })
+    }
+
+    /// Ends a dispatch; returns true if the program keeps no reference to the borrowed buffers.
+    fn reclaim(&mut self) -> bool {
+        self.call.clear();
+        // Also drops other objects that the program stored in the list.
+        let emptied = self.bindings.resize(0).is_ok();
+        emptied && self.borrowed.iter_mut().all(|buffer| Arc::get_mut(buffer).is_some())
+    }
+}
+
+/// The workgroups of a dispatch that one worker runs, and their operands.
+#[derive(Debug)]
+pub struct Workgroups<'a> {
+    local_memory: Ref,
+    constants: Ref,
+    bindings: Ref,
+    arguments: &'a DispatchArguments<'a>,
+    cursor: Cursor,
+}
+
+impl Workgroups<'_> {
+    /// Calls a kernel for each workgroup, sequentially: with local memory, constants, bindings, and the numeric
+    /// arguments of its signature.
+    ///
+    /// # Errors
+    /// Errors of the kernel.
+    #[inline(always)]
+    pub fn run(&mut self, mut kernel: impl FnMut(&Ref, &Ref, &Ref, [i32; 9]) -> Result<()>) -> Result<()> {
+        let [size_x, size_y, size_z] = self.arguments.workgroup_size;
+        let [count_x, count_y, count_z] = self.arguments.workgroup_count;
+        loop {
+            let Cursor { x, y, z, .. } = self.cursor;
+            let numbers = [x, y, z, size_x, size_y, size_z, count_x, count_y, count_z].map(|number| number as i32);
+            if let Err(error) = kernel(&self.local_memory, &self.constants, &self.bindings, numbers) {
+                return Err(error.context(format!("workgroup {x},{y},{z}")));
+            }
+            if !self.cursor.advance() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

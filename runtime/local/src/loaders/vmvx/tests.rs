@@ -1,0 +1,255 @@
+//! Tests with assembled executables: kernel arguments, violations, and many concurrent workers.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use alloc::string::ToString;
+
+use super::*;
+use crate::BindingPointer;
+use crate::StatusCode;
+use crate::bytecode::assemble;
+use crate::library::ImportRegistry;
+
+/// Assembles and loads an executable.
+fn load(text: &str, constants: &[u32]) -> Result<Arc<dyn LocalExecutable>> {
+    let data = assemble(text).unwrap();
+    let imports = ImportRegistry::default();
+    let parameters = ExecutableParameters {
+        format: VMVX,
+        data: &data,
+        contents: None,
+        constants,
+        imports: &imports,
+        limits: &Limits::default(),
+    };
+    assert!(VmvxLoader::default().supports(VMVX));
+    VmvxLoader::default().load(&parameters)
+}
+
+/// Returns the text of a kernel with the given numbers of bindings and constants.
+fn kernel(name: &str, bindings: usize, constants: usize, local_memory: usize, body: &str) -> String {
+    format!(
+        "vm.export @{name}\nvm.func @{name}(%r0: !vm.ref<?>, %r1: !vm.ref<?>, %r2: !vm.ref<?>, %i0: i32, %i1: i32, %i2: \
+         i32, %i3: i32, %i4: i32, %i5: i32, %i6: i32, %i7: i32, %i8: i32) -> () {{\n  //! attribute \"binding_count\" = \
+         \"{bindings}\"\n  //! attribute \"constant_count\" = \"{constants}\"\n  //! attribute \"local_memory\" = \
+         \"{local_memory}\"\n^bb0:\n{body}\n}}\n"
+    )
+}
+
+const HEADER: &str = "vm.module @kernels version 0\nvm.type !vm.buffer\n";
+
+/// Runs a range of workgroups over bindings; a set bit marks a read-only one.
+fn dispatch(
+    executable: &dyn LocalExecutable,
+    function: usize,
+    bindings: &mut [Vec<u32>],
+    read_only: u64,
+    constants: &[u32],
+    (count, range): ([u32; 3], Range<u64>),
+) -> Result<()> {
+    let pointers: Vec<_> = bindings.iter_mut().map(|binding| BindingPointer(binding.as_mut_ptr().cast())).collect();
+    let lengths: Vec<_> = bindings.iter().map(|binding| size_of_val(binding.as_slice())).collect();
+    let arguments = DispatchArguments {
+        workgroup_count: count,
+        workgroup_size: [1, 1, 1],
+        constants,
+        binding_pointers: &pointers,
+        binding_lengths: &lengths,
+        read_only_bindings: read_only,
+        max_concurrency: 1,
+    };
+    let size = executable.functions().get(function).map_or(0, |info| info.local_memory_size);
+    let mut local_memory = alloc::vec![0; size];
+    executable.dispatch(function, &arguments, range, &mut Worker { processor_id: 0, local_memory: &mut local_memory })
+}
+
+/// Writes the arguments of a workgroup to the first binding, at its x.
+const RECORD: &str = "  %i9 = vm.const.i32.zero
+  %r3 = vm.list.get.ref %r2, %i9 : !vm.buffer
+  %i10:11 = vm.ext.i32.i64.u %i0
+  %i12 = vm.const.i32 16
+  %i13 = vm.mul.i32 %i1, %i12
+  %i14 = vm.mul.i32 %i2, %i13
+  %i13 = vm.add.i32 %i13, %i6
+  vm.buffer.store.i32 %i13, %r3, %i10:11
+  vm.return";
+
+#[test]
+fn workgroups_get_their_position_in_the_grid() {
+    let executable = load(&format!("{HEADER}{}", kernel("record", 1, 0, 0, RECORD)), &[]).unwrap();
+    assert_eq!(executable.functions()[0].name, "record");
+    assert_eq!(executable.functions()[0].binding_count, 1);
+    let mut bindings = [alloc::vec![9; 4]];
+    dispatch(&*executable, 0, &mut bindings, 0, &[], ([3, 2, 1], 1..5)).unwrap();
+    // Workgroups (1,0), (2,0), (0,1), (1,1): y * 16 + the count in x.
+    assert_eq!(bindings[0], [19, 19, 3, 9]);
+    let beyond = dispatch(&*executable, 0, &mut bindings, 0, &[], ([3, 2, 1], 0..7));
+    assert_eq!(beyond.unwrap_err().code(), StatusCode::OutOfRange);
+    let short = dispatch(&*executable, 0, &mut [alloc::vec![0; 2]], 0, &[], ([3, 1, 1], 0..3)).unwrap_err();
+    assert_eq!(short.code(), StatusCode::OutOfRange);
+    assert!(short.to_string().contains("workgroup 2,0,0") && short.to_string().contains("record"), "{short}");
+}
+
+#[test]
+fn read_only_bindings_refuse_writes() {
+    let executable = load(&format!("{HEADER}{}", kernel("record", 1, 0, 0, RECORD)), &[]).unwrap();
+    let mut bindings = [alloc::vec![0; 4]];
+    let refused = dispatch(&*executable, 0, &mut bindings, 1, &[], ([1, 1, 1], 0..1)).unwrap_err();
+    assert_eq!(refused.code(), StatusCode::PermissionDenied);
+    // The executable stays usable.
+    dispatch(&*executable, 0, &mut bindings, 0, &[], ([1, 1, 1], 0..1)).unwrap();
+    assert_eq!(bindings[0][0], 1);
+}
+
+#[test]
+fn constants_and_local_memory_reach_kernels() {
+    let body = "  %i9 = vm.const.i32.zero
+  %r3 = vm.list.get.ref %r2, %i9 : !vm.buffer
+  %i10:11 = vm.const.i64 1
+  %i12 = vm.buffer.load.i32 %r1, %i10:11
+  vm.buffer.store.i32 %i12, %r0, %i10:11
+  %i13 = vm.buffer.load.i32 %r0, %i10:11
+  vm.buffer.store.i32 %i13, %r3, %i10:11
+  vm.return";
+    let executable = load(&format!("{HEADER}{}", kernel("copy", 1, 2, 8, body)), &[]).unwrap();
+    let mut bindings = [alloc::vec![0; 2]];
+    dispatch(&*executable, 0, &mut bindings, 0, &[5, 6], ([1, 1, 1], 0..1)).unwrap();
+    assert_eq!(bindings[0], [0, 6]);
+    let missing = dispatch(&*executable, 0, &mut bindings, 0, &[5], ([1, 1, 1], 0..1)).unwrap_err();
+    assert_eq!(missing.code(), StatusCode::InvalidArgument);
+}
+
+/// Stores the first binding, local memory, or the list of bindings in a global.
+fn keeper(what: &str) -> String {
+    let body = format!(
+        "  %i9 = vm.const.i32.zero
+  %r3 = vm.list.get.ref %r2, %i9 : !vm.buffer
+  vm.global.store.ref {what}
+  vm.return"
+    );
+    let load = "  %i9 = vm.const.i32.zero
+  %r3 = vm.global.load.ref .refs[0] : !vm.buffer
+  %i10:11 = vm.const.i64.zero
+  %i12 = vm.buffer.load.i32 %r3, %i10:11
+  vm.return";
+    format!(
+        "{HEADER}vm.type !vm.list<!vm.buffer>\n//! globals 0 2\n{}{}",
+        kernel("keep", 1, 0, 8, &body),
+        kernel("use", 1, 0, 8, load)
+    )
+}
+
+#[test]
+fn borrowed_buffers_cannot_be_kept() {
+    for what in ["%r3, .refs[0] : !vm.buffer", "%r0, .refs[0] : !vm.buffer", "%r1, .refs[0] : !vm.buffer"] {
+        let executable = load(&keeper(what), &[]).unwrap();
+        let mut bindings = [alloc::vec![7; 2]];
+        let kept = dispatch(&*executable, 0, &mut bindings, 0, &[], ([1, 1, 1], 0..1)).unwrap_err();
+        assert_eq!(kept.code(), StatusCode::FailedPrecondition, "{kept}");
+        assert!(kept.message().contains("keeps a buffer"), "{kept}");
+        // The next dispatch has new globals, which are null.
+        let gone = dispatch(&*executable, 1, &mut bindings, 0, &[], ([1, 1, 1], 0..1)).unwrap_err();
+        assert_eq!(gone.code(), StatusCode::InvalidArgument, "{gone}");
+        assert!(gone.message().contains("null"), "{gone}");
+    }
+    // To keep the list itself is allowed, because it is emptied.
+    let executable = load(&keeper("%r2, .refs[1] : !vm.list<!vm.buffer>"), &[]).unwrap();
+    for _ in 0..2 {
+        dispatch(&*executable, 0, &mut [alloc::vec![7; 2]], 0, &[], ([1, 1, 1], 0..1)).unwrap();
+    }
+}
+
+#[test]
+fn specialization_constants_are_set_for_each_worker() {
+    let set = "vm.export @__set_constants
+vm.func @__set_constants(%r0: !vm.ref<?>) -> () {
+^bb0:
+  %i0:1 = vm.const.i64 1
+  %i2 = vm.buffer.load.i32 %r0, %i0:1
+  vm.global.store.i32 %i2, .rwdata[0]
+  vm.return
+}
+";
+    let body = "  %i9 = vm.const.i32.zero
+  %r3 = vm.list.get.ref %r2, %i9 : !vm.buffer
+  %i10:11 = vm.const.i64.zero
+  %i12 = vm.global.load.i32 .rwdata[0]
+  vm.buffer.store.i32 %i12, %r3, %i10:11
+  vm.return";
+    let text = format!("{HEADER}//! globals 4 0\n{set}{}", kernel("constant", 1, 0, 0, body));
+    let executable = load(&text, &[11, 22]).unwrap();
+    let mut bindings = [alloc::vec![0; 1]];
+    dispatch(&*executable, 0, &mut bindings, 0, &[], ([1, 1, 1], 0..1)).unwrap();
+    assert_eq!(bindings[0], [22]);
+    assert_eq!(load(&text, &[]).unwrap_err().code(), StatusCode::InvalidArgument);
+    let none = format!("{HEADER}{}", kernel("record", 1, 0, 0, RECORD));
+    assert_eq!(load(&none, &[1]).unwrap_err().code(), StatusCode::InvalidArgument);
+}
+
+#[test]
+fn invalid_executables_are_rejected() {
+    let other = format!("{HEADER}vm.export @f\nvm.func @f(%i0: i32) -> () {{\n^bb0:\n  vm.return\n}}\n");
+    let error = load(&other, &[]).unwrap_err();
+    assert_eq!(error.code(), StatusCode::InvalidArgument);
+    assert!(error.message().contains("0i_v"), "{error}");
+    let imports = ImportRegistry::default();
+    let parameters = ExecutableParameters {
+        format: VMVX,
+        data: b"nothing",
+        contents: None,
+        constants: &[],
+        imports: &imports,
+        limits: &Limits::default(),
+    };
+    assert_eq!(VmvxLoader::default().load(&parameters).unwrap_err().code(), StatusCode::InvalidArgument);
+    let import = format!("{HEADER}vm.import @hal.devices.count cconv \"0v_i\"\n");
+    assert_eq!(load(&import, &[]).unwrap_err().code(), StatusCode::NotFound);
+}
+
+/// All workers of a dispatch write to the same elements. Any of the written values may remain. Each element is a
+/// multiple of the count, as each written value is.
+#[test]
+fn workers_race_on_bindings_without_harm() {
+    let body = "  %i9 = vm.const.i32.zero
+  %r3 = vm.list.get.ref %r2, %i9 : !vm.buffer
+  %i10:11 = vm.const.i64.zero
+  %i12:13 = vm.const.i64 1
+  %i14:15 = vm.const.i64 4096
+  vm.br ^bb1(%i10->%i16, %i11->%i17)
+^bb1:
+  %i18 = vm.buffer.load.i32 %r3, %i16:17
+  %i18 = vm.add.i32 %i18, %i6
+  vm.buffer.store.i32 %i18, %r3, %i16:17
+  %i16:17 = vm.add.i64 %i16:17, %i12:13
+  %i9 = vm.cmp.lt.i64.s %i16:17, %i14:15
+  vm.cond_br %i9, ^bb1(), ^bb2()
+^bb2:
+  vm.return";
+    let executable = load(&format!("{HEADER}{}", kernel("race", 1, 0, 0, body)), &[]).unwrap();
+    let mut binding: Vec<u32> = alloc::vec![0; 4096];
+    let length = size_of_val(binding.as_slice());
+    let pointer = BindingPointer(binding.as_mut_ptr().cast());
+    const WORKGROUPS: u32 = 64;
+    std::thread::scope(|scope| {
+        for worker in 0..4u32 {
+            let executable = &*executable;
+            scope.spawn(move || {
+                let (pointers, lengths) = ([pointer], [length]);
+                let arguments = DispatchArguments {
+                    workgroup_count: [WORKGROUPS, 1, 1],
+                    workgroup_size: [1, 1, 1],
+                    constants: &[],
+                    binding_pointers: &pointers,
+                    binding_lengths: &lengths,
+                    read_only_bindings: 0,
+                    max_concurrency: 4,
+                };
+                let range = u64::from(worker * 16)..u64::from(worker * 16 + 16);
+                let mut worker = Worker { processor_id: worker, local_memory: &mut [] };
+                executable.dispatch(0, &arguments, range, &mut worker).unwrap();
+            });
+        }
+    });
+    let possible =
+        |element: &u32| element.is_multiple_of(WORKGROUPS) && (WORKGROUPS..=WORKGROUPS * WORKGROUPS).contains(element);
+    assert!(binding.iter().all(possible));
+}

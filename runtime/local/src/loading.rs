@@ -1,0 +1,160 @@
+//! How an executable finds its loader, whoever asks: a device, or a program that loads its own.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::library::ImportRegistry;
+use super::loaders::Loader;
+use super::{ExecutableLoader, ExecutableParameters};
+use crate::bytecode::Contents;
+use crate::hal::Executable;
+use crate::vm::Limits;
+use crate::{Error, Result};
+
+/// Where a program's executables may come from.
+#[derive(Clone, Debug, Default)]
+pub struct Loaders {
+    /// Of what is part of the program: asked first, on every device.
+    program: Vec<Arc<dyn ExecutableLoader>>,
+    /// Asked on devices that have no loaders of their own.
+    general: Vec<Arc<dyn ExecutableLoader>>,
+    /// What kernels that are bytecode may use up.
+    limits: Limits,
+}
+
+impl Loaders {
+    /// Every loader of this build.
+    #[must_use]
+    pub fn all() -> Loaders {
+        Loaders::named(Loader::ALL)
+    }
+
+    /// Some of them.
+    #[must_use]
+    pub fn named(loaders: &[Loader]) -> Loaders {
+        let general = loaders.iter().map(|loader| loader.create()).collect();
+        Loaders { program: Vec::new(), general, limits: Limits::default() }
+    }
+
+    /// These, and loaders of what is part of the program.
+    #[must_use]
+    pub fn with(mut self, program: &[Arc<dyn ExecutableLoader>]) -> Loaders {
+        self.program.extend_from_slice(program);
+        self
+    }
+
+    /// These, for a program whose kernels that are bytecode use up at most so much: the memory is of all of them, and of the
+    /// program where that has the same budget; the fuel is of each workgroup.
+    #[must_use]
+    pub fn within(self, limits: Limits) -> Loaders {
+        Loaders { limits, ..self }
+    }
+
+    /// These and a program's own: that of the executables which are part of it, and others that it names, behind these
+    /// unless they are there.
+    #[must_use]
+    pub fn of_program(&self, program: Option<Arc<dyn ExecutableLoader>>, loaders: &[Loader]) -> Loaders {
+        let mut all = self.clone();
+        all.program.extend(program);
+        for loader in loaders {
+            let made = loader.create();
+            if loader.is_of_program {
+                all.program.push(made);
+            } else if !all.general.iter().any(|other| other.name() == made.name()) {
+                all.general.push(made);
+            }
+        }
+        all
+    }
+
+    /// Those that a program asks on a device of loaders of its own or without.
+    fn candidates<'a>(
+        &'a self,
+        device: Option<&'a [Arc<dyn ExecutableLoader>]>,
+    ) -> impl Iterator<Item = &'a Arc<dyn ExecutableLoader>> {
+        self.program.iter().chain(device.unwrap_or(&self.general))
+    }
+
+    /// Whether one of them can load executables of `format` on this host; `device` are a device's own loaders.
+    #[must_use]
+    pub fn support(&self, device: Option<&[Arc<dyn ExecutableLoader>]>, format: &str) -> bool {
+        self.candidates(device).any(|loader| loader.supports(format))
+    }
+
+    /// Loads an executable of the given format with the first loader that takes it. `device` are a device's own loaders,
+    /// `imports` resolves what machine code imports, `contents` is the file that `data` is a part of, if it is.
+    ///
+    /// # Errors
+    /// NOT_FOUND where no loader does, and what the loader reports.
+    pub fn load(
+        &self,
+        device: Option<&[Arc<dyn ExecutableLoader>]>,
+        imports: &ImportRegistry,
+        format: &str,
+        data: &[u8],
+        contents: Option<&Arc<Contents>>,
+        constants: &[u32],
+    ) -> Result<Arc<Executable>> {
+        let aligned = AlignedBytes::new(data);
+        let contents = contents.filter(|_| matches!(aligned, AlignedBytes::InPlace(_)));
+        let limits = &self.limits;
+        let parameters = ExecutableParameters { format, data: aligned.bytes(), contents, constants, imports, limits };
+        let Some(code) = self.candidates(device).find_map(|loader| loader.take(&parameters)) else {
+            let names: Vec<&str> = self.candidates(device).map(|loader| loader.name()).collect();
+            return Err(Error::not_found(format!(
+                "no loader for this executable of format '{format}'; loaders: {}",
+                if names.is_empty() { "none".into() } else { names.join(", ") }
+            )));
+        };
+        let code = code.map_err(|error| error.context(format!("loading an executable of format '{format}'")))?;
+        Ok(Arc::new(Executable::new(code)))
+    }
+}
+
+/// Bytes at an address that is a multiple of 16, copied only where they are not.
+enum AlignedBytes<'a> {
+    InPlace(&'a [u8]),
+    Copied { storage: Box<[u8]>, start: usize, length: usize },
+}
+
+impl<'a> AlignedBytes<'a> {
+    const ALIGNMENT: usize = 16;
+
+    fn new(bytes: &'a [u8]) -> AlignedBytes<'a> {
+        if bytes.as_ptr().align_offset(Self::ALIGNMENT) == 0 {
+            return AlignedBytes::InPlace(bytes);
+        }
+        let mut storage = alloc::vec![0; bytes.len() + Self::ALIGNMENT].into_boxed_slice();
+        let start = storage.as_ptr().align_offset(Self::ALIGNMENT);
+        if let Some(target) = storage.get_mut(start..start + bytes.len()) {
+            target.copy_from_slice(bytes);
+        }
+        AlignedBytes::Copied { storage, start, length: bytes.len() }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match self {
+            AlignedBytes::InPlace(bytes) => bytes,
+            AlignedBytes::Copied { storage, start, length } => {
+                storage.get(*start..*start + *length).unwrap_or_default()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executable_data_is_aligned_before_it_is_loaded() {
+        let bytes: Vec<u8> = (0..64).collect();
+        for start in 0..16 {
+            let aligned = AlignedBytes::new(&bytes[start..start + 40]);
+            assert_eq!(aligned.bytes(), &bytes[start..start + 40]);
+            assert_eq!(aligned.bytes().as_ptr().align_offset(16), 0);
+        }
+    }
+}

@@ -1,0 +1,641 @@
+//! Devices, queues and command buffers together, with an executable written here.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![allow(unsafe_code, reason = "kernels work on raw memory")]
+
+mod loans;
+mod moves;
+
+use alloc::sync::Arc;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::bytecode::Contents;
+use crate::hal::local::{
+    DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, Loaders, LocalExecutable, Worker,
+};
+use crate::hal::*;
+use crate::mapping::MappedFile;
+use crate::{Error, Result, StatusCode, vm};
+
+/// Functions on 32-bit integers, an element to a workgroup: 0 adds two bindings into a third, 1 multiplies binding 0 by
+/// constant 0 through local memory, 2 fails, 3 counts workgroups.
+#[derive(Debug)]
+struct TestExecutable {
+    functions: Vec<FunctionInfo>,
+    workgroups: AtomicU64,
+}
+
+impl LocalExecutable for TestExecutable {
+    fn functions(&self) -> &[FunctionInfo] {
+        &self.functions
+    }
+
+    fn dispatch(
+        &self,
+        function: usize,
+        arguments: &DispatchArguments<'_>,
+        workgroups: Range<u64>,
+        worker: &mut Worker<'_>,
+    ) -> Result<()> {
+        let element = |binding: usize, index: usize| {
+            assert!((index + 1) * 4 <= arguments.binding_lengths[binding]);
+            // SAFETY: within the binding, as just asserted.
+            unsafe { arguments.binding_pointers[binding].0.cast::<i32>().add(index) }
+        };
+        for workgroup in workgroups {
+            let index = workgroup as usize;
+            match function {
+                // SAFETY: `element` checks the range, and nothing else runs meanwhile.
+                0 => unsafe {
+                    element(2, index).write(element(0, index).read().wrapping_add(element(1, index).read()));
+                },
+                1 => {
+                    let memory = &mut worker.local_memory[..16];
+                    assert_eq!(memory.as_ptr().align_offset(64), 0);
+                    memory[..4].copy_from_slice(&arguments.constants[0].to_le_bytes());
+                    let factor = i32::from_le_bytes(memory[..4].try_into().unwrap());
+                    // SAFETY: as above.
+                    unsafe { element(0, index).write(element(0, index).read().wrapping_mul(factor)) };
+                }
+                2 => return Err(Error::internal("the kernel failed")),
+                _ => {
+                    self.workgroups.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Loads what a test has made.
+#[derive(Debug)]
+struct Made<E>(Arc<E>);
+
+impl<E: LocalExecutable + 'static> ExecutableLoader for Made<E> {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn supports(&self, format: &str) -> bool {
+        format == "test"
+    }
+
+    fn load(&self, _: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
+        Ok(self.0.clone())
+    }
+}
+
+/// A device, and kernels that a test has made as an executable of it.
+fn device_with<E: LocalExecutable + 'static>(
+    uri: &str,
+    task: local::engine::TaskOptions,
+    kernels: &Arc<E>,
+) -> (Arc<Device>, Arc<Executable>) {
+    let loaders: Vec<Arc<dyn ExecutableLoader>> = vec![Arc::new(Made(kernels.clone()))];
+    let options = DeviceOptions { loaders: Some(loaders), task, ..DeviceOptions::default() };
+    let device = DriverRegistry::default().create_device(uri, options).unwrap();
+    let executable = device.create_executable(&Loaders::default(), "test", &[], None, &[]).unwrap();
+    (device, executable)
+}
+
+#[derive(Debug)]
+struct TestLoader;
+
+impl ExecutableLoader for TestLoader {
+    fn name(&self) -> &'static str {
+        "test"
+    }
+
+    fn supports(&self, format: &str) -> bool {
+        format == "test-format"
+    }
+
+    fn load(&self, _: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
+        let function = |name: &str, constant_count, binding_count, local_memory_size| FunctionInfo {
+            name: name.into(),
+            constant_count,
+            binding_count,
+            local_memory_size,
+            ..FunctionInfo::default()
+        };
+        let functions = vec![
+            function("add", 0, 3, 0),
+            function("scale", 1, 1, 16),
+            function("fail", 0, 0, 0),
+            function("count", 0, 0, 0),
+        ];
+        Ok(Arc::new(TestExecutable { functions, workgroups: AtomicU64::new(0) }))
+    }
+}
+
+#[derive(Debug)]
+#[repr(align(64))]
+struct Aligned<const N: usize>([u8; N]);
+
+impl<const N: usize> AsRef<[u8]> for Aligned<N> {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+fn device() -> Arc<Device> {
+    let options =
+        DeviceOptions { loaders: Some(vec![Arc::new(TestLoader)]), memory_limit: u64::MAX, ..DeviceOptions::default() };
+    DriverRegistry::default().create_device("local-sync://", options).unwrap()
+}
+
+fn executable(device: &Device) -> Arc<Executable> {
+    device.create_executable(&Loaders::default(), "test-format", &[], None, &[]).unwrap()
+}
+
+fn buffer(device: &Device, values: &[i32]) -> Arc<Buffer> {
+    let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    let buffer = device.allocator().allocate(BufferParameters::DEVICE, bytes.len() as u64).unwrap();
+    buffer.write(0, &bytes).unwrap();
+    buffer
+}
+
+fn values(buffer: &Buffer) -> Vec<i32> {
+    buffer.to_vec().unwrap().as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes)).collect()
+}
+
+fn direct(buffer: &Arc<Buffer>) -> BufferRef {
+    BufferRef { buffer: Some(Arc::clone(buffer)), slot: 0, offset: 0, length: WHOLE_BUFFER }
+}
+
+fn slot(slot: u32, offset: u64, length: u64) -> BufferRef {
+    BufferRef { buffer: None, slot, offset, length }
+}
+
+fn bound(buffer: &Arc<Buffer>) -> BufferBinding<'static> {
+    BufferBinding { buffer: Some(Arc::clone(buffer).into()), offset: 0, length: WHOLE_BUFFER }
+}
+
+fn command_buffer(device: &Device, capacity: u32) -> Arc<CommandBuffer> {
+    Arc::new(device.create_command_buffer(CommandBufferMode::empty(), CommandCategory::all(), capacity))
+}
+
+fn record_add(
+    commands: &CommandBuffer,
+    executable: &Arc<Executable>,
+    bindings: [BufferRef; 3],
+    count: u32,
+) -> Result<()> {
+    let workgroups = Workgroups::Count([count, 1, 1]);
+    commands.dispatch(Arc::clone(executable), 0, workgroups, &[], bindings, DispatchFlags::empty())
+}
+
+fn execute(device: &Device, commands: &Arc<CommandBuffer>, bindings: &[BufferBinding<'_>]) -> Result<()> {
+    device.queue_execute(Fences::default(), commands, bindings)
+}
+
+/// An add of 4 elements, with everything in slots, recorded once.
+fn indirect_add(device: &Device) -> Arc<CommandBuffer> {
+    let commands = command_buffer(device, 3);
+    record_add(&commands, &executable(device), [slot(0, 0, 16), slot(1, 0, 16), slot(2, 0, 16)], 4).unwrap();
+    let stages = ExecutionStage::DISPATCH | ExecutionStage::TRANSFER;
+    commands.execution_barrier(stages, stages).unwrap();
+    commands.finalize().unwrap();
+    commands
+}
+
+#[test]
+fn recorded_commands_run_in_order() {
+    let device = device();
+    let (a, b, c) = (buffer(&device, &[1, 2, 3, 4]), buffer(&device, &[0; 4]), buffer(&device, &[0; 6]));
+    let commands = command_buffer(&device, 0);
+    let executable = executable(&device);
+    commands.begin_debug_group("all").unwrap();
+    commands.fill(direct(&b), 10, 4).unwrap();
+    commands.update(&20i32.to_le_bytes(), BufferRef { offset: 4, length: 4, ..direct(&b) }).unwrap();
+    record_add(&commands, &executable, [direct(&a), direct(&b), direct(&b)], 4).unwrap();
+    let scale = executable.lookup("scale").unwrap() as u64;
+    let workgroups = Workgroups::Count([2, 2, 1]);
+    commands.dispatch(Arc::clone(&executable), scale, workgroups, &[3], [direct(&b)], DispatchFlags::empty()).unwrap();
+    commands.copy(BufferRef { length: 16, ..direct(&b) }, BufferRef { offset: 8, length: 16, ..direct(&c) }).unwrap();
+    commands.end_debug_group().unwrap();
+    commands.finalize().unwrap();
+    execute(&device, &commands, &[]).unwrap();
+    assert_eq!(values(&b), [33, 66, 39, 42]);
+    assert_eq!(values(&c), [0, 0, 33, 66, 39, 42]);
+}
+
+#[test]
+fn slots_are_bound_anew_by_each_execution() {
+    let device = device();
+    let commands = indirect_add(&device);
+    let (a, b) = (buffer(&device, &[1, 2, 3, 4]), buffer(&device, &[10, 20, 30, 40]));
+    let c = buffer(&device, &[7; 8]);
+    let upper = BufferBinding { offset: 16, length: 16, ..bound(&c) };
+    execute(&device, &commands, &[bound(&a), bound(&b), upper]).unwrap();
+    assert_eq!(values(&c), [7, 7, 7, 7, 11, 22, 33, 44]);
+    execute(&device, &commands, &[bound(&a), bound(&a), bound(&a)]).unwrap();
+    assert_eq!(values(&a), [2, 4, 6, 8]);
+}
+
+#[test]
+fn a_table_that_does_not_fit_is_refused() {
+    let device = device();
+    let commands = indirect_add(&device);
+    let (a, short) = (buffer(&device, &[0; 4]), buffer(&device, &[0; 3]));
+    let code = |table: Vec<BufferBinding<'static>>| execute(&device, &commands, &table).unwrap_err().code();
+    assert_eq!(code(vec![bound(&a), bound(&a)]), StatusCode::InvalidArgument);
+    assert_eq!(code(vec![bound(&a), bound(&a), BufferBinding::default()]), StatusCode::InvalidArgument);
+    assert_eq!(code(vec![bound(&a), bound(&a), bound(&short)]), StatusCode::OutOfRange);
+    let clipped = BufferBinding { offset: 4, length: 12, ..bound(&a) };
+    assert_eq!(code(vec![bound(&a), bound(&a), clipped]), StatusCode::OutOfRange);
+}
+
+#[test]
+fn recording_checks_what_it_is_given() {
+    let device = device();
+    let commands = command_buffer(&device, 1);
+    let executable = executable(&device);
+    let a = buffer(&device, &[0; 4]);
+    // SAFETY: no kernel runs here.
+    let promise = unsafe { InputsOnlyRead::promise() };
+    let constants = Arc::new(Aligned([0u8; 16]));
+    let constants = device.allocator().import_read_only(constants, BufferParameters::DEVICE, promise).unwrap();
+    let dispatch = |function: u64, constants: &[u32], bindings: Vec<BufferRef>, flags| {
+        let workgroups = Workgroups::Count([1, 1, 1]);
+        commands.dispatch(Arc::clone(&executable), function, workgroups, constants, bindings, flags).unwrap_err().code()
+    };
+    let none = DispatchFlags::empty();
+    assert_eq!(dispatch(4, &[], vec![], none), StatusCode::OutOfRange);
+    assert_eq!(dispatch(u64::MAX, &[], vec![], none), StatusCode::OutOfRange);
+    assert_eq!(dispatch(0, &[], vec![direct(&a), direct(&a)], none), StatusCode::InvalidArgument);
+    assert_eq!(dispatch(2, &[1], vec![], none), StatusCode::InvalidArgument);
+    assert_eq!(dispatch(0, &[], vec![direct(&a), direct(&a), slot(1, 0, 16)], none), StatusCode::OutOfRange);
+    assert_eq!(dispatch(2, &[], vec![], DispatchFlags::CUSTOM_DIRECT_ARGUMENTS), StatusCode::Unimplemented);
+    assert_eq!(dispatch(2, &[], vec![slot(0, 0, 0); 65], none), StatusCode::OutOfRange);
+    let code = |result: Result<()>| result.unwrap_err().code();
+    assert_eq!(code(commands.fill(direct(&constants), 0, 1)), StatusCode::PermissionDenied);
+    assert_eq!(code(commands.fill(direct(&a), 0, 3)), StatusCode::InvalidArgument);
+    assert_eq!(code(commands.fill(slot(0, 2, 8), 0, 4)), StatusCode::InvalidArgument);
+    assert_eq!(code(commands.update(&[0; 3], direct(&a))), StatusCode::InvalidArgument);
+    assert_eq!(code(commands.copy(slot(0, 0, 8), slot(0, 8, 4))), StatusCode::InvalidArgument);
+    assert_eq!(code(commands.copy(direct(&a), BufferRef { offset: 17, ..direct(&a) })), StatusCode::OutOfRange);
+    assert_eq!(code(commands.end_debug_group()), StatusCode::FailedPrecondition);
+    assert_eq!(code(execute(&device, &commands, &[])), StatusCode::FailedPrecondition);
+    commands.begin_debug_group("open").unwrap();
+    assert_eq!(code(commands.finalize()), StatusCode::FailedPrecondition);
+    commands.end_debug_group().unwrap();
+    commands.finalize().unwrap();
+    assert_eq!(code(commands.finalize()), StatusCode::FailedPrecondition);
+    assert_eq!(code(commands.fill(direct(&a), 0, 4)), StatusCode::FailedPrecondition);
+    // Nothing of what failed was kept.
+    execute(&device, &commands, &[]).unwrap();
+    let transfers = device.create_command_buffer(CommandBufferMode::empty(), CommandCategory::TRANSFER, 0);
+    assert_eq!(
+        code(record_add(&transfers, &executable, [(); 3].map(|()| direct(&a)), 1)),
+        StatusCode::FailedPrecondition
+    );
+}
+
+#[test]
+fn workgroup_counts_come_from_buffers_and_zero_is_nothing() {
+    let device = device();
+    let options = ExecutableParameters {
+        format: "",
+        data: &[],
+        contents: None,
+        constants: &[],
+        imports: &local::library::ImportRegistry::default(),
+        limits: &crate::vm::Limits::default(),
+    };
+    let code = TestLoader.load(&options).unwrap();
+    let executable = Arc::new(Executable::new(Arc::clone(&code)));
+    let counts = buffer(&device, &[0, 3, 2, 1]);
+    let commands = command_buffer(&device, 0);
+    let workgroups = || Workgroups::Indirect(BufferRef { offset: 4, ..direct(&counts) });
+    commands.dispatch(Arc::clone(&executable), 3, workgroups(), &[], [], DispatchFlags::empty()).unwrap();
+    commands
+        .dispatch(Arc::clone(&executable), 2, Workgroups::Count([5, 0, 5]), &[], [], DispatchFlags::empty())
+        .unwrap();
+    commands.finalize().unwrap();
+    execute(&device, &commands, &[]).unwrap();
+    let text = alloc::format!("{code:?}");
+    assert!(text.contains("workgroups: 6"), "{text}");
+    counts.write(4, &0i32.to_le_bytes()).unwrap();
+    execute(&device, &commands, &[]).unwrap();
+    assert_eq!(alloc::format!("{code:?}"), text);
+    let huge = command_buffer(&device, 0);
+    huge.dispatch(executable, 3, Workgroups::Count([u32::MAX; 3]), &[], [], DispatchFlags::empty()).unwrap();
+    huge.finalize().unwrap();
+    assert_eq!(execute(&device, &huge, &[]).unwrap_err().code(), StatusCode::OutOfRange);
+}
+
+#[test]
+fn one_shot_commands_run_while_they_are_recorded() {
+    let device = device();
+    let modes = CommandBufferMode::ONE_SHOT | CommandBufferMode::ALLOW_INLINE_EXECUTION;
+    let commands = Arc::new(device.create_command_buffer(modes, CommandCategory::all(), 0));
+    let a = buffer(&device, &[0; 4]);
+    commands.fill(direct(&a), 5, 4).unwrap();
+    assert_eq!(values(&a), [5; 4]);
+    let executable = executable(&device);
+    let failing = commands.dispatch(executable, 2, Workgroups::Count([1; 3]), &[], [], DispatchFlags::empty());
+    assert!(failing.unwrap_err().to_string().contains("the kernel failed"));
+    a.write(0, &[0; 16]).unwrap();
+    commands.finalize().unwrap();
+    execute(&device, &commands, &[]).unwrap();
+    assert_eq!(values(&a), [0; 4]);
+}
+
+#[test]
+fn failures_name_the_command_and_fail_the_fence() {
+    let device = device();
+    let commands = command_buffer(&device, 0);
+    commands.dispatch(executable(&device), 2, Workgroups::Count([1; 3]), &[], [], DispatchFlags::empty()).unwrap();
+    commands.finalize().unwrap();
+    let signal = Arc::new(Fence::new());
+    let fences = Fences { wait: None, signal: SignalFence::Given(Arc::clone(&signal)) };
+    let error = device.queue_execute(fences, &commands, &[]).unwrap_err();
+    assert_eq!(error.to_string(), "command 0, dispatch of function 2 'fail': INTERNAL; the kernel failed");
+    assert_eq!(signal.query().unwrap_err().message(), "the kernel failed");
+}
+
+#[test]
+fn threads_execute_one_command_buffer_at_once() {
+    let device = device();
+    let commands = indirect_add(&device);
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let (device, commands) = (&device, &commands);
+            scope.spawn(move || {
+                let (a, b) = (buffer(device, &[thread; 4]), buffer(device, &[1; 4]));
+                for _ in 0..500 {
+                    let table = &[bound(&a), bound(&b), bound(&a)];
+                    execute(device, commands, table).unwrap();
+                }
+                assert_eq!(values(&a), [thread + 500; 4]);
+            });
+        }
+    });
+}
+
+#[test]
+fn operations_wait_for_their_fence_without_blocking_the_caller() {
+    let device = device();
+    let fences: Vec<Arc<Fence>> = (0..4).map(|_| Arc::new(Fence::new())).collect();
+    let step = |index: usize| Fences {
+        wait: Some(&fences[index]),
+        signal: SignalFence::Given(Arc::clone(&fences[index + 1])),
+    };
+    let a = device.queue_alloca(step(0), BufferParameters::DEVICE, 16).unwrap();
+    device.queue_fill(step(1), Arc::clone(&a), 0, WHOLE_BUFFER, 7, 4).unwrap();
+    let source = vec![9u8, 0, 0, 0];
+    device.queue_update(step(2), &source, Arc::clone(&a), 4).unwrap();
+    drop(source);
+    assert!(!fences[3].query().unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(|| fences[0].signal().unwrap());
+        fences[3].wait(Deadline::NEVER).unwrap();
+    });
+    assert_eq!(values(&a), [7, 9, 7, 7]);
+    device.queue_dealloca(Fences::default(), a).unwrap();
+    assert_eq!(device.allocator().statistics().live, 0);
+}
+
+#[test]
+fn long_chains_of_waiting_operations_need_no_deep_stack() {
+    const LENGTH: usize = 20_000;
+    let device = device();
+    for fail in [false, true] {
+        let fences: Vec<Arc<Fence>> = (0..=LENGTH).map(|_| Arc::new(Fence::new())).collect();
+        for pair in fences.windows(2) {
+            let [wait, signal] = pair else { panic!() };
+            device.queue_barrier(Fences { wait: Some(wait), signal: SignalFence::Given(Arc::clone(signal)) }).unwrap();
+        }
+        let last = Arc::clone(&fences[LENGTH]);
+        if fail {
+            // Nobody can signal the first any more.
+            drop(fences);
+            assert_eq!(last.query().unwrap_err().code(), StatusCode::Aborted);
+        } else {
+            fences[0].signal().unwrap();
+            assert!(last.query().unwrap());
+        }
+    }
+}
+
+#[test]
+fn a_failed_fence_fails_what_waits_for_it() {
+    let device = device();
+    let (wait, signal) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
+    device.queue_barrier(Fences { wait: Some(&wait), signal: SignalFence::Given(Arc::clone(&signal)) }).unwrap();
+    wait.fail(&Error::data_loss("the disk burnt"));
+    assert_eq!(signal.query().unwrap_err().message(), "the disk burnt");
+    let late = Arc::new(Fence::new());
+    let result = device.queue_barrier(Fences { wait: Some(&wait), signal: SignalFence::Given(Arc::clone(&late)) });
+    assert_eq!(result.unwrap_err().code(), StatusCode::DataLoss);
+    assert_eq!(late.query().unwrap_err().code(), StatusCode::DataLoss);
+}
+
+#[test]
+fn a_fence_that_nobody_can_signal_is_not_waited_for() {
+    let (kept, given_up) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
+    let signaller = Arc::clone(&kept);
+    let thread = std::thread::spawn(move || signaller.signal());
+    kept.wait_unless_abandoned().unwrap();
+    thread.join().unwrap().unwrap();
+    assert_eq!(given_up.wait_unless_abandoned().unwrap_err().code(), StatusCode::Aborted);
+}
+
+#[test]
+fn files_are_read_and_written_within_their_rights() {
+    let device = device();
+    // SAFETY: no kernel runs here.
+    let promise = unsafe { InputsOnlyRead::promise() };
+    let contents = Arc::new(Aligned(*b"hello world!"));
+    let contents = device.allocator().import_read_only(contents, BufferParameters::DEVICE, promise).unwrap();
+    assert!(File::from_buffer(Arc::clone(&contents), MemoryAccess::READ | MemoryAccess::WRITE).is_err());
+    let file = Arc::new(File::from_buffer(contents, MemoryAccess::READ).unwrap());
+    let target = buffer(&device, &[0; 2]);
+    device.queue_read(Fences::default(), (Arc::clone(&file), 6), (Arc::clone(&target), 1), 5).unwrap();
+    assert_eq!(target.to_vec().unwrap(), b"\0world\0\0");
+    let denied = device.queue_write(Fences::default(), (Arc::clone(&target), 0), (Arc::clone(&file), 0), 1);
+    assert_eq!(denied.unwrap_err().code(), StatusCode::PermissionDenied);
+    let beyond = device.queue_read(Fences::default(), (file, 8), (Arc::clone(&target), 0), 5);
+    assert_eq!(beyond.unwrap_err().code(), StatusCode::OutOfRange);
+    let writable = buffer(&device, &[0; 2]);
+    let file = Arc::new(File::from_buffer(Arc::clone(&writable), MemoryAccess::ALL).unwrap());
+    device.queue_write(Fences::default(), (target, 1), (file, 2), 5).unwrap();
+    assert_eq!(writable.to_vec().unwrap(), b"\0\0world\0");
+}
+
+#[test]
+fn read_only_bindings_are_marked_for_kernels() {
+    #[derive(Debug)]
+    struct Mask(Vec<FunctionInfo>, AtomicU64);
+    impl LocalExecutable for Mask {
+        fn functions(&self) -> &[FunctionInfo] {
+            &self.0
+        }
+        fn dispatch(
+            &self,
+            _: usize,
+            arguments: &DispatchArguments<'_>,
+            _: Range<u64>,
+            _: &mut Worker<'_>,
+        ) -> Result<()> {
+            self.1.store(arguments.read_only_bindings, Ordering::Relaxed);
+            Ok(())
+        }
+    }
+    let device = device();
+    let code = Arc::new(Mask(vec![FunctionInfo { binding_count: 3, ..FunctionInfo::default() }], AtomicU64::new(0)));
+    // SAFETY: no kernel runs here.
+    let promise = unsafe { InputsOnlyRead::promise() };
+    let constants = Arc::new(Aligned([0u8; 16]));
+    let constants = device.allocator().import_read_only(constants, BufferParameters::DEVICE, promise).unwrap();
+    let a = buffer(&device, &[0; 4]);
+    let commands = command_buffer(&device, 1);
+    let executable = Arc::new(Executable::new(Arc::clone(&code) as Arc<dyn LocalExecutable>));
+    record_add(&commands, &executable, [direct(&a), direct(&constants), slot(0, 0, 16)], 1).unwrap();
+    commands.finalize().unwrap();
+    execute(&device, &commands, &[bound(&constants)]).unwrap();
+    assert_eq!(code.1.load(Ordering::Relaxed), 0b110);
+}
+
+#[test]
+fn devices_are_made_by_address_and_answer_queries() {
+    let registry = DriverRegistry::default();
+    assert_eq!(registry.device_uris().first().unwrap(), "local-sync://");
+    // Shortcuts around the registry know which driver is the first.
+    assert_eq!(registry.driver("").unwrap().name(), super::local::DEFAULT_DRIVER);
+    assert_eq!(crate::devices::default_device(DeviceOptions::default()).id(), super::local::DEFAULT_DRIVER);
+    for uri in ["", "local-sync", "local-sync://", "local-sync://0", "local-task://?workers=2"] {
+        let (made, expected) =
+            (Device::create(uri).unwrap(), registry.create_device(uri, DeviceOptions::default()).unwrap());
+        assert_eq!((made.id(), made.concurrency()), (expected.id(), expected.concurrency()), "{uri}");
+    }
+    for uri in ["", "local-sync", "local-sync://", "local-sync://0"] {
+        assert_eq!(registry.create_device(uri, DeviceOptions::default()).unwrap().id(), "local-sync", "{uri}");
+    }
+    for (uri, code) in [
+        ("remote", StatusCode::NotFound),
+        ("local-sync://7", StatusCode::NotFound),
+        ("local-sync://?speed=11", StatusCode::InvalidArgument),
+    ] {
+        assert_eq!(registry.create_device(uri, DeviceOptions::default()).unwrap_err().code(), code, "{uri}");
+    }
+    let device = device();
+    assert_eq!(device.query(&Loaders::default(), "hal.device.id", "local*"), Some(1));
+    assert_eq!(device.query(&Loaders::default(), "hal.device.id", "vulkan*"), Some(0));
+    assert_eq!(device.query(&Loaders::default(), "hal.executable.format", "test-format"), Some(1));
+    assert_eq!(device.query(&Loaders::default(), "hal.executable.format", "other"), Some(0));
+    assert_eq!(device.query(&Loaders::default(), "hal.dispatch", "concurrency"), Some(1));
+    assert_eq!(device.query(&Loaders::default(), "hal.device", "concurrency"), Some(1));
+    let task = registry.create_device("local-task://?workers=3", DeviceOptions::default()).unwrap();
+    assert_eq!(task.query(&Loaders::default(), "hal.dispatch", "concurrency"), Some(3));
+    assert_eq!(task.query(&Loaders::default(), "hal.device", "concurrency"), Some(1));
+    assert_eq!(device.query(&Loaders::default(), "hal.dispatch", "colour"), None);
+    let error = device.create_executable(&Loaders::all(), "other", &[], None, &[]).unwrap_err();
+    assert_eq!(error.code(), StatusCode::NotFound);
+    assert!(executable(&device).lookup("nothing").is_err());
+}
+
+/// What one call of a compiled 4xf32 multiply asks of the HAL, less the kernel: run it in release mode to see its cost.
+#[test]
+fn steady_state_calls_take_no_memory_from_the_system() {
+    let device = device();
+    let commands = indirect_add(&device);
+    let inputs = [buffer(&device, &[1, 2, 3, 4]), buffer(&device, &[5, 6, 7, 8])];
+    let call = || {
+        for input in &inputs {
+            input.check(16, MemoryType::DEVICE_VISIBLE, BufferUsage::TRANSFER | BufferUsage::DISPATCH_STORAGE).unwrap();
+        }
+        let (ready, done) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
+        let fences = Fences { wait: None, signal: SignalFence::Given(Arc::clone(&ready)) };
+        let output = device.queue_alloca(fences, BufferParameters::DEVICE, 16).unwrap();
+        let table = &[bound(&inputs[0]), bound(&inputs[1]), bound(&output)];
+        let fences = Fences { wait: Some(&ready), signal: SignalFence::Given(Arc::clone(&done)) };
+        device.queue_execute(fences, &commands, table).unwrap();
+        done.wait(Deadline::NEVER).unwrap();
+        BufferView::new(output, &[4], ElementType::INT_32, EncodingType::DENSE_ROW_MAJOR).unwrap()
+    };
+    assert_eq!(values(call().buffer()), [6, 8, 10, 12]);
+    let before = device.allocator().statistics().system_allocations;
+    let rounds = 10_000;
+    let start = std::time::Instant::now();
+    for _ in 0..rounds {
+        call();
+    }
+    std::eprintln!("{} ns a call", start.elapsed().as_nanos() / rounds);
+    assert_eq!(device.allocator().statistics().system_allocations, before);
+}
+
+/// Compilers make programs that write to their own constants; those of another session stay as they were.
+#[test]
+fn constants_that_are_written_are_copies() {
+    let bytes: Vec<u8> = (0..200).map(|index| index as u8).collect();
+    let path = std::env::temp_dir().join(format!("incarnate-constants-{}", std::process::id()));
+    std::fs::write(&path, &bytes).unwrap();
+    let parameters = BufferParameters {
+        memory_type: MemoryType::DEVICE_LOCAL,
+        usage: BufferUsage::DISPATCH_STORAGE | BufferUsage::SHARING_IMMUTABLE,
+    };
+    for contents in [MappedFile::contents(&path).unwrap(), Contents::from_vec(bytes.clone())] {
+        let source = vm::Buffer::of_contents(Arc::new(contents), 64..200).unwrap();
+        let import = || Allocator::new().import_vm_buffer(&source, 0, WHOLE_BUFFER, parameters).unwrap();
+        let (first, second) = (import(), import());
+        first.write(3, &[0xAA; 4]).unwrap();
+        assert_eq!(first.to_vec().unwrap()[..8], [64, 65, 66, 0xAA, 0xAA, 0xAA, 0xAA, 71]);
+        assert_eq!(second.to_vec().unwrap(), bytes[64..]);
+        assert_eq!(source.to_vec(), bytes[64..]);
+        // Kernels rely on the alignment.
+        assert_eq!(first.address().0.align_offset(MINIMUM_ALIGNMENT), 0);
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), bytes);
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// A fence that is asked for later is made where the operation waits, or is run by others, and is not where it is done.
+#[test]
+fn operations_that_are_done_at_once_make_no_fence() {
+    let device = device();
+    let target = buffer(&device, &[0; 4]);
+    let fill = |wait: Option<&Fence>, pattern: u64| {
+        let mut fence = None;
+        let fences = Fences { wait, signal: SignalFence::Later(&mut fence) };
+        let result = device.queue_fill(fences, Arc::clone(&target), 0, 16, pattern, 4);
+        (result, fence)
+    };
+    let (result, fence) = fill(None, 1);
+    assert!(result.is_ok() && fence.is_none());
+    assert_eq!(values(&target), [1; 4]);
+    let wait = Fence::new();
+    let (result, fence) = fill(Some(&wait), 2);
+    let fence = fence.unwrap();
+    assert!(result.is_ok() && !fence.query().unwrap());
+    assert_eq!(values(&target), [1; 4]);
+    wait.signal().unwrap();
+    assert!(fence.query().unwrap());
+    assert_eq!(values(&target), [2; 4]);
+    // What fails at once is told by the call, what fails later by the fence.
+    let failed = Fence::new();
+    let (_, fence) = fill(Some(&failed), 3);
+    failed.fail(&Error::unavailable("gone"));
+    assert_eq!(fence.unwrap().query().unwrap_err().message(), "gone");
+    let (result, fence) = fill(Some(&failed), 3);
+    assert!(fence.is_none());
+    assert_eq!(result.unwrap_err().message(), "gone");
+}
+
+#[test]
+fn addresses_have_parameters() {
+    let registry = DriverRegistry::default();
+    let device = registry.create_device("local-task://default?workers=3&spin_us=0&pin=1", DeviceOptions::default());
+    assert_eq!(device.unwrap().concurrency(), 3);
+    for uri in ["local-task?workers=0", "local-task?workers=x", "local-task?workers=5000", "local-task?colour=1"] {
+        let error = registry.create_device(uri, DeviceOptions::default()).unwrap_err();
+        assert_eq!(error.code(), StatusCode::InvalidArgument, "{uri}");
+    }
+    assert_eq!(
+        registry.create_device("local-task://7", DeviceOptions::default()).unwrap_err().code(),
+        StatusCode::NotFound
+    );
+}
