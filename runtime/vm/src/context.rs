@@ -16,7 +16,7 @@ use super::value::Value;
 use crate::{Error, Result, ResultExt};
 use incarnate_bytecode::ConventionItem;
 
-/// Name of the function that a module exports to be called when a context is made.
+/// Name of the function that a module exports to be called when a context is created.
 const INITIALIZER: &str = "__init";
 /// Name of the function that a module exports to be called when a context is dropped.
 const DEINITIALIZER: &str = "__deinit";
@@ -34,7 +34,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// Makes the state of all modules and runs their initialisers, in the order of registration.
+    /// Creates the state of all modules and runs their initialisers, in the order of registration.
     ///
     /// # Errors
     /// What a module's state needs and cannot have, and what an initialiser fails with.
@@ -165,7 +165,7 @@ impl Context {
         pooled.unwrap_or_else(|| Box::new(Invocation::new(self.limits.clone())))
     }
 
-    /// Gives the storage of an invocation back.
+    /// Returns the storage of an invocation for reuse.
     pub fn give_invocation(&self, invocation: Box<Invocation>) {
         self.invocations.lock().push(invocation);
     }
@@ -190,7 +190,7 @@ impl InvocationGuard<'_> {
         }
     }
 
-    /// Gives the storage back to the context.
+    /// Returns the storage to the context.
     #[inline(always)]
     pub fn give_back(self) {
         if let Some(taken) = self.own {
@@ -209,7 +209,7 @@ impl Drop for Context {
                 tracing::warn!(%error, module = self.program.modules()[index].name(), "deinitialiser failed");
             }
         }
-        // Modules hold what those before them made.
+        // Modules hold objects of those before them.
         while self.states.pop().is_some() {}
     }
 }

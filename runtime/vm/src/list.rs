@@ -11,7 +11,7 @@ use super::sync::Lock;
 use super::value::{Value, ValueType};
 use crate::{Error, Result};
 
-/// A list; its element type is fixed when it is made.
+/// A list; its element type is fixed at creation.
 pub struct List {
     element_type: ValueType,
     inner: Lock<Inner>,

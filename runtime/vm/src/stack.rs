@@ -250,7 +250,7 @@ impl Stack {
         self.buffers.pop().unwrap_or_default()
     }
 
-    /// Gives a call buffer back for reuse.
+    /// Returns a call buffer for reuse.
     #[inline]
     pub fn give_buffer(&mut self, mut buffer: Box<CallBuffer>) {
         buffer.clear();

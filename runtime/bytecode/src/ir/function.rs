@@ -34,7 +34,7 @@ pub struct ValueInfo {
 pub struct Inst {
     /// What it does.
     pub op: Op,
-    /// What it makes; several only for calls.
+    /// The results; several only for calls.
     pub results: SmallVec<[Value; 1]>,
     /// Offset in bytes of the instruction of the bytecode that it comes from, for the places of errors.
     pub offset: u32,
@@ -112,7 +112,7 @@ impl Function {
         }
     }
 
-    /// The instruction that makes a value; None for constants and parameters.
+    /// Returns the instruction that defines a value; None for constants and parameters.
     #[must_use]
     pub fn maker(&self, value: Value) -> Option<&Inst> {
         let Definition::Result(block) = self.definition(value) else { return None };
@@ -148,7 +148,7 @@ impl Function {
         }
     }
 
-    /// Whether an operation makes numbers (or a constant buffer) of only its operands, and cannot fail: division by a number
+    /// Returns true if an operation computes numbers (or a constant buffer) from only its operands, and cannot fail: division by a number
     /// that is seen not to be zero among them.
     #[must_use]
     pub fn is_arithmetic(&self, op: &Op) -> bool {

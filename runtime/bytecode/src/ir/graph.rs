@@ -168,7 +168,7 @@ impl ReversePostorder {
 
 /// The dominator tree: a node dominates another if every path from the entry to the other goes through it.
 ///
-/// Made by iterating over a reverse postorder (Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm").
+/// Computed by iterating over a reverse postorder (Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dominators {
     order: ReversePostorder,
@@ -181,7 +181,7 @@ pub struct Dominators {
 impl Dominators {
     fn new(graph: &Graph) -> Dominators {
         let order = graph.reverse_postorder();
-        // Positions in the order, while the tree is being made: dominators have smaller ones.
+        // Positions in the order, while the tree is being built: dominators have smaller ones.
         let mut tree = vec![NONE; order.nodes.len()];
         if let Some(root) = tree.first_mut() {
             *root = 0;
@@ -244,7 +244,7 @@ impl Dominators {
         }
     }
 
-    /// The order that the tree was made by.
+    /// Returns the order in which the tree was built.
     #[must_use]
     pub fn order(&self) -> &ReversePostorder {
         &self.order

@@ -439,7 +439,7 @@ pub enum Terminator {
 }
 
 impl Op {
-    /// The type that the instruction names: of what it checks, or of the elements of the list that it makes.
+    /// Returns the type that the instruction names: of the checked reference, or of the elements of the new list.
     #[must_use]
     pub fn type_def(&self) -> Option<TypeId> {
         match self {
@@ -454,7 +454,7 @@ impl Op {
         }
     }
 
-    /// Whether the instruction does nothing but make its results: without those it can go.
+    /// Returns true if the instruction has no effects besides its results.
     #[must_use]
     pub fn is_pure(&self) -> bool {
         match self {

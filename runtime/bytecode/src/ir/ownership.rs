@@ -107,7 +107,7 @@ impl Walk {
         function.blocks[index] = data;
     }
 
-    /// Moves operands that are used last; gives those references that are used last without being moved.
+    /// Moves operands at their last use; returns the references whose last use is not a move.
     fn operands(&mut self, op: &mut Op) -> SmallVec<[Value; 2]> {
         // Looked at in reverse: the last of several operands is the one that may be moved. But what an instruction borrows
         // it may not move at the same time.

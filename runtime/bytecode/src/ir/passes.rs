@@ -1,4 +1,4 @@
-//! What makes a function smaller without changing what it does.
+//! Simplifications of functions that do not change their behaviour.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -140,7 +140,7 @@ impl Function {
         }
     }
 
-    /// Removes instructions that only make what nothing uses, and parameters that nothing uses.
+    /// Removes pure instructions without used results, and unused parameters.
     fn remove_unused(&mut self) {
         let mut used = vec![false; self.value_count()];
         let mut pending: Vec<Value> = Vec::new();
@@ -208,7 +208,7 @@ impl Function {
     fn fold(&mut self, evaluate: Option<Evaluate>) -> bool {
         let mut known = self.identity();
         let mut changed = false;
-        // What makes each value, for looking through reinterpretations.
+        // The defining operation of each value, to see through reinterpretations.
         let mut casts: Vec<Option<Value>> = vec![None; self.value_count()];
         let mut pairs: Vec<Option<(Value, Value)>> = vec![None; self.value_count()];
         for index in 0..self.blocks.len() {
@@ -314,7 +314,7 @@ impl Function {
         certain
     }
 
-    /// Makes branches on constants plain ones, and failures that cannot be left such.
+    /// Replaces branches on constants by plain ones, and failures whose status is never zero by terminal ones.
     fn decide_branches(&mut self) -> bool {
         let certain = self.certain_failures();
         let mut changed = false;
@@ -372,8 +372,8 @@ impl Function {
             defined.push((*parameter, Definition::Parameter(block, position as u32)));
         }
         let mut results: Vec<Value> = data.instructions.iter().flat_map(|inst| inst.results.iter().copied()).collect();
-        if let Terminator::CallYieldable { results: made, .. } = &data.terminator {
-            results.extend_from_slice(made);
+        if let Terminator::CallYieldable { results: defined, .. } = &data.terminator {
+            results.extend_from_slice(defined);
         }
         defined.extend(results.into_iter().map(|result| (result, Definition::Result(block))));
         for (value, definition) in defined {
@@ -381,7 +381,7 @@ impl Function {
         }
     }
 
-    /// Makes calls that may suspend the function terminators, and those that do not plain operations: what `suspends` says of
+    /// Converts calls that may suspend the function to terminators, and other calls to plain operations: what `suspends` says of
     /// their callees, told whether the instruction is a yieldable call. One that is none may call a function of the same
     /// module that yields, too.
     ///

@@ -1,4 +1,4 @@
-//! The functions that give arithmetic its meaning, by name.
+//! The functions that define arithmetic, by name.
 
 use crate::isa::{Opcode, for_each_instruction};
 

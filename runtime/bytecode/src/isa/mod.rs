@@ -64,7 +64,7 @@ pub static GENERATIONS: [Generation; 3] = [
 ];
 
 impl Generation {
-    /// The generation of a bytecode version, as module files give it: major in the upper 16 bits, minor in the lower. None
+    /// Returns the generation of a bytecode version as in module files: major in the upper 16 bits, minor in the lower. None
     /// if it cannot be read.
     #[must_use]
     pub fn of(version: u32) -> Option<&'static Generation> {

@@ -174,7 +174,7 @@ impl Module {
         self.generation
     }
 
-    /// Whether the file is one of the first generation (`BMOD`); what is here was made of it.
+    /// Whether the file is one of the first generation (`BMOD`); the tables are those of its conversion.
     #[must_use]
     pub fn is_first_generation(&self) -> bool {
         self.archive.origin().is_some()

@@ -39,7 +39,7 @@ enum TypeText {
     Other(Box<str>),
 }
 
-/// The types that nearly all modules are made of, which need no parsing and no memory.
+/// The types that nearly all modules consist of, which need no parsing and no memory.
 static WELL_KNOWN: [(&str, TypeKind<'static>); 21] = [
     ("i8", TypeKind::I8),
     ("i16", TypeKind::I16),

@@ -1,4 +1,4 @@
-//! Blocks of memory from the system, which pools keep and buffers are made of.
+//! Blocks of memory from the system, which pools keep and buffers use.
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use alloc::sync::Arc;
@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use super::{Buffer, Storage};
 use crate::{Error, Result};
 
-/// Where the buffers go that are made of blocks.
+/// The destination of dropped buffers that use blocks.
 pub trait BlockPool: Send + Sync + fmt::Debug {
     /// Takes a buffer back after its last share is dropped, with the length with which it was taken.
     fn give_back(&self, buffer: SoleBuffer);
@@ -43,7 +43,7 @@ impl SoleBuffer {
 
     #[inline]
     fn get_mut(&mut self) -> &mut Buffer {
-        // SAFETY: this is the only share: `of_block` has just made it, or `take` found no other one, strong or weak, and
+        // SAFETY: this is the only share: `of_block` has just created it, or `take` found no other one, strong or weak, and
         // none is created from a `SoleBuffer`, whose field is private. The exclusive borrow of it is one of the buffer.
         unsafe { &mut *Arc::as_ptr(&self.0).cast_mut() }
     }
@@ -54,13 +54,13 @@ impl SoleBuffer {
         self.0.length()
     }
 
-    /// Capacity in bytes of the block that the buffer is made of; 0 where it is none.
+    /// Capacity in bytes of the buffer's block; 0 without one.
     #[inline]
     pub fn capacity(&self) -> usize {
         if let Storage::Pooled(block, _) = &self.0.storage { block.capacity() } else { 0 }
     }
 
-    /// Makes it a buffer of `length` bytes, which goes back to the pool.
+    /// Converts it to a buffer of `length` bytes, which returns to the pool.
     ///
     /// # Errors
     /// INTERNAL where the block has fewer bytes.
@@ -108,7 +108,7 @@ pub struct Chunk {
     used: AtomicUsize,
 }
 
-// SAFETY: a chunk owns its memory, which is not tied to a thread, and gives out nothing but addresses.
+// SAFETY: a chunk owns its memory, which is not tied to a thread, and exposes nothing but addresses.
 unsafe impl Send for Chunk {}
 // SAFETY: as above.
 unsafe impl Sync for Chunk {}
@@ -175,7 +175,7 @@ impl fmt::Debug for Chunk {
 
 // SAFETY: a block owns its memory, which is not tied to a thread.
 unsafe impl Send for Block {}
-// SAFETY: a shared block gives out nothing but its address and its layout.
+// SAFETY: a shared block exposes nothing but its address and its layout.
 unsafe impl Sync for Block {}
 
 impl Block {

@@ -31,7 +31,7 @@ fn outcome(module: Arc<BytecodeModule>, arguments: &[i32], fuel: u64) -> String 
     }
 }
 
-/// Runs `@f` with and without optimisations, at several amounts of fuel, and gives the outcome with the most of it; and
+/// Runs `@f` with and without optimisations, at several amounts of fuel, and returns the outcome with the most of it; and
 /// the number of loops that are run separately.
 fn both(text: &str, arguments: &[i32]) -> (String, usize) {
     let verified = verified(text);
@@ -46,7 +46,7 @@ fn both(text: &str, arguments: &[i32]) -> (String, usize) {
     (last, optimized.code(0).unwrap().loops.len())
 }
 
-/// The loops of `@buffer_reduce` and its like, as the compiler makes them: what they are made of is found.
+/// The loops of `@buffer_reduce` and its like, as the compiler emits them: their parts are recognised.
 #[test]
 fn reductions_are_run_apart() {
     let text = |body: &str, back: &str| {
@@ -87,7 +87,7 @@ fn reductions_are_run_apart() {
 }
 
 impl Random {
-    /// Most often the register that makes a regular loop, else any other one: so registers often coincide.
+    /// Most often the register of a regular loop, else any other one: so registers often coincide.
     fn register(&mut self, regular: u64) -> u64 {
         if self.below(12) == 0 { self.below(10) } else { regular }
     }
@@ -268,7 +268,7 @@ struct Waiter;
 impl ModuleState for Waiter {}
 
 impl Waiter {
-    /// Yields as often as the argument says, and gives its double.
+    /// Yields as often as the argument says, and returns its double.
     fn wait(&self, _: &mut Caller<'_>, times: i32) -> Result<Outcome<i32>> {
         self.go_on(times, times)
     }
@@ -394,7 +394,7 @@ fn contractions_over_any_registers_and_buffers_are_those_of_the_plain_code() {
     assert!(separate > 300 && ended > 150, "{separate} loops were run separately, {ended} of them to their end");
 }
 
-/// A function that fills a buffer of 300 elements with pseudorandom numbers, runs a loop over it, and gives a number that all
+/// A function that fills a buffer of 300 elements with pseudorandom numbers, runs a loop over it, and returns a number that all
 /// elements go into. The loop's index is `%i10:11`, its limit `%i12:13`; `%i14:15` is one, `%i1` the second argument.
 fn over_elements(body: &str) -> String {
     format!(

@@ -23,7 +23,7 @@ use blocks::{RawBlocks, RawEdge, broken};
 use demand::{Demands, Expected};
 use registers::{Place, Registers};
 
-/// Makes the values of a function, without simplifying anything.
+/// Builds the values of a function, without simplifications.
 ///
 /// # Errors
 /// OUT_OF_RANGE where the module has no such function; INTERNAL where it is not what the verifier promises.
@@ -185,7 +185,7 @@ impl<'a> Builder<'a, '_> {
                 }
             }
         } else {
-            // The only path here; the edge's copies have not been made, as the block's other edges may lead elsewhere.
+            // The only path here; the edge's copies are not done, as the block's other edges may lead elsewhere.
             let from = self.raw.dominators.immediate(raw).unwrap_or(0);
             let edges = self.raw.blocks[from as usize].edges.iter().filter(|edge| edge.target == raw);
             edges.filter_map(|edge| edge.copies).for_each(|copies| self.registers.copy(copies));

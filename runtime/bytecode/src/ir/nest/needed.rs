@@ -53,8 +53,8 @@ impl Needed {
             if !needed.values.insert(value) {
                 continue;
             }
-            let made = nest.instructions().chain(nest.hoisted.iter().copied());
-            for (block, position) in made {
+            let instructions = nest.instructions().chain(nest.hoisted.iter().copied());
+            for (block, position) in instructions {
                 let inst = nest.instruction(function, block, position);
                 if inst.results.contains(&value) && nest.access(block, position).is_none() {
                     inst.op.visit(|operand| pending.push(operand.value()));
@@ -86,7 +86,7 @@ impl Needed {
         self.values.iter().copied()
     }
 
-    /// Whether an access must be made: loads that nothing uses need not.
+    /// Returns true if an access is needed: unused loads are not.
     #[must_use]
     pub fn keeps(&self, function: &Function, nest: &Nest, access: &Access) -> bool {
         let inst = nest.instruction(function, access.block, access.position);

@@ -90,7 +90,7 @@ struct Recovery<'a> {
     conditions: Vec<Bounded>,
     /// Loops that are several.
     splits: BTreeMap<usize, Split>,
-    /// What divisions make of the integers of those.
+    /// The results of divisions of their integers.
     digits: BTreeMap<Value, (usize, Digits)>,
 }
 
@@ -149,7 +149,7 @@ impl<'a> Recovery<'a> {
         Ok(nest)
     }
 
-    /// Checks that what divisions make of integers is used only in indices.
+    /// Checks that results of divisions of integers are used only in indices.
     fn only_indices(&self, nest: &Nest) -> Result<(), BailOut> {
         if self.splits.is_empty() {
             return Ok(());
@@ -165,7 +165,7 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// The blocks of a loop in a row, inner loops in place of theirs. Gives the loop's index and the edge that leaves it.
+    /// The blocks of a loop in a row, inner loops in place of theirs. Returns the loop's index and its exit edge.
     fn shape(
         &mut self,
         index: usize,
@@ -379,7 +379,7 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Checks that what inner loops make is used behind them only where they carry it.
+    /// Checks that values of inner loops are used after them only if they are carried.
     fn escapes(&self) -> Result<(), BailOut> {
         for (index, shape) in self.shapes.iter().enumerate() {
             for item in &shape.counted.items {

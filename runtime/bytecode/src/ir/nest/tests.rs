@@ -1,4 +1,4 @@
-//! Shapes that compilers make, and shapes that are no nests.
+//! Loops that compilers emit, and loops that are no nests.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -52,7 +52,7 @@ fn text(form: &Affine) -> String {
 
 const RETURN: &str = "  vm.return %i6:7\n";
 
-/// What compilers make of a matrix product: the accumulator in memory, the reduction innermost.
+/// A matrix product as compilers emit it: the accumulator in memory, the reduction innermost.
 #[test]
 fn matrix_products_are_nests_of_three() {
     let body = "  vm.br ^bb1(%i6->%i20, %i7->%i21)\n\
@@ -118,7 +118,7 @@ fn nests_that_do_not_reduce_keep_their_order() {
     assert_eq!(tiling_bail_out(&single(0, 1, test, &format!("{STORE}{one_place}"))), TilingBailOut::Stores);
     let sum = "  %i20:21 = vm.buffer.load.i64 %r0, %i12:13\n  %i6:7 = vm.add.i64 %i6:7, %i20:21\n";
     assert_eq!(tiling_bail_out(&single(0, 1, test, sum)), TilingBailOut::Carried);
-    // Two loops: the inner one reduces to elements that are two apart, and there is a store beside it.
+    // Two loops: the inner one reduces with a stride of two elements, and there is a store beside it.
     let nested = |inner: &str, behind: &str| {
         format!(
             "  %i14:15 = vm.const.i64 2\n  vm.br ^bb1(%i6->%i12, %i7->%i13)\n\
@@ -320,8 +320,8 @@ fn effects_and_branches_are_no_nests() {
     assert!(matches!(rejected(&fills), BailOut::Effect(_)));
     let nothing = single(0, 1, test, "  %i6:7 = vm.xor.i64 %i6:7, %i12:13\n");
     assert_eq!(rejected(&nothing), BailOut::NoAccess);
-    let made = single(0, 1, test, &format!("  %r0 = vm.buffer.alloc %i10:11, %i4\n{STORE}"));
-    assert!(matches!(rejected(&made), BailOut::Effect(_) | BailOut::References(_)));
+    let allocating = single(0, 1, test, &format!("  %r0 = vm.buffer.alloc %i10:11, %i4\n{STORE}"));
+    assert!(matches!(rejected(&allocating), BailOut::Effect(_) | BailOut::References(_)));
     // A second exit, and a diamond.
     let leaves = single(0, 1, test, &format!("  vm.cond_br %i4, ^bb4(), ^bb3()\n^bb4:\n{STORE}"));
     assert_eq!(rejected(&leaves), BailOut::Exits);

@@ -80,7 +80,7 @@ pub struct Structure {
     label_count: u32,
 }
 
-/// Sequences within sequences beyond this are not made; a function that needs them becomes one dispatch over its blocks.
+/// Maximum depth of nested sequences; a function that needs more becomes one dispatch over its blocks.
 pub const MAX_NESTING: usize = 200;
 
 impl Structure {
@@ -138,7 +138,7 @@ fn dispatch_all(graph: &Graph) -> Structure {
     Structure { body, selector_count: 1, label_count: 1 }
 }
 
-/// Fills a sequence at a depth; gives the node that is to follow in it.
+/// Fills a sequence at a depth; returns the node that follows in it.
 type Fill<'f, B> = dyn FnMut(&mut B, usize, &mut Vec<Statement>) -> Option<Option<u32>> + 'f;
 
 /// Builds the statements from the dominator tree.
@@ -242,7 +242,7 @@ impl<'a> Builder<'a> {
         into.extend(successor.select.map(|(selector, arm)| Statement::Select { selector, arm }));
     }
 
-    /// Opens the blocks whose ends lead to nodes, fills the innermost, and places the nodes behind them. Gives the node that
+    /// Opens the blocks whose ends lead to nodes, fills the innermost, and places the nodes behind them. Returns the node that
     /// is to follow in the same sequence.
     fn surround(
         &mut self,
@@ -267,7 +267,7 @@ impl<'a> Builder<'a> {
         Some(Some(last))
     }
 
-    /// A node and what it dominates, but for the node that it gives, which is to follow.
+    /// A node and what it dominates, except for the returned node, which follows.
     fn tree(&mut self, root: u32, depth: usize, into: &mut Vec<Statement>) -> Option<Option<u32>> {
         if depth > MAX_NESTING {
             return None;
@@ -297,7 +297,7 @@ impl<'a> Builder<'a> {
         self.surround(&behind, depth, into, &mut |this, depth, into| this.branch(node, behind.is_empty(), depth, into))
     }
 
-    /// The branch of a node. Gives the node that is to follow in the same sequence: only where the arms do not meet behind
+    /// The branch of a node. Returns the node that is to follow in the same sequence: only where the arms do not meet behind
     /// the branch, that is, where all but one leave.
     fn branch(&mut self, node: u32, flat: bool, depth: usize, into: &mut Vec<Statement>) -> Option<Option<u32>> {
         if depth > MAX_NESTING {

@@ -106,7 +106,7 @@ impl Reduced {
         let selector = dispatch - self.node_count;
         let lead = |successor: &mut Successor| {
             // Entries of components are ascending. An entry that is reached through an inner dispatch is not led on twice:
-            // dispatch nodes are made from the outside in.
+            // dispatch nodes are created from the outside in.
             if let Some(arm) = entries.iter().position(|entry| *entry == successor.target) {
                 *successor = Successor { target: dispatch, select: Some((selector, arm as u32)) };
             }

@@ -29,7 +29,7 @@ pub(super) struct Split {
     digits: Vec<usize>,
 }
 
-/// What divisions make of the integer of a loop.
+/// A result of divisions of the integer of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Digits {
     /// Its rest by a divisor; by None it is the integer itself.
@@ -173,7 +173,7 @@ impl Recovery<'_> {
         Some(ordered)
     }
 
-    /// Whether a condition holds, where divisors are positive and what divisions make of the integer is not negative.
+    /// Whether a condition holds, where divisors are positive and the results of divisions of the integer are not negative.
     fn truth(
         &self,
         condition: Value,
@@ -198,14 +198,14 @@ impl Recovery<'_> {
             Opcode::CmpEQI32 => Some(truth(0)? == truth(1)?),
             Opcode::AndI32 => match (truth(0), truth(1)) {
                 (Some(false), _) | (_, Some(false)) => Some(false),
-                // Both are one: comparisons give nothing else.
+                // Both are one: comparisons have no other results.
                 _ => None,
             },
             _ => None,
         }
     }
 
-    /// The form of what divisions make of the integer of a loop; None where it is no sum of digits.
+    /// Returns the form of a result of divisions of a loop's integer; None if it is no sum of digits.
     pub(super) fn digit_form(&mut self, index: usize, digits: Digits) -> Option<Affine> {
         let split = self.splits.get(&index)?.clone();
         let position = |of: Option<Value>| match of {
@@ -231,7 +231,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// Gives the loops of the digits their tests, once that of the loop is known, and the integer its form.
+    /// Derives the tests of the digits' loops from that of the loop, and the form of the integer.
     pub(super) fn count_digits(&mut self, index: usize) -> Option<()> {
         let Some(split) = self.splits.get(&index).cloned() else { return Some(()) };
         let test = &self.shapes[index].counted.test;
