@@ -50,8 +50,8 @@ pub(crate) fn compare(arguments: &BenchFiles, line: &[OsString], out: &mut Conso
 /// names are equal.
 fn names(builds: &[&PathBuf]) -> Vec<String> {
     let short = |build: &PathBuf| build.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let distinct = builds.iter().map(|build| short(build)).collect::<BTreeSet<_>>().len() == builds.len();
-    let name = |build: &&PathBuf| if distinct { short(build) } else { build.display().to_string() };
+    let unique = builds.iter().map(|build| short(build)).collect::<BTreeSet<_>>().len() == builds.len();
+    let name = |build: &&PathBuf| if unique { short(build) } else { build.display().to_string() };
     match builds {
         [_] => vec![String::new()],
         _ => builds.iter().map(|build| format!("{}, ", name(build))).collect(),

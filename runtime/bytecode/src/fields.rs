@@ -1,4 +1,4 @@
-//! What follows from the instructions of a function alone: the operand fields, registers and requirements, for both directions of
+//! Facts that follow from only the instructions of a function: the operand fields, registers and requirements, for both directions of
 //! the text form.
 
 use super::instruction::{Body, Instruction, Instructions};

@@ -93,125 +93,72 @@ pub struct TypeId(pub u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BlockOffset(pub u32);
 
-/// A list of registers.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct RegisterList<'a> {
-    bytes: &'a [u8],
+/// Defines lists of items of a fixed encoded size.
+macro_rules! lists {
+    ($($(#[$doc:meta])* $name:ident of $item:ty, $size:literal, $decode:expr;)*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        pub struct $name<'a> {
+            bytes: &'a [u8],
+        }
+
+        impl<'a> $name<'a> {
+            /// Returns the number of items.
+            #[inline]
+            #[must_use]
+            pub const fn len(self) -> usize {
+                self.bytes.len() / $size
+            }
+
+            /// Returns true if there are no items.
+            #[inline]
+            #[must_use]
+            pub const fn is_empty(self) -> bool {
+                self.bytes.is_empty()
+            }
+
+            /// Returns the items in order.
+            #[inline]
+            pub fn iter(self) -> impl ExactSizeIterator<Item = $item> + Clone + 'a {
+                let (items, _) = self.bytes.as_chunks::<$size>();
+                items.iter().map($decode)
+            }
+        }
+
+        impl fmt::Debug for $name<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_list().entries(self.iter()).finish()
+            }
+        }
+    )* };
+}
+lists! {
+    /// A list of registers.
+    RegisterList of AnyRegister, 2, |bytes| AnyRegister(u16::from_le_bytes(*bytes));
+
+    /// The sizes of a variadic call's arguments: the number of elements of a span, and
+    /// [`SEGMENT_NOT_VARIADIC`](super::isa::SEGMENT_NOT_VARIADIC) for other arguments.
+    SegmentSizes of u16, 2, |bytes| u16::from_le_bytes(*bytes);
+
+    /// The register copies of a branch, in order: source and target of each.
+    RemapList of (AnyRegister, AnyRegister), 4, |&[a, b, c, d]| {
+        (AnyRegister(u16::from_le_bytes([a, b])), AnyRegister(u16::from_le_bytes([c, d])))
+    };
 }
 
 impl<'a> RegisterList<'a> {
-    /// Number of registers.
-    #[inline]
-    #[must_use]
-    pub const fn len(self) -> usize {
-        self.bytes.len() / 2
-    }
-
-    /// Whether there are none.
-    #[inline]
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    /// The register of an index.
+    /// Returns the register of an index.
     #[inline]
     #[must_use]
     pub fn get(self, index: usize) -> Option<AnyRegister> {
         u16_at(self.bytes, index.checked_mul(2)?).map(AnyRegister)
     }
 
-    /// The first `count` registers, and the others; `None` if there are fewer.
+    /// Returns the first `count` registers, and the others; `None` if there are fewer.
     #[inline(always)]
     pub(super) fn split_at(self, count: usize) -> Option<(RegisterList<'a>, RegisterList<'a>)> {
         let (bytes, rest) = self.bytes.split_at_checked(count.checked_mul(2)?)?;
         Some((RegisterList { bytes }, RegisterList { bytes: rest }))
-    }
-
-    /// The registers, in order.
-    #[inline]
-    pub fn iter(self) -> impl ExactSizeIterator<Item = AnyRegister> + Clone + 'a {
-        let (pairs, _) = self.bytes.as_chunks::<2>();
-        pairs.iter().map(|bytes| AnyRegister(u16::from_le_bytes(*bytes)))
-    }
-}
-
-impl fmt::Debug for RegisterList<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
-    }
-}
-
-/// The sizes of a variadic call's arguments: how many elements a span has, and
-/// [`SEGMENT_NOT_VARIADIC`](super::isa::SEGMENT_NOT_VARIADIC) where an argument is no span.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct SegmentSizes<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> SegmentSizes<'a> {
-    /// Number of arguments.
-    #[inline]
-    #[must_use]
-    pub const fn len(self) -> usize {
-        self.bytes.len() / 2
-    }
-
-    /// Whether there are none.
-    #[inline]
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    /// The sizes, in order.
-    #[inline]
-    pub fn iter(self) -> impl ExactSizeIterator<Item = u16> + Clone + 'a {
-        let (pairs, _) = self.bytes.as_chunks::<2>();
-        pairs.iter().map(|bytes| u16::from_le_bytes(*bytes))
-    }
-}
-
-impl fmt::Debug for SegmentSizes<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
-    }
-}
-
-/// The registers that a branch copies, in order, before it goes to its target.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct RemapList<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> RemapList<'a> {
-    /// Number of copies.
-    #[inline]
-    #[must_use]
-    pub const fn len(self) -> usize {
-        self.bytes.len() / 4
-    }
-
-    /// Whether there are none.
-    #[inline]
-    #[must_use]
-    pub const fn is_empty(self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    /// Source and target of each copy, in order.
-    #[inline]
-    pub fn iter(self) -> impl ExactSizeIterator<Item = (AnyRegister, AnyRegister)> + Clone + 'a {
-        let (pairs, _) = self.bytes.as_chunks::<4>();
-        pairs
-            .iter()
-            .map(|&[a, b, c, d]| (AnyRegister(u16::from_le_bytes([a, b])), AnyRegister(u16::from_le_bytes([c, d]))))
-    }
-}
-
-impl fmt::Debug for RemapList<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
     }
 }
 

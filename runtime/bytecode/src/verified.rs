@@ -11,7 +11,7 @@ use crate::Result;
 
 /// A module that can be run and translated: everything that execution relies on has been verified.
 ///
-/// Whoever runs the instructions of a `VerifiedModule` may rely on this:
+/// Code that runs the instructions of a `VerifiedModule` may rely on this:
 /// - every instruction decodes; functions end where their last instruction does; each begins with a block marker, and every
 ///   block ends with its only terminator;
 /// - register operands lie in the function's register files, those of 64-bit banks are even and so is their other half;

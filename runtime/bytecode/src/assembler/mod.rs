@@ -198,7 +198,7 @@ impl<'a> Assembler<'a> {
         self.module.write()
     }
 
-    /// Gives declared globals their offsets: small ones first, in the order of their declaration.
+    /// Assigns offsets to declared globals: small ones first, in the order of their declaration.
     fn place_globals(&mut self) {
         let mut offset = 0u32;
         for size in [4, 8] {

@@ -331,7 +331,7 @@ fn errors_say_line_and_column() {
     }
 }
 
-/// Bytes of an instruction: operands made of the format's kinds, with every list holding something.
+/// Bytes of an instruction: operands by the kinds of the format, with non-empty lists.
 fn encode(row: &InstructionInfo, bytecode: &mut Vec<u8>) {
     match row.set {
         OpcodeSet::Core => {}

@@ -80,7 +80,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The symbol of a function: its name, where that is its alone, or its ordinal.
+    /// The symbol of a function: its name if that is unique, or its ordinal.
     fn function_name(&self, ordinal: u32) -> String {
         let functions = &self.source.functions;
         let Some(function) = functions.get(ordinal as usize) else { return format!("@function:{ordinal}") };

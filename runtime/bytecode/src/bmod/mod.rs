@@ -1,8 +1,8 @@
 //! The first generation of the format: files with the identifier `BMOD` and the extension `.module`, as compilers of March
 //! 2020 wrote them (IREE commit 2bbabc307d).
 //!
-//! A second front end: it reads the file's own schema ([`source`]) and instruction set ([`isa`], [`instruction`]) and makes
-//! today's module of it ([`lower`]), so that nothing behind it knows of the difference. The text form
+//! A second front end: it reads the file's own schema ([`source`]) and instruction set ([`isa`], [`instruction`]) and converts
+//! them to today's module ([`lower`]), so that no other module handles the difference. The text form
 //! ([`disassembler`], [`assembler`]) is the file's own.
 
 mod assembler;
@@ -23,14 +23,14 @@ pub(super) use assembler::assemble;
 use source::Source;
 pub(super) use text::is_bmod_text;
 
-/// A module of the first generation, beside what was made of it.
+/// A module of the first generation, with the offsets of its conversion.
 #[derive(Debug)]
 pub(super) struct Origin {
     source: Source,
     offsets: lower::Offsets,
 }
 
-/// Reads a file, and makes today's file of it.
+/// Reads a file, and converts it to today's format.
 pub(super) fn open(file: &[u8]) -> Result<(Contents, Origin)> {
     let source = Source::read(file)?;
     let (module, offsets) = lower::lower(&source)?;
@@ -38,7 +38,7 @@ pub(super) fn open(file: &[u8]) -> Result<(Contents, Origin)> {
 }
 
 impl Origin {
-    /// The offset within the file's bytecode of what an offset of today's instructions was made of.
+    /// Returns the offset within the file's bytecode of the instruction that a converted instruction, by its offset, comes from.
     pub(super) fn offset(&self, function: u32, offset: u32) -> Option<u32> {
         let rows = self.offsets.get(function as usize)?;
         let behind = rows.partition_point(|row| row.0 <= offset);

@@ -105,7 +105,7 @@ impl Display for In<'_, &Call> {
         }
         write!(f, "({})", In(function, &call.operands[..]))?;
         call.segments.as_ref().map_or(Ok(()), |segments| write!(f, " segments {segments:?}"))?;
-        call.left.map_or(Ok(()), |operand| write!(f, " leaves {operand}"))
+        call.deferred.map_or(Ok(()), |operand| write!(f, " deferred {operand}"))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::isa::Opcode;
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Definition {
-    /// A constant, by its bits (the null reference is zero). Constants belong to no block and are distinct from each other.
+    /// A constant, by its bits (the null reference is zero). Constants belong to no block and are unique.
     Constant(u64),
     /// A parameter of a block, by position. Those of the entry are the function's arguments.
     Parameter(Block, u32),
@@ -34,7 +34,7 @@ pub struct ValueInfo {
 pub struct Inst {
     /// What it does.
     pub op: Op,
-    /// What it makes; several only for calls.
+    /// The results; several only for calls.
     pub results: SmallVec<[Value; 1]>,
     /// Offset in bytes of the instruction of the bytecode that it comes from, for the places of errors.
     pub offset: u32,
@@ -112,7 +112,7 @@ impl Function {
         }
     }
 
-    /// The instruction that makes a value; None for constants and parameters.
+    /// Returns the instruction that defines a value; None for constants and parameters.
     #[must_use]
     pub fn maker(&self, value: Value) -> Option<&Inst> {
         let Definition::Result(block) = self.definition(value) else { return None };
@@ -148,14 +148,14 @@ impl Function {
         }
     }
 
-    /// Whether an operation makes numbers (or a constant buffer) of its operands alone, and cannot fail: division by a number
+    /// Returns true if an operation computes numbers (or a constant buffer) from only its operands, and cannot fail: division by a number
     /// that is seen not to be zero among them.
     #[must_use]
     pub fn is_arithmetic(&self, op: &Op) -> bool {
         match op {
             Op::SwitchRef { .. } => false,
             Op::Eval { opcode, operands } if opcode.info().effects.fails => {
-                // Of arithmetic, division alone fails, and by zero alone.
+                // Only division fails, and only by zero.
                 operands.get(1).is_some_and(|divisor| self.is_nonzero(*divisor))
             }
             op => op.is_pure(),

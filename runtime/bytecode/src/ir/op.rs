@@ -56,14 +56,14 @@ pub struct Call {
     /// [`SEGMENT_NOT_VARIADIC`](crate::isa::SEGMENT_NOT_VARIADIC) (1 in some files); spans within spans have
     /// theirs behind that of the element they begin in. None where the callee takes no spans.
     pub segments: Option<Box<[u16]>>,
-    /// The operand, a null reference, in whose place the call has something made that it leaves there: its last result, which
-    /// the callee's calling convention does not name. None in the bytecode.
-    pub left: Option<u8>,
+    /// The operand, a null reference, that the call replaces by an object created on demand. The call has that object as an
+    /// additional last result, which the callee's calling convention does not name. None in the bytecode.
+    pub deferred: Option<u8>,
 }
 
 /// What an instruction does. Its results' types are those of the values that it defines.
 ///
-/// Operands that are plain [`Value`]s are only looked at; references among them are borrowed.
+/// Operands that are plain [`Value`]s are only read; references among them are borrowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// An instruction whose meaning is a function of [`semantics`](crate::semantics), with that function's arguments in order.
@@ -189,10 +189,10 @@ pub enum Op {
     ListAlloc {
         /// Type of its elements.
         element_type: TypeId,
-        /// Number of elements to make room for.
+        /// The capacity in elements.
         capacity: Value,
     },
-    /// Makes room in a list.
+    /// Reserves capacity in a list.
     ListReserve {
         /// The list.
         list: Value,
@@ -345,7 +345,7 @@ pub enum Op {
         /// Its ordinal.
         import: u32,
     },
-    /// Tells whoever listens of an event, with values.
+    /// Emits a trace event with values.
     Trace {
         /// It is a `print`, meant for people.
         print: bool,
@@ -439,7 +439,7 @@ pub enum Terminator {
 }
 
 impl Op {
-    /// The type that the instruction names: of what it checks, or of the elements of the list that it makes.
+    /// Returns the type that the instruction names: of the checked reference, or of the elements of the new list.
     #[must_use]
     pub fn type_def(&self) -> Option<TypeId> {
         match self {
@@ -454,7 +454,7 @@ impl Op {
         }
     }
 
-    /// Whether the instruction does nothing but make its results: without those it can go.
+    /// Returns true if the instruction has no effects besides its results.
     #[must_use]
     pub fn is_pure(&self) -> bool {
         match self {

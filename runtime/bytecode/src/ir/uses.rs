@@ -5,21 +5,21 @@ use smallvec::SmallVec;
 use super::op::{Edge, Global, Op, Operand, Terminator};
 use super::value::{Block, Value};
 
-/// How an operand is used; what [`Op::visit`] hands out.
+/// How an operand is used: the argument of [`Op::visit`]'s closure.
 #[derive(Debug)]
 pub enum Use<'a> {
-    /// Looked at, or borrowed.
+    /// Read, or borrowed.
     Read(&'a Value),
-    /// Taken over.
+    /// Moved.
     Take(&'a Operand),
 }
 
-/// How an operand is used, to be changed; what [`Op::visit_mut`] hands out.
+/// How an operand is used, mutably: the argument of [`Op::visit_mut`]'s closure.
 #[derive(Debug)]
 pub enum UseMut<'a> {
-    /// Looked at, or borrowed.
+    /// Read, or borrowed.
     Read(&'a mut Value),
-    /// Taken over.
+    /// Moved.
     Take(&'a mut Operand),
 }
 

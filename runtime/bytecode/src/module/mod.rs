@@ -174,7 +174,7 @@ impl Module {
         self.generation
     }
 
-    /// Whether the file is one of the first generation (`BMOD`); what is here was made of it.
+    /// Whether the file is one of the first generation (`BMOD`); the tables are those of its conversion.
     #[must_use]
     pub fn is_first_generation(&self) -> bool {
         self.archive.origin().is_some()
@@ -298,7 +298,7 @@ impl Module {
         self.functions.len() as u32
     }
 
-    /// What the verifier looks at of a function.
+    /// Returns the parts of a function that the verifier checks.
     pub(super) fn function_code(&self, ordinal: u32) -> Option<FunctionCode<'_>> {
         let row = self.functions.get(ordinal as usize)?;
         Some(FunctionCode {

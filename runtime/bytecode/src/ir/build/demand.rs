@@ -1,7 +1,7 @@
 //! What each block expects of the registers when it begins: which are read before they are written, and as what.
 //!
 //! This is liveness with types. A register that is read as different things on different paths, or half of a pair that is
-//! read alone, is expected as plain 32 bits (`i32`). What is expected decides the types of block parameters; that what
+//! read on its own, is expected as plain 32 bits (`i32`). What is expected decides the types of block parameters; that what
 //! arrives is of these types is the business of the edges, which convert.
 
 use alloc::vec;

@@ -169,7 +169,7 @@ impl Registers {
         place.cast(value, ty)
     }
 
-    /// Makes the copies of a branch, one after the other.
+    /// Performs the copies of a branch, one after the other.
     pub(super) fn copy(&mut self, copies: RemapList<'_>) {
         for (source, target) in copies.iter() {
             if source.is_ref() {

@@ -47,18 +47,18 @@ pub(super) fn nests(function: &Function) -> Nests {
                 taken[index] = true;
                 nests.found.push(nest);
             }
-            Err(obstacle) => nests.rejected.push((Block(found.header), obstacle)),
+            Err(reason) => nests.rejected.push((Block(found.header), reason)),
         }
     }
     nests
 }
 
-/// A loop while its structure is known alone.
+/// A loop of which only the structure is known.
 struct Shape {
     counted: Counted,
-    /// For each parameter of the header what it is in the first turn; None for the outermost loop.
+    /// The value of each parameter of the header in the first iteration; None for the outermost loop.
     initial: Option<Vec<Value>>,
-    /// What it is in the next turn.
+    /// Their values in the next iteration.
     next: Vec<Value>,
     /// What is tested, whether zero goes on, and the number of items before.
     condition: Value,
@@ -82,7 +82,7 @@ struct Recovery<'a> {
     /// Results of those.
     invariant: Vec<Value>,
     inductions: BTreeMap<Value, Affine>,
-    /// The parameter that is looked at whether it is an induction: it stands for itself.
+    /// The parameter that is tested for being an induction variable: it stands for itself.
     open: Option<Value>,
     forms: BTreeMap<Value, Option<Form>>,
     /// How deep forms are in forms.
@@ -90,7 +90,7 @@ struct Recovery<'a> {
     conditions: Vec<Bounded>,
     /// Loops that are several.
     splits: BTreeMap<usize, Split>,
-    /// What divisions make of the integers of those.
+    /// The results of divisions of their integers.
     digits: BTreeMap<Value, (usize, Digits)>,
 }
 
@@ -149,7 +149,7 @@ impl<'a> Recovery<'a> {
         Ok(nest)
     }
 
-    /// Checks that what divisions make of integers is used in indices alone.
+    /// Checks that results of divisions of integers are used only in indices.
     fn only_indices(&self, nest: &Nest) -> Result<(), BailOut> {
         if self.splits.is_empty() {
             return Ok(());
@@ -165,7 +165,7 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// The blocks of a loop in a row, inner loops in place of theirs. Gives the loop's index and the edge that leaves it.
+    /// The blocks of a loop in a row, inner loops in place of theirs. Returns the loop's index and its exit edge.
     fn shape(
         &mut self,
         index: usize,
@@ -252,7 +252,7 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Takes instructions that make the same in all turns out.
+    /// Hoists loop-invariant instructions.
     fn hoist(&mut self) {
         let mut order = Vec::new();
         self.program_order(0, &mut order);
@@ -260,7 +260,7 @@ impl<'a> Recovery<'a> {
         for place in order {
             let inst = self.inst(place);
             if let Op::Drop { value } = inst.op {
-                // A reference that is made in each turn: made before, it is dropped behind.
+                // A reference that each iteration creates: once hoisted, it is dropped after the nest.
                 if self.invariant.binary_search(&value).is_ok() {
                     gone.push(place);
                 }
@@ -335,7 +335,7 @@ impl<'a> Recovery<'a> {
             (true, true) => return Err(BailOut::TestInTheMiddle(header)),
             (false, true) => false,
             (true, false) => true,
-            // Both ways are right; values that are used behind the loop tell which one is meant.
+            // Both are right; the values that are used after the loop decide.
             (false, false) => behind.is_empty(),
         };
         self.shapes[index].counted.tested_last = tested_last;
@@ -379,7 +379,7 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Checks that what inner loops make is used behind them only where they carry it.
+    /// Checks that values of inner loops are used after them only if they are carried.
     fn escapes(&self) -> Result<(), BailOut> {
         for (index, shape) in self.shapes.iter().enumerate() {
             for item in &shape.counted.items {

@@ -18,7 +18,7 @@ const MAX_DEPTH: usize = 100;
 pub(super) type Form = (Affine, SmallVec<[usize; 2]>);
 
 impl Recovery<'_> {
-    /// What a parameter is in each turn, if each turn changes it by the same.
+    /// Returns the induction variable of a parameter, if each iteration changes it by the same amount.
     pub(super) fn induction(
         &mut self,
         index: usize,
@@ -38,12 +38,12 @@ impl Recovery<'_> {
             Some(initial) => self.form(initial).filter(|(_, conditions)| conditions.is_empty())?.0,
             None => entry,
         };
-        let form = first.add(&step.mul(&Affine::turn(index))?)?;
+        let form = first.add(&step.mul(&Affine::iteration(index))?)?;
         Some(Induction { parameter, initial, step, form })
     }
 
-    /// What a parameter of the outermost loop is when it is entered: a number if there is one way in that passes it, else the
-    /// parameter itself as it is before the nest.
+    /// Returns the value of the outermost loop's parameter at its entry: a constant if the only entering edge passes one, otherwise
+    /// the parameter itself.
     pub(super) fn entry(&self, index: usize, parameter: Value) -> Affine {
         let whatever = Affine::invariant(parameter);
         let Definition::Parameter(header, position) = self.function.definition(parameter) else { return whatever };
