@@ -75,12 +75,17 @@ impl Allocator {
     #[inline]
     pub fn allocate_transient(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
         if length < EXCHANGEABLE_FROM {
-            return self.allocate(parameters, length);
+            self.allocate(parameters, length)
+        } else {
+            self.allocate_exchangeable(parameters, length)
         }
-        let memory = self.pool.allocate(length)?;
-        let length = memory.length();
-        let movable = Movable::exchangeable(memory, Arc::clone(&self.pool));
-        Ok(self.wrap(Storage::movable(movable, length), parameters))
+    }
+
+    #[cfg(feature = "std")]
+    #[inline(never)]
+    fn allocate_exchangeable(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
+        let movable = Movable::exchangeable(self.pool.allocate(length)?, Arc::clone(&self.pool));
+        Ok(self.wrap(Storage::movable(movable), parameters))
     }
 
     /// Creates a buffer over external host memory, in place; the buffer keeps the owner alive.
@@ -218,9 +223,8 @@ impl Allocator {
     /// # Errors
     /// Those of [`Allocator::import`].
     pub(super) fn wrap_borrowed(&self, borrowed: Borrowed, parameters: BufferParameters) -> Result<Arc<Buffer>> {
-        let length = borrowed.memory.length();
         let movable = Movable::borrow(borrowed, Arc::clone(&self.pool));
-        self.wrap_aligned(Storage::movable(movable, length), parameters)
+        self.wrap_aligned(Storage::movable(movable), parameters)
     }
 
     pub(super) fn wrap_aligned(&self, storage: Storage, parameters: BufferParameters) -> Result<Arc<Buffer>> {

@@ -87,6 +87,7 @@ pub(super) struct Borrowed {
 /// Memory whose address may change.
 pub(super) struct Movable {
     memory: Pinnable<Storage>,
+    length: usize,
     borrowed: Option<Borrowed>,
     pool: Arc<Pool>,
 }
@@ -94,13 +95,19 @@ pub(super) struct Movable {
 impl Movable {
     /// Borrows memory; copies of it come from the pool.
     pub(super) fn borrow(borrowed: Borrowed, pool: Arc<Pool>) -> Movable {
-        Movable { memory: Pinnable::borrowed(), borrowed: Some(borrowed), pool }
+        Movable { memory: Pinnable::borrowed(), length: borrowed.memory.length(), borrowed: Some(borrowed), pool }
     }
 
     /// Makes a block of the pool exchangeable.
     #[cfg(feature = "std")]
     pub(super) fn exchangeable(memory: Storage, pool: Arc<Pool>) -> Movable {
-        Movable { memory: Pinnable::owned(memory), borrowed: None, pool }
+        let length = memory.length();
+        Movable { memory: Pinnable::owned(memory), length, borrowed: None, pool }
+    }
+
+    /// Returns the length in bytes, which never changes.
+    pub(super) fn length(&self) -> usize {
+        self.length
     }
 
     /// Pins the memory for an access. Borrowed memory that may be written is copied first.
@@ -142,9 +149,9 @@ impl Movable {
 
     #[cold]
     fn gone(&self) -> Error {
-        let length = self.borrowed.as_ref().map_or(0, |borrowed| borrowed.memory.length());
         Error::failed_precondition(format!(
-            "the {length} bytes that a call borrowed are gone: at its end there was no memory for a copy"
+            "the {} bytes that a call borrowed are gone: at its end there was no memory for a copy",
+            self.length
         ))
     }
 
@@ -163,11 +170,11 @@ impl Movable {
     pub(super) fn take_over(&self, memory: Storage, range: Range<usize>) -> bool {
         self.memory.try_exchange(|previous| {
             // Every access relies on the length.
-            if memory.length() != previous.length() {
+            if memory.length() != self.length {
                 return Err(Error::internal("exchange of memory for memory of another length"));
             }
             memory.copy(0, previous, 0, range.start)?;
-            memory.copy(range.end, previous, range.end, previous.length().saturating_sub(range.end))?;
+            memory.copy(range.end, previous, range.end, self.length.saturating_sub(range.end))?;
             Ok(memory)
         })
     }

@@ -138,9 +138,9 @@ impl Storage {
         Storage { pointer, length, writable: false, backing: Backing::External(Owner::None) }
     }
 
-    /// Contains memory of a length that may move. What is written to borrowed memory is written to a copy.
-    pub(super) fn movable(movable: Movable, length: usize) -> Storage {
-        let pointer = NonNull::<Aligned>::dangling().cast();
+    /// Contains memory that may move. What is written to borrowed memory is written to a copy.
+    pub(super) fn movable(movable: Movable) -> Storage {
+        let (pointer, length) = (NonNull::<Aligned>::dangling().cast(), movable.length());
         Storage { pointer, length, writable: true, backing: Backing::Movable(Box::new(movable)) }
     }
 

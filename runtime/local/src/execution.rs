@@ -20,7 +20,7 @@ use super::cost::{kernel_cost, picoseconds};
 use super::engine::current_worker;
 use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
 use crate::hal::backend::{
-    Access, Binding, Command, Commands, Dispatch, PinGuard, WorkgroupCount, resolve_range, too_many_bindings,
+    Access, Command, Commands, Dispatch, PinGuard, WorkgroupCount, resolve_range, too_many_bindings,
 };
 use crate::hal::{BufferBinding, Executable, MINIMUM_ALIGNMENT, MemoryAccess};
 use crate::profile::{self, EventKind};
@@ -61,78 +61,88 @@ impl ResolvedBindings {
         self.lengths.get(..self.count).unwrap_or_default()
     }
 
-    /// Makes room for bindings.
-    fn set_count(&mut self, count: usize) -> Result<()> {
+    /// Makes room for bindings and returns the ordinal of each, and where its address and its length are stored.
+    fn slots(&mut self, count: usize) -> Result<impl Iterator<Item = (usize, (&mut BindingPointer, &mut usize))>> {
         if count > MAXIMUM_BINDINGS {
             return Err(too_many_bindings());
         }
-        (self.count, self.read_only) = (count, 0);
-        Ok(())
+        self.count = count;
+        Ok(self.pointers.iter_mut().zip(&mut self.lengths).enumerate())
     }
 
-    /// Finds and pins the memory of a dispatch's bindings, of which the kernel only reads those with a bit in `only_read`. The
-    /// addresses are valid as long as `commands`, `table` and `pins` are kept.
+    /// Finds and pins the memory of a dispatch's bindings. The addresses are valid as long as `commands`, `table` and `pins`
+    /// are kept.
     #[inline]
     pub(crate) fn resolve<'a>(
         &mut self,
         commands: &'a Commands,
         dispatch: &Dispatch,
         table: &'a [BufferBinding<'_>],
-        only_read: u64,
         pins: &mut Pins<'a>,
     ) -> Result<()> {
         let bindings = commands.bindings(dispatch);
-        self.set_count(bindings.len())?;
-        // Writing to borrowed memory moves it, so the bindings of the same buffer that are only read are pinned afterwards.
-        self.pin(commands, bindings, table, (!only_read, Access::Kernel), pins)?;
-        if only_read != 0 {
-            self.pin(commands, bindings, table, (only_read, Access::Read), pins)?;
-        }
-        Ok(())
-    }
-
-    /// Pins the bindings with a bit in `ordinals` for an access.
-    #[inline]
-    fn pin<'a>(
-        &mut self,
-        commands: &'a Commands,
-        bindings: &'a [Binding],
-        table: &'a [BufferBinding<'_>],
-        (ordinals, access): (u64, Access),
-        pins: &mut Pins<'a>,
-    ) -> Result<()> {
-        for (ordinal, (binding, (pointer, byte_length))) in
-            bindings.iter().zip(self.pointers.iter_mut().zip(&mut self.lengths)).enumerate()
-        {
-            if ordinals >> (ordinal & 63) & 1 == 0 {
-                continue;
-            }
+        let (mut movable, mut read_only) = (0, 0);
+        for (binding, (ordinal, (pointer, byte_length))) in bindings.iter().zip(self.slots(bindings.len())?) {
             let (buffer, offset, length) = match commands.resolve_binding(binding, table) {
                 Ok(found) => found,
                 Err(error) => return Err(of_binding(error, ordinal)),
             };
-            let (address, is_borrowed) = buffer.pin_in(access, pins)?;
-            *pointer = BindingPointer(address.0.wrapping_add(offset));
+            match buffer.fixed_address() {
+                Some(address) => *pointer = BindingPointer(address.0.wrapping_add(offset)),
+                None => movable |= 1 << ordinal,
+            }
             *byte_length = length;
-            let is_read_only = is_borrowed || !buffer.access().contains(MemoryAccess::WRITE);
-            self.read_only |= u64::from(is_read_only) << (ordinal & 63);
+            read_only |= u64::from(!buffer.access().contains(MemoryAccess::WRITE)) << ordinal;
+        }
+        self.read_only = read_only;
+        if movable != 0 {
+            self.pin(commands, dispatch, table, movable, pins)?;
+        }
+        Ok(())
+    }
+
+    /// Pins the bindings with a bit in `movable`.
+    #[inline(never)]
+    fn pin<'a>(
+        &mut self,
+        commands: &'a Commands,
+        dispatch: &Dispatch,
+        table: &'a [BufferBinding<'_>],
+        movable: u64,
+        pins: &mut Pins<'a>,
+    ) -> Result<()> {
+        let info = dispatch.executable.code().functions().get(dispatch.function);
+        let only_read = info.map_or(0, |info| info.read_only_bindings);
+        // A pin for writing moves borrowed memory, so bindings of the same buffer that are only read are pinned afterwards.
+        for (ordinals, access) in [(movable & !only_read, Access::Kernel), (movable & only_read, Access::Read)] {
+            let bindings = commands.bindings(dispatch).iter().zip(&mut self.pointers).enumerate();
+            for (ordinal, (binding, pointer)) in bindings.filter(|(ordinal, _)| ordinals >> (ordinal & 63) & 1 != 0) {
+                let (buffer, offset, _) = commands.resolve_binding(binding, table)?;
+                let pin = buffer.pin(access)?;
+                *pointer = BindingPointer(pin.address().0.wrapping_add(offset));
+                self.read_only |= u64::from(pin.is_borrowed()) << (ordinal & 63);
+                if !pin.is_fixed() {
+                    pins.push(pin);
+                }
+            }
         }
         Ok(())
     }
 
     /// Finds the memory of ranges of byte buffers. It stays valid as long as they are kept.
     fn resolve_ranges(&mut self, ranges: &[(Arc<vm::Buffer>, u64, u64)]) -> Result<()> {
-        self.set_count(ranges.len())?;
-        for (ordinal, ((buffer, offset, length), (pointer, byte_length))) in
-            ranges.iter().zip(self.pointers.iter_mut().zip(&mut self.lengths)).enumerate()
+        let mut read_only = 0;
+        for ((buffer, offset, length), (ordinal, (pointer, byte_length))) in
+            ranges.iter().zip(self.slots(ranges.len())?)
         {
             let available = usize::try_from(buffer.length()).unwrap_or(usize::MAX);
             let (offset, length) =
                 resolve_range(available, *offset, *length).map_err(|error| of_binding(error, ordinal))?;
             *pointer = BindingPointer(buffer.as_ptr().wrapping_add(offset));
             *byte_length = length;
-            self.read_only |= u64::from(!buffer.is_mutable()) << ordinal;
+            read_only |= u64::from(!buffer.is_mutable()) << ordinal;
         }
+        self.read_only = read_only;
         Ok(())
     }
 }
@@ -453,13 +463,13 @@ pub(crate) fn execute_ranges(
     workgroup_count: [u32; 3],
     drive: impl FnOnce(&mut dyn FnMut(Range<u64>) -> Result<()>) -> Result<()>,
 ) -> Result<()> {
+    // Dropped when the workgroups are done, before any other thread learns of it.
+    let mut pins = Pins::new();
+    scratch.bindings.resolve(commands, dispatch, table, &mut pins)?;
     let code = dispatch.executable.code();
     let Some(info) = code.functions().get(dispatch.function) else {
         return Err(Error::internal(format!("executable lost its function {}", dispatch.function)));
     };
-    // Dropped when the workgroups are done, before any other thread learns of it.
-    let mut pins = Pins::new();
-    scratch.bindings.resolve(commands, dispatch, table, info.read_only_bindings, &mut pins)?;
     let arguments = DispatchArguments {
         workgroup_count,
         workgroup_size: info.workgroup_size.map(|size| size.max(1)),
