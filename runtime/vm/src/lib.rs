@@ -73,7 +73,7 @@ pub use buffer::{Buffer, Element, Grid, GridMut, Scalar, keep_iteration_order};
 pub use call::{CallBuffer, CallReader, CallValues};
 #[cfg(feature = "std")]
 #[doc(hidden)]
-pub use context::Lease;
+pub use context::InvocationGuard;
 pub use context::{Context, Function};
 pub use direct::{DirectMethod, Native, NoElements, Pass, PassBorrowed};
 pub use interpreter::BytecodeModule;
