@@ -80,7 +80,6 @@ pub mod target_features;
 pub mod trip_count;
 mod verified;
 mod verifier;
-mod vmvx_functions;
 #[cfg(feature = "text")]
 mod writer;
 

@@ -3,11 +3,10 @@
 use alloc::format;
 use alloc::sync::Arc;
 
+use super::borrow::InputsOnlyRead;
 use super::buffer::{Buffer, resolve_range};
-#[cfg(feature = "std")]
-use super::late::Late;
-use super::loan::{InputsOnlyRead, Loan};
 use super::memory::{BufferParameters, BufferUsage, MemoryType};
+use super::movable::{Access, Borrowed, Movable};
 pub use super::pool::AllocatorStatistics;
 use super::pool::{MINIMUM_ALIGNMENT, Pool};
 use super::storage::Storage;
@@ -34,10 +33,10 @@ const HOST_USAGE: BufferUsage = BufferUsage::TRANSFER
 /// The longest constants, in bytes, that are copied on import if they are not in a mapped file.
 pub const COPIED_CONSTANTS: usize = 64 << 10;
 
-/// Lengths in bytes of buffers whose allocation is deferred. Smaller ones are cheaper to copy than to track; larger ones
-/// report a shortage of memory at once.
+/// The length in bytes from which results of computations can take over other memory. A pin of such a buffer costs two
+/// read-modify-writes, and a copy of half of it some microseconds.
 #[cfg(feature = "std")]
-const DEFERRED_LENGTHS: core::ops::RangeInclusive<u64> = 16 << 10..=1 << 30;
+const EXCHANGEABLE_FROM: u64 = 64 << 10;
 
 impl Default for Allocator {
     fn default() -> Allocator {
@@ -67,21 +66,21 @@ impl Allocator {
         Ok(self.wrap(self.pool.allocate(length)?, parameters))
     }
 
-    /// Allocates a buffer for results of computations: the allocation of a large one is deferred to its first use, and
-    /// the buffer may take over another buffer's memory by then.
+    /// Allocates a buffer for results of computations: a large one may take over the memory of another buffer instead of a
+    /// copy.
     ///
     /// # Errors
     /// Those of [`Allocator::allocate`].
     #[cfg(feature = "std")]
     #[inline]
-    pub fn allocate_deferred(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
-        // A limit must be enforced here, at the call.
-        if !DEFERRED_LENGTHS.contains(&length) || self.pool.is_limited() {
+    pub fn allocate_transient(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
+        if length < EXCHANGEABLE_FROM {
             return self.allocate(parameters, length);
         }
-        // The range check bounds the length.
-        let late = Late::new(length as usize, Arc::clone(&self.pool));
-        Ok(self.wrap(Storage::late(late), parameters))
+        let memory = self.pool.allocate(length)?;
+        let length = memory.length();
+        let movable = Movable::exchangeable(memory, Arc::clone(&self.pool));
+        Ok(self.wrap(Storage::movable(movable, length), parameters))
     }
 
     /// Creates a buffer over external host memory, in place; the buffer keeps the owner alive.
@@ -96,8 +95,7 @@ impl Allocator {
         owner: Arc<T>,
         parameters: BufferParameters,
     ) -> Result<Arc<Buffer>> {
-        let loan = Loan::of_owner(owner, Arc::clone(&self.pool));
-        self.wrap_aligned(Storage::lent(Arc::new(loan)), parameters)
+        self.wrap_borrowed(Borrowed { memory: Storage::from_owner(owner), is_only_read: false }, parameters)
     }
 
     /// Creates a read-only buffer over external host memory, in place. The caller promises that machine code only reads
@@ -215,16 +213,21 @@ impl Allocator {
         Ok(buffer)
     }
 
-    /// Returns the pool of the buffers.
-    pub(super) fn pool(&self) -> &Arc<Pool> {
-        &self.pool
+    /// Creates a buffer over borrowed memory.
+    ///
+    /// # Errors
+    /// Those of [`Allocator::import`].
+    pub(super) fn wrap_borrowed(&self, borrowed: Borrowed, parameters: BufferParameters) -> Result<Arc<Buffer>> {
+        let length = borrowed.memory.length();
+        let movable = Movable::borrow(borrowed, Arc::clone(&self.pool));
+        self.wrap_aligned(Storage::movable(movable, length), parameters)
     }
 
     pub(super) fn wrap_aligned(&self, storage: Storage, parameters: BufferParameters) -> Result<Arc<Buffer>> {
-        if storage.length() > 0 && storage.address().0.align_offset(MINIMUM_ALIGNMENT) != 0 {
+        let address = storage.pin(Access::Read)?.address().0;
+        if storage.length() > 0 && address.align_offset(MINIMUM_ALIGNMENT) != 0 {
             return Err(Error::out_of_range(format!(
-                "memory at {:p} is not aligned to {MINIMUM_ALIGNMENT} bytes and cannot be used in place",
-                storage.address().0
+                "memory at {address:p} is not aligned to {MINIMUM_ALIGNMENT} bytes and cannot be used in place"
             )));
         }
         Ok(self.wrap(storage, parameters))

@@ -11,14 +11,8 @@ pub use super::commands::{Binding, Command, Commands, Dispatch, WorkgroupCount};
 #[cfg(feature = "std")]
 pub use super::kernel::too_many_bindings;
 #[cfg(feature = "std")]
-pub use super::loan::Lease;
+pub use super::movable::{Access, PinGuard};
 #[cfg(feature = "std")]
 pub use super::queue::{Backend, Completion, Operation, is_reached, submit, submit_execution};
 #[cfg(feature = "std")]
 pub use super::semaphore::WaitParticipant;
-
-/// Copies that take over memory; see [`Command::Move`].
-#[cfg(feature = "std")]
-pub mod moves {
-    pub use super::super::moves::{Begun, begin, copy_instead, run};
-}

@@ -5,12 +5,12 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+#[cfg(feature = "std")]
+use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-#[cfg(feature = "std")]
-use super::late::Late;
-use super::loan::Lease;
 use super::memory::{BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
+use super::movable::{Access, PinGuard};
 use super::storage::{BindingPointer, Storage};
 use crate::vm::Once;
 use crate::{Error, Result, ref_object, vm};
@@ -20,8 +20,8 @@ use crate::{Error, Result, ref_object, vm};
 /// Who may touch its bytes when is the program's business, which orders accesses by barriers and fences; the methods here
 /// copy in and out and never lend a slice of shared memory.
 pub struct Buffer {
-    /// Of this buffer's first byte; valid as long as `root` is, unless it is elsewhere.
-    address: BindingPointer,
+    /// The address of the first byte if it never changes.
+    address: Option<BindingPointer>,
     byte_offset: usize,
     byte_length: usize,
     memory_type: MemoryType,
@@ -29,8 +29,6 @@ pub struct Buffer {
     usage: BufferUsage,
     /// How many owners the allocation has in the program's own accounting; only that of the root counts.
     owners: AtomicU32,
-    /// The bytes are lent by a caller and may move, or there is no memory for them yet.
-    is_elsewhere: bool,
     /// The bytes as a byte buffer of programs, where it is not that of the storage.
     vm_buffer: Once<Arc<vm::Buffer>>,
     root: Root,
@@ -49,8 +47,7 @@ impl Buffer {
     pub(super) fn new(storage: Storage, memory_type: MemoryType, usage: BufferUsage) -> Buffer {
         let access = if storage.writable() { MemoryAccess::ALL } else { MemoryAccess::READ };
         Buffer {
-            address: storage.address(),
-            is_elsewhere: storage.is_elsewhere(),
+            address: storage.fixed_address(),
             byte_offset: 0,
             byte_length: storage.length(),
             memory_type,
@@ -87,12 +84,14 @@ impl Buffer {
     }
 
     /// Offset in bytes from the start of the allocation.
+    #[inline]
     #[must_use]
     pub fn byte_offset(&self) -> u64 {
         self.byte_offset as u64
     }
 
     /// Number of bytes of the whole allocation.
+    #[inline]
     #[must_use]
     pub fn allocation_length(&self) -> u64 {
         self.root().byte_length()
@@ -119,82 +118,63 @@ impl Buffer {
         self.usage
     }
 
-    /// The address of the first byte. It is valid as long as this buffer is kept, unless [`Buffer::is_elsewhere`]: then the
-    /// bytes are where [`Buffer::for_kernel`] says.
-    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
-    #[inline]
-    #[must_use]
-    pub fn address(&self) -> BindingPointer {
-        self.address
-    }
-
-    /// True where a caller lends the bytes, or memory for them is obtained when they are first used. It stays true when they
-    /// have been moved, or there is some.
-    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
-    #[inline]
-    #[must_use]
-    pub fn is_elsewhere(&self) -> bool {
-        self.is_elsewhere
-    }
-
-    /// The memory of the whole allocation where it is obtained when it is first used; `None` for a part of one, too.
+    /// Returns true if the memory may move while it is not pinned.
     #[cfg(feature = "std")]
-    pub(super) fn late(&self) -> Option<&Late> {
-        match &self.root {
-            Root::Allocation(storage) => storage.as_late(),
-            Root::SpanOf(_) => None,
-        }
+    pub(super) fn is_movable(&self) -> bool {
+        self.address.is_none()
     }
 
-    /// True where this is all of an allocation.
-    #[cfg(feature = "std")]
-    pub(super) fn is_whole_allocation(&self) -> bool {
-        matches!(self.root, Root::Allocation(_))
-    }
-
-    /// The address that says which buffers have bytes in common: that of the first byte, or where that may move, the one that
-    /// it had at first. Memory that is not there yet is obtained.
+    /// Takes over the memory of `source`, whose bytes in `range` stay, if no other storage or program has a share of it and
+    /// this buffer's memory is not in use. `source` and this are whole allocations.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED where there is no memory.
-    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
-    #[inline]
-    pub fn identity(&self) -> Result<usize> {
-        Ok(self.late_address()?.unwrap_or(self.address).0.addr())
+    /// INTERNAL if the buffer is not within its allocation.
+    #[cfg(feature = "std")]
+    pub(super) fn take_over(&self, source: &Buffer, range: Range<usize>) -> Result<bool> {
+        let Some(movable) = self.storage()?.as_movable() else { return Ok(false) };
+        let memory = source.storage()?.share_sole_block();
+        Ok(memory.is_some_and(|memory| movable.take_over(memory, range)))
     }
 
-    /// Where the first byte is for as long as this buffer is kept, if its memory is obtained when it is first used: now, if it
-    /// was not. `None` where it is there from the beginning, or lent.
+    /// Pins the bytes for an access. The guard contains the address of the first byte.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED where there is no memory.
+    /// RESOURCE_EXHAUSTED if borrowed memory must be copied and there is no memory, FAILED_PRECONDITION if the bytes are gone.
     #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
-    #[inline]
-    pub fn late_address(&self) -> Result<Option<BindingPointer>> {
-        if !self.is_elsewhere {
-            return Ok(None);
+    #[inline(always)]
+    pub fn pin(&self, access: Access) -> Result<PinGuard<'_>> {
+        match self.address {
+            Some(address) => Ok(PinGuard::fixed(address)),
+            None => self.pin_movable(access),
         }
-        let Some(late) = self.storage()?.as_late() else { return Ok(None) };
-        Ok(Some(BindingPointer(late.memory()?.address().0.wrapping_add(self.byte_offset))))
     }
 
-    /// Where a kernel finds the first byte, and what keeps the bytes there. Bytes that a caller lends stay with the caller
-    /// where the kernel `only_reads` them, or the caller says that all do; there they must not be written, and the address
-    /// holds as long as the lease. Else they are moved before. Without a lease, the address holds as long as this buffer.
-    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
-    pub fn for_kernel(&self, only_reads: bool) -> Result<(BindingPointer, Option<Lease<'_>>)> {
-        if !self.is_elsewhere {
-            return Ok((self.address, None));
+    #[inline(never)]
+    fn pin_movable(&self, access: Access) -> Result<PinGuard<'_>> {
+        Ok(self.storage()?.pin(access)?.at_offset(self.byte_offset))
+    }
+
+    /// Pins the bytes like [`Buffer::pin`] for as long as `pins` is kept. Returns the address of the first byte, and whether
+    /// the memory is borrowed.
+    ///
+    /// # Errors
+    /// Those of [`Buffer::pin`].
+    #[cfg(feature = "std")]
+    #[inline(always)]
+    pub fn pin_in<'a>(
+        &'a self,
+        access: Access,
+        pins: &mut impl Extend<PinGuard<'a>>,
+    ) -> Result<(BindingPointer, bool)> {
+        if let Some(address) = self.address {
+            return Ok((address, false));
         }
-        let storage = self.storage()?;
-        let within = |start: *mut u8| BindingPointer(start.wrapping_add(self.byte_offset));
-        if let Some(loan) = storage.loan()
-            && (only_reads || loan.is_only_read())
-        {
-            let lease = loan.lease()?;
-            return Ok((within(lease.address()), Some(lease).filter(Lease::is_of_caller)));
+        let pin = self.pin_movable(access)?;
+        let pinned = (pin.address(), pin.is_borrowed());
+        if !pin.is_fixed() {
+            pins.extend(Some(pin));
         }
-        Ok((within(storage.settled()?.address().0), None))
+        Ok(pinned)
     }
 
     /// True where both are views of the same allocation.
@@ -226,8 +206,7 @@ impl Buffer {
             Root::SpanOf(root) => root,
         };
         Ok(Arc::new(Buffer {
-            address: BindingPointer(self.address.0.wrapping_add(offset)),
-            is_elsewhere: self.is_elsewhere,
+            address: self.address.map(|address| BindingPointer(address.0.wrapping_add(offset))),
             byte_offset: self.byte_offset + offset,
             byte_length: length,
             memory_type: self.memory_type,
@@ -541,18 +520,19 @@ mod tests {
         let allocator = Allocator::new();
         let owner = Arc::new(Aligned([5u8; 256]));
         let constants = allocator.import_or_copy(Arc::clone(&owner), BufferParameters::DEVICE).unwrap();
-        assert_eq!(constants.address().0.cast_const(), owner.0.as_ptr());
+        assert_eq!(constants.pin(Access::Read).unwrap().address().0.cast_const(), owner.0.as_ptr());
         assert_eq!((constants.to_vec().unwrap(), allocator.statistics().allocated), (vec![5; 256], 0));
         // Machine code may write to what it gets.
-        let (address, lease) = constants.for_kernel(false).unwrap();
-        assert!(lease.is_none() && address.0.cast_const() != owner.0.as_ptr());
+        let pin = constants.pin(Access::Kernel).unwrap();
+        assert!(pin.is_fixed() && pin.address().0.cast_const() != owner.0.as_ptr());
+        drop(pin);
         constants.write(1, &[6]).unwrap();
         assert_eq!((constants.to_vec().unwrap()[..3].to_vec(), owner.0), (vec![5, 6, 5], [5; 256]));
         assert_eq!(allocator.statistics().allocated, 256);
         let odd: Arc<Vec<u8>> = Arc::new(vec![6u8; 100]);
         let shifted = allocator.import_or_copy(odd, BufferParameters::DEVICE).unwrap();
         assert_eq!(shifted.to_vec().unwrap(), [6; 100]);
-        assert_eq!(shifted.address().0.align_offset(64), 0);
+        assert_eq!(shifted.pin(Access::Read).unwrap().address().0.align_offset(64), 0);
     }
 
     #[test]
@@ -577,7 +557,7 @@ mod tests {
         assert_eq!(buffer.to_vec().unwrap(), [0u8; 0]);
         buffer.fill(0, WHOLE_BUFFER, 0, 4).unwrap();
         buffer.write(0, &[]).unwrap();
-        assert_eq!(buffer.address().0.addr() % 64, 0);
+        assert_eq!(buffer.pin(Access::Read).unwrap().address().0.addr() % 64, 0);
     }
 
     #[test]
@@ -608,7 +588,7 @@ mod tests {
         part.store::<u32>(1, 7).unwrap();
         assert_eq!(allocator.statistics().live, 16);
         let other = allocate();
-        assert_ne!(other.address().0.addr() + 4, part.as_ptr().addr());
+        assert_ne!(other.pin(Access::Read).unwrap().address().0.addr() + 4, part.as_ptr().addr());
         assert_eq!((part.load::<u32>(1).unwrap(), allocator.statistics().live), (7, 32));
         drop((part, other));
         assert_eq!((allocator.statistics().live, allocator.statistics().cached), (0, 128));

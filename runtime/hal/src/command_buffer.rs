@@ -13,10 +13,10 @@ use super::buffer::{Buffer, check_pattern};
 use super::commands::{
     Binding, BindingSource, BufferBinding, Command, Commands, Dispatch, ExecutionStage, WorkgroupCount,
 };
+use super::elision;
 use super::executable::Executable;
 use super::kernel::{MAXIMUM_BINDINGS, too_many_bindings};
 use super::memory::{BufferUsage, WHOLE_BUFFER};
-use super::moves;
 use crate::vm::TryLock;
 use crate::{Error, Result, ref_object};
 
@@ -144,12 +144,14 @@ impl CommandBuffer {
     }
 
     /// How it is used.
+    #[inline]
     #[must_use]
     pub fn modes(&self) -> CommandBufferMode {
         self.modes
     }
 
     /// Number of slots that its commands may use.
+    #[inline]
     #[must_use]
     pub fn binding_capacity(&self) -> u32 {
         self.binding_capacity
@@ -225,8 +227,8 @@ impl CommandBuffer {
             recording.commands.take().ok_or_else(finalized)
         })?;
         if self.modes.contains(CommandBufferMode::ONE_SHOT) {
-            if commands.move_candidate.is_some() {
-                moves::plan(&mut commands);
+            if commands.elision_candidate.is_some() {
+                elision::plan(&mut commands);
             }
         } else {
             commands.list.shrink_to_fit();
@@ -343,11 +345,11 @@ impl CommandBuffer {
                     source.length, target.length
                 )));
             }
-            let may_move = moves::may_move(&source, &target);
+            let is_candidate = elision::is_candidate(recorder.commands, &source, &target);
             let source = recorder.binding(source, BufferUsage::TRANSFER_SOURCE)?.0;
             let target = recorder.write_target(target)?.0;
-            if may_move {
-                recorder.commands.move_candidate = Some(index(recorder.commands.list.len())?);
+            if is_candidate {
+                recorder.commands.elision_candidate = Some(index(recorder.commands.list.len())?);
             }
             Ok(Command::Copy { source, target })
         })

@@ -14,7 +14,6 @@ use bitflags::bitflags;
 
 use super::buffer::{Buffer, resolve_range};
 use super::executable::Executable;
-use super::moves::Moving;
 use crate::vm::MaybeOwned;
 use crate::{Error, Result};
 
@@ -123,9 +122,8 @@ pub enum Command {
         /// The range that is written.
         target: u32,
     },
-    /// Copies a range of a buffer that has no other user, whose memory the target may take over; see
-    /// [`backend::moves`](crate::backend::moves).
-    Move {
+    /// Copies a range of a buffer that has no other user, whose memory the target may take over.
+    ElidedCopy {
         /// The range that is read.
         source: u32,
         /// The range that is written.
@@ -159,10 +157,8 @@ pub struct Commands {
     pub(crate) buffers: Vec<Arc<Buffer>>,
     /// One more than the greatest slot that a command uses.
     pub(crate) slot_count: u32,
-    /// The index of a copy that may be a move.
-    pub(crate) move_candidate: Option<u32>,
-    /// Of the commands' [`Command::Move`].
-    pub(crate) moving: Option<Moving>,
+    /// The index of a copy that may be elided.
+    pub(crate) elision_candidate: Option<u32>,
 }
 
 /// A state of [`Commands`] between two commands.
@@ -194,8 +190,7 @@ impl Commands {
             labels: Vec::new(),
             buffers: Vec::new(),
             slot_count: 0,
-            move_candidate: None,
-            moving: None,
+            elision_candidate: None,
         }
     }
 
@@ -335,8 +330,7 @@ impl Commands {
         self.labels.clear();
         self.buffers.clear();
         self.slot_count = 0;
-        self.move_candidate = None;
-        self.moving = None;
+        self.elision_candidate = None;
     }
 }
 

@@ -15,6 +15,7 @@ mod arguments;
 #[doc(hidden)]
 pub mod atomic;
 pub mod backend;
+mod borrow;
 mod buffer;
 mod buffer_view;
 #[cfg(feature = "std")]
@@ -25,6 +26,8 @@ mod command_buffer;
 mod commands;
 mod element_type;
 #[cfg(feature = "std")]
+mod elision;
+#[cfg(feature = "std")]
 mod executable;
 #[cfg(feature = "std")]
 mod fence;
@@ -34,15 +37,13 @@ mod file;
 pub mod format;
 #[cfg(feature = "std")]
 pub mod kernel;
-mod late;
-mod loan;
 #[cfg(feature = "std")]
 pub mod mapping;
 mod memory;
-#[cfg(feature = "std")]
-mod moves;
+mod movable;
 #[cfg(feature = "std")]
 mod narrow_float;
+mod pin;
 mod pool;
 #[cfg(feature = "std")]
 mod queue;
@@ -55,6 +56,7 @@ mod transfers;
 mod wait;
 
 pub use allocator::{Allocator, AllocatorStatistics, COPIED_CONSTANTS};
+pub use borrow::{BorrowScope, InputsOnlyRead};
 pub use buffer::Buffer;
 pub use buffer_view::BufferView;
 #[cfg(feature = "std")]
@@ -70,7 +72,6 @@ pub use executable::Executable;
 pub use fence::Fence;
 #[cfg(feature = "std")]
 pub use file::File;
-pub use loan::{InputsOnlyRead, Loans};
 pub use memory::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 #[cfg(feature = "std")]
 pub use narrow_float::NarrowFloat;

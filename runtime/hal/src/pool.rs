@@ -384,11 +384,11 @@ mod tests {
     fn freed_memory_is_reused_and_trimmed() {
         let pool = Pool::new(u64::MAX);
         let first = pool.allocate(1000).unwrap();
-        let address = first.address().0;
+        let address = first.base().0;
         drop(first);
         assert!(pool.statistics().cached >= 1000);
         let second = pool.allocate(990).unwrap();
-        assert_eq!(second.address().0, address);
+        assert_eq!(second.base().0, address);
         assert_eq!(pool.statistics().system_allocations, 1);
         drop(second);
         pool.trim();
@@ -430,11 +430,11 @@ mod tests {
         let pool = Pool::new(u64::MAX);
         for length in [1u64, 65, 4000, 70_000, 3 << 20] {
             let storage = pool.allocate(length).unwrap();
-            assert_eq!(storage.address().0.addr() % MINIMUM_ALIGNMENT, 0, "{length}");
+            assert_eq!(storage.base().0.addr() % MINIMUM_ALIGNMENT, 0, "{length}");
             assert_eq!(storage.length() as u64, length);
         }
         let held: Vec<_> = (0..COLORS).map(|_| pool.allocate(100_000).unwrap()).collect();
-        let mut ranges: Vec<_> = held.iter().map(|storage| storage.address().0.addr()).collect();
+        let mut ranges: Vec<_> = held.iter().map(|storage| storage.base().0.addr()).collect();
         ranges.sort_unstable();
         assert!(ranges.windows(2).all(|pair| pair[0] + 100_000 <= pair[1]), "blocks overlap: {ranges:x?}");
         let mut low: Vec<_> = ranges.iter().map(|start| start % PAGE).collect();

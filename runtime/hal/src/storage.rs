@@ -12,9 +12,9 @@
 //! Memory from the pool is zeroed when it is first obtained from the system; a reused block holds what its last user
 //! left there.
 //!
-//! Lifetimes: a [`Storage`] owns its memory or shares an owner that keeps it in place, and whoever hands an
-//! address to a kernel keeps the buffer, and so the storage, alive until the kernel returns. Memory that a caller lends for a
-//! call is reached through leases; see [`super::loan`].
+//! A [`Storage`] owns its memory or shares an owner that keeps it. Its bytes are accessed under a [`PinGuard`], which keeps
+//! the address: for free, but for [memory that may move](super::movable). A thread that passes an address to a kernel keeps the
+//! guard and the buffer until the kernel returns.
 #![allow(unsafe_code, reason = "raw access to memory that kernels share; see the memory model above")]
 
 use alloc::boxed::Box;
@@ -24,8 +24,7 @@ use core::any::Any;
 use core::fmt;
 use core::ptr::NonNull;
 
-use super::late::Late;
-use super::loan::{Lease, Loan};
+use super::movable::{Access, Movable, PinGuard};
 #[cfg(feature = "std")]
 use crate::mapping::WritableMapping;
 use crate::{Error, Result, vm};
@@ -41,26 +40,28 @@ unsafe impl Send for BindingPointer {}
 // SAFETY: as above.
 unsafe impl Sync for BindingPointer {}
 
-/// What keeps the bytes of a storage in place.
+/// What keeps the bytes of a storage.
 enum Backing {
-    /// Nothing: there are no bytes.
-    Empty,
     /// A byte buffer that was made of a block of a pool, for this storage; `None` only while being dropped.
-    Pool(Option<Arc<vm::Buffer>>),
-    /// A byte buffer of a program, or a part of one.
-    Vm(Arc<vm::Buffer>),
-    /// Memory that somebody else owns, and lends as long as the owner lives.
-    Owner(Arc<dyn Any + Send + Sync>),
-    /// Memory of a caller until it is moved.
-    Lent(Arc<Loan>),
-    /// Memory that is obtained when it is first used.
-    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
-    Late(Box<Late>),
+    Pooled(Option<Arc<vm::Buffer>>),
+    /// Memory from elsewhere, used in place.
+    External(Owner),
+    /// Memory that moves while it is not pinned.
+    Movable(Box<Movable>),
 }
 
-/// A run of bytes that stays in place as long as it lives, unless it is elsewhere: then the bytes are where the backing says, a
-/// [`Loan`] or [`Late`] memory, and the pointer is nothing to follow.
+/// What keeps external memory.
+enum Owner {
+    /// There are no bytes, or the user of the storage keeps them.
+    None,
+    /// A byte buffer of a program.
+    Buffer(Arc<vm::Buffer>),
+    Other(Arc<dyn Any + Send + Sync>),
+}
+
+/// A range of bytes.
 pub(super) struct Storage {
+    /// The address of the first byte; dangling if the memory is movable.
     pointer: NonNull<u8>,
     length: usize,
     writable: bool,
@@ -82,13 +83,13 @@ impl Storage {
     pub(super) fn from_pool(buffer: Arc<vm::Buffer>) -> Result<Storage> {
         let pointer = NonNull::new(buffer.as_ptr()).ok_or_else(|| Error::internal("byte buffer at address zero"))?;
         let length = buffer.length() as usize;
-        Ok(Storage { pointer, length, writable: true, backing: Backing::Pool(Some(buffer)) })
+        Ok(Storage { pointer, length, writable: true, backing: Backing::Pooled(Some(buffer)) })
     }
 
     /// No bytes.
     pub(super) fn empty() -> Storage {
         let pointer = NonNull::<Aligned>::dangling().cast();
-        Storage { pointer, length: 0, writable: true, backing: Backing::Empty }
+        Storage { pointer, length: 0, writable: true, backing: Backing::External(Owner::None) }
     }
 
     /// Borrows the bytes of an owner, for reading only, and keeps the owner.
@@ -97,7 +98,7 @@ impl Storage {
         // The owner is behind an `Arc` of which we hold a share, so it is neither moved nor mutably borrowed while the
         // storage lives, and a slice that a shared borrow of it gave stays valid for as long as one is possible.
         let (pointer, length) = (NonNull::from(bytes).cast(), bytes.len());
-        Storage { pointer, length, writable: false, backing: Backing::Owner(owner) }
+        Storage { pointer, length, writable: false, backing: Backing::External(Owner::Other(owner)) }
     }
 
     /// Takes over a mapping that may be written.
@@ -105,7 +106,7 @@ impl Storage {
     pub(super) fn from_mapping(mut mapping: WritableMapping) -> Storage {
         let (pointer, length) = mapping.as_mut_ptr();
         let pointer = NonNull::new(pointer).unwrap_or(NonNull::<Aligned>::dangling().cast());
-        Storage { pointer, length, writable: true, backing: Backing::Owner(Arc::new(mapping)) }
+        Storage { pointer, length, writable: true, backing: Backing::External(Owner::Other(Arc::new(mapping))) }
     }
 
     /// Shares a range of a program's byte buffer, which is kept. It may be written where the source may, and `writable`
@@ -124,114 +125,95 @@ impl Storage {
         let pointer = NonNull::new(source.as_ptr().wrapping_add(offset));
         let pointer = pointer.ok_or_else(|| Error::internal("byte buffer at address zero"))?;
         let writable = writable && source.is_mutable();
-        Ok(Storage { pointer, length, writable, backing: Backing::Vm(Arc::clone(source)) })
+        Ok(Storage { pointer, length, writable, backing: Backing::External(Owner::Buffer(Arc::clone(source))) })
     }
 
-    /// Memory that is lent. What is written to it is written to a copy.
-    pub(super) fn lent(loan: Arc<Loan>) -> Storage {
-        let (pointer, length) = (loan.lent_address(), loan.length());
-        Storage { pointer, length, writable: true, backing: Backing::Lent(loan) }
+    /// Uses bytes without an owner, for reading only.
+    ///
+    /// # Safety
+    /// The bytes outlive every access to the storage.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "sessions borrow memory for calls"))]
+    pub(super) unsafe fn from_slice(bytes: &[u8]) -> Storage {
+        let (pointer, length) = (NonNull::from(bytes).cast(), bytes.len());
+        Storage { pointer, length, writable: false, backing: Backing::External(Owner::None) }
     }
 
-    /// Memory that is obtained when it is first used.
-    #[cfg(feature = "std")]
-    pub(super) fn late(late: Late) -> Storage {
-        let (pointer, length) = (NonNull::<Aligned>::dangling().cast(), late.length());
-        Storage { pointer, length, writable: true, backing: Backing::Late(Box::new(late)) }
+    /// Contains memory of a length that may move. What is written to borrowed memory is written to a copy.
+    pub(super) fn movable(movable: Movable, length: usize) -> Storage {
+        let pointer = NonNull::<Aligned>::dangling().cast();
+        Storage { pointer, length, writable: true, backing: Backing::Movable(Box::new(movable)) }
     }
 
-    /// The loan, where it is memory that is lent.
+    /// Returns the memory that moves, if this is some.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
     #[inline]
-    pub(super) fn loan(&self) -> Option<&Loan> {
+    pub(super) fn as_movable(&self) -> Option<&Movable> {
         match &self.backing {
-            Backing::Lent(loan) => Some(loan),
+            Backing::Movable(movable) => Some(movable),
             _ => None,
         }
     }
 
-    /// The late memory, where it is some.
+    /// Pins the bytes for an access.
+    ///
+    /// # Errors
+    /// Those of [`Movable::pin`].
     #[inline]
-    pub(super) fn as_late(&self) -> Option<&Late> {
+    pub(super) fn pin(&self, access: Access) -> Result<PinGuard<'_>> {
         match &self.backing {
-            Backing::Late(late) => Some(late),
-            _ => None,
+            Backing::Movable(movable) => movable.pin(access),
+            _ => Ok(PinGuard::fixed(self.base())),
         }
     }
 
-    /// True where the address does not say where the bytes are.
-    #[inline]
-    pub(super) fn is_elsewhere(&self) -> bool {
-        matches!(self.backing, Backing::Lent(_) | Backing::Late(_))
-    }
-
-    /// The storage that the bytes are in, and stay in, when they are to be written: lent ones are moved to it.
-    #[inline]
-    pub(super) fn settled(&self) -> Result<&Storage> {
-        match &self.backing {
-            Backing::Lent(loan) => loan.own(),
-            Backing::Late(late) => late.memory(),
-            _ => Ok(self),
-        }
-    }
-
-    /// The block of the pool that the bytes are in; `None` where they are elsewhere, or not there yet.
-    #[cfg(feature = "std")]
-    fn block(&self) -> Option<&Arc<vm::Buffer>> {
-        match &self.backing {
-            Backing::Late(late) => late.get()?.block(),
-            Backing::Pool(block) => block.as_ref(),
-            _ => None,
-        }
-    }
-
-    /// Another storage of the same bytes, if they are in a block of the pool, which goes back to it when both are dropped.
-    #[cfg(feature = "std")]
-    pub(super) fn share_block(&self) -> Option<Storage> {
-        Storage::from_pool(Arc::clone(self.block()?)).ok()
-    }
-
-    /// The same, where neither another storage nor a program has a share of the block.
+    /// Returns another storage of the same block of a pool, if neither a storage nor a program has a share of it. The block
+    /// returns to the pool when both are dropped.
     #[cfg(feature = "std")]
     pub(super) fn share_sole_block(&self) -> Option<Storage> {
-        if Arc::strong_count(self.block()?) != 1 {
-            return None;
+        match &self.backing {
+            Backing::Pooled(Some(block)) if Arc::strong_count(block) == 1 => {
+                // The holders of the other shares were done with the memory when they gave them up.
+                core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
+                Storage::from_pool(Arc::clone(block)).ok()
+            }
+            Backing::Movable(movable) => movable.with_memory(Storage::share_sole_block),
+            _ => None,
         }
-        // Who gave up the other shares is done with the memory.
-        core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
-        self.share_block()
     }
 
-    /// The byte buffer that the storage is all of, if there is one.
+    /// Returns the byte buffer that the storage is all of, if there is one.
     #[inline]
     pub(super) fn vm_buffer(&self) -> Option<&Arc<vm::Buffer>> {
         match &self.backing {
-            Backing::Pool(buffer) => buffer.as_ref(),
-            Backing::Vm(source) => {
+            Backing::Pooled(buffer) => buffer.as_ref(),
+            Backing::External(Owner::Buffer(source)) => {
                 let same = source.as_ptr() == self.pointer.as_ptr()
                     && source.length() == self.length as u64
                     && source.is_mutable() == self.writable;
                 same.then_some(source)
             }
-            Backing::Lent(_) | Backing::Late(_) => self.settled().ok()?.vm_buffer(),
-            Backing::Empty | Backing::Owner(_) => None,
+            Backing::External(_) => None,
+            Backing::Movable(movable) => movable.fix().ok()?.vm_buffer(),
         }
     }
 
-    /// A range as a byte buffer of programs, which keeps the memory and not the storage. It may be written where the storage
-    /// may.
+    /// Returns a range as a byte buffer of programs, which keeps the memory and not the storage. It may be written where the
+    /// storage may.
     pub(super) fn make_vm_buffer(&self, offset: usize, length: usize) -> Result<Arc<vm::Buffer>> {
         let owner: Arc<dyn Send + Sync> = match &self.backing {
             // Byte buffers of programs never move.
-            Backing::Lent(_) | Backing::Late(_) => return self.settled()?.make_vm_buffer(offset, length),
-            Backing::Empty | Backing::Pool(None) => Arc::new(()),
-            Backing::Pool(Some(buffer)) | Backing::Vm(buffer) => Arc::clone(buffer) as _,
-            Backing::Owner(owner) => Arc::clone(owner) as _,
+            Backing::Movable(movable) => return movable.fix()?.make_vm_buffer(offset, length),
+            Backing::Pooled(Some(buffer)) | Backing::External(Owner::Buffer(buffer)) => Arc::clone(buffer) as _,
+            Backing::External(Owner::Other(owner)) => Arc::clone(owner) as _,
+            Backing::Pooled(None) | Backing::External(Owner::None) => Arc::new(()),
         };
-        let start = self.range(offset, length)?;
-        let data = NonNull::new(start).ok_or_else(|| Error::internal("buffer at address zero"))?;
-        // SAFETY: `range` checked that the bytes belong to the storage, whose backing keeps them in place and is kept as the
-        // owner (only a storage that is being dropped has none and cannot be borrowed); they may be written where `writable`
-        // is set. No slice of memory that may be written is ever lent while the backing is shared, see `exclusive`.
+        self.check_range(offset, length)?;
+        let data = NonNull::new(self.pointer.as_ptr().wrapping_add(offset));
+        let data = data.ok_or_else(|| Error::internal("buffer at address zero"))?;
+        // SAFETY: `check_range` checked that the bytes belong to the storage, whose backing keeps them and is kept as the
+        // owner. A storage without one has no bytes, or is borrowed memory, which is only reached through the `Movable` that
+        // contains it. They may be written where `writable` is set. No slice of memory that may be written is ever borrowed
+        // while the backing is shared, see `exclusive`.
         Ok(unsafe { vm::Buffer::from_raw(data, length, self.writable, owner) })
     }
 
@@ -245,63 +227,58 @@ impl Storage {
         self.writable
     }
 
-    /// The address of the first byte, for kernels, unless it is elsewhere; of memory that is lent, what it is told apart by.
-    pub(super) fn address(&self) -> BindingPointer {
+    /// Returns the address of the first byte if it never changes.
+    pub(super) fn fixed_address(&self) -> Option<BindingPointer> {
+        self.as_movable().is_none().then(|| self.base())
+    }
+
+    /// Returns the address of the first byte of memory that is not movable.
+    #[inline]
+    pub(super) fn base(&self) -> BindingPointer {
         BindingPointer(self.pointer.as_ptr())
     }
 
-    /// The address of a range that is within the storage, which must not be elsewhere; the base of every access below.
     #[inline]
-    fn range(&self, offset: usize, length: usize) -> Result<*mut u8> {
+    fn check_range(&self, offset: usize, length: usize) -> Result<()> {
         match offset.checked_add(length) {
-            // SAFETY: `offset <= end <= self.length`, so the address is in the run of bytes or one past its end.
-            Some(end) if end <= self.length => Ok(unsafe { self.pointer.as_ptr().add(offset) }),
+            Some(end) if end <= self.length => Ok(()),
             _ => Err(out_of_range(offset, length, self.length)),
         }
     }
 
-    /// The same to be written.
+    /// Pins a range for reading and returns its address, which the guard keeps.
     #[inline]
-    fn writable_range(&self, offset: usize, length: usize) -> Result<*mut u8> {
+    fn readable(&self, offset: usize, length: usize) -> Result<(*const u8, PinGuard<'_>)> {
+        self.check_range(offset, length)?;
+        let pin = self.pin(Access::Read)?;
+        Ok((pin.address().0.wrapping_add(offset), pin))
+    }
+
+    /// Pins a range for writing and returns its address, which the guard keeps.
+    #[inline]
+    fn writable_range(&self, offset: usize, length: usize) -> Result<(*mut u8, PinGuard<'_>)> {
         if !self.writable {
             return Err(read_only());
         }
-        self.range(offset, length)
-    }
-
-    /// The address of a range to be read. Where the memory is lent, it holds as long as the lease, else as the storage.
-    #[inline]
-    fn readable_range(&self, offset: usize, length: usize) -> Result<(*const u8, Option<Lease<'_>>)> {
-        match &self.backing {
-            Backing::Lent(loan) => {
-                if offset.checked_add(length).is_none_or(|end| end > self.length) {
-                    return Err(out_of_range(offset, length, self.length));
-                }
-                let lease = loan.lease()?;
-                Ok((lease.address().wrapping_add(offset), Some(lease)))
-            }
-            Backing::Late(late) => Ok((late.memory()?.range(offset, length)?, None)),
-            _ => Ok((self.range(offset, length)?, None)),
-        }
+        self.check_range(offset, length)?;
+        let pin = self.pin(Access::Write)?;
+        Ok((pin.address().0.wrapping_add(offset), pin))
     }
 
     /// Copies `target.len()` bytes from `offset` out of the storage.
     pub(super) fn read(&self, offset: usize, target: &mut [u8]) -> Result<()> {
-        let (source, _lease) = self.readable_range(offset, target.len())?;
-        // SAFETY: `readable_range` checked the source; `target` is exclusively borrowed, and buffer memory is never lent as a
-        // slice, so that the two do not overlap.
+        let (source, _pin) = self.readable(offset, target.len())?;
+        // SAFETY: `readable` checked and pinned the source; `target` is exclusively borrowed, and buffer memory is never
+        // borrowed as a slice, so that the two do not overlap.
         unsafe { core::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), target.len()) };
         Ok(())
     }
 
     /// Copies bytes into the storage at `offset`.
     pub(super) fn write(&self, offset: usize, source: &[u8]) -> Result<()> {
-        if self.is_elsewhere() {
-            return self.settled()?.write(offset, source);
-        }
-        let target = self.writable_range(offset, source.len())?;
-        // SAFETY: `writable_range` checked the target. The source may lie in memory that a read-only storage borrows or that
-        // is lent, never in the writable memory of one; `copy` allows any overlap.
+        let (target, _pin) = self.writable_range(offset, source.len())?;
+        // SAFETY: `writable_range` checked and pinned the target. The source may lie in external memory that is only read,
+        // never in memory that a storage writes; `copy` allows any overlap.
         unsafe { core::ptr::copy(source.as_ptr(), target, source.len()) };
         Ok(())
     }
@@ -309,15 +286,12 @@ impl Storage {
     /// Repeats the low `pattern_length` bytes (1, 2, 4 or 8) of `pattern`, little-endian first, over a range. What is left
     /// over where the length is no multiple of the pattern's keeps its contents; callers check that.
     pub(super) fn fill(&self, offset: usize, length: usize, pattern: u64, pattern_length: usize) -> Result<()> {
-        if self.is_elsewhere() {
-            return self.settled()?.fill(offset, length, pattern, pattern_length);
-        }
-        let target = self.writable_range(offset, length)?;
+        let (target, _pin) = self.writable_range(offset, length)?;
         let bytes = pattern.to_le_bytes();
         let [b0, b1, b2, b3, ..] = bytes;
         let count = length / pattern_length.max(1);
         let uniform = bytes.iter().take(pattern_length).all(|byte| *byte == b0);
-        // SAFETY: `writable_range` checked `length` bytes from `target`, and `count * pattern_length <= length`; arrays of
+        // SAFETY: `writable_range` checked and pinned `length` bytes from `target`, and `count * pattern_length <= length`; arrays of
         // bytes need no alignment.
         unsafe {
             match pattern_length {
@@ -334,12 +308,10 @@ impl Storage {
     /// Copies a range of another storage, or of this one, into this one; ranges may overlap.
     #[inline]
     pub(super) fn copy(&self, offset: usize, source: &Storage, source_offset: usize, length: usize) -> Result<()> {
-        if self.is_elsewhere() {
-            return self.settled()?.copy(offset, source, source_offset, length);
-        }
-        let to = self.writable_range(offset, length)?;
-        let (from, _lease) = source.readable_range(source_offset, length)?;
-        // SAFETY: both ranges were checked against their storages; `copy` allows overlap.
+        // Pinned first, because writing to borrowed memory moves it.
+        let (to, _target_pin) = self.writable_range(offset, length)?;
+        let (from, _source_pin) = source.readable(source_offset, length)?;
+        // SAFETY: both ranges were checked against their storages and pinned; `copy` allows overlap.
         unsafe { core::ptr::copy(from, to, length) };
         Ok(())
     }
@@ -347,7 +319,7 @@ impl Storage {
     /// The bytes, where nobody else can reach them: memory of the pool behind an exclusive borrow.
     pub(super) fn exclusive(&mut self) -> Option<&mut [u8]> {
         match self.backing {
-            Backing::Pool(ref mut buffer) => {
+            Backing::Pooled(ref mut buffer) => {
                 // A program may hold the byte buffer.
                 Arc::get_mut(buffer.as_mut()?)?;
                 // SAFETY: the borrow of the storage is exclusive, nobody else, neither a storage nor a program, has a share
@@ -355,13 +327,14 @@ impl Storage {
                 // (which would be a second share of the buffer).
                 Some(unsafe { core::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.length) })
             }
-            Backing::Empty => Some(&mut []),
-            Backing::Lent(ref mut loan) => Arc::get_mut(loan)?.own_mut()?.exclusive(),
-            Backing::Late(ref mut late) => {
-                late.memory().ok()?;
-                late.get_mut()?.exclusive()
+            Backing::External(_) => {
+                if self.length == 0 {
+                    Some(&mut [])
+                } else {
+                    None
+                }
             }
-            Backing::Vm(_) | Backing::Owner(_) => None,
+            Backing::Movable(ref mut movable) => movable.get_mut()?.exclusive(),
         }
     }
 }
@@ -369,7 +342,7 @@ impl Storage {
 impl Drop for Storage {
     #[inline]
     fn drop(&mut self) {
-        if let Backing::Pool(buffer) = &mut self.backing
+        if let Backing::Pooled(buffer) = &mut self.backing
             && let Some(buffer) = buffer.take()
         {
             vm::Buffer::recycle(buffer);
@@ -379,14 +352,11 @@ impl Drop for Storage {
 
 impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match self.backing {
-            Backing::Empty => "empty",
-            Backing::Pool(..) => "pooled",
-            Backing::Lent(_) => "lent",
-            Backing::Late(_) => "late",
-            Backing::Vm(_) | Backing::Owner(_) => "imported",
-        };
-        write!(f, "{kind} {} bytes at {:p}", self.length, self.pointer)
+        match &self.backing {
+            Backing::Pooled(_) => write!(f, "pooled {} bytes at {:p}", self.length, self.pointer),
+            Backing::External(_) => write!(f, "external {} bytes at {:p}", self.length, self.pointer),
+            Backing::Movable(movable) => write!(f, "{movable:?} {} bytes", self.length),
+        }
     }
 }
 

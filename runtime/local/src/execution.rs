@@ -20,7 +20,7 @@ use super::cost::{kernel_cost, picoseconds};
 use super::engine::current_worker;
 use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
 use crate::hal::backend::{
-    Command, Commands, Dispatch, Lease, WorkgroupCount, moves, resolve_range, too_many_bindings,
+    Access, Binding, Command, Commands, Dispatch, PinGuard, WorkgroupCount, resolve_range, too_many_bindings,
 };
 use crate::hal::{BufferBinding, Executable, MINIMUM_ALIGNMENT, MemoryAccess};
 use crate::profile::{self, EventKind};
@@ -33,8 +33,8 @@ pub(crate) struct Scratch {
     local_memory: LocalMemory,
 }
 
-/// What keeps the bindings of a dispatch where they are that callers lend.
-type Leases<'a> = SmallVec<[Lease<'a>; 4]>;
+/// The pins of a dispatch's bindings, but for those whose address never changes.
+type Pins<'a> = SmallVec<[PinGuard<'a>; 4]>;
 
 /// The addresses of one dispatch's bindings.
 #[derive(Debug)]
@@ -61,98 +61,78 @@ impl ResolvedBindings {
         self.lengths.get(..self.count).unwrap_or_default()
     }
 
-    /// Makes room for bindings, and gives each its ordinal and the places of its address and its length.
-    fn places(&mut self, count: usize) -> Result<impl Iterator<Item = (usize, (&mut BindingPointer, &mut usize))>> {
+    /// Makes room for bindings.
+    fn set_count(&mut self, count: usize) -> Result<()> {
         if count > MAXIMUM_BINDINGS {
             return Err(too_many_bindings());
         }
-        self.count = count;
-        Ok(self.pointers.iter_mut().zip(&mut self.lengths).enumerate())
+        (self.count, self.read_only) = (count, 0);
+        Ok(())
     }
 
-    /// Finds the memory of a dispatch's bindings. It stays valid as long as `commands`, `table` and `leases` are kept.
+    /// Finds and pins the memory of a dispatch's bindings, of which the kernel only reads those with a bit in `only_read`. The
+    /// addresses are valid as long as `commands`, `table` and `pins` are kept.
     #[inline]
     pub(crate) fn resolve<'a>(
         &mut self,
         commands: &'a Commands,
         dispatch: &Dispatch,
         table: &'a [BufferBinding<'_>],
-        leases: &mut Leases<'a>,
+        only_read: u64,
+        pins: &mut Pins<'a>,
     ) -> Result<()> {
         let bindings = commands.bindings(dispatch);
-        let mut is_lent = false;
-        let mut read_only = 0;
-        for (binding, (ordinal, (place, byte_length))) in bindings.iter().zip(self.places(bindings.len())?) {
-            let (buffer, offset, length) = match commands.resolve_binding(binding, table) {
-                Ok(found) => found,
-                Err(error) => return Err(of_binding(error, ordinal)),
-            };
-            let mut address = buffer.address();
-            if buffer.is_elsewhere() {
-                match buffer.late_address()? {
-                    Some(late) => address = late,
-                    None => is_lent = true,
-                }
-            }
-            *place = BindingPointer(address.0.wrapping_add(offset));
-            *byte_length = length;
-            read_only |= u64::from(!buffer.access().contains(MemoryAccess::WRITE)) << ordinal;
-        }
-        self.read_only = read_only;
-        if is_lent {
-            self.lease(commands, dispatch, table, leases)?;
+        self.set_count(bindings.len())?;
+        // Writing to borrowed memory moves it, so the bindings of the same buffer that are only read are pinned afterwards.
+        self.pin(commands, bindings, table, (!only_read, Access::Kernel), pins)?;
+        if only_read != 0 {
+            self.pin(commands, bindings, table, (only_read, Access::Read), pins)?;
         }
         Ok(())
     }
 
-    /// Finds the memory of those bindings that callers lend: where it is, if it is only read, or else where it is moved.
-    #[cold]
-    fn lease<'a>(
+    /// Pins the bindings with a bit in `ordinals` for an access.
+    #[inline]
+    fn pin<'a>(
         &mut self,
         commands: &'a Commands,
-        dispatch: &Dispatch,
+        bindings: &'a [Binding],
         table: &'a [BufferBinding<'_>],
-        leases: &mut Leases<'a>,
+        (ordinals, access): (u64, Access),
+        pins: &mut Pins<'a>,
     ) -> Result<()> {
-        let info = dispatch.executable.code().functions().get(dispatch.function);
-        let only_read = info.map_or(0, |info| info.read_only_bindings);
-        let bindings = || commands.bindings(dispatch).iter().enumerate();
-        let is_only_read = |ordinal: usize| only_read >> (ordinal & 63) & 1 != 0;
-        // What may be written is moved first, so that who reads the same buffer reads it where it is written.
-        for (_, binding) in bindings().filter(|(ordinal, _)| !is_only_read(*ordinal)) {
-            let (buffer, ..) = commands.resolve_binding(binding, table)?;
-            if buffer.is_elsewhere() {
-                buffer.for_kernel(false)?;
-            }
-        }
-        for ((ordinal, binding), pointer) in bindings().zip(&mut self.pointers) {
-            let (buffer, offset, _) = commands.resolve_binding(binding, table)?;
-            if !buffer.is_elsewhere() {
+        for (ordinal, (binding, (pointer, byte_length))) in
+            bindings.iter().zip(self.pointers.iter_mut().zip(&mut self.lengths)).enumerate()
+        {
+            if ordinals >> (ordinal & 63) & 1 == 0 {
                 continue;
             }
-            let (start, lease) = buffer.for_kernel(is_only_read(ordinal))?;
-            *pointer = BindingPointer(start.0.wrapping_add(offset));
-            if let Some(lease) = lease {
-                self.read_only |= 1 << (ordinal & 63);
-                leases.push(lease);
-            }
+            let (buffer, offset, length) = match commands.resolve_binding(binding, table) {
+                Ok(found) => found,
+                Err(error) => return Err(of_binding(error, ordinal)),
+            };
+            let (address, is_borrowed) = buffer.pin_in(access, pins)?;
+            *pointer = BindingPointer(address.0.wrapping_add(offset));
+            *byte_length = length;
+            let is_read_only = is_borrowed || !buffer.access().contains(MemoryAccess::WRITE);
+            self.read_only |= u64::from(is_read_only) << (ordinal & 63);
         }
         Ok(())
     }
 
     /// Finds the memory of ranges of byte buffers. It stays valid as long as they are kept.
     fn resolve_ranges(&mut self, ranges: &[(Arc<vm::Buffer>, u64, u64)]) -> Result<()> {
-        let mut read_only = 0;
-        for ((buffer, offset, length), (ordinal, (place, byte_length))) in ranges.iter().zip(self.places(ranges.len())?)
+        self.set_count(ranges.len())?;
+        for (ordinal, ((buffer, offset, length), (pointer, byte_length))) in
+            ranges.iter().zip(self.pointers.iter_mut().zip(&mut self.lengths)).enumerate()
         {
             let available = usize::try_from(buffer.length()).unwrap_or(usize::MAX);
             let (offset, length) =
                 resolve_range(available, *offset, *length).map_err(|error| of_binding(error, ordinal))?;
-            *place = BindingPointer(buffer.as_ptr().wrapping_add(offset));
+            *pointer = BindingPointer(buffer.as_ptr().wrapping_add(offset));
             *byte_length = length;
-            read_only |= u64::from(!buffer.is_mutable()) << ordinal;
+            self.read_only |= u64::from(!buffer.is_mutable()) << ordinal;
         }
-        self.read_only = read_only;
         Ok(())
     }
 }
@@ -257,7 +237,6 @@ pub(crate) fn check_table(commands: &Commands, table: &[BufferBinding<'_>]) -> R
 /// Runs all commands in order; `table` holds what is bound to their slots.
 pub(crate) fn execute(commands: &Commands, table: &[BufferBinding<'_>]) -> Result<()> {
     check_table(commands, table)?;
-    let _moving = moves::begin(commands)?;
     let mut scratch = Scratch::take();
     let recording = profile::is_on();
     let result = commands.list().iter().enumerate().try_for_each(|(index, command)| {
@@ -284,7 +263,6 @@ fn current_worker() -> u32 {
 #[cfg(feature = "local-task")]
 pub(crate) fn execute_measured(commands: &Commands, table: &[BufferBinding<'_>]) -> Result<()> {
     check_table(commands, table)?;
-    let _moving = moves::begin(commands)?;
     let mut scratch = Scratch::take();
     let recording = profile::is_on();
     let result = commands.list().iter().enumerate().try_for_each(|(index, command)| {
@@ -350,7 +328,7 @@ pub(crate) fn record(
         Command::Fill { target, .. } => transfer("fill", bytes(*target)),
         Command::Update { target, .. } => transfer("update", bytes(*target)),
         Command::Copy { target, .. } => transfer("copy", bytes(*target)),
-        Command::Move { target, .. } => transfer("move", bytes(*target)),
+        Command::ElidedCopy { target, .. } => transfer("elided copy", bytes(*target)),
         Command::Barrier | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => return,
     };
     profile::record(start, &facts);
@@ -366,7 +344,6 @@ pub(crate) fn execute_command(
 ) -> Result<()> {
     match command {
         Command::Dispatch(dispatch) => execute_dispatch(commands, dispatch, table, scratch),
-        Command::Move { source, target } => moves::run(commands, *source, *target),
         // In order and one at a time, every command is a barrier.
         Command::Barrier => Ok(()),
         Command::BeginDebugGroup { label } => {
@@ -401,8 +378,8 @@ pub(crate) fn divisible_bytes(
         Command::Copy { source, target } => {
             let (source, source_offset, length) = commands.resolve(*source, table)?;
             let (target, target_offset, _) = commands.resolve(*target, table)?;
-            let from = source.identity()? + source_offset;
-            let to = target.identity()? + target_offset;
+            let from = source.pin(Access::Read)?.address().0.addr() + source_offset;
+            let to = target.pin(Access::Read)?.address().0.addr() + target_offset;
             Ok(Some(length as u64).filter(|_| from.abs_diff(to) >= length))
         }
         _ => Ok(None),
@@ -434,8 +411,8 @@ pub(crate) fn execute_transfer_part(
             let (start, length) = part_of(length);
             buffer.write((offset + start) as u64, data.get(start..start + length).unwrap_or_default())
         }
-        // A move that comes here is a copy.
-        Command::Copy { source, target } | Command::Move { source, target } => {
+        Command::ElidedCopy { source, target } => commands.run_elided_copy(*source, *target),
+        Command::Copy { source, target } => {
             let (source, source_offset, source_length) = commands.resolve(*source, table)?;
             let (target, target_offset, target_length) = commands.resolve(*target, table)?;
             if source_length != target_length {
@@ -476,13 +453,13 @@ pub(crate) fn execute_ranges(
     workgroup_count: [u32; 3],
     drive: impl FnOnce(&mut dyn FnMut(Range<u64>) -> Result<()>) -> Result<()>,
 ) -> Result<()> {
-    // Given back when the blocks are done, before anybody learns of it.
-    let mut leases = Leases::new();
-    scratch.bindings.resolve(commands, dispatch, table, &mut leases)?;
     let code = dispatch.executable.code();
     let Some(info) = code.functions().get(dispatch.function) else {
         return Err(Error::internal(format!("executable lost its function {}", dispatch.function)));
     };
+    // Dropped when the workgroups are done, before any other thread learns of it.
+    let mut pins = Pins::new();
+    scratch.bindings.resolve(commands, dispatch, table, info.read_only_bindings, &mut pins)?;
     let arguments = DispatchArguments {
         workgroup_count,
         workgroup_size: info.workgroup_size.map(|size| size.max(1)),
@@ -512,16 +489,18 @@ fn panicked(payload: &(dyn Any + Send)) -> Error {
     Error::internal(format!("a kernel panicked: {message}"))
 }
 
-/// Runs all workgroups of one function over ranges of a program's byte buffers, in order, on the calling thread.
+/// Runs all workgroups of one function over ranges of a program's byte buffers, sequentially, on the calling thread.
 ///
-/// `function` and the numbers of constants and bindings are those that [`Executable::check`] found to fit.
+/// # Errors
+/// Those of [`Executable::check`]; OUT_OF_RANGE for ranges that leave their buffers; those of the kernel.
 pub fn dispatch_inline(
     executable: &Executable,
-    function: usize,
+    function: u64,
     workgroup_count: [u32; 3],
     constants: &[u32],
     bindings: &[(Arc<vm::Buffer>, u64, u64)],
 ) -> Result<()> {
+    let function = executable.check(function, constants.len(), bindings.len())?;
     let total = total(workgroup_count)?;
     let code = executable.code();
     let Some(info) = code.functions().get(function).filter(|_| total > 0) else { return Ok(()) };
@@ -554,7 +533,7 @@ pub(crate) fn describe(error: Error, index: usize, command: &Command) -> Error {
         }
         Command::Fill { .. } => error.context(format!("command {index}, fill")),
         Command::Update { .. } => error.context(format!("command {index}, update")),
-        Command::Copy { .. } | Command::Move { .. } => error.context(format!("command {index}, copy")),
+        Command::Copy { .. } | Command::ElidedCopy { .. } => error.context(format!("command {index}, copy")),
         _ => error.context(format!("command {index}")),
     }
 }

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::bytecode::Contents;
-use crate::hal::backend::{self, Backend, Operation};
+use crate::hal::backend::{self, Backend, InlineExecution, Operation};
 #[cfg(feature = "local-task")]
 use crate::hal::local::engine::TaskOptions;
 use crate::hal::local::library::ImportRegistry;
@@ -57,6 +57,8 @@ pub struct Device {
     loaders: Option<Vec<Arc<dyn ExecutableLoader>>>,
     imports: ImportRegistry,
     backend: Arc<dyn Backend>,
+    /// Runs commands while they are recorded, if the backend can and the program allows it.
+    inline: Option<InlineExecution>,
 }
 
 ref_object!(Device, "hal.device");
@@ -81,7 +83,8 @@ impl Device {
     #[must_use]
     pub fn new(id: &str, options: DeviceOptions, backend: Arc<dyn Backend>) -> Device {
         let allocator = Arc::new(Allocator::with_limit(options.memory_limit));
-        Device { id: id.into(), allocator, loaders: options.loaders, imports: options.imports, backend }
+        let inline = backend.inline_execution();
+        Device { id: id.into(), allocator, loaders: options.loaders, imports: options.imports, backend, inline }
     }
 
     /// Creates the device of a URI, such as `local-sync`, with default options; an empty URI selects the default
@@ -174,7 +177,7 @@ impl Device {
         categories: CommandCategory,
         binding_capacity: u32,
     ) -> CommandBuffer {
-        CommandBuffer::new(modes, categories, binding_capacity, self.backend.inline_execution())
+        CommandBuffer::new(modes, categories, binding_capacity, self.inline)
     }
 
     fn submit(&self, fences: Fences<'_>, operation: Operation) -> Result<()> {
@@ -200,14 +203,13 @@ impl Device {
         }
     }
 
-    /// Allocates a buffer, which is ready when the signal fence is reached. Small buffers take memory from the pool at
-    /// once; the allocation of large ones is deferred to their first use.
+    /// Allocates a buffer, which is ready when the signal fence is reached.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED if memory is short.
     #[inline]
     pub fn queue_alloca(&self, fences: Fences<'_>, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
-        match self.allocator.allocate_deferred(parameters, length) {
+        match self.allocator.allocate_transient(parameters, length) {
             Ok(buffer) => {
                 self.queue_barrier(fences)?;
                 Ok(buffer)

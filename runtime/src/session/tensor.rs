@@ -311,7 +311,10 @@ mod tests {
         let device = Device::create("local-sync").unwrap();
         let owner = Arc::new(Aligned([3.0; 20]));
         let tensor = Tensor::of_owner(&device, &[4, 5], owner.clone()).unwrap();
-        assert_eq!(tensor.view().buffer().address().0.cast_const().cast(), owner.0.as_ptr());
+        assert_eq!(
+            tensor.view().buffer().pin(crate::hal::backend::Access::Read).unwrap().address().0.cast_const().cast(),
+            owner.0.as_ptr()
+        );
         assert_eq!(tensor.to_vec().unwrap(), [3.0; 20]);
         assert_eq!(Arc::strong_count(&owner), 2);
         let before = device.allocator().statistics().allocated;

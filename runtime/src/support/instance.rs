@@ -6,7 +6,7 @@ use std::vec::Vec;
 use super::description::Description;
 use super::module::TranslatedModule;
 use super::state::State;
-use crate::hal::{Buffer, BufferView, Loans};
+use crate::hal::{BorrowScope, Buffer, BufferView};
 use crate::session::{Element, Function, Input, Memory, PassedRef, Session, SessionBuilder, Tensor, fits, shape_text};
 use crate::vm::{Context, Invocation, Module, Ref, Stack, Step, TypedRefObject, Value};
 use crate::{Error, Result, ResultExt};
@@ -155,7 +155,7 @@ impl Instance {
     /// ```
     #[inline(always)]
     pub fn with_borrowed_inputs<'env, R>(&self, body: impl FnOnce(&BorrowedInputs<'_, 'env>) -> R) -> R {
-        Loans::scope(|loans| body(&BorrowedInputs { instance: self, loans }))
+        BorrowScope::enter(|scope| body(&BorrowedInputs { instance: self, scope }))
     }
 
     /// Copies an argument to the memory of the session's device. `dims` are the dimensions that the function takes; None
@@ -200,7 +200,7 @@ impl Instance {
 #[derive(Debug)]
 pub struct BorrowedInputs<'s, 'env> {
     instance: &'s Instance,
-    loans: &'s Loans<'env>,
+    scope: &'s BorrowScope<'env>,
 }
 
 impl<'env> BorrowedInputs<'_, 'env> {
@@ -232,8 +232,8 @@ impl<'env> Memory<'env> for BorrowedInputs<'_, 'env> {
     #[inline(always)]
     fn buffer(&self, bytes: &'env [u8]) -> Result<Arc<Buffer>> {
         let session = &self.instance.session;
-        if bytes.len() >= MIN_BORROWED_BYTES && self.instance.borrows_inputs && Loans::can_lend(bytes) {
-            return self.loans.lend(session.allocator(), bytes, session.inputs_only_read());
+        if bytes.len() >= MIN_BORROWED_BYTES && self.instance.borrows_inputs && BorrowScope::accepts(bytes) {
+            return self.scope.borrow(session.allocator(), bytes, session.inputs_only_read());
         }
         session.allocator().buffer(bytes)
     }

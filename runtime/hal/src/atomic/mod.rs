@@ -5,10 +5,13 @@
 //! rare otherwise. Code that takes them from here is checked as it runs.
 #![allow(unused_imports, reason = "builds without std use a part of it")]
 
+mod cell;
 #[cfg(perturb)]
 mod perturb;
 #[cfg(perturb)]
 mod perturbed;
+
+pub use cell::SharedCell;
 
 #[cfg(not(any(loom, perturb)))]
 pub use core::hint::spin_loop;

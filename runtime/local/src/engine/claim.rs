@@ -11,8 +11,8 @@
 use core::fmt;
 
 use super::super::execution::without_unwinding;
-use super::cell::{Padded, SharedCell};
-use crate::hal::atomic::{AtomicU64, Ordering};
+use super::padded::Padded;
+use crate::hal::atomic::{AtomicU64, Ordering, SharedCell};
 use crate::{Error, Result};
 
 /// What a participant does with the data of an execution.

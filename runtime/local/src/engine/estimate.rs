@@ -69,7 +69,7 @@ impl Estimate {
                     (stage, chunks) = (0, 0);
                     continue;
                 }
-                Command::Move { .. } | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => continue,
+                Command::ElidedCopy { .. } | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => continue,
             };
             stage = stage.saturating_add(time);
             chunks += self::chunks(time, units, threads);

@@ -13,7 +13,6 @@
 use alloc::sync::Arc;
 use core::cell::Cell;
 
-mod cell;
 mod claim;
 mod estimate;
 mod execution;
@@ -21,6 +20,7 @@ mod executor;
 #[cfg(all(test, loom))]
 mod model;
 mod options;
+mod padded;
 mod participate;
 mod sleep;
 mod stage;
@@ -36,7 +36,7 @@ pub use options::{MAXIMUM_WORKERS, TaskOptions};
 
 use super::execution as sequential;
 use crate::Result;
-use crate::hal::backend::{Backend, Commands, Completion, moves};
+use crate::hal::backend::{Backend, Commands, Completion};
 use crate::hal::{BufferBinding, CommandBuffer};
 use estimate::Estimate;
 use participate::{Engine, Mode};
@@ -111,8 +111,7 @@ impl Backend for TaskBackend {
             let result = self.execute_sequentially(commands, bindings, estimate.is_unmeasured, is_counted);
             return completion.finish(result);
         }
-        let checked = sequential::check_table(commands, bindings).and_then(|()| moves::copy_instead(commands));
-        if let Err(error) = checked {
+        if let Err(error) = sequential::check_table(commands, bindings) {
             return completion.finish(Err(error));
         }
         self.engine.submit(command_buffer, bindings, completion, (mode, &estimate))

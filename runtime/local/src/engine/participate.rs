@@ -7,10 +7,10 @@ use core::fmt;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::cell::Padded;
 use super::estimate::{ASYNCHRONOUS, Estimate};
 use super::execution::{Execution, Role};
 use super::executor::{Executor, Work};
+use super::padded::Padded;
 use super::sleep::{Idle, Presence};
 use crate::Result;
 use crate::hal::atomic::{AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering};

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use std::time::{Duration, Instant};
 
-use super::cell::Padded;
+use super::padded::Padded;
 use crate::hal::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// The set of workers that are parked or about to park.

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![allow(unsafe_code, reason = "kernels work on raw memory")]
 
-mod loans;
-mod moves;
+mod borrows;
+mod elision;
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -12,6 +12,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bytecode::Contents;
+use crate::hal::backend::Access;
 use crate::hal::local::{
     DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo, Loaders, LocalExecutable, Worker,
 };
@@ -587,7 +588,7 @@ fn constants_that_are_written_are_copies() {
         assert_eq!(second.to_vec().unwrap(), bytes[64..]);
         assert_eq!(source.to_vec(), bytes[64..]);
         // Kernels rely on the alignment.
-        assert_eq!(first.address().0.align_offset(MINIMUM_ALIGNMENT), 0);
+        assert_eq!(first.pin(Access::Read).unwrap().address().0.align_offset(MINIMUM_ALIGNMENT), 0);
     }
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
     std::fs::remove_file(&path).unwrap();

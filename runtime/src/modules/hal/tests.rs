@@ -333,7 +333,7 @@ fn constants_are_imported_in_place_or_refused() {
         vec![r(&allocator), i32(attempt), i64(-1), i32(48), i32(usage), r(&object), i64(offset), i64(length)]
     };
     let buffer = guest.reference("allocator.import", import(0, immutable, 64, -1)).to::<Buffer>().unwrap();
-    assert_eq!(buffer.address().0, source.as_ptr().wrapping_add(64));
+    assert_eq!(buffer.pin(crate::hal::backend::Access::Read).unwrap().address().0, source.as_ptr().wrapping_add(64));
     assert_eq!(buffer.byte_length(), 192);
     assert_eq!(buffer.write(0, &[1]).unwrap_err().code(), StatusCode::PermissionDenied);
     // A mutable source is writable through a buffer that is not immutable.

@@ -7,6 +7,7 @@ use std::thread;
 use std::vec::Vec;
 
 use super::device_with;
+use crate::hal::backend::Access;
 use crate::hal::local::engine::TaskOptions;
 use crate::hal::local::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
 use crate::hal::*;
@@ -21,10 +22,10 @@ fn allocator() -> Arc<Allocator> {
     Arc::new(Allocator::new())
 }
 
-/// Lends a slice, and gives what is left of it when the slice is gone.
+/// Borrows a slice, and returns what is left of it when the slice is gone.
 fn kept<R>(allocator: &Allocator, keep: impl FnOnce(&Arc<Buffer>) -> R) -> R {
     let mut bytes = Box::new(Aligned([7; 4096]));
-    let kept = Loans::scope(|loans| keep(&loans.lend(allocator, &bytes.0, None).unwrap()));
+    let kept = BorrowScope::enter(|scope| keep(&scope.borrow(allocator, &bytes.0, None).unwrap()));
     bytes.0.fill(9);
     kept
 }
@@ -33,13 +34,13 @@ fn kept<R>(allocator: &Allocator, keep: impl FnOnce(&Arc<Buffer>) -> R) -> R {
 fn what_nobody_keeps_is_not_copied() {
     let allocator = allocator();
     let bytes = Aligned([7; 4096]);
-    Loans::scope(|loans| {
-        let buffer = loans.lend(&allocator, &bytes.0, None).unwrap();
-        assert_eq!(buffer.address().0.cast_const(), bytes.0.as_ptr());
+    BorrowScope::enter(|scope| {
+        let buffer = scope.borrow(&allocator, &bytes.0, None).unwrap();
+        assert_eq!(buffer.pin(Access::Read).unwrap().address().0.cast_const(), bytes.0.as_ptr());
         assert_eq!(buffer.to_vec().unwrap(), bytes.0);
         let span = buffer.subspan(64, 100).unwrap();
-        let (address, lease) = span.for_kernel(true).unwrap();
-        assert_eq!((address.0.cast_const(), lease.is_some()), (bytes.0[64..].as_ptr(), true));
+        let pin = span.pin(Access::Read).unwrap();
+        assert_eq!((pin.address().0.cast_const(), pin.is_borrowed()), (bytes.0[64..].as_ptr(), true));
         let target = allocator.allocate(BufferParameters::DEVICE, 4096).unwrap();
         target.copy_from(0, &buffer, 0, 4096).unwrap();
         assert_eq!(target.to_vec().unwrap(), bytes.0);
@@ -53,11 +54,10 @@ fn what_is_kept_is_copied_at_the_end() {
     let (mut buffer, span) = kept(&allocator, |buffer| (Arc::clone(buffer), buffer.subspan(1000, 96).unwrap()));
     assert_eq!((buffer.to_vec().unwrap(), span.to_vec().unwrap()), (vec![7; 4096], vec![7; 96]));
     assert_eq!(allocator.statistics().live, 4096);
-    let (address, lease) = span.for_kernel(true).unwrap();
-    assert!(lease.is_none());
-    let (whole, _) = buffer.for_kernel(false).unwrap();
-    assert_eq!(address.0, whole.0.wrapping_add(1000));
-    drop(lease);
+    let pin = span.pin(Access::Read).unwrap();
+    assert!(pin.is_fixed());
+    assert_eq!(pin.address().0, buffer.pin(Access::Kernel).unwrap().address().0.wrapping_add(1000));
+    drop(pin);
     // It is as any other.
     span.write(0, &[1; 96]).unwrap();
     assert_eq!(buffer.vm_buffer().unwrap().load::<u8>(1000).unwrap(), 1);
@@ -78,24 +78,21 @@ fn whatever_writes_has_a_copy() {
         |buffer, other| buffer.copy_from(1, other, 0, 2).unwrap(),
         |buffer, _| buffer.vm_buffer().unwrap().write(1, &[1, 1]).unwrap(),
         |buffer, _| {
-            let (address, lease) = buffer.for_kernel(false).unwrap();
-            assert!(lease.is_none());
+            let pin = buffer.pin(Access::Kernel).unwrap();
+            assert!(pin.is_fixed());
             // SAFETY: it is the copy's, which nobody else accesses.
-            unsafe { address.0.add(1).cast::<[u8; 2]>().write([1, 1]) };
+            unsafe { pin.address().0.add(1).cast::<[u8; 2]>().write([1, 1]) };
         },
     ];
     let ones = allocator.allocate(BufferParameters::DEVICE, 2).unwrap();
     ones.fill(0, 2, 1, 1).unwrap();
     for write in writers {
-        Loans::scope(|loans| {
-            let buffer = loans.lend(&allocator, &bytes.0, None).unwrap();
-            let before = buffer.address();
+        BorrowScope::enter(|scope| {
+            let buffer = scope.borrow(&allocator, &bytes.0, None).unwrap();
             write(&buffer, &ones);
             assert_eq!((buffer.to_vec().unwrap()[..4].to_vec(), bytes.0), (vec![7, 1, 1, 7], [7; 4096]));
             buffer.copy_from(4, &buffer, 0, 4).unwrap();
             assert_eq!(buffer.to_vec().unwrap()[4..8], [7, 1, 1, 7]);
-            // What buffers are told apart by does not change.
-            assert_eq!(buffer.address().0, before.0);
         });
     }
     assert_eq!((bytes.0, allocator.statistics().live), ([7; 4096], 2));
@@ -106,10 +103,10 @@ fn a_promise_lends_to_machine_code() {
     let (allocator, bytes) = (allocator(), Aligned([7; 4096]));
     // SAFETY: no kernel runs here.
     let promise = unsafe { InputsOnlyRead::promise() };
-    Loans::scope(|loans| {
-        let buffer = loans.lend(&allocator, &bytes.0, Some(promise)).unwrap();
-        let (address, lease) = buffer.for_kernel(false).unwrap();
-        assert_eq!((address.0.cast_const(), lease.is_some()), (bytes.0.as_ptr(), true));
+    BorrowScope::enter(|scope| {
+        let buffer = scope.borrow(&allocator, &bytes.0, Some(promise)).unwrap();
+        let pin = buffer.pin(Access::Kernel).unwrap();
+        assert_eq!((pin.address().0.cast_const(), pin.is_borrowed()), (bytes.0.as_ptr(), true));
     });
     assert_eq!(allocator.statistics().allocated, 0);
 }
@@ -126,21 +123,21 @@ fn bytes_that_cannot_be_kept_are_gone() {
         buffer.to_vec().unwrap_err(),
         buffer.write(0, &[1]).unwrap_err(),
         buffer.vm_buffer().unwrap_err(),
-        buffer.for_kernel(true).unwrap_err(),
-        buffer.for_kernel(false).unwrap_err(),
+        buffer.pin(Access::Read).unwrap_err(),
+        buffer.pin(Access::Kernel).unwrap_err(),
     ] {
         assert_eq!(error.code(), StatusCode::FailedPrecondition, "{error}");
     }
 }
 
 #[test]
-fn a_panic_ends_loans() {
+fn a_panic_ends_borrows() {
     let mut bytes = Box::new(Aligned([7; 4096]));
     let allocator = allocator();
     let kept = std::sync::Mutex::new(None);
     let result = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
-        Loans::scope(|loans| {
-            *kept.lock().unwrap() = Some(loans.lend(&allocator, &bytes.0, None).unwrap());
+        BorrowScope::enter(|scope| {
+            *kept.lock().unwrap() = Some(scope.borrow(&allocator, &bytes.0, None).unwrap());
             std::panic::resume_unwind(Box::new(()));
         })
     }));
@@ -151,7 +148,7 @@ fn a_panic_ends_loans() {
     assert_eq!(kept.to_vec().unwrap(), [7; 4096]);
 }
 
-/// Threads read what is lent, directly and as a kernel does, and one writes to other bytes, while it is lent and long after.
+/// Threads read borrowed memory, directly and as a kernel does, and one writes to other bytes, during the borrow and long after.
 #[test]
 fn threads_that_read_on_see_the_bytes() {
     for round in 0..200 {
@@ -159,8 +156,8 @@ fn threads_that_read_on_see_the_bytes() {
         thread::scope(|scope| {
             let mut bytes = Box::new(Aligned([7; 4096]));
             let mut readers = Vec::new();
-            Loans::scope(|loans| {
-                let buffer = loans.lend(&allocator, &bytes.0, None).unwrap();
+            BorrowScope::enter(|borrows| {
+                let buffer = borrows.borrow(&allocator, &bytes.0, None).unwrap();
                 for reader in 0..3 {
                     let (buffer, stop) = (Arc::clone(&buffer), &stop);
                     readers.push(scope.spawn(move || {
@@ -169,9 +166,9 @@ fn threads_that_read_on_see_the_bytes() {
                             if reader == 0 && round % 2 == 0 {
                                 buffer.write(0, &[7; 64]).unwrap();
                             }
-                            let (address, _lease) = buffer.for_kernel(true).unwrap();
-                            // SAFETY: the lease is held meanwhile.
-                            let first = unsafe { address.0.add(100).read() };
+                            let pin = buffer.pin(Access::Read).unwrap();
+                            // SAFETY: the memory is pinned meanwhile.
+                            let first = unsafe { pin.address().0.add(100).read() };
                             assert_eq!(first, 7);
                             buffer.read(64, &mut target).unwrap();
                             assert!(target.iter().all(|byte| *byte == 7));
@@ -192,24 +189,24 @@ fn threads_that_read_on_see_the_bytes() {
     }
 }
 
-/// Who ends a loan waits for a lease that somebody holds.
+/// The end of a borrow waits for a pin.
 #[test]
-fn leases_are_waited_for() {
+fn pins_are_waited_for() {
     let (allocator, ended) = (allocator(), AtomicBool::new(false));
     let (send, receive) = std::sync::mpsc::channel();
     thread::scope(|scope| {
         let ended = &ended;
         let mut bytes = Box::new(Aligned([7; 4096]));
-        let reader = Loans::scope(|loans| {
-            let buffer = loans.lend(&allocator, &bytes.0, None).unwrap();
+        let reader = BorrowScope::enter(|borrows| {
+            let buffer = borrows.borrow(&allocator, &bytes.0, None).unwrap();
             let reader = scope.spawn(move || {
-                let (address, lease) = buffer.for_kernel(true).unwrap();
+                let pin = buffer.pin(Access::Read).unwrap();
                 send.send(()).unwrap();
                 thread::sleep(core::time::Duration::from_millis(30));
                 assert!(!ended.load(Ordering::SeqCst));
-                // SAFETY: the lease is held until the next line.
-                assert_eq!(unsafe { address.0.read() }, 7);
-                drop(lease);
+                // SAFETY: the memory is pinned until the next line.
+                assert_eq!(unsafe { pin.address().0.read() }, 7);
+                drop(pin);
                 buffer.to_vec().unwrap()
             });
             receive.recv().unwrap();
@@ -222,11 +219,11 @@ fn leases_are_waited_for() {
 }
 
 #[test]
-fn what_is_not_aligned_cannot_be_lent() {
+fn what_is_not_aligned_cannot_be_borrowed() {
     let (allocator, bytes) = (allocator(), Aligned([7; 4096]));
-    assert!(Loans::can_lend(&bytes.0) && Loans::can_lend(&bytes.0[64..65]));
-    assert!(!Loans::can_lend(&bytes.0[1..]) && !Loans::can_lend(&bytes.0[..0]));
-    let error = Loans::scope(|loans| loans.lend(&allocator, &bytes.0[8..], None).unwrap_err());
+    assert!(BorrowScope::accepts(&bytes.0) && BorrowScope::accepts(&bytes.0[64..65]));
+    assert!(!BorrowScope::accepts(&bytes.0[1..]) && !BorrowScope::accepts(&bytes.0[..0]));
+    let error = BorrowScope::enter(|scope| scope.borrow(&allocator, &bytes.0[8..], None).unwrap_err());
     assert_eq!(error.code(), StatusCode::OutOfRange);
 }
 
@@ -295,8 +292,8 @@ fn dispatches_that_go_on_read_the_copy() {
         let (device, executable) = device_with(uri, TaskOptions::default(), &kernels);
         let (gate, started, queued) = (Arc::new(Fence::new()), Arc::new(Fence::new()), Arc::new(Fence::new()));
         let mut bytes = Box::new(Aligned([7; 4096]));
-        Loans::scope(|loans| {
-            let buffer = loans.lend(device.allocator(), &bytes.0, None).unwrap();
+        BorrowScope::enter(|scope| {
+            let buffer = scope.borrow(device.allocator(), &bytes.0, None).unwrap();
             let binding = BufferRef { buffer: Some(buffer), slot: 0, offset: 64, length: WHOLE_BUFFER };
             let commands = dispatch(&device, CommandBufferMode::empty(), &executable, [16, 1, 1], [binding]);
             device
@@ -351,8 +348,8 @@ fn what_is_written_beside_is_read() {
         FunctionInfo { name: "beside".into(), binding_count: 2, read_only_bindings: 1, ..FunctionInfo::default() };
     let (device, executable) = device_with("local-sync", TaskOptions::default(), &Arc::new(WritingBeside([info])));
     let bytes = Aligned([7; 4096]);
-    Loans::scope(|loans| {
-        let buffer = loans.lend(device.allocator(), &bytes.0, None).unwrap();
+    BorrowScope::enter(|scope| {
+        let buffer = scope.borrow(device.allocator(), &bytes.0, None).unwrap();
         let binding = || BufferRef { buffer: Some(Arc::clone(&buffer)), slot: 0, offset: 0, length: WHOLE_BUFFER };
         let commands = dispatch(&device, CommandBufferMode::ONE_SHOT, &executable, [1, 1, 1], [binding(), binding()]);
         device.queue_execute(Fences::default(), &commands, &[]).unwrap();

@@ -1,0 +1,120 @@
+//! Slices that a call passes in place.
+//!
+//! A program may keep what it is called with: in a global, a list, a command buffer, an operation that still runs when the
+//! call has failed. So a buffer over a slice is [movable memory](super::movable), and [`BorrowScope`] ends the borrow of each of
+//! its buffers before the caller goes on. A buffer that the program has not kept is dropped; of any other one, the bytes are
+//! copied, and the pins of the slice are waited for, which takes as long as the chunks that run. From then on no thread knows
+//! the caller's address.
+#![allow(unsafe_code, reason = "memory of callers; see above")]
+#![cfg_attr(not(feature = "std"), allow(dead_code, reason = "sessions borrow slices"))]
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::fmt;
+use core::marker::PhantomData;
+
+use super::allocator::Allocator;
+use super::buffer::Buffer;
+use super::memory::BufferParameters;
+use super::movable::Borrowed;
+use super::pool::MINIMUM_ALIGNMENT;
+use super::storage::Storage;
+use crate::Result;
+
+/// A program's promise that the machine code of its modules only reads what functions are called with, so that slices can be
+/// passed to it in place.
+///
+/// Machine code does not say which of its bindings it writes, and the compiler makes programs that update arguments in place
+/// unless something else needs them afterwards: those that sort, scatter or insert into an argument, or accumulate on one.
+/// The names of arguments, their attributes and the program's instructions do not tell them from others. What does is the
+/// compiler's output of `iree-compile --compile-to=stream`: a promise can be given where no argument of an exported function
+/// is bound as `rw` or `wo`, and no command fills or copies to one.
+#[derive(Clone, Copy, Debug)]
+pub struct InputsOnlyRead(());
+
+impl InputsOnlyRead {
+    /// Gives the promise.
+    ///
+    /// # Safety
+    /// No kernel of machine code that the session runs writes to a buffer that is an argument of an exported function, or to
+    /// a part of one, but to those that the function's declaration marks by `iree.abi.output`.
+    #[must_use]
+    pub const unsafe fn promise() -> InputsOnlyRead {
+        InputsOnlyRead(())
+    }
+}
+
+/// The slices that a call passes in place. Their borrows are ended before [`BorrowScope::enter`] returns or unwinds.
+pub struct BorrowScope<'env> {
+    buffers: Cell<Vec<Arc<Buffer>>>,
+    /// Invariant: slices must outlive the scope, not only a part of it.
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl<'env> BorrowScope<'env> {
+    /// Calls the closure with an empty scope, and then ends the borrows. The scope belongs to this function, so no caller can
+    /// forget it.
+    #[inline(always)]
+    pub fn enter<R>(body: impl FnOnce(&BorrowScope<'env>) -> R) -> R {
+        let scope = BorrowScope { buffers: Cell::new(Vec::new()), env: PhantomData };
+        body(&scope)
+    }
+
+    /// Returns true if bytes can be passed in place: if they are aligned as kernels rely on.
+    #[inline]
+    pub fn accepts(bytes: &[u8]) -> bool {
+        !bytes.is_empty() && bytes.as_ptr().addr().is_multiple_of(MINIMUM_ALIGNMENT)
+    }
+
+    /// Creates a buffer over bytes, in place until the buffer is written or the scope ends. Without a promise, machine code is
+    /// taken to write to it.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE if the bytes are not aligned to [`MINIMUM_ALIGNMENT`] bytes.
+    #[inline(never)]
+    pub fn borrow(
+        &self,
+        allocator: &Allocator,
+        bytes: &'env [u8],
+        promise: Option<InputsOnlyRead>,
+    ) -> Result<Arc<Buffer>> {
+        // SAFETY: the bytes outlive the call of `enter` that created this scope, as scopes are created and dropped there only.
+        // `drop` ends the borrow, after which `Movable` does not access the storage any more.
+        let memory = unsafe { Storage::from_slice(bytes) };
+        let borrowed = Borrowed { memory, is_only_read: promise.is_some() };
+        let buffer = allocator.wrap_borrowed(borrowed, BufferParameters::DEVICE)?;
+        let mut buffers = self.buffers.take();
+        buffers.push(Arc::clone(&buffer));
+        self.buffers.set(buffers);
+        Ok(buffer)
+    }
+}
+
+impl Drop for BorrowScope<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let buffers = self.buffers.get_mut();
+        if !buffers.is_empty() {
+            end_all(buffers);
+        }
+    }
+}
+
+#[inline(never)]
+fn end_all(buffers: &mut Vec<Arc<Buffer>>) {
+    for mut buffer in buffers.drain(..) {
+        // Without another share of the buffer there is no pin of it, and the borrow ends when the buffer is dropped.
+        if Arc::get_mut(&mut buffer).is_none()
+            && let Some(movable) = buffer.storage().ok().and_then(Storage::as_movable)
+        {
+            movable.end_borrow();
+        }
+    }
+}
+
+impl fmt::Debug for BorrowScope<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("BorrowScope")
+    }
+}
