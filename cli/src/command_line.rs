@@ -65,22 +65,6 @@ pub(super) enum Command {
 
 #[cfg(feature = "cli")]
 impl Command {
-    pub(super) fn name(&self) -> &'static str {
-        match self {
-            Command::Run(_) => "run",
-            Command::Bench(_) => "bench",
-            Command::Check(_) => "check",
-            Command::Dump(_) => "dump",
-            Command::Translate(_) => "translate",
-            Command::Parameters(_) => "parameters",
-            Command::Assemble(_) => "assemble",
-            Command::Diff(_) => "diff",
-            Command::Completions(_) => "completions",
-            Command::Man(_) => "man",
-            Command::Build(_) => "build",
-        }
-    }
-
     /// The target of the command's program, for commands that run one.
     pub(super) fn program(&self) -> Option<&ProgramArguments> {
         match self {
@@ -114,14 +98,6 @@ pub(super) enum ProgramCommand {
 }
 
 impl ProgramCommand {
-    pub(super) fn name(&self) -> &'static str {
-        match self {
-            ProgramCommand::Run(_) => "run",
-            ProgramCommand::Bench(_) => "bench",
-            ProgramCommand::Check(_) => "check",
-        }
-    }
-
     /// The target on which the program runs.
     pub(super) fn program(&self) -> &ProgramArguments {
         match self {

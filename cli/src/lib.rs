@@ -65,12 +65,11 @@ enum Verdict {
 #[cfg(feature = "cli")]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let line = match CommandLine::try_parse_from(&arguments) {
-        Ok(line) => line,
+    let (name, line) = match parse::<CommandLine>(&arguments) {
+        Ok(parsed) => parsed,
         Err(error) => return usage(&error),
     };
-    let name = format!("incarnate {}", line.command.name());
-    finish(&name, line.log, |out| match &line.command {
+    finish(&format!("incarnate {name}"), line.log, |out| match &line.command {
         command if command.program().is_some_and(devices::is_asked_for) => {
             command.program().map_or(Ok(Verdict::Success), |program| devices::print(program, out))
         }
@@ -96,16 +95,27 @@ pub fn program_main(
     arguments: impl IntoIterator<Item = OsString>,
     add_modules: impl Fn(SessionBuilder) -> SessionBuilder,
 ) -> ExitCode {
-    let line = match ProgramLine::try_parse_from(arguments) {
-        Ok(line) => line,
+    let (name, line) = match parse::<ProgramLine>(arguments) {
+        Ok(parsed) => parsed,
         Err(error) => return usage(&error),
     };
-    finish(line.command.name(), line.log, |out| match &line.command {
+    finish(&name, line.log, |out| match &line.command {
         command if devices::is_asked_for(command.program()) => devices::print(command.program(), out),
         ProgramCommand::Run(arguments) => run::run(arguments, &add_modules, out),
         ProgramCommand::Bench(arguments) => bench::bench(arguments, &add_modules, out),
         ProgramCommand::Check(arguments) => check::check_program(arguments, &add_modules, out),
     })
+}
+
+/// Parses a command line; returns the name of its command, too.
+fn parse<L: Parser>(
+    arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> clap::error::Result<(String, L)> {
+    let mut command = L::command();
+    let matches = command.try_get_matches_from_mut(arguments)?;
+    let name = matches.subcommand_name().unwrap_or_default().to_owned();
+    let line = L::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+    Ok((name, line))
 }
 
 /// Prints the parser's error, or the requested help or version.

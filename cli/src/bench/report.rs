@@ -64,68 +64,87 @@ impl Measurement {
     }
 }
 
-/// A line of a report.
-#[derive(Clone, Debug)]
+/// A line of a report, with the names and the order of Google Benchmark's fields.
+#[derive(Clone, Debug, Serialize)]
 struct Row {
     name: String,
+    family_index: usize,
+    per_family_instance_index: usize,
     run_name: String,
-    family: usize,
-    iterations: u64,
+    run_type: &'static str,
     repetitions: usize,
-    kind: RowKind,
-    /// Seconds, or a ratio for [`Statistic::Variation`].
-    real: f64,
-    cpu: f64,
-    per_second: f64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RowKind {
-    Repetition(usize),
-    Aggregate(Statistic, &'static str),
+    #[serde(skip_serializing_if = "Option::is_none")]
+    repetition_index: Option<usize>,
+    threads: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aggregate_name: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    aggregate_unit: Option<&'static str>,
+    iterations: u64,
+    /// In the unit, or a ratio for [`Statistic::Variation`].
+    real_time: f64,
+    cpu_time: f64,
+    time_unit: &'static str,
+    items_per_second: f64,
 }
 
 impl Row {
     fn is_percentage(&self) -> bool {
-        matches!(self.kind, RowKind::Aggregate(Statistic::Variation, _))
+        self.aggregate_unit == Some(PERCENTAGE)
     }
 }
 
+/// The unit of [`Statistic::Variation`].
+const PERCENTAGE: &str = "percentage";
+
 /// Returns the lines of some measurements: repetitions unless only aggregates are requested, and aggregates of several
 /// repetitions.
-fn rows(measurements: &[Measurement], aggregates_only: bool) -> Vec<Row> {
+fn rows(measurements: &[Measurement], unit: TimeUnit, aggregates_only: bool) -> Vec<Row> {
     let mut rows = Vec::new();
-    for (family, measurement) in measurements.iter().enumerate() {
+    for (family_index, measurement) in measurements.iter().enumerate() {
         let run_name = measurement.name();
         let repetitions = measurement.samples.len();
-        let row = |name: String, kind, iterations, real, cpu, per_second| Row {
-            name,
+        let repetition = |(index, sample): (usize, &Sample)| Row {
+            name: run_name.clone(),
+            family_index,
+            per_family_instance_index: 0,
             run_name: run_name.clone(),
-            family,
-            iterations,
+            run_type: "iteration",
             repetitions,
-            kind,
-            real,
-            cpu,
-            per_second,
+            repetition_index: Some(index),
+            threads: 1,
+            aggregate_name: None,
+            aggregate_unit: None,
+            iterations: sample.iterations,
+            real_time: unit.of_seconds(sample.real),
+            cpu_time: unit.of_seconds(sample.cpu),
+            time_unit: unit.name(),
+            items_per_second: 1.0 / sample.real,
+        };
+        let samples: Vec<Row> = measurement.samples.iter().enumerate().map(repetition).collect();
+        let aggregate = |(statistic, name): &(Statistic, &'static str)| {
+            let of = |value: fn(&Row) -> f64| statistic.of(&samples.iter().map(value).collect::<Vec<f64>>());
+            Row {
+                name: format!("{run_name}_{name}"),
+                run_type: "aggregate",
+                repetition_index: None,
+                aggregate_name: Some(name),
+                aggregate_unit: Some(if *statistic == Statistic::Variation { PERCENTAGE } else { "time" }),
+                iterations: repetitions as u64,
+                real_time: of(|row| row.real_time),
+                cpu_time: of(|row| row.cpu_time),
+                items_per_second: of(|row| row.items_per_second),
+                ..samples[0].clone()
+            }
+        };
+        let aggregates: Vec<Row> = match repetitions {
+            0 | 1 => Vec::new(),
+            _ => Statistic::ALL.iter().map(aggregate).collect(),
         };
         if !aggregates_only || repetitions < 2 {
-            rows.extend(measurement.samples.iter().enumerate().map(|(index, sample)| {
-                let kind = RowKind::Repetition(index);
-                row(run_name.clone(), kind, sample.iterations, sample.real, sample.cpu, 1.0 / sample.real)
-            }));
+            rows.extend(samples);
         }
-        if repetitions < 2 {
-            continue;
-        }
-        let column = |value: fn(&Sample) -> f64| measurement.samples.iter().map(value).collect::<Vec<f64>>();
-        let (real, cpu) = (column(|sample| sample.real), column(|sample| sample.cpu));
-        let rates = column(|sample| 1.0 / sample.real);
-        rows.extend(Statistic::ALL.iter().map(|(statistic, name)| {
-            let kind = RowKind::Aggregate(*statistic, name);
-            let full = format!("{run_name}_{name}");
-            row(full, kind, repetitions as u64, statistic.of(&real), statistic.of(&cpu), statistic.of(&rates))
-        }));
+        rows.extend(aggregates);
     }
     rows
 }
@@ -151,7 +170,7 @@ pub(super) fn parse_rows(text: &str) -> Result<Vec<(String, f64)>> {
 
 /// Formats the console report.
 pub(super) fn console(measurements: &[Measurement], unit: TimeUnit, aggregates_only: bool) -> String {
-    let rows = rows(measurements, aggregates_only);
+    let rows = rows(measurements, unit, aggregates_only);
     let width = rows.iter().map(|row| row.name.len()).max().unwrap_or(0).max(10);
     let header = format!("{:<width$} {:>13} {:>15} {:>12} UserCounters...", "Benchmark", "Time", "CPU", "Iterations");
     let line = "-".repeat(header.len());
@@ -159,10 +178,10 @@ pub(super) fn console(measurements: &[Measurement], unit: TimeUnit, aggregates_o
     for row in rows {
         let (real, cpu, label, rate) = if row.is_percentage() {
             let percent = |part: f64| format!("{:>10.2}", part * 100.0);
-            (percent(row.real), percent(row.cpu), "%", format!("{:.2}%", row.per_second * 100.0))
+            (percent(row.real_time), percent(row.cpu_time), "%", format!("{:.2}%", row.items_per_second * 100.0))
         } else {
-            let time = |seconds: f64| console_time(unit.of_seconds(seconds));
-            (time(row.real), time(row.cpu), unit.name(), format!("{}/s", human_readable(row.per_second)))
+            let rate = format!("{}/s", human_readable(row.items_per_second));
+            (console_time(row.real_time), console_time(row.cpu_time), row.time_unit, rate)
         };
         let _ = writeln!(
             out,
@@ -205,7 +224,7 @@ fn human_readable(value: f64) -> String {
 #[derive(Debug, Serialize)]
 struct Report<'a> {
     context: Context<'a>,
-    benchmarks: Vec<Benchmark<'a>>,
+    benchmarks: Vec<Row>,
 }
 
 /// The head of a report.
@@ -218,56 +237,6 @@ struct Context<'a> {
     json_schema_version: u32,
 }
 
-/// A row with the names and the order of Google Benchmark's fields.
-#[derive(Debug, Serialize)]
-struct Benchmark<'a> {
-    name: &'a str,
-    family_index: usize,
-    per_family_instance_index: usize,
-    run_name: &'a str,
-    run_type: &'static str,
-    repetitions: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    repetition_index: Option<usize>,
-    threads: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    aggregate_name: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    aggregate_unit: Option<&'static str>,
-    iterations: u64,
-    real_time: f64,
-    cpu_time: f64,
-    time_unit: &'static str,
-    items_per_second: f64,
-}
-
-impl<'a> Benchmark<'a> {
-    fn of(row: &'a Row, unit: TimeUnit) -> Benchmark<'a> {
-        let time = |seconds: f64| if row.is_percentage() { seconds } else { unit.of_seconds(seconds) };
-        let (repetition, aggregate) = match row.kind {
-            RowKind::Repetition(index) => (Some(index), None),
-            RowKind::Aggregate(_, name) => (None, Some(name)),
-        };
-        Benchmark {
-            name: &row.name,
-            family_index: row.family,
-            per_family_instance_index: 0,
-            run_name: &row.run_name,
-            run_type: if aggregate.is_some() { "aggregate" } else { "iteration" },
-            repetitions: row.repetitions,
-            repetition_index: repetition,
-            threads: 1,
-            aggregate_name: aggregate,
-            aggregate_unit: aggregate.map(|_| if row.is_percentage() { "percentage" } else { "time" }),
-            iterations: row.iterations,
-            real_time: time(row.real),
-            cpu_time: time(row.cpu),
-            time_unit: unit.name(),
-            items_per_second: row.per_second,
-        }
-    }
-}
-
 /// Returns the report for programs as JSON, in which numbers that are not finite are `null`.
 ///
 /// # Errors
@@ -278,7 +247,6 @@ pub(super) fn json(
     aggregates_only: bool,
     machine: &Machine,
 ) -> Result<String> {
-    let rows = rows(measurements, aggregates_only);
     let report = Report {
         context: Context {
             machine,
@@ -286,7 +254,7 @@ pub(super) fn json(
             library_build_type: if cfg!(debug_assertions) { "debug" } else { "release" },
             json_schema_version: 1,
         },
-        benchmarks: rows.iter().map(|row| Benchmark::of(row, unit)).collect(),
+        benchmarks: rows(measurements, unit, aggregates_only),
     };
     let text = serde_json::to_string_pretty(&report).map_err(|error| Error::internal(error.to_string()))?;
     Ok(text + "\n")

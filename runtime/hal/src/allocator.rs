@@ -75,8 +75,15 @@ impl Allocator {
     #[inline]
     pub fn allocate_transient(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
         if length < EXCHANGEABLE_FROM {
-            return self.allocate(parameters, length);
+            self.allocate(parameters, length)
+        } else {
+            self.allocate_exchangeable(parameters, length)
         }
+    }
+
+    #[cfg(feature = "std")]
+    #[inline(never)]
+    fn allocate_exchangeable(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
         let movable = Movable::exchangeable(self.pool.allocate(length)?, Arc::clone(&self.pool));
         Ok(self.wrap(Storage::movable(movable), parameters))
     }

@@ -23,8 +23,8 @@ use crate::{Error, Result, ref_object, vm};
 /// Who may touch its bytes when is the program's business, which orders accesses by barriers and fences; the methods here
 /// copy in and out and never lend a slice of shared memory.
 pub struct Buffer {
-    /// The address of the first byte if it never changes.
-    address: Option<BindingPointer>,
+    /// The address of the first byte if it never changes, or null.
+    address: BindingPointer,
     byte_offset: usize,
     byte_length: usize,
     memory_type: MemoryType,
@@ -39,6 +39,9 @@ pub struct Buffer {
 
 ref_object!(Buffer, "hal.buffer");
 
+/// Stands for the address of movable memory: no other one is null.
+const MOVABLE: BindingPointer = BindingPointer(core::ptr::null_mut());
+
 enum Root {
     Allocation(Storage),
     SpanOf(Arc<Buffer>),
@@ -50,7 +53,7 @@ impl Buffer {
     pub(super) fn new(storage: Storage, memory_type: MemoryType, usage: BufferUsage) -> Buffer {
         let access = if storage.writable() { MemoryAccess::ALL } else { MemoryAccess::READ };
         Buffer {
-            address: storage.fixed_address(),
+            address: storage.fixed_address().unwrap_or(MOVABLE),
             byte_offset: 0,
             byte_length: storage.length(),
             memory_type,
@@ -124,7 +127,7 @@ impl Buffer {
     /// Returns true if the memory may move while it is not pinned.
     #[cfg(feature = "std")]
     pub(super) fn is_movable(&self) -> bool {
-        self.address.is_none()
+        self.address.0.is_null()
     }
 
     /// Takes over the memory of `source`, whose bytes in `range` stay, if no other storage or program has a share of it and
@@ -146,7 +149,7 @@ impl Buffer {
     #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "for devices"))]
     #[inline(always)]
     pub fn pin(&self, access: Access) -> Result<PinGuard<'_>> {
-        match self.address {
+        match self.fixed_address() {
             Some(address) => Ok(PinGuard::fixed(address)),
             None => self.pin_movable(access),
         }
@@ -161,7 +164,7 @@ impl Buffer {
     #[inline]
     #[must_use]
     pub fn fixed_address(&self) -> Option<BindingPointer> {
-        self.address
+        if self.address.0.is_null() { None } else { Some(self.address) }
     }
 
     /// True where both are views of the same allocation.
@@ -193,7 +196,7 @@ impl Buffer {
             Root::SpanOf(root) => root,
         };
         Ok(Arc::new(Buffer {
-            address: self.address.map(|address| BindingPointer(address.0.wrapping_add(offset))),
+            address: self.fixed_address().map_or(MOVABLE, |address| BindingPointer(address.0.wrapping_add(offset))),
             byte_offset: self.byte_offset + offset,
             byte_length: length,
             memory_type: self.memory_type,

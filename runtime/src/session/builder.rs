@@ -14,8 +14,6 @@ use crate::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedInd
 use crate::vm::{self, BytecodeModule, Context, Limits, Linkage, Module, Program};
 use crate::{Result, ResultExt};
 
-use super::function::Function;
-
 /// A linked program with its state and its devices. It finds and calls functions.
 ///
 /// Clones share everything. Calls from several threads run concurrently and share the program's globals.
@@ -463,27 +461,6 @@ impl Session {
     /// Those of [`SessionBuilder::build`].
     pub fn load(device: impl Into<String>, path: impl Into<PathBuf>) -> Result<Session> {
         Session::builder().device(device).module_file(path).build()
-    }
-
-    /// Finds an exported function: `function`, or `module.function`.
-    ///
-    /// # Errors
-    /// NOT_FOUND; INVALID_ARGUMENT for a malformed calling convention.
-    pub fn function(&self, name: &str) -> Result<Function> {
-        Function::new(self.context.function(name)?)
-    }
-
-    /// Returns the functions that the last module exports for callers. Names that begin with `__` or contain `$` are
-    /// reserved for the runtime.
-    ///
-    /// # Errors
-    /// INVALID_ARGUMENT for a malformed calling convention.
-    pub fn functions(&self) -> Result<Vec<Function>> {
-        let modules = self.context.program().modules();
-        let Some(module) = modules.last() else { return Ok(Vec::new()) };
-        let exports = (0..).map_while(|export| Some((export, module.function(Linkage::Export, export)?)));
-        let public = exports.filter(|(_, info)| !info.name.starts_with("__") && !info.name.contains('$'));
-        public.map(|(export, _)| Function::new(self.context.export(modules.len() - 1, export)?)).collect()
     }
 
     /// Returns the VM context.

@@ -5,10 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll};
 
+use super::builder::Session;
 use super::convert::{Arguments, FromResults, Packer, Primitives};
 use crate::bytecode::{COARSE_FENCES, ConventionItem, DECLARATION, INVOCATION_MODEL};
 use crate::hal::{Fence, Reached};
-use crate::vm::{self, CallBuffer, CallFuture, CallValues, InvocationGuard, Ref, Value};
+use crate::vm::{self, CallBuffer, CallFuture, CallValues, InvocationGuard, Linkage, Ref, Value};
 use crate::{Error, Result};
 
 /// A function of a session. Clones share it; calls from several threads run at once.
@@ -19,6 +20,29 @@ pub struct Function {
     fences: bool,
     taken: Primitives,
     returned: Primitives,
+}
+
+impl Session {
+    /// Finds an exported function: `function`, or `module.function`.
+    ///
+    /// # Errors
+    /// NOT_FOUND; INVALID_ARGUMENT for a malformed calling convention.
+    pub fn function(&self, name: &str) -> Result<Function> {
+        Function::new(self.context().function(name)?)
+    }
+
+    /// Returns the functions that the last module exports for callers. Names that begin with `__` or contain `$` are
+    /// reserved for the runtime.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT for a malformed calling convention.
+    pub fn functions(&self) -> Result<Vec<Function>> {
+        let modules = self.context().program().modules();
+        let Some(module) = modules.last() else { return Ok(Vec::new()) };
+        let exports = (0..).map_while(|export| Some((export, module.function(Linkage::Export, export)?)));
+        let public = exports.filter(|(_, info)| !info.name.starts_with("__") && !info.name.contains('$'));
+        public.map(|(export, _)| Function::new(self.context().export(modules.len() - 1, export)?)).collect()
+    }
 }
 
 impl Function {

@@ -7,7 +7,7 @@
 use alloc::sync::Arc;
 
 use super::borrowed::MaybeOwned;
-use super::native::{Argument, Borrowed, BorrowedArgument, Caller, FromRef, Results, Span};
+use super::native::{Argument, Borrowed, Caller, Form, FromRef, Results, Span, for_each_form};
 use super::reference::{Ref, TypedRefObject};
 use super::stack::Stack;
 use crate::Result;
@@ -131,25 +131,10 @@ pub trait DirectMethod<S, A, P> {
     fn call_direct(&self, state: &S, stack: &mut Stack, passed: P) -> Result<Self::Value>;
 }
 
-macro_rules! arities {
-    ($(($name:ident $passed:ident))*) => {
-        impl<$($name, $passed: Pass<$name>),*> Pass<($($name,)*)> for ($($passed,)*) {
-            #[inline(always)]
-            #[allow(non_snake_case, clippy::unused_unit, reason = "values named by their types; there may be none")]
-            fn pass(self) -> Result<($($name,)*)> {
-                let ($($passed,)*) = self;
-                Ok(($($passed.pass()?,)*))
-            }
-        }
-        arities!(@method [] $(($name $passed))*);
-        arities!(@method [(X PX)] $(($name $passed))*);
-        arities!(@method [(X PX) (Y PY)] $(($name $passed))*);
-        arities!(@method [(X PX) (Y PY) (Z PZ)] $(($name $passed))*);
-        arities!(@shorter $(($name $passed))*);
-    };
-    (@method [$(($borrowed:ident $passer:ident))*] $(($name:ident $passed:ident))*) => {
+macro_rules! direct_method {
+    ([$(($borrowed:ident $passer:ident))*] $(($name:ident $passed:ident))*) => {
         impl<S, F, RESULT: Results, $($borrowed: Borrowed, $passer: PassBorrowed<$borrowed>,)* $($name: Argument, $passed: Pass<$name>),*>
-            DirectMethod<S, ($(BorrowedArgument<$borrowed>,)* $($name,)*), ($($passer,)* $($passed,)*)> for F
+            DirectMethod<S, Form<($($borrowed,)*), ($($name,)*)>, ($($passer,)* $($passed,)*)> for F
         where
             F: Fn(&S, &mut Caller<'_>, $(&$borrowed,)* $($name),*) -> Result<RESULT>,
         {
@@ -163,10 +148,25 @@ macro_rules! arities {
             }
         }
     };
-    (@shorter) => {};
-    (@shorter $first:tt $($rest:tt)*) => { arities!($($rest)*); };
 }
-arities!((A PA) (B PB) (C PC) (D PD) (E PE) (G PG) (H PH) (I PI) (J PJ) (K PK) (L PL) (M PM) (N PN) (O PO) (P PP) (Q PQ));
+for_each_form!(direct_method);
+
+macro_rules! tuples {
+    ($(($name:ident $passed:ident))*) => {
+        impl<$($name, $passed: Pass<$name>),*> Pass<($($name,)*)> for ($($passed,)*) {
+            #[inline(always)]
+            #[allow(non_snake_case, clippy::unused_unit, reason = "values named by their types; there may be none")]
+            fn pass(self) -> Result<($($name,)*)> {
+                let ($($passed,)*) = self;
+                Ok(($($passed.pass()?,)*))
+            }
+        }
+        tuples!(@shorter $(($name $passed))*);
+    };
+    (@shorter) => {};
+    (@shorter $first:tt $($rest:tt)*) => { tuples!($($rest)*); };
+}
+tuples!((A PA) (B PB) (C PC) (D PD) (E PE) (G PG) (H PH) (I PI) (J PJ) (K PK) (L PL) (M PM) (N PN) (O PO) (P PP) (Q PQ));
 
 /// What translated code knows of a native module in a context: its state, if the module is there.
 #[derive(Debug)]

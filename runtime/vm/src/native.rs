@@ -48,8 +48,8 @@ use incarnate_bytecode::imports::older::OlderForm;
 
 use older::OlderFunction;
 
-pub(super) use method::BorrowedArgument;
 pub use method::{Caller, NativeMethod};
+pub(super) use method::{Form, for_each_form};
 pub(super) use values::Borrowed;
 pub use values::{Argument, FromRef, Outcome, Results, Span, Step};
 

@@ -75,7 +75,7 @@ fn tables_of_a_compiled_module_are_read() {
     let dependency = module.dependencies().next().unwrap();
     assert_eq!((dependency.name, dependency.minimum_version, dependency.optional), ("hal", 7, false));
     let import = module.imports().find(|import| import.full_name == "hal.buffer_view.create").unwrap();
-    assert_eq!(import.split_name(), ("hal", "buffer_view.create"));
+    assert_eq!(import.full_name, "hal.buffer_view.create");
     assert_eq!(import.calling_convention.argument_letters(), "rIIiiCID");
     assert!(!import.optional);
     let export = module.exports().find(|export| export.local_name == "scale").unwrap();

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::instruction::{Instruction, Value};
 use super::isa::{Kind, REF_MASK, REF_MOVE_BIT, REF_TYPE_BIT};
-use super::source::{Signature, Source};
+use super::source::Source;
 use super::text::{GENERATION, Piece, argument_registers, pieces, registers_of};
 use crate::isa::FUNCTION_ORDINAL_IMPORT_BIT;
 use crate::quoting::{quoted, symbol};
@@ -52,10 +52,9 @@ impl Printer<'_> {
             self.line(&format!("vm.type {text}"));
         }
         for import in &source.imports {
-            let arguments: Vec<String> =
-                import.signature.arguments.iter().map(|ordinal| self.type_text(*ordinal)).collect();
-            let name = symbol(&import.full_name);
-            self.line(&format!("vm.import {name}({}) -> {}", arguments.join(", "), self.results(&import.signature)));
+            let (name, signature) = (symbol(&import.full_name), &import.signature);
+            let (arguments, results) = (self.types(&signature.arguments), self.types(&signature.results));
+            self.line(&format!("vm.import {name}({arguments}) -> ({results})"));
         }
         for (ordinal, bytes) in source.rodata.iter().enumerate() {
             let digits: String = bytes.iter().map(|byte| format!("{byte:02X}")).collect();
@@ -66,9 +65,8 @@ impl Printer<'_> {
         }
     }
 
-    fn results(&self, signature: &Signature) -> String {
-        let results: Vec<String> = signature.results.iter().map(|ordinal| self.type_text(*ordinal)).collect();
-        format!("({})", results.join(", "))
+    fn types(&self, ordinals: &[u32]) -> String {
+        joined(ordinals.iter().map(|ordinal| self.type_text(*ordinal)))
     }
 
     /// A type; by its ordinal if the table does not have it, or an earlier one has the same text.
@@ -121,9 +119,9 @@ impl Printer<'_> {
             *count += 1;
             format!("%{file}{}: {text}", *count - 1)
         });
-        let arguments: Vec<String> = arguments.collect();
-        let (results, name) = (self.results(&function.signature), symbol(&function.local_name));
-        self.line(&format!("vm.func {name}({}) -> {results} {{", arguments.join(", ")));
+        let arguments = joined(arguments);
+        let (results, name) = (self.types(&function.signature.results), symbol(&function.local_name));
+        self.line(&format!("vm.func {name}({arguments}) -> ({results}) {{"));
         let (values, references) = registers_of(&function.bytecode);
         let (value_arguments, ref_arguments) = argument_registers(&self.source.types, &function.signature);
         let derived = (values.max(value_arguments), references.max(ref_arguments));
@@ -170,8 +168,7 @@ impl Printer<'_> {
 
     fn instruction(&self, instruction: &Instruction<'_>, labels: &BTreeMap<u32, usize>) -> String {
         let results = instruction.fields().filter(|field| field.1.is_result());
-        let results: Vec<String> = results.map(|(_, kind, value)| self.field(kind, value, labels)).collect();
-        let results = results.join(", ");
+        let results = joined(results.map(|(_, kind, value)| self.field(kind, value, labels)));
         let mut line = match results.is_empty() {
             true => String::from("  "),
             false => format!("  {results} = "),
@@ -209,20 +206,16 @@ impl Printer<'_> {
             Kind::target => labels.get(&number).map_or(format!("^0x{number:X}"), |label| format!("^bb{label}")),
             Kind::remap => {
                 let (pairs, _) = value.list().as_chunks::<2>();
-                let copies: Vec<String> =
-                    pairs.iter().map(|&[from, to]| format!("{}->{}", register(from), register(to))).collect();
-                copies.join(", ")
+                joined(pairs.iter().map(|&[from, to]| format!("{}->{}", register(from), register(to))))
             }
-            Kind::list | Kind::results => {
-                let registers: Vec<String> = value.list().iter().map(|byte| register(*byte)).collect();
-                registers.join(", ")
-            }
-            Kind::segments => {
-                let sizes: Vec<String> = value.list().iter().map(u8::to_string).collect();
-                sizes.join(", ")
-            }
+            Kind::list | Kind::results => joined(value.list().iter().map(|byte| register(*byte))),
+            Kind::segments => joined(value.list().iter().map(u8::to_string)),
         }
     }
+}
+
+fn joined(items: impl Iterator<Item = String>) -> String {
+    items.collect::<Vec<_>>().join(", ")
 }
 
 fn register(register: u8) -> String {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
 use incarnate_schemas::bmod as schema;
 
-use crate::module::limits::{GLOBAL_BYTES_LIMIT, GLOBAL_REF_LIMIT, limited};
+use crate::module::limits;
 use crate::module::tables::{Reader, Table, VectorRange};
 use crate::read::{array_at, u32_at};
 use crate::{Error, Result};
@@ -351,10 +351,7 @@ impl<'a> Tables<'a> {
         use schema::ModuleState as Fields;
         let Some(state) = self.reader.child(root, schema::BytecodeModule::VT_STATE)? else { return Ok((0, 0)) };
         let number = |field| self.reader.u32(state, field, 0);
-        Ok((
-            limited(number(Fields::VT_GLOBAL_BYTES_CAPACITY)?, GLOBAL_BYTES_LIMIT, "bytes of globals")?,
-            limited(number(Fields::VT_GLOBAL_REF_COUNT)?, GLOBAL_REF_LIMIT, "reference globals")?,
-        ))
+        limits::globals(number(Fields::VT_GLOBAL_BYTES_CAPACITY)?, number(Fields::VT_GLOBAL_REF_COUNT)?)
     }
 }
 

@@ -246,9 +246,10 @@ impl Printer<'_> {
 
     fn convention(&self, callee: FunctionOrdinal) -> CallingConvention<'_> {
         match callee.import() {
-            Some(import) => self.module.import_convention(import),
-            None => self.module.function_convention(callee.0),
+            Some(import) => self.module.import(import).map(|import| import.calling_convention),
+            None => self.module.function(callee.0).map(|function| function.convention),
         }
+        .unwrap_or_default()
     }
 
     fn callee(&self, callee: FunctionOrdinal) -> String {

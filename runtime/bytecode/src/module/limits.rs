@@ -5,12 +5,16 @@ use alloc::format;
 use crate::{Error, Result};
 
 /// Bytes of primitive globals that a module may ask for. Compilers keep scalars there, a few bytes each.
-pub(crate) const GLOBAL_BYTES_LIMIT: u32 = 16 << 20;
+const GLOBAL_BYTES_LIMIT: u32 = 16 << 20;
 /// Number of reference globals that a module may ask for.
-pub(crate) const GLOBAL_REF_LIMIT: u32 = 1 << 20;
+const GLOBAL_REF_LIMIT: u32 = 1 << 20;
 
-/// A number that a module asks for, if it is within its limit.
-pub(crate) fn limited(value: u32, limit: u32, what: &str) -> Result<u32> {
+/// Checks the bytes of primitive globals and the number of reference globals that a module asks for.
+pub(crate) fn globals(bytes: u32, refs: u32) -> Result<(u32, u32)> {
+    Ok((limited(bytes, GLOBAL_BYTES_LIMIT, "bytes of globals")?, limited(refs, GLOBAL_REF_LIMIT, "reference globals")?))
+}
+
+fn limited(value: u32, limit: u32, what: &str) -> Result<u32> {
     if value <= limit {
         return Ok(value);
     }

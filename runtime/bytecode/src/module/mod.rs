@@ -252,21 +252,6 @@ impl Module {
         }
     }
 
-    /// The calling convention of an import; without arguments and results for an unknown ordinal.
-    #[cfg(feature = "text")]
-    pub(super) fn import_convention(&self, ordinal: u32) -> CallingConvention<'_> {
-        self.imports
-            .get(ordinal as usize)
-            .map_or_else(CallingConvention::default, |row| self.convention(row.convention))
-    }
-
-    /// The calling convention of a function; without arguments and results for an unknown ordinal.
-    #[cfg(feature = "text")]
-    pub(super) fn function_convention(&self, ordinal: u32) -> CallingConvention<'_> {
-        let row = self.functions.get(ordinal as usize).and_then(|row| row.convention);
-        self.convention(row.unwrap_or_default())
-    }
-
     /// Number of imported functions.
     #[must_use]
     pub fn import_count(&self) -> u32 {

@@ -11,7 +11,7 @@ use super::super::archive::Archive;
 use super::super::calling_convention::{CallingConvention, count_letters};
 use super::super::isa::{GENERATIONS, Generation, I32_REGISTER_LIMIT, REF_REGISTER_LIMIT};
 use super::super::read::{array_at, u16_at, u32_at};
-use super::limits::{GLOBAL_BYTES_LIMIT, GLOBAL_REF_LIMIT, limited};
+use super::limits;
 use super::tables::{Reader, Table, Text, VectorRange};
 use super::types::{Requirements, TypeDef};
 use super::{ConventionRow, DependencyRow, ExportRow, FunctionRow, ImportRow, Module};
@@ -329,10 +329,7 @@ impl<'a> Builder<'a> {
         use schema::ModuleState as Fields;
         let Some(state) = self.reader.child(root, schema::BytecodeModule::VT_STATE)? else { return Ok((0, 0)) };
         let number = |field| self.reader.u32(state, field, 0);
-        Ok((
-            limited(number(Fields::VT_GLOBAL_BYTES_CAPACITY)?, GLOBAL_BYTES_LIMIT, "bytes of globals")?,
-            limited(number(Fields::VT_GLOBAL_REF_COUNT)?, GLOBAL_REF_LIMIT, "reference globals")?,
-        ))
+        limits::globals(number(Fields::VT_GLOBAL_BYTES_CAPACITY)?, number(Fields::VT_GLOBAL_REF_COUNT)?)
     }
 }
 

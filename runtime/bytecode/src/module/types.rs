@@ -243,14 +243,6 @@ pub struct Import<'a> {
     pub optional: bool,
 }
 
-impl<'a> Import<'a> {
-    /// The names of the module and of the function.
-    #[must_use]
-    pub fn split_name(&self) -> (&'a str, &'a str) {
-        self.full_name.split_once('.').unwrap_or(("", self.full_name))
-    }
-}
-
 /// A function that others may call by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Export<'a> {

@@ -23,9 +23,10 @@ pub trait NativeMethod<S, A> {
     fn call(&self, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion>;
 }
 
-/// Stands for an argument `&T` in the list of a method's arguments.
+/// The form of a method: the types of its leading borrowed arguments, and of the others. Each is a tuple, whose length tells the
+/// implementations of different forms apart at once.
 #[derive(Debug)]
-pub struct BorrowedArgument<T>(core::marker::PhantomData<T>);
+pub struct Form<BORROWED, OTHERS>(core::marker::PhantomData<(BORROWED, OTHERS)>);
 
 /// The calling convention of arguments, given by their letters, and of results.
 fn convention<R: Results>(arguments: &str) -> String {
@@ -35,7 +36,57 @@ fn convention<R: Results>(arguments: &str) -> String {
     alloc::format!("0{}_{}", or_void(arguments), or_void(&results))
 }
 
-macro_rules! arities {
+/// Invokes a macro with each form of a method: the types of borrowed arguments, and of the others, each with a name for the value
+/// that is passed for it.
+///
+/// Each form is one more candidate for every call, so that there are few with several borrowed arguments.
+macro_rules! for_each_form {
+    ($callback:ident) => {
+        for_each_form!(@from $callback [] (A PA) (B PB) (C PC) (D PD) (E PE) (G PG) (H PH) (I PI) (J PJ) (K PK) (L PL) (M PM) (N PN) (O PO) (P PP) (Q PQ));
+        for_each_form!(@from $callback [(X PX)] (A PA) (B PB) (C PC) (D PD) (E PE) (G PG) (H PH) (I PI) (J PJ) (K PK) (L PL) (M PM) (N PN) (O PO) (P PP));
+        for_each_form!(@from $callback [(X PX) (Y PY)] (A PA) (B PB) (C PC) (D PD) (E PE) (G PG));
+        for_each_form!(@from $callback [(X PX) (Y PY) (Z PZ)] (A PA) (B PB) (C PC) (D PD) (E PE));
+    };
+    (@from $callback:ident $borrowed:tt $($others:tt)*) => {
+        $callback!($borrowed $($others)*);
+        for_each_form!(@shorter $callback $borrowed $($others)*);
+    };
+    (@shorter $callback:ident $borrowed:tt) => {};
+    (@shorter $callback:ident $borrowed:tt $first:tt $($others:tt)*) => {
+        for_each_form!(@from $callback $borrowed $($others)*);
+    };
+}
+pub(crate) use for_each_form;
+
+macro_rules! native_method {
+    ([$(($borrowed:ident $passer:ident))*] $(($name:ident $passed:ident))*) => {
+        impl<S, F, RESULT: Results, $($borrowed: Borrowed,)* $($name: Argument),*>
+            NativeMethod<S, Form<($($borrowed,)*), ($($name,)*)>> for F
+        where
+            F: Fn(&S, &mut Caller<'_>, $(&$borrowed,)* $($name),*) -> Result<RESULT>,
+        {
+            fn convention(&self) -> String {
+                let mut arguments = String::new();
+                $(let _: Option<$borrowed> = None; arguments.push('r');)*
+                <($($name,)*) as Argument>::letters(&mut arguments);
+                convention::<RESULT>(&arguments)
+            }
+            #[inline(always)]
+            #[allow(non_snake_case, reason = "values named by their types")]
+            fn call(&self, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
+                let mut _reader = buffer.reader();
+                $(let $borrowed = $borrowed::borrow(_reader.borrow()?)?;)*
+                $(let $name = $name::read(&mut _reader)?;)*
+                let results = self(state, &mut Caller { stack: &mut *stack }, $($borrowed,)* $($name),*)?;
+                buffer.finish_arguments();
+                Ok(results.write(stack, buffer))
+            }
+        }
+    };
+}
+for_each_form!(native_method);
+
+macro_rules! tuples {
     ($($name:ident)*) => {
         impl<$($name: Argument),*> Argument for ($($name,)*) {
             fn letters(_text: &mut String) {
@@ -65,55 +116,9 @@ macro_rules! arities {
                 Completion::Done
             }
         }
-        impl<S, F, R: Results, $($name: Argument),*> NativeMethod<S, ($($name,)*)> for F
-        where
-            F: Fn(&S, &mut Caller<'_>, $($name),*) -> Result<R>,
-        {
-            fn convention(&self) -> String {
-                let mut arguments = String::new();
-                <($($name,)*) as Argument>::letters(&mut arguments);
-                convention::<R>(&arguments)
-            }
-            #[inline(always)]
-            #[allow(non_snake_case, reason = "values named by their types")]
-            fn call(&self, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
-                let mut _reader = buffer.reader();
-                $(let $name = $name::read(&mut _reader)?;)*
-                let results = self(state, &mut Caller { stack: &mut *stack }, $($name),*)?;
-                buffer.finish_arguments();
-                Ok(results.write(stack, buffer))
-            }
-        }
-        arities!(@borrowing [X] $($name)*);
-        arities!(@borrowing [X Y] $($name)*);
-        arities!(@borrowing [X Y Z] $($name)*);
-        arities!(@shorter $($name)*);
-    };
-    // Methods whose first arguments are borrowed.
-    (@borrowing [$($borrowed:ident)*] $($name:ident)*) => {
-        impl<S, F, RESULT: Results, $($borrowed: Borrowed,)* $($name: Argument),*> NativeMethod<S, ($(BorrowedArgument<$borrowed>,)* $($name,)*)> for F
-        where
-            F: Fn(&S, &mut Caller<'_>, $(&$borrowed,)* $($name),*) -> Result<RESULT>,
-        {
-            fn convention(&self) -> String {
-                let mut arguments = String::new();
-                $(let _: Option<$borrowed> = None; arguments.push('r');)*
-                <($($name,)*) as Argument>::letters(&mut arguments);
-                convention::<RESULT>(&arguments)
-            }
-            #[inline(always)]
-            #[allow(non_snake_case, reason = "values named by their types")]
-            fn call(&self, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
-                let mut reader = buffer.reader();
-                $(let $borrowed = $borrowed::borrow(reader.borrow()?)?;)*
-                $(let $name = $name::read(&mut reader)?;)*
-                let results = self(state, &mut Caller { stack: &mut *stack }, $($borrowed,)* $($name),*)?;
-                buffer.finish_arguments();
-                Ok(results.write(stack, buffer))
-            }
-        }
+        tuples!(@shorter $($name)*);
     };
     (@shorter) => {};
-    (@shorter $first:ident $($name:ident)*) => { arities!($($name)*); };
+    (@shorter $first:ident $($name:ident)*) => { tuples!($($name)*); };
 }
-arities!(A B C D E G H I J K L M N O P Q);
+tuples!(A B C D E G H I J K L M N O P Q);

@@ -276,7 +276,8 @@ impl<T: Results> Results for Outcome<T> {
     }
 }
 
-/// An object that a native function borrows: a method's leading arguments may be `&T`.
+/// An object that a native function borrows: up to three leading arguments of a method may be `&T`. Besides one of them there can be
+/// fifteen arguments, besides two six, and besides three five.
 pub trait Borrowed: Sized {
     /// The object of a reference.
     ///
