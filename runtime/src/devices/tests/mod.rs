@@ -1,9 +1,11 @@
-//! Devices, queues and command buffers together, with an executable written here.
+//! Devices and command buffers together, with an executable written here.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 #![allow(unsafe_code, reason = "kernels work on raw memory")]
 
 mod borrows;
+mod drivers;
 mod elision;
+mod queue;
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -378,96 +380,6 @@ fn threads_execute_one_command_buffer_at_once() {
 }
 
 #[test]
-fn operations_wait_for_their_fence_without_blocking_the_caller() {
-    let device = device();
-    let fences: Vec<Arc<Fence>> = (0..4).map(|_| Arc::new(Fence::new())).collect();
-    let step = |index: usize| Fences {
-        wait: Some(&fences[index]),
-        signal: SignalFence::Given(Arc::clone(&fences[index + 1])),
-    };
-    let a = device.queue_alloca(step(0), BufferParameters::DEVICE, 16).unwrap();
-    device.queue_fill(step(1), Arc::clone(&a), 0, WHOLE_BUFFER, 7, 4).unwrap();
-    let source = vec![9u8, 0, 0, 0];
-    device.queue_update(step(2), &source, Arc::clone(&a), 4).unwrap();
-    drop(source);
-    assert!(!fences[3].query().unwrap());
-    std::thread::scope(|scope| {
-        scope.spawn(|| fences[0].signal().unwrap());
-        fences[3].wait(Deadline::NEVER).unwrap();
-    });
-    assert_eq!(values(&a), [7, 9, 7, 7]);
-    device.queue_dealloca(Fences::default(), a).unwrap();
-    assert_eq!(device.allocator().statistics().live, 0);
-}
-
-#[test]
-fn long_chains_of_waiting_operations_need_no_deep_stack() {
-    const LENGTH: usize = 20_000;
-    let device = device();
-    for fail in [false, true] {
-        let fences: Vec<Arc<Fence>> = (0..=LENGTH).map(|_| Arc::new(Fence::new())).collect();
-        for pair in fences.windows(2) {
-            let [wait, signal] = pair else { panic!() };
-            device.queue_barrier(Fences { wait: Some(wait), signal: SignalFence::Given(Arc::clone(signal)) }).unwrap();
-        }
-        let last = Arc::clone(&fences[LENGTH]);
-        if fail {
-            // Nobody can signal the first any more.
-            drop(fences);
-            assert_eq!(last.query().unwrap_err().code(), StatusCode::Aborted);
-        } else {
-            fences[0].signal().unwrap();
-            assert!(last.query().unwrap());
-        }
-    }
-}
-
-#[test]
-fn a_failed_fence_fails_what_waits_for_it() {
-    let device = device();
-    let (wait, signal) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
-    device.queue_barrier(Fences { wait: Some(&wait), signal: SignalFence::Given(Arc::clone(&signal)) }).unwrap();
-    wait.fail(&Error::data_loss("the disk burnt"));
-    assert_eq!(signal.query().unwrap_err().message(), "the disk burnt");
-    let late = Arc::new(Fence::new());
-    let result = device.queue_barrier(Fences { wait: Some(&wait), signal: SignalFence::Given(Arc::clone(&late)) });
-    assert_eq!(result.unwrap_err().code(), StatusCode::DataLoss);
-    assert_eq!(late.query().unwrap_err().code(), StatusCode::DataLoss);
-}
-
-#[test]
-fn a_fence_that_nobody_can_signal_is_not_waited_for() {
-    let (kept, given_up) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
-    let signaller = Arc::clone(&kept);
-    let thread = std::thread::spawn(move || signaller.signal());
-    kept.wait_unless_abandoned().unwrap();
-    thread.join().unwrap().unwrap();
-    assert_eq!(given_up.wait_unless_abandoned().unwrap_err().code(), StatusCode::Aborted);
-}
-
-#[test]
-fn files_are_read_and_written_within_their_rights() {
-    let device = device();
-    // SAFETY: no kernel runs here.
-    let promise = unsafe { InputsOnlyRead::promise() };
-    let contents = Arc::new(Aligned(*b"hello world!"));
-    let contents = device.allocator().import_read_only(contents, BufferParameters::DEVICE, promise).unwrap();
-    assert!(File::from_buffer(Arc::clone(&contents), MemoryAccess::READ | MemoryAccess::WRITE).is_err());
-    let file = Arc::new(File::from_buffer(contents, MemoryAccess::READ).unwrap());
-    let target = buffer(&device, &[0; 2]);
-    device.queue_read(Fences::default(), (Arc::clone(&file), 6), (Arc::clone(&target), 1), 5).unwrap();
-    assert_eq!(target.to_vec().unwrap(), b"\0world\0\0");
-    let denied = device.queue_write(Fences::default(), (Arc::clone(&target), 0), (Arc::clone(&file), 0), 1);
-    assert_eq!(denied.unwrap_err().code(), StatusCode::PermissionDenied);
-    let beyond = device.queue_read(Fences::default(), (file, 8), (Arc::clone(&target), 0), 5);
-    assert_eq!(beyond.unwrap_err().code(), StatusCode::OutOfRange);
-    let writable = buffer(&device, &[0; 2]);
-    let file = Arc::new(File::from_buffer(Arc::clone(&writable), MemoryAccess::ALL).unwrap());
-    device.queue_write(Fences::default(), (target, 1), (file, 2), 5).unwrap();
-    assert_eq!(writable.to_vec().unwrap(), b"\0\0world\0");
-}
-
-#[test]
 fn read_only_bindings_are_marked_for_kernels() {
     #[derive(Debug)]
     struct Mask(Vec<FunctionInfo>, AtomicU64);
@@ -499,44 +411,6 @@ fn read_only_bindings_are_marked_for_kernels() {
     commands.finalize().unwrap();
     execute(&device, &commands, &[bound(&constants)]).unwrap();
     assert_eq!(code.1.load(Ordering::Relaxed), 0b110);
-}
-
-#[test]
-fn devices_are_made_by_address_and_answer_queries() {
-    let registry = DriverRegistry::default();
-    assert_eq!(registry.device_uris().first().unwrap(), "local-sync://");
-    // Shortcuts around the registry know which driver is the first.
-    assert_eq!(registry.driver("").unwrap().name(), super::local::DEFAULT_DRIVER);
-    assert_eq!(crate::devices::default_device(DeviceOptions::default()).id(), super::local::DEFAULT_DRIVER);
-    for uri in ["", "local-sync", "local-sync://", "local-sync://0", "local-task://?workers=2"] {
-        let (made, expected) =
-            (Device::create(uri).unwrap(), registry.create_device(uri, DeviceOptions::default()).unwrap());
-        assert_eq!((made.id(), made.concurrency()), (expected.id(), expected.concurrency()), "{uri}");
-    }
-    for uri in ["", "local-sync", "local-sync://", "local-sync://0"] {
-        assert_eq!(registry.create_device(uri, DeviceOptions::default()).unwrap().id(), "local-sync", "{uri}");
-    }
-    for (uri, code) in [
-        ("remote", StatusCode::NotFound),
-        ("local-sync://7", StatusCode::NotFound),
-        ("local-sync://?speed=11", StatusCode::InvalidArgument),
-    ] {
-        assert_eq!(registry.create_device(uri, DeviceOptions::default()).unwrap_err().code(), code, "{uri}");
-    }
-    let device = device();
-    assert_eq!(device.query(&Loaders::default(), "hal.device.id", "local*"), Some(1));
-    assert_eq!(device.query(&Loaders::default(), "hal.device.id", "vulkan*"), Some(0));
-    assert_eq!(device.query(&Loaders::default(), "hal.executable.format", "test-format"), Some(1));
-    assert_eq!(device.query(&Loaders::default(), "hal.executable.format", "other"), Some(0));
-    assert_eq!(device.query(&Loaders::default(), "hal.dispatch", "concurrency"), Some(1));
-    assert_eq!(device.query(&Loaders::default(), "hal.device", "concurrency"), Some(1));
-    let task = registry.create_device("local-task://?workers=3", DeviceOptions::default()).unwrap();
-    assert_eq!(task.query(&Loaders::default(), "hal.dispatch", "concurrency"), Some(3));
-    assert_eq!(task.query(&Loaders::default(), "hal.device", "concurrency"), Some(1));
-    assert_eq!(device.query(&Loaders::default(), "hal.dispatch", "colour"), None);
-    let error = device.create_executable(&Loaders::all(), "other", &[], None, &[]).unwrap_err();
-    assert_eq!(error.code(), StatusCode::NotFound);
-    assert!(executable(&device).lookup("nothing").is_err());
 }
 
 /// What one call of a compiled 4xf32 multiply asks of the HAL, less the kernel: run it in release mode to see its cost.
@@ -592,51 +466,4 @@ fn constants_that_are_written_are_copies() {
     }
     assert_eq!(std::fs::read(&path).unwrap(), bytes);
     std::fs::remove_file(&path).unwrap();
-}
-
-/// A fence that is asked for later is made where the operation waits, or is run by others, and is not where it is done.
-#[test]
-fn operations_that_are_done_at_once_make_no_fence() {
-    let device = device();
-    let target = buffer(&device, &[0; 4]);
-    let fill = |wait: Option<&Fence>, pattern: u64| {
-        let mut fence = None;
-        let fences = Fences { wait, signal: SignalFence::Later(&mut fence) };
-        let result = device.queue_fill(fences, Arc::clone(&target), 0, 16, pattern, 4);
-        (result, fence)
-    };
-    let (result, fence) = fill(None, 1);
-    assert!(result.is_ok() && fence.is_none());
-    assert_eq!(values(&target), [1; 4]);
-    let wait = Fence::new();
-    let (result, fence) = fill(Some(&wait), 2);
-    let fence = fence.unwrap();
-    assert!(result.is_ok() && !fence.query().unwrap());
-    assert_eq!(values(&target), [1; 4]);
-    wait.signal().unwrap();
-    assert!(fence.query().unwrap());
-    assert_eq!(values(&target), [2; 4]);
-    // What fails at once is told by the call, what fails later by the fence.
-    let failed = Fence::new();
-    let (_, fence) = fill(Some(&failed), 3);
-    failed.fail(&Error::unavailable("gone"));
-    assert_eq!(fence.unwrap().query().unwrap_err().message(), "gone");
-    let (result, fence) = fill(Some(&failed), 3);
-    assert!(fence.is_none());
-    assert_eq!(result.unwrap_err().message(), "gone");
-}
-
-#[test]
-fn addresses_have_parameters() {
-    let registry = DriverRegistry::default();
-    let device = registry.create_device("local-task://default?workers=3&spin_us=0&pin=1", DeviceOptions::default());
-    assert_eq!(device.unwrap().concurrency(), 3);
-    for uri in ["local-task?workers=0", "local-task?workers=x", "local-task?workers=5000", "local-task?colour=1"] {
-        let error = registry.create_device(uri, DeviceOptions::default()).unwrap_err();
-        assert_eq!(error.code(), StatusCode::InvalidArgument, "{uri}");
-    }
-    assert_eq!(
-        registry.create_device("local-task://7", DeviceOptions::default()).unwrap_err().code(),
-        StatusCode::NotFound
-    );
 }
