@@ -42,7 +42,8 @@
 //! A module may contain machine code, which runs with all rights of the process: load only modules that you trust, or restrict
 //! the session with [`Limits::portable`] and the loaders of its device.
 //!
-//! The feature `cli` adds the command line; programs that only run models need no feature but `macros`, the default.
+//! The default features are `macros` and `local-task`: what programs with a model need. `system-library` adds kernels that are
+//! libraries of the platform, `profiling` recordings of where the time goes, and `cli` the command line.
 
 #[cfg(feature = "program")]
 pub use incarnate_cli as cli;

@@ -2,13 +2,24 @@
 
 use std::fs;
 use std::io::Write;
+use std::path::PathBuf;
 
+use clap::Args;
 use incarnate_runtime::bytecode::assemble as assemble_text;
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::Verdict;
-use super::arguments::AssembleArguments;
 use super::console::Console;
+
+#[derive(Debug, Args)]
+pub(super) struct AssembleArguments {
+    /// The text file.
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// The module file to write.
+    #[arg(short, long, value_name = "OUT")]
+    pub(super) output: PathBuf,
+}
 
 pub(super) fn assemble(arguments: &AssembleArguments, out: &mut Console) -> Result<Verdict> {
     let (source, target) = (&arguments.file, &arguments.output);

@@ -6,8 +6,10 @@ mod program;
 
 use std::fmt;
 use std::io::Write;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use clap::{Args, ValueEnum};
 use incarnate_runtime::bytecode::{
     Archive, CallingConvention, ConventionItem, Module, Requirements, VerifiedModule, disassemble, disassemble_function,
 };
@@ -17,8 +19,40 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use program::Program;
 
 use super::Verdict;
-use super::arguments::{DumpArguments, DumpOutput, GraphFormat};
 use super::console::Console;
+
+#[derive(Debug, Args)]
+#[command(rename_all = "snake_case")]
+pub(super) struct DumpArguments {
+    /// The module file.
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// The output.
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = DumpOutput::All)]
+    pub(super) output: DumpOutput,
+    /// Format of the graph.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = GraphFormat::Dot)]
+    pub(super) graph_format: GraphFormat,
+    /// Disassemble only this function, selected by name or ordinal.
+    #[arg(long, value_name = "NAME")]
+    pub(super) function: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DumpOutput {
+    Metadata,
+    Disassembly,
+    /// Both metadata and disassembly.
+    All,
+    /// The dispatches and transfers of command buffers, and the data flow between them.
+    Graph,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum GraphFormat {
+    /// For Graphviz: draw it with `dot -Tsvg`.
+    Dot,
+}
 
 /// Most characters of a constant that is printed as text.
 const TEXT_SHOWN: usize = 32;

@@ -60,7 +60,7 @@ pub(super) const MAN: &str = "Examples:
 mod tests {
     use clap::Parser;
 
-    use super::super::arguments::CommandLine;
+    use super::super::command_line::CommandLine;
 
     #[test]
     fn examples_are_valid() {

@@ -9,6 +9,7 @@ mod bench;
 #[cfg(feature = "cli")]
 mod build;
 mod check;
+mod command_line;
 mod console;
 mod devices;
 #[cfg(feature = "cli")]
@@ -24,6 +25,8 @@ mod parameters;
 mod profile;
 mod program;
 mod run;
+#[cfg(feature = "cli")]
+mod static_library;
 mod tooling;
 #[cfg(feature = "cli")]
 mod translate;
@@ -31,19 +34,21 @@ mod yieldable_test;
 
 use std::ffi::OsString;
 use std::io::Write;
-#[cfg(feature = "cli")]
-use std::path::PathBuf;
 use std::process::ExitCode;
 
+#[cfg(feature = "cli")]
+use clap::CommandFactory;
 use clap::Parser;
 use incarnate_runtime::Result;
 use incarnate_runtime::session::SessionBuilder;
 use tracing_subscriber::filter::LevelFilter;
 
 #[cfg(feature = "cli")]
-use arguments::{Command, CommandLine};
-use arguments::{ProgramCommand, ProgramLine};
+use command_line::{Command, CommandLine};
+use command_line::{ProgramCommand, ProgramLine};
 use console::Console;
+#[cfg(feature = "cli")]
+use program::module_files;
 
 /// The outcome of a command's checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,16 +74,16 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         command if command.program().is_some_and(devices::is_asked_for) => {
             command.program().map_or(Ok(Verdict::Success), |program| devices::print(program, out))
         }
-        Command::Run(of) => run::run(&of.arguments, &files(&of.module), out),
+        Command::Run(of) => run::run(&of.arguments, &module_files(&of.module), out),
         Command::Bench(bench) if bench.compare => bench::compare(bench, &arguments, out),
-        Command::Bench(bench) => bench::bench(&bench.of.arguments, &files(&bench.of.module), out),
+        Command::Bench(bench) => bench::bench(&bench.of.arguments, &module_files(&bench.of.module), out),
         Command::Check(arguments) => check::check_files(arguments, out),
         Command::Dump(arguments) => dump::dump(arguments, out),
         Command::Translate(arguments) => translate::translate(arguments, out),
         Command::Assemble(arguments) => assemble::assemble(arguments, out),
         Command::Diff(arguments) => diff::diff(arguments, out),
-        Command::Completions(arguments) => manual::completions(arguments, out),
-        Command::Man(arguments) => manual::man(arguments, out),
+        Command::Completions(arguments) => manual::completions(arguments, CommandLine::command(), out),
+        Command::Man(arguments) => manual::man(arguments, CommandLine::command(), out),
         Command::Parameters(arguments) => parameters::parameters(arguments, out),
         Command::Build(arguments) => build::build(arguments, out),
     })
@@ -101,12 +106,6 @@ pub fn program_main(
         ProgramCommand::Bench(arguments) => bench::bench(arguments, &add_modules, out),
         ProgramCommand::Check(arguments) => check::check_program(arguments, &add_modules, out),
     })
-}
-
-/// Adds module files to a session.
-#[cfg(feature = "cli")]
-fn files(files: &[PathBuf]) -> impl Fn(SessionBuilder) -> SessionBuilder {
-    |builder| files.iter().fold(builder, SessionBuilder::module_file)
 }
 
 /// Prints the parser's error, or the requested help or version.

@@ -3,12 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use incarnate_runtime::{Result, ResultExt};
 
 use super::Verdict;
-use super::arguments::CommandLine;
 use super::console::Console;
 
 #[derive(Debug, Args)]
@@ -26,16 +25,19 @@ pub(super) struct ManArguments {
 }
 
 /// Prints the completions of a shell.
-pub(super) fn completions(arguments: &CompletionsArguments, out: &mut Console) -> Result<Verdict> {
+pub(super) fn completions(
+    arguments: &CompletionsArguments,
+    mut command: Command,
+    out: &mut Console,
+) -> Result<Verdict> {
     let mut text = Vec::new();
-    clap_complete::generate(arguments.shell, &mut CommandLine::command(), "incarnate", &mut text);
+    clap_complete::generate(arguments.shell, &mut command, "incarnate", &mut text);
     out.write_all(&text).context(|| "writing to standard output")?;
     Ok(Verdict::Success)
 }
 
 /// Prints the manual page, or writes those of all commands.
-pub(super) fn man(arguments: &ManArguments, out: &mut Console) -> Result<Verdict> {
-    let command = CommandLine::command();
+pub(super) fn man(arguments: &ManArguments, command: Command, out: &mut Console) -> Result<Verdict> {
     match &arguments.output {
         Some(folder) => {
             let context = || format!("writing manual pages to '{}'", folder.display());

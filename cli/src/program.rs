@@ -1,6 +1,8 @@
 //! Programs: loading and linking modules, finding functions, copying values between host and device.
 
 use std::io::Write;
+#[cfg(feature = "cli")]
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +26,12 @@ const UNTRUSTED_DEVICE_MEMORY: u64 = 1 << 30;
 
 /// Adds a program's modules to its session.
 pub(super) type AddModules<'a> = &'a dyn Fn(SessionBuilder) -> SessionBuilder;
+
+/// Adds module files to a session.
+#[cfg(feature = "cli")]
+pub(super) fn module_files(files: &[PathBuf]) -> impl Fn(SessionBuilder) -> SessionBuilder {
+    |builder| files.iter().fold(builder, SessionBuilder::module_file)
+}
 
 /// Linked modules with their state and devices.
 #[derive(Debug)]

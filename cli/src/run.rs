@@ -2,10 +2,11 @@
 
 use std::io::Write;
 
+use clap::Args;
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::Verdict;
-use super::arguments::{CallArguments, RunArguments};
+use super::arguments::CallArguments;
 use super::console::Console;
 use super::profile::profiled;
 use super::program::{AddModules, Function, Program};
@@ -13,6 +14,20 @@ use crate::tooling::HostValue;
 use crate::tooling::expected::{compare_results, report};
 use crate::tooling::output::{print_results, write_results};
 use crate::tooling::spec::{SpecValue, parse_specs};
+
+#[derive(Debug, Args)]
+#[command(rename_all = "snake_case")]
+pub(super) struct RunArguments {
+    #[command(flatten)]
+    pub(super) call: CallArguments,
+    /// The destination of a result: - prints it, @FILE writes it, +FILE appends it (.npy files are arrays, others raw
+    /// bytes), an empty text ignores it. By default all results are printed.
+    #[arg(long, value_name = "SPEC", allow_hyphen_values = true)]
+    pub(super) output: Vec<String>,
+    /// Most elements of a tensor to print.
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    pub(super) output_max_element_count: usize,
+}
 
 pub(super) fn run(arguments: &RunArguments, add_modules: AddModules<'_>, out: &mut Console) -> Result<Verdict> {
     let program = Program::load(&arguments.call.program, add_modules)?;

@@ -1,14 +1,59 @@
 //! `incarnate translate`: the Rust source of a module.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
+use clap::Args;
 use incarnate_runtime::{Error, Result, ResultExt};
-use incarnate_translator::{Config, Written};
+use incarnate_translator::{Config, Prefer, TargetFeatures, Written};
 
 use super::Verdict;
-use super::arguments::{StaticLibraryFile, TranslateArguments};
 use super::console::Console;
+use super::static_library::StaticLibraryFile;
+
+#[derive(Debug, Args)]
+pub(super) struct TranslateArguments {
+    /// The module file.
+    #[arg(value_name = "FILE")]
+    pub(super) file: PathBuf,
+    /// The Rust file to write; files that it includes go beside it, with its name as a prefix.
+    #[arg(short, long, value_name = "OUT.rs")]
+    pub(super) output: PathBuf,
+    /// Path of the crate `incarnate` in the program, if it is not `::incarnate`.
+    #[arg(long, value_name = "PATH")]
+    pub(super) crate_path: Option<String>,
+    /// Map the module's constants from this file, which is written beside OUT.rs, instead of including them.
+    #[arg(long, value_name = "FILE")]
+    pub(super) load_constants_from: Option<String>,
+    /// Target features for which functions with long loops are multiversioned, in addition to the program's own target:
+    /// x86-64-v2, x86-64-v3, x86-64-v4, or nothing.
+    #[arg(long, value_name = "NAMES", default_value = "x86-64-v3,x86-64-v4")]
+    pub(super) target_features: TargetFeatureSets,
+    /// The executables to use of a module that contains several formats: native or portable.
+    #[arg(long, value_name = "KIND", default_value = "native")]
+    pub(super) prefer: Prefer,
+    /// An object file of kernels to link, as in `build`; an archive of it for the linker is written beside OUT.rs.
+    #[arg(long, value_name = "OBJECT[=SYMBOL,...]")]
+    pub(super) static_library: Vec<StaticLibraryFile>,
+    /// Treat the module as untrusted: loop iterations and calls count against the limits of the program, and each
+    /// memory access is checked separately. Loops are slower.
+    #[arg(long)]
+    pub(super) untrusted: bool,
+}
+
+/// A list of target-feature levels, possibly empty.
+#[derive(Clone, Debug)]
+pub(super) struct TargetFeatureSets(pub(super) Vec<TargetFeatures>);
+
+impl FromStr for TargetFeatureSets {
+    type Err = incarnate_runtime::Error;
+
+    fn from_str(text: &str) -> Result<TargetFeatureSets, incarnate_runtime::Error> {
+        let names = text.split(',').filter(|name| !name.is_empty());
+        Ok(TargetFeatureSets(names.map(str::parse).collect::<Result<_, _>>()?))
+    }
+}
 
 pub(super) fn translate(arguments: &TranslateArguments, out: &mut Console) -> Result<Verdict> {
     let target = &arguments.output;

@@ -1,6 +1,7 @@
 //! Runs modules of the IREE compiler: sessions, tensors, native modules, devices, parameters, and support for translated code.
 //!
-//! Each module uses only those below it in this table. [`vm`] and [`bytecode`] are crates of their own.
+//! Each module uses only those below it in this table. Those from [`hal`] on are crates of their own; this one adds devices by
+//! name to [`hal`].
 //!
 //! | module | contains |
 //! |---|---|

@@ -8,8 +8,6 @@ use std::collections::HashSet;
 use incarnate_bytecode::VerifiedModule;
 use proc_macro2::{Ident, Span};
 
-use crate::function::{FunctionName, RESERVED};
-
 /// The most characters of an identifier, without the suffix that makes it unique.
 const IDENTIFIER_LENGTH: usize = 64;
 /// The most characters of a text in a comment.
@@ -22,6 +20,18 @@ const KEYWORDS: &[&str] = &[
     "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static", "struct", "super", "trait", "true",
     "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield", "Self",
 ];
+
+/// The name of a function in Rust.
+#[derive(Clone, Debug)]
+pub(crate) struct FunctionName {
+    /// The identifier: snake case, none of [`RESERVED`].
+    pub(crate) ident: Ident,
+    /// The lines of its doc comment.
+    pub(crate) docs: Vec<String>,
+}
+
+/// Identifiers that bodies use; no function has one of these names.
+const RESERVED: &[&str] = &["state", "stack", "resumed", "saved", "spills", "step", "results", "drop"];
 
 /// Names of the items around functions; the names in bodies are [`RESERVED`].
 const USED: &[&str] = &["buffer", "export", "other", "main", "call", "resume", "translated"];

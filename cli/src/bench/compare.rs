@@ -8,10 +8,11 @@ use std::process::{Command, Stdio};
 
 use incarnate_runtime::{Error, Result, ResultExt};
 
-use super::super::arguments::{BenchFiles, ReportFormat};
+use super::super::Verdict;
 use super::super::build;
 use super::super::console::Console;
-use super::super::{Verdict, files};
+use super::super::program::module_files;
+use super::arguments::{BenchFiles, ReportFormat};
 use super::measurements;
 use super::report;
 
@@ -30,7 +31,7 @@ pub(crate) fn compare(arguments: &BenchFiles, line: &[OsString], out: &mut Conso
     let mut verdict = Verdict::Success;
     for (name, build) in names(&builds).into_iter().zip(builds) {
         let modules: Vec<PathBuf> = imported.iter().chain([build]).cloned().collect();
-        let (interpreted, outcome) = measurements(&arguments.of.arguments, &files(&modules))
+        let (interpreted, outcome) = measurements(&arguments.of.arguments, &module_files(&modules))
             .context(|| format!("measuring '{}', interpreted", build.display()))?;
         let rows = interpreted.iter().map(|row| (row.function.clone(), row.median())).collect();
         columns.push(Column { name: format!("{name}interpreted"), rows });
@@ -49,8 +50,8 @@ pub(crate) fn compare(arguments: &BenchFiles, line: &[OsString], out: &mut Conso
 /// names are equal.
 fn names(builds: &[&PathBuf]) -> Vec<String> {
     let short = |build: &PathBuf| build.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let distinct = builds.iter().map(|build| short(build)).collect::<BTreeSet<_>>().len() == builds.len();
-    let name = |build: &&PathBuf| if distinct { short(build) } else { build.display().to_string() };
+    let unique = builds.iter().map(|build| short(build)).collect::<BTreeSet<_>>().len() == builds.len();
+    let name = |build: &&PathBuf| if unique { short(build) } else { build.display().to_string() };
     match builds {
         [_] => vec![String::new()],
         _ => builds.iter().map(|build| format!("{}, ", name(build))).collect(),

@@ -1,5 +1,6 @@
 //! `incarnate bench`: measures the time of calls.
 
+mod arguments;
 #[cfg(feature = "cli")]
 mod compare;
 mod machine;
@@ -12,18 +13,20 @@ use incarnate_runtime::bytecode::ConventionItem;
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::Verdict;
-use super::arguments::{BenchArguments, CallArguments, ReportFormat};
+use super::arguments::CallArguments;
 use super::console::Console;
 use super::profile::profiled;
 use super::program::{AddModules, Function, Program};
 use super::run::{parse_inputs, verify};
 use crate::tooling::atomic_file::AtomicFile;
 use crate::tooling::{HostValue, Primitive};
+pub(super) use arguments::BenchArguments;
+#[cfg(feature = "cli")]
+pub(super) use arguments::BenchFiles;
+pub(super) use arguments::ReportFormat;
 use machine::Machine;
-pub(super) use measure::MinTime;
 use measure::{Settings, measure};
 use report::Measurement;
-pub(super) use report::TimeUnit;
 
 #[cfg(feature = "cli")]
 pub(super) use compare::compare;

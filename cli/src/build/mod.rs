@@ -7,15 +7,32 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::Config;
 
 use super::Verdict;
-use super::arguments::{BuildArguments, ProjectArguments};
+use super::arguments::ProjectArguments;
 use super::console::Console;
 use crate::tooling::atomic_file::temporary_for;
 use project::Project;
 use sources::Sources;
+
+#[derive(Debug, Args)]
+pub(super) struct BuildArguments {
+    /// Module files. Modules that others import from come first, the program's main module last.
+    #[arg(value_name = "FILE", required = true)]
+    pub(super) files: Vec<PathBuf>,
+    /// The program to write.
+    #[arg(short, long, value_name = "EXE")]
+    pub(super) output: PathBuf,
+    /// Treat the modules as untrusted: loop iterations and calls use the program's --fuel, and each memory access is
+    /// checked separately. Loops are slower.
+    #[arg(long)]
+    pub(super) untrusted: bool,
+    #[command(flatten)]
+    pub(super) project: ProjectArguments,
+}
 
 pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Verdict> {
     let (length, executables) = program(&arguments.files, &arguments.output, &arguments.project, arguments.untrusted)?;

@@ -12,7 +12,7 @@ use std::process::Command;
 use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::Config;
 
-use super::super::arguments::StaticLibraryFile;
+use super::super::static_library::StaticLibraryFile;
 use super::sources::Sources;
 
 /// Name of the project's package, and of its program.

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Sender, channel};
 use incarnate_runtime::{Error, Result};
 
 use super::super::arguments::ProgramArguments;
-use super::super::files;
+use super::super::program::module_files;
 use super::{Outcome, check};
 
 /// A report of a testing thread.
@@ -30,7 +30,7 @@ pub(super) fn check_all(
 ) -> Result<()> {
     let test = |program: &[PathBuf], tell: &mut dyn FnMut(Event) -> Result<()>| {
         let name = program.last().map(|file| file.display().to_string()).unwrap_or_default();
-        check(arguments, &files(program), Some(&name), &mut |outcome| tell(Event::Test(outcome)))?;
+        check(arguments, &module_files(program), Some(&name), &mut |outcome| tell(Event::Test(outcome)))?;
         tell(Event::Program)
     };
     if jobs <= 1 {

@@ -43,7 +43,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use incarnate_runtime::profile::{Event, EventKind, Lane, Recording};
+    use incarnate_runtime::profile::{Event, EventKind, Recording, Track};
 
     /// Two threads: a kernel in two ranges at the same time, then a wait of the first.
     pub(super) fn recording() -> Recording {
@@ -56,10 +56,10 @@ mod tests {
             bytes: workgroups * 1000,
             first,
         };
-        let lane = |thread: &str, events| Lane { thread: thread.to_owned(), events };
+        let track = |thread: &str, events| Track { thread: thread.to_owned(), events };
         Recording {
-            lanes: vec![
-                lane(
+            tracks: vec![
+                track(
                     "main",
                     vec![
                         event(EventKind::Dispatch, "matmul<\"a\">", 0, 100, 6, true),
@@ -67,7 +67,7 @@ mod tests {
                         event(EventKind::Host, "@main", 0, 140, 0, true),
                     ],
                 ),
-                lane("task-worker-0", vec![event(EventKind::Dispatch, "matmul<\"a\">", 0, 50, 2, false)]),
+                track("task-worker-0", vec![event(EventKind::Dispatch, "matmul<\"a\">", 0, 50, 2, false)]),
             ],
             duration: Duration::from_micros(150),
             dropped: 0,

@@ -40,7 +40,7 @@ impl Row {
 /// Returns a row for each name, the longest time first.
 pub(super) fn rows(recording: &Recording) -> Vec<Row> {
     let mut spans: BTreeMap<(EventKind, &str), (Row, Vec<Interval>)> = BTreeMap::new();
-    for event in recording.lanes.iter().flat_map(|lane| &lane.events) {
+    for event in recording.tracks.iter().flat_map(|track| &track.events) {
         let (row, spans) = spans.entry((event.kind, &event.name)).or_insert_with(|| {
             let name = event.name.to_string();
             let (busy, wall) = (Duration::ZERO, Duration::ZERO);

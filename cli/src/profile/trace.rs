@@ -1,6 +1,6 @@
 //! A trace in the JSON form that Chrome's and Perfetto's viewers read ("Trace Event Format").
 
-use incarnate_runtime::profile::{Event, EventKind, Lane, Recording};
+use incarnate_runtime::profile::{Event, EventKind, Recording, Track};
 use incarnate_runtime::{Error, Result};
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn category(kind: EventKind) -> &'static str {
 /// INTERNAL where a value cannot be written as JSON.
 pub(super) fn trace(recording: &Recording) -> Result<String> {
     let events: Vec<Value> =
-        recording.lanes.iter().enumerate().flat_map(|(thread, lane)| events(thread, lane)).collect();
+        recording.tracks.iter().enumerate().flat_map(|(thread, track)| events(thread, track)).collect();
     let trace = json!({
         "displayTimeUnit": "ns",
         "traceEvents": events,
@@ -30,9 +30,9 @@ pub(super) fn trace(recording: &Recording) -> Result<String> {
 }
 
 /// Returns the name of a thread and its events.
-fn events(thread: usize, lane: &Lane) -> impl Iterator<Item = Value> {
-    let name = json!({ "ph": "M", "name": "thread_name", "pid": 1, "tid": thread, "args": { "name": lane.thread } });
-    std::iter::once(name).chain(lane.events.iter().map(move |event| complete(thread, event)))
+fn events(thread: usize, track: &Track) -> impl Iterator<Item = Value> {
+    let name = json!({ "ph": "M", "name": "thread_name", "pid": 1, "tid": thread, "args": { "name": track.thread } });
+    std::iter::once(name).chain(track.events.iter().map(move |event| complete(thread, event)))
 }
 
 /// Returns a complete event: one with a start and a duration.

@@ -16,10 +16,7 @@ use incarnate_runtime::vm::Module;
 use crate::deep;
 use crate::generator::Program;
 use crate::harness;
-use crate::translate::{Source, translate};
-
-/// A translated module.
-pub type Make = fn() -> Arc<dyn Module>;
+use crate::translate::{Make, Source, translate};
 
 /// The outcome of a batch.
 #[derive(Clone, Debug, Default)]
@@ -135,7 +132,7 @@ impl Workshop {
         let _ = write!(
             main,
             "\nfn main() {{\n    incarnate_differential::batch::compare(PROGRAMS, || library::module());\n}}\n\n\
-            static PROGRAMS: &[(u64, incarnate_differential::batch::Make)] = &[\n{table}];\n"
+            static PROGRAMS: &[(u64, incarnate_differential::translate::Make)] = &[\n{table}];\n"
         );
         std::fs::write(sources.join("main.rs"), main)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use incarnate_runtime::vm::{Context, Limits, Module, Program, Value};
 use incarnate_runtime::{Result, StatusCode};
 
-use crate::batch::Make;
+use crate::translate::Make;
 
 /// The default stack size of a std thread.
 const STACK: usize = 2 << 20;

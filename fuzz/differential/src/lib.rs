@@ -11,3 +11,4 @@ pub mod generator;
 pub mod harness;
 pub mod random;
 pub mod translate;
+pub mod verified;

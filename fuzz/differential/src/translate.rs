@@ -2,10 +2,15 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
+use incarnate_runtime::vm::Module;
 use incarnate_translator::{File, Options, generate};
 
-use crate::harness::verified;
+use crate::verified::verified;
+
+/// Creates a translated module.
+pub type Make = fn() -> Arc<dyn Module>;
 
 /// The files of a translated module.
 #[derive(Clone, Debug)]

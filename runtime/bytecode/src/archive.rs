@@ -45,7 +45,7 @@ pub struct Archive {
     flatbuffer: Range<usize>,
     /// Where offsets of external constants count from, within the contents.
     rodata_base: usize,
-    /// Of a file of the first generation: what it held. The contents are what was made of it.
+    /// The original module of a file of the first generation; the contents are its conversion.
     origin: Option<Arc<bmod::Origin>>,
 }
 
@@ -105,7 +105,7 @@ impl Archive {
         self.origin.as_deref()
     }
 
-    /// The bytes that the archive lies in; of a file of the first generation those of today's file that was made of it.
+    /// The bytes that the archive lies in; for a file of the first generation, those of its conversion.
     #[must_use]
     pub fn contents(&self) -> &Arc<Contents> {
         &self.contents
@@ -123,7 +123,7 @@ impl Archive {
         self.flatbuffer.clone()
     }
 
-    /// Position within the contents of an external constant, given as the FlatBuffer gives it; `None` if it is not all there.
+    /// Position within the contents of an external constant, from its offset in the FlatBuffer; `None` if it is not complete.
     #[must_use]
     pub fn external(&self, offset: u64, length: u64) -> Option<Range<usize>> {
         let start = self.rodata_base.checked_add(usize::try_from(offset).ok()?)?;

@@ -71,7 +71,7 @@ impl<'a> CallingConvention<'a> {
         Ok(CallingConvention { arguments: side(1, arguments), results: side(text.len() - results, results) })
     }
 
-    /// The convention whose two sides a parsed one gave.
+    /// Creates a convention from the two sides of a parsed one.
     pub(super) const fn from_parsed(arguments: &'a str, results: &'a str) -> CallingConvention<'a> {
         CallingConvention { arguments, results }
     }

@@ -81,7 +81,7 @@ pub fn split_tensor_type(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Reads what stands within the next parentheses, and gives what follows them.
+/// Returns the text within the next parentheses, and the rest.
 fn side(text: &str) -> Option<(Vec<DeclaredValue<'_>>, &str)> {
     let (_, text) = text.split_once('(')?;
     let mut values = Vec::new();

@@ -61,22 +61,25 @@ mod declaration;
 #[cfg(feature = "text")]
 mod disassembler;
 pub mod executable_format;
+#[cfg(feature = "text")]
+mod fields;
 pub mod imports;
 mod instruction;
 #[cfg(feature = "ir")]
 pub mod ir;
 pub mod isa;
 mod module;
+mod operand;
+#[cfg(feature = "text")]
+mod quoting;
 #[doc(hidden)]
 pub mod read;
 pub mod semantics;
 mod status;
 pub mod target_features;
-#[cfg(feature = "text")]
-mod text;
 pub mod trip_count;
+mod verified;
 mod verifier;
-mod vmvx_functions;
 #[cfg(feature = "text")]
 mod writer;
 
@@ -90,11 +93,11 @@ pub use declaration::{
 };
 #[cfg(feature = "text")]
 pub use disassembler::{disassemble, disassemble_function};
-pub use instruction::{
-    AnyRegister, BlockOffset, Body, Cases, FunctionOrdinal, Instruction, Instructions, RefRegister, Register,
-    RegisterList, RemapList, SegmentSizes, TypeId,
-};
-pub use module::{
-    DebugDatabase, Dependency, Export, FunctionView, Import, Module, Requirements, TypeDef, TypeKind, VerifiedModule,
+pub use instruction::{Body, Instruction, Instructions};
+pub use module::{DebugDatabase, Dependency, Export, FunctionView, Import, Module, Requirements, TypeDef, TypeKind};
+pub use operand::{
+    AnyRegister, BlockOffset, Cases, FunctionOrdinal, RefRegister, Register, RegisterList, RemapList, SegmentSizes,
+    TypeId,
 };
 pub use status::{Error, Place, Result, ResultExt, StatusCode};
+pub use verified::VerifiedModule;

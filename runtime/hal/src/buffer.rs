@@ -90,12 +90,14 @@ impl Buffer {
     }
 
     /// Offset in bytes from the start of the allocation.
+    #[inline]
     #[must_use]
     pub fn byte_offset(&self) -> u64 {
         self.byte_offset as u64
     }
 
     /// Number of bytes of the whole allocation.
+    #[inline]
     #[must_use]
     pub fn allocation_length(&self) -> u64 {
         self.root().byte_length()

@@ -94,6 +94,7 @@ impl BufferView {
     }
 
     /// Returns the bytes of the buffer if this view is its only reference and the buffer is a whole allocation.
+    #[inline]
     #[must_use]
     pub fn exclusive_bytes(&mut self) -> Option<&mut [u8]> {
         self.buffer.exclusive_bytes()
@@ -110,6 +111,7 @@ impl BufferView {
     ///
     /// # Errors
     /// OUT_OF_RANGE if it exceeds 32 bits.
+    #[inline]
     pub fn rank(&self) -> Result<u32> {
         u32::try_from(self.shape().len()).map_err(|_| Error::out_of_range("rank of a buffer view exceeds 32 bits"))
     }
@@ -126,12 +128,14 @@ impl BufferView {
     }
 
     /// Returns the number of elements.
+    #[inline]
     #[must_use]
     pub fn element_count(&self) -> u64 {
         element_count(self.shape()).unwrap_or(u64::MAX)
     }
 
     /// Returns the length in bytes in dense row-major order, with packed sub-byte elements.
+    #[inline]
     #[must_use]
     pub fn byte_length(&self) -> u64 {
         byte_length(self.shape(), self.element_type).unwrap_or(u64::MAX)

@@ -144,12 +144,14 @@ impl CommandBuffer {
     }
 
     /// How it is used.
+    #[inline]
     #[must_use]
     pub fn modes(&self) -> CommandBufferMode {
         self.modes
     }
 
     /// Number of slots that its commands may use.
+    #[inline]
     #[must_use]
     pub fn binding_capacity(&self) -> u32 {
         self.binding_capacity

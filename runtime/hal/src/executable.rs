@@ -31,6 +31,7 @@ ref_object!(Executable, "hal.executable");
 
 impl Executable {
     /// Wraps loaded code.
+    #[inline]
     #[must_use]
     pub fn new(code: Arc<dyn LocalExecutable>) -> Executable {
         Executable { code, backend_data: BackendData::default() }

@@ -56,6 +56,7 @@ impl Default for Fence {
 
 impl Fence {
     /// Creates a fence on a timeline of its own, not reached.
+    #[inline]
     #[must_use]
     pub fn new() -> Fence {
         Fence { timepoints: Timepoints::Own(Semaphore::new(0)) }
@@ -101,6 +102,7 @@ impl Fence {
     }
 
     /// Returns the semaphores and the payloads that they must reach.
+    #[inline]
     pub fn timepoints(&self) -> impl Iterator<Item = (&Semaphore, u64)> + Clone {
         let (own, joined) = match &self.timepoints {
             Timepoints::Own(semaphore) => (Some((semaphore, OWN_PAYLOAD)), &[][..]),

@@ -279,12 +279,14 @@ pub struct Completion<'a> {
 
 impl<'a> Completion<'a> {
     /// Creates the completion of an operation that signals `signal`.
+    #[inline]
     #[must_use]
     pub fn new(signal: SignalFence<'a>) -> Completion<'a> {
         Completion { signal }
     }
 
     /// Converts to the completion of an operation that outlives the submitting call.
+    #[inline]
     #[must_use]
     pub fn detach(mut self) -> Completion<'static> {
         let signal = match core::mem::take(&mut self.signal) {
@@ -296,6 +298,7 @@ impl<'a> Completion<'a> {
     }
 
     /// Lets a thread that will wait for the operation participate in it.
+    #[inline]
     pub fn set_participant(&self, participant: Arc<dyn WaitParticipant>) {
         if let SignalFence::Given(signal) = &self.signal {
             signal.set_participant(participant);

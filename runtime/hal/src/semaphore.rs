@@ -1,5 +1,8 @@
 //! Timeline semaphores.
 
+#[cfg(all(test, loom))]
+mod model;
+
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -66,6 +69,7 @@ impl State {
 
 impl Semaphore {
     /// Creates a semaphore with the given payload.
+    #[inline]
     #[must_use]
     pub fn new(payload: u64) -> Semaphore {
         Semaphore {

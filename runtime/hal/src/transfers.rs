@@ -21,12 +21,14 @@ impl Transfers {
     }
 
     /// Returns true if the list is empty.
+    #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
     /// Returns the operation that runs them sequentially.
+    #[inline]
     #[must_use]
     pub fn into_operation(self) -> Operation {
         Operation::Batch(self.operations)

@@ -42,6 +42,7 @@ impl Deadline {
 
 impl Deadline {
     /// Returns the earlier of two deadlines.
+    #[inline]
     #[must_use]
     pub fn earlier(self, other: Deadline) -> Deadline {
         match (self.0, other.0) {
@@ -52,6 +53,7 @@ impl Deadline {
     }
 
     /// Returns the time of the deadline; `None` if there is none.
+    #[inline]
     #[must_use]
     pub fn instant(self) -> Option<Instant> {
         match self.0 {
@@ -62,6 +64,7 @@ impl Deadline {
     }
 
     /// Returns true if the deadline has passed.
+    #[inline]
     #[must_use]
     pub fn has_passed(self) -> bool {
         match self.0 {

@@ -14,7 +14,9 @@ use std::time::Instant;
 
 use smallvec::SmallVec;
 
+#[cfg(feature = "local-task")]
 use super::cost::{kernel_cost, picoseconds};
+#[cfg(feature = "local-task")]
 use super::engine::current_worker;
 use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
 use crate::hal::backend::{
@@ -261,7 +263,14 @@ pub(crate) fn execute(commands: &Commands, table: &[BufferBinding<'_>]) -> Resul
     result
 }
 
+/// Returns the only worker: without the engine, dispatches run on the calling thread.
+#[cfg(not(feature = "local-task"))]
+fn current_worker() -> u32 {
+    0
+}
+
 /// As [`execute`], and measures what workgroups of each dispatch cost.
+#[cfg(feature = "local-task")]
 pub(crate) fn execute_measured(commands: &Commands, table: &[BufferBinding<'_>]) -> Result<()> {
     check_table(commands, table)?;
     let mut scratch = Scratch::take();
@@ -365,6 +374,7 @@ pub(crate) fn execute_transfer(commands: &Commands, command: &Command, table: &[
 }
 
 /// The bytes that a transfer writes, if parts of it may be run at the same time: not those of ranges that overlap.
+#[cfg(feature = "local-task")]
 pub(crate) fn divisible_bytes(
     commands: &Commands,
     command: &Command,
@@ -489,16 +499,18 @@ fn panicked(payload: &(dyn Any + Send)) -> Error {
     Error::internal(format!("a kernel panicked: {message}"))
 }
 
-/// Runs all workgroups of one function over ranges of a program's byte buffers, in order, on the calling thread.
+/// Runs all workgroups of one function over ranges of a program's byte buffers, sequentially, on the calling thread.
 ///
-/// `function` and the numbers of constants and bindings are those that [`Executable::check`] found to fit.
+/// # Errors
+/// Those of [`Executable::check`]; OUT_OF_RANGE for ranges that leave their buffers; those of the kernel.
 pub fn dispatch_inline(
     executable: &Executable,
-    function: usize,
+    function: u64,
     workgroup_count: [u32; 3],
     constants: &[u32],
     bindings: &[(Arc<vm::Buffer>, u64, u64)],
 ) -> Result<()> {
+    let function = executable.check(function, constants.len(), bindings.len())?;
     let total = total(workgroup_count)?;
     let code = executable.code();
     let Some(info) = code.functions().get(function).filter(|_| total > 0) else { return Ok(()) };

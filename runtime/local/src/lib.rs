@@ -2,7 +2,9 @@
 
 extern crate alloc;
 
+#[cfg(feature = "local-task")]
 mod cost;
+#[cfg(feature = "local-task")]
 pub mod engine;
 mod executable;
 mod execution;

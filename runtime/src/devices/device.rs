@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::bytecode::Contents;
-use crate::hal::backend::{self, Backend, Operation};
+use crate::hal::backend::{self, Backend, InlineExecution, Operation};
+#[cfg(feature = "local-task")]
 use crate::hal::local::engine::TaskOptions;
 use crate::hal::local::library::ImportRegistry;
 use crate::hal::local::{ExecutableLoader, Loaders, has_feature};
@@ -27,6 +28,7 @@ pub struct DeviceOptions {
     /// The limit of live device memory in bytes.
     pub memory_limit: u64,
     /// Options of a local-task device.
+    #[cfg(feature = "local-task")]
     pub task: TaskOptions,
 }
 
@@ -37,6 +39,7 @@ impl Default for DeviceOptions {
             loaders: None,
             imports: ImportRegistry::default(),
             memory_limit: u64::MAX,
+            #[cfg(feature = "local-task")]
             task: TaskOptions::default(),
         }
     }
@@ -54,6 +57,8 @@ pub struct Device {
     loaders: Option<Vec<Arc<dyn ExecutableLoader>>>,
     imports: ImportRegistry,
     backend: Arc<dyn Backend>,
+    /// Runs commands while they are recorded, if the backend can and the program allows it.
+    inline: Option<InlineExecution>,
 }
 
 ref_object!(Device, "hal.device");
@@ -78,7 +83,8 @@ impl Device {
     #[must_use]
     pub fn new(id: &str, options: DeviceOptions, backend: Arc<dyn Backend>) -> Device {
         let allocator = Arc::new(Allocator::with_limit(options.memory_limit));
-        Device { id: id.into(), allocator, loaders: options.loaders, imports: options.imports, backend }
+        let inline = backend.inline_execution();
+        Device { id: id.into(), allocator, loaders: options.loaders, imports: options.imports, backend, inline }
     }
 
     /// Creates the device of a URI, such as `local-sync`, with default options; an empty URI selects the default
@@ -171,7 +177,7 @@ impl Device {
         categories: CommandCategory,
         binding_capacity: u32,
     ) -> CommandBuffer {
-        CommandBuffer::new(modes, categories, binding_capacity, self.backend.inline_execution())
+        CommandBuffer::new(modes, categories, binding_capacity, self.inline)
     }
 
     fn submit(&self, fences: Fences<'_>, operation: Operation) -> Result<()> {

@@ -9,12 +9,17 @@ use alloc::vec::Vec;
 use super::device::{Device, DeviceOptions};
 use super::driver::{DeviceInfo, DeviceUri, Driver};
 use crate::hal::local::SyncBackend;
+#[cfg(feature = "local-task")]
 use crate::hal::local::engine::TaskBackend;
 use crate::{Error, Result};
 
 /// Every local driver, the default first. The one list of them.
 pub(super) fn default_drivers() -> Vec<Box<dyn Driver>> {
-    vec![Box::new(SyncDriver), Box::new(TaskDriver)]
+    vec![
+        Box::new(SyncDriver),
+        #[cfg(feature = "local-task")]
+        Box::new(TaskDriver),
+    ]
 }
 
 /// The name of the first of them, which makes the [`default_device`].
@@ -52,9 +57,11 @@ impl Driver for SyncDriver {
 }
 
 /// Makes `local-task` devices. Parameters of their addresses are those of [`TaskOptions`](crate::hal::local::engine::TaskOptions).
+#[cfg(feature = "local-task")]
 #[derive(Debug)]
 struct TaskDriver;
 
+#[cfg(feature = "local-task")]
 impl Driver for TaskDriver {
     fn name(&self) -> &'static str {
         "local-task"

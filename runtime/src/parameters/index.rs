@@ -2,13 +2,11 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::path::Path;
 use std::sync::Arc;
 
-use super::file::{FileAccess, ParameterFile};
-use super::formats::{self, ArchiveFormat};
+use super::file::ParameterFile;
 use super::shown;
-use crate::{Error, Result, ResultExt};
+use crate::{Error, Result};
 
 /// A repeated pattern that stands for bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -236,34 +234,12 @@ impl ParameterIndex {
         }
     }
 
-    /// Adds the contents of an archive. Its extension determines the format, or else its first bytes. A key that the
-    /// index already contains keeps its parameter, as in IREE: files that come first take precedence. With
-    /// [`FileAccess::Map`] and [`FileAccess::Write`] no other process may change or truncate the file while it is in
-    /// use.
-    ///
-    /// # Errors
-    /// Errors of opening the file and of parsing the archive, with the path.
-    pub fn add_file(&mut self, path: &Path, access: FileAccess) -> Result<()> {
-        let context = || format!("parameters in '{}'", path.display());
-        let file = ParameterFile::open(path, access)?;
-        let format = ArchiveFormat::of(path, file.bytes()).context(context)?;
-        self.add_archive(&file, format).context(context)
-    }
-
-    /// Adds the contents of an archive of a given format; see [`ParameterIndex::add_file`].
-    ///
-    /// # Errors
-    /// Errors of parsing the archive.
-    pub fn add_archive(&mut self, file: &Arc<ParameterFile>, format: ArchiveFormat) -> Result<()> {
-        // Duplicate keys within one archive are an error, after which the index is unchanged.
-        let mut found = ParameterIndex::new();
-        formats::parse(file, format, &mut found)?;
-        for entry in found.entries {
-            if !self.by_key.contains_key(&entry.key) {
-                self.add(entry)?;
-            }
-        }
-        Ok(())
+    /// Adds the parameters of another index whose keys this one does not contain.
+    pub(super) fn add_missing(&mut self, found: ParameterIndex) -> Result<()> {
+        found.entries.into_iter().try_for_each(|entry| match self.by_key.contains_key(&entry.key) {
+            true => Ok(()),
+            false => self.add(entry),
+        })
     }
 
     /// Returns the parameter of a key.

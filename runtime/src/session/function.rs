@@ -8,7 +8,7 @@ use std::task::{Context as TaskContext, Poll};
 use super::convert::{Arguments, FromResults, Packer, Primitives};
 use crate::bytecode::{COARSE_FENCES, ConventionItem, DECLARATION, INVOCATION_MODEL};
 use crate::hal::{Fence, Reached};
-use crate::vm::{self, CallBuffer, CallFuture, CallValues, Lease, Ref, Value};
+use crate::vm::{self, CallBuffer, CallFuture, CallValues, InvocationGuard, Ref, Value};
 use crate::{Error, Result};
 
 /// A function of a session. Clones share it; calls from several threads run at once.
@@ -76,34 +76,43 @@ impl Function {
     // Inlined so that primitive arguments and results stay in registers; everything else is outlined.
     #[inline(always)]
     pub fn call<R: FromResults>(&self, arguments: impl Arguments) -> Result<R> {
-        let mut lease = self.function.context().lease();
-        let invocation = lease.invocation();
+        let mut guard = self.function.context().borrow_invocation();
+        let invocation = guard.invocation();
         if !arguments.pack_words(self.taken, invocation.buffer()) {
-            return self.call_with_values(lease, &arguments);
+            return self.call_with_values(guard, &arguments);
         }
         let called = invocation.call_packed(&self.function);
         if called.is_ok()
             && let Some(results) = R::from_words(self.returned, invocation.buffer().words())
         {
-            lease.give_back();
+            guard.give_back();
             return Ok(results);
         }
-        self.finish(lease, called, None)
+        self.finish(guard, called, None)
     }
 
     /// Calls the function with arguments that are not all primitives.
-    fn call_with_values<R: FromResults>(&self, mut lease: Lease<'_>, arguments: &impl Arguments) -> Result<R> {
-        let invocation = lease.invocation();
+    fn call_with_values<R: FromResults>(
+        &self,
+        mut guard: InvocationGuard<'_>,
+        arguments: &impl Arguments,
+    ) -> Result<R> {
+        let invocation = guard.invocation();
         let (called, done) = match self.pack(arguments, invocation.buffer()) {
             Ok(done) => (invocation.call_packed(&self.function), done),
             Err(error) => (Err(error), None),
         };
-        self.finish(lease, called, done)
+        self.finish(guard, called, done)
     }
 
     /// Converts the results of a call of any types, or explains its error.
-    fn finish<R: FromResults>(&self, mut lease: Lease<'_>, called: Result<()>, done: Option<Arc<Fence>>) -> Result<R> {
-        let buffer = lease.invocation().buffer();
+    fn finish<R: FromResults>(
+        &self,
+        mut guard: InvocationGuard<'_>,
+        called: Result<()>,
+        done: Option<Arc<Fence>>,
+    ) -> Result<R> {
+        let buffer = guard.invocation().buffer();
         let reached = match (called, done) {
             (Ok(()), Some(done)) => done.wait_unless_abandoned(),
             (called, _) => called,
@@ -113,7 +122,7 @@ impl Function {
             Err(error) => Err(error),
         };
         buffer.clear();
-        lease.give_back();
+        guard.give_back();
         match results {
             Ok(results) => Ok(results),
             Err(error) => Err(self.explain(error)),

@@ -32,7 +32,7 @@ impl Frame {
                 _ => self.word(f, *value) as i64,
             };
             let product = term.factors.iter().map(factor).fold(term.coefficient, i64::wrapping_mul);
-            sum.wrapping_add(product.wrapping_mul(term.turn.map_or(1, |iteration| iterations[iteration] as i64)))
+            sum.wrapping_add(product.wrapping_mul(term.iteration.map_or(1, |iteration| iterations[iteration] as i64)))
         })
     }
 }
@@ -52,7 +52,7 @@ fn extent(frame: &Frame, f: &Function, form: &Affine, counts: &[usize]) -> Optio
     let zeros = vec![0; counts.len()];
     let base = frame.form(f, form, &zeros);
     let (mut least, mut greatest) = (i128::from(base), i128::from(base));
-    for iteration in form.turns() {
+    for iteration in form.loops() {
         let mut one = zeros.clone();
         one[iteration] = 1;
         let stride = i128::from(frame.form(f, form, &one).wrapping_sub(base));

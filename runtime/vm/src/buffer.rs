@@ -43,7 +43,7 @@ pub struct Buffer {
 /// Who owns the bytes.
 enum Storage {
     /// This buffer; the layout is that of the allocation.
-    Owned(Layout, #[expect(dead_code, reason = "gives the bytes back when dropped")] Option<Charge>),
+    Owned(Layout, #[expect(dead_code, reason = "uncharges the bytes when dropped")] Option<Charge>),
     /// A module's file.
     Contents(Arc<Contents>),
     /// Something else, kept alive as long as the buffer.
@@ -204,7 +204,7 @@ impl Buffer {
         Buffer { data, length, mutable, storage: Storage::Borrowed }
     }
 
-    /// Gives a share of a buffer up. If it is the last one of a pool's buffer, the pool gets the buffer as it is.
+    /// Drops a share of a buffer. If it is the last one of a pool's buffer, the buffer returns to the pool as it is.
     #[inline]
     #[doc(hidden)]
     pub fn recycle(buffer: Arc<Buffer>) {

@@ -16,7 +16,7 @@ use super::value::Value;
 use crate::{Error, Result, ResultExt};
 use incarnate_bytecode::ConventionItem;
 
-/// Name of the function that a module exports to be called when a context is made.
+/// Name of the function that a module exports to be called when a context is created.
 const INITIALIZER: &str = "__init";
 /// Name of the function that a module exports to be called when a context is dropped.
 const DEINITIALIZER: &str = "__deinit";
@@ -26,15 +26,15 @@ pub struct Context {
     program: Arc<Program>,
     states: Vec<Arc<dyn ModuleState>>,
     limits: Limits,
-    /// Storage of the invocation that is alone: taken in place, it costs one lock.
+    /// Storage of a single invocation: taken in place, it costs one lock.
     invocation: TryLock<Invocation>,
-    /// Storage of further invocations that nobody uses now.
+    /// Storage of concurrent invocations, not in use.
     #[allow(clippy::vec_box, reason = "a pointer is moved in and out, not the storage itself")]
     invocations: Lock<Vec<Box<Invocation>>>,
 }
 
 impl Context {
-    /// Makes the state of all modules and runs their initialisers, in the order of registration.
+    /// Creates the state of all modules and runs their initialisers, in the order of registration.
     ///
     /// # Errors
     /// What a module's state needs and cannot have, and what an initialiser fails with.
@@ -137,24 +137,24 @@ impl Context {
         Ok(Function { context: self.clone(), bound, entry, arguments, results })
     }
 
-    /// Lends storage for an invocation that ends with the closure: in place where no other one uses it.
+    /// Calls the closure with storage for an invocation: the context's own, if no other invocation uses it.
     // The closure stands here once and so is inlined: results that are passed on through memory are read in other pieces than
     // they were just written in.
     #[inline(always)]
     pub fn with_invocation<R>(&self, body: impl FnOnce(&mut Invocation) -> R) -> R {
-        let mut lease = self.lease();
-        let result = body(lease.invocation());
-        lease.give_back();
+        let mut guard = self.borrow_invocation();
+        let result = body(guard.invocation());
+        guard.give_back();
         result
     }
 
-    /// Lends storage for an invocation: in place where no other one uses it.
+    /// Borrows storage for an invocation: the context's own, if no other invocation uses it.
     #[inline(always)]
     #[doc(hidden)]
-    pub fn lease(&self) -> Lease<'_> {
+    pub fn borrow_invocation(&self) -> InvocationGuard<'_> {
         let own = self.invocation.take();
         let pooled = if own.is_none() { Some(self.take_invocation()) } else { None };
-        Lease { context: self, own, pooled }
+        InvocationGuard { context: self, own, pooled }
     }
 
     /// Storage for an invocation, reused where one was given back.
@@ -165,22 +165,22 @@ impl Context {
         pooled.unwrap_or_else(|| Box::new(Invocation::new(self.limits.clone())))
     }
 
-    /// Gives the storage of an invocation back.
+    /// Returns the storage of an invocation for reuse.
     pub fn give_invocation(&self, invocation: Box<Invocation>) {
         self.invocations.lock().push(invocation);
     }
 }
 
-/// Storage that a context lends for an invocation, until it is given back; after a panic nobody gets it any more.
+/// Storage of a context that is borrowed for an invocation, until it is given back; after a panic it is not reused.
 #[derive(Debug)]
-pub struct Lease<'a> {
+pub struct InvocationGuard<'a> {
     context: &'a Context,
     own: Option<Taken<'a, Invocation>>,
-    /// There where the other is not.
+    /// Present if `own` is not.
     pooled: Option<Box<Invocation>>,
 }
 
-impl Lease<'_> {
+impl InvocationGuard<'_> {
     /// The storage.
     #[inline(always)]
     pub fn invocation(&mut self) -> &mut Invocation {
@@ -190,7 +190,7 @@ impl Lease<'_> {
         }
     }
 
-    /// Gives the storage back to the context.
+    /// Returns the storage to the context.
     #[inline(always)]
     pub fn give_back(self) {
         if let Some(taken) = self.own {
@@ -209,7 +209,7 @@ impl Drop for Context {
                 tracing::warn!(%error, module = self.program.modules()[index].name(), "deinitialiser failed");
             }
         }
-        // Modules hold what those before them made.
+        // Modules hold objects of those before them.
         while self.states.pop().is_some() {}
     }
 }

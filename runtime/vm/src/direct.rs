@@ -1,4 +1,4 @@
-//! Direct calls of native functions, which translated code makes to imports of known modules.
+//! Direct calls of native functions, from translated code to imports of known modules.
 //!
 //! A native function is one Rust method ([`NativeMethod`](super::NativeMethod)); besides the shell that reads a packed call,
 //! its signature yields one that takes the VM's values as they are. References that the caller keeps are borrowed (`&Ref`), so
@@ -125,7 +125,7 @@ impl<T: Borrowed> PassBorrowed<T> for &Ref {
 
 /// A native method that can be called with a tuple `P` of values for its arguments `A`.
 pub trait DirectMethod<S, A, P> {
-    /// What the call gives: a value of the VM or a tuple of them, within a [`Step`](super::Step) where the method may yield.
+    /// The result of the call: a value of the VM or a tuple of them, within a [`Step`](super::Step) where the method may yield.
     type Value;
     #[doc(hidden)]
     fn call_direct(&self, state: &S, stack: &mut Stack, passed: P) -> Result<Self::Value>;

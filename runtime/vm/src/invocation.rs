@@ -15,7 +15,7 @@ use super::stack::{Limits, Stack};
 use super::value::Value;
 use crate::{Error, Result};
 
-/// The storage of one call at a time. Reused, it makes a warm call without an allocation.
+/// The storage of one call at a time. Reused, so that a warm call allocates nothing.
 #[derive(Debug)]
 pub struct Invocation {
     stack: Stack,
@@ -84,7 +84,7 @@ impl Invocation {
 
     #[inline]
     fn after(&mut self, function: &BoundFunction, result: Result<Completion>) -> Result<Completion> {
-        // The result is made anew: copied as a whole, it would wait for the writes of its parts.
+        // The result is constructed anew: copied as a whole, it would wait for the writes of its parts.
         match result {
             Ok(Completion::Done) => {
                 self.stack.refuel();
@@ -139,8 +139,8 @@ impl Invocation {
     ///
     /// # Errors
     /// What the function fails with.
-    // What is rare is apart, so that the rest can stand in the caller's code: primitives then pass through memory no more
-    // often than the call buffer makes them, and what was just written is slow to read in other pieces.
+    // Rare paths are outlined, so that the rest is inlined into the caller: primitives then pass through memory no more
+    // often than through the call buffer, and what was just written is slow to read in other pieces.
     #[inline(always)]
     #[doc(hidden)]
     pub fn call_packed(&mut self, function: &Function) -> Result<()> {
@@ -244,7 +244,7 @@ impl Invocation {
         self.stack.take_buffer()
     }
 
-    /// Gives a call buffer back for reuse.
+    /// Returns a call buffer for reuse.
     pub fn give_buffer(&mut self, buffer: Box<CallBuffer>) {
         self.stack.give_buffer(buffer);
     }
@@ -255,14 +255,14 @@ impl Invocation {
         self.suspended.is_some()
     }
 
-    /// Gives a suspended call up; its references are released.
+    /// Abandons a suspended call; its references are released.
     pub fn cancel(&mut self) {
         self.suspended = None;
         self.stack.reset();
     }
 }
 
-/// A call as a future, see [`Function::call_async`]. Dropping it gives the call up.
+/// A call as a future, see [`Function::call_async`]. Dropping it abandons the call.
 #[derive(Debug)]
 #[must_use = "futures do nothing unless polled"]
 pub struct CallFuture {

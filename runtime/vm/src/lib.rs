@@ -4,7 +4,8 @@
 //! linked: imports found and compared), a [`Context`] (the state of a program's modules), and an [`Invocation`] (the storage
 //! of a call, reused). A warm call looks nothing up and allocates nothing.
 //!
-//! The crate works on `core` and `alloc`; the default feature `std` adds the locks of the standard library and `profile`.
+//! The crate works on `core` and `alloc`; the default feature `std` adds the locks of the standard library, and the feature
+//! `profiling` recordings of where the time goes.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -72,7 +73,7 @@ pub use buffer::{Buffer, Element, Grid, GridMut, Scalar, keep_iteration_order};
 pub use call::{CallBuffer, CallReader, CallValues};
 #[cfg(feature = "std")]
 #[doc(hidden)]
-pub use context::Lease;
+pub use context::InvocationGuard;
 pub use context::{Context, Function};
 pub use direct::{DirectMethod, Native, NoElements, Pass, PassBorrowed};
 pub use interpreter::BytecodeModule;

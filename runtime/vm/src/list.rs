@@ -11,7 +11,7 @@ use super::sync::Lock;
 use super::value::{Value, ValueType};
 use crate::{Error, Result};
 
-/// A list; its element type is fixed when it is made.
+/// A list; its element type is fixed at creation.
 pub struct List {
     element_type: ValueType,
     inner: Lock<Inner>,
@@ -75,7 +75,7 @@ impl List {
     /// The type's name in modules.
     pub const TYPE: RefType = RefType::LIST;
 
-    /// An empty list with room for `capacity` elements.
+    /// An empty list with capacity for `capacity` elements.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED where memory or the budget is used up.
@@ -112,7 +112,7 @@ impl List {
         self.len() == 0
     }
 
-    /// Makes room for `capacity` elements in all.
+    /// Reserves capacity for `capacity` elements in total.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED where memory or the budget is used up.

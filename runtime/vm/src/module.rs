@@ -63,7 +63,7 @@ impl<'a> FunctionInfo<'a> {
 pub enum Signal {
     /// The program goes on after a suspension; told in the order of registration.
     Resume,
-    /// The program is about to be suspended: drop what can be made again. Told in reverse order.
+    /// The program is about to be suspended: drop what can be recreated. Told in reverse order.
     Suspend,
     /// Memory is short: drop whatever can be dropped. Told in reverse order.
     LowMemory,
@@ -85,7 +85,7 @@ pub enum Completion {
 pub trait ModuleState: Any + Send + Sync + fmt::Debug {}
 
 impl dyn ModuleState {
-    /// The state as the type that its module made.
+    /// The state as its module's type.
     ///
     /// # Errors
     /// INTERNAL where it is another module's.
@@ -104,7 +104,7 @@ impl dyn ModuleState {
         any.downcast().map_err(|_| Error::internal("module state of another module"))
     }
 
-    /// The state as the type that its module made, for changes while a context is built.
+    /// The state as its module's type, for changes while a context is built.
     ///
     /// # Errors
     /// INTERNAL where it is another module's.
@@ -125,7 +125,7 @@ pub struct BoundFunction {
     pub export: u32,
 }
 
-/// An exported function of a module, ready to be called again and again: what a call would look up is looked up.
+/// An exported function of a module, resolved for repeated calls.
 pub trait Entry: Send + Sync + fmt::Debug {
     /// As [`Module::begin_call`].
     ///
@@ -192,13 +192,13 @@ pub trait Module: Send + Sync + fmt::Debug {
         None
     }
 
-    /// Makes the state that a context holds for the module; dropping it frees it.
+    /// Creates the state that a context holds for the module; dropping it frees it.
     ///
     /// # Errors
     /// Whatever the module needs and cannot have.
     fn allocate_state(&self, limits: &super::Limits) -> Result<Box<dyn ModuleState>>;
 
-    /// Makes a copy of a state for a forked context; what it refers to is shared.
+    /// Copies a state for a forked context; what it refers to is shared.
     ///
     /// # Errors
     /// UNIMPLEMENTED where the module's state cannot be copied.
@@ -210,7 +210,7 @@ pub trait Module: Send + Sync + fmt::Debug {
     /// Binds an import, once for each that was found, while a context is built. The calling conventions were compared.
     ///
     /// # Errors
-    /// Whatever makes the import unusable.
+    /// The reason why the import is unusable.
     fn resolve_import(&self, state: &mut dyn ModuleState, import: u32, target: BoundFunction) -> Result<()> {
         let _ = (state, import, target);
         Ok(())
@@ -240,7 +240,7 @@ pub trait Module: Send + Sync + fmt::Debug {
         buffer: &mut CallBuffer,
     ) -> Result<Completion>;
 
-    /// What [`Module::begin_call`] does for one function, where that is faster when it is made before. None where it is not.
+    /// Returns [`Module::begin_call`] specialised for one function; None if that is not faster.
     fn entry(self: Arc<Self>, state: Arc<dyn ModuleState>, export: u32) -> Option<Arc<dyn Entry>> {
         let _ = (state, export);
         None

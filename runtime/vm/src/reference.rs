@@ -11,7 +11,7 @@ use crate::{Error, Result};
 
 /// A [`RefObject`] whose type is known when compiling.
 pub trait TypedRefObject: RefObject + Sized {
-    /// The type that [`RefObject::ref_type`] gives.
+    /// The type that [`RefObject::ref_type`] returns.
     const TYPE: RefType;
 
     /// Takes the object out of a reference; null is an error.
@@ -27,7 +27,7 @@ pub trait TypedRefObject: RefObject + Sized {
     }
 }
 
-/// Makes a type usable as the object of a [`Ref`]:
+/// Implements [`RefObject`] and [`TypedRefObject`] for a type:
 ///
 /// ```
 /// use incarnate_vm::Ref;
@@ -60,7 +60,7 @@ pub enum Ref {
     /// No object.
     #[default]
     Null,
-    /// A `!vm.buffer`; apart, because buffers are accessed in inner loops.
+    /// A `!vm.buffer`: a variant of its own, because inner loops access buffers.
     Buffer(Arc<Buffer>),
     /// A `!vm.list`.
     List(Arc<List>),
@@ -130,12 +130,6 @@ impl Ref {
     #[inline]
     pub fn to<T: TypedRefObject>(&self) -> Result<Arc<T>> {
         T::from_ref(self.clone())
-    }
-
-    /// Shares the object as a `T`, or gives `None` where the reference is null.
-    #[inline]
-    pub fn to_optional<T: TypedRefObject>(&self) -> Result<Option<Arc<T>>> {
-        if self.is_null() { Ok(None) } else { self.to().map(Some) }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Shared objects, made and taken as fast as they can be.
-#![allow(unsafe_code, reason = "memory that is written before it has a value; shares whose type was looked at")]
+//! Shared objects: fast creation and downcasts.
+#![allow(unsafe_code, reason = "memory that is written before it has a value; shares whose type was checked")]
 
 use alloc::sync::Arc;
 use core::any::{Any, TypeId};
@@ -7,24 +7,24 @@ use core::fmt;
 
 use super::ref_type::RefType;
 
-/// An object that the closure makes where it stays.
+/// Creates an object in place.
 ///
-/// `Arc::new` makes its value first and copies it to the heap then, in wider pieces than it was just written in: the
+/// `Arc::new` creates its value first and then copies it to the heap, in wider pieces than it was just written in: the
 /// processor waits until all of it has reached the cache. That is a good part of what a small object costs.
 #[inline(always)]
-pub fn arc_of<T>(make: impl FnOnce() -> T) -> Arc<T> {
+pub fn arc_of<T>(create: impl FnOnce() -> T) -> Arc<T> {
     let place = Arc::<T>::new_uninit();
-    // SAFETY: the pointer is that of the only share, made in the line above, and of memory for a `T`, which needs not be
-    // dropped before it is written. Then it is a `T`; if `make` panics, it is dropped as memory without a value.
+    // SAFETY: the pointer is that of the only share, created in the line above, and of memory for a `T`, which needs not be
+    // dropped before it is written. Then it is a `T`; if `create` panics, it is dropped as memory without a value.
     unsafe {
-        Arc::as_ptr(&place).cast_mut().cast::<T>().write(make());
+        Arc::as_ptr(&place).cast_mut().cast::<T>().write(create());
         place.assume_init()
     }
 }
 
 /// An object that tells whether it is of a type.
 ///
-/// `Any::type_id` would do. But what it gives in two registers is stored there to be read as one, for which the processor waits
+/// `Any::type_id` would do. But its result in two registers is stored to be read as one, for which the processor waits
 /// until it has reached the cache, and programs pass references all the time.
 pub trait Identified: Any {
     /// Whether it is of the type with this identity.
@@ -41,7 +41,7 @@ impl<T: Any> Identified for T {
 
 /// An object that VM programs hold by reference.
 ///
-/// Implementors are shared between threads and referenced many times, so they change through interior mutability alone.
+/// Implementors are shared between threads and referenced many times, so they change only through interior mutability.
 /// Implement it with [`ref_object!`](crate::ref_object).
 pub trait RefObject: Identified + Send + Sync + fmt::Debug {
     /// The object's type.
@@ -71,7 +71,7 @@ pub(crate) fn downcast<T: RefObject>(object: Arc<dyn RefObject>) -> Result<Arc<T
         return Err(object);
     }
     // SAFETY: the object is a `T`, as `is` has just told, and the pointer is that of its share, which is given up for the
-    // one that is made of it.
+    // one that is created from it.
     Ok(unsafe { Arc::from_raw(Arc::into_raw(object).cast::<T>()) })
 }
 

@@ -144,12 +144,12 @@ impl Stack {
         self.fuel = self.limits.fuel.unwrap_or(u64::MAX);
     }
 
-    /// Counts a turn of a loop or a call of translated code against the fuel.
+    /// Counts an iteration of a loop or a call of translated code against the fuel.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED where it is used up.
     #[inline]
-    pub fn count_turn(&mut self) -> Result<()> {
+    pub fn spend_fuel(&mut self) -> Result<()> {
         if self.fuel <= 1 {
             return Err(failure::out_of_fuel());
         }
@@ -158,7 +158,7 @@ impl Stack {
     }
 
     /// Counts what an instruction of translated code does to many bytes, or would do if it did not fail. Where the fuel does
-    /// not last, the next turn or call fails.
+    /// not last, the next iteration or call fails.
     #[inline]
     pub fn count_bytes(&mut self, bytes: u64) {
         self.fuel = self.fuel.saturating_sub(bytes / BYTES_PER_FUEL).max(1);
@@ -250,7 +250,7 @@ impl Stack {
         self.buffers.pop().unwrap_or_default()
     }
 
-    /// Gives a call buffer back for reuse.
+    /// Returns a call buffer for reuse.
     #[inline]
     pub fn give_buffer(&mut self, mut buffer: Box<CallBuffer>) {
         buffer.clear();
@@ -267,17 +267,17 @@ mod tests {
     #[test]
     fn fuel_is_spent_and_filled_up() {
         let mut stack = Stack::new(Limits { fuel: Some(10), ..Limits::default() });
-        (0..4).for_each(|_| stack.count_turn().unwrap());
+        (0..4).for_each(|_| stack.spend_fuel().unwrap());
         stack.count_elements(&[4, 64]).unwrap();
         assert_eq!(stack.count_elements(&[64, 2]).unwrap_err().code(), StatusCode::ResourceExhausted);
         assert_eq!(stack.count_elements(&[u64::MAX, u64::MAX]).unwrap_err().code(), StatusCode::ResourceExhausted);
-        stack.count_turn().unwrap();
-        assert_eq!(stack.count_turn().unwrap_err().code(), StatusCode::ResourceExhausted);
+        stack.spend_fuel().unwrap();
+        assert_eq!(stack.spend_fuel().unwrap_err().code(), StatusCode::ResourceExhausted);
         stack.begin_workgroup();
         stack.count_bytes(u64::MAX);
-        assert_eq!(stack.count_turn().unwrap_err().code(), StatusCode::ResourceExhausted);
+        assert_eq!(stack.spend_fuel().unwrap_err().code(), StatusCode::ResourceExhausted);
         let mut unlimited = Stack::new(Limits::default());
         unlimited.count_elements(&[u64::MAX, u64::MAX]).unwrap();
-        unlimited.count_turn().unwrap();
+        unlimited.spend_fuel().unwrap();
     }
 }

@@ -26,7 +26,7 @@ impl<T> Lock<T> {
     }
 }
 
-/// A value for one at a time, where whoever finds it taken does something else instead of waiting. It is given back by a
+/// A value for one user at a time; a caller that finds it taken does something else instead of waiting. It is given back by a
 /// store, where the lock above needs a second read-modify-write.
 #[derive(Debug, Default)]
 pub struct TryLock<T>(spin::Mutex<Slot<T>>);
@@ -54,7 +54,7 @@ impl<T> TryLock<T> {
         Some(Taken(slot))
     }
 
-    /// Runs the closure with the value; gives it back where somebody has the value, or panicked while having it.
+    /// Runs the closure with the value; returns the closure if the value is taken, or was lost in a panic.
     #[inline(always)]
     pub fn with<R, F: FnOnce(&mut T) -> R>(&self, body: F) -> core::result::Result<R, F> {
         let Some(mut taken) = self.take() else { return Err(body) };
@@ -69,7 +69,7 @@ impl<T> TryLock<T> {
     }
 }
 
-/// The value of a [`TryLock`], which nobody gets any more if it is dropped and not given back, as a panic does.
+/// The value of a [`TryLock`]. After a drop without giving it back, as in a panic, no caller gets it any more.
 #[derive(Debug)]
 pub struct Taken<'a, T>(spin::MutexGuard<'a, Slot<T>>);
 
@@ -85,7 +85,7 @@ impl<T> Taken<'_, T> {
     }
 }
 
-/// A value that is made once, when it is first needed.
+/// A value that is created once, on first use.
 #[derive(Debug)]
 pub struct Once<T>(OnceInner<T>);
 
@@ -101,7 +101,7 @@ impl<T> Default for Once<T> {
 }
 
 impl<T> Once<T> {
-    /// The value, if it was made.
+    /// Returns the value, if it exists.
     #[inline]
     pub fn get(&self) -> Option<&T> {
         self.0.get()
@@ -112,10 +112,10 @@ impl<T> Once<T> {
         self.0.get_mut()
     }
 
-    /// The value; made by the closure where it is not there. Of threads that race, one's value stays.
+    /// Returns the value, created by the closure if it does not exist. Of racing threads, one's value stays.
     #[cold]
-    pub fn get_or_try_init(&self, make: impl FnOnce() -> Result<T>) -> Result<&T> {
-        let value = make()?;
+    pub fn get_or_try_init(&self, create: impl FnOnce() -> Result<T>) -> Result<&T> {
+        let value = create()?;
         #[cfg(feature = "std")]
         return Ok(self.0.get_or_init(|| value));
         #[cfg(not(feature = "std"))]

@@ -1,6 +1,6 @@
 //! What unit tests of several modules use.
 
-/// Numbers that look random and are the same in each run.
+/// Deterministic pseudorandom numbers.
 #[derive(Debug)]
 pub struct Random(pub u64);
 

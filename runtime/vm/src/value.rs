@@ -125,7 +125,7 @@ impl ValueType {
         }
     }
 
-    /// The same of a kind; `reference` makes a name a type.
+    /// As [`ValueType::of_definition`], for a kind; `reference` converts a name to a type.
     fn of_kind<'a>(kind: TypeKind<'a>, reference: impl FnOnce(&'a str) -> Result<RefType>) -> Result<ValueType> {
         Ok(match kind {
             TypeKind::I8 => ValueType::I8,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use incarnate::runtime::hal::InputsOnlyRead;
 use incarnate::runtime::session::Input;
 use incarnate::{Device, Session, StatusCode, Tensor};
-use incarnate_translated_tests::{keeping, lending_llvm_cpu, lending_vmvx};
+use incarnate_translated_tests::{borrowing_llvm_cpu, borrowing_vmvx, keeping};
 
 /// Elements of a tensor of the models.
 const COUNT: usize = 64 * 128;
@@ -81,10 +81,10 @@ macro_rules! reading {
 fn slices_are_read_in_place() {
     for device in DEVICES {
         let device = &Device::create(device).unwrap();
-        reading!(lending_vmvx::Module::load(device).unwrap(), device, 0);
-        reading!(lending_llvm_cpu::Module::load_with(promised(device)).unwrap(), device, 0);
+        reading!(borrowing_vmvx::Module::load(device).unwrap(), device, 0);
+        reading!(borrowing_llvm_cpu::Module::load_with(promised(device)).unwrap(), device, 0);
         // Without the promise machine code may write.
-        reading!(lending_llvm_cpu::Module::load(device).unwrap(), device, BYTES);
+        reading!(borrowing_llvm_cpu::Module::load(device).unwrap(), device, BYTES);
     }
 }
 
@@ -113,8 +113,8 @@ macro_rules! writing {
 fn programs_that_write_to_arguments_write_to_copies() {
     for device in DEVICES {
         let device = &Device::create(device).unwrap();
-        writing!(lending_vmvx::Module::load(device).unwrap());
-        writing!(lending_llvm_cpu::Module::load(device).unwrap());
+        writing!(borrowing_vmvx::Module::load(device).unwrap());
+        writing!(borrowing_llvm_cpu::Module::load(device).unwrap());
     }
 }
 
@@ -145,9 +145,9 @@ macro_rules! keeping {
 fn results_and_state_outlive_the_slices() {
     for device in DEVICES {
         let device = &Device::create(device).unwrap();
-        keeping!(lending_vmvx::Module::load(device).unwrap());
-        keeping!(lending_llvm_cpu::Module::load(device).unwrap());
-        keeping!(lending_llvm_cpu::Module::load_with(promised(device)).unwrap());
+        keeping!(borrowing_vmvx::Module::load(device).unwrap());
+        keeping!(borrowing_llvm_cpu::Module::load(device).unwrap());
+        keeping!(borrowing_llvm_cpu::Module::load_with(promised(device)).unwrap());
     }
 }
 
@@ -171,8 +171,8 @@ macro_rules! failing {
 fn dispatches_of_failed_calls_leave_the_slice_alone() {
     for device in DEVICES {
         let device = &Device::create(device).unwrap();
-        failing!(lending_vmvx::Module::load(device).unwrap());
-        failing!(lending_llvm_cpu::Module::load_with(promised(device)).unwrap());
+        failing!(borrowing_vmvx::Module::load(device).unwrap());
+        failing!(borrowing_llvm_cpu::Module::load_with(promised(device)).unwrap());
     }
 }
 
@@ -198,7 +198,7 @@ fn a_program_keeps_copies_of_borrowed_arguments() {
 fn threads_lend_at_once() {
     for device in DEVICES {
         let device = &Device::create(device).unwrap();
-        let module = lending_llvm_cpu::Module::load_with(promised(device)).unwrap();
+        let module = borrowing_llvm_cpu::Module::load_with(promised(device)).unwrap();
         std::thread::scope(|scope| {
             for thread in 0..4u8 {
                 let module = &module;

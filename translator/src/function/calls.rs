@@ -234,7 +234,7 @@ impl Emitter<'_, '_> {
                 found.push(operand);
             }
         }
-        let deferred = call.left.and_then(|argument| call.operands.get(usize::from(argument)));
+        let deferred = call.deferred.and_then(|argument| call.operands.get(usize::from(argument)));
         Passing { borrowed: found, deferred }
     }
 

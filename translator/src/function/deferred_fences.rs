@@ -39,7 +39,7 @@ pub(super) fn defer(body: &mut Function, imports: &Imports) {
         let inst = &mut body.blocks[deferred.block.index()].instructions[deferred.signalled];
         if let Op::Call(call) = &mut inst.op {
             call.operands[FenceUse::SIGNAL] = null.into();
-            call.left = Some(FenceUse::SIGNAL as u8);
+            call.deferred = Some(FenceUse::SIGNAL as u8);
             inst.results.push(deferred.fence);
         }
     }

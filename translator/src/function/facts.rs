@@ -11,7 +11,8 @@ use super::imports::Imports;
 use super::outline::Needs;
 use super::suspend::suspensions;
 use super::types::Types;
-use super::{Analysis, FunctionFacts, FunctionName, STATIC_LOCATION_ROWS};
+use super::{Analysis, FunctionFacts, STATIC_LOCATION_ROWS};
+use crate::names::FunctionName;
 
 /// The number of call levels between two guarded functions of a chain without recursion: the frames between two guards must
 /// fit on the host's stack.

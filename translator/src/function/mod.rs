@@ -41,22 +41,11 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 
 use crate::executables::Creations;
+use crate::names::FunctionName;
 use imports::Imports;
 pub use loops::{LoopOutcome, LoopRemark};
 use types::Types;
 pub(crate) use values::type_of;
-
-/// The name of a function in Rust.
-#[derive(Clone, Debug)]
-pub(crate) struct FunctionName {
-    /// The identifier: snake case, none of [`RESERVED`].
-    pub(crate) ident: Ident,
-    /// The lines of its doc comment.
-    pub(crate) docs: Vec<String>,
-}
-
-/// Identifiers that bodies use; no function has one of these names.
-pub(crate) const RESERVED: &[&str] = &["state", "stack", "resumed", "saved", "spills", "step", "results", "drop"];
 
 /// The facts about a function that its callers need.
 #[derive(Clone, Debug)]

@@ -70,7 +70,7 @@ impl Emitter<'_, '_> {
 
     /// Counts a loop iteration or a call against the fuel, in untrusted modules.
     pub(super) fn meter_iteration(&self, offset: u32) -> Option<TokenStream> {
-        let metered = self.analysis.untrusted.then(|| self.fallible(quote!(stack.count_turn()), offset))?;
+        let metered = self.analysis.untrusted.then(|| self.fallible(quote!(stack.spend_fuel()), offset))?;
         Some(quote!(#metered;))
     }
 

@@ -22,7 +22,7 @@ pub(super) fn names(
             if let Some(stem) = stem(module, &inst.op) {
                 inst.results.iter().for_each(|value| stems[value.index()] = format!("{stem}_"));
             }
-            if let (Op::Call(Call { left: Some(_), .. }), Some(fence)) = (&inst.op, inst.results.last()) {
+            if let (Op::Call(Call { deferred: Some(_), .. }), Some(fence)) = (&inst.op, inst.results.last()) {
                 stems[fence.index()] = "fence_".into();
             }
         }

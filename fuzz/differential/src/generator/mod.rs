@@ -13,9 +13,10 @@ use std::sync::OnceLock;
 use incarnate_runtime::bytecode::{assemble, disassemble};
 use incarnate_runtime::vm::Linkage;
 
+use crate::harness::native;
 use crate::harness::outcome::Log;
-use crate::harness::{native, verified};
 use crate::random::Random;
+use crate::verified::verified;
 use function::FunctionBuilder;
 
 /// An argument of an external call.
@@ -329,7 +330,7 @@ fn initializer(random: &mut Random) -> String {
 /// Returns a function that returns all globals.
 fn observer() -> String {
     let mut text = String::from("vm.export @observe\nvm.func @observe() -> (");
-    text += &vec!["i64"; GLOBAL_BYTES / 8].join(", ");
+    text += &["i64"; GLOBAL_BYTES / 8].join(", ");
     text += &", !vm.ref<?>".repeat(GLOBAL_REFS);
     text += ") {\n^bb0:\n";
     let mut results = Vec::new();

@@ -19,7 +19,7 @@ mod random {
     }
 }
 
-/// Returns the text of a module that exports `f`, and its calls: with distinct buffers, and with aliased ones.
+/// Returns the text of a module that exports `f`, and its calls: with disjoint buffers, and with aliased ones.
 pub(super) fn program(random: &mut Random) -> (String, Vec<Call>) {
     let reduces = !random.one_in(4);
     let mut source = random::Random(random.clone());

@@ -2,11 +2,12 @@
 
 pub mod native;
 pub mod outcome;
+mod probe;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use incarnate_runtime::bytecode::{Contents, VerifiedModule, assemble};
+use incarnate_runtime::bytecode::assemble;
 use incarnate_runtime::vm::{
     Buffer, BytecodeModule, CallBuffer, Completion, Context, Function, Limits, List, MemoryBudget, Module, Program,
     Ref, Value, ValueType,
@@ -14,18 +15,14 @@ use incarnate_runtime::vm::{
 use incarnate_runtime::{Error, Result, StatusCode};
 
 use crate::generator::{self, Argument, Call};
-use native::Probe;
+use crate::verified::verified;
 use outcome::{Events, Log, describe, describe_value};
+use probe::Probe;
 
 /// The fuel of an interpreted call. A program that exhausts it is skipped.
 const FUEL: u64 = 100_000;
 /// The maximum number of suspensions of a call.
 const SUSPENSIONS: usize = 1000;
-
-/// Creates the module of a file's bytes.
-pub fn verified(module: &[u8]) -> Result<Arc<VerifiedModule>> {
-    VerifiedModule::load(Arc::new(Contents::copy_from(module)))
-}
 
 /// Creates the interpreted module of a file's bytes.
 pub fn interpreted(module: &[u8]) -> Result<Arc<dyn Module>> {

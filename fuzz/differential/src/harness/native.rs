@@ -3,43 +3,16 @@
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::AtomicI64;
 
 use incarnate_runtime::vm::{Buffer, Caller, ModuleState, NativeModule, Outcome, Ref, Span};
-use incarnate_runtime::{Error, Result, StatusCode, native_functions, ref_object};
+use incarnate_runtime::{Error, Result, StatusCode, native_functions};
 
 use super::outcome::{Log, describe};
+use super::probe::Probe;
 
 /// Name of the module.
 pub const NAME: &str = "harness";
-
-/// An object known only to the harness; counts the live ones.
-#[derive(Debug)]
-pub struct Probe {
-    id: i32,
-    live: Arc<AtomicI64>,
-}
-
-ref_object!(Probe, "harness.probe");
-
-impl Probe {
-    /// Creates a probe of a number.
-    pub fn new(id: i32, live: &Arc<AtomicI64>) -> Arc<Probe> {
-        live.fetch_add(1, Ordering::Relaxed);
-        Arc::new(Probe { id, live: live.clone() })
-    }
-
-    /// Returns the number.
-    pub fn id(&self) -> i32 {
-        self.id
-    }
-}
-
-impl Drop for Probe {
-    fn drop(&mut self) {
-        self.live.fetch_sub(1, Ordering::Relaxed);
-    }
-}
 
 /// The module's state.
 #[derive(Debug)]
@@ -124,12 +97,12 @@ impl State {
     }
 
     fn look(&self, _: Call<'_, '_>, probe: &Probe) -> Result<i32> {
-        self.note("look", format_args!("{}", probe.id));
-        Ok(probe.id)
+        self.note("look", format_args!("{}", probe.id()));
+        Ok(probe.id())
     }
 
     fn take(&self, _: Call<'_, '_>, probe: Option<Arc<Probe>>, other: i64) -> Result<i64> {
-        self.note("take", format_args!("{:?}, {other}", probe.as_ref().map(|probe| probe.id)));
+        self.note("take", format_args!("{:?}, {other}", probe.as_ref().map(|probe| probe.id())));
         Ok(other.wrapping_add(i64::from(probe.is_some())))
     }
 

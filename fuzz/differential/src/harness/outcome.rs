@@ -8,7 +8,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-use super::native::Probe;
+use super::probe::Probe;
 
 /// Recorded lines in order; clones share them.
 #[derive(Clone, Debug, Default)]

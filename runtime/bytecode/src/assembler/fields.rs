@@ -3,11 +3,11 @@
 use alloc::format;
 use alloc::vec::Vec;
 
+use super::super::fields::FieldKind;
 use super::super::isa::{
     Bank, FUNCTION_ORDINAL_IMPORT_BIT, I32_REGISTER_LIMIT, REF_REGISTER_LIMIT, REF_REGISTER_MOVE_BIT,
     REF_REGISTER_TYPE_BIT,
 };
-use super::super::text::FieldKind;
 use super::floats::{parse_f32, parse_f64};
 use super::instructions::branch;
 use super::span::Span;

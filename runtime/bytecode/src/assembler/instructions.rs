@@ -4,8 +4,8 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::super::fields::{FieldKind, fields};
 use super::super::isa::{Format, InstructionInfo, OpcodeSet, PREFIX_EXT_F32, PREFIX_EXT_F64};
-use super::super::text::{FieldKind, fields};
 use super::span::Span;
 use super::{Assembler, OpenFunction};
 use crate::Result;

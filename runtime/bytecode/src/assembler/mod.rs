@@ -21,8 +21,8 @@ use span::{Span, without_comment};
 #[cfg(feature = "bmod")]
 use super::bmod;
 use super::calling_convention::CallingConvention;
+use super::fields::Derived;
 use super::isa::{INSTRUCTIONS, InstructionInfo, Opcode};
-use super::text::Derived;
 use super::writer::{FunctionSource, ModuleSource};
 use crate::Result;
 
@@ -198,7 +198,7 @@ impl<'a> Assembler<'a> {
         self.module.write()
     }
 
-    /// Gives declared globals their offsets: small ones first, in the order of their declaration.
+    /// Assigns offsets to declared globals: small ones first, in the order of their declaration.
     fn place_globals(&mut self) {
         let mut offset = 0u32;
         for size in [4, 8] {

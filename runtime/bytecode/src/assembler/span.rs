@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Display;
 
-use super::super::text::{is_symbol_character, unquoted};
+use super::super::quoting::{is_symbol_character, unquoted};
 use crate::{Error, Result};
 
 /// A part of one line.

@@ -8,10 +8,11 @@ use alloc::vec::Vec;
 use super::super::archive::Archive;
 use super::super::contents::Contents;
 use super::super::disassembler::{disassemble, disassemble_function};
+use super::super::fields::{FieldKind, fields};
 use super::super::instruction::{Body, Instruction};
 use super::super::isa::{INSTRUCTIONS, InstructionInfo, Opcode, OpcodeSet, PREFIX_EXT_F32, PREFIX_EXT_F64};
-use super::super::module::{Module, Requirements, TypeKind, VerifiedModule};
-use super::super::text::{FieldKind, fields};
+use super::super::module::{Module, Requirements, TypeKind};
+use super::super::verified::VerifiedModule;
 use super::super::writer::{FunctionSource, ImportSource, ModuleSource};
 use super::assemble;
 
@@ -114,10 +115,8 @@ fn a_plain_file_without_debug_database_is_read() {
     assert_eq!(disassemble_function(&module, 2), None);
 }
 
-/// Text that the assembler takes and the disassembler gives back, line by line.
-#[test]
-fn every_syntax_is_given_back() {
-    let text = r#"vm.module @forms version 3
+/// A module that uses every syntax.
+const EVERY_SYNTAX: &str = r#"vm.module @forms version 3
 //! globals 16 5
 //! attribute "a key" = "a \22value\22"
 //! dependency optional @other version 7
@@ -211,10 +210,15 @@ vm.func @"odd name"() -> () {
   vm.return
 }
 "#;
-    let module = load(&assemble(text).unwrap());
+
+/// The disassembler returns what the assembler takes, line by line.
+#[test]
+fn every_syntax_is_given_back() {
+    let module = load(&assemble(EVERY_SYNTAX).unwrap());
     let without_needless =
         |text: &str| text.replace("  //! cconv \"0I_I\"\n", "").replace("  //! requirements 15\n", "");
-    let expected = without_needless(text).replace("//! cconv none\n", "//! cconv none\n  //! requirements 15\n");
+    let expected =
+        without_needless(EVERY_SYNTAX).replace("//! cconv none\n", "//! cconv none\n  //! requirements 15\n");
     let printed = disassemble(&module);
     // Names of functions that are not exported are kept in debug databases only.
     let printed = printed.replace("@fn0", "@first");
@@ -327,7 +331,7 @@ fn errors_say_line_and_column() {
     }
 }
 
-/// Bytes of an instruction: operands made of the format's kinds, with every list holding something.
+/// Bytes of an instruction: operands by the kinds of the format, with non-empty lists.
 fn encode(row: &InstructionInfo, bytecode: &mut Vec<u8>) {
     match row.set {
         OpcodeSet::Core => {}

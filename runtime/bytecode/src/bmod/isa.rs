@@ -72,7 +72,7 @@ macro_rules! for_each_bmod_format {
 ///
 /// where `lowering` says what the instruction is in today's set: `same X` the instruction `X` with the same operands, `swapped X`
 /// with its two operands exchanged, `negated X` and `swapped_negated X` one minus the result of these, and `special`
-/// what the format alone decides.
+/// what only the format decides.
 macro_rules! for_each_bmod_instruction {
     ($callback:ident) => { $callback! {
         (0x00, GlobalLoadI32, "global.load.i32", global_load, special)

@@ -19,7 +19,7 @@ use crate::isa::{
 use crate::writer::{FunctionSource, ImportSource, ModuleSource};
 use crate::{Error, Place, Result, StatusCode};
 
-/// Offsets of today's instructions and those of the instructions that they were made of, ascending; one list for each
+/// Offsets of today's instructions and those of the original instructions, ascending; one list for each
 /// function.
 pub(super) type Offsets = Vec<Vec<(u32, u32)>>;
 
@@ -128,7 +128,7 @@ fn vec_of(count: usize) -> Vec<bool> {
     core::iter::repeat_n(false, count).collect()
 }
 
-/// Makes one function.
+/// Converts one function.
 struct Emitter<'a> {
     source: &'a Source,
     spans: &'a [Vec<bool>],
@@ -184,7 +184,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Makes the function; on an error `at` is where in the file's bytecode.
+    /// Converts the function; on an error `at` is the offset in the file's bytecode.
     fn function(&mut self, at: &mut u32) -> Result<()> {
         let mut leaders = BTreeMap::new();
         let mut instructions = Vec::new();
@@ -356,7 +356,7 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
-    /// A comparison of references, which gives up those that are moved.
+    /// A comparison of references, which drops those that are moved.
     fn compare_refs(&mut self, opcode: Opcode, instruction: &Instruction<'_>) -> Result<()> {
         self.opcode(opcode);
         let mut moved = Vec::new();

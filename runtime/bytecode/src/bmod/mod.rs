@@ -1,10 +1,12 @@
 //! The first generation of the format: files with the identifier `BMOD` and the extension `.module`, as compilers of March
 //! 2020 wrote them (IREE commit 2bbabc307d).
 //!
-//! A second front end: it reads the file's own schema ([`source`]) and instruction set ([`isa`], [`instruction`]) and makes
-//! today's module of it ([`lower`]), so that nothing behind it knows of the difference. The text form ([`text`]) is the
-//! file's own.
+//! A second front end: it reads the file's own schema ([`source`]) and instruction set ([`isa`], [`instruction`]) and converts
+//! them to today's module ([`lower`]), so that no other module handles the difference. The text form
+//! ([`disassembler`], [`assembler`]) is the file's own.
 
+mod assembler;
+mod disassembler;
 mod instruction;
 mod isa;
 mod lower;
@@ -14,21 +16,21 @@ mod tests;
 mod text;
 
 use alloc::string::String;
-use alloc::vec::Vec;
 
 use super::contents::Contents;
 use crate::Result;
+pub(super) use assembler::assemble;
 use source::Source;
-pub(super) use text::{assemble, is_bmod_text};
+pub(super) use text::is_bmod_text;
 
-/// A module of the first generation, beside what was made of it.
+/// A module of the first generation, with the offsets of its conversion.
 #[derive(Debug)]
 pub(super) struct Origin {
     source: Source,
     offsets: lower::Offsets,
 }
 
-/// Reads a file, and makes today's file of it.
+/// Reads a file, and converts it to today's format.
 pub(super) fn open(file: &[u8]) -> Result<(Contents, Origin)> {
     let source = Source::read(file)?;
     let (module, offsets) = lower::lower(&source)?;
@@ -36,7 +38,7 @@ pub(super) fn open(file: &[u8]) -> Result<(Contents, Origin)> {
 }
 
 impl Origin {
-    /// The offset within the file's bytecode of what an offset of today's instructions was made of.
+    /// Returns the offset within the file's bytecode of the instruction that a converted instruction, by its offset, comes from.
     pub(super) fn offset(&self, function: u32, offset: u32) -> Option<u32> {
         let rows = self.offsets.get(function as usize)?;
         let behind = rows.partition_point(|row| row.0 <= offset);
@@ -51,16 +53,11 @@ impl Origin {
 
     /// The module as text.
     pub(super) fn text(&self) -> String {
-        text::disassemble(&self.source)
+        disassembler::disassemble(&self.source)
     }
 
     /// A function as text.
     pub(super) fn function_text(&self, function: u32) -> Option<String> {
-        text::disassemble_function(&self.source, function)
+        disassembler::disassemble_function(&self.source, function)
     }
-}
-
-/// The file of a module.
-fn write(source: &Source) -> Result<Vec<u8>> {
-    source.write()
 }

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use flatbuffers::{FlatBufferBuilder, WIPOffset};
 use incarnate_schemas::bmod as schema;
 
+use crate::module::limits::{GLOBAL_BYTES_LIMIT, GLOBAL_REF_LIMIT, limited};
 use crate::module::tables::{Reader, Table, VectorRange};
-use crate::module::{GLOBAL_BYTES_LIMIT, GLOBAL_REF_LIMIT, limited};
 use crate::read::{array_at, u32_at};
 use crate::{Error, Result};
 

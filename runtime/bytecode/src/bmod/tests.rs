@@ -31,7 +31,7 @@ fn the_model_is_what_its_text_says() {
         std::fs::write(path, &file).unwrap();
         return;
     }
-    assert!(file == FILE, "assembling the text gives another file; BLESS=1 writes it");
+    assert!(file == FILE, "assembling the text yields another file; BLESS=1 writes it");
 }
 
 #[test]

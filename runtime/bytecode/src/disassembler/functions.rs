@@ -5,9 +5,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::calling_convention::{CallingConvention, ConventionItem};
+use super::super::fields::Derived;
 use super::super::instruction::{Body, Instruction};
 use super::super::module::FunctionView;
-use super::super::text::Derived;
 use super::Printer;
 
 impl Printer<'_> {

@@ -6,12 +6,13 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::super::calling_convention::{CallingConvention, ConventionItem};
-use super::super::instruction::{
-    AnyRegister, BlockOffset, Body, FunctionOrdinal, Instruction, RefRegister, Register, RegisterList, RemapList,
-    SegmentSizes, TypeId,
-};
+use super::super::fields::FieldKind;
+use super::super::instruction::{Body, Instruction};
 use super::super::isa::{Bank, for_each_format};
-use super::super::text::{FieldKind, quoted};
+use super::super::operand::{
+    AnyRegister, BlockOffset, FunctionOrdinal, RefRegister, Register, RegisterList, RemapList, SegmentSizes, TypeId,
+};
+use super::super::quoting::quoted;
 use super::functions::Blocks;
 use super::{Printer, names::Names};
 

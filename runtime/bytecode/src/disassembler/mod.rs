@@ -2,7 +2,7 @@
 //!
 //! The text is that of IREE's tools, so that `iree-as-module` reads it as well as this project's assembler does. What its
 //! grammar has no place for follows `//!`, which it takes for a comment: requirements, register counts, sizes of the
-//! globals, attributes and dependencies. Names are made unique, since it looks functions up by name. Left are a few things
+//! globals, attributes and dependencies. Names are unique, because the assembler resolves functions by name. Left are a few things
 //! that only this project's assembler reads: names with other characters than letters, digits, `_`, `$` and `.` (quoted), quotes
 //! and control characters in messages (a backslash and two hexadecimal digits; the other assembler keeps these literally),
 //! `vm.switch.ref`, NaNs that signal, and tables that hold something twice.
@@ -16,8 +16,9 @@ use alloc::string::String;
 
 use names::Names;
 
+use super::fields::Derived;
 use super::module::{Module, Requirements};
-use super::text::{Derived, quoted, symbol};
+use super::quoting::{quoted, symbol};
 
 /// The text of a module. Cannot fail: functions that cannot be decoded end in a comment that says so.
 #[must_use]

@@ -6,7 +6,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::super::module::{Export, Module};
-use super::super::text::{is_symbol_character, symbol};
+use super::super::quoting::{is_symbol_character, symbol};
 
 pub(super) struct Names<'m> {
     module: &'m Module,

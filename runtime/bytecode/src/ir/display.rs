@@ -14,8 +14,9 @@
 use alloc::string::String;
 use core::fmt::{self, Display, Write};
 
-use super::function::{BlockData, Definition, Function, Inst, Type, Value};
+use super::function::{BlockData, Definition, Function, Inst};
 use super::op::{Call, Callee, Edge, Global, Op, Operand, Terminator};
+use super::value::{Type, Value};
 
 impl Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -104,7 +105,53 @@ impl Display for In<'_, &Call> {
         }
         write!(f, "({})", In(function, &call.operands[..]))?;
         call.segments.as_ref().map_or(Ok(()), |segments| write!(f, " segments {segments:?}"))?;
-        call.left.map_or(Ok(()), |operand| write!(f, " leaves {operand}"))
+        call.deferred.map_or(Ok(()), |operand| write!(f, " deferred {operand}"))
+    }
+}
+
+/// Returns the name of an operation in the text form.
+fn mnemonic(op: &Op) -> &'static str {
+    match op {
+        Op::Eval { opcode, .. }
+        | Op::BufferLoad { opcode, .. }
+        | Op::BufferStore { opcode, .. }
+        | Op::BufferFill { opcode, .. } => opcode.info().mnemonic,
+        Op::Bitcast { .. } => "bitcast",
+        Op::Low { .. } => "low",
+        Op::High { .. } => "high",
+        Op::Pair { .. } => "pair",
+        Op::Switch { .. } | Op::SwitchRef { .. } => "switch",
+        Op::GlobalLoad { .. } => "global.load",
+        Op::GlobalStore { .. } => "global.store",
+        Op::GlobalLoadRef { take: false, .. } => "global.load.ref",
+        Op::GlobalLoadRef { .. } => "global.take.ref",
+        Op::GlobalStoreRef { .. } => "global.store.ref",
+        Op::Rodata { .. } => "rodata",
+        Op::CheckRef { .. } => "check.ref",
+        Op::SelectRef { .. } => "select.ref",
+        Op::CompareRef { negated: false, .. } => "eq.ref",
+        Op::CompareRef { .. } => "ne.ref",
+        Op::IsNonNull { .. } => "nz.ref",
+        Op::ListAlloc { .. } => "list.alloc",
+        Op::ListReserve { .. } => "list.reserve",
+        Op::ListSize { .. } => "list.size",
+        Op::ListResize { .. } => "list.resize",
+        Op::ListGet { .. } => "list.get",
+        Op::ListSet { .. } => "list.set",
+        Op::ListGetRef { take: false, .. } => "list.get.ref",
+        Op::ListGetRef { .. } => "list.take.ref",
+        Op::ListSetRef { .. } => "list.set.ref",
+        Op::BufferAlloc { .. } => "buffer.alloc",
+        Op::BufferClone { .. } => "buffer.clone",
+        Op::BufferLength { .. } => "buffer.length",
+        Op::BufferCopy { .. } => "buffer.copy",
+        Op::BufferCompare { .. } => "buffer.compare",
+        Op::BufferHash { .. } => "buffer.hash",
+        Op::Call(_) => "call",
+        Op::ImportResolved { .. } => "import.resolved",
+        Op::Trace { print: false, .. } => "trace",
+        Op::Trace { .. } => "print",
+        Op::Drop { .. } => "drop",
     }
 }
 
@@ -114,49 +161,10 @@ struct Operation<'a>(&'a Function, &'a Op);
 impl Display for Operation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Operation(function, op) = *self;
-        let name = match op {
-            Op::Eval { opcode, .. }
-            | Op::BufferLoad { opcode, .. }
-            | Op::BufferStore { opcode, .. }
-            | Op::BufferFill { opcode, .. } => opcode.info().mnemonic,
-            Op::Bitcast { .. } => "bitcast",
-            Op::Low { .. } => "low",
-            Op::High { .. } => "high",
-            Op::Pair { .. } => "pair",
-            Op::Switch { .. } | Op::SwitchRef { .. } => "switch",
-            Op::GlobalLoad { .. } => "global.load",
-            Op::GlobalStore { .. } => "global.store",
-            Op::GlobalLoadRef { take: false, .. } => "global.load.ref",
-            Op::GlobalLoadRef { .. } => "global.take.ref",
-            Op::GlobalStoreRef { .. } => "global.store.ref",
-            Op::Rodata { .. } => "rodata",
-            Op::CheckRef { .. } => "check.ref",
-            Op::SelectRef { .. } => "select.ref",
-            Op::CompareRef { negated: false, .. } => "eq.ref",
-            Op::CompareRef { .. } => "ne.ref",
-            Op::IsNonNull { .. } => "nz.ref",
-            Op::ListAlloc { .. } => "list.alloc",
-            Op::ListReserve { .. } => "list.reserve",
-            Op::ListSize { .. } => "list.size",
-            Op::ListResize { .. } => "list.resize",
-            Op::ListGet { .. } => "list.get",
-            Op::ListSet { .. } => "list.set",
-            Op::ListGetRef { take: false, .. } => "list.get.ref",
-            Op::ListGetRef { .. } => "list.take.ref",
-            Op::ListSetRef { .. } => "list.set.ref",
-            Op::BufferAlloc { .. } => "buffer.alloc",
-            Op::BufferClone { .. } => "buffer.clone",
-            Op::BufferLength { .. } => "buffer.length",
-            Op::BufferCopy { .. } => "buffer.copy",
-            Op::BufferCompare { .. } => "buffer.compare",
-            Op::BufferHash { .. } => "buffer.hash",
-            Op::Call(call) => return write!(f, "call {}", In(function, call)),
-            Op::ImportResolved { .. } => "import.resolved",
-            Op::Trace { print: false, .. } => "trace",
-            Op::Trace { .. } => "print",
-            Op::Drop { .. } => "drop",
-        };
-        f.write_str(name)?;
+        if let Op::Call(call) = op {
+            return write!(f, "call {}", In(function, call));
+        }
+        f.write_str(mnemonic(op))?;
         let mut separator = " ";
         let mut write = |text: fmt::Arguments<'_>| {
             let written = write!(f, "{separator}{text}");

@@ -6,90 +6,13 @@ use alloc::vec::Vec;
 use smallvec::SmallVec;
 
 use super::op::{Op, Terminator};
-use crate::ConventionItem;
-use crate::isa::{Bank, Opcode};
-
-/// What a value is.
-#[allow(non_camel_case_types, reason = "spelled as the instruction table spells them")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Type {
-    /// 32-bit integer; conditions are such, and true unless zero.
-    i32,
-    /// 64-bit integer.
-    i64,
-    /// 32-bit float.
-    f32,
-    /// 64-bit float.
-    f64,
-    /// Reference, perhaps null.
-    Ref,
-}
-
-impl Type {
-    /// Whether it is a 64-bit number.
-    #[must_use]
-    pub const fn is_wide(self) -> bool {
-        matches!(self, Type::i64 | Type::f64)
-    }
-
-    /// The type of a calling convention's item; None for the delimiters of spans.
-    #[must_use]
-    pub const fn of_item(item: ConventionItem) -> Option<Type> {
-        Some(match item {
-            ConventionItem::I32 => Type::i32,
-            ConventionItem::I64 => Type::i64,
-            ConventionItem::F32 => Type::f32,
-            ConventionItem::F64 => Type::f64,
-            ConventionItem::Ref => Type::Ref,
-            ConventionItem::SpanStart | ConventionItem::SpanEnd => return None,
-        })
-    }
-}
-
-impl From<Bank> for Type {
-    fn from(bank: Bank) -> Type {
-        match bank {
-            Bank::i32 => Type::i32,
-            Bank::i64 => Type::i64,
-            Bank::f32 => Type::f32,
-            Bank::f64 => Type::f64,
-        }
-    }
-}
-
-/// A value: defined once, by what [`Function::definition`] tells. An index into the function's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Value(pub u32);
-
-/// A basic block, as an index into [`Function::blocks`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Block(pub u32);
-
-impl Value {
-    /// The index.
-    #[inline]
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-impl Block {
-    /// The block in which every function begins. Nothing branches to it.
-    pub const ENTRY: Block = Block(0);
-
-    /// The index.
-    #[inline]
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+use super::value::{Block, Type, Value};
+use crate::isa::Opcode;
 
 /// Where a value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Definition {
-    /// A constant, by its bits (the null reference is zero). Constants belong to no block and are distinct from each other.
+    /// A constant, by its bits (the null reference is zero). Constants belong to no block and are unique.
     Constant(u64),
     /// A parameter of a block, by position. Those of the entry are the function's arguments.
     Parameter(Block, u32),
@@ -111,7 +34,7 @@ pub struct ValueInfo {
 pub struct Inst {
     /// What it does.
     pub op: Op,
-    /// What it makes; several only for calls.
+    /// The results; several only for calls.
     pub results: SmallVec<[Value; 1]>,
     /// Offset in bytes of the instruction of the bytecode that it comes from, for the places of errors.
     pub offset: u32,
@@ -189,7 +112,7 @@ impl Function {
         }
     }
 
-    /// The instruction that makes a value; None for constants and parameters.
+    /// Returns the instruction that defines a value; None for constants and parameters.
     #[must_use]
     pub fn maker(&self, value: Value) -> Option<&Inst> {
         let Definition::Result(block) = self.definition(value) else { return None };
@@ -225,14 +148,14 @@ impl Function {
         }
     }
 
-    /// Whether an operation makes numbers (or a constant buffer) of its operands alone, and cannot fail: division by a number
+    /// Returns true if an operation computes numbers (or a constant buffer) from only its operands, and cannot fail: division by a number
     /// that is seen not to be zero among them.
     #[must_use]
     pub fn is_arithmetic(&self, op: &Op) -> bool {
         match op {
             Op::SwitchRef { .. } => false,
             Op::Eval { opcode, operands } if opcode.info().effects.fails => {
-                // Of arithmetic, division alone fails, and by zero alone.
+                // Only division fails, and only by zero.
                 operands.get(1).is_some_and(|divisor| self.is_nonzero(*divisor))
             }
             op => op.is_pure(),

@@ -168,7 +168,7 @@ impl ReversePostorder {
 
 /// The dominator tree: a node dominates another if every path from the entry to the other goes through it.
 ///
-/// Made by iterating over a reverse postorder (Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm").
+/// Computed by iterating over a reverse postorder (Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm").
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dominators {
     order: ReversePostorder,
@@ -181,7 +181,7 @@ pub struct Dominators {
 impl Dominators {
     fn new(graph: &Graph) -> Dominators {
         let order = graph.reverse_postorder();
-        // Positions in the order, while the tree is being made: dominators have smaller ones.
+        // Positions in the order, while the tree is being built: dominators have smaller ones.
         let mut tree = vec![NONE; order.nodes.len()];
         if let Some(root) = tree.first_mut() {
             *root = 0;
@@ -244,7 +244,7 @@ impl Dominators {
         }
     }
 
-    /// The order that the tree was made by.
+    /// Returns the order in which the tree was built.
     #[must_use]
     pub fn order(&self) -> &ReversePostorder {
         &self.order
@@ -295,7 +295,7 @@ impl Dominators {
         frontiers
     }
 
-    /// Whether every cycle has one node that is the only way into it.
+    /// Whether every cycle has one node that is the only entry.
     #[must_use]
     pub fn is_reducible(&self, graph: &Graph) -> bool {
         self.order.nodes().iter().all(|&node| {
@@ -309,7 +309,7 @@ impl Dominators {
 /// A natural loop: the nodes from which a header can be reached again without leaving the nodes that it dominates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loop {
-    /// The only way in.
+    /// The only entry.
     pub header: u32,
     /// Its nodes, ascending; the header and the nodes of inner loops among them.
     pub nodes: Vec<u32>,
@@ -323,7 +323,7 @@ pub struct Loop {
     pub depth: u32,
 }
 
-/// The natural loops of a graph. Cycles with several ways in are none.
+/// The natural loops of a graph. Cycles with several entries are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loops {
     loops: Vec<Loop>,

@@ -3,7 +3,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::function::{Block, Definition, Function, Value};
+use super::function::{Definition, Function};
+use super::value::{Block, Value};
 
 /// The values that are alive at the borders of blocks. Constants are never listed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 //! A [`Function`] consists of basic blocks with parameters; each value is defined once and has one type. Registers are gone:
 //! halves of 64-bit values are rejoined, what one register holds at different times are different values, registers that
 //! nothing wrote are constants (zero, null). Where the bytecode reads bits as another type without an instruction for it,
-//! there is an [`Op::Bitcast`]; where it takes 64-bit values apart, [`Op::Low`], [`Op::High`] and [`Op::Pair`].
+//! there is an [`Op::Bitcast`]; where it splits 64-bit values, [`Op::Low`], [`Op::High`] and [`Op::Pair`].
 //!
 //! References are values like others; copies of them between registers and discards leave no trace. Instead,
 //! [`ownership`] finds where each is used for the last time: there it is moved, or dropped; elsewhere it is shared. So a
 //! reference is dropped at the latest where the bytecode drops it.
 //!
-//! [`Function::new`] makes the IR and simplifies it. The analyses are [`Graph`] (orders), [`Dominators`], [`Loops`],
+//! [`Function::new`] builds the IR and simplifies it. The analyses are [`Graph`] (orders), [`Dominators`], [`Loops`],
 //! [`Liveness`]; [`Structure`] is the control flow as nested blocks and loops. [`Function`] prints as text.
 
 mod build;
@@ -23,22 +23,26 @@ mod ownership;
 mod passes;
 mod semantics;
 mod structure;
+mod uses;
 mod validate;
+mod value;
 
-pub use function::{Block, BlockData, Definition, Function, Inst, Type, Value, ValueInfo};
+pub use function::{BlockData, Definition, Function, Inst, ValueInfo};
 pub use graph::{Dominators, Graph, Loop, Loops, NONE, ReversePostorder};
 pub use liveness::Liveness;
-pub use op::{Call, Callee, Edge, Global, Op, Operand, Terminator, Use, UseMut};
+pub use op::{Call, Callee, Edge, Global, Op, Operand, Terminator};
 pub use ownership::ownership;
 pub use passes::Evaluate;
 pub use semantics::{Semantics, semantics};
 pub use structure::{Label, MAX_NESTING, Statement, Structure};
+pub use uses::{Use, UseMut};
+pub use value::{Block, Type, Value};
 
 use crate::Result;
 use crate::VerifiedModule;
 
 impl Function {
-    /// Makes the IR of a function of a module, simplifies it ([`Function::simplify`], without arithmetic) and finds who owns
+    /// Builds the IR of a function of a module, simplifies it ([`Function::simplify`], without arithmetic) and finds who owns
     /// references ([`ownership`]).
     ///
     /// # Errors
@@ -50,7 +54,7 @@ impl Function {
         Ok(function)
     }
 
-    /// Makes the IR of a function as it stands in the bytecode, references shared wherever they are used.
+    /// Builds the IR of a function as it stands in the bytecode, with references shared at each use.
     ///
     /// # Errors
     /// As [`Function::new`].

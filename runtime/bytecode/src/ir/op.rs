@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::function::{Block, Value};
+use super::value::{Block, Value};
 use crate::TypeId;
 use crate::isa::Opcode;
 
@@ -56,14 +56,14 @@ pub struct Call {
     /// [`SEGMENT_NOT_VARIADIC`](crate::isa::SEGMENT_NOT_VARIADIC) (1 in some files); spans within spans have
     /// theirs behind that of the element they begin in. None where the callee takes no spans.
     pub segments: Option<Box<[u16]>>,
-    /// The operand, a null reference, in whose place the call has something made that it leaves there: its last result, which
-    /// the callee's calling convention does not name. None in the bytecode.
-    pub left: Option<u8>,
+    /// The operand, a null reference, that the call replaces by an object created on demand. The call has that object as an
+    /// additional last result, which the callee's calling convention does not name. None in the bytecode.
+    pub deferred: Option<u8>,
 }
 
 /// What an instruction does. Its results' types are those of the values that it defines.
 ///
-/// Operands that are plain [`Value`]s are only looked at; references among them are borrowed.
+/// Operands that are plain [`Value`]s are only read; references among them are borrowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// An instruction whose meaning is a function of [`semantics`](crate::semantics), with that function's arguments in order.
@@ -189,10 +189,10 @@ pub enum Op {
     ListAlloc {
         /// Type of its elements.
         element_type: TypeId,
-        /// Number of elements to make room for.
+        /// The capacity in elements.
         capacity: Value,
     },
-    /// Makes room in a list.
+    /// Reserves capacity in a list.
     ListReserve {
         /// The list.
         list: Value,
@@ -345,7 +345,7 @@ pub enum Op {
         /// Its ordinal.
         import: u32,
     },
-    /// Tells whoever listens of an event, with values.
+    /// Emits a trace event with values.
     Trace {
         /// It is a `print`, meant for people.
         print: bool,
@@ -438,175 +438,8 @@ pub enum Terminator {
     },
 }
 
-/// How an operand is used; what [`Op::visit`] hands out.
-#[derive(Debug)]
-pub enum Use<'a> {
-    /// Looked at, or borrowed.
-    Read(&'a Value),
-    /// Taken over.
-    Take(&'a Operand),
-}
-
-/// How an operand is used, to be changed; what [`Op::visit_mut`] hands out.
-#[derive(Debug)]
-pub enum UseMut<'a> {
-    /// Looked at, or borrowed.
-    Read(&'a mut Value),
-    /// Taken over.
-    Take(&'a mut Operand),
-}
-
-impl Use<'_> {
-    /// The value.
-    #[must_use]
-    pub fn value(&self) -> Value {
-        match self {
-            Use::Read(value) => **value,
-            Use::Take(operand) => operand.value,
-        }
-    }
-}
-
-impl UseMut<'_> {
-    /// The value, to be replaced.
-    pub fn value_mut(&mut self) -> &mut Value {
-        match self {
-            UseMut::Read(value) => value,
-            UseMut::Take(operand) => &mut operand.value,
-        }
-    }
-}
-
-/// Both directions of the visitors over operands, in the order in which they are read.
-macro_rules! visitors {
-    ($visit:ident, $visit_edges:ident, $use:ident, $iter:ident, ($($mutable:tt)*)) => {
-        impl Op {
-            /// Calls a function with each operand, in the order in which they are read.
-            pub fn $visit<'a>(&'a $($mutable)* self, mut f: impl FnMut($use<'a>)) {
-                let f = &mut f;
-                match self {
-                    Op::Eval { operands, .. } => operands.$iter().for_each(|value| f($use::Read(value))),
-                    Op::Bitcast { operand } | Op::Low { operand } | Op::High { operand } | Op::IsNonNull { operand } => {
-                        f($use::Read(operand));
-                    }
-                    Op::Pair { low: left, high: right } | Op::CompareRef { left, right, .. } => {
-                        [left, right].into_iter().for_each(|value| f($use::Read(value)));
-                    }
-                    Op::Switch { index, default, values } => {
-                        f($use::Read(index));
-                        f($use::Read(default));
-                        values.$iter().for_each(|value| f($use::Read(value)));
-                    }
-                    Op::GlobalLoad { global } | Op::GlobalLoadRef { global, .. } => {
-                        if let Global::Indirect(value) = global {
-                            f($use::Read(value));
-                        }
-                    }
-                    Op::GlobalStore { global, value } => {
-                        if let Global::Indirect(value) = global {
-                            f($use::Read(value));
-                        }
-                        f($use::Read(value));
-                    }
-                    Op::GlobalStoreRef { global, value, .. } => {
-                        if let Global::Indirect(value) = global {
-                            f($use::Read(value));
-                        }
-                        f($use::Take(value));
-                    }
-                    Op::Rodata { .. } | Op::ImportResolved { .. } => {}
-                    Op::CheckRef { value, .. } | Op::Drop { value } => f($use::Read(value)),
-                    Op::SelectRef { condition, true_value, false_value, .. } => {
-                        f($use::Read(condition));
-                        f($use::Take(true_value));
-                        f($use::Take(false_value));
-                    }
-                    Op::SwitchRef { index, default, values, .. } => {
-                        f($use::Read(index));
-                        f($use::Take(default));
-                        values.$iter().for_each(|value| f($use::Take(value)));
-                    }
-                    Op::ListAlloc { capacity, .. } => f($use::Read(capacity)),
-                    Op::ListSize { list: buffer } | Op::BufferLength { buffer } => f($use::Read(buffer)),
-                    Op::ListReserve { list, capacity: value }
-                    | Op::ListResize { list, size: value }
-                    | Op::ListGet { list, index: value }
-                    | Op::ListGetRef { list, index: value, .. } => {
-                        [list, value].into_iter().for_each(|value| f($use::Read(value)));
-                    }
-                    Op::ListSet { list, index, value } => {
-                        [list, index, value].into_iter().for_each(|value| f($use::Read(value)));
-                    }
-                    Op::ListSetRef { list, index, value } => {
-                        [list, index].into_iter().for_each(|value| f($use::Read(value)));
-                        f($use::Take(value));
-                    }
-                    Op::BufferLoad { buffer, offset, .. } | Op::BufferAlloc { length: buffer, alignment: offset } => {
-                        [buffer, offset].into_iter().for_each(|value| f($use::Read(value)));
-                    }
-                    Op::BufferStore { buffer, offset, value, .. }
-                    | Op::BufferHash { buffer, offset, length: value } => {
-                        [buffer, offset, value].into_iter().for_each(|value| f($use::Read(value)));
-                    }
-                    Op::BufferFill { buffer, offset, length, value, .. }
-                    | Op::BufferClone { buffer, offset, length, alignment: value } => {
-                        [buffer, offset, length, value].into_iter().for_each(|value| f($use::Read(value)));
-                    }
-                    Op::BufferCopy { source: a, source_offset: b, target: c, target_offset: d, length: e }
-                    | Op::BufferCompare { left: a, left_offset: b, right: c, right_offset: d, length: e } => {
-                        [a, b, c, d, e].into_iter().for_each(|value| f($use::Read(value)));
-                    }
-                    Op::Call(call) => call.operands.$iter().for_each(|operand| f($use::Take(operand))),
-                    Op::Trace { operands, .. } => operands.$iter().for_each(|value| f($use::Read(value))),
-                }
-            }
-        }
-
-        impl Terminator {
-            /// Calls a function with each operand but those of edges.
-            pub fn $visit<'a>(&'a $($mutable)* self, mut f: impl FnMut($use<'a>)) {
-                match self {
-                    Terminator::CondBranch { condition, .. } | Terminator::CondBreak { condition, .. } => {
-                        f($use::Read(condition));
-                    }
-                    Terminator::BranchTable { index, .. } => f($use::Read(index)),
-                    Terminator::Fail { status, .. } => f($use::Read(status)),
-                    Terminator::Return(operands) => operands.$iter().for_each(|operand| f($use::Take(operand))),
-                    Terminator::CallYieldable { call, .. } => {
-                        call.operands.$iter().for_each(|operand| f($use::Take(operand)));
-                    }
-                    Terminator::Branch(_) | Terminator::Yield(_) | Terminator::Break(_) => {}
-                }
-            }
-
-            /// Calls a function with each edge, in order.
-            pub fn $visit_edges<'a>(&'a $($mutable)* self, mut f: impl FnMut(&'a $($mutable)* Edge)) {
-                match self {
-                    Terminator::Branch(edge)
-                    | Terminator::Yield(edge)
-                    | Terminator::CallYieldable { resume: edge, .. }
-                    | Terminator::Break(edge)
-                    | Terminator::CondBreak { next: edge, .. } => f(edge),
-                    Terminator::CondBranch { if_true, if_false, .. } => {
-                        f(if_true);
-                        f(if_false);
-                    }
-                    Terminator::BranchTable { cases, default, .. } => {
-                        cases.$iter().for_each(&mut f);
-                        f(default);
-                    }
-                    Terminator::Fail { next, .. } => next.$iter().for_each(f),
-                    Terminator::Return(_) => {}
-                }
-            }
-        }
-    };
-}
-visitors!(visit, visit_edges, Use, iter, ());
-visitors!(visit_mut, visit_edges_mut, UseMut, iter_mut, (mut));
-
 impl Op {
-    /// The type that the instruction names: of what it checks, or of the elements of the list that it makes.
+    /// Returns the type that the instruction names: of the checked reference, or of the elements of the new list.
     #[must_use]
     pub fn type_def(&self) -> Option<TypeId> {
         match self {
@@ -621,7 +454,7 @@ impl Op {
         }
     }
 
-    /// Whether the instruction does nothing but make its results: without those it can go.
+    /// Returns true if the instruction has no effects besides its results.
     #[must_use]
     pub fn is_pure(&self) -> bool {
         match self {
@@ -639,15 +472,5 @@ impl Op {
             | Op::ImportResolved { .. } => true,
             _ => false,
         }
-    }
-}
-
-impl Terminator {
-    /// The blocks that may follow, in the order of the edges; a block may be named more than once.
-    #[must_use]
-    pub fn successors(&self) -> SmallVec<[Block; 2]> {
-        let mut blocks = SmallVec::new();
-        self.visit_edges(|edge| blocks.push(edge.target));
-        blocks
     }
 }

@@ -1,7 +1,7 @@
 //! Who drops references: each is moved where it is used last, or dropped behind that use.
 //!
 //! Before, every [`Operand`](super::Operand) shares its reference. Afterwards
-//! - each reference that is defined is moved or dropped exactly once on every way that does not fail,
+//! - each reference that is defined is moved or dropped exactly once on every path that does not fail,
 //! - nothing uses it after that,
 //! - edges name the references ([`Edge::drops`](super::Edge::drops)) that other edges of the same block still need.
 //!
@@ -11,9 +11,11 @@ use alloc::vec::Vec;
 
 use smallvec::SmallVec;
 
-use super::function::{Block, Definition, Function, Inst, Type, Value};
+use super::function::{Definition, Function, Inst};
 use super::liveness::Liveness;
-use super::op::{Op, Operand, Terminator, UseMut};
+use super::op::{Op, Operand, Terminator};
+use super::uses::UseMut;
+use super::value::{Block, Type, Value};
 
 /// Takes all moves and drops away.
 pub(super) fn forget(function: &mut Function) {
@@ -105,13 +107,13 @@ impl Walk {
         function.blocks[index] = data;
     }
 
-    /// Moves operands that are used last; gives those references that are used last without being moved.
+    /// Moves operands at their last use; returns the references whose last use is not a move.
     fn operands(&mut self, op: &mut Op) -> SmallVec<[Value; 2]> {
         // Looked at in reverse: the last of several operands is the one that may be moved. But what an instruction borrows
         // it may not move at the same time.
         let mut borrowed: SmallVec<[Value; 2]> = SmallVec::new();
         op.visit(|operand| {
-            if let super::op::Use::Read(value) = operand {
+            if let super::uses::Use::Read(value) = operand {
                 borrowed.push(*value);
             }
         });
@@ -159,7 +161,7 @@ impl Walk {
         own.iter().for_each(|value| self.alive[value.index()] = false);
     }
 
-    /// What the terminator itself takes. References that it only lends do not exist.
+    /// The operands that the terminator itself takes. No terminator only borrows references.
     fn terminator(&mut self, terminator: &mut Terminator) {
         let mut taken: SmallVec<[&mut Operand; 8]> = SmallVec::new();
         terminator.visit_mut(|operand| {

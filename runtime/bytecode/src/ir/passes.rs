@@ -1,11 +1,13 @@
-//! What makes a function smaller without changing what it does.
+//! Simplifications of functions that do not change their behaviour.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::function::{Block, BlockData, Definition, Function, Inst, Type, Value};
+use super::function::{BlockData, Definition, Function, Inst};
 use super::graph::Graph;
-use super::op::{Callee, Edge, Op, Operand, Terminator, UseMut};
+use super::op::{Callee, Edge, Op, Operand, Terminator};
+use super::uses::UseMut;
+use super::value::{Block, Type, Value};
 use crate::isa::Opcode;
 
 /// Computes an instruction whose meaning is a function of [`semantics`](crate::semantics), on the bits of its operands; None where it does
@@ -56,7 +58,7 @@ impl Function {
         (0..self.value_count() as u32).map(Value).collect()
     }
 
-    /// Parameters that are the same value on every way into the block become that value.
+    /// Parameters that have the same value on every path into the block become that value.
     ///
     /// Optimistic: parameters that only pass each other around are found, too. Each parameter is first unknown, then the one
     /// value that all known arguments are, then itself.
@@ -138,7 +140,7 @@ impl Function {
         }
     }
 
-    /// Removes instructions that only make what nothing uses, and parameters that nothing uses.
+    /// Removes pure instructions without used results, and unused parameters.
     fn remove_unused(&mut self) {
         let mut used = vec![false; self.value_count()];
         let mut pending: Vec<Value> = Vec::new();
@@ -206,7 +208,7 @@ impl Function {
     fn fold(&mut self, evaluate: Option<Evaluate>) -> bool {
         let mut known = self.identity();
         let mut changed = false;
-        // What makes each value, for looking through reinterpretations.
+        // The defining operation of each value, to see through reinterpretations.
         let mut casts: Vec<Option<Value>> = vec![None; self.value_count()];
         let mut pairs: Vec<Option<(Value, Value)>> = vec![None; self.value_count()];
         for index in 0..self.blocks.len() {
@@ -284,7 +286,7 @@ impl Function {
         (self.ty(original) == ty).then_some(original)
     }
 
-    /// The blocks whose failures have a status that is never zero: every way there has just found that it is not, or passes a
+    /// The blocks whose failures have a status that is never zero: every path there has just found that it is not, or passes a
     /// constant. Compilers check statuses so, and share the failure; what stands behind it by chance is not meant to follow.
     fn certain_failures(&self) -> Vec<bool> {
         let mut certain = vec![true; self.blocks.len()];
@@ -312,7 +314,7 @@ impl Function {
         certain
     }
 
-    /// Makes branches on constants plain ones, and failures that cannot be left such.
+    /// Replaces branches on constants by plain ones, and failures whose status is never zero by terminal ones.
     fn decide_branches(&mut self) -> bool {
         let certain = self.certain_failures();
         let mut changed = false;
@@ -370,8 +372,8 @@ impl Function {
             defined.push((*parameter, Definition::Parameter(block, position as u32)));
         }
         let mut results: Vec<Value> = data.instructions.iter().flat_map(|inst| inst.results.iter().copied()).collect();
-        if let Terminator::CallYieldable { results: made, .. } = &data.terminator {
-            results.extend_from_slice(made);
+        if let Terminator::CallYieldable { results: defined, .. } = &data.terminator {
+            results.extend_from_slice(defined);
         }
         defined.extend(results.into_iter().map(|result| (result, Definition::Result(block))));
         for (value, definition) in defined {
@@ -379,7 +381,7 @@ impl Function {
         }
     }
 
-    /// Makes calls that may suspend the function terminators, and those that do not plain operations: what `suspends` says of
+    /// Converts calls that may suspend the function to terminators, and other calls to plain operations: what `suspends` says of
     /// their callees, told whether the instruction is a yieldable call. One that is none may call a function of the same
     /// module that yields, too.
     ///
@@ -417,10 +419,10 @@ impl Function {
     /// Joins blocks with the only block that goes on with them, and lets branches to blocks that only go on elsewhere go
     /// there at once.
     fn merge_blocks(&mut self) -> bool {
-        let mut ways = vec![0usize; self.blocks.len()];
-        ways[0] = 1;
+        let mut in_degrees = vec![0usize; self.blocks.len()];
+        in_degrees[0] = 1;
         for block in &self.blocks {
-            block.terminator.visit_edges(|edge| ways[edge.target.index()] += 1);
+            block.terminator.visit_edges(|edge| in_degrees[edge.target.index()] += 1);
         }
         let mut changed = false;
         let mut replacements = self.identity();
@@ -428,7 +430,7 @@ impl Function {
         for index in (0..self.blocks.len()).rev() {
             while let Terminator::Branch(edge) = &self.blocks[index].terminator {
                 let target = edge.target.index();
-                if ways[target] != 1 || target == index || target == 0 {
+                if in_degrees[target] != 1 || target == index || target == 0 {
                     break;
                 }
                 let arguments: Vec<Operand> = edge.arguments.clone();
@@ -437,7 +439,7 @@ impl Function {
                 let parameters = core::mem::take(&mut next.parameters);
                 let mut instructions = core::mem::take(&mut next.instructions);
                 let (terminator, offset) = (core::mem::replace(&mut next.terminator, empty), next.offset);
-                ways[target] = 0;
+                in_degrees[target] = 0;
                 for (parameter, argument) in parameters.iter().zip(&arguments) {
                     replacements[parameter.index()] = argument.value;
                 }

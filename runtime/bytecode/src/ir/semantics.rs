@@ -1,4 +1,4 @@
-//! The functions that give arithmetic its meaning, by name.
+//! The functions that define arithmetic, by name.
 
 use crate::isa::{Opcode, for_each_instruction};
 
@@ -25,7 +25,7 @@ macro_rules! semantics_of {
 
 macro_rules! define_semantics {
     ($(($set:ident, $byte:literal, $name:ident, $mnemonic:literal, $format:tt, $effects:tt, $($semantics:ident)*))*) => {
-        /// The function that an instruction means; None for those whose meaning is not one of values alone.
+        /// The function that an instruction means; None for those that depend on more than values.
         ///
         /// Its parameters are the operands of [`Op::Eval`](super::Op::Eval), of the types that these values have.
         #[must_use]

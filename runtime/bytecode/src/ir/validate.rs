@@ -1,16 +1,17 @@
-//! Checks that a function is what its docs say: for tests, and for whoever writes a pass.
+//! Checks the invariants of functions, for tests and for authors of passes.
 
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
 
-use super::function::{Block, Definition, Function, Type, Value};
+use super::function::{Definition, Function};
 use super::graph::Graph;
 use super::op::{Edge, Op, Terminator};
+use super::value::{Block, Type, Value};
 use crate::{Error, Result};
 
 impl Function {
-    /// Checks that every value is defined once, of the place that its definition tells, and on every way to each of its
+    /// Checks that every value is defined once, of the place that its definition tells, and on every path to each of its
     /// uses; that edges pass what parameters take; that all blocks can be reached, in a reverse postorder; and the types of
     /// operands where the operation tells them.
     ///

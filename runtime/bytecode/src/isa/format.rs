@@ -21,7 +21,7 @@
 //! | `remap` | aligned to 2: u16 count, pairs of u16 | source and target registers, of either file |
 //! | `list_v` | aligned to 2: u16 count, u16 each | registers of the first bank |
 //! | `list_ref` | the same | reference registers, move bit allowed |
-//! | `list_any` | the same | registers of either file, told apart by the high bit |
+//! | `list_any` | the same | registers of either file, distinguished by the high bit |
 //! | `results` | the same | registers of either file, written |
 //! | `segments` | the same | element counts of variadic spans, not registers; 0xFFFF where an argument is not a span |
 //! | `cases` | u16 count, then a `target` and a `remap` each | the cases of a branch table |

@@ -26,7 +26,7 @@ pub struct Generation {
     pub minor: u16,
     /// The compiler releases that write it.
     pub compilers: &'static str,
-    /// Whether every operand that is a reference may have the move bit, which means nothing where the value is only looked
+    /// Whether every operand that is a reference may have the move bit, which means nothing where the value is only read
     /// at: until version 16 compilers set it wherever a reference is used for the last time.
     pub moves_anywhere: bool,
     /// Whether imports may suspend their caller at any call: before version 17 there were no calls to tell them by.
@@ -64,7 +64,7 @@ pub static GENERATIONS: [Generation; 3] = [
 ];
 
 impl Generation {
-    /// The generation of a bytecode version, as module files give it: major in the upper 16 bits, minor in the lower. None
+    /// Returns the generation of a bytecode version as in module files: major in the upper 16 bits, minor in the lower. None
     /// if it cannot be read.
     #[must_use]
     pub fn of(version: u32) -> Option<&'static Generation> {

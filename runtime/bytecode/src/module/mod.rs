@@ -1,18 +1,17 @@
 //! A module as its file has it: the FlatBuffer's tables, checked and divided. Its functions are not verified yet.
 
 mod debug;
+pub(super) mod limits;
 mod parse;
 pub(super) mod tables;
-mod types;
+pub(super) mod types;
 
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::ops::{Deref, Range};
+use core::ops::Range;
 
 pub use debug::DebugDatabase;
-#[cfg(feature = "bmod")]
-pub(super) use parse::{GLOBAL_BYTES_LIMIT, GLOBAL_REF_LIMIT, limited};
 pub use types::{Dependency, Export, FunctionView, Import, Requirements, TypeDef, TypeKind};
 
 use super::archive::Archive;
@@ -21,32 +20,12 @@ use super::contents::Contents;
 use super::instruction::Instructions;
 use super::isa::Generation;
 use super::read::FlatBuffer;
-use super::verifier;
-use crate::{Place, Result};
-use tables::VectorRange;
+use crate::Place;
+use tables::{Text, VectorRange};
 
 /// Fields of an attribute.
 const ATTRIBUTE_KEY: usize = 0;
 const ATTRIBUTE_VALUE: usize = 1;
-
-/// A text of the FlatBuffer, which was checked to be one; in bytes from its start, with its size prefix.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Text {
-    /// No text lies at 0, where absent ones are.
-    start: u32,
-    length: u32,
-}
-
-impl Text {
-    fn is_absent(self) -> bool {
-        self.start == 0
-    }
-
-    #[inline(always)]
-    fn of(self, flatbuffer: &[u8]) -> &[u8] {
-        flatbuffer.get(self.start as usize..).and_then(|rest| rest.get(..self.length as usize)).unwrap_or_default()
-    }
-}
 
 #[derive(Debug)]
 struct DependencyRow {
@@ -132,22 +111,6 @@ pub struct Module {
 }
 
 impl Module {
-    /// Reads and checks the tables of an archive.
-    ///
-    /// Checked are the FlatBuffer's structure, the versions, the requirements, names, types, calling conventions, and that
-    /// every range and every ordinal of a table lies within what it refers to. Fails with `INVALID_ARGUMENT`,
-    /// `OUT_OF_RANGE`, `INCOMPATIBLE` (versions) or `UNIMPLEMENTED` (requirements, compression); the message names the table and
-    /// the row.
-    pub fn parse(archive: Archive) -> Result<Module> {
-        parse::parse(archive)
-    }
-
-    /// Verifies every function; see [`VerifiedModule`].
-    pub fn verify(self) -> Result<Arc<VerifiedModule>> {
-        verifier::verify(&self)?;
-        Ok(Arc::new(VerifiedModule { module: self }))
-    }
-
     fn bytes(&self, text: Text) -> &[u8] {
         text.of(self.archive.flatbuffer())
     }
@@ -211,7 +174,7 @@ impl Module {
         self.generation
     }
 
-    /// Whether the file is one of the first generation (`BMOD`); what is here was made of it.
+    /// Whether the file is one of the first generation (`BMOD`); the tables are those of its conversion.
     #[must_use]
     pub fn is_first_generation(&self) -> bool {
         self.archive.origin().is_some()
@@ -265,7 +228,7 @@ impl Module {
         self.dependencies.iter().map(|row| Dependency {
             name: self.text(row.name),
             minimum_version: row.minimum_version,
-            optional: row.flags & parse::FLAG_OPTIONAL != 0,
+            optional: row.flags & types::FLAG_OPTIONAL != 0,
         })
     }
 
@@ -285,7 +248,7 @@ impl Module {
             full_name: self.text(row.name),
             calling_convention: self.convention(row.convention),
             calling_convention_text: self.text(row.convention.text),
-            optional: row.flags & parse::FLAG_OPTIONAL != 0,
+            optional: row.flags & types::FLAG_OPTIONAL != 0,
         }
     }
 
@@ -335,7 +298,7 @@ impl Module {
         self.functions.len() as u32
     }
 
-    /// What the verifier looks at of a function.
+    /// Returns the parts of a function that the verifier checks.
     pub(super) fn function_code(&self, ordinal: u32) -> Option<FunctionCode<'_>> {
         let row = self.functions.get(ordinal as usize)?;
         Some(FunctionCode {
@@ -452,39 +415,5 @@ impl Module {
             offset: Some(offset.into()),
             source: self.source_location(function, offset),
         }
-    }
-}
-
-/// A module that can be run and translated: everything that execution relies on has been verified.
-///
-/// Whoever runs the instructions of a `VerifiedModule` may rely on this:
-/// - every instruction decodes; functions end where their last instruction does; each begins with a block marker, and every
-///   block ends with its only terminator;
-/// - register operands lie in the function's register files, those of 64-bit banks are even and so is their other half;
-///   references have the type bit, values have not; move bits are only where they mean something;
-/// - branch targets are block markers of the same function; copies of a branch stay within one register file;
-/// - ordinals of functions, imports, constants, reference globals and types exist; primitive globals lie within the globals'
-///   bytes and are aligned to their size;
-/// - calls have exactly the operands and the results of the callee's calling convention, one register for each value, and the
-///   callee's register files hold its arguments; so do returns; variadic calls name imports, and their segment sizes fit the
-///   convention and the number of operands;
-/// - instructions of an extension only occur in functions that require it.
-#[derive(Debug)]
-pub struct VerifiedModule {
-    module: Module,
-}
-
-impl VerifiedModule {
-    /// Reads and verifies a module file.
-    pub fn load(contents: Arc<Contents>) -> Result<Arc<VerifiedModule>> {
-        Module::parse(Archive::new(contents)?)?.verify()
-    }
-}
-
-impl Deref for VerifiedModule {
-    type Target = Module;
-
-    fn deref(&self) -> &Module {
-        &self.module
     }
 }

@@ -11,19 +11,15 @@ use super::super::archive::Archive;
 use super::super::calling_convention::{CallingConvention, count_letters};
 use super::super::isa::{GENERATIONS, Generation, I32_REGISTER_LIMIT, REF_REGISTER_LIMIT};
 use super::super::read::{array_at, u16_at, u32_at};
-use super::tables::{Reader, Table, VectorRange};
-use super::{ConventionRow, DependencyRow, ExportRow, FunctionRow, ImportRow, Module, Requirements, Text, TypeDef};
+use super::limits::{GLOBAL_BYTES_LIMIT, GLOBAL_REF_LIMIT, limited};
+use super::tables::{Reader, Table, Text, VectorRange};
+use super::types::{Requirements, TypeDef};
+use super::{ConventionRow, DependencyRow, ExportRow, FunctionRow, ImportRow, Module};
 use crate::{Error, Result};
 
-/// Bit of a dependency's or an import's flags: the module loads without it.
-pub(super) const FLAG_OPTIONAL: u32 = 2;
 /// Flags of a dependency or an import that has none: required.
 const FLAGS_ABSENT: u32 = 1;
 
-/// Bytes of primitive globals that a module may ask for. Compilers keep scalars there, a few bytes each.
-pub(crate) const GLOBAL_BYTES_LIMIT: u32 = 16 << 20;
-/// Number of reference globals that a module may ask for.
-pub(crate) const GLOBAL_REF_LIMIT: u32 = 1 << 20;
 /// How often functions may share the same bytecode, on average: the work of verifying stays in proportion to the file.
 const BYTECODE_SHARING_LIMIT: usize = 16;
 /// How often tables may share the same data, on average, for the same reason.
@@ -32,49 +28,57 @@ const FLATBUFFER_SHARING_LIMIT: usize = 16;
 /// Position of the offset to the root table: behind the size prefix.
 const ROOT_OFFSET: usize = 4;
 
-pub(super) fn parse(archive: Archive) -> Result<Module> {
-    use schema::BytecodeModule as Fields;
+impl Module {
+    /// Reads and checks the tables of an archive.
+    ///
+    /// Checked are the FlatBuffer's structure, the versions, the requirements, names, types, calling conventions, and that
+    /// every range and every ordinal of a table lies within what it refers to. Fails with `INVALID_ARGUMENT`,
+    /// `OUT_OF_RANGE`, `INCOMPATIBLE` (versions) or `UNIMPLEMENTED` (requirements, compression); the message names the table and
+    /// the row.
+    pub fn parse(archive: Archive) -> Result<Module> {
+        use schema::BytecodeModule as Fields;
 
-    let flatbuffer = archive.flatbuffer();
-    let limit = flatbuffer.len().saturating_mul(FLATBUFFER_SHARING_LIMIT).saturating_add(1 << 16);
-    let mut reader = Reader::new(flatbuffer, limit);
-    let root = reader.element(ROOT_OFFSET)?;
-    let bytecode_version = reader.u32(root, Fields::VT_BYTECODE_VERSION, 0)?;
-    let generation = generation_of(bytecode_version)?;
-    let requirements = requirements_of(reader.u32(root, Fields::VT_REQUIREMENTS, 0)?, "the module")?;
-    let name = reader.string(root, Fields::VT_NAME)?;
-    if name.length == 0 {
-        return Err(Error::invalid_argument("the module has no name"));
+        let flatbuffer = archive.flatbuffer();
+        let limit = flatbuffer.len().saturating_mul(FLATBUFFER_SHARING_LIMIT).saturating_add(1 << 16);
+        let mut reader = Reader::new(flatbuffer, limit);
+        let root = reader.element(ROOT_OFFSET)?;
+        let bytecode_version = reader.u32(root, Fields::VT_BYTECODE_VERSION, 0)?;
+        let generation = generation_of(bytecode_version)?;
+        let requirements = requirements_of(reader.u32(root, Fields::VT_REQUIREMENTS, 0)?, "the module")?;
+        let name = reader.string(root, Fields::VT_NAME)?;
+        if name.length == 0 {
+            return Err(Error::invalid_argument("the module has no name"));
+        }
+        let version = reader.u32(root, Fields::VT_VERSION, 0)?;
+
+        let mut builder = Builder { archive: &archive, flatbuffer, reader };
+        let attributes = builder.attributes(root, Fields::VT_ATTRIBUTES)?;
+        let types = builder.types(root)?;
+        let dependencies = builder.dependencies(root)?;
+        let imports = builder.imports(root)?;
+        let functions = builder.functions(root)?;
+        let exports = builder.exports(root, functions.len())?;
+        let rodata = builder.rodata(root)?;
+        let (global_bytes, global_ref_count) = builder.globals(root)?;
+        builder.mutable_segments(root)?;
+        Ok(Module {
+            name,
+            version,
+            bytecode_version,
+            generation,
+            requirements,
+            attributes,
+            types,
+            dependencies,
+            imports,
+            exports,
+            functions,
+            rodata,
+            global_bytes,
+            global_ref_count,
+            archive,
+        })
     }
-    let version = reader.u32(root, Fields::VT_VERSION, 0)?;
-
-    let mut builder = Builder { archive: &archive, flatbuffer, reader };
-    let attributes = builder.attributes(root, Fields::VT_ATTRIBUTES)?;
-    let types = builder.types(root)?;
-    let dependencies = builder.dependencies(root)?;
-    let imports = builder.imports(root)?;
-    let functions = builder.functions(root)?;
-    let exports = builder.exports(root, functions.len())?;
-    let rodata = builder.rodata(root)?;
-    let (global_bytes, global_ref_count) = builder.globals(root)?;
-    builder.mutable_segments(root)?;
-    Ok(Module {
-        name,
-        version,
-        bytecode_version,
-        generation,
-        requirements,
-        attributes,
-        types,
-        dependencies,
-        imports,
-        exports,
-        functions,
-        rodata,
-        global_bytes,
-        global_ref_count,
-        archive,
-    })
 }
 
 fn generation_of(version: u32) -> Result<&'static Generation> {
@@ -330,15 +334,6 @@ impl<'a> Builder<'a> {
             limited(number(Fields::VT_GLOBAL_REF_COUNT)?, GLOBAL_REF_LIMIT, "reference globals")?,
         ))
     }
-}
-
-/// A number that a module asks for, if it is within its limit.
-pub(crate) fn limited(value: u32, limit: u32, what: &str) -> Result<u32> {
-    if value <= limit {
-        return Ok(value);
-    }
-    let value = value as i32;
-    Err(Error::out_of_range(format!("the module asks for {value} {what}; the limit is {limit}")))
 }
 
 /// Bytes of a function's descriptor.

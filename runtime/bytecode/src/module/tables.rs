@@ -7,8 +7,26 @@
 use alloc::format;
 
 use super::super::read::{array_at, u16_at, u32_at};
-use super::Text;
 use crate::{Error, Result};
+
+/// A text of the FlatBuffer, which was checked to be one; in bytes from its start, with its size prefix.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Text {
+    /// No text lies at 0, where absent ones are.
+    pub(super) start: u32,
+    pub(super) length: u32,
+}
+
+impl Text {
+    pub(super) fn is_absent(self) -> bool {
+        self.start == 0
+    }
+
+    #[inline(always)]
+    pub(super) fn of(self, flatbuffer: &[u8]) -> &[u8] {
+        flatbuffer.get(self.start as usize..).and_then(|rest| rest.get(..self.length as usize)).unwrap_or_default()
+    }
+}
 
 /// Bytes of the offset in front of a table, and of the count in front of a vector's elements.
 const WORD: usize = 4;

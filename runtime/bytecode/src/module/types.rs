@@ -8,8 +8,11 @@ use bitflags::bitflags;
 use super::super::calling_convention::CallingConvention;
 use crate::{Error, Result};
 
+/// Bit of a dependency's or an import's flags: the module loads without it.
+pub(super) const FLAG_OPTIONAL: u32 = 2;
+
 bitflags! {
-    /// What a module or a function needs from whoever runs it.
+    /// The features that a module or a function needs of its host.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub struct Requirements: u32 {
         /// Instructions of [`OpcodeSet::ExtF32`](crate::isa::OpcodeSet::ExtF32).
@@ -36,7 +39,7 @@ enum TypeText {
     Other(Box<str>),
 }
 
-/// The types that nearly all modules are made of, which need no parsing and no memory.
+/// The types that nearly all modules consist of, which need no parsing and no memory.
 static WELL_KNOWN: [(&str, TypeKind<'static>); 21] = [
     ("i8", TypeKind::I8),
     ("i16", TypeKind::I16),

@@ -31,7 +31,7 @@ bits! {
     f64: bits => f64::from_bits(bits), value => value.to_bits();
 }
 
-/// What an instruction makes of the bits of its operands, by its format.
+/// Evaluates an instruction on the bits of its operands, by its format.
 macro_rules! apply {
     ($operands:ident [unary $v:ident] eval $f:ident) => { apply!(@call $operands ($v) $f) };
     ($operands:ident [conversion $v:ident $w:ident] eval $f:ident) => { apply!(@call $operands ($v) $f) };
@@ -70,7 +70,7 @@ macro_rules! apply {
 
 macro_rules! define_evaluate {
     ($(($set:ident, $byte:literal, $name:ident, $mnemonic:literal, $format:tt, $effects:tt, $($semantics:ident)*))*) => {
-        /// What an instruction makes of the bits of its operands (32-bit numbers in the lower half). None where it is not one
+        /// Evaluates an instruction on the bits of its operands (32-bit numbers in the lower half). None where it is not one
         /// whose meaning is a function of this module, or takes another number of operands.
         #[must_use]
         pub fn evaluate(opcode: Opcode, operands: &[u64]) -> Option<Result<u64>> {

@@ -4,7 +4,7 @@ use alloc::format;
 
 use smallvec::SmallVec;
 
-use super::super::instruction::BlockOffset;
+use super::super::operand::BlockOffset;
 use crate::{Error, Result};
 
 /// The blocks seen so far, and the branches whose targets were not reached yet. Reused from function to function.

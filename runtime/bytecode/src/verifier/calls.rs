@@ -5,8 +5,8 @@
 use alloc::format;
 
 use super::super::calling_convention::ConventionItem;
-use super::super::instruction::{AnyRegister, FunctionOrdinal, RefRegister, Register, RegisterList, SegmentSizes};
 use super::super::isa::{REF_REGISTER_MOVE_BIT, REF_REGISTER_TYPE_BIT, SEGMENT_NOT_VARIADIC};
+use super::super::operand::{AnyRegister, FunctionOrdinal, RefRegister, Register, RegisterList, SegmentSizes};
 use super::FunctionVerifier;
 use super::operands::bad_move;
 use crate::{Error, Result};
@@ -181,7 +181,7 @@ impl FunctionVerifier<'_, '_> {
             Some(ConventionItem::Ref) => self.ref_register(field, RefRegister(register.0)),
             Some(ConventionItem::SpanStart | ConventionItem::SpanEnd) | None => Ok(()),
         }?;
-        Err(Error::invalid_argument("the callee takes variadic arguments, and the call gives no segment sizes"))
+        Err(Error::invalid_argument("the callee takes variadic arguments, and the call has no segment sizes"))
     }
 }
 
@@ -221,7 +221,7 @@ impl Classes {
         let none = RegisterClass::default();
         let value = class(0, u16::MAX, 0, i32_count);
         let pair = class(0, u16::MAX, 1, i32_count.saturating_sub(1));
-        // Where the move bit counts, it makes a number that is beyond any limit.
+        // A move bit that counts yields a number beyond any limit.
         let reference = |mask| class(REF_REGISTER_TYPE_BIT, mask, 0, ref_count);
         Classes {
             read: [none, value, pair, reference(!REF_REGISTER_MOVE_BIT)],
@@ -257,7 +257,7 @@ static CLASS_OF_LETTER: [u8; 256] = {
 #[cold]
 fn wrong_count(field: &'static str, what: &'static str, letters: &[u8], count: usize) -> Error {
     if letters.contains(&b'C') {
-        return Error::invalid_argument("the callee takes variadic arguments, and the call gives no segment sizes");
+        return Error::invalid_argument("the callee takes variadic arguments, and the call has no segment sizes");
     }
     let (length, letters) = (letters.len(), letters.escape_ascii());
     Error::invalid_argument(format!("`{field}` has {count} registers; {what} are {length} (`{letters}`)"))

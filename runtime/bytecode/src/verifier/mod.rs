@@ -15,9 +15,10 @@ use alloc::string::String;
 use blocks::Blocks;
 use calls::Classes;
 
-use super::instruction::{Instruction, Reader, Truncated, ends_within};
+use super::instruction::{Instruction, ends_within};
 use super::isa::{Bank, Format, INSTRUCTIONS, InstructionInfo, Opcode, OpcodeSet, PREFIX_EXT_F32, PREFIX_EXT_F64};
 use super::module::{FunctionCode, Module, Requirements};
+use super::operand::{Reader, Truncated};
 use crate::{Error, Result};
 
 /// Verifies every function of a module. Fails with the first error found, which names module, function, offset, mnemonic

@@ -2,11 +2,11 @@
 
 use alloc::format;
 
-use super::super::instruction::{
-    AnyRegister, BlockOffset, FunctionOrdinal, Reader, RefRegister, Register, RegisterList, RemapList, TypeId,
-    field_length, read_field,
-};
+use super::super::instruction::{field_length, read_field};
 use super::super::isa::{FUNCTION_ORDINAL_IMPORT_BIT, Format, REF_REGISTER_TYPE_BIT, for_each_format};
+use super::super::operand::{
+    AnyRegister, BlockOffset, FunctionOrdinal, Reader, RefRegister, Register, RegisterList, RemapList, TypeId,
+};
 use super::{Fault, FunctionVerifier, Row};
 use crate::{Error, Result};
 

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::super::assembler::assemble;
 use super::super::contents::Contents;
 use super::super::isa::Opcode;
-use super::super::module::VerifiedModule;
+use super::super::verified::VerifiedModule;
 use flatbuffers::{ForwardsUOffset, Vector, WIPOffset};
 use incarnate_schemas::bytecode_module as schema;
 
@@ -237,8 +237,8 @@ fn calls() {
         ("%i4 = vm.call @m.plain(%i0, %i2:3, %r0)", "`results` is register i4:5"),
         ("%i2:3, %r0 = vm.call @callee(%i0, %i2:3)", "`operands` has 2 registers; the callee's arguments are 3"),
         ("%i2:3 = vm.call @callee(%i0, %i2:3, %r0)", "`results` has 1 registers; the callee's results are 2"),
-        ("vm.call @m.span(%i0)", "the callee takes variadic arguments, and the call gives no segment sizes"),
-        ("vm.call @m.span(%i0, %r0, %i2:3, %r0, %i0, %i0)", "and the call gives no segment sizes"),
+        ("vm.call @m.span(%i0)", "the callee takes variadic arguments, and the call has no segment sizes"),
+        ("vm.call @m.span(%i0, %r0, %i2:3, %r0, %i0, %i0)", "and the call has no segment sizes"),
         ("vm.call.variadic @callee segments[1](%i0)", "only imports take variadic arguments"),
         (
             "vm.call.variadic @m.span segments[1](%i0)",

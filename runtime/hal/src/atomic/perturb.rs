@@ -25,7 +25,7 @@ std::thread_local! {
 }
 
 /// Delays the thread by a random time, mostly not at all.
-pub fn point() {
+pub(crate) fn point() {
     let number = random();
     if number.is_multiple_of(SLEEP_EVERY) {
         thread::sleep(SLEEP);

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use alloc::vec::Vec;
-use std::sync::Arc as StdArc;
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -12,8 +11,6 @@ use loom::thread;
 
 use super::claim::{Chunks, Participant, Stages, Step};
 use super::sleep::{ParkedSet, Presence};
-use crate::hal::Semaphore;
-use crate::hal::backend::WaitParticipant;
 use crate::{Error, Result};
 
 /// Memory that loom watches: an access that is not ordered with a write fails the check.
@@ -282,28 +279,4 @@ impl Participant<Work> for Stop {
         work.stage = 1;
         Ok(work.chunks)
     }
-}
-
-struct Nobody;
-
-impl WaitParticipant for Nobody {
-    fn participate(self: StdArc<Self>) -> bool {
-        true
-    }
-}
-
-/// A signal drops the task that was to signal, whichever comes first.
-#[test]
-fn a_signal_leaves_no_participant_behind() {
-    loom::model(|| {
-        let semaphore = Arc::new(Semaphore::new(0));
-        let signalling = thread::spawn({
-            let semaphore = semaphore.clone();
-            move || semaphore.signal(1).unwrap()
-        });
-        let participant = StdArc::new(Nobody);
-        semaphore.set_participant(1, participant.clone());
-        signalling.join().unwrap();
-        assert_eq!(StdArc::strong_count(&participant), 1);
-    });
 }

@@ -7,6 +7,10 @@
 //!
 //! Programs of translated modules link only the loaders that their modules name by the constants of [`Loader`].
 
+#[cfg(feature = "system-library")]
+mod dynamic_library;
+#[cfg(not(feature = "system-library"))]
+#[path = "dynamic_library/absent.rs"]
 mod dynamic_library;
 pub mod elf;
 mod embedded_elf;

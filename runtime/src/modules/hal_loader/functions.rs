@@ -49,7 +49,6 @@ impl HalLoaderState {
         constants: Span<u32>,
         bindings: Span<(Arc<VmBuffer>, u64, u64)>,
     ) -> Result<()> {
-        let function = executable.check(function, constants.len(), bindings.len())?;
         dispatch_inline(executable, function, [x, y, z], &constants, &bindings)
     }
 }

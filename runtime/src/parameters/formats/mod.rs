@@ -16,7 +16,7 @@ mod zip;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::file::ParameterFile;
+use super::file::{FileAccess, ParameterFile};
 use super::index::{ParameterEntry, ParameterIndex};
 use super::shown;
 use crate::hal::format::NPY_MAGIC;
@@ -70,8 +70,35 @@ impl ArchiveFormat {
     }
 }
 
+impl ParameterIndex {
+    /// Adds the contents of an archive. Its extension determines the format, or else its first bytes. A key that the
+    /// index already contains keeps its parameter, as in IREE: files that come first take precedence. With
+    /// [`FileAccess::Map`] and [`FileAccess::Write`] no other process may change or truncate the file while it is in
+    /// use.
+    ///
+    /// # Errors
+    /// Errors of opening the file and of parsing the archive, with the path.
+    pub fn add_file(&mut self, path: &Path, access: FileAccess) -> Result<()> {
+        let context = || format!("parameters in '{}'", path.display());
+        let file = ParameterFile::open(path, access)?;
+        let format = ArchiveFormat::of(path, file.bytes()).context(context)?;
+        self.add_archive(&file, format).context(context)
+    }
+
+    /// Adds the contents of an archive of a given format; see [`ParameterIndex::add_file`].
+    ///
+    /// # Errors
+    /// Errors of parsing the archive.
+    pub fn add_archive(&mut self, file: &Arc<ParameterFile>, format: ArchiveFormat) -> Result<()> {
+        // Duplicate keys within one archive are an error, after which the index is unchanged.
+        let mut found = ParameterIndex::new();
+        parse(file, format, &mut found)?;
+        self.add_missing(found)
+    }
+}
+
 /// Adds the entries of an archive to an index.
-pub(super) fn parse(file: &Arc<ParameterFile>, format: ArchiveFormat, index: &mut ParameterIndex) -> Result<()> {
+fn parse(file: &Arc<ParameterFile>, format: ArchiveFormat, index: &mut ParameterIndex) -> Result<()> {
     match format {
         ArchiveFormat::Irpa => irpa::parse(file, index).context(|| "IRPA archive"),
         ArchiveFormat::Raw => index.add(ParameterEntry::in_file(stem(file), file, 0, file.length())?),

@@ -1,4 +1,4 @@
-//! Blocks of memory from the system, which pools keep and buffers are made of.
+//! Blocks of memory from the system, which pools keep and buffers use.
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use alloc::sync::Arc;
@@ -9,13 +9,13 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use super::{Buffer, Storage};
 use crate::{Error, Result};
 
-/// Where the buffers go that are made of blocks.
+/// The destination of dropped buffers that use blocks.
 pub trait BlockPool: Send + Sync + fmt::Debug {
-    /// Takes a buffer back when nobody has a share of it. Its length is that with which it was taken.
+    /// Takes a buffer back after its last share is dropped, with the length with which it was taken.
     fn give_back(&self, buffer: SoleBuffer);
 }
 
-/// The only share of a pool's buffer: found to be so once, and never shared until the pool hands it out.
+/// The only share of a pool's buffer: checked once, and not shared until the pool returns it.
 pub struct SoleBuffer(Arc<Buffer>);
 
 impl SoleBuffer {
@@ -31,7 +31,7 @@ impl SoleBuffer {
         self
     }
 
-    /// A buffer without the pool that it goes back to, where nobody else has a share.
+    /// Returns the buffer detached from its pool, if this is its only share.
     #[inline]
     pub(super) fn take(mut buffer: Arc<Buffer>) -> Option<(SoleBuffer, Arc<dyn BlockPool>)> {
         let pool = match Arc::get_mut(&mut buffer)? {
@@ -43,8 +43,8 @@ impl SoleBuffer {
 
     #[inline]
     fn get_mut(&mut self) -> &mut Buffer {
-        // SAFETY: this is the only share: `of_block` has just made it, or `take` found no other one, strong or weak, and
-        // none is made of a `SoleBuffer`, whose field nobody else sees. The exclusive borrow of it is one of the buffer.
+        // SAFETY: this is the only share: `of_block` has just created it, or `take` found no other one, strong or weak, and
+        // none is created from a `SoleBuffer`, whose field is private. The exclusive borrow of it is one of the buffer.
         unsafe { &mut *Arc::as_ptr(&self.0).cast_mut() }
     }
 
@@ -54,13 +54,13 @@ impl SoleBuffer {
         self.0.length()
     }
 
-    /// Capacity in bytes of the block that the buffer is made of; 0 where it is none.
+    /// Capacity in bytes of the buffer's block; 0 without one.
     #[inline]
     pub fn capacity(&self) -> usize {
         if let Storage::Pooled(block, _) = &self.0.storage { block.capacity() } else { 0 }
     }
 
-    /// Makes it a buffer of `length` bytes, which goes back to the pool.
+    /// Converts it to a buffer of `length` bytes, which returns to the pool.
     ///
     /// # Errors
     /// INTERNAL where the block has fewer bytes.
@@ -108,7 +108,7 @@ pub struct Chunk {
     used: AtomicUsize,
 }
 
-// SAFETY: a chunk owns its memory, which is not tied to a thread, and gives out nothing but addresses.
+// SAFETY: a chunk owns its memory, which is not tied to a thread, and exposes nothing but addresses.
 unsafe impl Send for Chunk {}
 // SAFETY: as above.
 unsafe impl Sync for Chunk {}
@@ -130,7 +130,7 @@ impl Chunk {
             return None;
         }
         let before = base.cast::<u8>().align_offset(Chunk::UNIT).min(Chunk::UNIT);
-        // SAFETY: what lies before and behind the aligned part belongs to the mapping and is used by nobody.
+        // SAFETY: what lies before and behind the aligned part belongs to the mapping and is unused.
         unsafe {
             let pointer = base.cast::<u8>().add(before);
             if before > 0 {
@@ -175,14 +175,14 @@ impl fmt::Debug for Chunk {
 
 // SAFETY: a block owns its memory, which is not tied to a thread.
 unsafe impl Send for Block {}
-// SAFETY: a shared block gives out nothing but its address and its layout.
+// SAFETY: a shared block exposes nothing but its address and its layout.
 unsafe impl Sync for Block {}
 
 impl Block {
     /// Obtains `capacity` bytes (at least 1) aligned to `alignment` (a power of two), or `None` where the system has
     /// none.
     pub fn allocate(capacity: usize, alignment: usize) -> Option<Block> {
-        // The standard library turns a request for zeroed memory of a large alignment into an allocation and a
+        // The standard library iterations a request for zeroed memory of a large alignment into an allocation and a
         // `memset`, which touches every page. With the base alignment it is `calloc`, whose large pieces are untouched.
         let slack = alignment.saturating_sub(BASE_ALIGNMENT);
         let layout = Layout::from_size_align(capacity.max(1).checked_add(slack)?, BASE_ALIGNMENT).ok()?;

@@ -15,7 +15,7 @@ use crate::Ref;
 use incarnate_bytecode::trip_count::{extent, has_no_iterations};
 
 mod sealed {
-    /// Makes sure that only this module implements [`super::Element`].
+    /// Ensures that only this module implements [`super::Element`].
     pub trait Sealed {}
 }
 

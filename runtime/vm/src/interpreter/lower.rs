@@ -126,8 +126,9 @@ impl<'a> Lowering<'a> {
             self.emit(operation, a, b, c, imm);
         };
         match instruction.body {
-            Body::Unary { operand, result } | Body::Conversion { operand, result } => emit(operand.0, 0, result.0, 0),
-            Body::UnaryComparison { operand, result } => emit(operand.0, 0, result.0, 0),
+            Body::Unary { operand, result }
+            | Body::Conversion { operand, result }
+            | Body::UnaryComparison { operand, result } => emit(operand.0, 0, result.0, 0),
             Body::Binary { left, right, result } | Body::BinaryComparison { left, right, result } => {
                 emit(left.0, right.0, result.0, 0);
             }
@@ -136,7 +137,9 @@ impl<'a> Lowering<'a> {
             Body::Select { condition, true_value, false_value, result } => {
                 emit(condition.0, true_value.0, false_value.0, result.0.into());
             }
-            Body::RefUnaryComparison { operand, result } => emit(operand.index(), 0, result.0, 0),
+            Body::RefUnaryComparison { operand, result }
+            | Body::ListSize { list: operand, result }
+            | Body::BufferLength { buffer: operand, result } => emit(operand.index(), 0, result.0, 0),
             Body::RefBinaryComparison { left, right, result } => emit(left.index(), right.index(), result.0, 0),
             Body::GlobalLoad { byte_offset, result } => emit(0, 0, result.0, byte_offset.into()),
             Body::GlobalStore { byte_offset, value } => emit(value.0, 0, 0, byte_offset.into()),
@@ -163,9 +166,9 @@ impl<'a> Lowering<'a> {
             Body::ListReserve { list, minimum_capacity: b } | Body::ListResize { list, new_size: b } => {
                 emit(list.index(), b.0, 0, 0);
             }
-            Body::ListSize { list, result } => emit(list.index(), 0, result.0, 0),
-            Body::ListGet { list, index, result } => emit(list.index(), index.0, result.0, 0),
-            Body::ListSet { list, index, value } => emit(list.index(), index.0, value.0, 0),
+            Body::ListGet { list, index, result: value } | Body::ListSet { list, index, value } => {
+                emit(list.index(), index.0, value.0, 0);
+            }
             Body::ListGetRef { list, index, type_def, result } => {
                 emit(list.index(), index.0, result.0, halves(0, type_def.0));
             }
@@ -173,11 +176,9 @@ impl<'a> Lowering<'a> {
             Body::SelectRef { condition, type_def, true_value, false_value, result } => {
                 emit(condition.0, true_value.0, false_value.0, halves(result.index().into(), type_def.0));
             }
-            Body::BufferLoad { source_buffer, source_offset, result } => {
-                emit(source_buffer.index(), source_offset.0, result.0, 0);
-            }
-            Body::BufferStore { target_buffer, target_offset, value } => {
-                emit(target_buffer.index(), target_offset.0, value.0, 0);
+            Body::BufferLoad { source_buffer: buffer, source_offset: offset, result: value }
+            | Body::BufferStore { target_buffer: buffer, target_offset: offset, value } => {
+                emit(buffer.index(), offset.0, value.0, 0);
             }
             Body::BufferFill { target_buffer, target_offset, length, value } => {
                 emit(target_buffer.index(), target_offset.0, length.0, value.0.into());
@@ -186,7 +187,6 @@ impl<'a> Lowering<'a> {
             Body::BufferClone { source, offset, length, alignment, result } => {
                 emit(source.index(), offset.0, result.index(), parts([length.0, alignment.0, 0, 0]));
             }
-            Body::BufferLength { buffer, result } => emit(buffer.index(), 0, result.0, 0),
             Body::BufferCopy { source_buffer, source_offset, target_buffer, target_offset, length } => {
                 let rest = parts([target_buffer.index(), target_offset.0, 0, 0]);
                 emit(source_buffer.index(), source_offset.0, length.0, rest);

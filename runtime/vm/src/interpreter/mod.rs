@@ -43,7 +43,7 @@ pub struct BytecodeModule {
 }
 
 impl BytecodeModule {
-    /// Makes a verified module runnable.
+    /// Prepares a verified module for execution.
     ///
     /// # Errors
     /// RESOURCE_EXHAUSTED where the process knows too many names of types already.
@@ -129,7 +129,7 @@ impl BytecodeModule {
     /// Runs a machine; where it fails, says where and closes its frames.
     fn drive(&self, mut machine: Machine<'_>) -> Result<Completion> {
         let result = machine.run();
-        // The completion is made anew: copied as a whole, the result would wait for the writes of its parts.
+        // The completion is constructed anew: copied as a whole, the result would wait for the writes of its parts.
         match result {
             Ok(Completion::Done) => Ok(Completion::Done),
             Ok(Completion::Yielded) => Ok(Completion::Yielded),

@@ -31,8 +31,8 @@ fn outcome(module: Arc<BytecodeModule>, arguments: &[i32], fuel: u64) -> String 
     }
 }
 
-/// Runs `@f` with and without optimisations, at several amounts of fuel, and gives the outcome with the most of it; and
-/// the number of loops that are run apart.
+/// Runs `@f` with and without optimisations, at several amounts of fuel, and returns the outcome with the most of it; and
+/// the number of loops that are run separately.
 fn both(text: &str, arguments: &[i32]) -> (String, usize) {
     let verified = verified(text);
     let optimized = BytecodeModule::with_optimization(verified.clone(), true).unwrap();
@@ -46,7 +46,7 @@ fn both(text: &str, arguments: &[i32]) -> (String, usize) {
     (last, optimized.code(0).unwrap().loops.len())
 }
 
-/// The loops of `@buffer_reduce` and its like, as the compiler makes them: what they are made of is found.
+/// The loops of `@buffer_reduce` and its like, as the compiler emits them: their parts are recognised.
 #[test]
 fn reductions_are_run_apart() {
     let text = |body: &str, back: &str| {
@@ -64,7 +64,7 @@ fn reductions_are_run_apart() {
         "",
     );
     assert_eq!(both(&plain, &[5]), ("[I32(15)]".into(), 1));
-    // The turn that fails is the ordinary code's.
+    // The ordinary code runs the iteration that fails.
     let (error, loops) = both(&plain, &[6]);
     assert!(loops == 1 && error.contains("at element 5 of a buffer of 20 bytes"), "{error}");
     let copied = text(
@@ -79,7 +79,7 @@ fn reductions_are_run_apart() {
         "",
     );
     assert_eq!(both(&unrolled, &[4]), ("[I32(10)]".into(), 1));
-    // An element that nobody combines must still be in range, and a step that changes is none.
+    // An element that is not combined must still be in range, and a step that changes is none.
     let unused = text("  %i9 = vm.buffer.load.i32 %r0, %i2:3\n  %i2:3 = vm.add.i64 %i2:3, %i4:5\n", "");
     assert_eq!(both(&unused, &[4]), ("[I32(0)]".into(), 0));
     let growing = text("  %i2:3 = vm.add.i64 %i2:3, %i4:5\n  %i4:5 = vm.add.i64 %i4:5, %i4:5\n", "");
@@ -87,7 +87,7 @@ fn reductions_are_run_apart() {
 }
 
 impl Random {
-    /// Most often the register that makes a regular loop, else any other one: so registers often coincide.
+    /// Most often the register of a regular loop, else any other one: so registers often coincide.
     fn register(&mut self, regular: u64) -> u64 {
         if self.below(12) == 0 { self.below(10) } else { regular }
     }
@@ -161,14 +161,14 @@ impl Random {
 #[test]
 fn loops_over_any_registers_are_those_of_the_plain_code() {
     let mut random = Random(1);
-    let (mut apart, mut ended) = (0, 0);
+    let (mut separate, mut ended) = (0, 0);
     for _ in 0..2000 {
         let (outcome, loops) = both(&random.program(), &[]);
-        apart += loops;
+        separate += loops;
         ended += usize::from(loops == 1 && outcome.starts_with('['));
     }
     // Else the test has lost what it tests.
-    assert!(apart > 300 && ended > 150, "{apart} loops were run apart, {ended} of them to their end");
+    assert!(separate > 300 && ended > 150, "{separate} loops were run separately, {ended} of them to their end");
 }
 
 #[test]
@@ -268,7 +268,7 @@ struct Waiter;
 impl ModuleState for Waiter {}
 
 impl Waiter {
-    /// Yields as often as the argument says, and gives its double.
+    /// Yields as often as the argument says, and returns its double.
     fn wait(&self, _: &mut Caller<'_>, times: i32) -> Result<Outcome<i32>> {
         self.go_on(times, times)
     }
@@ -385,16 +385,16 @@ fn contraction(random: &mut Random) -> String {
 #[test]
 fn contractions_over_any_registers_and_buffers_are_those_of_the_plain_code() {
     let mut random = Random(3);
-    let (mut apart, mut ended) = (0, 0);
+    let (mut separate, mut ended) = (0, 0);
     for _ in 0..2000 {
         let (outcome, loops) = both(&contraction(&mut random), &[]);
-        apart += loops;
+        separate += loops;
         ended += usize::from(loops == 1 && outcome.starts_with('['));
     }
-    assert!(apart > 300 && ended > 150, "{apart} loops were run apart, {ended} of them to their end");
+    assert!(separate > 300 && ended > 150, "{separate} loops were run separately, {ended} of them to their end");
 }
 
-/// A function that fills a buffer of 300 elements with what looks random, runs a loop over it, and gives a number that all
+/// A function that fills a buffer of 300 elements with pseudorandom numbers, runs a loop over it, and returns a number that all
 /// elements go into. The loop's index is `%i10:11`, its limit `%i12:13`; `%i14:15` is one, `%i1` the second argument.
 fn over_elements(body: &str) -> String {
     format!(
@@ -418,8 +418,8 @@ fn over_elements(body: &str) -> String {
     )
 }
 
-/// Loops of elements are the same as turn by turn: with strides, in place, where what is stored is loaded in a later turn,
-/// where an element is out of range, and at all numbers of turns around a block.
+/// Loops over elements have the effects of the ordinary code: with strides, in place, with loads of elements that an earlier
+/// iteration stored, with elements out of range, and with all trip counts around the size of a block.
 #[test]
 fn elements_are_computed_in_blocks() {
     let index =
@@ -432,25 +432,25 @@ fn elements_are_computed_in_blocks() {
         "  %i20 = vm.buffer.load.f32 %r0, %i10:11\n  %i21 = vm.mul.f32 %i20, %i20\n  %i22 = vm.cmp.lt.f32.o %i21, %i20\n  \
          %i21 = vm.select.f32 %i22 ? %i20 : %i21\n  vm.buffer.store.f32 %i21, %r0, %i10:11\n"
             .to_string(),
-        // From one place to another, which may be the one that a later turn loads, and may be out of range.
+        // From one place to another, which may be the one that a later iteration loads, and may be out of range.
         index("%i30:31", "%i14:15", "%i40:41")
             + "  %i20 = vm.buffer.load.i32 %r0, %i10:11\n  %i20 = vm.add.i32 %i20, %i44\n  \
                vm.buffer.store.i32 %i20, %r0, %i30:31\n",
         index("%i30:31", "%i42:43", "%i40:41")
             + "  %i20 = vm.buffer.load.i8.s %r0, %i30:31\n  %i21 = vm.buffer.load.i16.u %r0, %i10:11\n  \
                %i20 = vm.sub.i32 %i20, %i21\n  vm.buffer.store.i16 %i20, %r0, %i30:31\n",
-        // Every turn stores to the same element, and to another one.
+        // Every iteration stores to the same element, and to another one.
         "  %i20 = vm.buffer.load.i32 %r0, %i10:11\n  vm.buffer.store.i32 %i20, %r0, %i40:41\n".to_string(),
         index("%i30:31", "%i14:15", "%i40:41")
             + "  %i20 = vm.buffer.load.i32 %r0, %i10:11\n  %i21 = vm.ctlz.i32 %i20\n  \
                vm.buffer.store.i32 %i21, %r0, %i30:31\n  vm.buffer.store.i32 %i20, %r0, %i10:11\n",
     ];
     for body in &bodies {
-        for (turns, argument) in [1, 7, 8, 9, 63, 64, 65, 129, 200]
+        for (count, argument) in [1, 7, 8, 9, 63, 64, 65, 129, 200]
             .into_iter()
-            .flat_map(|turns| [0, 1, 2, 64, 100, 150, 299, -1].map(move |argument| (turns, argument)))
+            .flat_map(|count| [0, 1, 2, 64, 100, 150, 299, -1].map(move |argument| (count, argument)))
         {
-            let (outcome, loops) = both(&over_elements(body), &[turns, argument]);
+            let (outcome, loops) = both(&over_elements(body), &[count, argument]);
             assert!(loops >= 1, "{body}");
             assert!(outcome.contains("I32(") || outcome.contains("OUT_OF_RANGE"), "{outcome}\n{body}");
         }
@@ -471,10 +471,10 @@ fn contractions_of_convolutions_and_bytes_are_run_apart() {
          %i22 = vm.buffer.load.i32 %r0, %i40:41\n  %i20 = vm.ext.i8.i32.s %i20\n  %i21 = vm.ext.i8.i32.s %i21\n  \
          %i22 = vm.fma.i32 %i20, %i21, %i22\n  vm.buffer.store.i32 %i22, %r0, %i40:41\n",
     ] {
-        for (turns, argument) in
-            [1, 3, 60, 120].into_iter().flat_map(|turns| [0, 5, 299].map(move |argument| (turns, argument)))
+        for (count, argument) in
+            [1, 3, 60, 120].into_iter().flat_map(|count| [0, 5, 299].map(move |argument| (count, argument)))
         {
-            let (outcome, loops) = both(&over_elements(body), &[turns, argument]);
+            let (outcome, loops) = both(&over_elements(body), &[count, argument]);
             assert!(loops >= 1 && (outcome.contains("I32(") || outcome.contains("OUT_OF_RANGE")), "{outcome}\n{body}");
         }
     }

@@ -30,7 +30,7 @@ pub trait Argument: Sized {
 
 /// A type that native functions return, within a `Result`.
 pub trait Results: Sized {
-    /// What a direct call gives: values of the VM.
+    /// The result of a direct call: values of the VM.
     type Direct;
     /// The values of a direct call; what a suspended call needs goes on the stack.
     fn into_direct(self, stack: &mut Stack) -> Self::Direct;

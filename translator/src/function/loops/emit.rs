@@ -57,7 +57,7 @@ impl Writer<'_, '_, '_> {
         for (at, view) in self.nest.views.iter().enumerate() {
             let (base, loops) = self.extent(&view.index);
             let (name, buffer) = (grid(at), self.emitter.name(view.buffer));
-            let (element, dimensions) = (element(view.element), Literal::usize_unsuffixed(view.index.turns().len()));
+            let (element, dimensions) = (element(view.element), Literal::usize_unsuffixed(view.index.loops().len()));
             let function = if view.written { format_ident!("grid_mut") } else { format_ident!("grid") };
             // Loads without uses are checked, too.
             let is_used = self.nest.accesses.iter().any(|access| access.view == at && self.is_live(access));
@@ -141,14 +141,14 @@ impl Writer<'_, '_, '_> {
 
     /// The name of a form that is a single value of 32 bits.
     fn narrow(&self, form: &Affine) -> Option<TokenStream> {
-        let [Term { coefficient: 1, factors, turn: None }] = form.terms() else { return None };
+        let [Term { coefficient: 1, factors, iteration: None }] = form.terms() else { return None };
         let [value] = factors[..] else { return None };
         (self.emitter.body.function.ty(value) == Type::i32).then(|| self.emitter.name(value))
     }
 
     /// The base of a form, and the trip count and stride of each loop that it depends on.
     pub(super) fn extent(&self, form: &Affine) -> (TokenStream, TokenStream) {
-        let loops = form.turns().into_iter().map(|at| {
+        let loops = form.loops().into_iter().map(|at| {
             let (count, stride) = (self.used_count(at), self.form(form.stride(at)));
             quote!((#count, #stride))
         });
@@ -358,7 +358,7 @@ impl Writer<'_, '_, '_> {
         let element_variable = tile.elements.iter().find(|row| row.0 == access.view).map(|row| row.1.clone());
         let grid = grid(access.view);
         let indices = || {
-            let indices = view.index.turns().into_iter().map(|at| {
+            let indices = view.index.loops().into_iter().map(|at| {
                 if let Some((_, index)) = tile.indices.iter().find(|row| row.0 == at) {
                     return index.clone();
                 }

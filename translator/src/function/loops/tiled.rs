@@ -188,7 +188,7 @@ impl Writer<'_, '_, '_> {
         let (mut read, mut defined) = (BTreeSet::new(), BTreeSet::new());
         for at in self.nest.path(tiling.innermost) {
             for induction in &self.nest.loops[at].inductions {
-                if induction.form.turns().contains(&tiling.lanes) {
+                if induction.form.loops().contains(&tiling.lanes) {
                     varying.insert(induction.parameter);
                 }
                 if self.is_read(induction.parameter) {
@@ -240,7 +240,7 @@ impl Writer<'_, '_, '_> {
     fn grid_type(&self, view: usize) -> TokenStream {
         let view = &self.nest.views[view];
         let name = if view.written { quote!(GridMut) } else { quote!(Grid) };
-        let (ty, dimensions) = (element(view.element), Literal::usize_unsuffixed(view.index.turns().len()));
+        let (ty, dimensions) = (element(view.element), Literal::usize_unsuffixed(view.index.loops().len()));
         quote!(support::#name<'_, #ty, #dimensions>)
     }
 
@@ -453,7 +453,7 @@ impl Writer<'_, '_, '_> {
     /// The indices of the first lane of a row, and the position of the lanes' loop among them.
     fn position(&self, plan: &Plan<'_>, view: usize, chunked: Option<usize>, row: usize) -> (TokenStream, TokenStream) {
         let tiling = plan.tiling;
-        let indices = self.nest.views[view].index.turns().into_iter().map(|at| match at {
+        let indices = self.nest.views[view].index.loops().into_iter().map(|at| match at {
             at if at == tiling.lanes && tiling.rows.is_none() && row > 0 => lanes(row),
             at if at == tiling.lanes => quote!(0),
             at if Some(at) == tiling.rows => {
@@ -480,7 +480,7 @@ impl Writer<'_, '_, '_> {
 /// The position of a loop among those that a view depends on.
 fn axis(nest: &Nest, view: usize, at: usize) -> Option<TokenStream> {
     let form: &Affine = &nest.views[view].index;
-    let position = form.turns().into_iter().position(|other| other == at)?;
+    let position = form.loops().into_iter().position(|other| other == at)?;
     let position = Literal::usize_unsuffixed(position);
     Some(quote!(#position))
 }

@@ -1,7 +1,7 @@
 //! Which registers an instruction reads and writes, and as what: derived from the format table, but for calls and returns,
 //! whose registers calling conventions type.
 
-use super::super::function::Type;
+use super::super::value::Type;
 use crate::isa::{Bank, for_each_format};
 use crate::{
     AnyRegister, Body, CallingConvention, ConventionItem, FunctionOrdinal, Instruction, RegisterList, VerifiedModule,

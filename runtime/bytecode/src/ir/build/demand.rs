@@ -1,13 +1,13 @@
 //! What each block expects of the registers when it begins: which are read before they are written, and as what.
 //!
 //! This is liveness with types. A register that is read as different things on different paths, or half of a pair that is
-//! read alone, is expected as plain 32 bits (`i32`). What is expected decides the types of block parameters; that what
+//! read on its own, is expected as plain 32 bits (`i32`). What is expected decides the types of block parameters; that what
 //! arrives is of these types is the business of the edges, which convert.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::super::function::Type;
+use super::super::value::Type;
 use super::access::{Access, accesses};
 use super::blocks::RawBlocks;
 use crate::{AnyRegister, CallingConvention, VerifiedModule};

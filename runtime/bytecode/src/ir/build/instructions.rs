@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::super::function::{Block, BlockData, Definition, Inst, Type, Value};
+use super::super::function::{BlockData, Definition, Inst};
 use super::super::op::{Call, Callee, Edge, Global, Op, Operand, Terminator};
+use super::super::value::{Block, Type, Value};
 use super::Builder;
 use super::access::{convention_of, operand_types};
 use super::blocks::broken;
@@ -70,7 +71,7 @@ impl Site<'_, '_, '_> {
         self.builder.registers.set(&self.builder.function, register.0, value);
     }
 
-    fn make(&mut self, register: Register, ty: Type, op: Op) {
+    fn define(&mut self, register: Register, ty: Type, op: Op) {
         let value = self.emit(ty, op);
         self.set(register, value);
     }
@@ -82,7 +83,7 @@ impl Site<'_, '_, '_> {
 
     fn eval(&mut self, opcode: Opcode, operands: &[(Register, Type)], result: (Register, Type)) {
         let operands = operands.iter().map(|&(register, ty)| self.get(register, ty)).collect();
-        self.make(result.0, result.1, Op::Eval { opcode, operands });
+        self.define(result.0, result.1, Op::Eval { opcode, operands });
     }
 
     /// Operands of calls and returns: read one after the other, so that a reference that is moved is null for the next.
@@ -109,7 +110,7 @@ impl Site<'_, '_, '_> {
         let operands = operands.iter().zip(types).map(|(register, ty)| self.operand(register, ty)).collect();
         let segments: Option<Box<[u16]>> = segments.map(|sizes| sizes.iter().collect());
         let callee = callee.import().map_or(Callee::Internal(callee.0), Callee::Import);
-        Call { callee, operands, segments, left: None }
+        Call { callee, operands, segments, deferred: None }
     }
 
     /// Defines a call's results and writes them.
@@ -158,7 +159,7 @@ impl Site<'_, '_, '_> {
         Ok(())
     }
 
-    /// Arithmetic and constants: everything that touches value registers alone.
+    /// Arithmetic and constants: everything that accesses only value registers.
     fn arithmetic(&mut self, opcode: Opcode, body: &Body<'_>) -> Result<bool> {
         let (v, w) = (bank(opcode, 0), bank(opcode, 1));
         match *body {
@@ -190,7 +191,7 @@ impl Site<'_, '_, '_> {
                 let index = self.get_i32(index);
                 let values = values.iter().map(|register| self.get(Register(register.0), v)).collect();
                 let default = self.get(default_value, v);
-                self.make(result, v, Op::Switch { index, default, values });
+                self.define(result, v, Op::Switch { index, default, values });
             }
             _ => return Ok(false),
         }
@@ -201,7 +202,7 @@ impl Site<'_, '_, '_> {
         let v = bank(opcode, 0);
         match *body {
             Body::GlobalLoad { byte_offset, result } => {
-                self.make(result, v, Op::GlobalLoad { global: Global::Direct(byte_offset) });
+                self.define(result, v, Op::GlobalLoad { global: Global::Direct(byte_offset) });
             }
             Body::GlobalStore { byte_offset, value } => {
                 let value = self.get(value, v);
@@ -209,7 +210,7 @@ impl Site<'_, '_, '_> {
             }
             Body::GlobalLoadIndirect { byte_offset, result } => {
                 let global = Global::Indirect(self.get_i32(byte_offset));
-                self.make(result, v, Op::GlobalLoad { global });
+                self.define(result, v, Op::GlobalLoad { global });
             }
             Body::GlobalStoreIndirect { byte_offset, value } => {
                 let global = Global::Indirect(self.get_i32(byte_offset));
@@ -242,7 +243,7 @@ impl Site<'_, '_, '_> {
         match *body {
             Body::RefUnaryComparison { operand, result } => {
                 let operand = self.share(operand);
-                self.make(result, Type::i32, Op::IsNonNull { operand });
+                self.define(result, Type::i32, Op::IsNonNull { operand });
             }
             Body::ConstRefZero { result } => {
                 let null = self.builder.function.constant(Type::Ref, 0);
@@ -289,7 +290,7 @@ impl Site<'_, '_, '_> {
             }
             Body::ListSize { list, result } => {
                 let list = self.share(list);
-                self.make(result, Type::i32, Op::ListSize { list });
+                self.define(result, Type::i32, Op::ListSize { list });
             }
             Body::ListResize { list, new_size } => {
                 let (list, size) = (self.share(list), self.get_i32(new_size));
@@ -297,7 +298,7 @@ impl Site<'_, '_, '_> {
             }
             Body::ListGet { list, index, result } => {
                 let (list, index) = (self.share(list), self.get_i32(index));
-                self.make(result, v, Op::ListGet { list, index });
+                self.define(result, v, Op::ListGet { list, index });
             }
             Body::ListSet { list, index, value } => {
                 let (list, index, value) = (self.share(list), self.get_i32(index), self.get(value, v));
@@ -322,7 +323,7 @@ impl Site<'_, '_, '_> {
         match *body {
             Body::BufferLoad { source_buffer, source_offset, result } => {
                 let (buffer, offset) = (self.share(source_buffer), self.get_i64(source_offset));
-                self.make(result, v, Op::BufferLoad { opcode, buffer, offset });
+                self.define(result, v, Op::BufferLoad { opcode, buffer, offset });
             }
             Body::BufferStore { target_buffer, target_offset, value } => {
                 let (buffer, offset) = (self.share(target_buffer), self.get_i64(target_offset));
@@ -345,12 +346,12 @@ impl Site<'_, '_, '_> {
             }
             Body::BufferLength { buffer, result } => {
                 let buffer = self.share(buffer);
-                self.make(result, Type::i64, Op::BufferLength { buffer });
+                self.define(result, Type::i64, Op::BufferLength { buffer });
             }
             Body::BufferHash { source_buffer, source_offset, length, result } => {
                 let (buffer, offset) = (self.share(source_buffer), self.get_i64(source_offset));
                 let length = self.get_i64(length);
-                self.make(result, Type::i64, Op::BufferHash { buffer, offset, length });
+                self.define(result, Type::i64, Op::BufferHash { buffer, offset, length });
             }
             _ => return false,
         }
@@ -362,7 +363,7 @@ impl Site<'_, '_, '_> {
         match *body {
             Body::RefBinaryComparison { left, right, result } => {
                 let (left, right) = (self.share(left), self.share(right));
-                self.make(result, Type::i32, Op::CompareRef { negated: opcode == Opcode::CmpNERef, left, right });
+                self.define(result, Type::i32, Op::CompareRef { negated: opcode == Opcode::CmpNERef, left, right });
             }
             Body::BufferCopy { source_buffer, source_offset, target_buffer, target_offset, length } => {
                 let (source, target) = (self.share(source_buffer), self.share(target_buffer));
@@ -375,14 +376,14 @@ impl Site<'_, '_, '_> {
                 let (left_offset, right_offset) = (self.get_i64(lhs_offset), self.get_i64(rhs_offset));
                 let length = self.get_i64(length);
                 let op = Op::BufferCompare { left, left_offset, right, right_offset, length };
-                self.make(result, Type::i32, op);
+                self.define(result, Type::i32, op);
             }
             Body::Call { callee, operands, results } => self.plain_call(callee, None, operands, results),
             Body::CallVariadic { callee, segment_sizes, operands, results } => {
                 self.plain_call(callee, Some(segment_sizes), operands, results);
             }
             Body::ImportResolved { import_ordinal, result } => {
-                self.make(result, Type::i32, Op::ImportResolved { import: import_ordinal });
+                self.define(result, Type::i32, Op::ImportResolved { import: import_ordinal });
             }
             Body::Trace { event_name, operands } => {
                 let read = |register: AnyRegister| match register.is_ref() {
@@ -440,7 +441,7 @@ impl<'a> Builder<'a, '_> {
         let block = self.block(raw);
         let mut site = Site { builder: self, block, instructions: &mut data.instructions, offset: last.offset };
         // What the terminator reads itself, it reads before it copies.
-        let made = match last.body {
+        let call = match last.body {
             Body::Return { operands } => {
                 let types = site.builder.function.results.clone();
                 let operands = operands.iter().zip(types).map(|(register, ty)| site.operand(register, ty)).collect();
@@ -452,7 +453,7 @@ impl<'a> Builder<'a, '_> {
             }
             _ => None,
         };
-        if let Some((callee, segments, operands, results)) = made {
+        if let Some((callee, segments, operands, results)) = call {
             let call = site.call(callee, segments, operands);
             let results = site.results(callee, results);
             let resume = self.edges(raw, data)?.pop().ok_or_else(broken)?;

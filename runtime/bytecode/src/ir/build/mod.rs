@@ -1,8 +1,8 @@
 //! From the bytecode of a verified function to values.
 //!
 //! Where several branches meet, a block takes as parameters those registers that it reads before it writes them
-//! ([`demand`]), as far as they were written on only some of the ways there (the iterated dominance frontier of what writes
-//! them). Then the dominator tree is walked once, with the content of each register at hand ([`registers`]).
+//! ([`demand`]), as far as they were written on only some of the paths there (the iterated dominance frontier of what writes
+//! them). Then the dominator tree is walked once, with the content of each register ([`registers`]).
 
 mod access;
 mod blocks;
@@ -13,8 +13,9 @@ mod registers;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::function::{Block, BlockData, Definition, Function, Type, Value};
+use super::function::{BlockData, Definition, Function};
 use super::op::{Edge, Op, Operand, Terminator};
+use super::value::{Block, Type, Value};
 use crate::Result;
 use crate::{AnyRegister, CallingConvention, VerifiedModule};
 use access::{Access, accesses};
@@ -22,7 +23,7 @@ use blocks::{RawBlocks, RawEdge, broken};
 use demand::{Demands, Expected};
 use registers::{Place, Registers};
 
-/// Makes the values of a function, without simplifying anything.
+/// Builds the values of a function, without simplifications.
 ///
 /// # Errors
 /// OUT_OF_RANGE where the module has no such function; INTERNAL where it is not what the verifier promises.
@@ -184,7 +185,7 @@ impl<'a> Builder<'a, '_> {
                 }
             }
         } else {
-            // The only way here; what it copies has not been copied, as other ways may lead elsewhere.
+            // The only path here; the edge's copies are not done, as the block's other edges may lead elsewhere.
             let from = self.raw.dominators.immediate(raw).unwrap_or(0);
             let edges = self.raw.blocks[from as usize].edges.iter().filter(|edge| edge.target == raw);
             edges.filter_map(|edge| edge.copies).for_each(|copies| self.registers.copy(copies));

@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use smallvec::smallvec;
 
-use super::super::function::{Block, Definition, Function, Inst, Type, Value};
+use super::super::function::{Definition, Function, Inst};
 use super::super::op::Op;
+use super::super::value::{Block, Type, Value};
 use crate::RemapList;
 
 /// What a register of 32 bits holds.
@@ -168,7 +169,7 @@ impl Registers {
         place.cast(value, ty)
     }
 
-    /// Makes the copies of a branch, one after the other.
+    /// Performs the copies of a branch, one after the other.
     pub(super) fn copy(&mut self, copies: RemapList<'_>) {
         for (source, target) in copies.iter() {
             if source.is_ref() {

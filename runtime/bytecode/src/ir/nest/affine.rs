@@ -1,32 +1,32 @@
-//! Affine forms: how an integer depends on the turns of the loops around it.
+//! Affine forms: how an integer depends on the iterations of the loops around it.
 
 use alloc::vec::Vec;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::super::function::Value;
+use super::super::value::Value;
 
 /// Forms of more terms than this are given up.
 const MAX_TERMS: usize = 24;
 
-/// A product: a number, values that do not change in the nest, and at most one loop's turn.
+/// A product of a number, loop-invariant values, and at most one iteration index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Term {
     /// The number.
     pub coefficient: i64,
     /// The values, ascending; `i32` ones stand for signed numbers.
     pub factors: SmallVec<[Value; 2]>,
-    /// The loop whose turn, counted from zero, is a factor: an index into [`Nest::loops`](super::Nest::loops).
-    pub turn: Option<usize>,
+    /// The loop whose iteration index, from zero, is a factor: an index into [`Nest::loops`](super::Nest::loops).
+    pub iteration: Option<usize>,
 }
 
 /// A sum of products that is congruent to an integer of the program: modulo 2^64 to an `i64`, modulo 2^32 to an `i32`.
 ///
 /// Arithmetic that wraps keeps the congruence. So a form's exact value is the integer itself wherever it is in the range of
-/// the integer's type, and may be computed with wrapping arithmetic of 64 bits up to the last addition of turns.
+/// the integer's type, and may be computed with wrapping arithmetic of 64 bits up to the last addition of a term with an iteration index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Affine {
-    /// Distinct but for coefficients, none of which is zero, and ordered.
+    /// Ordered, without duplicates but for coefficients, none of which is zero.
     terms: Vec<Term>,
 }
 
@@ -37,20 +37,20 @@ impl Affine {
         Affine::term(number, SmallVec::new(), None)
     }
 
-    /// A value that does not change in the nest.
+    /// A loop-invariant value.
     #[must_use]
     pub fn invariant(value: Value) -> Affine {
         Affine::term(1, smallvec![value], None)
     }
 
-    /// The turn of a loop.
+    /// The index of a loop's current iteration, from zero.
     #[must_use]
-    pub fn turn(of: usize) -> Affine {
+    pub fn iteration(of: usize) -> Affine {
         Affine::term(1, SmallVec::new(), Some(of))
     }
 
-    fn term(coefficient: i64, factors: SmallVec<[Value; 2]>, turn: Option<usize>) -> Affine {
-        let terms = if coefficient == 0 { Vec::new() } else { alloc::vec![Term { coefficient, factors, turn }] };
+    fn term(coefficient: i64, factors: SmallVec<[Value; 2]>, iteration: Option<usize>) -> Affine {
+        let terms = if coefficient == 0 { Vec::new() } else { alloc::vec![Term { coefficient, factors, iteration }] };
         Affine { terms }
     }
 
@@ -60,44 +60,44 @@ impl Affine {
         &self.terms
     }
 
-    /// The terms without turns: the value in the first turn of all loops.
+    /// The terms without an iteration index: the value in the first iteration of all loops.
     pub fn base(&self) -> impl Iterator<Item = &Term> + Clone {
-        self.terms.iter().filter(|term| term.turn.is_none())
+        self.terms.iter().filter(|term| term.iteration.is_none())
     }
 
-    /// The terms with the turn of a loop, which say how much each turn adds.
+    /// The terms with the iteration index of a loop: how much each iteration adds.
     pub fn stride(&self, of: usize) -> impl Iterator<Item = &Term> + Clone {
-        self.terms.iter().filter(move |term| term.turn == Some(of))
+        self.terms.iter().filter(move |term| term.iteration == Some(of))
     }
 
-    /// The loops whose turns change the form, ascending.
+    /// The loops whose iteration indices occur in the form, ascending.
     #[must_use]
-    pub fn turns(&self) -> Vec<usize> {
-        let mut turns: Vec<usize> = self.terms.iter().filter_map(|term| term.turn).collect();
-        turns.sort_unstable();
-        turns.dedup();
-        turns
+    pub fn loops(&self) -> Vec<usize> {
+        let mut loops: Vec<usize> = self.terms.iter().filter_map(|term| term.iteration).collect();
+        loops.sort_unstable();
+        loops.dedup();
+        loops
     }
 
-    /// Whether no turn changes it.
+    /// Whether it is the same in all iterations.
     #[must_use]
     pub fn is_invariant(&self) -> bool {
-        self.terms.iter().all(|term| term.turn.is_none())
+        self.terms.iter().all(|term| term.iteration.is_none())
     }
 
-    /// The number that it is, if it is one.
+    /// The number, if it is a constant.
     #[must_use]
     pub fn as_constant(&self) -> Option<i64> {
         number(self.terms.iter()).filter(|_| self.is_invariant())
     }
 
-    /// What it is in the first turn of all loops, if that is a number.
+    /// The value in the first iteration of all loops, if that is a constant.
     #[must_use]
     pub fn as_constant_base(&self) -> Option<i64> {
         number(self.base())
     }
 
-    /// The number by which each turn of a loop changes it, if that is a number.
+    /// The amount by which each iteration of a loop changes it, if that is a constant.
     #[must_use]
     pub fn constant_stride(&self, of: usize) -> Option<i64> {
         number(self.stride(of))
@@ -132,7 +132,7 @@ impl Affine {
         Affine::sum(self.terms.iter().map(scaled).collect())
     }
 
-    /// The product; None also where turns would be multiplied.
+    /// The product; None also where it has a product of iteration indices.
     #[must_use]
     pub fn mul(&self, other: &Affine) -> Option<Affine> {
         if self.terms.len() * other.terms.len() > MAX_TERMS * 2 {
@@ -141,7 +141,7 @@ impl Affine {
         let mut terms = Vec::new();
         for left in &self.terms {
             for right in &other.terms {
-                if left.turn.is_some() && right.turn.is_some() {
+                if left.iteration.is_some() && right.iteration.is_some() {
                     return None;
                 }
                 let mut factors: SmallVec<[Value; 2]> = left.factors.iter().chain(&right.factors).copied().collect();
@@ -150,18 +150,18 @@ impl Affine {
                 }
                 factors.sort_unstable();
                 let coefficient = left.coefficient.wrapping_mul(right.coefficient);
-                terms.push(Term { coefficient, factors, turn: left.turn.or(right.turn) });
+                terms.push(Term { coefficient, factors, iteration: left.iteration.or(right.iteration) });
             }
         }
         Affine::sum(terms)
     }
 
     fn sum(mut terms: Vec<Term>) -> Option<Affine> {
-        terms.sort_by(|left, right| (left.turn, &left.factors).cmp(&(right.turn, &right.factors)));
+        terms.sort_by(|left, right| (left.iteration, &left.factors).cmp(&(right.iteration, &right.factors)));
         let mut sum: Vec<Term> = Vec::with_capacity(terms.len());
         for term in terms {
             match sum.last_mut() {
-                Some(last) if last.turn == term.turn && last.factors == term.factors => {
+                Some(last) if last.iteration == term.iteration && last.factors == term.factors => {
                     last.coefficient = last.coefficient.wrapping_add(term.coefficient);
                 }
                 _ => sum.push(term),
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn terms_that_differ_in_coefficients_become_one() {
-        let (v, k) = (Affine::invariant(Value(3)), Affine::turn(1));
+        let (v, k) = (Affine::invariant(Value(3)), Affine::iteration(1));
         let sum = k.scale(4).unwrap().add(&v).unwrap().add(&k).unwrap().sub(&v).unwrap();
         assert_eq!(sum, k.scale(5).unwrap());
         assert_eq!((sum.constant_stride(1), sum.constant_stride(0), sum.as_constant()), (Some(5), Some(0), None));
@@ -200,9 +200,9 @@ mod tests {
 
     #[test]
     fn turns_are_multiplied_by_values_and_not_by_turns() {
-        let (v, w, k) = (Affine::invariant(Value(3)), Affine::invariant(Value(1)), Affine::turn(0));
+        let (v, w, k) = (Affine::invariant(Value(3)), Affine::invariant(Value(1)), Affine::iteration(0));
         let product = k.add(&Affine::constant(2)).unwrap().mul(&v).unwrap().mul(&w).unwrap();
-        assert_eq!(product.turns(), [0]);
+        assert_eq!(product.loops(), [0]);
         assert_eq!(product.stride(0).next().unwrap().factors[..], [Value(1), Value(3)]);
         assert_eq!(product.base().next().unwrap().coefficient, 2);
         assert!(product.constant_stride(0).is_none() && product.mul(&k).is_none());
@@ -214,13 +214,13 @@ mod tests {
         for value in 0..MAX_TERMS as u32 {
             sum = sum.add(&Affine::invariant(Value(value))).unwrap();
         }
-        assert!(sum.add(&Affine::turn(0)).is_none());
+        assert!(sum.add(&Affine::iteration(0)).is_none());
         assert!(sum.mul(&sum).is_none());
     }
 
     #[test]
     fn coefficients_wrap() {
-        let large = Affine::turn(0).scale(i64::MAX).unwrap();
+        let large = Affine::iteration(0).scale(i64::MAX).unwrap();
         assert_eq!(large.add(&large).unwrap().constant_stride(0), Some(-2));
     }
 }

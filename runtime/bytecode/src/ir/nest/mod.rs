@@ -25,9 +25,11 @@ pub use affine::{Affine, Term};
 pub use needed::Needed;
 pub use tiling::{Tiling, TilingBailOut};
 
+use crate::isa::Opcode;
 use crate::trip_count::Relation;
 
-use super::function::{Block, Function, Inst, Type, Value};
+use super::function::{Function, Inst};
+use super::value::{Block, Type, Value};
 
 /// A number type in memory.
 #[allow(non_camel_case_types, reason = "spelled as Rust spells them")]
@@ -51,88 +53,114 @@ pub enum Element {
     f64,
 }
 
-/// What decides whether a loop goes on.
+impl Element {
+    /// What an instruction that loads or stores takes; None for others.
+    #[must_use]
+    pub const fn of(opcode: Opcode) -> Option<Element> {
+        Some(match opcode {
+            Opcode::BufferLoadI8U => Element::u8,
+            Opcode::BufferLoadI8S | Opcode::BufferStoreI8 => Element::i8,
+            Opcode::BufferLoadI16U => Element::u16,
+            Opcode::BufferLoadI16S | Opcode::BufferStoreI16 => Element::i16,
+            Opcode::BufferLoadI32 | Opcode::BufferStoreI32 => Element::i32,
+            Opcode::BufferLoadI64 | Opcode::BufferStoreI64 => Element::i64,
+            Opcode::BufferLoadF32 | Opcode::BufferStoreF32 => Element::f32,
+            Opcode::BufferLoadF64 | Opcode::BufferStoreF64 => Element::f64,
+            _ => return None,
+        })
+    }
+}
+
+/// The test that decides whether a loop continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Test {
-    /// The tested value in the first turn: a form without turns, whose value is one of `ty`.
+    /// The tested value in the first iteration: a loop-invariant form of the type `ty`.
     pub first: Affine,
-    /// By how much each turn changes it. Never zero, and towards the bound.
+    /// The amount by which each iteration changes it: not zero, and towards the bound.
     pub step: i64,
-    /// How it is compared.
+    /// The comparison.
     pub relation: Relation,
-    /// With what; a form without turns.
+    /// The bound, a loop-invariant form.
     pub bound: Affine,
-    /// Type of both: `i32` or `i64`.
+    /// The type of both: `i32` or `i64`.
     pub ty: Type,
-    /// Both are compared as signed numbers.
+    /// True for a signed comparison.
     pub signed: bool,
 }
 
-/// An integer that each turn of a loop changes by the same amount.
+/// An induction variable: an integer that each iteration of a loop changes by the same amount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Induction {
     /// The header's parameter.
     pub parameter: Value,
-    /// What it is in the first turn; for the outermost loop None, as that is the parameter as it is before the nest.
+    /// The value in the first iteration; None for the outermost loop, where it is the parameter's value before the nest.
     pub initial: Option<Value>,
-    /// By how much each turn changes it; a form without turns.
+    /// The amount by which each iteration changes it, a loop-invariant form.
     pub step: Affine,
-    /// What it is in a turn, in terms of that and the turns of outer loops.
+    /// The value in terms of the iteration indices of this loop and of outer loops.
     pub form: Affine,
 }
 
-/// A value that goes from turn to turn and is no induction.
+/// A loop-carried value that is no induction variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carried {
     /// The header's parameter.
     pub parameter: Value,
-    /// What it is in the first turn.
+    /// The value in the first iteration.
     pub initial: Value,
-    /// What it is in the next turn.
+    /// The value in the next iteration.
     pub next: Value,
 }
 
-/// What happens in a turn, in order.
+/// A step of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Item {
     /// An instruction, by block and position.
     Instruction(Block, usize),
-    /// All turns of an inner loop, as an index into [`Nest::loops`].
+    /// An inner loop, as an index into [`Nest::loops`].
     Loop(usize),
 }
 
 /// A counted loop of a nest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
-    /// The only way in. Loops of which one integer counts the turns have one header.
+    /// The only entry. Loops whose iterations one integer counts share a header.
     pub header: Block,
     /// The loop around it, as an index into [`Nest::loops`]; None for the first.
     pub parent: Option<usize>,
-    /// What decides whether it goes on.
+    /// The test that decides whether it continues.
     pub test: Test,
-    /// There is one turn more than tests pass, as the test is at the end. Never set for the first loop.
+    /// The test is at the end, so that the trip count is one more than the number of tests that pass. Never set for the first loop.
     pub tested_last: bool,
-    /// Where the loop is one of several that one integer counts: as many turns as the test passes are so many of this
-    /// loop's turns. There must be no rest, and it must be positive; else the nest cannot be run apart.
+    /// For one of several loops whose iterations one integer counts: the number that the counted iterations are divided by. The nest
+    /// can only run on its own if it is positive and divides them without remainder.
     pub divisor: Option<Affine>,
-    /// Header parameters that count.
+    /// The induction variables.
     pub inductions: Vec<Induction>,
-    /// The other ones.
+    /// The other loop-carried values.
     pub carried: Vec<Carried>,
-    /// What happens in a turn; instructions of [`Nest::hoisted`] are not among it.
+    /// The steps of an iteration, in order, without the instructions of [`Nest::hoisted`].
     pub items: Vec<Item>,
 }
 
-/// Elements that accesses of a nest take.
+impl Counted {
+    /// The value of the program that a carried one is when the loop is done.
+    #[must_use]
+    pub fn escaping(&self, carried: &Carried) -> Value {
+        if self.tested_last { carried.next } else { carried.parameter }
+    }
+}
+
+/// The elements that accesses of a nest load or store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
-    /// The buffer; does not change in the nest.
+    /// The buffer, which is loop-invariant.
     pub buffer: Value,
     /// Type of the elements.
     pub element: Element,
     /// Index of the element, in elements; an `i64`, which is an unsigned number and so must not be negative.
     pub index: Affine,
-    /// Elements are stored.
+    /// True if elements are stored.
     pub written: bool,
 }
 
@@ -145,13 +173,13 @@ pub struct Access {
     pub position: usize,
     /// The innermost loop that it is in.
     pub within: usize,
-    /// What it takes, as an index into [`Nest::views`].
+    /// Its elements, as an index into [`Nest::views`].
     pub view: usize,
-    /// What is stored; None for loads.
+    /// The stored value; None for loads.
     pub stored: Option<Value>,
 }
 
-/// A form that must be within a range in all turns, lest it wraps.
+/// A form that must be within a range in all iterations, so that it does not wrap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounded {
     /// The form.
@@ -162,20 +190,20 @@ pub struct Bounded {
     pub greatest: i64,
 }
 
-/// Counted loops within each other, and what they access. All turns' accesses are in range where the index of each of the
+/// Counted loops within each other, and what they access. All iterations' accesses are in range where the index of each of the
 /// [`views`](Nest::views) is less than the number of elements, and each of the [`conditions`](Nest::conditions) holds, for all
-/// turns.
+/// iterations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nest {
     /// The loops, the outermost first.
     pub loops: Vec<Counted>,
-    /// Instructions that make the same in all turns, and cannot fail, in an order in which they can be computed before.
+    /// Loop-invariant instructions that cannot fail, in an order in which they can be computed before the nest.
     pub hoisted: Vec<(Block, usize)>,
-    /// What is accessed; distinct.
+    /// The views, without duplicates.
     pub views: Vec<View>,
     /// The accesses, in the order in which they stand.
     pub accesses: Vec<Access>,
-    /// What must not wrap.
+    /// The forms that must not wrap.
     pub conditions: Vec<Bounded>,
 }
 

@@ -4,9 +4,10 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::{Access, Affine, Item, Nest};
-use crate::ir::function::{Block, Function, Value};
+use crate::ir::function::Function;
+use crate::ir::value::{Block, Value};
 
-/// Values that what a nest does depends on; indices are not among them, as grids take turns.
+/// Values that what a nest does depends on; indices are not among them, as grids are indexed by iterations.
 #[derive(Clone, Debug, Default)]
 pub struct Needed {
     values: BTreeSet<Value>,
@@ -36,7 +37,7 @@ impl Needed {
         let mut needed = Needed::default();
         let mut pending: Vec<Value> = nest.accesses.iter().filter_map(|access| access.stored).collect();
         pending.extend(nest.loops[0].carried.iter().map(|carried| carried.next));
-        // What the outermost loop counts is there behind the nest, whether or not its turns look at it.
+        // What the outermost loop counts is there behind the nest, even if no iteration uses it.
         pending.extend(nest.loops[0].inductions.iter().flat_map(|induction| induction.step.factors()));
         for form in
             nest.views.iter().map(|view| &view.index).chain(nest.conditions.iter().map(|condition| &condition.form))
@@ -52,8 +53,8 @@ impl Needed {
             if !needed.values.insert(value) {
                 continue;
             }
-            let made = nest.instructions().chain(nest.hoisted.iter().copied());
-            for (block, position) in made {
+            let instructions = nest.instructions().chain(nest.hoisted.iter().copied());
+            for (block, position) in instructions {
                 let inst = nest.instruction(function, block, position);
                 if inst.results.contains(&value) && nest.access(block, position).is_none() {
                     inst.op.visit(|operand| pending.push(operand.value()));
@@ -85,7 +86,7 @@ impl Needed {
         self.values.iter().copied()
     }
 
-    /// Whether an access must be made: loads that nothing uses need not.
+    /// Returns true if an access is needed: unused loads are not.
     #[must_use]
     pub fn keeps(&self, function: &Function, nest: &Nest, access: &Access) -> bool {
         let inst = nest.instruction(function, access.block, access.position);

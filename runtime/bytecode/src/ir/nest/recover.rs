@@ -4,28 +4,23 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use smallvec::SmallVec;
-
-use super::{
-    Access, Affine, BailOut, Bounded, Carried, Counted, Element, Induction, Item, Needed, Nest, Nests, Test, View,
-};
-use crate::ir::function::{Block, Definition, Function, Inst, Type, Value};
+use super::{Access, Affine, BailOut, Bounded, Carried, Counted, Element, Item, Needed, Nest, Nests, Test, View};
+use crate::ir::function::{Definition, Function, Inst};
 use crate::ir::graph::{Graph, Loop, Loops};
 use crate::ir::op::{Edge, Op, Terminator};
-use crate::isa::Opcode;
+use crate::ir::value::{Block, Type, Value};
 
+mod form;
 mod split;
 mod test;
 
+use form::Form;
 use split::{Digits, Split};
 
 /// Bounds of what is tried; nests of real programs are far below.
 const MAX_LOOPS: usize = 16;
 const MAX_ITEMS: usize = 4000;
 const MAX_VIEWS: usize = 64;
-/// Instructions between an integer and what it is computed of.
-const MAX_DEPTH: usize = 100;
-
 /// All nests of a function.
 pub(super) fn nests(function: &Function) -> Nests {
     let graph = Graph::of(function);
@@ -52,18 +47,18 @@ pub(super) fn nests(function: &Function) -> Nests {
                 taken[index] = true;
                 nests.found.push(nest);
             }
-            Err(obstacle) => nests.rejected.push((Block(found.header), obstacle)),
+            Err(reason) => nests.rejected.push((Block(found.header), reason)),
         }
     }
     nests
 }
 
-/// A loop while its structure is known alone.
+/// A loop of which only the structure is known.
 struct Shape {
     counted: Counted,
-    /// For each parameter of the header what it is in the first turn; None for the outermost loop.
+    /// The value of each parameter of the header in the first iteration; None for the outermost loop.
     initial: Option<Vec<Value>>,
-    /// What it is in the next turn.
+    /// Their values in the next iteration.
     next: Vec<Value>,
     /// What is tested, whether zero goes on, and the number of items before.
     condition: Value,
@@ -72,9 +67,6 @@ struct Shape {
     /// It is a digit of the loop around it.
     is_digit: bool,
 }
-
-/// A form, and the conditions (indices into `Recovery::conditions`) that it holds under.
-type Form = (Affine, SmallVec<[usize; 2]>);
 
 struct Recovery<'a> {
     function: &'a Function,
@@ -90,7 +82,7 @@ struct Recovery<'a> {
     /// Results of those.
     invariant: Vec<Value>,
     inductions: BTreeMap<Value, Affine>,
-    /// The parameter that is looked at whether it is an induction: it stands for itself.
+    /// The parameter that is tested for being an induction variable: it stands for itself.
     open: Option<Value>,
     forms: BTreeMap<Value, Option<Form>>,
     /// How deep forms are in forms.
@@ -98,7 +90,7 @@ struct Recovery<'a> {
     conditions: Vec<Bounded>,
     /// Loops that are several.
     splits: BTreeMap<usize, Split>,
-    /// What divisions make of the integers of those.
+    /// The results of divisions of their integers.
     digits: BTreeMap<Value, (usize, Digits)>,
 }
 
@@ -157,7 +149,7 @@ impl<'a> Recovery<'a> {
         Ok(nest)
     }
 
-    /// Checks that what divisions make of integers is used in indices alone.
+    /// Checks that results of divisions of integers are used only in indices.
     fn only_indices(&self, nest: &Nest) -> Result<(), BailOut> {
         if self.splits.is_empty() {
             return Ok(());
@@ -173,7 +165,7 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// The blocks of a loop in a row, inner loops in place of theirs. Gives the loop's index and the edge that leaves it.
+    /// The blocks of a loop in a row, inner loops in place of theirs. Returns the loop's index and its exit edge.
     fn shape(
         &mut self,
         index: usize,
@@ -260,7 +252,7 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Takes instructions that make the same in all turns out.
+    /// Hoists loop-invariant instructions.
     fn hoist(&mut self) {
         let mut order = Vec::new();
         self.program_order(0, &mut order);
@@ -268,7 +260,7 @@ impl<'a> Recovery<'a> {
         for place in order {
             let inst = self.inst(place);
             if let Op::Drop { value } = inst.op {
-                // A reference that is made in each turn: made before, it is dropped behind.
+                // A reference that each iteration creates: once hoisted, it is dropped after the nest.
                 if self.invariant.binary_search(&value).is_ok() {
                     gone.push(place);
                 }
@@ -343,124 +335,11 @@ impl<'a> Recovery<'a> {
             (true, true) => return Err(BailOut::TestInTheMiddle(header)),
             (false, true) => false,
             (true, false) => true,
-            // Both ways are right; values that are used behind the loop tell which one is meant.
+            // Both are right; the values that are used after the loop decide.
             (false, false) => behind.is_empty(),
         };
         self.shapes[index].counted.tested_last = tested_last;
         self.count_digits(index).ok_or(BailOut::Uncounted(header))
-    }
-
-    /// What a parameter is in each turn, if each turn changes it by the same.
-    fn induction(&mut self, index: usize, parameter: Value, initial: Option<Value>, next: Value) -> Option<Induction> {
-        let entry = self.entry(index, parameter);
-        self.open = Some(parameter);
-        self.forms.clear();
-        let next = self.form(next);
-        self.open = None;
-        self.forms.clear();
-        let (next, conditions) = next?;
-        let step = next.without(parameter).filter(|step| step.is_invariant() && conditions.is_empty())?;
-        let first = match initial {
-            Some(initial) => self.form(initial).filter(|(_, conditions)| conditions.is_empty())?.0,
-            None => entry,
-        };
-        let form = first.add(&step.mul(&Affine::turn(index))?)?;
-        Some(Induction { parameter, initial, step, form })
-    }
-
-    /// What a parameter of the outermost loop is when it is entered: a number if there is one way in that passes it, else the
-    /// parameter itself as it is before the nest.
-    fn entry(&self, index: usize, parameter: Value) -> Affine {
-        let whatever = Affine::invariant(parameter);
-        let Definition::Parameter(header, position) = self.function.definition(parameter) else { return whatever };
-        let mut passed = Vec::new();
-        for (block, data) in self.function.iter() {
-            if index == 0 && self.root.nodes.binary_search(&block.0).is_err() {
-                data.terminator.visit_edges(|edge| {
-                    let argument = edge.arguments.get(position as usize).filter(|_| edge.target == header);
-                    passed.extend(argument.map(|operand| operand.value));
-                });
-            }
-        }
-        match passed[..] {
-            [value] => number(self.function, value).map_or(whatever, Affine::constant),
-            _ => whatever,
-        }
-    }
-
-    /// The affine form of an integer; None where it has none.
-    fn form(&mut self, value: Value) -> Option<Form> {
-        if let Some(known) = self.forms.get(&value) {
-            return known.clone();
-        }
-        if self.depth > MAX_DEPTH {
-            return None;
-        }
-        self.depth += 1;
-        let form = self.new_form(value);
-        self.depth -= 1;
-        self.forms.insert(value, form.clone());
-        form
-    }
-
-    fn new_form(&mut self, value: Value) -> Option<Form> {
-        let free = |form: Affine| Some((form, SmallVec::new()));
-        if !matches!(self.function.ty(value), Type::i32 | Type::i64) {
-            return None;
-        }
-        if let Some(number) = number(self.function, value) {
-            return free(Affine::constant(number));
-        }
-        if self.open == Some(value) || self.is_invariant(value) {
-            return free(Affine::invariant(value));
-        }
-        if let Some(form) = self.inductions.get(&value) {
-            return free(form.clone());
-        }
-        if let Some((index, digits)) = self.digits.get(&value).copied() {
-            return free(self.digit_form(index, digits)?);
-        }
-        let Op::Eval { opcode, operands } = &self.inst(self.places[value.index()]?).op else { return None };
-        let two = |this: &mut Self, combine: fn(&Affine, &Affine) -> Option<Affine>| {
-            let (left, mut conditions) = this.form(*operands.first()?)?;
-            let (right, more) = this.form(*operands.get(1)?)?;
-            conditions.extend(more);
-            Some((combine(&left, &right)?, conditions))
-        };
-        match opcode {
-            Opcode::AddI32 | Opcode::AddI64 => two(self, Affine::add),
-            Opcode::SubI32 | Opcode::SubI64 => two(self, Affine::sub),
-            Opcode::MulI32 | Opcode::MulI64 => two(self, Affine::mul),
-            Opcode::FmaI32 | Opcode::FmaI64 => {
-                let (product, mut conditions) = two(self, Affine::mul)?;
-                let (third, more) = self.form(*operands.get(2)?)?;
-                conditions.extend(more);
-                Some((product.add(&third)?, conditions))
-            }
-            Opcode::ShlI32 | Opcode::ShlI64 => {
-                let (form, conditions) = self.form(*operands.first()?)?;
-                let amount = number(self.function, *operands.get(1)?)?;
-                let bits = if *opcode == Opcode::ShlI32 { 31 } else { 63 };
-                Some((form.scale(1i64 << (amount & bits))?, conditions))
-            }
-            // The lower half of a sum is the sum of the lower halves.
-            Opcode::TruncI64I32 => self.form(*operands.first()?),
-            Opcode::ExtI32I64S => self.extended(*operands.first()?, i64::from(i32::MIN), i64::from(i32::MAX)),
-            Opcode::ExtI32I64U => self.extended(*operands.first()?, 0, i64::from(u32::MAX)),
-            _ => None,
-        }
-    }
-
-    /// The form of a value that is extended: the same, if it does not wrap.
-    fn extended(&mut self, operand: Value, least: i64, greatest: i64) -> Option<Form> {
-        let (form, mut conditions) = self.form(operand)?;
-        let condition = Bounded { form: form.clone(), least, greatest };
-        let known = self.conditions.iter().position(|known| *known == condition);
-        conditions.push(known.unwrap_or_else(|| {
-            self.conditions.push(condition);
-            self.conditions.len() - 1
-        }));
-        Some((form, conditions))
     }
 
     /// The accesses of a loop and of those within it; everything else in them must be arithmetic.
@@ -500,7 +379,7 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Checks that what inner loops make is used behind them only where they carry it.
+    /// Checks that values of inner loops are used after them only if they are carried.
     fn escapes(&self) -> Result<(), BailOut> {
         for (index, shape) in self.shapes.iter().enumerate() {
             for item in &shape.counted.items {
@@ -542,14 +421,6 @@ impl<'a> Recovery<'a> {
     }
 }
 
-impl Counted {
-    /// The value of the program that a carried one is when the loop is done.
-    #[must_use]
-    pub fn escaping(&self, carried: &Carried) -> Value {
-        if self.tested_last { carried.next } else { carried.parameter }
-    }
-}
-
 impl Shape {
     fn new(header: Block, parent: Option<usize>, initial: Option<Vec<Value>>) -> Shape {
         let counted = Counted {
@@ -571,33 +442,5 @@ impl Shape {
             tested_at: 0,
             is_digit: false,
         }
-    }
-}
-
-impl Element {
-    /// What an instruction that loads or stores takes; None for others.
-    #[must_use]
-    pub const fn of(opcode: Opcode) -> Option<Element> {
-        Some(match opcode {
-            Opcode::BufferLoadI8U => Element::u8,
-            Opcode::BufferLoadI8S | Opcode::BufferStoreI8 => Element::i8,
-            Opcode::BufferLoadI16U => Element::u16,
-            Opcode::BufferLoadI16S | Opcode::BufferStoreI16 => Element::i16,
-            Opcode::BufferLoadI32 | Opcode::BufferStoreI32 => Element::i32,
-            Opcode::BufferLoadI64 | Opcode::BufferStoreI64 => Element::i64,
-            Opcode::BufferLoadF32 | Opcode::BufferStoreF32 => Element::f32,
-            Opcode::BufferLoadF64 | Opcode::BufferStoreF64 => Element::f64,
-            _ => return None,
-        })
-    }
-}
-
-/// The number that an integer constant is, signed.
-fn number(function: &Function, value: Value) -> Option<i64> {
-    let bits = function.constant_bits(value)?;
-    match function.ty(value) {
-        Type::i32 => Some(i64::from(bits as u32 as i32)),
-        Type::i64 => Some(bits as i64),
-        _ => None,
     }
 }

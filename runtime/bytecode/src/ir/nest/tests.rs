@@ -1,4 +1,4 @@
-//! Shapes that compilers make, and shapes that are no nests.
+//! Loops that compilers emit, and loops that are no nests.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -39,12 +39,12 @@ fn rejected(body: &str) -> BailOut {
     nests.rejected[0].1
 }
 
-/// A form as text: `k1` is the turn of loop 1.
+/// A form as text: `k1` is the iteration index of loop 1.
 fn text(form: &Affine) -> String {
     let term = |term: &Term| {
         let mut text = term.coefficient.to_string();
         term.factors.iter().for_each(|Value(value)| text.push_str(&format!(" v{value}")));
-        term.turn.iter().for_each(|turn| text.push_str(&format!(" k{turn}")));
+        term.iteration.iter().for_each(|iteration| text.push_str(&format!(" k{iteration}")));
         text
     };
     form.terms().iter().map(term).collect::<Vec<_>>().join(" + ")
@@ -52,7 +52,7 @@ fn text(form: &Affine) -> String {
 
 const RETURN: &str = "  vm.return %i6:7\n";
 
-/// What compilers make of a matrix product: the accumulator in memory, the reduction innermost.
+/// A matrix product as compilers emit it: the accumulator in memory, the reduction innermost.
 #[test]
 fn matrix_products_are_nests_of_three() {
     let body = "  vm.br ^bb1(%i6->%i20, %i7->%i21)\n\
@@ -88,7 +88,7 @@ fn matrix_products_are_nests_of_three() {
     assert_eq!(text(&nest.loops[1].test.bound), format!("1 v{columns}"));
     assert!(nest.loops[1].items.contains(&Item::Loop(2)));
     assert_eq!(nest.path(2), [0, 1, 2]);
-    // Indices are not computed: grids take turns.
+    // Indices are not computed: grids are indexed by iterations.
     let function = function(body);
     let needed = Needed::of(&function, &nest);
     let computed = nest.instructions().filter(|(block, position)| {
@@ -118,7 +118,7 @@ fn nests_that_do_not_reduce_keep_their_order() {
     assert_eq!(tiling_bail_out(&single(0, 1, test, &format!("{STORE}{one_place}"))), TilingBailOut::Stores);
     let sum = "  %i20:21 = vm.buffer.load.i64 %r0, %i12:13\n  %i6:7 = vm.add.i64 %i6:7, %i20:21\n";
     assert_eq!(tiling_bail_out(&single(0, 1, test, sum)), TilingBailOut::Carried);
-    // Two loops: the inner one reduces to elements that are two apart, and there is a store beside it.
+    // Two loops: the inner one reduces with a stride of two elements, and there is a store beside it.
     let nested = |inner: &str, behind: &str| {
         format!(
             "  %i14:15 = vm.const.i64 2\n  vm.br ^bb1(%i6->%i12, %i7->%i13)\n\
@@ -129,9 +129,9 @@ fn nests_that_do_not_reduce_keep_their_order() {
              ^bb6:\n{behind}  %i12:13 = vm.add.i64 %i12:13, %i8:9\n  vm.br ^bb1()\n"
         )
     };
-    let apart = "  vm.buffer.store.i32 %i4, %r0, %i18:19\n";
-    assert_eq!(tiling_bail_out(&nested(apart, "")), TilingBailOut::Strides);
-    assert_eq!(tiling_bail_out(&nested(STORE, apart)), TilingBailOut::Imperfect);
+    let store = "  vm.buffer.store.i32 %i4, %r0, %i18:19\n";
+    assert_eq!(tiling_bail_out(&nested(store, "")), TilingBailOut::Strides);
+    assert_eq!(tiling_bail_out(&nested(STORE, store)), TilingBailOut::Imperfect);
     let tiling = {
         let body = nested(STORE, "");
         let (function, nest) = (function(&body), one(&body));
@@ -154,7 +154,7 @@ fn sums_are_carried_and_tests_may_be_last() {
         ^bb2:\n  vm.return %i12:13\n");
     let [counted] = &nest.loops[..] else { panic!() };
     assert_eq!((counted.inductions.len(), counted.carried.len(), counted.tested_last), (1, 1, false));
-    // The tested number is that of the next turn.
+    // The tested number is that of the next iteration.
     assert_eq!(
         (counted.test.first.as_constant(), counted.test.step, counted.test.relation),
         (Some(1), 1, Relation::Less)
@@ -272,7 +272,7 @@ fn one_integer_may_count_several_loops() {
     // What is stored is no index.
     let stored = collapsed("", index, "%i22:23");
     assert!(matches!(rejected(&stored), BailOut::Effect(_)));
-    // Nor does division by what is not positive, or begins elsewhere, make turns.
+    // Division by a number that is not positive, or of one that does not start at zero, does not count iterations.
     let other = collapsed("", index, "%i0:1").replace("%i12:13 = vm.const.i64 0", "%i12:13 = vm.const.i64 1");
     assert!(matches!(rejected(&other), BailOut::Effect(_)));
 }
@@ -320,8 +320,8 @@ fn effects_and_branches_are_no_nests() {
     assert!(matches!(rejected(&fills), BailOut::Effect(_)));
     let nothing = single(0, 1, test, "  %i6:7 = vm.xor.i64 %i6:7, %i12:13\n");
     assert_eq!(rejected(&nothing), BailOut::NoAccess);
-    let made = single(0, 1, test, &format!("  %r0 = vm.buffer.alloc %i10:11, %i4\n{STORE}"));
-    assert!(matches!(rejected(&made), BailOut::Effect(_) | BailOut::References(_)));
+    let allocating = single(0, 1, test, &format!("  %r0 = vm.buffer.alloc %i10:11, %i4\n{STORE}"));
+    assert!(matches!(rejected(&allocating), BailOut::Effect(_) | BailOut::References(_)));
     // A second exit, and a diamond.
     let leaves = single(0, 1, test, &format!("  vm.cond_br %i4, ^bb4(), ^bb3()\n^bb4:\n{STORE}"));
     assert_eq!(rejected(&leaves), BailOut::Exits);

@@ -10,7 +10,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::{Counted, Item, Needed, Nest, Test};
-use crate::ir::function::{Function, Type};
+use crate::ir::function::Function;
+use crate::ir::value::Type;
 use crate::trip_count::{outer_trip_count, trip_count};
 
 /// The least trip count of the innermost reduction for which shared views are packed.
@@ -102,12 +103,12 @@ impl Tiling {
         let Some(store) = stores.first() else { return Err(TilingBailOut::Stores) };
         let stored = &nest.views[*store].index;
         let is_alike =
-            |at: usize| !stores[..at].contains(&stores[at]) && nest.views[stores[at]].index.turns() == stored.turns();
+            |at: usize| !stores[..at].contains(&stores[at]) && nest.views[stores[at]].index.loops() == stored.loops();
         if stores.len() > MAX_STORES || !(1..stores.len()).all(is_alike) {
             return Err(TilingBailOut::Stores);
         }
         let (chosen, reductions): (Vec<usize>, Vec<usize>) =
-            nest.path(innermost).into_iter().partition(|turn| stored.stride(*turn).next().is_some());
+            nest.path(innermost).into_iter().partition(|index| stored.stride(*index).next().is_some());
         if chosen.is_empty() || reductions.is_empty() {
             return Err(TilingBailOut::NoReduction);
         }
@@ -124,13 +125,13 @@ impl Tiling {
             non_aliasing.iter().filter(|view| !steps(view)).count()
         };
         // Of equal candidates the innermost: inner loops access memory that is closer together.
-        let candidates = chosen.iter().copied().filter(|turn| stored.constant_stride(*turn) == Some(1));
-        let lanes = candidates.rev().min_by_key(|turn| strides(*turn)).ok_or(TilingBailOut::Strides)?;
-        let changes = |view: usize, turn: usize| nest.views[view].index.stride(turn).next().is_some();
+        let candidates = chosen.iter().copied().filter(|index| stored.constant_stride(*index) == Some(1));
+        let lanes = candidates.rev().min_by_key(|index| strides(*index)).ok_or(TilingBailOut::Strides)?;
+        let changes = |view: usize, index: usize| nest.views[view].index.stride(index).next().is_some();
         // Loads along the lanes cost the most, unless they are shared by all rows.
         let shared =
             |rows: usize| non_aliasing.iter().filter(|view| changes(**view, lanes) && !changes(**view, rows)).count();
-        let rows = chosen.iter().copied().filter(|turn| *turn != lanes).max_by_key(|turn| shared(*turn));
+        let rows = chosen.iter().copied().filter(|index| *index != lanes).max_by_key(|index| shared(*index));
         let panels = match (rows, reductions.last()) {
             (Some(rows), Some(last)) if nest.may_have(rows, LEAST_SHARED) && nest.may_have(*last, LEAST_PACKED) => {
                 let panels = non_aliasing.iter().copied().filter(|view| changes(*view, lanes) && !changes(*view, rows));
@@ -138,7 +139,7 @@ impl Tiling {
             }
             _ => Vec::new(),
         };
-        let outer = chosen.into_iter().filter(|turn| *turn != lanes && Some(*turn) != rows).collect();
+        let outer = chosen.into_iter().filter(|index| *index != lanes && Some(*index) != rows).collect();
         Ok(Tiling { stores, outer, lanes, rows, reductions, non_aliasing, panels, innermost })
     }
 }

@@ -1,11 +1,11 @@
 //! Control flow as nested blocks and loops: what languages without `goto` can say.
 //!
 //! The method is that of Norman Ramsey, "Beyond Relooper: Recursive Translation of Unstructured Control Flow to Structured
-//! Control Flow" (2022): what a node dominates is placed within it; nodes where several ways meet are placed behind a block
-//! that those ways leave. Unlike there, what follows a loop is placed behind it and not within, and of the nodes that only
-//! one way leads to, the one that dominates most is placed behind the branch, so that long sequences stay flat.
+//! Control Flow" (2022): what a node dominates is placed within it; nodes where several paths meet are placed behind a block
+//! that those paths leave. Unlike there, what follows a loop is placed behind it and not within, and of the nodes that only
+//! one edge leads to, the one that dominates most is placed behind the branch, so that long sequences stay flat.
 //!
-//! Cycles with several ways in get one: a dispatch node in front, that goes on as a selector variable says. Only ways to
+//! Cycles with several entries get a single one: a dispatch node in front, which branches on a selector variable. Only edges to
 //! their entries are led through it, and cycles within are treated on their own.
 
 mod reduce;
@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 
 use super::function::Function;
 use super::graph::{Dominators, Graph, Loops};
-use reduce::{Reduced, Way};
+use reduce::{Reduced, Successor};
 
 /// Names a block or a loop, for what leaves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -68,7 +68,7 @@ pub enum Statement {
     },
     /// Goes on behind the block or loop around it that has the label.
     Break(Label),
-    /// Goes on with the next turn of the loop around it that has the label.
+    /// Continues with the next iteration of the enclosing loop that has the label.
     Continue(Label),
 }
 
@@ -80,7 +80,7 @@ pub struct Structure {
     label_count: u32,
 }
 
-/// Sequences within sequences beyond this are not made; a function that needs them becomes one dispatch over its blocks.
+/// Maximum depth of nested sequences; a function that needs more becomes one dispatch over its blocks.
 pub const MAX_NESTING: usize = 200;
 
 impl Structure {
@@ -138,7 +138,7 @@ fn dispatch_all(graph: &Graph) -> Structure {
     Structure { body, selector_count: 1, label_count: 1 }
 }
 
-/// Fills a sequence at a depth; gives the node that is to follow in it.
+/// Fills a sequence at a depth; returns the node that follows in it.
 type Fill<'f, B> = dyn FnMut(&mut B, usize, &mut Vec<Statement>) -> Option<Option<u32>> + 'f;
 
 /// Builds the statements from the dominator tree.
@@ -146,7 +146,7 @@ struct Builder<'a> {
     reduced: &'a Reduced,
     dominators: &'a Dominators,
     loops: Loops,
-    /// Several ways that do not go back lead to the node.
+    /// Several forward edges lead to the node.
     is_merge: Vec<bool>,
     /// Number of nodes that each dominates.
     sizes: Vec<u32>,
@@ -195,8 +195,8 @@ impl<'a> Builder<'a> {
         self.loops.all()[at].nodes.binary_search(&node).is_ok()
     }
 
-    /// Decides where a node is placed: behind the outermost loop that the way from its dominator leaves; else, if several
-    /// ways lead to it, behind its dominator's branch; else within that.
+    /// Decides where a node is placed: behind the outermost loop that the path from its dominator leaves; else, if several
+    /// edges lead to it, behind its dominator's branch; else within that.
     fn place(&mut self, node: u32, dominator: u32) {
         let mut left = None;
         let mut around = self.loops.innermost_index(dominator);
@@ -224,7 +224,7 @@ impl<'a> Builder<'a> {
     fn whole(&mut self) -> Option<Vec<Statement>> {
         let root = *self.dominators.order().nodes().first()?;
         let mut body = Vec::new();
-        self.way(self.reduced.start(), &mut body);
+        self.select(self.reduced.start(), &mut body);
         self.sequence(Some(root), 0, &mut body)?;
         Some(body)
     }
@@ -238,11 +238,11 @@ impl<'a> Builder<'a> {
         Some(())
     }
 
-    fn way(&self, way: &Way, into: &mut Vec<Statement>) {
-        into.extend(way.select.map(|(selector, arm)| Statement::Select { selector, arm }));
+    fn select(&self, successor: &Successor, into: &mut Vec<Statement>) {
+        into.extend(successor.select.map(|(selector, arm)| Statement::Select { selector, arm }));
     }
 
-    /// Opens the blocks whose ends lead to nodes, fills the innermost, and places the nodes behind them. Gives the node that
+    /// Opens the blocks whose ends lead to nodes, fills the innermost, and places the nodes behind them. Returns the node that
     /// is to follow in the same sequence.
     fn surround(
         &mut self,
@@ -267,7 +267,7 @@ impl<'a> Builder<'a> {
         Some(Some(last))
     }
 
-    /// A node and what it dominates, but for the node that it gives, which is to follow.
+    /// A node and what it dominates, except for the returned node, which follows.
     fn tree(&mut self, root: u32, depth: usize, into: &mut Vec<Statement>) -> Option<Option<u32>> {
         if depth > MAX_NESTING {
             return None;
@@ -297,31 +297,31 @@ impl<'a> Builder<'a> {
         self.surround(&behind, depth, into, &mut |this, depth, into| this.branch(node, behind.is_empty(), depth, into))
     }
 
-    /// The branch of a node. Gives the node that is to follow in the same sequence: only where the arms do not meet behind
+    /// The branch of a node. Returns the node that is to follow in the same sequence: only where the arms do not meet behind
     /// the branch, that is, where all but one leave.
     fn branch(&mut self, node: u32, flat: bool, depth: usize, into: &mut Vec<Statement>) -> Option<Option<u32>> {
         if depth > MAX_NESTING {
             return None;
         }
-        let ways: &'a [Way] = self.reduced.ways(node);
+        let successors: &'a [Successor] = self.reduced.successors(node);
         // Nodes that are placed within the branch; the largest of them behind it instead, as no other arm gets there.
         let position = |node: u32| self.dominators.order().position(node);
         let within = |target: u32| position(target) > position(node) && !self.is_placed_behind(target);
-        let largest = ways
+        let largest = successors
             .iter()
-            .map(|way| way.target)
-            .filter(|target| within(*target) && (flat || ways.len() == 1))
+            .map(|successor| successor.target)
+            .filter(|target| within(*target) && (flat || successors.len() == 1))
             .max_by_key(|target| (self.sizes[*target as usize], core::cmp::Reverse(position(*target))));
-        let mut arms = Vec::with_capacity(ways.len());
-        for way in ways {
+        let mut arms = Vec::with_capacity(successors.len());
+        for successor in successors {
             let mut arm = Vec::new();
-            self.way(way, &mut arm);
-            if position(way.target) <= position(node) {
-                arm.push(Statement::Continue(self.loop_labels[way.target as usize]?));
-            } else if let Some(label) = self.block_labels[way.target as usize] {
+            self.select(successor, &mut arm);
+            if position(successor.target) <= position(node) {
+                arm.push(Statement::Continue(self.loop_labels[successor.target as usize]?));
+            } else if let Some(label) = self.block_labels[successor.target as usize] {
                 arm.push(Statement::Break(label));
-            } else if Some(way.target) != largest {
-                self.sequence(Some(way.target), depth + 1, &mut arm)?;
+            } else if Some(successor.target) != largest {
+                self.sequence(Some(successor.target), depth + 1, &mut arm)?;
             }
             arms.push(arm);
         }

@@ -1,4 +1,4 @@
-//! Makes every cycle have one way in.
+//! Gives every cycle a single entry.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,31 +7,31 @@ use super::super::graph::Graph;
 
 /// An edge of the reduced graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Way {
+pub(super) struct Successor {
     pub(super) target: u32,
-    /// The selector to set on the way, and the arm that it chooses.
+    /// The selector to set on this edge, and the arm that it chooses.
     pub(super) select: Option<(u32, u32)>,
 }
 
 /// A graph with dispatch nodes, which are numbered behind the others.
 #[derive(Debug)]
 pub(super) struct Reduced {
-    start: Way,
-    ways: Vec<Vec<Way>>,
+    start: Successor,
+    successors: Vec<Vec<Successor>>,
     node_count: u32,
 }
 
 impl Reduced {
-    pub(super) fn start(&self) -> &Way {
+    pub(super) fn start(&self) -> &Successor {
         &self.start
     }
 
-    pub(super) fn ways(&self, node: u32) -> &[Way] {
-        &self.ways[node as usize]
+    pub(super) fn successors(&self, node: u32) -> &[Successor] {
+        &self.successors[node as usize]
     }
 
     pub(super) fn selectors(&self) -> u32 {
-        self.ways.len() as u32 - self.node_count
+        self.successors.len() as u32 - self.node_count
     }
 
     /// The selector of a dispatch node; None for other nodes.
@@ -40,34 +40,38 @@ impl Reduced {
     }
 
     pub(super) fn graph(&self) -> Graph {
-        let successors = self.ways.iter().map(|ways| ways.iter().map(|way| way.target).collect()).collect();
+        let successors = self
+            .successors
+            .iter()
+            .map(|successors| successors.iter().map(|successor| successor.target).collect())
+            .collect();
         Graph::new(self.start.target, successors)
     }
 }
 
-/// Leads the ways into cycles with several entries through dispatch nodes.
+/// Leads the edges into cycles with several entries through dispatch nodes.
 pub(super) fn reduce(graph: &Graph) -> Reduced {
-    let way = |target: &u32| Way { target: *target, select: None };
+    let successor = |target: &u32| Successor { target: *target, select: None };
     let count = graph.len() as u32;
     let mut reduced = Reduced {
-        start: way(&graph.entry()),
-        ways: (0..count).map(|node| graph.successors(node).iter().map(way).collect()).collect(),
+        start: successor(&graph.entry()),
+        successors: (0..count).map(|node| graph.successors(node).iter().map(successor).collect()).collect(),
         node_count: count,
     };
     // What cannot be reached is no entry to anything.
     let order = graph.reverse_postorder();
     for node in (0..count).filter(|node| !order.is_reachable(*node)) {
-        reduced.ways[node as usize].clear();
+        reduced.successors[node as usize].clear();
     }
     if graph.dominators().is_reducible(graph) {
         return reduced;
     }
-    // Sets of nodes that are still to be looked into; a node's region is the last that it was put in. Edges between different
+    // Sets of nodes that are still to be visited; a node's region is the last that it was put in. Edges between different
     // regions do not count, nor do edges to the headers of loops, which are the regions' `cut` nodes.
     let mut regions: Vec<(Vec<u32>, u32)> = vec![(order.nodes().to_vec(), u32::MAX)];
     while let Some((region, cut)) = regions.pop() {
         for component in components(&reduced, &region, cut) {
-            let mut inside = vec![false; reduced.ways.len()];
+            let mut inside = vec![false; reduced.successors.len()];
             component.iter().for_each(|node| inside[*node as usize] = true);
             let entries = entries(&reduced, &component, &inside);
             match entries[..] {
@@ -83,13 +87,13 @@ pub(super) fn reduce(graph: &Graph) -> Reduced {
     reduced
 }
 
-/// The nodes of a component that ways from elsewhere lead to.
+/// The nodes of a component that edges from outside lead to.
 fn entries(reduced: &Reduced, component: &[u32], inside: &[bool]) -> Vec<u32> {
     let mut is_entry = vec![false; inside.len()];
     is_entry[reduced.start.target as usize] = true;
-    for (node, ways) in reduced.ways.iter().enumerate() {
+    for (node, successors) in reduced.successors.iter().enumerate() {
         if !inside[node] {
-            ways.iter().for_each(|way| is_entry[way.target as usize] = true);
+            successors.iter().for_each(|successor| is_entry[successor.target as usize] = true);
         }
     }
     component.iter().copied().filter(|node| is_entry[*node as usize]).collect()
@@ -98,18 +102,18 @@ fn entries(reduced: &Reduced, component: &[u32], inside: &[bool]) -> Vec<u32> {
 impl Reduced {
     /// Puts a dispatch node before some nodes.
     fn dispatch(&mut self, entries: &[u32]) {
-        let dispatch = self.ways.len() as u32;
+        let dispatch = self.successors.len() as u32;
         let selector = dispatch - self.node_count;
-        let lead = |way: &mut Way| {
+        let lead = |successor: &mut Successor| {
             // Entries of components are ascending. An entry that is reached through an inner dispatch is not led on twice:
-            // dispatch nodes are made from the outside in.
-            if let Some(arm) = entries.iter().position(|entry| *entry == way.target) {
-                *way = Way { target: dispatch, select: Some((selector, arm as u32)) };
+            // dispatch nodes are created from the outside in.
+            if let Some(arm) = entries.iter().position(|entry| *entry == successor.target) {
+                *successor = Successor { target: dispatch, select: Some((selector, arm as u32)) };
             }
         };
         lead(&mut self.start);
-        self.ways.iter_mut().flatten().for_each(lead);
-        self.ways.push(entries.iter().map(|entry| Way { target: *entry, select: None }).collect());
+        self.successors.iter_mut().flatten().for_each(lead);
+        self.successors.push(entries.iter().map(|entry| Successor { target: *entry, select: None }).collect());
     }
 }
 
@@ -117,7 +121,7 @@ impl Reduced {
 /// left out.
 fn components(reduced: &Reduced, region: &[u32], cut: u32) -> Vec<Vec<u32>> {
     const NEW: u32 = u32::MAX;
-    let count = reduced.ways.len();
+    let count = reduced.successors.len();
     let mut inside = vec![false; count];
     region.iter().for_each(|node| inside[*node as usize] = true);
     let (mut number, mut low) = (vec![NEW; count], vec![0u32; count]);
@@ -136,12 +140,12 @@ fn components(reduced: &Reduced, region: &[u32], cut: u32) -> Vec<Vec<u32>> {
                 stack.push(*node);
                 on_stack[at] = true;
             }
-            let way = reduced.ways[at].get(*next).copied();
+            let successor = reduced.successors[at].get(*next).copied();
             *next += 1;
-            match way {
-                Some(Way { target, .. }) if target == cut || !inside[target as usize] => {}
-                Some(Way { target, .. }) if number[target as usize] == NEW => walk.push((target, 0)),
-                Some(Way { target, .. }) => {
+            match successor {
+                Some(Successor { target, .. }) if target == cut || !inside[target as usize] => {}
+                Some(Successor { target, .. }) if number[target as usize] == NEW => walk.push((target, 0)),
+                Some(Successor { target, .. }) => {
                     if on_stack[target as usize] {
                         low[at] = low[at].min(number[target as usize]);
                     }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::super::graph::Graph;
 use super::{Label, MAX_NESTING, Statement, Structure};
 
-/// Numbers that look random, always the same.
+/// Deterministic pseudorandom numbers.
 struct Random(u64);
 
 impl Random {
@@ -117,7 +117,7 @@ fn measure(body: &[Statement], counts: &mut [u32], depth: usize, deepest: &mut u
     dispatches
 }
 
-/// Compares random walks; gives the number of dispatches.
+/// Compares random walks; returns the number of dispatches.
 fn check(graph: &Graph, random: &mut Random) -> usize {
     let structure = Structure::new(graph);
     let (mut counts, mut deepest) = (vec![0; graph.len()], 0);
@@ -154,7 +154,7 @@ fn random_graphs_are_walked_the_same() {
     assert!(irreducible > 2000 && reducible > 2000, "{irreducible} irreducible, {reducible} reducible");
 }
 
-/// Programs as compilers make them: reducible, of nested loops and conditions with early exits.
+/// Programs as compilers emit them: reducible, of nested loops and conditions with early exits.
 #[test]
 fn random_programs_need_no_dispatch() {
     fn block(
@@ -231,8 +231,9 @@ fn conditions_and_loops_are_plain() {
     };
     let arm = |node| vec![run(node), branch(node, vec![vec![]])];
     assert_eq!(*arms, [arm(1), arm(2)]);
-    let turn = vec![run(3), branch(3, vec![vec![], vec![Statement::Break(*label)]]), run(4), branch(4, vec![vec![]])];
-    assert_eq!(*body, turn);
+    let iteration =
+        vec![run(3), branch(3, vec![vec![], vec![Statement::Break(*label)]]), run(4), branch(4, vec![vec![]])];
+    assert_eq!(*body, iteration);
 }
 
 #[test]

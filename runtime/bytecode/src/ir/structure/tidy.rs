@@ -67,7 +67,7 @@ fn count(body: &[Statement], uses: &mut [u32]) {
     }
 }
 
-/// Opens blocks that nothing leaves; blocks that hold a loop alone are left by leaving the loop.
+/// Opens blocks that nothing leaves; for blocks that contain only a loop, leaving the loop is the same.
 fn flatten(body: Vec<Statement>, uses: &[u32], renamed: &mut [Label]) -> Vec<Statement> {
     let mut flat = Vec::with_capacity(body.len());
     for statement in body {

@@ -489,14 +489,14 @@ impl Follower {
         let carried = || counters.iter().map(|counter| (counter.register, counter.wide)).chain(accumulator);
         let parts = || carried().flat_map(halves);
         // A register that is read both as itself and as half of a pair is not one value.
-        let distinct = parts().enumerate().all(|(index, part)| parts().skip(index + 1).all(|other| other != part));
+        let disjoint = parts().enumerate().all(|(index, part)| parts().skip(index + 1).all(|other| other != part));
         // The last iteration does not take the back edge, so registers that only its copies write must be carried values.
         if !self.only_copied.iter().all(|register| parts().any(|part| part == *register)) {
             return None;
         }
         // The first counter decides when the loop ends, so it must be one.
         let first_is_counter = counters.first().is_some_and(|counter| (counter.register, counter.wide) == first);
-        (distinct && first_is_counter).then(|| (counters.into(), accumulator))
+        (disjoint && first_is_counter).then(|| (counters.into(), accumulator))
     }
 
     /// The work of an iteration. It includes all loaded elements, so that all are checked.

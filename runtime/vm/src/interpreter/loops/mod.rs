@@ -122,7 +122,7 @@ enum Work {
     Map(map::Map),
 }
 
-/// A loop that can be run apart from the other instructions.
+/// A loop that runs separately from the other instructions.
 #[derive(Clone, Debug)]
 pub(super) struct CountedLoop {
     /// The first is the one that is compared and that indexes the buffer.

@@ -165,7 +165,7 @@ impl<'m> Machine<'m> {
         let to = self.stack.frames.registers(code.words, code.refs);
         let mut reader = self.buffer.reader();
         for argument in &code.entry {
-            // SAFETY: lowering made the register files hold the arguments.
+            // SAFETY: lowering sized the register files for the arguments.
             unsafe {
                 match argument.transfer {
                     Transfer::Word32 => i32::set(to.0, argument.target, reader.word()? as i32),

@@ -202,7 +202,7 @@ impl<'r, 'm> Cursor<'r, 'm> {
         }
     }
 
-    /// Runs a counted loop of the code as far as it runs apart from the other instructions.
+    /// Runs a counted loop of the code as far as it runs separately from the other instructions.
     #[inline(always)]
     pub(super) fn run_loop(&mut self, index: u32) {
         let counted = &self.code.loops[index as usize];

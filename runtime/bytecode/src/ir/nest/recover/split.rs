@@ -1,16 +1,18 @@
-//! Loops that compilers have made of several: one integer counts them all, and division tells the turns of each.
+//! Loops that compilers have collapsed into one: one integer counts the iterations of all, and division recovers those of each.
 //!
 //! Of `for i in 0..n { for j in 0..m { .. } }` comes `for c in 0..n * m { let (i, j) = (c / m, c % m); .. }`, with further
-//! instructions for numbers below zero. Such a loop is taken as loops again, one for each digit of the integer. What it is divided
-//! by must be positive, and divide what comes before it without a rest: the numbers of turns do not exist otherwise.
+//! instructions for numbers below zero. Such a loop is split again, into one loop for each digit of the integer. The divisors must
+//! be positive, and each must divide the one before it without remainder: otherwise the trip counts do not exist.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::{Recovery, Shape, number};
-use crate::ir::function::{Block, Definition, Type, Value};
+use super::form::number;
+use super::{Recovery, Shape};
+use crate::ir::function::Definition;
 use crate::ir::nest::{Affine, Item, Relation, Test};
 use crate::ir::op::Op;
+use crate::ir::value::{Block, Type, Value};
 use crate::isa::Opcode;
 
 /// More digits than this are given up.
@@ -27,7 +29,7 @@ pub(super) struct Split {
     digits: Vec<usize>,
 }
 
-/// What divisions make of the integer of a loop.
+/// A result of divisions of the integer of a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Digits {
     /// Its rest by a divisor; by None it is the integer itself.
@@ -79,7 +81,7 @@ impl Recovery<'_> {
             }
             _ => false,
         };
-        // What stands before the test would be done once more than there are turns.
+        // The instructions before the test would run once more than the trip count.
         let before = &shape.counted.items[..shape.tested_at];
         let works = before.iter().any(|item| match item {
             Item::Instruction(block, position) => !self.function.is_arithmetic(&self.inst((*block, *position)).op),
@@ -139,7 +141,7 @@ impl Recovery<'_> {
         Some(Split { parameter, divisors, digits: Vec::new() })
     }
 
-    /// What a loop's parameter is in the first turn, if that is a number.
+    /// The value of a loop's parameter in the first iteration, if that is a constant.
     fn first(&self, index: usize, parameter: Value) -> Option<i64> {
         match &self.shapes[index].initial {
             Some(initial) => number(self.function, initial[0]),
@@ -171,7 +173,7 @@ impl Recovery<'_> {
         Some(ordered)
     }
 
-    /// Whether a condition holds, where divisors are positive and what divisions make of the integer is not negative.
+    /// Whether a condition holds, where divisors are positive and the results of divisions of the integer are not negative.
     fn truth(
         &self,
         condition: Value,
@@ -196,14 +198,14 @@ impl Recovery<'_> {
             Opcode::CmpEQI32 => Some(truth(0)? == truth(1)?),
             Opcode::AndI32 => match (truth(0), truth(1)) {
                 (Some(false), _) | (_, Some(false)) => Some(false),
-                // Both are one: comparisons give nothing else.
+                // Both are one: comparisons have no other results.
                 _ => None,
             },
             _ => None,
         }
     }
 
-    /// The form of what divisions make of the integer of a loop; None where it is no sum of digits.
+    /// Returns the form of a result of divisions of a loop's integer; None if it is no sum of digits.
     pub(super) fn digit_form(&mut self, index: usize, digits: Digits) -> Option<Affine> {
         let split = self.splits.get(&index)?.clone();
         let position = |of: Option<Value>| match of {
@@ -213,15 +215,15 @@ impl Recovery<'_> {
         match digits {
             Digits::Quotient(rest, divisor) => {
                 let first = position(rest)?;
-                (position(Some(divisor))? == first + 1).then(|| Affine::turn(split.digits[first]))
+                (position(Some(divisor))? == first + 1).then(|| Affine::iteration(split.digits[first]))
             }
             Digits::Rest(divisor) => {
                 let mut sum = Affine::default();
                 for digit in position(divisor)?..split.digits.len() {
-                    let turn = Affine::turn(split.digits[digit]);
+                    let iteration = Affine::iteration(split.digits[digit]);
                     sum = sum.add(&match split.divisors.get(digit) {
-                        Some(weight) => turn.mul(&self.form(*weight)?.0)?,
-                        None => turn,
+                        Some(weight) => iteration.mul(&self.form(*weight)?.0)?,
+                        None => iteration,
                     })?;
                 }
                 Some(sum)
@@ -229,11 +231,11 @@ impl Recovery<'_> {
         }
     }
 
-    /// Gives the loops of the digits their tests, once that of the loop is known, and the integer its form.
+    /// Derives the tests of the digits' loops from that of the loop, and the form of the integer.
     pub(super) fn count_digits(&mut self, index: usize) -> Option<()> {
         let Some(split) = self.splits.get(&index).cloned() else { return Some(()) };
         let test = &self.shapes[index].counted.test;
-        // From zero, as long as it is less: else turns would be counted by others than the integer.
+        // From zero, as long as it is less: otherwise the integer does not count the iterations.
         if (test.relation, test.step, test.ty, test.signed, test.first.as_constant())
             != (Relation::Less, 1, Type::i64, true, Some(0))
         {

@@ -1,9 +1,9 @@
 //! What the test of a loop counts.
 
 use super::Recovery;
-use crate::ir::function::{Type, Value};
 use crate::ir::nest::{Affine, Relation, Test};
 use crate::ir::op::Op;
+use crate::ir::value::{Type, Value};
 use crate::isa::Opcode;
 
 impl Relation {
@@ -14,7 +14,7 @@ impl Relation {
             Relation::GreaterOrEqual => Relation::Less,
             Relation::Greater => Relation::LessOrEqual,
             Relation::LessOrEqual => Relation::Greater,
-            // A loop that goes on while equal makes one turn.
+            // A loop that continues while equal has one iteration.
             Relation::NotEqual => return None,
         })
     }
@@ -65,7 +65,7 @@ impl Recovery<'_> {
             (true, false) => (right, left, relation.swapped()),
             _ => return None,
         };
-        if tested.turns() != [index] {
+        if tested.loops() != [index] {
             return None;
         }
         let step = tested.constant_stride(index)?;
@@ -74,7 +74,7 @@ impl Recovery<'_> {
             Relation::Greater | Relation::GreaterOrEqual => step < 0,
             Relation::NotEqual => step != 0,
         };
-        let first = tested.sub(&Affine::turn(index).scale(step)?)?;
+        let first = tested.sub(&Affine::iteration(index).scale(step)?)?;
         towards.then_some(Test { first, step, relation, bound, ty, signed })
     }
 

@@ -1,7 +1,4 @@
-//! Where the time goes: dispatches, transfers, waits and calls of functions, by thread, while recording is on.
-//!
-//! Nothing is recorded until [`start`]; until then each place that could record loads one flag. Recording is of the whole
-//! process.
+//! The recording of events.
 
 use std::cell::RefCell;
 use std::string::String;
@@ -10,18 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::vec::Vec;
 
-/// What an event is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum EventKind {
-    /// Workgroups of a dispatch.
-    Dispatch,
-    /// A fill, an update, a copy, or the reading or writing of a file.
-    Transfer,
-    /// A thread that is blocked until a fence is reached.
-    Wait,
-    /// A call of a function of a program, with all that it does on its thread.
-    Host,
-}
+use super::{EventKind, Facts};
 
 /// What one thread did without a break.
 #[derive(Clone, Debug)]
@@ -44,7 +30,7 @@ pub struct Event {
 
 /// What a thread did.
 #[derive(Clone, Debug)]
-pub struct Lane {
+pub struct Track {
     /// The thread's name.
     pub thread: String,
     /// In the order in which they ended.
@@ -55,7 +41,7 @@ pub struct Lane {
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// By thread.
-    pub lanes: Vec<Lane>,
+    pub tracks: Vec<Track>,
     /// From start to stop.
     pub duration: Duration,
     /// Events that were not kept because a thread had more than [`EVENT_LIMIT`].
@@ -72,10 +58,10 @@ static STATE: Mutex<Option<State>> = Mutex::new(None);
 
 struct State {
     epoch: Instant,
-    lanes: Vec<Arc<Mutex<OpenLane>>>,
+    tracks: Vec<Arc<Mutex<OpenTrack>>>,
 }
 
-struct OpenLane {
+struct OpenTrack {
     thread: String,
     events: Vec<Event>,
     dropped: u64,
@@ -84,7 +70,7 @@ struct OpenLane {
 struct Local {
     generation: u64,
     epoch: Instant,
-    lane: Arc<Mutex<OpenLane>>,
+    track: Arc<Mutex<OpenTrack>>,
 }
 
 std::thread_local! {
@@ -97,7 +83,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Begins a recording and forgets the one before.
 pub fn start() {
-    *lock(&STATE) = Some(State { epoch: Instant::now(), lanes: Vec::new() });
+    *lock(&STATE) = Some(State { epoch: Instant::now(), tracks: Vec::new() });
     GENERATION.fetch_add(1, Ordering::AcqRel);
     ON.store(true, Ordering::Release);
 }
@@ -108,12 +94,12 @@ pub fn stop() -> Recording {
     ON.store(false, Ordering::Release);
     let Some(state) = lock(&STATE).take() else { return Recording::default() };
     let mut recording = Recording { duration: state.epoch.elapsed(), ..Recording::default() };
-    for lane in state.lanes {
-        let mut lane = lock(&lane);
-        recording.dropped += lane.dropped;
-        recording.lanes.push(Lane { thread: lane.thread.clone(), events: core::mem::take(&mut lane.events) });
+    for track in state.tracks {
+        let mut track = lock(&track);
+        recording.dropped += track.dropped;
+        recording.tracks.push(Track { thread: track.thread.clone(), events: core::mem::take(&mut track.events) });
     }
-    recording.lanes.sort_by(|a, b| a.thread.cmp(&b.thread));
+    recording.tracks.sort_by(|a, b| a.thread.cmp(&b.thread));
     recording
 }
 
@@ -130,29 +116,6 @@ pub fn now() -> Option<Instant> {
     is_on().then(Instant::now)
 }
 
-/// What there is to be told of an event beside its time.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Facts<'a> {
-    /// What the event is about.
-    pub kind: EventKind,
-    /// Name of the kernel, transfer or function.
-    pub name: &'a str,
-    /// Workgroups that were run.
-    pub workgroups: u64,
-    /// Bytes that were moved.
-    pub bytes: u64,
-    /// The event is the first of its command.
-    pub first: bool,
-}
-
-impl<'a> Facts<'a> {
-    /// Of something without workgroups and bytes.
-    pub fn plain(kind: EventKind, name: &'a str) -> Facts<'a> {
-        Facts { kind, name, workgroups: 0, bytes: 0, first: true }
-    }
-}
-
 /// Records what this thread has done since `start`.
 #[doc(hidden)]
 #[cold]
@@ -166,17 +129,17 @@ pub fn record(start: Instant, facts: &Facts<'_>) {
             *local = join(generation);
         }
         let Some(local) = &*local else { return };
-        let mut lane = lock(&local.lane);
-        if lane.events.len() >= EVENT_LIMIT {
-            lane.dropped += 1;
+        let mut track = lock(&local.track);
+        if track.events.len() >= EVENT_LIMIT {
+            track.dropped += 1;
             return;
         }
         let Facts { kind, name, workgroups, bytes, first } = *facts;
         // Kernels repeat, and share their name with one of the last events.
-        let known = lane.events.iter().rev().take(64).find(|event| &*event.name == name);
+        let known = track.events.iter().rev().take(64).find(|event| &*event.name == name);
         let name = known.map_or_else(|| Arc::from(name), |event| Arc::clone(&event.name));
         let start = start.saturating_duration_since(local.epoch);
-        lane.events.push(Event { kind, name, start, duration, workgroups, bytes, first });
+        track.events.push(Event { kind, name, start, duration, workgroups, bytes, first });
     });
 }
 
@@ -184,11 +147,11 @@ pub fn record(start: Instant, facts: &Facts<'_>) {
 fn join(generation: u64) -> Option<Local> {
     let mut state = lock(&STATE);
     let state = state.as_mut()?;
-    let number = state.lanes.len();
+    let number = state.tracks.len();
     let thread = std::thread::current().name().map_or_else(|| std::format!("thread {number}"), String::from);
-    let lane = Arc::new(Mutex::new(OpenLane { thread, events: Vec::new(), dropped: 0 }));
-    state.lanes.push(Arc::clone(&lane));
-    Some(Local { generation, epoch: state.epoch, lane })
+    let track = Arc::new(Mutex::new(OpenTrack { thread, events: Vec::new(), dropped: 0 }));
+    state.tracks.push(Arc::clone(&track));
+    Some(Local { generation, epoch: state.epoch, track })
 }
 
 #[cfg(test)]
@@ -209,13 +172,13 @@ mod tests {
         let recording = stop();
         // Other tests of this process may have been recorded, too.
         let find = |name: &str| {
-            let found = |lane: &Lane| lane.events.iter().find(|event| &*event.name == name).cloned();
-            recording.lanes.iter().find_map(|lane| Some((lane.thread.clone(), found(lane)?)))
+            let found = |track: &Track| track.events.iter().find(|event| &*event.name == name).cloned();
+            recording.tracks.iter().find_map(|track| Some((track.thread.clone(), found(track)?)))
         };
         let (_, kernel) = find("profiled kernel").unwrap_or_else(|| unreachable!());
         assert_eq!((kernel.workgroups, kernel.bytes, kernel.first), (3, 40, true));
         assert!(kernel.start + kernel.duration <= recording.duration);
         assert_eq!(find("profiled wait").map(|(thread, _)| thread).as_deref(), Some("profiled"));
-        assert!(stop().lanes.is_empty());
+        assert!(stop().tracks.is_empty());
     }
 }

@@ -1,0 +1,221 @@
+//! The parsers of the command lines: every command with its flags.
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::filter::LevelFilter;
+
+use super::arguments::ProgramArguments;
+use super::bench::BenchArguments;
+use super::run::RunArguments;
+#[cfg(feature = "cli")]
+use super::{
+    arguments::OfFiles, assemble::AssembleArguments, bench::BenchFiles, build::BuildArguments, check::CheckArguments,
+    diff::DiffArguments, dump::DumpArguments, examples, manual::CompletionsArguments, manual::ManArguments,
+    parameters::ParametersArguments, translate::TranslateArguments,
+};
+
+/// Run, measure, check, inspect and translate models that the IREE compiler has compiled (.vmfb).
+#[cfg(feature = "cli")]
+#[derive(Debug, Parser)]
+#[command(name = "incarnate", version, max_term_width = 120)]
+pub(super) struct CommandLine {
+    #[command(subcommand)]
+    pub(super) command: Command,
+    /// Write events of the runtime to standard error: error, warn, info, debug or trace.
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(super) log: Option<LevelFilter>,
+}
+
+#[cfg(feature = "cli")]
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Call a function and print, write or check its results.
+    #[command(after_help = examples::RUN)]
+    Run(OfFiles<RunArguments>),
+    /// Measure how long calls of a function take.
+    #[command(after_help = examples::BENCH)]
+    Bench(BenchFiles),
+    /// Run every exported function without arguments as a test; those named fail_* must fail.
+    #[command(after_help = examples::CHECK)]
+    Check(CheckArguments),
+    /// Print the contents of a module.
+    #[command(after_help = examples::DUMP)]
+    Dump(DumpArguments),
+    /// Write the Rust source of a module, and the files that it includes.
+    #[command(after_help = examples::TRANSLATE)]
+    Translate(TranslateArguments),
+    /// Assemble a module file from text in the form of `dump --output=disassembly`.
+    #[command(after_help = examples::ASSEMBLE)]
+    Assemble(AssembleArguments),
+    /// Print the differences between two modules.
+    #[command(after_help = examples::DIFF)]
+    Diff(DiffArguments),
+    /// Print the completion script of a shell.
+    #[command(after_help = examples::COMPLETIONS)]
+    Completions(CompletionsArguments),
+    /// Print the manual page, or write those of all commands.
+    #[command(after_help = examples::MAN)]
+    Man(ManArguments),
+    /// List, convert and create parameter archives.
+    #[command(after_help = examples::PARAMETERS)]
+    Parameters(ParametersArguments),
+    /// Build a native program of translated modules, with the commands run, bench and check.
+    #[command(after_help = examples::BUILD)]
+    Build(BuildArguments),
+}
+
+#[cfg(feature = "cli")]
+impl Command {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            Command::Run(_) => "run",
+            Command::Bench(_) => "bench",
+            Command::Check(_) => "check",
+            Command::Dump(_) => "dump",
+            Command::Translate(_) => "translate",
+            Command::Parameters(_) => "parameters",
+            Command::Assemble(_) => "assemble",
+            Command::Diff(_) => "diff",
+            Command::Completions(_) => "completions",
+            Command::Man(_) => "man",
+            Command::Build(_) => "build",
+        }
+    }
+
+    /// The target of the command's program, for commands that run one.
+    pub(super) fn program(&self) -> Option<&ProgramArguments> {
+        match self {
+            Command::Run(of) => Some(&of.arguments.call.program),
+            Command::Bench(bench) => Some(&bench.of.arguments.call.program),
+            Command::Check(arguments) => Some(&arguments.program),
+            _ => None,
+        }
+    }
+}
+
+/// The command line of a program with embedded modules.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 120)]
+pub(super) struct ProgramLine {
+    #[command(subcommand)]
+    pub(super) command: ProgramCommand,
+    /// Write events of the runtime to standard error: error, warn, info, debug or trace.
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub(super) log: Option<LevelFilter>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ProgramCommand {
+    /// Call a function and print, write or check its results.
+    Run(RunArguments),
+    /// Measure how long calls of a function take.
+    Bench(BenchArguments),
+    /// Run every exported function without arguments as a test; those named fail_* must fail.
+    Check(ProgramArguments),
+}
+
+impl ProgramCommand {
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            ProgramCommand::Run(_) => "run",
+            ProgramCommand::Bench(_) => "bench",
+            ProgramCommand::Check(_) => "check",
+        }
+    }
+
+    /// The target on which the program runs.
+    pub(super) fn program(&self) -> &ProgramArguments {
+        match self {
+            ProgramCommand::Run(arguments) => &arguments.call.program,
+            ProgramCommand::Bench(arguments) => &arguments.call.program,
+            ProgramCommand::Check(arguments) => arguments,
+        }
+    }
+}
+
+#[cfg(all(test, feature = "cli"))]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::path::PathBuf;
+
+    use incarnate_runtime::hal::format::Equality;
+
+    use super::*;
+    use crate::bench::ReportFormat;
+
+    fn parse(arguments: &[&str]) -> Result<CommandLine, clap::Error> {
+        CommandLine::try_parse_from(std::iter::once(&"incarnate").chain(arguments))
+    }
+
+    #[test]
+    fn the_definition_is_valid() {
+        use clap::CommandFactory;
+        CommandLine::command().debug_assert();
+        ProgramLine::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_take_their_values_either_way() {
+        for arguments in [
+            &["run", "--module=a.vmfb", "--module=b.vmfb", "--function=f", "--input=-5", "--expected_output=4xf32=1"][..],
+            &[
+                "run",
+                "--module",
+                "a.vmfb",
+                "--module",
+                "b.vmfb",
+                "--function",
+                "f",
+                "--input",
+                "-5",
+                "--expected_output",
+                "4xf32=1",
+            ],
+        ] {
+            let Command::Run(run) = parse(arguments).unwrap().command else { unreachable!("run") };
+            assert_eq!(run.module, [PathBuf::from("a.vmfb"), PathBuf::from("b.vmfb")]);
+            let run = run.arguments;
+            assert_eq!((run.call.input, run.call.expected_output), (vec!["-5".to_owned()], vec!["4xf32=1".to_owned()]));
+            assert_eq!(run.call.equality.equality(), Equality::default());
+        }
+        let empty = parse(&["run", "--module=a", "--output=", "--output=-"]).unwrap();
+        let Command::Run(run) = empty.command else { unreachable!("run") };
+        assert_eq!(run.arguments.output, ["", "-"]);
+    }
+
+    #[test]
+    fn bench_takes_the_flags_of_google_benchmark() {
+        let line = parse(&[
+            "bench",
+            "--module=a",
+            "--benchmark_min_time=1s",
+            "--benchmark_repetitions=3",
+            "--benchmark_format=json",
+            "--benchmark_report_aggregates_only=true",
+            "--time_unit=us",
+        ]);
+        let Command::Bench(bench) = line.unwrap().command else { unreachable!("bench") };
+        let bench = bench.of.arguments;
+        assert_eq!((bench.benchmark_repetitions, bench.benchmark_format), (3, ReportFormat::Json));
+        assert!(bench.benchmark_report_aggregates_only);
+    }
+
+    #[test]
+    fn wrong_flags_are_usage_errors() {
+        for arguments in [
+            &["run"][..],
+            &["run", "--module=a", "--what=1"],
+            &["bench", "--module=a", "--benchmark_min_time=fast"],
+            &["bench", "--module=a", "--benchmark_repetitions=0"],
+            &["check"],
+            &["dump"],
+            &["dump", "a", "--output=json"],
+            &["translate", "a"],
+            &["build", "a"],
+            &["build", "-o", "a"],
+            &["fly"],
+            &[],
+        ] {
+            assert_eq!(parse(arguments).unwrap_err().exit_code(), 2, "{arguments:?}");
+        }
+    }
+}

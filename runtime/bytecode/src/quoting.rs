@@ -1,0 +1,98 @@
+//! Symbols and strings of the text forms.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Whether a character can stand in a symbol that is not quoted.
+pub(super) const fn is_symbol_character(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '_' | '$' | '.')
+}
+
+/// A symbol with its `@`: quoted if a character asks for it.
+pub(super) fn symbol(name: &str) -> String {
+    match !name.is_empty() && name.chars().all(is_symbol_character) {
+        true => format!("@{name}"),
+        false => format!("@{}", quoted(name.as_bytes())),
+    }
+}
+
+/// Bytes in quotes. What cannot stand there becomes a backslash and two hexadecimal digits: quotes, control characters, what
+/// is not UTF-8, and a backslash that would be taken for the beginning of such a thing.
+pub(super) fn quoted(bytes: &[u8]) -> String {
+    let mut text = String::from("\"");
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let valid = match core::str::from_utf8(rest) {
+            Ok(valid) => valid,
+            Err(error) => core::str::from_utf8(&rest[..error.valid_up_to()]).unwrap_or_default(),
+        };
+        for (index, character) in valid.char_indices() {
+            let behind = valid.as_bytes().get(index + 1..).unwrap_or_default();
+            let escape = match character {
+                '"' => true,
+                '\\' => behind.len() >= 2 && behind[..2].iter().all(u8::is_ascii_hexdigit),
+                _ => character.is_ascii_control(),
+            };
+            match escape {
+                true => text.push_str(&format!("\\{:02X}", character as u32)),
+                false => text.push(character),
+            }
+        }
+        rest = &rest[valid.len()..];
+        if let Some((byte, behind)) = rest.split_first() {
+            text.push_str(&format!("\\{byte:02X}"));
+            rest = behind;
+        }
+    }
+    text.push('"');
+    text
+}
+
+/// The bytes that the inside of a quoted text stands for.
+pub(super) fn unquoted(text: &str) -> Vec<u8> {
+    let bytes = text.as_bytes();
+    let mut result = Vec::with_capacity(bytes.len());
+    let mut index = 0;
+    while let Some(&byte) = bytes.get(index) {
+        let escape = (byte == b'\\').then(|| text.get(index + 1..index + 3)).flatten();
+        match escape.filter(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit())) {
+            Some(digits) => {
+                result.push(u8::from_str_radix(digits, 16).unwrap_or_default());
+                index += 3;
+            }
+            None => {
+                result.push(byte);
+                index += 1;
+            }
+        }
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quoting_is_undone() {
+        let cases: [&[u8]; 9] = [
+            b"",
+            b"plain",
+            b"a \"b\" c",
+            b"back\\slash",
+            b"\\41",
+            b"\\4",
+            b"line\nend\0",
+            b"\xFF\xFEab",
+            b"\\\xC3\xA9\\22",
+        ];
+        for bytes in cases {
+            let text = quoted(bytes);
+            let inside = &text[1..text.len() - 1];
+            assert!(!inside.contains(['"', '\n']), "{text}");
+            assert_eq!(unquoted(inside), bytes, "{text}");
+        }
+        assert_eq!(quoted(b"a \"b\""), "\"a \\22b\\22\"");
+    }
+}
