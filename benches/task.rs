@@ -1,6 +1,7 @@
 //! The overhead of local-task (group `task`) by number of workers: a dispatch of a parallel execution, one workgroup,
 //! and the wake-up of a sleeping worker. More workers than cores contend for them.
 #![allow(missing_docs, reason = "criterion's macros make items without documentation")]
+#![allow(unsafe_code, reason = "kernels are unsafe functions")]
 #![allow(clippy::expect_used, reason = "a benchmark that cannot begin has no caller to tell")]
 
 use std::ops::Range;
@@ -29,7 +30,7 @@ impl LocalExecutable for Busy {
         &self.0
     }
 
-    fn dispatch(
+    unsafe fn dispatch(
         &self,
         _: usize,
         arguments: &DispatchArguments<'_>,

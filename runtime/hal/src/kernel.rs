@@ -1,4 +1,5 @@
 //! Kernels: the functions of loaded code, and what they are called with.
+#![allow(unsafe_code, reason = "declares the contract of calls with addresses of bindings")]
 
 use alloc::string::String;
 use core::fmt;
@@ -69,15 +70,19 @@ pub trait LocalExecutable: Send + Sync + fmt::Debug {
     /// The functions, in the order of their ordinals.
     fn functions(&self) -> &[FunctionInfo];
 
-    /// Runs the workgroups whose linear ids (x fastest, then y, then z) lie in `workgroups`.
-    ///
-    /// The caller has checked `function` against [`LocalExecutable::functions`], the number of constants and bindings
-    /// against its [`FunctionInfo`], and keeps every binding's memory alive and writable (or readable, for bindings that
-    /// the program only reads) until the call returns. Several threads may run ranges of one dispatch at once.
+    /// Runs the workgroups whose linear ids (x fastest, then y, then z) lie in `workgroups`. Several threads may run ranges
+    /// of one dispatch at once.
     ///
     /// # Errors
-    /// What the kernel reports: a non-zero return of machine code is INTERNAL, a trap of bytecode is its own error.
-    fn dispatch(
+    /// What the kernel reports: a non-zero return of machine code is INTERNAL, a trap of bytecode is its own error. What
+    /// does not match the function's [`FunctionInfo`], such as the number of bindings, is an error, too.
+    ///
+    /// # Safety
+    /// The bytes of each binding, from its pointer on and as many as its length, are valid until the call returns: for reads,
+    /// and for writes unless [`DispatchArguments::read_only_bindings`] or [`FunctionInfo::read_only_bindings`] has the
+    /// binding's bit. No reference to these bytes is in use meanwhile, apart from shared references to bytes that are only
+    /// read.
+    unsafe fn dispatch(
         &self,
         function: usize,
         arguments: &DispatchArguments<'_>,

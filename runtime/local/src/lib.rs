@@ -4,6 +4,7 @@ extern crate alloc;
 
 #[cfg(feature = "local-task")]
 mod cost;
+mod dispatch;
 #[cfg(feature = "local-task")]
 pub mod engine;
 mod executable;
@@ -17,10 +18,12 @@ mod loading;
 #[allow(unsafe_code, reason = "loads and calls executable plugins; see the module's documentation")]
 pub mod plugin;
 mod sync;
+mod unwinding;
 pub mod vmvx;
+mod worker_number;
 
+pub use dispatch::dispatch_inline;
 pub use executable::{ExecutableLoader, ExecutableParameters};
-pub use execution::dispatch_inline;
 pub use incarnate_hal::BindingPointer;
 pub use incarnate_hal::kernel::{DispatchArguments, FunctionInfo, LocalExecutable, MAXIMUM_BINDINGS, Worker};
 pub use library::has_feature;

@@ -10,9 +10,9 @@
 
 use core::fmt;
 
-use super::super::execution::without_unwinding;
 use super::padded::Padded;
 use crate::hal::atomic::{AtomicU64, Ordering, SharedCell};
+use crate::unwinding::without_unwinding;
 use crate::{Error, Result};
 
 /// What a participant does with the data of an execution.

@@ -7,7 +7,8 @@ use std::sync::PoisonError;
 use std::time::Instant;
 
 use super::super::cost::{kernel_cost, picoseconds};
-use super::super::execution::{self, Scratch};
+use super::super::dispatch::{Scratch, execute_ranges};
+use super::super::execution;
 use super::claim::{Chunks, Participant, Stages, Step};
 use super::participate::Engine;
 use super::sleep::Idle;
@@ -262,20 +263,12 @@ impl<'a> Participation<'a> {
         let result = match command {
             Command::Dispatch(dispatch) => {
                 let threads = u8::try_from(self.engine.concurrency()).unwrap_or(u8::MAX);
-                execution::execute_ranges(
-                    commands,
-                    dispatch,
-                    table,
-                    &mut self.scratch,
-                    threads,
-                    node.workgroup_count,
-                    |run| {
-                        drive(&mut |range| {
-                            count(&range);
-                            run(range)
-                        })
-                    },
-                )
+                execute_ranges(commands, dispatch, table, &mut self.scratch, threads, node.workgroup_count, |run| {
+                    drive(&mut |range| {
+                        count(&range);
+                        run(range)
+                    })
+                })
             }
             transfer => drive(&mut |units| {
                 count(&units);

@@ -41,7 +41,6 @@ use crate::hal::{BufferBinding, CommandBuffer};
 use estimate::Estimate;
 use participate::{Engine, Mode};
 use workers::WorkerPool;
-pub(super) use workers::current_worker;
 
 /// One of so many sequential executions of a thread is measured, so that measuring costs less than one part in a hundred of
 /// the shortest (`cargo bench --bench task -- small_execution`).

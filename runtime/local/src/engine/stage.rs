@@ -3,9 +3,9 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::super::cost::kernel_cost;
-use super::super::execution;
 use super::estimate::{self, MINIMUM_CHUNK};
+use crate::cost::kernel_cost;
+use crate::execution::divisible_bytes;
 use crate::hal::BufferBinding;
 use crate::hal::backend::{Command, Commands};
 use crate::{Error, Result};
@@ -105,7 +105,7 @@ impl Stage {
         let mut workgroup_count = [0; 3];
         let (total, time, divisible) = match command {
             Command::Dispatch(dispatch) => {
-                let (count, total) = execution::workgroup_count(commands, dispatch, table)?;
+                let (count, total) = crate::dispatch::workgroup_count(commands, dispatch, table)?;
                 workgroup_count = count;
                 let cost = kernel_cost(&dispatch.executable, dispatch.function);
                 let time = estimate::of_workgroups(cost.and_then(|cost| cost.get()), total);
@@ -113,7 +113,7 @@ impl Stage {
                 (total, time, functions.get(dispatch.function).is_some_and(|info| !info.sequential))
             }
             _ => {
-                let bytes = execution::divisible_bytes(commands, command, table)?;
+                let bytes = divisible_bytes(commands, command, table)?;
                 let length = bytes.unwrap_or(0);
                 // What cannot be divided is one unit.
                 (length.div_ceil(TRANSFER_UNIT).max(1), estimate::of_bytes(length), bytes.is_some())

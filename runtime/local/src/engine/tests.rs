@@ -1,5 +1,6 @@
 //! The backend as a whole, with kernels written here that meet, sleep, fail and count.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![allow(unsafe_code, reason = "kernels are unsafe functions")]
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -41,7 +42,7 @@ impl LocalExecutable for Kernels {
         &self.functions
     }
 
-    fn dispatch(
+    unsafe fn dispatch(
         &self,
         function: usize,
         arguments: &DispatchArguments<'_>,

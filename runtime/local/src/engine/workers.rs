@@ -3,7 +3,6 @@
 use alloc::format;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::cell::Cell;
 use std::sync::{Mutex, OnceLock};
 use std::thread::{self, JoinHandle, Thread};
 
@@ -11,6 +10,7 @@ use super::executor::{Executor, Work};
 use super::sleep::ParkedSet;
 use super::topology;
 use crate::hal::atomic::{AtomicBool, Ordering};
+use crate::worker_number::set_current_worker;
 
 /// Threads that sleep until there is work. They are started when they are first needed.
 #[derive(Debug)]
@@ -28,15 +28,6 @@ struct Shared {
     /// The threads that have been started, in the order of their numbers.
     started: Vec<OnceLock<Thread>>,
     stopping: AtomicBool,
-}
-
-thread_local! {
-    static NUMBER: Cell<u32> = const { Cell::new(0) };
-}
-
-/// A number of this thread for kernels that ask: that of a worker, from 1 on, and 0 for threads of the program.
-pub(crate) fn current_worker() -> u32 {
-    NUMBER.try_with(Cell::get).unwrap_or(0)
 }
 
 impl WorkerPool {
@@ -62,7 +53,7 @@ impl WorkerPool {
         let (shared, work) = (Arc::clone(&self.shared), Arc::downgrade(work));
         let body = move || {
             // There are at most `MAXIMUM_WORKERS`.
-            NUMBER.set(number as u32 + 1);
+            set_current_worker(number as u32 + 1);
             shared.bind(number);
             shared.run(number, &work);
         };

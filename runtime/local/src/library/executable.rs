@@ -168,7 +168,7 @@ impl LocalExecutable for LibraryExecutable {
         &self.functions
     }
 
-    fn dispatch(
+    unsafe fn dispatch(
         &self,
         function: usize,
         arguments: &DispatchArguments<'_>,

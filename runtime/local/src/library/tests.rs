@@ -165,7 +165,9 @@ fn run(
     let pointers = [BindingPointer((&raw const record).cast_mut().cast())];
     let mut local_memory = [0u8; 4096];
     let mut worker = Worker { processor_id: 5, local_memory: &mut local_memory };
-    let result = executable.dispatch(0, &arguments(count, constants, &pointers, &[8]), range, &mut worker);
+    let arguments = arguments(count, constants, &pointers, &[8]);
+    // SAFETY: the kernel uses the binding as the mutex that it is the address of.
+    let result = unsafe { executable.dispatch(0, &arguments, range, &mut worker) };
     (result, record.into_inner().unwrap())
 }
 
@@ -237,7 +239,8 @@ fn operands_are_compared_with_the_export() {
     let mut code = |function, constants: &[u32], bindings: usize, lengths: &[usize], local: usize| {
         let mut worker = Worker { processor_id: 0, local_memory: &mut memory[..local] };
         let arguments = arguments([1, 1, 1], constants, &pointers[..bindings], lengths);
-        executable.dispatch(function, &arguments, 0..1, &mut worker).map_err(|error: Error| error.code())
+        // SAFETY: as in `run`; the call is an error for other numbers of bindings.
+        unsafe { executable.dispatch(function, &arguments, 0..1, &mut worker) }.map_err(|error: Error| error.code())
     };
     assert_eq!(code(0, &[9, 9], 1, &[8], 4096), Ok(()));
     assert_eq!(code(1, &[9, 9], 1, &[8], 4096), Err(StatusCode::OutOfRange));

@@ -289,7 +289,7 @@ impl LocalExecutable for VmvxExecutable {
         &self.functions
     }
 
-    fn dispatch(
+    unsafe fn dispatch(
         &self,
         function: usize,
         arguments: &DispatchArguments<'_>,

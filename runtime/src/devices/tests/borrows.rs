@@ -240,7 +240,7 @@ impl LocalExecutable for Looking {
         &self.functions
     }
 
-    fn dispatch(
+    unsafe fn dispatch(
         &self,
         _: usize,
         arguments: &DispatchArguments<'_>,
@@ -324,7 +324,7 @@ impl LocalExecutable for WritingBeside {
         &self.0
     }
 
-    fn dispatch(
+    unsafe fn dispatch(
         &self,
         _: usize,
         arguments: &DispatchArguments<'_>,

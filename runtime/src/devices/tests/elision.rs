@@ -27,7 +27,7 @@ impl LocalExecutable for Failing {
         &self.0
     }
 
-    fn dispatch(&self, _: usize, _: &DispatchArguments<'_>, _: Range<u64>, _: &mut Worker<'_>) -> Result<()> {
+    unsafe fn dispatch(&self, _: usize, _: &DispatchArguments<'_>, _: Range<u64>, _: &mut Worker<'_>) -> Result<()> {
         Err(Error::internal("the kernel failed"))
     }
 }

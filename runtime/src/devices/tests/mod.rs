@@ -33,7 +33,7 @@ impl LocalExecutable for TestExecutable {
         &self.functions
     }
 
-    fn dispatch(
+    unsafe fn dispatch(
         &self,
         function: usize,
         arguments: &DispatchArguments<'_>,
@@ -475,7 +475,7 @@ fn read_only_bindings_are_marked_for_kernels() {
         fn functions(&self) -> &[FunctionInfo] {
             &self.0
         }
-        fn dispatch(
+        unsafe fn dispatch(
             &self,
             _: usize,
             arguments: &DispatchArguments<'_>,

@@ -59,7 +59,9 @@ fn dispatch(
     };
     let size = executable.functions().get(function).map_or(0, |info| info.local_memory_size);
     let mut local_memory = alloc::vec![0; size];
-    executable.dispatch(function, &arguments, range, &mut Worker { processor_id: 0, local_memory: &mut local_memory })
+    let mut worker = Worker { processor_id: 0, local_memory: &mut local_memory };
+    // SAFETY: the addresses and lengths are those of vectors that this function borrows exclusively.
+    unsafe { executable.dispatch(function, &arguments, range, &mut worker) }
 }
 
 /// Writes the arguments of a workgroup to the first binding, at its x.
@@ -245,7 +247,8 @@ fn workers_race_on_bindings_without_harm() {
                 };
                 let range = u64::from(worker * 16)..u64::from(worker * 16 + 16);
                 let mut worker = Worker { processor_id: worker, local_memory: &mut [] };
-                executable.dispatch(0, &arguments, range, &mut worker).unwrap();
+                // SAFETY: the address and the length are those of the vector, which only the kernels use meanwhile.
+                unsafe { executable.dispatch(0, &arguments, range, &mut worker) }.unwrap();
             });
         }
     });
