@@ -142,6 +142,35 @@ pub enum Command {
     EndDebugGroup,
 }
 
+/// What a fill, an update or a copy does, for execution and for reports.
+#[derive(Clone, Copy, Debug)]
+pub struct Transfer {
+    /// The name in messages and profiles.
+    pub name: &'static str,
+    /// The range that is written.
+    pub target: u32,
+    /// The range that is read, if it is one of a buffer.
+    pub source: Option<u32>,
+    /// True if parts of it can run at the same time, unless source and target overlap.
+    pub is_divisible: bool,
+}
+
+impl Command {
+    /// Describes the command if it is a transfer.
+    #[inline]
+    #[must_use]
+    pub fn transfer(&self) -> Option<Transfer> {
+        let transfer = |name, target, source, is_divisible| Some(Transfer { name, target, source, is_divisible });
+        match *self {
+            Command::Fill { target, .. } => transfer("fill", target, None, true),
+            Command::Update { target, .. } => transfer("update", target, None, true),
+            Command::Copy { source, target } => transfer("copy", target, Some(source), true),
+            Command::ElidedCopy { source, target } => transfer("elided copy", target, Some(source), false),
+            Command::Dispatch(_) | Command::Barrier | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => None,
+        }
+    }
+}
+
 /// The commands of a finalized command buffer, which [`CommandBuffer::commands`](crate::CommandBuffer::commands) returns.
 ///
 /// Only recording creates commands, so each dispatch has been checked against its function.

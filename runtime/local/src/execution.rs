@@ -100,9 +100,12 @@ pub(crate) fn record(
     first: bool,
 ) {
     let bytes = |binding: u32| commands.resolve(binding, table).map_or(0, |(_, _, length)| length as u64);
-    let transfer = |name, bytes| profile::Facts { bytes, ..profile::Facts::plain(EventKind::Transfer, name) };
-    let facts = match command {
-        Command::Dispatch(dispatch) => {
+    let facts = match (command, command.transfer()) {
+        (_, Some(transfer)) => profile::Facts {
+            bytes: bytes(transfer.target),
+            ..profile::Facts::plain(EventKind::Transfer, transfer.name)
+        },
+        (Command::Dispatch(dispatch), None) => {
             let info = dispatch.executable.code().functions().get(dispatch.function);
             let name = info.map(|info| info.name.as_str()).filter(|name| !name.is_empty()).unwrap_or("dispatch");
             let total = workgroup_count(commands, dispatch, table).map_or(0, |(_, total)| total);
@@ -111,11 +114,7 @@ pub(crate) fn record(
             let bytes = u64::try_from(part).unwrap_or(u64::MAX);
             profile::Facts { kind: EventKind::Dispatch, name, workgroups, bytes, first }
         }
-        Command::Fill { target, .. } => transfer("fill", bytes(*target)),
-        Command::Update { target, .. } => transfer("update", bytes(*target)),
-        Command::Copy { target, .. } => transfer("copy", bytes(*target)),
-        Command::ElidedCopy { target, .. } => transfer("elided copy", bytes(*target)),
-        Command::Barrier | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => return,
+        _ => return,
     };
     profile::record(start, &facts);
 }
@@ -156,20 +155,13 @@ pub(crate) fn divisible_bytes(
     command: &Command,
     table: &[BufferBinding<'_>],
 ) -> Result<Option<u64>> {
-    match command {
-        Command::Fill { target, .. } | Command::Update { target, .. } => {
-            let (_, _, length) = commands.resolve(*target, table)?;
-            Ok(Some(length as u64))
-        }
-        Command::Copy { source, target } => {
-            let (source, source_offset, length) = commands.resolve(*source, table)?;
-            let (target, target_offset, _) = commands.resolve(*target, table)?;
-            let from = source.pin(Access::Read)?.address().0.addr() + source_offset;
-            let to = target.pin(Access::Read)?.address().0.addr() + target_offset;
-            Ok(Some(length as u64).filter(|_| from.abs_diff(to) >= length))
-        }
-        _ => Ok(None),
-    }
+    let Some(transfer) = command.transfer().filter(|transfer| transfer.is_divisible) else { return Ok(None) };
+    let (target, target_offset, length) = commands.resolve(transfer.target, table)?;
+    let Some(source) = transfer.source else { return Ok(Some(length as u64)) };
+    let (source, source_offset, _) = commands.resolve(source, table)?;
+    let from = source.pin(Access::Read)?.address().0.addr() + source_offset;
+    let to = target.pin(Access::Read)?.address().0.addr() + target_offset;
+    Ok(Some(length as u64).filter(|_| from.abs_diff(to) >= length))
 }
 
 /// As [`execute_transfer`] for a part of the bytes, which begins at a multiple of 64 if it is not the first.
@@ -210,7 +202,7 @@ pub(crate) fn execute_transfer_part(
             let (source_offset, target_offset) = (source_offset + start, target_offset + start);
             target.copy_from(target_offset as u64, source, source_offset as u64, length as u64)
         }
-        _ => Ok(()),
+        Command::Dispatch(_) | Command::Barrier | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => Ok(()),
     }
 }
 
@@ -231,15 +223,13 @@ fn execute_dispatch(
 /// Says which command failed.
 #[cold]
 pub(crate) fn describe(error: Error, index: usize, command: &Command) -> Error {
-    match command {
-        Command::Dispatch(dispatch) => {
-            let functions = dispatch.executable.code().functions();
-            let name = functions.get(dispatch.function).map_or("", |info| info.name.as_str());
-            error.context(format!("command {index}, dispatch of function {} '{name}'", dispatch.function))
-        }
-        Command::Fill { .. } => error.context(format!("command {index}, fill")),
-        Command::Update { .. } => error.context(format!("command {index}, update")),
-        Command::Copy { .. } | Command::ElidedCopy { .. } => error.context(format!("command {index}, copy")),
-        _ => error.context(format!("command {index}")),
+    if let Command::Dispatch(dispatch) = command {
+        let functions = dispatch.executable.code().functions();
+        let name = functions.get(dispatch.function).map_or("", |info| info.name.as_str());
+        return error.context(format!("command {index}, dispatch of function {} '{name}'", dispatch.function));
+    }
+    match command.transfer() {
+        Some(transfer) => error.context(format!("command {index}, {}", transfer.name)),
+        None => error.context(format!("command {index}")),
     }
 }

@@ -54,22 +54,22 @@ impl Estimate {
         let mut estimate = Estimate::default();
         let (mut stage, mut chunks) = (0u64, 0u64);
         for command in commands.list() {
-            let (time, units) = match command {
-                Command::Dispatch(dispatch) => {
+            let (time, units) = match (command, command.transfer()) {
+                (_, Some(transfer)) if transfer.is_divisible => {
+                    let bytes = commands.recorded_length(transfer.target).unwrap_or(0);
+                    (of_bytes(if bytes < 1 << 48 { bytes } else { 0 }), bytes)
+                }
+                (Command::Dispatch(dispatch), _) => {
                     let (time, units, is_measured) = of_dispatch(dispatch);
                     estimate.is_unmeasured |= !is_measured;
                     (time, units)
                 }
-                Command::Fill { target, .. } | Command::Update { target, .. } | Command::Copy { target, .. } => {
-                    let bytes = commands.recorded_length(*target).unwrap_or(0);
-                    (of_bytes(if bytes < 1 << 48 { bytes } else { 0 }), bytes)
-                }
-                Command::Barrier => {
+                (Command::Barrier, _) => {
                     estimate.add(stage, chunks);
                     (stage, chunks) = (0, 0);
                     continue;
                 }
-                Command::ElidedCopy { .. } | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => continue,
+                _ => continue,
             };
             stage = stage.saturating_add(time);
             chunks += self::chunks(time, units, threads);
