@@ -51,11 +51,11 @@ impl From<Bank> for Type {
     }
 }
 
-/// A value: defined once, by what [`Function::definition`] tells. An index into the function's values.
+/// A value, defined once: an index into the function's values; see [`Function::definition`](super::Function::definition).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Value(pub u32);
 
-/// A basic block, as an index into [`Function::blocks`].
+/// A basic block, as an index into [`Function::blocks`](super::Function::blocks).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Block(pub u32);
 
