@@ -9,7 +9,7 @@ use incarnate_bytecode::{CallingConvention, Result, VerifiedModule};
 /// The imports of a module, by ordinal.
 #[derive(Clone, Debug)]
 pub(super) struct Imports {
-    /// The native functions, and the edits that turn the arguments of older forms into theirs.
+    /// The native functions, and the edits that convert the arguments of older forms to theirs.
     direct: Vec<Option<(&'static DirectImport, &'static [Edit])>>,
     any_call_yields: bool,
 }
@@ -46,7 +46,7 @@ impl Imports {
         (yieldable || self.any_call_yields) && self.direct(import).is_none_or(|direct| direct.resume.is_some())
     }
 
-    /// Turns the calls of older forms into calls of the newest functions.
+    /// Replaces the calls of older forms by calls of the newest functions.
     pub(super) fn update_calls(&self, body: &mut Function) {
         if self.direct.iter().flatten().all(|found| found.1.is_empty()) {
             return;

@@ -1,4 +1,4 @@
-//! Functions as older versions of their modules had them: data that turns each of their calls into one of the newest function.
+//! Functions as older versions of their modules had them: data that converts a call to one of the newest function.
 
 /// A function as an older version of its module had it. Its results are those of the newest function of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

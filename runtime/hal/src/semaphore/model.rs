@@ -8,9 +8,9 @@ use loom::thread;
 
 use super::{Semaphore, WaitParticipant};
 
-struct Nobody;
+struct IdleParticipant;
 
-impl WaitParticipant for Nobody {
+impl WaitParticipant for IdleParticipant {
     fn participate(self: StdArc<Self>) -> bool {
         true
     }
@@ -25,7 +25,7 @@ fn a_signal_leaves_no_participant_behind() {
             let semaphore = semaphore.clone();
             move || semaphore.signal(1).unwrap()
         });
-        let participant = StdArc::new(Nobody);
+        let participant = StdArc::new(IdleParticipant);
         semaphore.set_participant(1, participant.clone());
         signalling.join().unwrap();
         assert_eq!(StdArc::strong_count(&participant), 1);

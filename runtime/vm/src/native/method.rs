@@ -23,8 +23,8 @@ pub trait NativeMethod<S, A> {
     fn call(&self, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion>;
 }
 
-/// The form of a method: the types of its leading borrowed arguments, and of the others. Each is a tuple, whose length tells the
-/// implementations of different forms apart at once.
+/// The form of a method: the types of its leading borrowed arguments, and of the others. Each is a tuple, whose length
+/// alone distinguishes the implementations of different forms.
 #[derive(Debug)]
 pub struct Form<BORROWED, OTHERS>(core::marker::PhantomData<(BORROWED, OTHERS)>);
 

@@ -28,7 +28,7 @@ impl OlderFunction {
         OlderFunction { form, newest, edits }
     }
 
-    /// Turns the arguments of this form into those of the newest function.
+    /// Converts the arguments of this form to those of the newest function.
     ///
     /// # Errors
     /// INTERNAL if the call passes fewer words than its calling convention names.
