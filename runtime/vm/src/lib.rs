@@ -106,4 +106,5 @@ pub use incarnate_bytecode::{Error, Place, Result, ResultExt, StatusCode, semant
 pub mod reexport {
     pub use alloc::sync::Arc;
     pub use alloc::vec;
+    pub use incarnate_bytecode::imports::{Cost, Term};
 }

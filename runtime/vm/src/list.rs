@@ -7,6 +7,7 @@ use core::fmt;
 use super::ledger::{Charge, Ledger};
 use super::ref_type::RefType;
 use super::reference::Ref;
+use super::stack::LIST_ELEMENT_BYTES;
 use super::sync::Lock;
 use super::value::{Value, ValueType};
 use crate::{Error, Result};
@@ -112,6 +113,11 @@ impl List {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The bytes of its elements.
+    pub(crate) fn extent(&self) -> u64 {
+        (self.len() as u64).saturating_mul(LIST_ELEMENT_BYTES)
     }
 
     /// Reserves capacity for `capacity` elements in total.
@@ -269,7 +275,9 @@ fn drop_nested(outermost: &mut Inner) {
         };
         let element = match &mut inner.elements {
             Elements::Refs(vec) => vec.pop(),
-            Elements::Any(vec) => vec.pop().map(|value| if let Value::Ref(reference) = value { reference } else { Ref::Null }),
+            Elements::Any(vec) => {
+                vec.pop().map(|value| if let Value::Ref(reference) = value { reference } else { Ref::Null })
+            }
             _ => None,
         };
         match element {

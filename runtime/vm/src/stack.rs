@@ -145,9 +145,8 @@ enum Metering {
 }
 
 /// Bytes that one instruction may fill, copy, compare, hash or obtain for the price of a branch.
-pub(super) const BYTES_PER_FUEL: u64 = 64;
-/// Elements that native functions may work on for the price of a branch.
-const ELEMENTS_PER_FUEL: u64 = 64;
+pub(super) use incarnate_bytecode::imports::BYTES_PER_STEP as BYTES_PER_FUEL;
+
 /// What an element of a list counts as, in bytes.
 pub(super) const LIST_ELEMENT_BYTES: u64 = 16;
 
@@ -332,16 +331,6 @@ impl Stack {
         self.meter.as_ref().map_or(Ok(()), |meter| meter.check())
     }
 
-    /// Counts the elements that a native function is going to work on, the product of some sizes.
-    ///
-    /// # Errors
-    /// Those of [`Stack::charge`].
-    #[inline]
-    pub fn count_elements(&mut self, sizes: &[u64]) -> Result<()> {
-        let elements = sizes.iter().fold(1u64, |product, size| product.saturating_mul(*size));
-        self.charge(elements / ELEMENTS_PER_FUEL)
-    }
-
     /// Forgets suspended calls and open frames.
     pub(super) fn reset(&mut self) {
         self.suspended.clear();
@@ -418,17 +407,17 @@ mod tests {
     fn fuel_is_spent_and_filled_up() {
         let mut stack = Stack::new(Limits { fuel: Some(10), ..Limits::default() });
         (0..4).for_each(|_| stack.spend_fuel().unwrap());
-        stack.count_elements(&[4, 64]).unwrap();
-        assert_eq!(stack.count_elements(&[64, 3]).unwrap_err().code(), StatusCode::ResourceExhausted);
-        assert_eq!(stack.count_elements(&[u64::MAX, u64::MAX]).unwrap_err().code(), StatusCode::ResourceExhausted);
-        stack.count_elements(&[64]).unwrap();
+        stack.charge(4).unwrap();
+        assert_eq!(stack.charge(3).unwrap_err().code(), StatusCode::ResourceExhausted);
+        assert_eq!(stack.charge(u64::MAX).unwrap_err().code(), StatusCode::ResourceExhausted);
+        stack.charge(1).unwrap();
         stack.spend_fuel().unwrap();
         assert_eq!(stack.spend_fuel().unwrap_err().code(), StatusCode::ResourceExhausted);
         stack.begin_call();
         stack.count_bytes(u64::MAX);
         assert_eq!(stack.spend_fuel().unwrap_err().code(), StatusCode::ResourceExhausted);
         let mut unlimited = Stack::new(Limits::default());
-        unlimited.count_elements(&[u64::MAX, u64::MAX]).unwrap();
+        unlimited.charge(1 << 60).unwrap();
         unlimited.spend_fuel().unwrap();
     }
 }

@@ -3,7 +3,7 @@
 
 use incarnate::runtime::hal::DeviceOptions;
 use incarnate::runtime::hal::local::engine::TaskOptions;
-use incarnate::runtime::vm::{Limits, Ledger};
+use incarnate::runtime::vm::{Ledger, Limits};
 use incarnate::{Result, Session, SessionBuilder, StatusCode, Tensor};
 use incarnate_translated_tests::kernels::{KERNELS, Kernel};
 
