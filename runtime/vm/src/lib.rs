@@ -36,7 +36,6 @@ extern crate alloc;
 extern crate std;
 
 mod borrowed;
-mod budget;
 mod buffer;
 mod call;
 mod context;
@@ -45,7 +44,9 @@ mod direct;
 pub mod failure;
 mod interpreter;
 mod invocation;
+mod ledger;
 mod list;
+mod meter;
 mod module;
 mod native;
 #[cfg(feature = "std")]
@@ -66,7 +67,6 @@ pub mod trace;
 mod value;
 
 pub use borrowed::{BorrowedRef, MaybeOwned};
-pub use budget::MemoryBudget;
 #[doc(hidden)]
 pub use buffer::{Block, BlockPool, Chunk, SoleBuffer};
 pub use buffer::{Buffer, Element, Grid, GridMut, Scalar, keep_iteration_order};
@@ -78,9 +78,11 @@ pub use context::{Context, Function};
 pub use direct::{DirectMethod, Native, NoElements, Pass, PassBorrowed};
 pub use interpreter::BytecodeModule;
 pub use invocation::{CallFuture, Invocation};
+pub use ledger::{Charge, Ledger};
 pub use list::List;
 #[doc(hidden)]
 pub use list::check_ref;
+pub use meter::Meter;
 pub use module::{
     BoundFunction, Completion, Entry, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal,
 };
@@ -104,4 +106,5 @@ pub use incarnate_bytecode::{Error, Place, Result, ResultExt, StatusCode, semant
 pub mod reexport {
     pub use alloc::sync::Arc;
     pub use alloc::vec;
+    pub use incarnate_bytecode::imports::{Cost, Term};
 }
