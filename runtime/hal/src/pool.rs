@@ -462,7 +462,7 @@ mod tests {
                 let pool = &pool;
                 scope.spawn(move || {
                     for round in 0..200u64 {
-                        let storage = Storage::allocate(&pool, 64 + round % 7 * 100).unwrap();
+                        let storage = Storage::allocate(pool, 64 + round % 7 * 100).unwrap();
                         storage.fill(0, storage.length(), u64::from(thread), 1).unwrap();
                         let mut bytes = vec![0; storage.length()];
                         storage.read(0, &mut bytes).unwrap();
