@@ -317,7 +317,8 @@ impl Stack {
     /// Takes the steps of a loop nest of translated code, which runs without looking at the clock; false if they do not last,
     /// or are so many that the time must be checked in between.
     #[inline]
-    pub fn take_steps(&mut self, steps: u64) -> bool {
+    pub fn take_steps(&mut self, steps: usize) -> bool {
+        let steps = steps as u64;
         steps <= LONGEST_NEST && self.charge(steps).is_ok()
     }
 
