@@ -80,6 +80,12 @@ impl Writer<'_, '_, '_> {
             _ => scalar,
         });
         let root = &self.nest.loops[0];
+        if self.emitter.analysis.untrusted && !self.nest.accesses.is_empty() {
+            for carried in root.carried.iter().filter(|carried| carried.next != carried.parameter) {
+                let name = self.emitter.name(carried.parameter);
+                tokens.extend(quote!(#name = support::settled(#name);));
+            }
+        }
         for induction in &root.inductions {
             let count = if root.divisor.is_some() { format_ident!("iterations") } else { self.used_count(0) };
             let name = self.emitter.name(induction.parameter);
