@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use incarnate_runtime::bytecode::{Archive, Module, disassemble_function};
+use incarnate_runtime::bytecode::{Archive, Escaped, Module, disassemble_function};
 use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::{Result, ResultExt};
 use similar::{Algorithm, Change, ChangeTag};
@@ -68,8 +68,8 @@ impl Report {
     }
 
     fn detail(&mut self, line: &str) {
-        self.text.push_str(line);
-        self.text.push('\n');
+        // Writing to a string does not fail. A line feed in a name would begin a line.
+        let _ = writeln!(self.text, "{}", Escaped(line));
     }
 
     /// Compares one property.
