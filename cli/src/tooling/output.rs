@@ -15,7 +15,7 @@ use super::results::{ResultValue, type_of, type_of_bytes, write_buffer, write_by
 use super::{HostTensor, Primitive};
 
 /// Bytes of text of a call's results, besides those for the elements that were asked for.
-const TEXT_BYTES: u64 = 64 << 20;
+const TEXT_BYTES: u64 = 16 << 20;
 /// Bytes of text for each element that was asked for; the longest number takes 24 with its separator.
 const ELEMENT_TEXT_BYTES: u64 = 32;
 
@@ -121,7 +121,7 @@ pub(crate) fn print_tensor(out: &mut dyn Write, array: &HostTensor, limit: usize
 /// Prints all results with their numbers; of each tensor at most `limit` elements.
 ///
 /// # Errors
-/// Errors of writing, and of formatting a tensor; RESOURCE_EXHAUSTED beyond 64 MiB of text and 32 bytes for each element
+/// Errors of writing, and of formatting a tensor; RESOURCE_EXHAUSTED beyond 16 MiB of text and 32 bytes for each element
 /// of `limit`.
 pub(crate) fn print_results(out: &mut dyn Write, results: &[ResultValue], limit: usize) -> Result<()> {
     bounded(out, limit, |out| print_list(out, "result", results, limit))
@@ -264,11 +264,11 @@ mod tests {
     #[test]
     fn the_text_of_all_results_is_bounded() {
         let array = HostTensor { tensor: "1024xi8".parse().unwrap(), bytes: vec![100; 1024] };
-        let list = ResultValue::List(vec![result(&HostValue::Tensor(array)); 20_000]);
+        let list = ResultValue::List(vec![result(&HostValue::Tensor(array)); 10_000]);
         let mut out = Vec::new();
         let error = print_results(&mut out, &[list], 1024).unwrap_err();
-        assert!(error.message().contains("more than 67141632 bytes of text"), "{error}");
-        assert!(out.len() <= 67_141_632);
+        assert!(error.message().contains("more than 16809984 bytes of text"), "{error}");
+        assert!(out.len() <= 16_809_984);
     }
 
     #[test]
