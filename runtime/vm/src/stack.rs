@@ -147,6 +147,8 @@ enum Metering {
 /// Bytes that one instruction may fill, copy, compare, hash or obtain for the price of a branch.
 pub(super) use incarnate_bytecode::imports::BYTES_PER_STEP as BYTES_PER_FUEL;
 
+/// The most iterations of a loop nest that runs at once: a few seconds.
+const LONGEST_NEST: u64 = 1 << 32;
 /// What an element of a list counts as, in bytes.
 pub(super) const LIST_ELEMENT_BYTES: u64 = 16;
 
@@ -310,6 +312,14 @@ impl Stack {
             return Ok(());
         }
         self.charge_meter(units)
+    }
+
+    /// Takes the steps of a loop nest of translated code, which runs without looking at the clock; false if they do not last,
+    /// or are so many that the time must be checked in between.
+    #[inline]
+    pub fn take_steps(&mut self, steps: usize) -> bool {
+        let steps = steps as u64;
+        steps <= LONGEST_NEST && self.charge(steps).is_ok()
     }
 
     #[cold]
