@@ -4,6 +4,7 @@ mod executables;
 mod graph;
 mod program;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
@@ -228,9 +229,14 @@ fn write_links(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
     }
     if module.exports().len() > 0 {
         writeln!(f, "Exported Functions:")?;
+        let mut described = HashSet::new();
         for (index, export) in module.exports().enumerate() {
             let convention = module.function(export.function).map(|function| signature(function.convention));
             writeln!(f, "  [{index:3}] {}{}", Escaped(export.local_name), convention.unwrap_or_default())?;
+            // Attributes belong to the function, which may have many names.
+            if !described.insert(export.function) {
+                continue;
+            }
             for (key, value) in module.function_attributes(export.function) {
                 writeln!(f, "        {}: {}", Escaped(key), Escaped(value))?;
             }
