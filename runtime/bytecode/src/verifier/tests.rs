@@ -550,7 +550,7 @@ fn shared_constants_do_not_multiply() {
         &mut builder,
         &schema::RodataSegmentArgs { external_data_length: 1 << 16, ..Default::default() },
     );
-    let segments = builder.create_vector(&vec![segment; 40]);
+    let segments = builder.create_vector(&[segment; 40]);
     let arguments = schema::BytecodeModuleArgs {
         name: Some(name),
         rodata_segments: Some(flatbuffers::WIPOffset::new(segments.value())),
