@@ -1,6 +1,6 @@
 //! `incarnate diff`: prints the differences between two modules.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use incarnate_runtime::bytecode::{Archive, Module, disassemble_function};
+use incarnate_runtime::bytecode::{Archive, Escaped, Module, disassemble_function};
 use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::{Result, ResultExt};
 use similar::{Algorithm, Change, ChangeTag};
@@ -68,8 +68,8 @@ impl Report {
     }
 
     fn detail(&mut self, line: &str) {
-        self.text.push_str(line);
-        self.text.push('\n');
+        // Writing to a string does not fail. A line feed in a name would begin a line.
+        let _ = writeln!(self.text, "{}", Escaped(line));
     }
 
     /// Compares one property.
@@ -138,17 +138,22 @@ fn compare_tables(report: &mut Report, first: &Module, second: &Module) {
     report.named("executable", &executables(first), &executables(second));
 }
 
+/// Returns the exports with the types of their functions, and with the attributes at the first name of each function.
 fn exports(module: &Module) -> BTreeMap<String, String> {
-    let export = |function: u32| {
+    let functions: BTreeMap<&str, u32> = module.exports().map(|row| (row.local_name, row.function)).collect();
+    let mut described = HashSet::new();
+    let text = |(name, function): (&str, u32)| {
         let mut text =
             module.function(function).map(|function| dump::signature(function.convention)).unwrap_or_default();
-        for (key, value) in module.function_attributes(function) {
-            // Writing to a string does not fail.
-            let _ = write!(text, " {{{key}: {value}}}");
+        if described.insert(function) {
+            for (key, value) in module.function_attributes(function) {
+                // Writing to a string does not fail.
+                let _ = write!(text, " {{{key}: {value}}}");
+            }
         }
-        text
+        (name.to_owned(), text)
     };
-    module.exports().map(|row| (row.local_name.to_owned(), export(row.function))).collect()
+    functions.into_iter().map(text).collect()
 }
 
 /// Returns the executables by number, with formats and functions; empty if the module is invalid.

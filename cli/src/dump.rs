@@ -4,6 +4,7 @@ mod executables;
 mod graph;
 mod program;
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,7 +12,8 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use incarnate_runtime::bytecode::{
-    Archive, CallingConvention, ConventionItem, Module, Requirements, VerifiedModule, disassemble, disassemble_function,
+    Archive, CallingConvention, ConventionItem, Escaped, Module, Requirements, VerifiedModule, disassemble,
+    disassemble_function,
 };
 use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::{Error, Result, ResultExt};
@@ -124,7 +126,7 @@ struct Metadata<'a>(&'a Module, Option<Arc<VerifiedModule>>);
 impl fmt::Display for Metadata<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let module = self.0;
-        heading(f, &format!("@{} : version {}", module.name(), module.version()))?;
+        heading(f, &format!("@{} : version {}", Escaped(module.name()), module.version()))?;
         if !module.is_first_generation() {
             writeln!(
                 f,
@@ -133,7 +135,7 @@ impl fmt::Display for Metadata<'_> {
                 module.bytecode_version() & 0xFFFF
             )?;
         }
-        writeln!(f, "Generation: {}", module.provenance())?;
+        writeln!(f, "Generation: {}", Escaped(&module.provenance().to_string()))?;
         writeln!(f, "Requirements: {}\n", requirements(module.requirements()))?;
         write_links(f, module)?;
         heading(f, "Sections")?;
@@ -194,7 +196,7 @@ fn types(items: impl Iterator<Item = ConventionItem>) -> String {
 fn write_links(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
     if module.attributes().len() > 0 {
         writeln!(f, "Attributes:")?;
-        module.attributes().try_for_each(|(key, value)| writeln!(f, "  {key}: {value}"))?;
+        module.attributes().try_for_each(|(key, value)| writeln!(f, "  {}: {}", Escaped(key), Escaped(value)))?;
         writeln!(f)?;
     }
     if !module.types().is_empty() {
@@ -208,7 +210,7 @@ fn write_links(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
         writeln!(f, "Module Dependencies:")?;
         for dependency in module.dependencies() {
             let need = if dependency.optional { "optional" } else { "required" };
-            writeln!(f, "  {}, version >= {}, {need}", dependency.name, dependency.minimum_version)?;
+            writeln!(f, "  {}, version >= {}, {need}", Escaped(dependency.name), dependency.minimum_version)?;
         }
         writeln!(f)?;
     }
@@ -216,17 +218,27 @@ fn write_links(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
         writeln!(f, "Imported Functions:")?;
         for (index, import) in module.imports().enumerate() {
             let optional = if import.optional { "?" } else { "" };
-            writeln!(f, "  [{index:3}] {optional}{}{}", import.full_name, signature(import.calling_convention))?;
+            writeln!(
+                f,
+                "  [{index:3}] {optional}{}{}",
+                Escaped(import.full_name),
+                signature(import.calling_convention)
+            )?;
         }
         writeln!(f)?;
     }
     if module.exports().len() > 0 {
         writeln!(f, "Exported Functions:")?;
+        let mut described = HashSet::new();
         for (index, export) in module.exports().enumerate() {
             let convention = module.function(export.function).map(|function| signature(function.convention));
-            writeln!(f, "  [{index:3}] {}{}", export.local_name, convention.unwrap_or_default())?;
+            writeln!(f, "  [{index:3}] {}{}", Escaped(export.local_name), convention.unwrap_or_default())?;
+            // Attributes belong to the function, which may have many names.
+            if !described.insert(export.function) {
+                continue;
+            }
             for (key, value) in module.function_attributes(export.function) {
-                writeln!(f, "        {key}: {value}")?;
+                writeln!(f, "        {}: {}", Escaped(key), Escaped(value))?;
             }
         }
         writeln!(f)?;
@@ -270,7 +282,7 @@ fn write_debug(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
         // The first instructions are constants, which may have no location.
         let length = u32::try_from(bytecode_length(module, function)).unwrap_or(u32::MAX);
         let Some(location) = (0..length).find_map(|offset| module.source_location(function, offset)) else { continue };
-        writeln!(f, "  [{function:3}] @{} begins at {location}", module.function_name(function))?;
+        writeln!(f, "  [{function:3}] @{} begins at {}", Escaped(&module.function_name(function)), Escaped(&location))?;
     }
     Ok(())
 }
@@ -307,13 +319,14 @@ fn write_functions(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
             exports
         };
         let row = format!(
-            "{ordinal:3} | {:08X} | {:8} | {:6} | {:5} | {:5} | {:16} | {names}",
+            "{ordinal:3} | {:08X} | {:8} | {:6} | {:5} | {:5} | {:16} | {}",
             function.bytecode.as_ptr().addr() - section,
             function.bytecode.len(),
             function.block_count,
             function.i32_register_count,
             function.ref_register_count,
-            requirements(function.requirements)
+            requirements(function.requirements),
+            Escaped(&names)
         );
         writeln!(f, "{}", row.trim_end())?;
     }

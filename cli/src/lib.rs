@@ -40,6 +40,7 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap::Parser;
 use incarnate_runtime::Result;
+use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::session::SessionBuilder;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -141,10 +142,17 @@ fn finish(name: &str, log: Option<LevelFilter>, execute: impl FnOnce(&mut Consol
     }
 }
 
+/// Most characters of an error: names and messages of modules are as long as the module decides.
+const ERROR_CHARACTERS: usize = 1 << 14;
+
 /// Prints an error on one line.
 fn fail(command: &str, why: &str) -> ExitCode {
     let line = why.split('\n').map(str::trim_end).collect::<Vec<_>>().join(" ");
+    let (line, more) = match line.char_indices().nth(ERROR_CHARACTERS) {
+        Some((end, _)) => (line.get(..end).unwrap_or_default(), "..."),
+        None => (line.as_str(), ""),
+    };
     // Without a reader of standard error, the exit status is the only report.
-    let _ = writeln!(std::io::stderr(), "{command}: {line}");
+    let _ = writeln!(std::io::stderr(), "{command}: {}{more}", Escaped(line));
     ExitCode::FAILURE
 }

@@ -1,25 +1,28 @@
 //! Programs: loading and linking modules, finding functions, copying values between host and device.
 
-use std::io::Write;
+use std::io::{BufWriter, Write};
 #[cfg(feature = "cli")]
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use incarnate_runtime::hal::format::{TensorType, format_tensor};
+use incarnate_runtime::bytecode::Escaped;
+use incarnate_runtime::hal::format::format_view;
 use incarnate_runtime::hal::local::ExecutableLoader;
 use incarnate_runtime::hal::local::engine::TaskOptions;
 #[cfg(feature = "cli")]
 use incarnate_runtime::hal::local::loaders::SystemLibraryLoader;
-use incarnate_runtime::hal::{Buffer, BufferParameters, BufferView, DeviceOptions, ElementType, EncodingType, Fence};
+use incarnate_runtime::hal::{Buffer, BufferParameters, BufferView, DeviceOptions, EncodingType, Fence};
 use incarnate_runtime::modules::{TraceSink, check};
 use incarnate_runtime::session::{self, Native, Session, SessionBuilder, natives};
-use incarnate_runtime::vm::{self, CallBuffer, Invocation, Limits, Ref, TypedRefObject, Value};
+use incarnate_runtime::vm::{self, CallBuffer, Invocation, Limits, Ref, Value};
 use incarnate_runtime::{Error, Result, ResultExt, StatusCode};
 
 use super::arguments::ProgramArguments;
+use crate::tooling::output::{Bounded, TextTo};
+use crate::tooling::results::ResultValue;
 use crate::tooling::spec::Slot;
-use crate::tooling::{HostTensor, HostValue, Primitive, declaration};
+use crate::tooling::{HostValue, Primitive, declaration};
 
 /// Adds a program's modules to its session.
 pub(super) type AddModules<'a> = &'a dyn Fn(SessionBuilder) -> SessionBuilder;
@@ -182,9 +185,6 @@ impl Program {
                 Value::Ref(Ref::from(Arc::new(view)))
             }
             HostValue::Storage(array) => Value::Ref(Ref::from(self.upload_bytes(&array.bytes)?)),
-            HostValue::Bytes(_) | HostValue::List(_) | HostValue::Other(_) => {
-                return Err(Error::unimplemented("values of this type have no text form and cannot be passed"));
-            }
         })
     }
 
@@ -210,7 +210,8 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
         options.loaders = Some(untrusted_loaders());
     }
     add_plugins(arguments, &mut options)?;
-    let builder = SessionBuilder::with_natives(NATIVES).trace_sink(TraceSink::new(print_trace)).device_options(options);
+    let builder =
+        SessionBuilder::with_natives(NATIVES).trace_sink(trace_printer(arguments.untrusted)).device_options(options);
     let builder = arguments.device.iter().fold(builder, SessionBuilder::device);
     #[cfg(feature = "cli")]
     let builder = match &arguments.keep_libraries {
@@ -254,16 +255,32 @@ fn untrusted_loaders() -> Vec<Arc<dyn ExecutableLoader>> {
     Vec::new()
 }
 
-/// Prints traced buffer views as IREE does.
-fn print_trace(key: &str, views: &[Arc<BufferView>]) -> Result<()> {
-    let mut text = format!("=== {key} ===\n");
+/// Bytes of text that an untrusted program may trace.
+const UNTRUSTED_TRACE_BYTES: u64 = 64 << 20;
+/// Elements of a view that an untrusted program may trace.
+const UNTRUSTED_TRACE_ELEMENTS: usize = 1024;
+
+/// Returns a sink that prints traced buffer views as IREE does: all of their elements, unless the program is untrusted.
+fn trace_printer(untrusted: bool) -> TraceSink {
+    let limit = if untrusted { UNTRUSTED_TRACE_BYTES } else { u64::MAX };
+    let elements = if untrusted { UNTRUSTED_TRACE_ELEMENTS } else { usize::MAX };
+    let left = Mutex::new(limit);
+    TraceSink::new(move |key, views| {
+        let mut left = left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut out = Bounded::new(BufWriter::new(std::io::stderr()), *left);
+        let printed = print_trace(&mut out, key, views, elements);
+        *left = out.left();
+        out.finish(printed, || format!("the program traces more than {limit} bytes of text"))
+    })
+}
+
+fn print_trace(out: &mut dyn Write, key: &str, views: &[Arc<BufferView>], elements: usize) -> Result<()> {
+    writeln!(out, "=== {} ===", Escaped(key)).context(|| "tracing")?;
     for view in views {
-        let bytes = read(view.buffer(), view.byte_length())?;
-        format_tensor(&mut text, view.shape(), view.element_type(), &bytes, usize::MAX)?;
-        text.push('\n');
+        format_view(&mut TextTo(out), view, elements)?;
+        writeln!(out).context(|| "tracing")?;
     }
-    text.push('\n');
-    std::io::stderr().write_all(text.as_bytes()).context(|| "tracing")
+    writeln!(out).and_then(|()| out.flush()).context(|| "tracing")
 }
 
 /// A call of a function with its arguments on the device; it can be repeated.
@@ -297,76 +314,11 @@ impl Call {
         done.wait_unless_abandoned()
     }
 
-    /// Copies the results of the last call to the host.
+    /// Returns the results of the last call.
     ///
     /// # Errors
-    /// Errors of reading a buffer.
-    pub(super) fn results(mut self) -> Result<Vec<HostValue>> {
-        let values = self.buffer.drain(self.function.results())?;
-        let mut download = Download { items_left: LIST_ITEM_LIMIT };
-        let values = values.iter().enumerate();
-        values.map(|(index, value)| download.value(value, 0).context(|| format!("result {index}"))).collect()
+    /// RESOURCE_EXHAUSTED for lists of too many values.
+    pub(super) fn results(mut self) -> Result<Vec<ResultValue>> {
+        ResultValue::all(&self.buffer.drain(self.function.results())?)
     }
-}
-
-/// Copies values to the host. The total is bounded, because lists can contain themselves.
-struct Download {
-    items_left: usize,
-}
-
-/// Most list elements that are copied to the host.
-const LIST_ITEM_LIMIT: usize = 1 << 20;
-/// Maximum depth of nested lists.
-const LIST_DEPTH_LIMIT: usize = 32;
-
-impl Download {
-    fn value(&mut self, value: &Value, depth: usize) -> Result<HostValue> {
-        Ok(match value {
-            Value::None => HostValue::Null,
-            Value::I32(value) => HostValue::Primitive(Primitive::I32(*value)),
-            Value::I64(value) => HostValue::Primitive(Primitive::I64(*value)),
-            Value::F32(value) => HostValue::Primitive(Primitive::F32(*value)),
-            Value::F64(value) => HostValue::Primitive(Primitive::F64(*value)),
-            Value::Ref(reference) => self.object(reference, depth)?,
-        })
-    }
-
-    fn object(&mut self, reference: &Ref, depth: usize) -> Result<HostValue> {
-        let Some(ty) = reference.ref_type() else { return Ok(HostValue::Null) };
-        if ty == BufferView::TYPE {
-            let view = reference.get::<BufferView>()?;
-            let tensor = TensorType { shape: view.shape().to_vec(), element: view.element_type() };
-            return Ok(HostValue::Tensor(HostTensor { bytes: read(view.buffer(), view.byte_length())?, tensor }));
-        }
-        if ty == Buffer::TYPE {
-            let buffer = reference.to::<Buffer>()?;
-            let tensor = TensorType { shape: vec![buffer.byte_length()], element: ElementType::INT_8 };
-            return Ok(HostValue::Storage(HostTensor { bytes: read(&buffer, buffer.byte_length())?, tensor }));
-        }
-        if ty == vm::List::TYPE {
-            let list = reference.list()?;
-            let length = list.len();
-            if depth >= LIST_DEPTH_LIMIT || length > self.items_left {
-                return Err(Error::resource_exhausted(format!(
-                    "lists with more than {LIST_ITEM_LIMIT} values or {LIST_DEPTH_LIMIT} levels are not printed"
-                )));
-            }
-            self.items_left -= length;
-            let indices = 0..u32::try_from(length).unwrap_or(u32::MAX);
-            let items = indices.map(|index| self.value(&list.get(index)?, depth + 1));
-            return items.collect::<Result<_>>().map(HostValue::List);
-        }
-        if ty == vm::Buffer::TYPE {
-            return Ok(HostValue::Bytes(reference.buffer()?.to_vec()));
-        }
-        Ok(HostValue::Other(ty.name()))
-    }
-}
-
-fn read(buffer: &Buffer, length: u64) -> Result<Vec<u8>> {
-    let length = usize::try_from(length).ok().filter(|length| *length as u64 <= buffer.byte_length());
-    let length = length.ok_or_else(|| Error::out_of_range("the view is longer than its buffer"))?;
-    let mut bytes = vec![0; length];
-    buffer.read(0, &mut bytes)?;
-    Ok(bytes)
 }

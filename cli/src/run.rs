@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use clap::Args;
+use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::Verdict;
@@ -13,6 +14,7 @@ use super::program::{AddModules, Function, Program};
 use crate::tooling::HostValue;
 use crate::tooling::expected::{compare_results, report};
 use crate::tooling::output::{print_results, write_results};
+use crate::tooling::results::ResultValue;
 use crate::tooling::spec::{SpecValue, parse_specs};
 
 #[derive(Debug, Args)]
@@ -35,7 +37,9 @@ pub(super) fn run(arguments: &RunArguments, add_modules: AddModules<'_>, out: &m
     let inputs = parse_inputs(&arguments.call, &function)?;
     let mut call = program.prepare(&function, &inputs).map_err(|error| function.explain(error))?;
     // Flushed first, so that output or a crash of the call comes after this line.
-    writeln!(out, "EXEC @{}", function.name).and_then(|()| out.flush()).context(|| "writing to standard output")?;
+    writeln!(out, "EXEC @{}", Escaped(&function.name))
+        .and_then(|()| out.flush())
+        .context(|| "writing to standard output")?;
     let invoke = || call.invoke().map_err(|error| function.explain(error));
     profiled(arguments.call.profile.as_ref(), program.concurrency(), out, invoke)?;
     let results = call.results()?;
@@ -82,7 +86,7 @@ pub(super) fn parse_inputs(arguments: &CallArguments, function: &Function) -> Re
 pub(super) fn verify(
     arguments: &CallArguments,
     function: &Function,
-    results: &[HostValue],
+    results: &[ResultValue],
     out: &mut dyn Write,
 ) -> Result<Verdict> {
     let expected = parse_specs(&function.results, &arguments.expected_output).context(|| "--expected_output")?;

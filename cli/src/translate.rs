@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
+use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::{Config, Prefer, TargetFeatures, Written};
 
@@ -77,7 +78,8 @@ pub(super) fn translate(arguments: &TranslateArguments, out: &mut Console) -> Re
     let config = StaticLibraryFile::add_to(&arguments.static_library, config);
     let Written { files, executables, loops, static_libraries, .. } = config.compile(&arguments.file)?;
     for (path, length) in files {
-        writeln!(out, "{} ({length} bytes)", path.display()).context(|| "writing to standard output")?;
+        writeln!(out, "{} ({length} bytes)", Escaped(&path.display().to_string()))
+            .context(|| "writing to standard output")?;
     }
     for name in static_libraries {
         let folder = directory.display();
@@ -85,10 +87,10 @@ pub(super) fn translate(arguments: &TranslateArguments, out: &mut Console) -> Re
             .context(|| "writing to standard output")?;
     }
     for line in executables {
-        writeln!(out, "{line}").context(|| "writing to standard output")?;
+        writeln!(out, "{}", Escaped(&line)).context(|| "writing to standard output")?;
     }
     for found in loops {
-        writeln!(out, "{found}").context(|| "writing to standard output")?;
+        writeln!(out, "{}", Escaped(&found.to_string())).context(|| "writing to standard output")?;
     }
     Ok(Verdict::Success)
 }

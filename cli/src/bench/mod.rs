@@ -9,12 +9,12 @@ mod report;
 
 use std::io::Write;
 
-use incarnate_runtime::bytecode::ConventionItem;
+use incarnate_runtime::bytecode::{ConventionItem, Escaped};
 use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::Verdict;
 use super::arguments::CallArguments;
-use super::console::Console;
+use super::console::{self, Console};
 use super::profile::profiled;
 use super::program::{AddModules, Function, Program};
 use super::run::{parse_inputs, verify};
@@ -75,7 +75,7 @@ pub(super) fn bench(arguments: &BenchArguments, add_modules: AddModules<'_>, out
     };
     if arguments.benchmark_format == ReportFormat::Console {
         // The table on standard output does not depend on a reader of standard error.
-        let _ = std::io::stderr().write_all(machine.console().as_bytes());
+        let _ = console::stderr().write_all(machine.console().as_bytes());
     }
     out.write_all(report(arguments.benchmark_format)?.as_bytes()).context(|| "writing to standard output")?;
     if let Some(path) = &arguments.benchmark_out {
@@ -118,7 +118,7 @@ fn bench_function(
 ) -> Result<(Measurement, Verdict)> {
     let mut call = program.prepare(&function, inputs).map_err(|error| function.explain(error))?;
     // Standard output may be a machine-readable report.
-    let mut out = std::io::stderr();
+    let mut out = console::stderr();
     let samples = profiled(arguments.call.profile.as_ref(), program.concurrency(), &mut out, || {
         measure(settings, &mut || call.invoke()).map_err(|error| function.explain(error))
     })?;
@@ -127,5 +127,5 @@ fn bench_function(
         // Standard output is reserved for the report.
         verdict = verify(&arguments.call, &function, &call.results()?, &mut std::io::sink())?;
     }
-    Ok((Measurement { function: function.name, samples }, verdict))
+    Ok((Measurement { function: Escaped(&function.name).to_string(), samples }, verdict))
 }

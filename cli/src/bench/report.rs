@@ -46,7 +46,7 @@ impl TimeUnit {
 /// The measurements of one function.
 #[derive(Clone, Debug)]
 pub(super) struct Measurement {
-    /// Name of the function.
+    /// Name of the function, escaped.
     pub(super) function: String,
     /// One sample for each repetition.
     pub(super) samples: Vec<Sample>,

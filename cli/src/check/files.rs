@@ -52,7 +52,7 @@ pub(crate) fn check_files(arguments: &CheckArguments, out: &mut Console) -> Resu
         parallel::Event::Test(mut outcome) => {
             if outcome.is_empty && in_folders.contains(&outcome.program) {
                 let why = outcome.failure.take().unwrap_or_default();
-                progress.suspended(|| report.line(&format!("SKIP {}: {why}", outcome.program)))?;
+                progress.suspended(|| report.line(&format!("SKIP {}: {why}", outcome.name())))?;
             } else {
                 outcome.is_empty = false;
                 progress.suspended(|| report.add(&outcome))?;

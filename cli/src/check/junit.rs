@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use incarnate_runtime::bytecode::{Escaped, EscapedLines};
 use incarnate_runtime::{Error, Result, ResultExt};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
@@ -25,7 +26,7 @@ fn report(outcomes: &[Outcome], time: Duration) -> Report {
     // Outcomes of one program are contiguous.
     for outcomes in outcomes.chunk_by(|one, other| one.program == other.program) {
         let program = outcomes.first().map_or("", |outcome| &outcome.program);
-        let mut suite = TestSuite::new(program);
+        let mut suite = TestSuite::new(escaped(program));
         suite.set_time(outcomes.iter().map(|outcome| outcome.time).sum());
         suite.add_test_cases(outcomes.iter().map(case));
         report.add_test_suite(suite);
@@ -33,23 +34,31 @@ fn report(outcomes: &[Outcome], time: Duration) -> Report {
     report
 }
 
+/// Returns a name for an attribute. XML forbids most control characters, but not those beyond ASCII, nor changes of the
+/// writing direction.
+fn escaped(name: &str) -> String {
+    Escaped(name).to_string()
+}
+
 fn case(outcome: &Outcome) -> TestCase {
     // A program that does not load has no function names.
     let (name, kind) = match &outcome.function {
-        Some(function) => (function.as_str(), NonSuccessKind::Failure),
-        None => ("load", NonSuccessKind::Error),
+        Some(function) => (escaped(function), NonSuccessKind::Failure),
+        None => ("load".to_owned(), NonSuccessKind::Error),
     };
     let status = match &outcome.failure {
         _ if outcome.is_empty => TestCaseStatus::skipped(),
         None => TestCaseStatus::success(),
         Some(failure) => {
             let mut status = TestCaseStatus::non_success(kind);
-            status.set_message(failure.lines().next().unwrap_or_default()).set_description(failure);
+            // The program's own line feeds separate the unmet expectations.
+            let failure = EscapedLines(failure).to_string();
+            status.set_message(failure.lines().next().unwrap_or_default()).set_description(&failure);
             status
         }
     };
     let mut case = TestCase::new(name, status);
-    case.set_classname(&outcome.program).set_time(outcome.time);
+    case.set_classname(escaped(&outcome.program)).set_time(outcome.time);
     case
 }
 
@@ -78,7 +87,7 @@ mod tests {
     <testsuite name="a.vmfb" tests="2" skipped="0" errors="0" failures="1" time="3.000">
         <testcase name="one" classname="a.vmfb" time="1.500"/>
         <testcase name="two" classname="a.vmfb" time="1.500">
-            <failure message="expected &quot;x&quot; &lt; 3">expected &quot;x&quot; &lt; 3
+            <failure message="expected &quot;x&quot; &lt; 3\u{1}">expected &quot;x&quot; &lt; 3\u{1}
 more &amp; more</failure>
         </testcase>
     </testsuite>

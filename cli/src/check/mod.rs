@@ -12,6 +12,7 @@ mod progress;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::modules::check::Unmet;
 use incarnate_runtime::{Result, ResultExt};
 
@@ -46,10 +47,11 @@ struct Outcome {
 }
 
 impl Outcome {
+    /// Returns the program and the function, escaped: a line feed in a name would begin a line of the report.
     fn name(&self) -> String {
         match &self.function {
-            Some(function) => format!("{} @{function}", self.program),
-            None => self.program.clone(),
+            Some(function) => format!("{} @{}", Escaped(&self.program), Escaped(function)),
+            None => Escaped(&self.program).to_string(),
         }
     }
 }

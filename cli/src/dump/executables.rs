@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use incarnate_runtime::bytecode::{Archive, Contents, Module, VerifiedModule};
+use incarnate_runtime::bytecode::{Archive, Contents, Escaped, Module, VerifiedModule};
 use incarnate_runtime::hal::local::loaders::elf::{LibraryFacts, Machine};
 
 use super::program::{Executable, Program};
@@ -12,19 +12,19 @@ use super::program::{Executable, Program};
 pub(super) fn write(f: &mut fmt::Formatter<'_>, module: &VerifiedModule, program: &Program) -> fmt::Result {
     for (number, executable) in program.executables.iter().enumerate() {
         let format = executable.format.and_then(|ordinal| module.rodata_bytes(ordinal)).unwrap_or(b"unknown format");
-        write!(f, "  [{number:3}] {}", String::from_utf8_lossy(format).escape_debug())?;
+        write!(f, "  [{number:3}] {}", Escaped(&String::from_utf8_lossy(format)))?;
         match executable.data.map(|ordinal| (ordinal, module.rodata_bytes(ordinal).unwrap_or_default())) {
             Some((ordinal, data)) => writeln!(f, ", {} bytes in .rodata[{ordinal}]", data.len())?,
             None => writeln!(f, ", bytes chosen at run time")?,
         }
         write_entry_points(f, executable)?;
         if let Some(library) = library(module, executable) {
-            write!(f, "        library @{} of ABI 0.{}", library.name, library.abi)?;
+            write!(f, "        library @{} of ABI 0.{}", Escaped(&library.name), library.abi)?;
             for (index, name) in library.kernels.iter().enumerate() {
-                write!(f, "{}{name}", if index == 0 { ", kernels @" } else { " @" })?;
+                write!(f, "{}{}", if index == 0 { ", kernels @" } else { " @" }, Escaped(name))?;
             }
             writeln!(f)?;
-            library.imports.iter().try_for_each(|name| writeln!(f, "        imports {name}"))?;
+            library.imports.iter().try_for_each(|name| writeln!(f, "        imports {}", Escaped(name)))?;
         }
         if let Some(nested) = nested(module, executable) {
             write_nested(f, &nested)?;
@@ -37,9 +37,9 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, module: &VerifiedModule, program
 pub(super) fn facts(module: &VerifiedModule, program: &Program) -> Vec<String> {
     let facts = program.executables.iter().map(|executable| {
         let bytes = |ordinal: Option<u32>| ordinal.and_then(|ordinal| module.rodata_bytes(ordinal)).unwrap_or_default();
-        let format = String::from_utf8_lossy(bytes(executable.format)).escape_debug().to_string();
+        let format = Escaped(&String::from_utf8_lossy(bytes(executable.format))).to_string();
         let names: Vec<&str> = executable.entry_points.iter().map(|entry_point| entry_point.name.as_str()).collect();
-        format!(" {format}, {} bytes: {}", bytes(executable.data).len(), names.join(", "))
+        format!(" {format}, {} bytes: {}", bytes(executable.data).len(), Escaped(&names.join(", ")))
     });
     facts.collect()
 }
@@ -49,7 +49,7 @@ fn write_entry_points(f: &mut fmt::Formatter<'_>, executable: &Executable) -> fm
         writeln!(
             f,
             "        @{}: {} constants, {} bindings, dispatched in {} places",
-            entry_point.name.escape_debug(),
+            Escaped(&entry_point.name),
             entry_point.constants,
             entry_point.bindings,
             entry_point.dispatches
@@ -78,12 +78,13 @@ fn nested(module: &VerifiedModule, executable: &Executable) -> Option<Module> {
 }
 
 fn write_nested(f: &mut fmt::Formatter<'_>, nested: &Module) -> fmt::Result {
-    write!(f, "        module @{}: {} functions, exports", nested.name(), nested.function_count())?;
-    nested.exports().try_for_each(|export| write!(f, " @{}", export.local_name))?;
+    write!(f, "        module @{}: {} functions, exports", Escaped(nested.name()), nested.function_count())?;
+    nested.exports().try_for_each(|export| write!(f, " @{}", Escaped(export.local_name)))?;
     writeln!(f)?;
     for import in nested.imports() {
         let convention = super::signature(import.calling_convention);
-        writeln!(f, "        imports {}{}{convention}", if import.optional { "?" } else { "" }, import.full_name)?;
+        let optional = if import.optional { "?" } else { "" };
+        writeln!(f, "        imports {optional}{}{convention}", Escaped(import.full_name))?;
     }
     Ok(())
 }

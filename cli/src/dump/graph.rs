@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use incarnate_runtime::bytecode::Module;
+use incarnate_runtime::bytecode::{Escaped, EscapedLines, Module};
 
 use super::program::{Memory, Program, Range, Recorder, What};
 
@@ -39,13 +39,13 @@ struct Graph {
 
 impl Graph {
     fn of(module: &Module, recorder: &Recorder) -> Graph {
-        let title = format!("@{}", module.function_name(recorder.function));
+        let title = format!("@{}", Escaped(&module.function_name(recorder.function)));
         let commands = &recorder.commands;
         let nodes = commands.iter().map(|command| {
             let (shape, label) = match &command.what {
                 What::Dispatch { name, workgroups } => {
                     let dims = workgroups.map(|dim| dim.map_or_else(|| "?".to_owned(), |dim| dim.to_string()));
-                    (Shape::Dispatch, vec![name.clone(), format!("workgroups {}", dims.join(" x "))])
+                    (Shape::Dispatch, vec![Escaped(name).to_string(), format!("workgroups {}", dims.join(" x "))])
                 }
                 What::Transfer(name) => {
                     let length = command.writes.first().and_then(|range| range.length);
@@ -115,7 +115,7 @@ pub(super) fn dot(module: &Module, program: &Program) -> String {
     let _ = writeln!(
         text,
         "digraph {} {{\n  rankdir=TB;\n  node [fontname=\"sans-serif\", fontsize=10];",
-        quoted(module.name())
+        quoted(&Escaped(module.name()).to_string())
     );
     for (number, graph) in graphs(module, program).iter().enumerate() {
         let _ = writeln!(text, "  subgraph cluster_{number} {{\n    label={};", quoted(&graph.title));
@@ -137,14 +137,15 @@ pub(super) fn dot(module: &Module, program: &Program) -> String {
     text
 }
 
-/// Formats a string in the language of Graphviz.
+/// Formats lines in the language of Graphviz, which knows quotes and backslashes.
 fn quoted(text: &str) -> String {
+    let escaped = EscapedLines(text).to_string();
     let mut quoted = String::from("\"");
-    for character in text.chars() {
+    for character in escaped.chars() {
         match character {
             '"' | '\\' => quoted.extend(['\\', character]),
             '\n' => quoted.push_str("\\n"),
-            control if control.is_control() => quoted.push('\u{FFFD}'),
+            '\t' => quoted.push(' '),
             other => quoted.push(other),
         }
     }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
+use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::parameters::{ParameterEntry, ParameterIndex, ParameterStorage};
 use incarnate_runtime::{Error, Result, ResultExt};
 
@@ -23,7 +24,7 @@ pub(super) fn list(scopes: &[(String, ParameterIndex)], extracted: &[String], ou
 }
 
 fn table(scope: &str, index: &ParameterIndex) -> String {
-    let scope = if scope.is_empty() { "<global>".to_owned() } else { format!("`{}`", scope.escape_debug()) };
+    let scope = if scope.is_empty() { "<global>".to_owned() } else { format!("`{}`", Escaped(scope)) };
     let total: u128 = index.entries().iter().map(|entry| u128::from(entry.length())).sum();
     let bar = |before: &str| format!("{before}{}", "-".repeat(RULE - before.len()));
     let mut text = format!("//==={}===//\n", "-".repeat(RULE - 8));
@@ -40,7 +41,7 @@ fn table(scope: &str, index: &ParameterIndex) -> String {
                 (offset.to_string(), offset.saturating_add(entry.length()).to_string())
             }
         };
-        let key = entry.key().escape_debug();
+        let key = Escaped(entry.key());
         let _ = writeln!(text, "{start:>16} | {end:>16} | {:>16} | `{key}`{}", entry.length(), facts(entry));
     }
     text.push('\n');
@@ -55,7 +56,7 @@ fn facts(entry: &ParameterEntry) -> String {
     }
     let Some(tensor) = entry.tensor() else { return String::new() };
     let dims: Vec<String> = tensor.shape.iter().map(u64::to_string).collect();
-    format!(", {} [{}]", tensor.element_type.escape_debug(), dims.join("x"))
+    format!(", {} [{}]", Escaped(&tensor.element_type), dims.join("x"))
 }
 
 /// Writes the bytes of `[SCOPE::]KEY=FILE`.

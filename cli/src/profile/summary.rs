@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::profile::{EventKind, Recording};
 
 /// Start and end of an event, relative to the start of the recording.
@@ -12,6 +13,7 @@ type Interval = (Duration, Duration);
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) kind: EventKind,
+    /// The name, escaped.
     pub(super) name: String,
     /// Commands, calls or waits.
     pub(super) count: u64,
@@ -42,7 +44,7 @@ pub(super) fn rows(recording: &Recording) -> Vec<Row> {
     let mut spans: BTreeMap<(EventKind, &str), (Row, Vec<Interval>)> = BTreeMap::new();
     for event in recording.tracks.iter().flat_map(|track| &track.events) {
         let (row, spans) = spans.entry((event.kind, &event.name)).or_insert_with(|| {
-            let name = event.name.to_string();
+            let name = Escaped(&event.name).to_string();
             let (busy, wall) = (Duration::ZERO, Duration::ZERO);
             (Row { kind: event.kind, name, count: 0, busy, wall, workgroups: 0, bytes: 0 }, Vec::new())
         });

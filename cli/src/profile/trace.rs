@@ -1,5 +1,6 @@
 //! A trace in the JSON form that Chrome's and Perfetto's viewers read ("Trace Event Format").
 
+use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::profile::{Event, EventKind, Recording, Track};
 use incarnate_runtime::{Error, Result};
 use serde_json::{Value, json};
@@ -39,7 +40,7 @@ fn events(thread: usize, track: &Track) -> impl Iterator<Item = Value> {
 fn complete(thread: usize, event: &Event) -> Value {
     json!({
         "ph": "X",
-        "name": &*event.name,
+        "name": Escaped(&event.name).to_string(),
         "cat": category(event.kind),
         "pid": 1,
         "tid": thread,

@@ -4,11 +4,12 @@
 
 use std::io::Write;
 
-use incarnate_runtime::hal::ElementType;
-use incarnate_runtime::hal::format::{Equality, compare_elements, element_types_match};
+use incarnate_runtime::hal::format::{Equality, compare_elements, element_types_match, format_view};
+use incarnate_runtime::hal::{BufferView, ElementType, EncodingType};
 use incarnate_runtime::{Result, ResultExt};
 
-use super::output::print_tensor;
+use super::output::{TextTo, print_tensor};
+use super::results::{self, ResultValue, type_of, type_of_bytes};
 use super::spec::SpecValue;
 use super::{HostTensor, HostValue, Primitive};
 
@@ -31,7 +32,7 @@ pub(crate) struct Difference {
 pub(crate) fn compare_results(
     equality: Equality,
     expected: &[SpecValue],
-    results: &[HostValue],
+    results: &[ResultValue],
 ) -> Result<Vec<Difference>> {
     if expected.len() != results.len() {
         let summary = format!("expected {} results but the function returned {}", expected.len(), results.len());
@@ -48,44 +49,59 @@ pub(crate) fn compare_results(
     Ok(differences)
 }
 
-fn compare_values(equality: Equality, expected: &HostValue, actual: &HostValue) -> Result<Option<Difference>> {
+fn compare_values(equality: Equality, expected: &HostValue, actual: &ResultValue) -> Result<Option<Difference>> {
     match (expected, actual) {
         // IREE takes `(null)` for `(ignored)`, and scripts rely on it.
         (HostValue::Null, _) => Ok(None),
-        (HostValue::Primitive(expected), HostValue::Primitive(actual)) => {
+        (HostValue::Primitive(expected), ResultValue::Primitive(actual)) => {
             compare_primitives(equality, *expected, *actual)
         }
-        (HostValue::Tensor(expected), HostValue::Tensor(actual)) => compare_tensors(equality, expected, actual),
-        (HostValue::Storage(expected), HostValue::Storage(actual)) => {
-            let as_bytes = |array: &HostTensor| HostTensor {
-                tensor: incarnate_runtime::hal::format::TensorType {
-                    shape: vec![array.bytes.len() as u64],
-                    element: ElementType::INT_8,
-                },
-                bytes: array.bytes.clone(),
-            };
-            compare_tensors(equality, &as_bytes(expected), &as_bytes(actual))
+        (HostValue::Tensor(expected), ResultValue::View(actual)) => compare_tensors(equality, expected, actual),
+        (HostValue::Storage(expected), ResultValue::Storage(actual)) => {
+            let tensor = type_of_bytes(expected.bytes.len() as u64);
+            let expected = HostTensor { tensor, bytes: expected.bytes.clone() };
+            let (shape, dense) = ([actual.byte_length()], EncodingType::DENSE_ROW_MAJOR);
+            let actual = BufferView::new(actual.clone(), &shape, ElementType::INT_8, dense)?;
+            compare_tensors(equality, &expected, &actual)
         }
         _ => {
-            let summary =
-                format!("variant types mismatch; expected {} but got {}", type_name(expected), type_name(actual));
+            let summary = format!(
+                "variant types mismatch; expected {} but got {}",
+                expected_type_name(expected),
+                type_name(actual)
+            );
             Ok(Some(Difference { summary, details: String::new() }))
         }
     }
 }
 
-fn type_name(value: &HostValue) -> &'static str {
+fn primitive_name(primitive: Primitive) -> &'static str {
+    match primitive {
+        Primitive::I32(_) => "i32",
+        Primitive::I64(_) => "i64",
+        Primitive::F32(_) => "f32",
+        Primitive::F64(_) => "f64",
+    }
+}
+
+fn expected_type_name(value: &HostValue) -> &'static str {
     match value {
         HostValue::Null => "empty",
-        HostValue::Primitive(Primitive::I32(_)) => "i32",
-        HostValue::Primitive(Primitive::I64(_)) => "i64",
-        HostValue::Primitive(Primitive::F32(_)) => "f32",
-        HostValue::Primitive(Primitive::F64(_)) => "f64",
+        HostValue::Primitive(primitive) => primitive_name(*primitive),
         HostValue::Tensor(_) => "hal.buffer_view",
         HostValue::Storage(_) => "hal.buffer",
-        HostValue::Bytes(_) => "vm.buffer",
-        HostValue::List(_) => "vm.list",
-        HostValue::Other(name) => name,
+    }
+}
+
+fn type_name(value: &ResultValue) -> &'static str {
+    match value {
+        ResultValue::Null => "empty",
+        ResultValue::Primitive(primitive) => primitive_name(*primitive),
+        ResultValue::View(_) => "hal.buffer_view",
+        ResultValue::Storage(_) => "hal.buffer",
+        ResultValue::Bytes(_) => "vm.buffer",
+        ResultValue::List(_) => "vm.list",
+        ResultValue::Other(name) => name,
     }
 }
 
@@ -112,19 +128,19 @@ fn compare_primitives(equality: Equality, expected: Primitive, actual: Primitive
     Ok((!same).then(|| Difference { summary: summary(), details: String::new() }))
 }
 
-fn compare_tensors(equality: Equality, expected: &HostTensor, actual: &HostTensor) -> Result<Option<Difference>> {
-    let types_match = element_types_match(expected.tensor.element, actual.tensor.element)
+fn compare_tensors(equality: Equality, expected: &HostTensor, view: &BufferView) -> Result<Option<Difference>> {
+    let actual = type_of(view);
+    let types_match = element_types_match(expected.tensor.element, actual.element)
         // Opaque bytes of a file take the result's type.
-        || expected.tensor.element.is_opaque()
-            && expected.tensor.element.bit_count() == actual.tensor.element.bit_count();
-    let view = format!("expected that the view is equal to contents of a view of {}", expected.tensor);
-    let summary = if !types_match || expected.tensor.shape != actual.tensor.shape {
-        format!("metadata is {}; expected that the view matches {}; {view}", actual.tensor, expected.tensor)
+        || expected.tensor.element.is_opaque() && expected.tensor.element.bit_count() == actual.element.bit_count();
+    let equal = format!("expected that the view is equal to contents of a view of {}", expected.tensor);
+    let summary = if !types_match || expected.tensor.shape != actual.shape {
+        format!("metadata is {actual}; expected that the view matches {}; {equal}", expected.tensor)
     } else {
-        match compare_elements(equality, actual.tensor.element, &expected.bytes, &actual.bytes)? {
+        match compare_elements(equality, actual.element, &expected.bytes, &results::read(view)?)? {
             None => return Ok(None),
             Some(found) => format!(
-                "element at index {} ({}) does not match the expected ({}); {view}",
+                "element at index {} ({}) does not match the expected ({}); {equal}",
                 found.index, found.actual, found.expected
             ),
         }
@@ -132,7 +148,7 @@ fn compare_tensors(equality: Equality, expected: &HostTensor, actual: &HostTenso
     let mut details = b"  expected:\n".to_vec();
     print_tensor(&mut details, expected, PRINTED_ELEMENTS)?;
     details.extend(b"\n  actual:\n");
-    print_tensor(&mut details, actual, PRINTED_ELEMENTS)?;
+    format_view(&mut TextTo(&mut details), view, PRINTED_ELEMENTS)?;
     details.push(b'\n');
     Ok(Some(Difference { summary, details: String::from_utf8_lossy(&details).into_owned() }))
 }
@@ -155,6 +171,7 @@ pub(crate) fn report(out: &mut dyn Write, differences: &[Difference]) -> Result<
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use super::super::results::tests::result;
     use super::super::spec::{Slot, parse_specs};
     use super::*;
     use incarnate_runtime::bytecode::ConventionItem;
@@ -164,7 +181,7 @@ mod tests {
         let slots = Slot::all(&items, Vec::new()).unwrap();
         let parse = |text: &str| parse_specs(&slots, &[text.to_owned()]).unwrap();
         let SpecValue::Value(actual) = parse(actual).remove(0) else { unreachable!("a value") };
-        let differences = compare_results(Equality::default(), &parse(expected), &[actual]).unwrap();
+        let differences = compare_results(Equality::default(), &parse(expected), &[result(&actual)]).unwrap();
         let mut out = Vec::new();
         report(&mut out, &differences).unwrap();
         String::from_utf8(out).unwrap()
@@ -213,7 +230,7 @@ mod tests {
         assert_eq!(compare("i", "5", "6"), "[FAILED] result[0]: values differ; expected i32=5 but got i32=6\n");
         assert_eq!(compare("i", "(ignored)", "6"), SUCCESS);
         assert_eq!(
-            compare_results(Equality::Exact, &[], &[HostValue::Null]).unwrap()[0].summary,
+            compare_results(Equality::Exact, &[], &[ResultValue::Null]).unwrap()[0].summary,
             "expected 0 results but the function returned 1"
         );
     }

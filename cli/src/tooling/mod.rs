@@ -4,6 +4,7 @@ pub(crate) mod atomic_file;
 pub(crate) mod declaration;
 pub(crate) mod expected;
 pub(crate) mod output;
+pub(crate) mod results;
 pub(crate) mod spec;
 
 pub(crate) use incarnate_runtime::hal::format::HostTensor;
@@ -17,7 +18,7 @@ pub(crate) enum Primitive {
     F64(f64),
 }
 
-/// An argument or a result of a function, on the host.
+/// An argument or an expected result of a function, on the host.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum HostValue {
     /// No object.
@@ -28,10 +29,4 @@ pub(crate) enum HostValue {
     Tensor(HostTensor),
     /// A `!hal.buffer`: contents without shape and type.
     Storage(HostTensor),
-    /// A `!vm.buffer`.
-    Bytes(Vec<u8>),
-    /// A `!vm.list`.
-    List(Vec<HostValue>),
-    /// An object without a text form, by the name of its type.
-    Other(&'static str),
 }

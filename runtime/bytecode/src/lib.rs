@@ -60,6 +60,7 @@ mod contents;
 mod declaration;
 #[cfg(feature = "text")]
 mod disassembler;
+mod escaped;
 pub mod executable_format;
 #[cfg(feature = "text")]
 mod fields;
@@ -93,6 +94,7 @@ pub use declaration::{
 };
 #[cfg(feature = "text")]
 pub use disassembler::{disassemble, disassemble_function};
+pub use escaped::{Escaped, EscapedLines, acts};
 pub use instruction::{Body, Instruction, Instructions};
 pub use module::{DebugDatabase, Dependency, Export, FunctionView, Import, Module, Requirements, TypeDef, TypeKind};
 pub use operand::{

@@ -4,6 +4,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::escaped::acts;
+
 /// Whether a character can stand in a symbol that is not quoted.
 pub(super) const fn is_symbol_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '$' | '.')
@@ -17,8 +19,8 @@ pub(super) fn symbol(name: &str) -> String {
     }
 }
 
-/// Bytes in quotes. What cannot stand there becomes a backslash and two hexadecimal digits: quotes, control characters, what
-/// is not UTF-8, and a backslash that would be taken for the beginning of such a thing.
+/// Bytes in quotes. What cannot stand there becomes a backslash and two hexadecimal digits for each byte: quotes, characters
+/// that act on a terminal, what is not UTF-8, and a backslash that would be taken for the beginning of such a thing.
 pub(super) fn quoted(bytes: &[u8]) -> String {
     let mut text = String::from("\"");
     let mut rest = bytes;
@@ -32,10 +34,16 @@ pub(super) fn quoted(bytes: &[u8]) -> String {
             let escape = match character {
                 '"' => true,
                 '\\' => behind.len() >= 2 && behind[..2].iter().all(u8::is_ascii_hexdigit),
-                _ => character.is_ascii_control(),
+                _ => acts(character),
             };
             match escape {
-                true => text.push_str(&format!("\\{:02X}", character as u32)),
+                true => {
+                    let mut encoded = [0; 4];
+                    character
+                        .encode_utf8(&mut encoded)
+                        .bytes()
+                        .for_each(|byte| text.push_str(&format!("\\{byte:02X}")));
+                }
                 false => text.push(character),
             }
         }
@@ -76,7 +84,7 @@ mod tests {
 
     #[test]
     fn quoting_is_undone() {
-        let cases: [&[u8]; 9] = [
+        let cases: [&[u8]; 10] = [
             b"",
             b"plain",
             b"a \"b\" c",
@@ -86,11 +94,12 @@ mod tests {
             b"line\nend\0",
             b"\xFF\xFEab",
             b"\\\xC3\xA9\\22",
+            "\u{1b}[2J\r\u{9b}\u{202e}\u{2028}\u{e0041}".as_bytes(),
         ];
         for bytes in cases {
             let text = quoted(bytes);
             let inside = &text[1..text.len() - 1];
-            assert!(!inside.contains(['"', '\n']), "{text}");
+            assert!(!inside.contains('"') && !inside.contains(acts), "{text}");
             assert_eq!(unquoted(inside), bytes, "{text}");
         }
         assert_eq!(quoted(b"a \"b\""), "\"a \\22b\\22\"");

@@ -6,6 +6,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::escaped::Escaped;
+
 /// A `Result` whose error is [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
 
@@ -111,8 +113,11 @@ pub struct Place {
 }
 
 impl fmt::Display for Place {
+    /// Writes one line of [`Escaped`] text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.module, &self.function) {
+        let [module, function, source] =
+            [&self.module, &self.function, &self.source].map(|name| name.as_deref().map(Escaped));
+        match (module, function) {
             (Some(module), Some(function)) => write!(f, "@{module}.{function}")?,
             (Some(module), None) => write!(f, "@{module}")?,
             (None, Some(function)) => write!(f, "@{function}")?,
@@ -121,7 +126,7 @@ impl fmt::Display for Place {
         if let Some(offset) = self.offset {
             write!(f, "+0x{offset:X}")?;
         }
-        if let Some(source) = &self.source {
+        if let Some(source) = source {
             write!(f, " ({source})")?;
         }
         Ok(())
@@ -234,11 +239,12 @@ impl Clone for Error {
 }
 
 impl fmt::Display for Error {
+    /// Writes one line of [`Escaped`] text: messages and context contain text of modules. [`Error::message`] is not escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for context in self.0.context.iter().rev() {
-            write!(f, "{context}: ")?;
+            write!(f, "{}: ", Escaped(context))?;
         }
-        write!(f, "{}; {}", self.0.code, self.0.message)?;
+        write!(f, "{}; {}", self.0.code, Escaped(&self.0.message))?;
         for (index, place) in self.0.places.iter().enumerate() {
             f.write_str(if index == 0 { "; at " } else { ", called from " })?;
             write!(f, "{place}")?;
@@ -319,5 +325,20 @@ mod tests {
             source: None,
         });
         assert_eq!(error.to_string(), "calling @m.f: OUT_OF_RANGE; index 9 of a list of 3; at @m.f+0x12");
+    }
+
+    #[test]
+    fn display_is_one_line_that_does_not_act() {
+        let hostile = || String::from("a\u{1b}[2J\r\n\u{202e}");
+        let error = Error::aborted(hostile()).context(hostile()).at(Place {
+            module: Some(hostile()),
+            function: Some(hostile()),
+            offset: None,
+            source: Some(hostile()),
+        });
+        for text in [error.to_string(), alloc::format!("{error:?}")] {
+            assert!(!text.chars().any(crate::acts), "{}", text.escape_debug());
+        }
+        assert_eq!(error.message(), hostile());
     }
 }

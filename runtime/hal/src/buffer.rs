@@ -287,12 +287,21 @@ impl Buffer {
     /// # Errors
     /// RESOURCE_EXHAUSTED where the host has no memory for the copy.
     pub fn to_vec(&self) -> Result<Vec<u8>> {
+        self.read_range(0, WHOLE_BUFFER)
+    }
+
+    /// Copies a range out, where [`WHOLE_BUFFER`] means the rest of the buffer.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE where the range leaves the buffer; RESOURCE_EXHAUSTED where the host has no memory for the copy.
+    pub fn read_range(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
+        let (offset, length) = self.range(offset, length)?;
         let mut bytes = Vec::new();
-        bytes.try_reserve_exact(self.byte_length).map_err(|_| {
-            Error::resource_exhausted(format!("the host has no memory for a copy of {} bytes", self.byte_length))
-        })?;
-        bytes.resize(self.byte_length, 0);
-        self.read(0, &mut bytes)?;
+        bytes
+            .try_reserve_exact(length)
+            .map_err(|_| Error::resource_exhausted(format!("the host has no memory for a copy of {length} bytes")))?;
+        bytes.resize(length, 0);
+        self.read(offset as u64, &mut bytes)?;
         Ok(bytes)
     }
 

@@ -57,10 +57,15 @@ impl fmt::Debug for Dimensions {
 }
 
 impl BufferView {
+    /// The largest rank, which is that of IREE's `hal.buffer_view.create`. It bounds the brackets in a tensor's text.
+    pub const RANK_LIMIT: usize = 128;
+
     /// Creates a view of a buffer, which may be longer than the shape.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT if the number of elements exceeds 64 bits, or if a dense row-major shape exceeds the buffer.
+    /// INVALID_ARGUMENT if the number of elements or of their bits exceeds 64 bits, if a dense row-major shape exceeds the
+    /// buffer, and for elements of 0 bits, which would have a number but no bytes; OUT_OF_RANGE for a rank above
+    /// [`BufferView::RANK_LIMIT`].
     #[inline(always)]
     pub fn new(
         buffer: Arc<Buffer>,
@@ -68,7 +73,7 @@ impl BufferView {
         element_type: ElementType,
         encoding_type: EncodingType,
     ) -> Result<BufferView> {
-        check_length(&buffer, shape, element_type, encoding_type)?;
+        check_shape(&buffer, shape, element_type, encoding_type)?;
         Ok(BufferView { buffer, element_type, encoding_type, shape: Dimensions::new(shape) })
     }
 
@@ -83,7 +88,7 @@ impl BufferView {
         element_type: ElementType,
         encoding_type: EncodingType,
     ) -> Result<Arc<BufferView>> {
-        check_length(&buffer, shape, element_type, encoding_type)?;
+        check_shape(&buffer, shape, element_type, encoding_type)?;
         Ok(vm::arc_of(|| BufferView { buffer, element_type, encoding_type, shape: Dimensions::new(shape) }))
     }
 
@@ -207,14 +212,16 @@ impl BufferView {
     }
 }
 
-/// Checks that a buffer has the length of a dense shape.
+/// Checks that all elements of a shape have bytes and that a buffer has the length of a dense shape.
 #[inline(always)]
-fn check_length(buffer: &Buffer, shape: &[u64], element_type: ElementType, encoding_type: EncodingType) -> Result<()> {
-    let bytes = byte_length(shape, element_type);
-    if encoding_type == EncodingType::DENSE_ROW_MAJOR && bytes.is_none_or(|bytes| bytes > buffer.byte_length()) {
-        return Err(too_short(shape, element_type, buffer));
+fn check_shape(buffer: &Buffer, shape: &[u64], element_type: ElementType, encoding_type: EncodingType) -> Result<()> {
+    let is_dense = encoding_type == EncodingType::DENSE_ROW_MAJOR;
+    let fits = |bytes: u64| !is_dense || bytes <= buffer.byte_length();
+    let has_bits = element_type.bit_count() > 0;
+    if has_bits && shape.len() <= BufferView::RANK_LIMIT && byte_length(shape, element_type).is_some_and(fits) {
+        return Ok(());
     }
-    Ok(())
+    Err(unsound_shape(shape, element_type, buffer))
 }
 
 /// Formats a shape: `2x3`, or `scalar`.
@@ -242,7 +249,20 @@ fn byte_length(shape: &[u64], element_type: ElementType) -> Option<u64> {
 }
 
 #[cold]
-fn too_short(shape: &[u64], element_type: ElementType, buffer: &Buffer) -> Error {
+fn unsound_shape(shape: &[u64], element_type: ElementType, buffer: &Buffer) -> Error {
+    if shape.len() > BufferView::RANK_LIMIT {
+        return Error::out_of_range(format!(
+            "rank {} of a buffer view exceeds the limit of {}",
+            shape.len(),
+            BufferView::RANK_LIMIT
+        ));
+    }
+    if element_type.bit_count() == 0 {
+        return Error::invalid_argument(format!(
+            "elements of {element_type} have no bits, so that a view of shape {} has no bytes",
+            Shape(shape)
+        ));
+    }
     Error::invalid_argument(format!(
         "buffer of {} bytes cannot hold a view of shape {} of {element_type}",
         buffer.byte_length(),
@@ -276,6 +296,29 @@ mod tests {
         assert!(view(&[2, 3], ElementType::FLOAT_32, 23).is_err());
         assert!(view(&[u64::MAX, 2], ElementType::FLOAT_32, 64).is_err());
         assert!(view(&[u64::MAX], ElementType::FLOAT_32, 64).is_err());
+    }
+
+    #[test]
+    fn shapes_without_bytes_are_rejected_in_every_encoding() {
+        let buffer = Allocator::new().allocate(BufferParameters::DEVICE, 64).unwrap();
+        for encoding in [DENSE, EncodingType::OPAQUE, EncodingType::from_raw(77)] {
+            let refused = |shape: &[u64], element: ElementType| {
+                BufferView::new(Arc::clone(&buffer), shape, element, encoding).unwrap_err().message().to_owned()
+            };
+            for element in [ElementType::NONE, ElementType::from_raw(0x2100_0000), ElementType::from_raw(0x7F00_0000)] {
+                for shape in [&[1 << 61, 1][..], &[], &[0], &[u64::MAX, u64::MAX]] {
+                    assert!(refused(shape, element).contains("have no bits"));
+                }
+            }
+            assert!(refused(&[1 << 32, 1 << 32], ElementType::INT_8).contains("cannot hold"));
+            assert!(refused(&[1; BufferView::RANK_LIMIT + 1], ElementType::INT_8).contains("rank 129"));
+            assert!(
+                BufferView::new(Arc::clone(&buffer), &[1; BufferView::RANK_LIMIT], ElementType::INT_8, encoding)
+                    .is_ok()
+            );
+        }
+        // Only the program knows how many bytes an opaque encoding takes.
+        assert!(BufferView::new(buffer, &[1 << 40], ElementType::INT_8, EncodingType::OPAQUE).is_ok());
     }
 
     #[test]

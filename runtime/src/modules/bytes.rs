@@ -33,10 +33,21 @@ pub(super) fn with_bytes<T>(
     }
 }
 
-/// Returns the text of a program's message, for errors.
+/// Most bytes of a program's message in an error or a trace.
+const MESSAGE_LIMIT: u64 = 4096;
+
+/// Returns the text of a program's message, for errors and traces. A longer text than 4 KiB ends with `...`.
 #[cold]
 pub(super) fn message_text(message: &Buffer) -> String {
-    String::from_utf8_lossy(&message.to_vec()).into_owned()
+    let shown = message.length().min(MESSAGE_LIMIT);
+    let mut bytes = alloc::vec![0; shown as usize];
+    // The range is within the buffer.
+    let _ = message.read(0, &mut bytes);
+    let mut text = String::from_utf8_lossy(&bytes).into_owned();
+    if shown < message.length() {
+        text.push_str("...");
+    }
+    text
 }
 
 /// Decodes the specialization constants of an executable: 32-bit words, little-endian.

@@ -95,7 +95,7 @@ macro_rules! buffer_functions {
                 key: Arc<VmBuffer>,
                 views: Span<Arc<BufferView>>,
             ) -> Result<()> {
-                self.options.trace_sink.trace(&key.text()?, &views)
+                self.options.trace_sink.trace(&message_text(&key), &views)
             }
         }
     };

@@ -145,10 +145,17 @@ impl<T: Element> Tensor<T> {
     /// Copies the elements into a vector.
     ///
     /// # Errors
-    /// OUT_OF_RANGE if the view is longer than its buffer.
+    /// OUT_OF_RANGE if the view is longer than its buffer; RESOURCE_EXHAUSTED if the host has no memory for the copy.
     pub fn to_vec(&self) -> Result<Vec<T>> {
-        // The view's buffer contains all of its elements, which bounds the length.
-        let mut elements = vec![T::zeroed(); self.len()];
+        // A view of opaque encoding may be longer than its buffer.
+        if self.view.byte_length() > self.view.buffer().byte_length() {
+            return Err(Error::out_of_range("the view is longer than its buffer"));
+        }
+        let mut elements = Vec::new();
+        elements.try_reserve_exact(self.len()).map_err(|_| {
+            Error::resource_exhausted(format!("the host has no memory for a copy of {} elements", self.len()))
+        })?;
+        elements.resize(self.len(), T::zeroed());
         self.read(&mut elements)?;
         Ok(elements)
     }

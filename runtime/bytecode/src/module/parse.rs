@@ -25,6 +25,9 @@ const BYTECODE_SHARING_LIMIT: usize = 16;
 /// How often tables may share the same data, on average, for the same reason.
 const FLATBUFFER_SHARING_LIMIT: usize = 16;
 
+/// How often constants may share the same bytes of the file, on average: their text stays in proportion to the file.
+const RODATA_SHARING_LIMIT: usize = 16;
+
 /// Position of the offset to the root table: behind the size prefix.
 const ROOT_OFFSET: usize = 4;
 
@@ -291,9 +294,19 @@ impl<'a> Builder<'a> {
 
     /// Finds the constants. The schema declares their offsets as numbers, but they lead to tables as others do.
     fn rodata(&mut self, root: Table<'a>) -> Result<Vec<Range<usize>>> {
-        self.rows(root, schema::BytecodeModule::VT_RODATA_SEGMENTS, "rodata", |builder, index, segment| {
-            builder.segment(segment).map_err(|error| in_row(error, "rodata", index))
-        })
+        let rows =
+            self.rows(root, schema::BytecodeModule::VT_RODATA_SEGMENTS, "rodata", |builder, index, segment| {
+                builder.segment(segment).map_err(|error| in_row(error, "rodata", index))
+            })?;
+        let total = rows.iter().fold(0usize, |total, range| total.saturating_add(range.len()));
+        let present = self.archive.contents().as_bytes().len();
+        if total > present.saturating_mul(RODATA_SHARING_LIMIT) {
+            return Err(Error::resource_exhausted(format!(
+                "constants of {total} bytes share {present} bytes of the file; the limit is {RODATA_SHARING_LIMIT} times as \
+                 many"
+            )));
+        }
+        Ok(rows)
     }
 
     /// Where the constant of a segment is, within the archive's contents.

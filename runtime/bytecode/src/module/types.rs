@@ -130,34 +130,34 @@ impl<'a> TypeKind<'a> {
         if !text.bytes().all(valid) {
             return None;
         }
-        Some(match text {
-            "i8" => TypeKind::I8,
-            "i16" => TypeKind::I16,
-            "i32" => TypeKind::I32,
-            "i64" => TypeKind::I64,
-            "f32" => TypeKind::F32,
-            "f64" => TypeKind::F64,
-            "?" => TypeKind::Any,
-            "!vm.opaque" => TypeKind::Opaque,
-            "!vm.ref<?>" => TypeKind::AnyRef,
-            "!vm.list" => TypeKind::List("?"),
-            _ => {
-                let name = text.strip_prefix('!')?;
-                if let Some(element) = inside(name, "vm.list<") {
-                    TypeKind::List(element)
-                } else if let Some(object) = inside(name, "vm.ref<") {
-                    return match TypeKind::parse(object)? {
-                        TypeKind::Ref(name) => Some(TypeKind::Ref(name)),
-                        TypeKind::List(element) => Some(TypeKind::List(element)),
-                        _ => None,
-                    };
-                } else if name.is_empty() {
-                    return None;
-                } else {
-                    TypeKind::Ref(name)
+        let (mut text, mut in_ref) = (text, false);
+        // A loop: the module decides the depth of nested references.
+        let kind = loop {
+            break match text {
+                "i8" => TypeKind::I8,
+                "i16" => TypeKind::I16,
+                "i32" => TypeKind::I32,
+                "i64" => TypeKind::I64,
+                "f32" => TypeKind::F32,
+                "f64" => TypeKind::F64,
+                "?" => TypeKind::Any,
+                "!vm.opaque" => TypeKind::Opaque,
+                "!vm.ref<?>" => TypeKind::AnyRef,
+                "!vm.list" => TypeKind::List("?"),
+                _ => {
+                    let name = text.strip_prefix('!').filter(|name| !name.is_empty())?;
+                    if let Some(element) = inside(name, "vm.list<") {
+                        TypeKind::List(element)
+                    } else if let Some(object) = inside(name, "vm.ref<") {
+                        (text, in_ref) = (object, true);
+                        continue;
+                    } else {
+                        TypeKind::Ref(name)
+                    }
                 }
-            }
-        })
+            };
+        };
+        (!in_ref || matches!(kind, TypeKind::Ref(_) | TypeKind::List(_))).then_some(kind)
     }
 
     /// Whether values of the type are references.
@@ -299,8 +299,15 @@ mod tests {
             assert_eq!(def.kind(), kind);
         }
         assert_eq!(TypeDef::new("!hal.fences").unwrap().static_kind(), None);
-        for text in ["", "!", "i33", "?", "vm.buffer", "!vm.ref<i32>"] {
+        for text in ["", "!", "i33", "?", "vm.buffer", "!vm.ref<i32>", "!vm.ref<!vm.ref<?>>", "!vm.ref<!>"] {
             assert!(TypeDef::new(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn references_are_nested_to_any_depth() {
+        let nested = |depth: usize| format!("{}!hal.fence{}", "!vm.ref<".repeat(depth), ">".repeat(depth));
+        assert_eq!(TypeDef::new(&nested(2)).unwrap().kind(), TypeKind::Ref("hal.fence"));
+        assert_eq!(TypeDef::new(&nested(200_000)).unwrap().kind(), TypeKind::Ref("hal.fence"));
     }
 }

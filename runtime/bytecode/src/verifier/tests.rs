@@ -540,3 +540,26 @@ fn shared_names_do_not_multiply() {
         "imports[19]: INVALID_ARGUMENT; broken FlatBuffer: its tables share too much of their data",
     );
 }
+
+/// Constants that share the bytes of the file are printed one by one.
+#[test]
+fn shared_constants_do_not_multiply() {
+    let mut builder = flatbuffers::FlatBufferBuilder::new();
+    let name = builder.create_string("m");
+    let segment = schema::RodataSegment::create(
+        &mut builder,
+        &schema::RodataSegmentArgs { external_data_length: 1 << 16, ..Default::default() },
+    );
+    let segments = builder.create_vector(&[segment; 40]);
+    let arguments = schema::BytecodeModuleArgs {
+        name: Some(name),
+        rodata_segments: Some(flatbuffers::WIPOffset::new(segments.value())),
+        bytecode_version: 17 << 16,
+        ..schema::BytecodeModuleArgs::default()
+    };
+    let root = schema::BytecodeModule::create(&mut builder, &arguments);
+    builder.finish_size_prefixed(root, Some("IREE"));
+    let mut file = builder.finished_data().to_vec();
+    file.resize(file.len() + (1 << 16) + 64, 0);
+    refused_file(file, "RESOURCE_EXHAUSTED; constants of 2621440 bytes share 65");
+}

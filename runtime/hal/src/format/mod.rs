@@ -12,7 +12,7 @@ mod tensor;
 pub use compare::{Equality, Mismatch, compare_elements, element_types_match, float_value, floats_nearly_equal};
 pub use element::{format_element, parse_element};
 pub use npy::{NPY_MAGIC, NpyHeader};
-pub use tensor::{HostTensor, TensorType, format_elements, format_tensor, parse_elements};
+pub use tensor::{HostTensor, TensorType, format_elements, format_tensor, format_view, parse_elements};
 
 use core::fmt;
 

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use std::io::{Read, Write};
 
 use super::{HostTensor, TensorType};
+use crate::buffer_view::BufferView;
 use crate::{ElementType, NumericalType};
 use crate::{Error, Result, ResultExt};
 
@@ -86,8 +87,7 @@ impl NpyHeader {
         let mut header = vec![0; length as usize];
         read_exact(reader, &mut header)?;
         let header = String::from_utf8_lossy(&header);
-        let printable = |c: char| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c };
-        let shown = || header.trim().chars().take(SHOWN_CHARACTERS).map(printable).collect::<String>();
+        let shown = || header.trim().chars().take(SHOWN_CHARACTERS).collect::<String>();
         parse_header(header.trim()).context(|| format!("in the .npy header {}", shown()))
     }
 
@@ -249,11 +249,18 @@ fn parse_header(text: &str) -> Result<NpyHeader> {
 fn parse_shape(text: &str) -> Result<Vec<u64>> {
     let dims = text.split(',').map(str::trim).filter(|dim| !dim.is_empty());
     // Python 2 wrote long integers with a suffix L.
-    dims.map(|dim| {
+    let dims = dims.map(|dim| {
         let digits = dim.strip_suffix('L').unwrap_or(dim);
         digits.parse().map_err(|_| Error::invalid_argument(format!("{dim:?} is not a dimension")))
-    })
-    .collect()
+    });
+    let shape: Vec<u64> = dims.take(BufferView::RANK_LIMIT + 1).collect::<Result<_>>()?;
+    if shape.len() > BufferView::RANK_LIMIT {
+        return Err(Error::invalid_argument(format!(
+            "shape exceeds the limit of {} dimensions",
+            BufferView::RANK_LIMIT
+        )));
+    }
+    Ok(shape)
 }
 
 /// Parses NumPy's name of an element type, such as `<f4`: byte order, kind, number of bytes.

@@ -7,13 +7,12 @@ use core::fmt;
 use core::str::FromStr;
 
 use super::element::{format_element, is_packed, parse_element, read_packed, write_packed};
+use crate::buffer_view::BufferView;
 use crate::element_type::ElementType;
 use crate::{Error, Result, ResultExt};
 
-/// Most dimensions of a shape's text.
-const RANK_LIMIT: usize = 128;
-/// Most empty rows that are written.
-const EMPTY_ROW_LIMIT: u64 = 1 << 16;
+/// Most bytes of brackets and dots of rows that show no element.
+const ABBREVIATION_LIMIT: usize = 1 << 17;
 
 /// The shape and element type of a tensor, written `2x2xf32`, or `f32` for a scalar.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +61,7 @@ impl TensorType {
     /// OUT_OF_RANGE if it exceeds 64 bits; INVALID_ARGUMENT for elements of zero bits.
     pub fn byte_length(&self) -> Result<u64> {
         if self.element.bit_count() == 0 {
-            return Err(Error::invalid_argument(format!("elements of {self} have no size")));
+            return Err(no_size(&self.shape, self.element));
         }
         self.element
             .packed_byte_count(self.element_count()?)
@@ -99,8 +98,11 @@ impl FromStr for TensorType {
             let value = value.ok_or_else(|| {
                 Error::invalid_argument(format!("dimension {} of '{text}' is '{dim}', not a number", shape.len()))
             })?;
-            if shape.len() == RANK_LIMIT {
-                return Err(Error::invalid_argument(format!("shape exceeds the limit of {RANK_LIMIT} dimensions")));
+            if shape.len() == BufferView::RANK_LIMIT {
+                return Err(Error::invalid_argument(format!(
+                    "shape exceeds the limit of {} dimensions",
+                    BufferView::RANK_LIMIT
+                )));
             }
             shape.push(value);
         }
@@ -151,10 +153,12 @@ pub fn parse_elements(text: &str, element: ElementType, bytes: &mut [u8]) -> Res
 }
 
 /// Writes the contents of a tensor of the given shape: elements between spaces, each dimension but the last in
-/// brackets. Beyond `limit` elements, the rest of each row is abbreviated to `...`.
+/// brackets. Beyond `limit` elements, the rest of each row is abbreviated to `...`; after 128 KiB of rows without elements
+/// the text ends with `...`.
 ///
 /// # Errors
-/// OUT_OF_RANGE if `bytes` is shorter than the tensor; INTERNAL if `out` fails.
+/// OUT_OF_RANGE if `bytes` is shorter than the elements that are written; INVALID_ARGUMENT for elements of 0 bits;
+/// INTERNAL if `out` fails.
 pub fn format_elements(
     out: &mut dyn fmt::Write,
     shape: &[u64],
@@ -163,6 +167,9 @@ pub fn format_elements(
     limit: usize,
 ) -> Result<()> {
     let size = element.dense_byte_count();
+    if size == 0 {
+        return Err(no_size(shape, element));
+    }
     let (row, outer) = match shape.split_last() {
         None => (1, shape),
         Some((row, outer)) => (*row, outer),
@@ -175,13 +182,10 @@ pub fn format_elements(
 
     let mut text = String::new();
     let mut left = limit as u64;
+    let mut abbreviation_left = ABBREVIATION_LIMIT;
     let mut index = 0usize;
     for number in 0..rows {
         text.clear();
-        // Memory bounds the rows with elements; the number of empty rows is unbounded.
-        if row == 0 && number == EMPTY_ROW_LIMIT {
-            return out.write_str("...").map_err(|_| Error::internal("writing the text of a tensor failed"));
-        }
         for _ in periods.iter().filter(|period| number % **period == 0) {
             text.push('[');
         }
@@ -208,9 +212,26 @@ pub fn format_elements(
         for _ in periods.iter().filter(|period| (number + 1) % **period == 0) {
             text.push(']');
         }
-        out.write_str(&text).map_err(|_| Error::internal("writing the text of a tensor failed"))?;
+        // Memory bounds the rows with elements; only the shape bounds the others.
+        if shown == 0 {
+            match abbreviation_left.checked_sub(text.len()) {
+                Some(left) => abbreviation_left = left,
+                None => return out.write_str("...").map_err(unwritten),
+            }
+        }
+        out.write_str(&text).map_err(unwritten)?;
     }
     Ok(())
+}
+
+#[cold]
+fn unwritten(_: fmt::Error) -> Error {
+    Error::internal("writing the text of a tensor failed")
+}
+
+#[cold]
+fn no_size(shape: &[u64], element: ElementType) -> Error {
+    Error::invalid_argument(format!("elements of {} have no size", TensorType { shape: shape.to_vec(), element }))
 }
 
 /// Returns, for each of some non-zero dimensions, the number of rows between its closing brackets.
@@ -235,10 +256,22 @@ pub fn format_tensor(
     bytes: &[u8],
     limit: usize,
 ) -> Result<()> {
-    write_type(out, shape, element)
-        .and_then(|()| out.write_char('='))
-        .map_err(|_| Error::internal("writing the text of a tensor failed"))?;
+    write_type(out, shape, element).and_then(|()| out.write_char('=')).map_err(unwritten)?;
     format_elements(out, shape, element, bytes, limit)
+}
+
+/// Writes type and contents of a buffer view as [`format_tensor`] does. Reads only the bytes of `limit` elements.
+///
+/// # Errors
+/// Those of [`format_elements`]; OUT_OF_RANGE if the view is longer than its buffer; RESOURCE_EXHAUSTED without memory.
+pub fn format_view(out: &mut dyn fmt::Write, view: &BufferView, limit: usize) -> Result<()> {
+    let (element, length) = (view.element_type(), view.byte_length());
+    if length > view.buffer().byte_length() {
+        return Err(Error::out_of_range("the view is longer than its buffer"));
+    }
+    let shown = length.min((limit as u64).saturating_mul(element.dense_byte_count() as u64));
+    let bytes = view.buffer().read_range(0, shown)?;
+    format_tensor(out, view.shape(), element, &bytes, limit)
 }
 
 #[cfg(test)]
@@ -288,7 +321,9 @@ mod tests {
         assert_eq!(print("2x2xi32=1 2 3 4", 3).unwrap(), "2x2xi32=[1 2][3...]");
         assert_eq!(print("2x2x2xi32=5", 2).unwrap(), "2x2x2xi32=[[5 5][...]][[...][...]]");
         assert_eq!(print("4xi32=5", 0).unwrap(), "4xi32=...");
-        // IREE writes all of them.
+        // IREE writes all of them. Each of the rows of the second shape has 127 pairs of brackets.
+        assert_eq!(print("70000x1xi8", 1).unwrap().len(), "70000x1xi8=[0]...".len() + (1 << 17) / 5 * 5);
+        assert!(print(&format!("3000x{}i8", "1x".repeat(127)), 2).unwrap().len() < (1 << 17) + 2048);
         assert_eq!(print("4000000000000x0xi32", 1).unwrap().len(), "4000000000000x0xi32=...".len() + (2 << 16));
     }
 
@@ -325,5 +360,26 @@ mod tests {
         assert!("9223372036854775807xf32".parse::<TensorType>().unwrap().byte_length().is_err());
         assert!(vec!["1"; 130].join("x").parse::<TensorType>().is_err());
         assert!(format_elements(&mut String::new(), &[3], ElementType::INT_16, &[0; 5], 9).is_err());
+        for shape in [&[][..], &[1 << 61, 1], &[0]] {
+            let error = format_elements(&mut String::new(), shape, ElementType::NONE, &[], usize::MAX).unwrap_err();
+            assert!(error.message().ends_with("have no size"), "{error}");
+        }
+    }
+
+    #[test]
+    fn views_are_printed_from_their_first_bytes() {
+        use crate::{Allocator, BufferParameters, EncodingType};
+        let buffer = Allocator::new().allocate(BufferParameters::DEVICE, 6).unwrap();
+        buffer.write(0, &[1, 2, 3, 4, 5, 6]).unwrap();
+        let print = |shape: &[u64], element: &str, encoding, limit| {
+            let view = BufferView::new(buffer.clone(), shape, element.parse().unwrap(), encoding)?;
+            let mut text = String::new();
+            format_view(&mut text, &view, limit).map(|()| text)
+        };
+        let dense = EncodingType::DENSE_ROW_MAJOR;
+        assert_eq!(print(&[2, 3], "i8", dense, usize::MAX).unwrap(), "2x3xi8=[1 2 3][4 5 6]");
+        assert_eq!(print(&[2, 3], "i8", dense, 4).unwrap(), "2x3xi8=[1 2 3][4...]");
+        assert_eq!(print(&[11], "i4", dense, 3).unwrap(), "11xi4=1 0 2...");
+        assert!(print(&[7], "i8", EncodingType::OPAQUE, 3).is_err());
     }
 }

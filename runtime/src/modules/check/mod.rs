@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::fmt::Write;
 
 use crate::bytecode::for_each_check_function;
-use crate::hal::format::{General, float_value, floats_nearly_equal, format_tensor};
+use crate::hal::format::{General, float_value, floats_nearly_equal, format_view};
 use crate::hal::{BufferView, ElementType};
 use crate::vm::sync::Lock;
 use crate::vm::{Caller, ModuleState, NativeModule, Ref, native_table};
@@ -125,7 +125,7 @@ impl CheckState {
 
     pub fn expect_all_true(&self, _: &mut Caller<'_>, _device: Ref, operand: Ref) -> Result<()> {
         let operand = operand.get::<BufferView>()?;
-        let (element, bytes) = (operand.element_type(), contents(operand)?);
+        let element = operand.element_type();
         let is_false = |bytes: &[u8]| match float_value(element, bytes) {
             Some(value) => value == 0.0,
             None => bytes.iter().all(|byte| *byte == 0),
@@ -135,21 +135,28 @@ impl CheckState {
         if !supported {
             return Err(unsupported(element));
         }
-        match bytes.chunks_exact(element_bytes(element)).position(is_false) {
-            None => Ok(()),
-            Some(index) => self.not_met(format!(
-                "Value of: operand\nExpected: only contains elements that isn't equal to 0\n  Actual: {}, whose element \
-                 #{index} doesn't match",
-                text(operand)?
-            )),
+        let size = element_bytes(element);
+        let mut before = 0;
+        for chunk in chunks(operand, size)? {
+            let chunk = chunk?;
+            if let Some(index) = chunk.chunks_exact(size).position(is_false) {
+                return self.not_met(format!(
+                    "Value of: operand\nExpected: only contains elements that isn't equal to 0\n  Actual: {}, whose \
+                     element #{} doesn't match",
+                    text(operand)?,
+                    before + index
+                ));
+            }
+            before += chunk.len() / size;
         }
+        Ok(())
     }
 
     pub fn expect_eq(&self, _: &mut Caller<'_>, _device: Ref, lhs: Ref, rhs: Ref) -> Result<()> {
         let (lhs, rhs) = (lhs.get::<BufferView>()?, rhs.get::<BufferView>()?);
         let mut message = String::from("Expected equality of these values.");
         let differ = describe_types(&mut message, lhs, rhs);
-        let contents_differ = contents(lhs)? != contents(rhs)?;
+        let contents_differ = !same_contents(lhs, rhs)?;
         if contents_differ {
             message.push_str(" Contents does not match.");
         }
@@ -171,13 +178,18 @@ impl CheckState {
             return self.not_met(with_values(message, lhs, rhs)?);
         }
         let element = lhs.element_type();
-        let (left, right) = (contents(lhs)?, contents(rhs)?);
         let size = element_bytes(element);
-        for (index, (left, right)) in left.chunks_exact(size).zip(right.chunks_exact(size)).enumerate() {
-            let (Some(left), Some(right)) = (float_value(element, left), float_value(element, right)) else {
-                return Err(unsupported(element));
-            };
-            if !floats_nearly_equal(left, right, f64::from(atol), f64::from(rtol)) {
+        let mut index = 0u64;
+        for (left, right) in chunks(lhs, size)?.zip(chunks(rhs, size)?) {
+            let (left, right) = (left?, right?);
+            for (left, right) in left.chunks_exact(size).zip(right.chunks_exact(size)) {
+                let (Some(left), Some(right)) = (float_value(element, left), float_value(element, right)) else {
+                    return Err(unsupported(element));
+                };
+                if floats_nearly_equal(left, right, f64::from(atol), f64::from(rtol)) {
+                    index += 1;
+                    continue;
+                }
                 message.push_str(&format!(
                     " Contents does not match to tolerance parameters atol={}, rtol={}. The first failure occurs at \
                      index {index} as the lhs value {} differs from the rhs value {} by {}.",
@@ -225,19 +237,35 @@ fn element_bytes(element: ElementType) -> usize {
     element.bit_count().div_ceil(8).max(1)
 }
 
-/// Copies the bytes of a view to the host.
-fn contents(view: &BufferView) -> Result<Vec<u8>> {
-    let length =
-        usize::try_from(view.byte_length()).ok().filter(|length| *length as u64 <= view.buffer().byte_length());
-    let length = length.ok_or_else(|| Error::out_of_range("the view is longer than its buffer"))?;
-    let mut bytes = alloc::vec![0; length];
-    view.buffer().read(0, &mut bytes)?;
-    Ok(bytes)
+/// Bytes of a view that are copied to the host at a time.
+const CHUNK_BYTES: usize = 1 << 16;
+
+/// Copies the bytes of a view to the host, in chunks of whole elements of `size` bytes.
+fn chunks(view: &BufferView, size: usize) -> Result<impl Iterator<Item = Result<Vec<u8>>>> {
+    let length = view.byte_length();
+    if length > view.buffer().byte_length() {
+        return Err(Error::out_of_range("the view is longer than its buffer"));
+    }
+    let step = (CHUNK_BYTES / size * size) as u64;
+    let starts = (0..length.div_ceil(step)).map(move |chunk| chunk * step);
+    Ok(starts.map(move |start| view.buffer().read_range(start, step.min(length - start))))
+}
+
+fn same_contents(lhs: &BufferView, rhs: &BufferView) -> Result<bool> {
+    if lhs.byte_length() != rhs.byte_length() {
+        return Ok(false);
+    }
+    for (left, right) in chunks(lhs, 1)?.zip(chunks(rhs, 1)?) {
+        if left? != right? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn text(view: &BufferView) -> Result<String> {
     let mut text = String::new();
-    format_tensor(&mut text, view.shape(), view.element_type(), &contents(view)?, SHOWN_ELEMENTS)?;
+    format_view(&mut text, view, SHOWN_ELEMENTS)?;
     Ok(text)
 }
 
