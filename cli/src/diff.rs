@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use incarnate_runtime::bytecode::{Archive, Escaped, Module, disassemble_function};
+use incarnate_runtime::bytecode::{Archive, Disassembler, Escaped, Module};
 use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::{Result, ResultExt};
 use similar::{Algorithm, Change, ChangeTag};
@@ -202,10 +202,11 @@ fn compare_functions(report: &mut Report, first: &Module, second: &Module, brief
     for name in theirs.keys().filter(|name| !ours.contains_key(*name)) {
         report.line(&format!("+ function @{name}"));
     }
+    let (mut first, mut second) = (Disassembler::new(first), Disassembler::new(second));
     for (name, ordinal) in &ours {
         let Some(other) = theirs.get(name) else { continue };
-        let text = |module, ordinal| disassemble_function(module, ordinal).unwrap_or_default();
-        let (one, other) = (text(first, *ordinal), text(second, *other));
+        let one = first.function(*ordinal).unwrap_or_default();
+        let other = second.function(*other).unwrap_or_default();
         if one == other {
             continue;
         }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use incarnate_runtime::bytecode::{
-    Archive, CallingConvention, ConventionItem, Escaped, Module, Requirements, VerifiedModule, disassemble,
+    Archive, CallingConvention, Contents, ConventionItem, Escaped, Module, Requirements, VerifiedModule, disassemble,
     disassemble_function,
 };
 use incarnate_runtime::mapping::MappedFile;
@@ -38,6 +38,9 @@ pub(super) struct DumpArguments {
     /// Disassemble only this function, selected by name or ordinal.
     #[arg(long, value_name = "NAME")]
     pub(super) function: Option<String>,
+    /// Treat the module as untrusted: read the file into memory instead of mapping it, as another program may change it.
+    #[arg(long)]
+    pub(super) untrusted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -65,7 +68,11 @@ const IREE_REF_BYTES: u64 = 16;
 
 pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdict> {
     let context = || format!("reading '{}'", arguments.file.display());
-    let contents = Arc::new(MappedFile::contents(&arguments.file).context(context)?);
+    let contents = match arguments.untrusted {
+        true => Contents::from_vec(std::fs::read(&arguments.file).context(context)?),
+        false => MappedFile::contents(&arguments.file).context(context)?,
+    };
+    let contents = Arc::new(contents);
     if arguments.output == DumpOutput::Graph {
         let module = VerifiedModule::load(contents).context(context)?;
         let text = graph_text(&module, arguments.graph_format)?;
@@ -75,7 +82,13 @@ pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdi
     // The module is not verified: an invalid one is a reason to inspect it.
     let module = Module::parse(Archive::new(contents.clone()).context(context)?).context(context)?;
     if arguments.function.is_none() && arguments.output != DumpOutput::Disassembly {
-        write!(out, "{}", Metadata(&module, VerifiedModule::load(contents).ok())).context(|| "printing metadata")?;
+        let limit = TEXT_BYTES.saturating_add(TEXT_PER_BYTE.saturating_mul(contents.as_bytes().len()));
+        let mut limited = Limited { out, left: limit, is_exceeded: false };
+        let written = write!(limited, "{}", Metadata(&module, VerifiedModule::load(contents).ok()));
+        if limited.is_exceeded {
+            return Err(Error::resource_exhausted(format!("the metadata pass the limit of {limit} bytes of text")));
+        }
+        written.context(|| "printing metadata")?;
     }
     if arguments.function.is_some() || arguments.output != DumpOutput::Metadata {
         let text = match &arguments.function {
@@ -101,7 +114,7 @@ fn graph_text(module: &VerifiedModule, format: GraphFormat) -> Result<String> {
         return Err(Error::not_found(format!("no function of @{} records a command buffer", module.name())));
     }
     Ok(match format {
-        GraphFormat::Dot => graph::dot(module, &program),
+        GraphFormat::Dot => graph::dot(module, &program)?,
     })
 }
 
@@ -118,6 +131,35 @@ fn function_text(module: &Module, name: &str) -> Result<String> {
             exports.join(", ")
         ))
     })
+}
+
+/// The bytes of metadata that are printed of every module, and for each byte of its file: any number of rows may refer to the
+/// same long text.
+const TEXT_BYTES: usize = 16 << 20;
+const TEXT_PER_BYTE: usize = 64;
+
+/// Output that is limited in length.
+struct Limited<'a> {
+    out: &'a mut Console,
+    left: usize,
+    is_exceeded: bool,
+}
+
+impl Write for Limited<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self.left.checked_sub(bytes.len()) {
+            Some(left) => self.left = left,
+            None => {
+                self.is_exceeded = true;
+                return Err(std::io::ErrorKind::FileTooLarge.into());
+            }
+        }
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
 }
 
 /// Returns the tables of a module as text and, if it is valid, its executables.
@@ -140,12 +182,16 @@ impl fmt::Display for Metadata<'_> {
         write_links(f, module)?;
         heading(f, "Sections")?;
         write_sections(f, module)?;
-        if let Some(verified) = &self.1
-            && let Ok(program) = Program::of(verified)
-            && !program.executables.is_empty()
-        {
-            heading(f, "Executables")?;
-            executables::write(f, verified, &program)?;
+        match self.1.as_deref().map(|verified| (verified, Program::of(verified))) {
+            Some((verified, Ok(program))) if !program.executables.is_empty() => {
+                heading(f, "Executables")?;
+                executables::write(f, verified, &program)?;
+            }
+            Some((_, Err(error))) => {
+                heading(f, "Executables")?;
+                writeln!(f, "  unknown: {error}\n")?;
+            }
+            _ => {}
         }
         heading(f, "Functions")?;
         write_functions(f, module)?;
@@ -309,10 +355,15 @@ fn write_functions(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
     let functions = || (0..module.function_count()).filter_map(|ordinal| module.function(ordinal));
     // All functions lie in one section, which begins at the first of them.
     let section = functions().map(|function| function.bytecode.as_ptr().addr()).min().unwrap_or(0);
+    let mut exported = vec![Vec::new(); module.function_count() as usize];
+    for export in module.exports() {
+        if let Some(names) = exported.get_mut(export.function as usize) {
+            names.push(export.local_name);
+        }
+    }
     for function in functions() {
         let ordinal = function.ordinal;
-        let exports = module.exports().filter(|export| export.function == ordinal).map(|export| export.local_name);
-        let exports = exports.collect::<Vec<_>>().join(", ");
+        let exports = exported.get(ordinal as usize).map(|names| names.join(", ")).unwrap_or_default();
         let names = if exports.is_empty() {
             module.function_debug_name(ordinal).map(|name| format!("({name})")).unwrap_or_default()
         } else {

@@ -139,3 +139,72 @@ fn modules_of_both_formats_are_assembled_from_text() {
     );
     fs::remove_dir_all(&folder).expect("the folder goes");
 }
+
+/// Assembles a text in a folder of its own; returns the path of the module.
+fn assembled(name: &str, text: &str) -> String {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let (source, module) = (folder.join(format!("{name}.vmasm")), folder.join(format!("{name}.vmfb")));
+    fs::write(&source, text).expect("the text is written");
+    let path = |path: &Path| path.to_str().expect("paths are UTF-8").to_owned();
+    let (code, _, error) = incarnate(&["assemble", &path(&source), "-o", &path(&module)]);
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    path(&module)
+}
+
+#[test]
+fn products_of_blocks_and_registers_end_in_one_line() {
+    let registers = 1..4_000;
+    let values: String = registers.clone().map(|at| format!("  %i{at} = vm.add.i32 %i0, %i0\n")).collect();
+    let blocks: String = (0..20_000).map(|at| format!("  vm.br ^b{at}()\n^b{at}:\n")).collect();
+    let sums: String = registers.map(|at| format!("  %i0 = vm.add.i32 %i0, %i{at}\n")).collect();
+    let module = assembled(
+        "products",
+        &format!(
+            "vm.module @m version 0\nvm.type i32\nvm.export @f\nvm.func @f(%i0: i32) -> (i32) {{\n^e:\n{values}\
+             {blocks}{sums}  vm.return %i0\n}}\n"
+        ),
+    );
+    let limit = "function @f: RESOURCE_EXHAUSTED; the live registers of the blocks pass the limit of ";
+    // Metadata are printed without what is not known.
+    let text = printed(&["dump", &module, "--output=metadata", "--untrusted"]);
+    assert!(text.contains("// Executables\n") && text.contains(limit) && text.contains("  0 | "), "{text}");
+    let out = format!("{module}.rs");
+    for arguments in [&["dump", "--output=graph", &module][..], &["translate", &module, "-o", &out]] {
+        let (code, printed, error) = incarnate(arguments);
+        assert_eq!((code, printed.as_str(), error.lines().count()), (Some(1), "", 1), "{error}");
+        assert!(error.contains(limit), "{error}");
+    }
+    let (code, out, _) = incarnate(&["diff", &module, &module]);
+    assert_eq!((code, out.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn graphs_of_many_commands_are_limited() {
+    let text = |count: usize, ahead: usize| {
+        let commands: String = (0..count)
+            .map(|at| {
+                format!(
+                    "  %i4:5 = vm.const.i64 {}\n  %i6:7 = vm.const.i64 {}\n  \
+                     vm.call @hal.command_buffer.copy_buffer(%r1, %i1, %i1, %r2, %i4:5, %r2, %i6:7, %i8:9, %i1)\n",
+                    8 * at,
+                    8 * at + ahead
+                )
+            })
+            .collect();
+        format!(
+            "vm.module @m version 0\nvm.type i32\nvm.type !hal.command_buffer\n//! dependency @hal version 0\n\
+             vm.import @hal.command_buffer.create cconv \"0riiIi_r\"\n\
+             vm.import @hal.command_buffer.copy_buffer cconv \"0riirIrIIi_v\"\n\
+             vm.export @f\nvm.func @f(%i0: i32, %r0: !vm.ref<?>) -> (i32) {{\n^b:\n  %i2:3 = vm.const.i64.zero\n  \
+             %i8:9 = vm.const.i64 4\n  %i1 = vm.const.i32 1\n  \
+             %r1 = vm.call @hal.command_buffer.create(%r0, %i1, %i1, %i2:3, %i1)\n{commands}  vm.return %i0\n}}\n"
+        )
+    };
+    // Each command reads what the one before it wrote; memory that is read first and written last has a node.
+    let chain = printed(&["dump", "--output=graph", &assembled("chain", &text(5_000, 8))]);
+    assert_eq!(chain.matches(" -> ").count(), 5_001);
+    // Each reads what none of those before it wrote.
+    let (code, out, error) = incarnate(&["dump", "--output=graph", &assembled("pairs", &text(7_000, 4))]);
+    assert_eq!((code, out.as_str(), error.lines().count()), (Some(1), "", 1), "{error}");
+    assert!(error.contains("function @f: RESOURCE_EXHAUSTED"), "{error}");
+}

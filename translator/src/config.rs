@@ -1,5 +1,6 @@
 //! Translation in build scripts.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -265,6 +266,7 @@ impl Drop for Temporaries {
 
 /// Removes the chunks of an earlier translation that this one does not write.
 fn remove_stale(chunks: &Path, directory: &Path, files: &[File]) -> io::Result<()> {
+    let paths: HashSet<PathBuf> = files.iter().map(|file| directory.join(&file.path)).collect();
     let entries = match fs::read_dir(chunks) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -272,11 +274,11 @@ fn remove_stale(chunks: &Path, directory: &Path, files: &[File]) -> io::Result<(
     };
     for entry in entries {
         let path = entry?.path();
-        if !files.iter().any(|file| directory.join(&file.path) == path) {
+        if !paths.contains(&path) {
             fs::remove_file(path)?;
         }
     }
-    if !files.iter().any(|file| directory.join(&file.path).starts_with(chunks)) {
+    if !paths.iter().any(|path| path.starts_with(chunks)) {
         fs::remove_dir(chunks)?;
     }
     Ok(())

@@ -132,14 +132,27 @@ pub(crate) fn items(
 struct Sources {
     texts: Vec<String>,
     indices: BTreeMap<String, u32>,
+    /// The bytes of all texts.
+    length: usize,
 }
 
+/// The bytes of source locations that a translated module has at most; later functions have none. Short tables of a debug
+/// database can describe long locations.
+const SOURCES_LENGTH: usize = 16 << 20;
+
 impl Sources {
-    fn index(&mut self, text: String) -> u32 {
-        *self.indices.entry(text).or_insert_with_key(|text| {
-            self.texts.push(text.clone());
-            self.texts.len() as u32 - 1
-        })
+    fn index(&mut self, text: String) -> Option<u32> {
+        if let Some(index) = self.indices.get(&text) {
+            return Some(*index);
+        }
+        self.length = self.length.saturating_add(text.len());
+        if self.length > SOURCES_LENGTH {
+            return None;
+        }
+        let index = self.texts.len() as u32;
+        self.texts.push(text.clone());
+        self.indices.insert(text, index);
+        Some(index)
     }
 }
 
@@ -149,7 +162,7 @@ fn pairs<'a>(rows: impl Iterator<Item = (&'a str, &'a str)>) -> TokenStream {
 }
 
 fn function_row(module: &VerifiedModule, ordinal: u32, sources: &mut Sources) -> TokenStream {
-    let export = module.exports().find(|export| export.function == ordinal).map(|export| export.local_name);
+    let export = module.export_of(ordinal).map(|export| export.local_name);
     let name = export.or_else(|| module.function_debug_name(ordinal)).unwrap_or_default();
     let convention = module.function(ordinal).and_then(|view| view.calling_convention).unwrap_or_default();
     let attributes = pairs(module.function_attributes(ordinal));
@@ -158,7 +171,7 @@ fn function_row(module: &VerifiedModule, ordinal: u32, sources: &mut Sources) ->
         for instruction in module.instructions(ordinal) {
             let offset = instruction.offset;
             let Some(text) = module.source_location(ordinal, offset) else { continue };
-            let index = sources.index(text);
+            let Some(index) = sources.index(text) else { break };
             if locations.last().is_none_or(|last| last.1 != index) {
                 locations.push((offset, index));
             }

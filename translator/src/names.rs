@@ -3,7 +3,7 @@
 //! Names in a module are untrusted. Identifiers are ASCII, in the case that Rust's lints require, unique, not keywords, and
 //! bounded in length. Other text appears only in doc comments of one line, and escaped in literals.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use incarnate_bytecode::VerifiedModule;
 use proc_macro2::{Ident, Span};
@@ -52,12 +52,14 @@ pub(crate) enum Case {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scope {
     taken: HashSet<String>,
+    /// For each stem, the next suffix to try.
+    suffixes: HashMap<String, u32>,
 }
 
 impl Scope {
     /// Creates a namespace with identifiers that are taken.
     pub(crate) fn with<'a>(taken: impl IntoIterator<Item = &'a str>) -> Scope {
-        Scope { taken: taken.into_iter().map(str::to_owned).collect() }
+        Scope { taken: taken.into_iter().map(str::to_owned).collect(), suffixes: HashMap::new() }
     }
 
     /// Claims an identifier for each name, in order. Among equal candidates, a name that already is an identifier keeps it.
@@ -76,20 +78,31 @@ impl Scope {
     /// Claims an identifier derived from `name`, or from `fallback` if no character of the name can be used.
     pub(crate) fn claim(&mut self, name: &str, case: Case, fallback: &str) -> Ident {
         let base = identifier(name, case, fallback);
-        let mut text = base.clone();
-        let mut count = 2;
-        while !self.taken.insert(text.clone()) {
-            let joint = match case {
-                Case::Snake if base.ends_with('_') => "",
-                Case::Snake => "_",
-                // A suffix after a digit would read as one number.
-                Case::Camel if base.ends_with(|last: char| last.is_ascii_digit()) => "N",
-                Case::Camel => "",
-            };
-            text = format!("{base}{joint}{count}");
-            count += 1;
+        let joint = match case {
+            Case::Snake if base.ends_with('_') => "",
+            Case::Snake => "_",
+            // A suffix after a digit would read as one number.
+            Case::Camel if base.ends_with(|last: char| last.is_ascii_digit()) => "N",
+            Case::Camel => "",
+        };
+        self.unique(&base, joint)
+    }
+
+    /// Claims an identifier: `base`, or with the first number from 2 on behind it that is not taken.
+    pub(crate) fn unique(&mut self, base: &str, joint: &str) -> Ident {
+        if self.taken.insert(base.to_owned()) {
+            return Ident::new(base, Span::call_site());
         }
-        Ident::new(&text, Span::call_site())
+        let stem = format!("{base}{joint}");
+        // All smaller suffixes are taken.
+        let next = self.suffixes.entry(stem.clone()).or_insert(2);
+        loop {
+            let text = format!("{stem}{next}");
+            *next += 1;
+            if self.taken.insert(text.clone()) {
+                return Ident::new(&text, Span::call_site());
+            }
+        }
     }
 }
 

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use incarnate_bytecode::Result;
-use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::{Error, Result, VerifiedModule};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -53,11 +52,26 @@ pub(crate) struct Nested {
     pub(crate) items: Items,
 }
 
+/// The most instructions, operands and arguments of edges of a module and its executables that are translated: about 1 GiB of
+/// tokens. Modules of compilers have up to 10,000.
+const SIZE_LIMIT: usize = 1 << 21;
+
+fn check_size(size: usize) -> Result<()> {
+    if size <= SIZE_LIMIT {
+        return Ok(());
+    }
+    Err(Error::resource_exhausted(format!(
+        "the module has {size} instructions, operands and arguments of edges; the limit of a translation is {SIZE_LIMIT}"
+    )))
+}
+
 /// See [`crate::generate`].
 pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Output> {
     let target_features = TargetFeatures::bits(&options.target_features);
     let mut analysis = Analysis::new(module, names::functions(module), options.untrusted)?;
     analysis.target_features = target_features;
+    let mut size = analysis.size;
+    check_size(size)?;
     let plan = Plan::new(module, &analysis.creations(), options)?;
     let mut bytes = Vec::new();
     let used = analysis.used_rodata();
@@ -65,6 +79,8 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let mut nested = Vec::new();
     for (_, executable) in &plan.translated {
         let mut analysis = Analysis::new(executable, names::functions(executable), options.untrusted)?;
+        size = size.saturating_add(analysis.size);
+        check_size(size)?;
         analysis.is_executable = true;
         analysis.target_features = target_features;
         if target_features != 0 {

@@ -1,5 +1,6 @@
 //! The text of a module's executables.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use super::program::{Executable, Program};
 
 /// Prints the executables that the functions of a module create. Machine code is not loaded, because that would run it.
 pub(super) fn write(f: &mut fmt::Formatter<'_>, module: &VerifiedModule, program: &Program) -> fmt::Result {
+    let mut described = BTreeSet::new();
     for (number, executable) in program.executables.iter().enumerate() {
         let format = executable.format.and_then(|ordinal| module.rodata_bytes(ordinal)).unwrap_or(b"unknown format");
         write!(f, "  [{number:3}] {}", Escaped(&String::from_utf8_lossy(format)))?;
@@ -18,6 +20,10 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, module: &VerifiedModule, program
             None => writeln!(f, ", bytes chosen at run time")?,
         }
         write_entry_points(f, executable)?;
+        // Calls that create the same executable again do not describe it again.
+        if !described.insert((executable.format, executable.data)) {
+            continue;
+        }
         if let Some(library) = library(module, executable) {
             write!(f, "        library @{} of ABI 0.{}", Escaped(&library.name), library.abi)?;
             for (index, name) in library.kernels.iter().enumerate() {

@@ -6,7 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use incarnate_runtime::bytecode::{Escaped, EscapedLines, Module};
+use incarnate_runtime::bytecode::{Budget, Escaped, EscapedLines, Module};
+use incarnate_runtime::{Result, ResultExt};
 
 use super::program::{Memory, Program, Range, Recorder, What};
 
@@ -38,7 +39,7 @@ struct Graph {
 }
 
 impl Graph {
-    fn of(module: &Module, recorder: &Recorder) -> Graph {
+    fn of(module: &Module, recorder: &Recorder, budget: &mut Budget) -> Result<Graph> {
         let title = format!("@{}", Escaped(&module.function_name(recorder.function)));
         let commands = &recorder.commands;
         let nodes = commands.iter().map(|command| {
@@ -56,21 +57,28 @@ impl Graph {
             Node { shape, label }
         });
         let mut graph = Graph { title, nodes: nodes.collect(), edges: BTreeSet::new() };
-        graph.connect(recorder);
-        graph
+        graph.connect(recorder, budget)?;
+        Ok(graph)
     }
 
     /// Adds the edges, and a node for memory that is read before it is written, or written and never read.
-    fn connect(&mut self, recorder: &Recorder) {
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where the budget has fewer entries than there are pairs of a reader and an earlier writer.
+    fn connect(&mut self, recorder: &Recorder, budget: &mut Budget) -> Result<()> {
         let commands = &recorder.commands;
         let (mut inputs, mut outputs) = (BTreeMap::new(), BTreeMap::new());
         let mut is_read: BTreeSet<usize> = BTreeSet::new();
+        // What the commands so far write, by memory.
+        let mut writers: BTreeMap<Memory, Vec<(usize, &Range)>> = BTreeMap::new();
         for (to, command) in commands.iter().enumerate() {
             for range in &command.reads {
                 let mut is_written = false;
-                for (from, earlier) in commands.iter().enumerate().take(to).rev() {
-                    let written = earlier.writes.iter().find(|written| written.may_overlap(range));
-                    let Some(written) = written else { continue };
+                for (from, written) in writers.get(&range.memory).into_iter().flatten().rev().copied() {
+                    budget.spend(1, "the commands that a command may depend on")?;
+                    if !written.may_overlap(range) {
+                        continue;
+                    }
                     self.edges.insert((from, to));
                     is_read.insert(from);
                     is_written = true;
@@ -84,6 +92,9 @@ impl Graph {
                     self.edges.insert((node, to));
                 }
             }
+            for range in &command.writes {
+                writers.entry(range.memory).or_default().push((to, range));
+            }
         }
         for (from, command) in commands.iter().enumerate().filter(|(from, _)| !is_read.contains(from)) {
             for range in command.writes.iter().filter(|range| matches!(range.memory, Memory::Slot(_))) {
@@ -91,6 +102,7 @@ impl Graph {
                 self.edges.insert((from, node));
             }
         }
+        Ok(())
     }
 
     fn add_memory(&mut self, range: &Range) -> usize {
@@ -104,12 +116,23 @@ impl Graph {
     }
 }
 
-fn graphs(module: &Module, program: &Program) -> Vec<Graph> {
-    program.recorders.iter().map(|recorder| Graph::of(module, recorder)).collect()
+/// The most pairs of commands of a module that are compared, for each of which there may be an edge.
+const PAIRS: u64 = 1 << 24;
+
+fn graphs(module: &Module, program: &Program) -> Result<Vec<Graph>> {
+    let mut budget = Budget::of_entries(PAIRS);
+    let graph = |recorder: &Recorder| {
+        let context = || format!("function @{}", module.function_name(recorder.function));
+        Graph::of(module, recorder, &mut budget).context(context)
+    };
+    program.recorders.iter().map(graph).collect()
 }
 
 /// Formats the graph in the language of Graphviz.
-pub(super) fn dot(module: &Module, program: &Program) -> String {
+///
+/// # Errors
+/// RESOURCE_EXHAUSTED where the module has too many commands that depend on each other.
+pub(super) fn dot(module: &Module, program: &Program) -> Result<String> {
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = writeln!(
@@ -117,7 +140,7 @@ pub(super) fn dot(module: &Module, program: &Program) -> String {
         "digraph {} {{\n  rankdir=TB;\n  node [fontname=\"sans-serif\", fontsize=10];",
         quoted(&Escaped(module.name()).to_string())
     );
-    for (number, graph) in graphs(module, program).iter().enumerate() {
+    for (number, graph) in graphs(module, program)?.iter().enumerate() {
         let _ = writeln!(text, "  subgraph cluster_{number} {{\n    label={};", quoted(&graph.title));
         for (index, node) in graph.nodes.iter().enumerate() {
             let style = match node.shape {
@@ -134,7 +157,7 @@ pub(super) fn dot(module: &Module, program: &Program) -> String {
         text.push_str("  }\n");
     }
     text.push_str("}\n");
-    text
+    Ok(text)
 }
 
 /// Formats lines in the language of Graphviz, which knows quotes and backslashes.

@@ -15,6 +15,8 @@ pub(super) struct Executable {
     pub(super) data: Option<u32>,
     /// The functions that the module looks up, in order.
     pub(super) entry_points: Vec<EntryPoint>,
+    /// The indices of the functions by name.
+    numbers: HashMap<String, usize>,
 }
 
 /// A function of an executable.
@@ -90,6 +92,9 @@ pub(super) struct Program {
     pub(super) recorders: Vec<Recorder>,
 }
 
+/// The most bytes of a function's name: any number of dispatches may share a long one.
+const NAME_LENGTH: usize = 1024;
+
 /// The constant value of a register, if it is known.
 #[derive(Clone, Debug)]
 enum Known {
@@ -140,7 +145,8 @@ impl<'a> Reader<'a> {
 
     fn text(&self, known: Option<&Known>) -> Option<String> {
         let Some(Known::Rodata(ordinal)) = known else { return None };
-        Some(String::from_utf8_lossy(self.module.rodata_bytes(*ordinal)?).into_owned())
+        let bytes = self.module.rodata_bytes(*ordinal)?;
+        Some(String::from_utf8_lossy(bytes.get(..NAME_LENGTH).unwrap_or(bytes)).into_owned())
     }
 
     /// The definitions in a function, and its calls in order.
@@ -194,7 +200,7 @@ impl<'a> Reader<'a> {
                 if let Some(result) = call.result {
                     known.insert(result, Known::Executable(before + executables.len()));
                 }
-                executables.push(Executable { format, data, entry_points: Vec::new() });
+                executables.push(Executable { format, data, entry_points: Vec::new(), numbers: HashMap::new() });
             }
             Step::Store(global, value) => {
                 if let Some(Known::Executable(executable)) = known.get(&value) {
@@ -289,13 +295,17 @@ impl<'a> Reader<'a> {
 
     fn add_entry_point(&mut self, executable: usize, entry_point: EntryPoint) {
         let Some(executable) = self.program.executables.get_mut(executable) else { return };
-        match executable.entry_points.iter_mut().find(|other| other.name == entry_point.name) {
+        let at = executable.numbers.get(&entry_point.name).copied();
+        match at.and_then(|at| executable.entry_points.get_mut(at)) {
             Some(other) => {
                 other.constants = other.constants.max(entry_point.constants);
                 other.bindings = other.bindings.max(entry_point.bindings);
                 other.dispatches += entry_point.dispatches;
             }
-            None => executable.entry_points.push(entry_point),
+            None => {
+                executable.numbers.insert(entry_point.name.clone(), executable.entry_points.len());
+                executable.entry_points.push(entry_point);
+            }
         }
     }
 }

@@ -111,6 +111,11 @@ impl Archive {
         &self.contents
     }
 
+    /// The bytes of the archive, and of what follows it in the contents.
+    pub(super) fn length(&self) -> usize {
+        self.range.len()
+    }
+
     /// The FlatBuffer, with the 4 bytes of its size prefix in front.
     #[must_use]
     pub fn flatbuffer(&self) -> &[u8] {

@@ -55,6 +55,7 @@ mod bmod;
 #[cfg(not(feature = "bmod"))]
 #[path = "bmod/absent.rs"]
 mod bmod;
+mod budget;
 mod calling_convention;
 mod contents;
 mod declaration;
@@ -87,13 +88,14 @@ mod writer;
 pub use archive::{Archive, FILE_IDENTIFIER};
 #[cfg(feature = "text")]
 pub use assembler::assemble;
+pub use budget::Budget;
 pub use calling_convention::{CallingConvention, ConventionItem};
 pub use contents::{AlignedBytes, Contents, ContentsOwner, SEGMENT_ALIGNMENT};
 pub use declaration::{
     COARSE_FENCES, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, INVOCATION_MODEL, split_tensor_type,
 };
 #[cfg(feature = "text")]
-pub use disassembler::{disassemble, disassemble_function};
+pub use disassembler::{Disassembler, disassemble, disassemble_function};
 pub use escaped::{Escaped, EscapedLines, acts};
 pub use instruction::{Body, Instruction, Instructions};
 pub use module::{DebugDatabase, Dependency, Export, FunctionView, Import, Module, Requirements, TypeDef, TypeKind};

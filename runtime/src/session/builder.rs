@@ -1,5 +1,6 @@
 //! Sessions and their builder, which loads modules, provides the native modules that they import, and links them.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -440,13 +441,8 @@ fn needed(module: &dyn Module) -> Vec<&str> {
     let declared = (0..).map_while(|index| module.dependency(index)).map(|dependency| dependency.name);
     let imports = (0..).map_while(|index| module.function(Linkage::Import, index));
     let imported = imports.filter_map(|import| import.name.split_once('.')).map(|(name, _)| name);
-    let mut names: Vec<&str> = Vec::new();
-    for name in declared.chain(imported) {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names
+    let mut seen = HashSet::new();
+    declared.chain(imported).filter(|name| seen.insert(*name)).collect()
 }
 
 impl Session {

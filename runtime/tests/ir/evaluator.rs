@@ -12,7 +12,7 @@ use incarnate_runtime::bytecode::ir::{
     Block, Call, Callee, Edge, Function, Global, Inst, Op, Operand, Terminator, Type, Value, ownership,
 };
 use incarnate_runtime::bytecode::isa::SEGMENT_NOT_VARIADIC;
-use incarnate_runtime::bytecode::{ConventionItem, Dependency, TypeId, TypeKind, VerifiedModule};
+use incarnate_runtime::bytecode::{Budget, ConventionItem, Dependency, TypeId, TypeKind, VerifiedModule};
 use incarnate_runtime::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, FunctionInfo, Limits, Linkage, List, Module, ModuleSignature,
     ModuleState, Ref, RefType, Stack, Value as VmValue, ValueType, semantics,
@@ -46,14 +46,15 @@ pub struct IrModule {
 impl IrModule {
     pub fn new(verified: Arc<VerifiedModule>, level: Level) -> IrModule {
         let make = |ordinal| {
-            let mut function = Function::unsimplified(&verified, ordinal).unwrap();
+            let mut function =
+                Function::unsimplified(&verified, ordinal, &mut Budget::of_function(&verified, ordinal)).unwrap();
             function.validate().unwrap_or_else(|error| panic!("{error}\n{function}"));
             match level {
                 Level::Raw => {}
                 Level::Simplified => function.simplify(None),
                 Level::Folded | Level::Nests => function.simplify(Some(semantics::fold)),
             }
-            ownership(&mut function);
+            ownership(&mut function, &mut Budget::of_function(&verified, ordinal)).unwrap();
             function.validate().unwrap_or_else(|error| panic!("{level:?} {error}\n{function}"));
             if level == Level::Simplified {
                 assert_eq!(function, Function::new(&verified, ordinal).unwrap());

@@ -6,12 +6,14 @@ mod evaluator;
 mod loops;
 mod nests;
 mod random;
+mod scale;
 
 use std::sync::Arc;
 
 use evaluator::{IrModule, LEVELS};
+use incarnate_runtime::StatusCode;
 use incarnate_runtime::bytecode::ir::{Block, Function, Graph, Liveness, Loops, Structure};
-use incarnate_runtime::bytecode::{Contents, VerifiedModule, assemble};
+use incarnate_runtime::bytecode::{Budget, Contents, VerifiedModule, assemble};
 use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value};
 
 pub fn load(bytes: &[u8]) -> Arc<VerifiedModule> {
@@ -190,7 +192,9 @@ bb2:
     let graph = Graph::of(&function);
     let loops = Loops::new(&graph, &graph.dominators());
     assert_eq!(loops.all().len(), 1);
-    let liveness = Liveness::new(&function);
+    let liveness = Liveness::new(&function, &mut Budget::of_entries(100)).unwrap();
+    let error = Liveness::new(&function, &mut Budget::of_entries(3)).unwrap_err();
+    assert_eq!(error.code(), StatusCode::ResourceExhausted);
     assert_eq!((liveness.entering(Block(1)).len(), liveness.entering(Block(2)).len()), (2, 2), "{text}");
     assert!(liveness.entering(Block::ENTRY).is_empty() && liveness.leaving(Block(2)).is_empty());
 }

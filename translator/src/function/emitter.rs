@@ -1,6 +1,7 @@
 //! The emitter of a body: names, declarations and the statements of a sequence.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 
 use incarnate_bytecode::Result;
 use incarnate_bytecode::ir::{Label, Type, Value};
@@ -24,7 +25,7 @@ pub(super) struct Emitter<'a, 'm> {
     pub(super) names: &'a [Ident],
     pub(super) scopes: Scopes,
     /// References that an outlined function borrows from its caller.
-    pub(super) borrowed: Vec<Value>,
+    pub(super) borrowed: HashSet<Value>,
     /// Values live in variables that are initialised at the top, and references are taken out of them.
     pub(super) uses_variables: bool,
     /// The values that an outlined function returns; None in the function itself.

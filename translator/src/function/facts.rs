@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use incarnate_bytecode::VerifiedModule;
-use incarnate_bytecode::ir::{Call, Callee, Function, Op, Terminator, Type, Use, Value, ownership};
+use incarnate_bytecode::ir::{Block, Call, Callee, Definition, Function, Op, Terminator, Type, Use, Value, ownership};
 use incarnate_bytecode::semantics;
-use incarnate_bytecode::{Error, Result};
+use incarnate_bytecode::{Budget, Error, Result, ResultExt};
 
 use super::imports::Imports;
 use super::outline::Needs;
@@ -24,12 +24,15 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrust
         return Err(Error::internal("the numbers of names and functions differ"));
     }
     let imports = Imports::new(module);
-    let mut bodies = (0..module.function_count())
-        .map(|ordinal| Function::unsimplified(module, ordinal))
+    let mut budgets: Vec<Budget> =
+        (0..module.function_count()).map(|ordinal| Budget::of_function(module, ordinal)).collect();
+    let mut bodies = (0..)
+        .zip(&mut budgets)
+        .map(|(ordinal, budget)| Function::unsimplified(module, ordinal, budget))
         .collect::<Result<Vec<Function>>>()?;
     bodies.iter_mut().for_each(|body| imports.update_calls(body));
     let yields = yields(&bodies, &imports);
-    for body in &mut bodies {
+    for (body, budget) in bodies.iter_mut().zip(&mut budgets) {
         body.place_suspensions(|callee, yieldable| match callee {
             Callee::Internal(ordinal) => yields[ordinal as usize],
             Callee::Import(import) => imports.may_yield(import, yieldable),
@@ -39,11 +42,12 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrust
         if !untrusted {
             super::deferred_fences::defer(body, &imports);
         }
-        ownership(body);
+        ownership(body, budget).context(|| format!("function @{}", module.function_name(body.ordinal)))?;
     }
+    let size = size(module, &bodies);
     let calls: Vec<Vec<u32>> = bodies.iter().map(internal_callees).collect();
     let guarded = guards(&calls);
-    let borrowed = borrowed_arguments(&bodies, &imports);
+    let borrowed = borrowed_arguments(module, &bodies, &calls, &imports, &mut budgets)?;
     let taken: HashSet<String> = names.iter().map(|name| name.ident.to_string()).collect();
     let functions = names
         .into_iter()
@@ -75,12 +79,31 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrust
         taken,
         untrusted,
         target_features: 0,
+        size,
         is_executable: false,
         has_static_locations,
     };
     needs(&mut analysis, &calls);
     Ok(analysis)
 }
+
+/// The size of a module's code: its instructions, operands and arguments of edges. A function and an export are about as
+/// long as [`FUNCTION_SIZE`] operands.
+fn size(module: &VerifiedModule, bodies: &[Function]) -> usize {
+    let mut size = (bodies.len() + module.exports().len()).saturating_mul(FUNCTION_SIZE);
+    for block in bodies.iter().flat_map(|body| &body.blocks) {
+        for inst in &block.instructions {
+            size += 1 + inst.results.len();
+            inst.op.visit(|_| size += 1);
+        }
+        block.terminator.visit(|_| size += 1);
+        block.terminator.visit_edges(|edge| size += 1 + edge.arguments.len() + edge.drops.len());
+    }
+    size
+}
+
+/// The operands that are as long in the emitted code as a function around its body.
+const FUNCTION_SIZE: usize = 32;
 
 /// An estimate of the number of rows in a module's tables.
 fn table_rows(module: &VerifiedModule, bodies: &[Function]) -> usize {
@@ -143,30 +166,53 @@ fn yields(bodies: &[Function], imports: &Imports) -> Vec<bool> {
 
 /// The reference arguments that functions borrow: those that they neither store, return nor move. The caller keeps its
 /// reference, so the call does not change the reference count.
-fn borrowed_arguments(bodies: &[Function], imports: &Imports) -> Vec<Vec<bool>> {
+///
+/// # Errors
+/// Those of [`suspensions`].
+fn borrowed_arguments(
+    module: &VerifiedModule,
+    bodies: &[Function],
+    calls: &[Vec<u32>],
+    imports: &Imports,
+    budgets: &mut [Budget],
+) -> Result<Vec<Vec<bool>>> {
     let mut borrowed: Vec<Vec<bool>> =
         bodies.iter().map(|body| body.arguments().iter().map(|value| body.ty(*value) == Type::Ref).collect()).collect();
-    let take = |borrowed: &mut Vec<bool>, body: &Function, values: Vec<Value>| {
-        values.iter().fold(false, |changed, value| {
-            let position = body.arguments().iter().position(|argument| argument == value);
-            position.is_some_and(|position| core::mem::take(&mut borrowed[position])) || changed
-        })
-    };
     // A suspended function owns the values that it saves.
-    for (body, borrowed) in bodies.iter().zip(&mut borrowed) {
-        take(borrowed, body, suspensions(body).into_iter().flat_map(|suspension| suspension.saved).collect());
+    for ((body, borrowed), budget) in bodies.iter().zip(&mut borrowed).zip(budgets) {
+        let suspensions =
+            suspensions(body, budget).context(|| format!("function @{}", module.function_name(body.ordinal)))?;
+        let saved = suspensions.into_iter().flat_map(|suspension| suspension.saved);
+        take_arguments(borrowed, body, saved.collect());
     }
-    // An argument that is passed on is borrowed only if the callee borrows it.
-    loop {
-        let mut changed = false;
-        for (ordinal, body) in bodies.iter().enumerate() {
-            let escaping = escaping(body, &borrowed, imports);
-            changed |= take(&mut borrowed[ordinal], body, escaping);
-        }
-        if !changed {
-            return borrowed;
+    // An argument that is passed on is borrowed only if the callee borrows it: callers follow the callees that changed.
+    let mut callers: Vec<Vec<u32>> = vec![Vec::new(); bodies.len()];
+    for (caller, callees) in (0..).zip(calls) {
+        callees.iter().for_each(|callee| callers[*callee as usize].push(caller));
+    }
+    let mut pending: Vec<u32> = (0..bodies.len() as u32).rev().collect();
+    let mut is_pending = vec![true; bodies.len()];
+    while let Some(ordinal) = pending.pop() {
+        let body = &bodies[ordinal as usize];
+        is_pending[ordinal as usize] = false;
+        let escaping = escaping(body, &borrowed, imports);
+        if take_arguments(&mut borrowed[ordinal as usize], body, escaping) {
+            for &caller in &callers[ordinal as usize] {
+                if !core::mem::replace(&mut is_pending[caller as usize], true) {
+                    pending.push(caller);
+                }
+            }
         }
     }
+    Ok(borrowed)
+}
+
+/// Marks arguments as owned. Returns whether one was borrowed before.
+fn take_arguments(borrowed: &mut [bool], body: &Function, values: Vec<Value>) -> bool {
+    values.into_iter().fold(false, |changed, value| match body.definition(value) {
+        Definition::Parameter(Block::ENTRY, position) => core::mem::take(&mut borrowed[position as usize]) || changed,
+        _ => changed,
+    })
 }
 
 /// The values that a function stores, returns, or passes to a callee that takes ownership.

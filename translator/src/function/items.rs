@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use incarnate_bytecode::ir::{Graph, Loops, Type, Value};
-use incarnate_bytecode::{Error, Result};
+use incarnate_bytecode::{Budget, Error, Result, ResultExt};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
@@ -26,7 +26,9 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     let facts = analysis.functions.get(ordinal as usize).ok_or_else(missing)?;
     let graph = Graph::of(function);
     let loops = Loops::new(&graph, &graph.dominators());
-    let (mut body, mut sequence) = Body::new(function, suspensions(function), &facts.borrowed, analysis.untrusted);
+    let suspensions = suspensions(function, &mut Budget::of_function(analysis.module, ordinal))
+        .context(|| format!("function @{}", analysis.module.function_name(ordinal)))?;
+    let (mut body, mut sequence) = Body::new(function, suspensions, &facts.borrowed, analysis.untrusted);
     if outline(&body, analysis, &mut sequence) == 0 {
         borrows::find(&mut body, &analysis.imports, &loops, &sequence);
     } else {

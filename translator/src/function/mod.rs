@@ -103,6 +103,8 @@ pub(crate) struct Analysis<'m> {
     untrusted: bool,
     /// The target features for which functions with long loops over buffers are multiversioned.
     pub(crate) target_features: u8,
+    /// The number of instructions, operands and arguments of edges, and those that functions and exports count for.
+    pub(crate) size: usize,
     /// The module is a translated executable, whose exports are kernels.
     pub(crate) is_executable: bool,
     /// Locations are statics: the module's tables are too long for constants that refer to them.

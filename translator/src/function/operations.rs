@@ -181,7 +181,7 @@ impl Emitter<'_, '_> {
                 if !meaning.fails {
                     return Ok(quote!(semantics::#function(#(#read),*)));
                 }
-                if !self.body.function.is_arithmetic(&inst.op) {
+                if !self.body.function.is_arithmetic(&inst.op, &self.body.places) {
                     return Ok(at(quote!(semantics::#function(#(#read),*))));
                 }
                 // The divisor is not zero: the select lets rustc see that, too.

@@ -216,6 +216,9 @@ impl Walk<'_, '_> {
 
     /// Whether a value is defined in a loop that begins after its declaration.
     fn is_repeated(&self, value: Value, declared: Position, loops: &Loops) -> bool {
+        if self.loops.is_empty() {
+            return false;
+        }
         let innermost = self.body.defining_block(value).and_then(|block| loops.innermost(block.0));
         let outer = |within: &&Loop| within.parent.map(|parent| &loops.all()[parent]);
         // Loops nested deeper than the first one found here are in outlined functions.

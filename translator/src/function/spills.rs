@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use incarnate_bytecode::ir::{Function, Type, Value};
+use incarnate_bytecode::ir::{Block, Definition, Function, Type, Value};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -50,7 +50,7 @@ fn crossing(body: &Body<'_>, sequence: &[Node], f: &mut dyn FnMut(Value)) {
             let is_own = |value: &Value| {
                 body.function.ty(*value) == Type::Ref
                     && !body.is_borrowed(*value)
-                    && !body.function.arguments().contains(value)
+                    && !is_argument(body.function, *value)
             };
             let inputs = outlined.inputs.iter().map(|input| input.0);
             inputs.chain(outlined.outputs.iter().copied()).filter(is_own).for_each(&mut *f);
@@ -58,6 +58,10 @@ fn crossing(body: &Body<'_>, sequence: &[Node], f: &mut dyn FnMut(Value)) {
         }
         node.children().into_iter().for_each(|child| crossing(body, child, f));
     }
+}
+
+fn is_argument(function: &Function, value: Value) -> bool {
+    matches!(function.definition(value), Definition::Parameter(Block::ENTRY, _))
 }
 
 /// Calls `f` with each value that a statement accesses, including accesses in outlined functions.

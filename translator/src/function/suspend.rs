@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use incarnate_bytecode::ir::{Block, Definition, Function, Liveness, Terminator, Value};
+use incarnate_bytecode::{Budget, Result};
 
 /// A point where a function may be suspended.
 #[derive(Clone, Debug)]
@@ -21,13 +22,16 @@ pub(super) struct Suspension {
 }
 
 /// The suspensions of a function, in the order of its blocks.
-pub(super) fn suspensions(function: &Function) -> Vec<Suspension> {
+///
+/// # Errors
+/// RESOURCE_EXHAUSTED where the values that they save are more than the budget has.
+pub(super) fn suspensions(function: &Function, budget: &mut Budget) -> Result<Vec<Suspension>> {
     let suspends =
         |terminator: &Terminator| matches!(terminator, Terminator::Yield(_) | Terminator::CallYieldable { .. });
     if !function.blocks.iter().any(|block| suspends(&block.terminator)) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    let liveness = Liveness::new(function);
+    let liveness = Liveness::new(function, budget)?;
     // The state provides them at each use.
     let segments: HashSet<Value> = super::tree::segments(function).map(|segment| segment.0).collect();
     let mut found = Vec::new();
@@ -45,10 +49,12 @@ pub(super) fn suspensions(function: &Function) -> Vec<Suspension> {
             saved.extend_from_slice(&function.block(edge.target).parameters);
         }
         let is_constant = |value: Value| matches!(function.definition(value), Definition::Constant(_));
-        saved.retain(|value| !results.contains(value) && !is_constant(*value) && !segments.contains(value));
+        budget.spend(saved.len(), "the values that suspensions save")?;
+        let own: HashSet<Value> = results.iter().copied().collect();
+        saved.retain(|value| !own.contains(value) && !is_constant(*value) && !segments.contains(value));
         saved.sort_unstable();
         saved.dedup();
         found.push(Suspension { block, is_call, resume: edge.target, saved, results });
     }
-    found
+    Ok(found)
 }

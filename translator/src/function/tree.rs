@@ -4,12 +4,12 @@
 //! pieces of a body can be cut out ([`outline`](super::outline)), and names be declared where they are needed
 //! ([`scope`](super::scope)).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use incarnate_bytecode::ir::nest::Nests;
 use incarnate_bytecode::ir::{
-    Block, BlockData, Definition, Edge, Function, Graph, Inst, Label, Op, Operand, Statement, Structure, Terminator,
-    Use, Value,
+    Block, BlockData, Definition, Edge, Function, Graph, Inst, Label, Op, Operand, Places, Statement, Structure,
+    Terminator, Use, Value,
 };
 
 use super::loops;
@@ -117,10 +117,12 @@ pub(super) struct Body<'f> {
     pub(super) nests: Nests,
     /// The number of uses of each value.
     uses: Vec<u32>,
+    /// Where the instructions stand that define values.
+    pub(super) places: Places,
     /// References that something else owns: read-only segments, borrowed arguments, and borrowed results.
     borrowed: Vec<bool>,
     /// Results of calls that are borrowed from their owner.
-    borrowed_results: Vec<Value>,
+    borrowed_results: HashSet<Value>,
     /// Ordinals of the read-only segments that are looked up at each use, because no borrow can live across suspensions.
     rematerialized: HashMap<Value, u32>,
     /// The spill slots of references, which the function shares with the functions outlined from it.
@@ -159,8 +161,9 @@ impl<'f> Body<'f> {
             selector_count,
             nests,
             uses,
+            places: Places::of(function),
             borrowed,
-            borrowed_results: Vec::new(),
+            borrowed_results: HashSet::new(),
             rematerialized,
             spill_slots: HashMap::new(),
             spill_slot_count: 0,
@@ -183,14 +186,7 @@ impl<'f> Body<'f> {
 
     /// An edge.
     pub(super) fn edge(&self, edge: EdgeRef) -> Option<&'f Edge> {
-        let (mut count, mut found) = (0, None);
-        self.block(edge.0).terminator.visit_edges(|candidate| {
-            if count == edge.1 {
-                found = Some(candidate);
-            }
-            count += 1;
-        });
-        found
+        self.block(edge.0).terminator.edge(edge.1 as usize)
     }
 
     /// The parameters of an edge and their arguments, without parameters that are passed to themselves. A value that is also
@@ -198,9 +194,12 @@ impl<'f> Body<'f> {
     pub(super) fn passed(&self, edge: &'f Edge) -> impl Iterator<Item = (Value, Operand)> {
         let parameters = &self.block(edge.target).parameters;
         let passed = || parameters.iter().copied().zip(&edge.arguments);
-        let stays = move |value| passed().any(|(parameter, operand)| parameter == value && operand.value == value);
+        let stays = passed().filter(|(parameter, operand)| *parameter == operand.value).map(|row| row.0);
+        let mut stays: Vec<Value> = stays.collect();
+        stays.sort_unstable();
         passed().filter(|(parameter, operand)| *parameter != operand.value).map(move |(parameter, operand)| {
-            (parameter, Operand { moved: operand.moved && !stays(operand.value), ..*operand })
+            let moved = operand.moved && stays.binary_search(&operand.value).is_err();
+            (parameter, Operand { moved, ..*operand })
         })
     }
 
@@ -272,7 +271,7 @@ impl<'f> Body<'f> {
         let mut all: Vec<Sequence> =
             arms.iter().enumerate().map(|(index, arm)| self.arm(Some(EdgeRef(block, index as u32)), arm)).collect();
         let suspension =
-            || self.suspensions.iter().position(|suspension| suspension.block == block).unwrap_or(0) as u32;
+            || self.suspensions.binary_search_by_key(&block, |suspension| suspension.block).unwrap_or(0) as u32;
         match &self.block(block).terminator {
             Terminator::Branch(_) => {}
             Terminator::CondBranch { .. } => {
@@ -412,7 +411,7 @@ impl<'f> Body<'f> {
     /// Marks a result of a call as borrowed from its owner.
     pub(super) fn borrow_result(&mut self, value: Value) {
         self.borrowed[value.index()] = true;
-        self.borrowed_results.push(value);
+        self.borrowed_results.insert(value);
     }
 
     /// The ordinal of a read-only segment that is looked up in the state at each use.

@@ -1,11 +1,13 @@
 //! Constants for the types that functions check references against.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use incarnate_bytecode::ir::Function;
 use incarnate_bytecode::{TypeId, TypeKind, VerifiedModule};
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, TokenStream};
 use quote::quote;
+
+use crate::names::Scope;
 
 /// The types of a module.
 #[derive(Clone, Debug)]
@@ -19,9 +21,9 @@ impl Types {
     /// The types, with constants for those that functions use.
     pub(super) fn new(module: &VerifiedModule, bodies: &[Function]) -> Types {
         let used = used(bodies);
-        let mut taken = HashSet::new();
+        let mut taken = Scope::default();
         let mut types = Types { expressions: Vec::new(), elements: Vec::new(), constants: Vec::new() };
-        let mut known: Vec<(&str, Ident)> = Vec::new();
+        let mut known: HashMap<&str, Ident> = HashMap::new();
         for (index, definition) in module.types().iter().enumerate() {
             let expression = match definition.kind() {
                 TypeKind::I8 => quote!(ValueType::I8),
@@ -36,13 +38,12 @@ impl Types {
                 TypeKind::Ref("vm.buffer") => quote!(ValueType::Ref(support::Buffer::TYPE)),
                 TypeKind::Ref(_) if !used.contains(&(index as u32)) => TokenStream::new(),
                 TypeKind::Ref(name) => {
-                    let ident = known.iter().find(|row| row.0 == name).map(|row| row.1.clone());
-                    let ident = ident.unwrap_or_else(|| {
+                    let ident = known.get(name).cloned().unwrap_or_else(|| {
                         let ident = constant(name, &mut taken);
                         types.constants.push(quote! {
                             const #ident: ValueType = ValueType::Ref(support::RefType::new(#name));
                         });
-                        known.push((name, ident.clone()));
+                        known.insert(name, ident.clone());
                         ident
                     });
                     quote!(#ident)
@@ -79,17 +80,11 @@ fn used(bodies: &[Function]) -> HashSet<u32> {
 }
 
 /// The name of the constant for a type.
-fn constant(name: &str, taken: &mut HashSet<String>) -> Ident {
+fn constant(name: &str, taken: &mut Scope) -> Ident {
     let mut text = String::from("TYPE");
     for word in name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
         text.push('_');
         text.extend(word.chars().take(40).map(|c| c.to_ascii_uppercase()));
     }
-    let base = text.clone();
-    let mut count = 2;
-    while !taken.insert(text.clone()) {
-        text = format!("{base}_{count}");
-        count += 1;
-    }
-    Ident::new(&text, Span::call_site())
+    taken.unique(&text, "_")
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use incarnate_bytecode::VerifiedModule;
-use incarnate_bytecode::ir::{Call, Callee, Function, Op, Terminator, Type, Value};
+use incarnate_bytecode::ir::{Block, Call, Callee, Definition, Function, Op, Terminator, Type, Value};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::quote;
 
@@ -34,7 +34,11 @@ pub(super) fn names(
     }
     let name = |index: usize| {
         let value = Value(index as u32);
-        let mut name = match function.arguments().iter().position(|argument| *argument == value) {
+        let position = match function.definition(value) {
+            Definition::Parameter(Block::ENTRY, position) => Some(position as usize),
+            _ => None,
+        };
+        let mut name = match position {
             Some(position) if is_kernel => ARGUMENT_NAMES[position].into(),
             Some(position) => format!("input{position}"),
             None => format!("{}{index}", stems[index]),
@@ -64,10 +68,13 @@ fn stem(module: &VerifiedModule, op: &Op) -> Option<String> {
     Some(stem.into())
 }
 
+/// The most bytes of an import's name that is searched for a word: any number of calls may name it.
+const IMPORT_LENGTH: usize = 256;
+
 /// The word for the result of a callee: the last descriptive word of the import's name.
 fn callee_stem(module: &VerifiedModule, callee: Callee) -> Option<String> {
     let Callee::Import(ordinal) = callee else { return None };
-    let import = module.import(ordinal)?;
+    let import = module.import(ordinal).filter(|import| import.full_name.len() <= IMPORT_LENGTH)?;
     let mut words = import.full_name.split(['.', '_']).rev();
     let word = words.find(|word| !matches!(*word, "create" | "get" | "join" | "i64" | "i32" | "lookup"))?;
     let word = match word {

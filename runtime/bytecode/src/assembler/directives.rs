@@ -137,10 +137,10 @@ impl<'a> Assembler<'a> {
                 _ => return Err(value.error(format!("globals begin as zero: expected `0 : {type_name}`"))),
             }
         }
-        if self.globals.iter().any(|global| global.name == name) {
+        if self.global_numbers.insert(name.clone(), self.globals.len()).is_some() {
             return Err(at.error(format!("another global has the name `{name}`")));
         }
-        self.globals.push(Global { name, size, offset: 0 });
+        self.globals.push(Global { size, offset: 0 });
         Ok(())
     }
 

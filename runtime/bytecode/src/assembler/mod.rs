@@ -48,7 +48,6 @@ pub fn assemble(source: &str) -> Result<Vec<u8>> {
 
 /// A primitive global that the text declares.
 struct Global {
-    name: String,
     size: u32,
     offset: u32,
 }
@@ -81,6 +80,7 @@ struct Assembler<'a> {
     requirements: Option<u32>,
     globals_size: Option<(u32, u32)>,
     globals: Vec<Global>,
+    global_numbers: BTreeMap<String, usize>,
     types: BTreeMap<String, u32>,
     imports: BTreeMap<String, u32>,
     functions: BTreeMap<String, u32>,
@@ -99,6 +99,7 @@ impl<'a> Assembler<'a> {
             requirements: None,
             globals_size: None,
             globals: Vec::new(),
+            global_numbers: BTreeMap::new(),
             types: BTreeMap::new(),
             imports: BTreeMap::new(),
             functions: BTreeMap::new(),
@@ -171,10 +172,11 @@ impl<'a> Assembler<'a> {
         }
         self.place_globals();
         let (functions, globals) = (&self.functions, &self.globals);
+        let global = |name: &str| self.global_numbers.get(name).and_then(|number| globals.get(*number));
         for fixup in self.function_fixups.iter().chain(&self.global_fixups) {
             let value = match fixup.size {
                 0 => functions.get(&fixup.name).copied(),
-                size => globals.iter().find(|row| row.name == fixup.name && row.size == size).map(|row| row.offset),
+                size => global(&fixup.name).filter(|row| row.size == size).map(|row| row.offset),
             };
             let Some(value) = value else {
                 let what = if fixup.size == 0 { "function" } else { "global of this size" };

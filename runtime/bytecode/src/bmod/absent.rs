@@ -27,7 +27,18 @@ impl Origin {
     }
 
     #[cfg(feature = "text")]
-    pub(super) fn function_text(&self, _: u32) -> Option<alloc::string::String> {
+    pub(super) fn printer(&self) -> Printer<'_> {
         match *self {}
+    }
+}
+
+/// Prints a module of the first generation, of which there is none.
+#[cfg(feature = "text")]
+pub(super) struct Printer<'a>(core::convert::Infallible, core::marker::PhantomData<&'a ()>);
+
+#[cfg(feature = "text")]
+impl Printer<'_> {
+    pub(super) fn function_text(&mut self, _: u32) -> Option<alloc::string::String> {
+        match self.0 {}
     }
 }

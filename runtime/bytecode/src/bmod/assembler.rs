@@ -38,6 +38,8 @@ struct OpenFunction<'a> {
 #[derive(Default)]
 struct Assembler<'a> {
     source: Source,
+    /// The ordinal of the first type of each text that instructions name.
+    types: BTreeMap<&'a str, u32>,
     open: Option<OpenFunction<'a>>,
     /// Exports and their functions' names.
     exports: Vec<(String, Span<'a>)>,
@@ -91,7 +93,11 @@ impl<'a> Assembler<'a> {
                 self.source.name = name;
             }
             "vm.module" => return Err(line.error("a file has one `vm.module`")),
-            "vm.type" => self.source.types.push(rest.text.into()),
+            "vm.type" => {
+                let ordinal = self.source.types.len() as u32;
+                self.types.entry(rest.text).or_insert(ordinal);
+                self.source.types.push(rest.text.into());
+            }
             "vm.import" => {
                 let (full_name, rest) = rest.symbol()?;
                 let (arguments, rest) = rest.bracketed('(', ')')?;
@@ -134,12 +140,13 @@ impl<'a> Assembler<'a> {
             return ordinal.number();
         }
         let types = &mut self.source.types;
-        if let Some(ordinal) = types.iter().position(|other| other == text.text) {
-            return Ok(ordinal as u32);
+        if let Some(&ordinal) = self.types.get(text.text) {
+            return Ok(ordinal);
         }
         if text.text != "i32" && !text.text.starts_with('!') {
             return Err(text.error(format!("`{}` is no type", text.text)));
         }
+        self.types.insert(text.text, types.len() as u32);
         types.push(text.text.into());
         Ok(types.len() as u32 - 1)
     }
@@ -320,14 +327,21 @@ impl<'a> Assembler<'a> {
         if self.source.name.is_empty() {
             return Err(last.error("`vm.module` is missing"));
         }
+        // The first one of a name counts, and imports before functions: later entries replace earlier ones.
+        let functions = self.source.functions.iter().enumerate().rev();
+        let functions = functions.map(|(ordinal, function)| (function.local_name.clone(), ordinal as u32));
+        let imports = self.source.imports.iter().enumerate().rev();
+        let imports =
+            imports.map(|(ordinal, import)| (import.full_name.clone(), ordinal as u32 | FUNCTION_ORDINAL_IMPORT_BIT));
+        let callees: BTreeMap<String, u32> = functions.chain(imports).collect();
         for (function, position, text) in core::mem::take(&mut self.calls) {
-            let ordinal = self.callee(text)?;
+            let ordinal = self.callee(text, &callees)?;
             if let Some(function) = self.source.functions.get_mut(function) {
                 patch(&mut function.bytecode, position, ordinal);
             }
         }
         for (local_name, text) in core::mem::take(&mut self.exports) {
-            match self.callee(text)? {
+            match self.callee(text, &callees)? {
                 function if function & FUNCTION_ORDINAL_IMPORT_BIT == 0 => {
                     self.source.exports.push(Export { local_name, function });
                 }
@@ -338,7 +352,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// `@import`, `@function`, `@import:N` or `@function:N`.
-    fn callee(&self, text: Span<'a>) -> Result<u32> {
+    fn callee(&self, text: Span<'a>, callees: &BTreeMap<String, u32>) -> Result<u32> {
         let (name, rest) = text.symbol()?;
         if let Some(ordinal) = rest.strip_prefix(":") {
             let ordinal: u32 = ordinal.number()?;
@@ -349,11 +363,8 @@ impl<'a> Assembler<'a> {
             };
         }
         rest.expect_end()?;
-        if let Some(ordinal) = self.source.imports.iter().position(|import| import.full_name == name) {
-            return Ok(ordinal as u32 | FUNCTION_ORDINAL_IMPORT_BIT);
-        }
-        match self.source.functions.iter().position(|function| function.local_name == name) {
-            Some(ordinal) => Ok(ordinal as u32),
+        match callees.get(&name) {
+            Some(ordinal) => Ok(*ordinal),
             None => Err(text.error(format!("no function has the name `{name}`"))),
         }
     }

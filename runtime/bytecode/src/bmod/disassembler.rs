@@ -14,7 +14,8 @@ use crate::quoting::{quoted, symbol};
 
 /// The text of a module. Cannot fail: functions that cannot be decoded end in a comment that says so.
 pub(super) fn disassemble(source: &Source) -> String {
-    let mut printer = Printer { source, text: format!("//! {GENERATION}\n") };
+    let mut printer = Printer::new(source);
+    printer.line(&format!("//! {GENERATION}"));
     printer.header();
     for ordinal in 0..source.functions.len() as u32 {
         printer.text.push('\n');
@@ -23,17 +24,35 @@ pub(super) fn disassemble(source: &Source) -> String {
     printer.text
 }
 
-/// The text of one function; `None` if the module has no function of that ordinal.
-pub(super) fn disassemble_function(source: &Source, ordinal: u32) -> Option<String> {
-    source.functions.get(ordinal as usize)?;
-    let mut printer = Printer { source, text: String::new() };
-    printer.function(ordinal);
-    Some(printer.text)
-}
-
-struct Printer<'a> {
+/// Prints a module or its functions.
+pub(crate) struct Printer<'a> {
     source: &'a Source,
     text: String,
+    /// The ordinal of the first type of each text.
+    types: BTreeMap<&'a str, u32>,
+    /// For each name, the number of functions and imports that have it.
+    names: BTreeMap<&'a str, u32>,
+}
+
+impl<'a> Printer<'a> {
+    pub(super) fn new(source: &'a Source) -> Printer<'a> {
+        let (mut types, mut names) = (BTreeMap::new(), BTreeMap::new());
+        for (text, ordinal) in source.types.iter().zip(0..) {
+            types.entry(&**text).or_insert(ordinal);
+        }
+        let functions = source.functions.iter().map(|function| &*function.local_name);
+        for name in functions.chain(source.imports.iter().map(|import| &*import.full_name)) {
+            *names.entry(name).or_insert(0) += 1;
+        }
+        Printer { source, text: String::new(), types, names }
+    }
+
+    /// The text of one function; `None` if the module has no function of that ordinal.
+    pub(crate) fn function_text(&mut self, ordinal: u32) -> Option<String> {
+        self.source.functions.get(ordinal as usize)?;
+        self.function(ordinal);
+        Some(core::mem::take(&mut self.text))
+    }
 }
 
 impl Printer<'_> {
@@ -71,9 +90,8 @@ impl Printer<'_> {
 
     /// A type; by its ordinal if the table does not have it, or an earlier one has the same text.
     fn type_text(&self, ordinal: u32) -> String {
-        let types = &self.source.types;
-        match types.get(ordinal as usize) {
-            Some(text) if types.iter().position(|other| other == text) == Some(ordinal as usize) => text.clone(),
+        match self.source.types.get(ordinal as usize) {
+            Some(text) if self.types.get(&**text) == Some(&ordinal) => text.clone(),
             _ => format!("type:{ordinal}"),
         }
     }
@@ -83,13 +101,9 @@ impl Printer<'_> {
         let functions = &self.source.functions;
         let Some(function) = functions.get(ordinal as usize) else { return format!("@function:{ordinal}") };
         let name = &function.local_name;
-        let is_unique = functions.iter().filter(|other| other.local_name == *name).count() == 1;
+        let is_unique = self.names.get(&**name) == Some(&1);
         let is_reserved = ["import", "function"].contains(&&**name);
-        match is_unique
-            && !name.is_empty()
-            && !is_reserved
-            && self.source.imports.iter().all(|row| row.full_name != *name)
-        {
+        match is_unique && !name.is_empty() && !is_reserved {
             true => symbol(name),
             false => format!("@function:{ordinal}"),
         }

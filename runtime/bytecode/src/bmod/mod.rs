@@ -20,6 +20,7 @@ use alloc::string::String;
 use super::contents::Contents;
 use crate::Result;
 pub(super) use assembler::assemble;
+pub(super) use disassembler::Printer;
 use source::Source;
 pub(super) use text::is_bmod_text;
 
@@ -56,8 +57,8 @@ impl Origin {
         disassembler::disassemble(&self.source)
     }
 
-    /// A function as text.
-    pub(super) fn function_text(&self, function: u32) -> Option<String> {
-        disassembler::disassemble_function(&self.source, function)
+    /// Prints single functions.
+    pub(super) fn printer(&self) -> Printer<'_> {
+        Printer::new(&self.source)
     }
 }

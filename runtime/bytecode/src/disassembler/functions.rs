@@ -14,7 +14,7 @@ impl Printer<'_> {
     pub(super) fn function(&mut self, ordinal: u32) {
         let Some(function) = self.module.function(ordinal) else { return };
         if self.names.exports_are_in_order() {
-            for export in self.module.exports().filter(|export| export.function == ordinal) {
+            for export in self.names.exports_of(ordinal) {
                 let line = self.names.export_line(export);
                 self.line(&line);
             }

@@ -16,6 +16,7 @@ use alloc::string::String;
 
 use names::Names;
 
+use super::bmod;
 use super::fields::Derived;
 use super::module::{Module, Requirements};
 use super::quoting::{quoted, symbol};
@@ -38,13 +39,40 @@ pub fn disassemble(module: &Module) -> String {
 /// The text of one function; `None` if the module has no function of that ordinal.
 #[must_use]
 pub fn disassemble_function(module: &Module, ordinal: u32) -> Option<String> {
-    module.function(ordinal)?;
-    if let Some(origin) = module.archive().origin() {
-        return origin.function_text(ordinal);
+    Disassembler::new(module).function(ordinal)
+}
+
+/// Disassembles single functions of a module. It finds the names of all functions once.
+pub struct Disassembler<'m> {
+    printer: Printer<'m>,
+    /// Prints a module of the first generation.
+    origin: Option<bmod::Printer<'m>>,
+}
+
+impl<'m> Disassembler<'m> {
+    /// Creates a disassembler of a module's functions.
+    #[must_use]
+    pub fn new(module: &'m Module) -> Disassembler<'m> {
+        let origin = module.archive().origin().map(bmod::Origin::printer);
+        Disassembler { printer: Printer::new(module), origin }
     }
-    let mut printer = Printer::new(module);
-    printer.function(ordinal);
-    Some(printer.text)
+
+    /// The text of a function; `None` if the module has no function of that ordinal.
+    pub fn function(&mut self, ordinal: u32) -> Option<String> {
+        let Disassembler { printer, origin } = self;
+        printer.module.function(ordinal)?;
+        if let Some(origin) = origin {
+            return origin.function_text(ordinal);
+        }
+        printer.function(ordinal);
+        Some(core::mem::take(&mut printer.text))
+    }
+}
+
+impl core::fmt::Debug for Disassembler<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Disassembler of @{}", self.printer.module.name())
+    }
 }
 
 struct Printer<'m> {

@@ -1,6 +1,7 @@
 //! A function: its values, its blocks, and who defines what.
 
 use alloc::collections::BTreeMap;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use smallvec::SmallVec;
@@ -51,6 +52,37 @@ pub struct BlockData {
     pub terminator: Terminator,
     /// Offset in bytes of the terminator's instruction in the bytecode.
     pub offset: u32,
+}
+
+/// Where the instructions stand that define values.
+#[derive(Clone, Debug)]
+pub struct Places(Vec<Option<(Block, u32)>>);
+
+impl Places {
+    /// Finds them for all values of a function.
+    #[must_use]
+    pub fn of(function: &Function) -> Places {
+        let mut places = vec![None; function.value_count()];
+        for (block, data) in function.iter() {
+            for (inst, position) in data.instructions.iter().zip(0..) {
+                inst.results.iter().for_each(|result| places[result.index()] = Some((block, position)));
+            }
+        }
+        Places(places)
+    }
+
+    /// The block of the instruction that defines a value, and its position there; None for constants and parameters.
+    #[must_use]
+    pub fn get(&self, value: Value) -> Option<(Block, usize)> {
+        self.0.get(value.index()).copied().flatten().map(|(block, position)| (block, position as usize))
+    }
+
+    /// The instruction that defines a value of the function.
+    #[must_use]
+    pub fn instruction<'f>(&self, function: &'f Function, value: Value) -> Option<&'f Inst> {
+        let (block, position) = self.get(value)?;
+        function.block(block).instructions.get(position)
+    }
 }
 
 /// A function in the form of values and blocks.
@@ -112,37 +144,32 @@ impl Function {
         }
     }
 
-    /// Returns the instruction that defines a value; None for constants and parameters.
-    #[must_use]
-    pub fn maker(&self, value: Value) -> Option<&Inst> {
-        let Definition::Result(block) = self.definition(value) else { return None };
-        self.block(block).instructions.iter().find(|inst| inst.results.contains(&value))
-    }
-
     /// Whether an integer is not zero, as compilers write it: one is chosen where it would be.
-    fn is_nonzero(&self, value: Value) -> bool {
+    fn is_nonzero(&self, value: Value, places: &Places) -> bool {
         if let Some(bits) = self.constant_bits(value) {
             return bits != 0;
         }
         let Some(Op::Eval { opcode: Opcode::SelectI32 | Opcode::SelectI64, operands }) =
-            self.maker(value).map(|inst| &inst.op)
+            places.instruction(self, value).map(|inst| &inst.op)
         else {
             return false;
         };
         let [condition, if_true, if_false] = operands[..] else { return false };
-        self.constant_bits(if_true).is_some_and(|bits| bits != 0) && self.holds_for_zero(condition, if_false, 4)
+        self.constant_bits(if_true).is_some_and(|bits| bits != 0) && self.holds_for_zero(condition, if_false, places, 4)
     }
 
     /// Whether a condition holds wherever an integer is zero.
-    fn holds_for_zero(&self, condition: Value, value: Value, depth: u32) -> bool {
-        let Some(Op::Eval { opcode, operands }) = self.maker(condition).map(|inst| &inst.op) else { return false };
+    fn holds_for_zero(&self, condition: Value, value: Value, places: &Places, depth: u32) -> bool {
+        let op = places.instruction(self, condition).map(|inst| &inst.op);
+        let Some(Op::Eval { opcode, operands }) = op else { return false };
         let is_zero = |operand: Value| self.constant_bits(operand) == Some(0);
         match (opcode, &operands[..]) {
             (Opcode::CmpEQI32 | Opcode::CmpEQI64, &[left, right]) => {
                 (left == value && is_zero(right)) || (right == value && is_zero(left))
             }
             (Opcode::OrI32, &[left, right]) if depth > 0 => {
-                self.holds_for_zero(left, value, depth - 1) || self.holds_for_zero(right, value, depth - 1)
+                self.holds_for_zero(left, value, places, depth - 1)
+                    || self.holds_for_zero(right, value, places, depth - 1)
             }
             _ => false,
         }
@@ -151,12 +178,12 @@ impl Function {
     /// Returns true if an operation computes numbers (or a constant buffer) from only its operands, and cannot fail: division by a number
     /// that is seen not to be zero among them.
     #[must_use]
-    pub fn is_arithmetic(&self, op: &Op) -> bool {
+    pub fn is_arithmetic(&self, op: &Op, places: &Places) -> bool {
         match op {
             Op::SwitchRef { .. } => false,
             Op::Eval { opcode, operands } if opcode.info().effects.fails => {
                 // Only division fails, and only by zero.
-                operands.get(1).is_some_and(|divisor| self.is_nonzero(*divisor))
+                operands.get(1).is_some_and(|divisor| self.is_nonzero(*divisor, places))
             }
             op => op.is_pure(),
         }

@@ -1,8 +1,9 @@
-//! Analyses of directed graphs with an entry: orders, dominators, loops. They know nothing of instructions.
+//! Directed graphs with an entry, and orders of their nodes. They know nothing of instructions.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::dominators::Dominators;
 use super::function::Function;
 
 /// A node that is none: unreachable, or without a dominator.
@@ -80,21 +81,17 @@ impl Graph {
         let mut successors = self.predecessors.clone();
         let mut exits: Vec<u32> = (0..self.len() as u32).filter(|&node| self.successors(node).is_empty()).collect();
         let mut reached = vec![false; self.len()];
-        let mut walk = |from: &[u32]| {
-            let mut stack = from.to_vec();
+        let mut stack = exits.clone();
+        let mut late = self.reverse_postorder().nodes().to_vec().into_iter().rev();
+        loop {
             while let Some(node) = stack.pop() {
                 if !core::mem::replace(&mut reached[node as usize], true) {
                     stack.extend_from_slice(self.predecessors(node));
                 }
             }
-            reached.clone()
-        };
-        let mut seen = walk(&exits);
-        for &node in self.reverse_postorder().nodes().iter().rev() {
-            if !seen[node as usize] {
-                exits.push(node);
-                seen = walk(&[node]);
-            }
+            let Some(node) = late.find(|node| !reached[*node as usize]) else { break };
+            exits.push(node);
+            stack.push(node);
         }
         successors.push(exits);
         Graph::new(self.len() as u32, successors)
@@ -166,237 +163,101 @@ impl ReversePostorder {
     }
 }
 
-/// The dominator tree: a node dominates another if every path from the entry to the other goes through it.
-///
-/// Computed by iterating over a reverse postorder (Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm").
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dominators {
-    order: ReversePostorder,
-    immediate: Vec<u32>,
-    children: Vec<Vec<u32>>,
-    /// Numbers of each node when a walk of the tree enters and leaves it.
-    intervals: Vec<(u32, u32)>,
-}
-
-impl Dominators {
-    fn new(graph: &Graph) -> Dominators {
-        let order = graph.reverse_postorder();
-        // Positions in the order, while the tree is being built: dominators have smaller ones.
-        let mut tree = vec![NONE; order.nodes.len()];
-        if let Some(root) = tree.first_mut() {
-            *root = 0;
-        }
-        let mut changed = true;
-        while changed {
-            changed = false;
-            for (position, node) in order.nodes.iter().enumerate().skip(1) {
-                let mut dominator = NONE;
-                for &predecessor in graph.predecessors(*node) {
-                    let mut other = order.position(predecessor);
-                    if other == NONE || tree[other as usize] == NONE {
-                        continue;
-                    }
-                    if dominator == NONE {
-                        dominator = other;
-                    }
-                    while dominator != other {
-                        while other > dominator {
-                            other = tree[other as usize];
-                        }
-                        while dominator > other {
-                            dominator = tree[dominator as usize];
-                        }
-                    }
-                }
-                changed |= core::mem::replace(&mut tree[position], dominator) != dominator;
-            }
-        }
-        let mut immediate = vec![NONE; graph.len()];
-        let mut children = vec![Vec::new(); graph.len()];
-        for (position, node) in order.nodes.iter().enumerate().skip(1) {
-            let dominator = order.nodes[tree[position] as usize];
-            immediate[*node as usize] = dominator;
-            children[dominator as usize].push(*node);
-        }
-        let mut dominators = Dominators { order, immediate, children, intervals: vec![(0, 0); graph.len()] };
-        dominators.number();
-        dominators
-    }
-
-    fn number(&mut self) {
-        let Some(&root) = self.order.nodes.first() else { return };
-        let mut clock = 1;
-        let mut stack = vec![(root, 0)];
-        self.intervals[root as usize].0 = clock;
-        while let Some((node, next)) = stack.last_mut() {
-            clock += 1;
-            match self.children[*node as usize].get(*next) {
-                Some(&child) => {
-                    *next += 1;
-                    self.intervals[child as usize].0 = clock;
-                    stack.push((child, 0));
-                }
-                None => {
-                    self.intervals[*node as usize].1 = clock;
-                    stack.pop();
-                }
-            }
-        }
-    }
-
-    /// Returns the order in which the tree was built.
-    #[must_use]
-    pub fn order(&self) -> &ReversePostorder {
-        &self.order
-    }
-
-    /// The closest node that dominates a node, other than itself; None for the entry and for nodes that cannot be reached.
-    #[must_use]
-    pub fn immediate(&self, node: u32) -> Option<u32> {
-        Some(self.immediate[node as usize]).filter(|dominator| *dominator != NONE)
-    }
-
-    /// The nodes whose closest dominator a node is, in reverse postorder.
-    #[must_use]
-    pub fn children(&self, node: u32) -> &[u32] {
-        &self.children[node as usize]
-    }
-
-    /// Whether every path to `node` goes through `dominator`. A node dominates itself; one that cannot be reached is dominated
-    /// by none and dominates none.
-    #[must_use]
-    pub fn dominates(&self, dominator: u32, node: u32) -> bool {
-        let (outer, inner) = (self.intervals[dominator as usize], self.intervals[node as usize]);
-        outer.0 != 0 && outer.0 <= inner.0 && inner.1 <= outer.1
-    }
-
-    /// For each node, those where its dominance ends: it dominates a predecessor of them, and not strictly themselves.
-    #[must_use]
-    pub fn frontiers(&self, graph: &Graph) -> Vec<Vec<u32>> {
-        let mut frontiers = vec![Vec::new(); graph.len()];
-        for &node in self.order.nodes() {
-            // The entry has a predecessor more than its edges show.
-            if graph.predecessors(node).len() < 2 && node != graph.entry() {
-                continue;
-            }
-            let dominator = self.immediate(node);
-            for &predecessor in graph.predecessors(node).iter().filter(|node| self.order.is_reachable(**node)) {
-                let mut runner = Some(predecessor);
-                while let Some(at) = runner.filter(|_| runner != dominator) {
-                    let frontier: &mut Vec<u32> = &mut frontiers[at as usize];
-                    if frontier.last() == Some(&node) {
-                        break;
-                    }
-                    frontier.push(node);
-                    runner = self.immediate(at);
-                }
-            }
-        }
-        frontiers
-    }
-
-    /// Whether every cycle has one node that is the only entry.
-    #[must_use]
-    pub fn is_reducible(&self, graph: &Graph) -> bool {
-        self.order.nodes().iter().all(|&node| {
-            graph.successors(node).iter().all(|&successor| {
-                self.order.position(successor) > self.order.position(node) || self.dominates(successor, node)
-            })
-        })
-    }
-}
-
-/// A natural loop: the nodes from which a header can be reached again without leaving the nodes that it dominates.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loop {
-    /// The only entry.
-    pub header: u32,
-    /// Its nodes, ascending; the header and the nodes of inner loops among them.
-    pub nodes: Vec<u32>,
-    /// The nodes whose edges lead back to the header, ascending.
-    pub latches: Vec<u32>,
-    /// The edges that leave it, as pairs of nodes.
-    pub exits: Vec<(u32, u32)>,
-    /// The loop around it, as an index into [`Loops::all`].
-    pub parent: Option<usize>,
-    /// How many loops it is in, itself included.
-    pub depth: u32,
-}
-
-/// The natural loops of a graph. Cycles with several entries are none.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loops {
-    loops: Vec<Loop>,
-    innermost: Vec<Option<usize>>,
-}
-
-impl Loops {
-    /// Finds the loops; those with the same header are one.
-    #[must_use]
-    pub fn new(graph: &Graph, dominators: &Dominators) -> Loops {
-        let mut loops: Vec<Loop> = Vec::new();
-        let mut innermost: Vec<Option<usize>> = vec![None; graph.len()];
-        // Headers of outer loops stand before those of inner ones.
-        for &header in dominators.order().nodes() {
-            let mut latches: Vec<u32> = graph.predecessors(header).to_vec();
-            latches.retain(|latch| dominators.dominates(header, *latch));
-            latches.sort_unstable();
-            latches.dedup();
-            if latches.is_empty() {
-                continue;
-            }
-            let mut nodes = vec![header];
-            let mut stack = latches.clone();
-            let mut inside = vec![false; graph.len()];
-            inside[header as usize] = true;
-            while let Some(node) = stack.pop() {
-                if !core::mem::replace(&mut inside[node as usize], true) {
-                    nodes.push(node);
-                    let from = graph.predecessors(node).iter();
-                    stack.extend(from.filter(|node| dominators.order().is_reachable(**node)));
-                }
-            }
-            nodes.sort_unstable();
-            let exits = nodes
-                .iter()
-                .flat_map(|&node| graph.successors(node).iter().map(move |&to| (node, to)))
-                .filter(|(_, to)| !inside[*to as usize])
-                .collect();
-            let parent = innermost[header as usize];
-            let depth = parent.map_or(1, |parent| loops[parent].depth + 1);
-            for node in &nodes {
-                innermost[*node as usize] = Some(loops.len());
-            }
-            loops.push(Loop { header, nodes, latches, exits, parent, depth });
-        }
-        Loops { loops, innermost }
-    }
-
-    /// The loops, outer ones before those that they contain.
-    #[must_use]
-    pub fn all(&self) -> &[Loop] {
-        &self.loops
-    }
-
-    /// The innermost loop that a node is in, as an index into [`Loops::all`].
-    #[must_use]
-    pub fn innermost_index(&self, node: u32) -> Option<usize> {
-        self.innermost[node as usize]
-    }
-
-    /// The innermost loop that a node is in.
-    #[must_use]
-    pub fn innermost(&self, node: u32) -> Option<&Loop> {
-        self.innermost[node as usize].map(|index| &self.loops[index])
-    }
-}
-
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use super::super::loops::Loops;
     use super::*;
+    use crate::Budget;
 
     fn graph(edges: &[&[u32]]) -> Graph {
         Graph::new(0, edges.iter().map(|targets| targets.to_vec()).collect())
+    }
+
+    fn frontiers(graph: &Graph) -> Vec<Vec<u32>> {
+        graph.dominators().frontiers(graph, &mut Budget::of_entries(100)).unwrap()
+    }
+
+    #[test]
+    fn frontiers_are_bounded() {
+        // Each header of three nested loops has all headers around it in its frontier.
+        let graph = graph(&[&[1], &[2], &[3], &[4], &[3, 5], &[2, 6], &[1, 7], &[]]);
+        assert!(graph.dominators().frontiers(&graph, &mut Budget::of_entries(12)).is_ok());
+        let error = graph.dominators().frontiers(&graph, &mut Budget::of_entries(11)).unwrap_err();
+        assert_eq!(error.code(), crate::StatusCode::ResourceExhausted);
+    }
+
+    #[test]
+    fn dominators_of_random_graphs_are_those_of_the_definition() {
+        let mut state = 1u32;
+        let mut random = |end: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % end
+        };
+        for _ in 0..300 {
+            let count = 2 + random(11);
+            let edges = (0..count).map(|_| (0..random(4)).map(|_| random(count)).collect()).collect();
+            let graph = Graph::new(0, edges);
+            let dominators = graph.dominators();
+            // What is reached from the entry without going through a node.
+            let reached_without = |removed: u32| {
+                let (mut reached, mut stack) = (vec![false; count as usize], vec![0]);
+                while let Some(node) = stack.pop() {
+                    if node != removed && !core::mem::replace(&mut reached[node as usize], true) {
+                        stack.extend_from_slice(graph.successors(node));
+                    }
+                }
+                reached
+            };
+            let reached = reached_without(NONE);
+            for dominator in 0..count {
+                let without = reached_without(dominator);
+                for node in 0..count {
+                    let expected = reached[dominator as usize] && reached[node as usize] && !without[node as usize];
+                    assert_eq!(dominators.dominates(dominator, node), expected, "{dominator} of {node}: {graph:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn loops_of_random_graphs_are_those_of_the_definition() {
+        let mut state = 7u32;
+        let mut random = |end: u32| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) % end
+        };
+        for _ in 0..300 {
+            let count = 2 + random(11);
+            let edges = (0..count).map(|_| (0..random(4)).map(|_| random(count)).collect()).collect();
+            let graph = Graph::new(0, edges);
+            let dominators = graph.dominators();
+            let loops = Loops::new(&graph, &dominators);
+            let mut at = 0;
+            for &header in dominators.order().nodes() {
+                let is_latch = |node: &u32| dominators.dominates(header, *node);
+                let mut stack: Vec<u32> = graph.predecessors(header).iter().copied().filter(is_latch).collect();
+                if stack.is_empty() {
+                    continue;
+                }
+                let mut inside = vec![false; count as usize];
+                inside[header as usize] = true;
+                while let Some(node) = stack.pop() {
+                    if !core::mem::replace(&mut inside[node as usize], true) {
+                        let from = graph.predecessors(node).iter();
+                        stack.extend(from.filter(|node| dominators.order().is_reachable(**node)));
+                    }
+                }
+                let nodes = || (0..count).filter(|node| inside[*node as usize]);
+                let leaves = |node: u32| graph.successors(node).iter().filter(|to| !inside[**to as usize]).count();
+                let exits: usize = nodes().map(leaves).sum();
+                assert_eq!((loops.all()[at].header, loops.all()[at].exits as usize), (header, exits), "{graph:?}");
+                assert!((0..count).all(|node| loops.contains(at, node) == inside[node as usize]), "{graph:?}");
+                assert!(loops.all()[at].parent.is_none_or(|parent| loops.contains(parent, header)));
+                at += 1;
+            }
+            assert_eq!(at, loops.all().len());
+        }
     }
 
     #[test]
@@ -412,7 +273,7 @@ mod tests {
         );
         assert!(dominators.dominates(0, 3) && dominators.dominates(3, 3) && !dominators.dominates(1, 3));
         assert!(!dominators.dominates(4, 3) && !dominators.dominates(4, 4) && !dominators.dominates(0, 4));
-        assert_eq!(dominators.frontiers(&graph), [vec![], vec![3], vec![3], vec![], vec![]]);
+        assert_eq!(frontiers(&graph), [vec![], vec![3], vec![3], vec![], vec![]]);
         assert!(dominators.is_reducible(&graph));
         let post = graph.reversed();
         let dominators = post.dominators();
@@ -438,10 +299,13 @@ mod tests {
         let dominators = graph.dominators();
         let loops = Loops::new(&graph, &dominators);
         let [outer, inner] = loops.all() else { unreachable!("{loops:?}") };
-        assert_eq!((outer.header, &outer.nodes[..], &outer.latches[..]), (1, &[1, 2, 3, 4, 5][..], &[4, 5][..]));
-        assert_eq!(outer.exits, [(1, 6), (3, 6), (5, 7)]);
-        assert_eq!((inner.header, &inner.nodes[..], inner.parent, inner.depth), (2, &[2, 3][..], Some(0), 2));
-        assert_eq!(inner.exits, [(2, 4), (3, 6)]);
+        let nodes = |at| (0..8).filter(|node| loops.contains(at, *node)).collect::<Vec<_>>();
+        assert_eq!((outer.header, nodes(0), &outer.latches[..]), (1, vec![1, 2, 3, 4, 5], &[4, 5][..]));
+        // 1 to 6, 3 to 6, 5 to 7.
+        assert_eq!(outer.exits, 3);
+        assert_eq!((inner.header, nodes(1), inner.parent, inner.depth), (2, vec![2, 3], Some(0), 2));
+        // 2 to 4, 3 to 6.
+        assert_eq!(inner.exits, 2);
         assert_eq!(loops.innermost(3).map(|found| found.header), Some(2));
         assert_eq!(loops.innermost(5).map(|found| found.header), Some(1));
         assert!(loops.innermost(6).is_none() && loops.innermost(0).is_none());
@@ -455,7 +319,7 @@ mod tests {
         assert!(!dominators.is_reducible(&graph));
         assert!(Loops::new(&graph, &dominators).all().is_empty());
         assert_eq!(dominators.immediate(2), Some(0));
-        assert_eq!(dominators.frontiers(&graph), [vec![], vec![2], vec![1], vec![]]);
+        assert_eq!(frontiers(&graph), [vec![], vec![2], vec![1], vec![]]);
     }
 
     #[test]
@@ -463,7 +327,8 @@ mod tests {
         let graph = graph(&[&[0, 1], &[]]);
         let dominators = graph.dominators();
         let loops = Loops::new(&graph, &dominators);
-        assert_eq!((loops.all()[0].header, &loops.all()[0].nodes[..]), (0, &[0][..]));
-        assert_eq!(dominators.frontiers(&graph)[0], [0]);
+        assert_eq!((loops.all()[0].header, loops.all()[0].exits), (0, 1));
+        assert!(loops.contains(0, 0) && !loops.contains(0, 1));
+        assert_eq!(frontiers(&graph)[0], [0]);
     }
 }

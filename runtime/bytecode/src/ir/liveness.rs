@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::function::{Definition, Function};
 use super::value::{Block, Value};
+use crate::{Budget, Result};
 
 /// The values that are alive at the borders of blocks. Constants are never listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,16 +16,20 @@ pub struct Liveness {
 
 impl Liveness {
     /// Finds them for all values of a function.
-    #[must_use]
-    pub fn new(function: &Function) -> Liveness {
-        Liveness::of(function, |_| true)
+    ///
+    /// # Errors
+    /// As [`Liveness::of`].
+    pub fn new(function: &Function, budget: &mut Budget) -> Result<Liveness> {
+        Liveness::of(function, |_| true, budget)
     }
 
     /// Finds them for the values that a predicate picks.
     ///
     /// Each value is followed from its uses backwards to its definition, which costs as much as the result is long.
-    #[must_use]
-    pub fn of(function: &Function, picks: impl Fn(Value) -> bool) -> Liveness {
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where they are more than the budget has.
+    pub fn of(function: &Function, picks: impl Fn(Value) -> bool, budget: &mut Budget) -> Result<Liveness> {
         let count = function.blocks.len();
         let mut predecessors: Vec<Vec<u32>> = vec![Vec::new(); count];
         let mut uses: Vec<(Value, Block)> = Vec::new();
@@ -61,6 +66,7 @@ impl Liveness {
                     continue;
                 }
                 entering.push(value);
+                budget.spend(1 + predecessors[block as usize].len(), "the live values of the blocks")?;
                 for &predecessor in &predecessors[block as usize] {
                     let leaving = &mut live.leaving[predecessor as usize];
                     if leaving.last() != Some(&value) {
@@ -70,7 +76,7 @@ impl Liveness {
                 }
             }
         }
-        live
+        Ok(live)
     }
 
     /// What a block uses, or one after it, that is not defined there; ascending. Its parameters are not among them.

@@ -14,9 +14,11 @@
 
 mod build;
 mod display;
+mod dominators;
 mod function;
 mod graph;
 mod liveness;
+mod loops;
 pub mod nest;
 mod op;
 mod ownership;
@@ -27,9 +29,11 @@ mod uses;
 mod validate;
 mod value;
 
-pub use function::{BlockData, Definition, Function, Inst, ValueInfo};
-pub use graph::{Dominators, Graph, Loop, Loops, NONE, ReversePostorder};
+pub use dominators::Dominators;
+pub use function::{BlockData, Definition, Function, Inst, Places, ValueInfo};
+pub use graph::{Graph, NONE, ReversePostorder};
 pub use liveness::Liveness;
+pub use loops::{Loop, Loops};
 pub use op::{Call, Callee, Edge, Global, Op, Operand, Terminator};
 pub use ownership::ownership;
 pub use passes::Evaluate;
@@ -38,19 +42,23 @@ pub use structure::{Label, MAX_NESTING, Statement, Structure};
 pub use uses::{Use, UseMut};
 pub use value::{Block, Type, Value};
 
-use crate::Result;
-use crate::VerifiedModule;
+use alloc::format;
+use alloc::string::String;
+
+use crate::{Budget, Result, ResultExt, VerifiedModule};
 
 impl Function {
     /// Builds the IR of a function of a module, simplifies it ([`Function::simplify`], without arithmetic) and finds who owns
-    /// references ([`ownership`]).
+    /// references ([`ownership`]), within the function's [`Budget`].
     ///
     /// # Errors
-    /// OUT_OF_RANGE where the module has no such function; INTERNAL where it is not what its verification proves.
+    /// OUT_OF_RANGE where the module has no such function; RESOURCE_EXHAUSTED where the function needs more than its budget;
+    /// INTERNAL where it is not what its verification proves.
     pub fn new(module: &VerifiedModule, ordinal: u32) -> Result<Function> {
-        let mut function = Function::unsimplified(module, ordinal)?;
+        let mut budget = Budget::of_function(module, ordinal);
+        let mut function = Function::unsimplified(module, ordinal, &mut budget)?;
         function.simplify(None);
-        ownership(&mut function);
+        ownership(&mut function, &mut budget).context(|| function_name(module, ordinal))?;
         Ok(function)
     }
 
@@ -58,7 +66,11 @@ impl Function {
     ///
     /// # Errors
     /// As [`Function::new`].
-    pub fn unsimplified(module: &VerifiedModule, ordinal: u32) -> Result<Function> {
-        build::build(module, ordinal)
+    pub fn unsimplified(module: &VerifiedModule, ordinal: u32, budget: &mut Budget) -> Result<Function> {
+        build::build(module, ordinal, budget).context(|| function_name(module, ordinal))
     }
+}
+
+fn function_name(module: &VerifiedModule, ordinal: u32) -> String {
+    format!("function @{}", module.function_name(ordinal))
 }

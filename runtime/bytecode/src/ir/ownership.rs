@@ -7,6 +7,7 @@
 //!
 //! Null, being a constant, is neither moved nor dropped. Arguments that nothing uses are dropped at once.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use smallvec::SmallVec;
@@ -16,6 +17,7 @@ use super::liveness::Liveness;
 use super::op::{Op, Operand, Terminator};
 use super::uses::UseMut;
 use super::value::{Block, Type, Value};
+use crate::{Budget, Result};
 
 /// Takes all moves and drops away.
 pub(super) fn forget(function: &mut Function) {
@@ -39,7 +41,10 @@ fn share(operand: UseMut<'_>) {
 }
 
 /// Finds the moves and drops of a function.
-pub fn ownership(function: &mut Function) {
+///
+/// # Errors
+/// RESOURCE_EXHAUSTED where the references that are alive in its blocks are more than the budget has.
+pub fn ownership(function: &mut Function, budget: &mut Budget) -> Result<()> {
     forget(function);
     let is_owned: Vec<bool> = (0..function.value_count() as u32)
         .map(|value| {
@@ -47,11 +52,12 @@ pub fn ownership(function: &mut Function) {
             function.ty(value) == Type::Ref && !matches!(function.definition(value), Definition::Constant(_))
         })
         .collect();
-    let liveness = Liveness::of(function, |value| is_owned[value.index()]);
+    let liveness = Liveness::of(function, |value| is_owned[value.index()], budget)?;
     let mut walk = Walk { is_owned, alive: alloc::vec![false; function.value_count()] };
     for index in 0..function.blocks.len() {
-        walk.block(function, &liveness, index);
+        walk.block(function, &liveness, index, budget)?;
     }
+    Ok(())
 }
 
 /// Goes through blocks backwards; `alive` are the references that are used behind the point where it is.
@@ -66,7 +72,7 @@ impl Walk {
         self.is_owned[value.index()] && !core::mem::replace(&mut self.alive[value.index()], true)
     }
 
-    fn block(&mut self, function: &mut Function, liveness: &Liveness, index: usize) {
+    fn block(&mut self, function: &mut Function, liveness: &Liveness, index: usize, budget: &mut Budget) -> Result<()> {
         let block = Block(index as u32);
         let leaving: Vec<Value> = liveness.leaving(block).to_vec();
         leaving.iter().for_each(|value| self.alive[value.index()] = true);
@@ -79,7 +85,7 @@ impl Walk {
                 offset: 0,
             },
         );
-        self.edges(&mut data.terminator, liveness, &leaving);
+        self.edges(&mut data.terminator, liveness, &leaving, budget)?;
         self.terminator(&mut data.terminator);
         let mut reversed: Vec<Inst> = Vec::with_capacity(data.instructions.len());
         while let Some(mut inst) = data.instructions.pop() {
@@ -105,6 +111,7 @@ impl Walk {
         liveness.entering(block).iter().for_each(|value| self.alive[value.index()] = false);
         data.instructions = reversed;
         function.blocks[index] = data;
+        Ok(())
     }
 
     /// Moves operands at their last use; returns the references whose last use is not a move.
@@ -131,7 +138,13 @@ impl Walk {
     }
 
     /// What edges pass and drop.
-    fn edges(&mut self, terminator: &mut Terminator, liveness: &Liveness, leaving: &[Value]) {
+    fn edges(
+        &mut self,
+        terminator: &mut Terminator,
+        liveness: &Liveness,
+        leaving: &[Value],
+        budget: &mut Budget,
+    ) -> Result<()> {
         // References that this block still has at its end: what some edge passes or a later block uses.
         let mut held: Vec<Value> = leaving.to_vec();
         let mut own: Vec<Value> = Vec::new();
@@ -143,22 +156,25 @@ impl Walk {
         held.retain(|value| self.is_owned[value.index()]);
         held.sort_unstable();
         held.dedup();
+        // Each edge of a branch drops what the others hold.
+        let mut edges = 0;
+        terminator.visit_edges(|_| edges += 1);
+        budget.spend(edges * held.len(), "the references that branches drop")?;
+        let mut passed: BTreeSet<Value> = BTreeSet::new();
         terminator.visit_edges_mut(|edge| {
             let entering = liveness.entering(edge.target);
-            let mut gone: SmallVec<[Value; 8]> = SmallVec::new();
+            passed.clear();
             for operand in edge.arguments.iter_mut().rev() {
                 let value = operand.value;
                 let last = self.is_owned[value.index()] && entering.binary_search(&value).is_err();
-                if last && !gone.contains(&value) {
-                    operand.moved = true;
-                    gone.push(value);
-                }
+                operand.moved |= last && passed.insert(value);
             }
-            let stays = |value: &&Value| entering.binary_search(value).is_err() && !gone.contains(value);
+            let stays = |value: &&Value| entering.binary_search(value).is_err() && !passed.contains(value);
             edge.drops = held.iter().filter(stays).copied().collect();
         });
         held.iter().for_each(|value| self.alive[value.index()] = true);
         own.iter().for_each(|value| self.alive[value.index()] = false);
+        Ok(())
     }
 
     /// The operands that the terminator itself takes. No terminator only borrows references.

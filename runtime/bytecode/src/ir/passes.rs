@@ -14,6 +14,9 @@ use crate::isa::Opcode;
 /// not succeed or is no such instruction.
 pub type Evaluate = fn(Opcode, &[u64]) -> Option<u64>;
 
+/// The most iterations of a simplification, each of which goes through the whole function. What is left is correct, too.
+const MAX_ROUNDS: usize = 256;
+
 impl Function {
     /// Removes what is superfluous: parameters that always get the same value, values that nothing uses, branches that are
     /// decided, blocks that nothing reaches or that one could write in one piece. Reinterpretations of constants are
@@ -22,7 +25,7 @@ impl Function {
     /// Takes [`ownership`](super::ownership) away, which must be found anew.
     pub fn simplify(&mut self, evaluate: Option<Evaluate>) {
         super::ownership::forget(self);
-        loop {
+        for _ in 0..MAX_ROUNDS {
             let mut changed = self.fold(evaluate);
             changed |= self.decide_branches();
             self.remove_unreachable();
@@ -68,7 +71,10 @@ impl Function {
         for block in self.blocks.iter().skip(1) {
             block.parameters.iter().for_each(|parameter| known[parameter.index()] = UNKNOWN);
         }
-        loop {
+        for round in 0.. {
+            if round == MAX_ROUNDS {
+                return false;
+            }
             let mut changed = false;
             for block in &self.blocks {
                 block.terminator.visit_edges(|edge| {
@@ -143,10 +149,12 @@ impl Function {
     /// Removes pure instructions without used results, and unused parameters.
     fn remove_unused(&mut self) {
         let mut used = vec![false; self.value_count()];
+        // Instructions with several results, by their first one.
+        let mut visited = vec![false; self.value_count()];
         let mut pending: Vec<Value> = Vec::new();
         // Where each value's instruction stands.
         let mut places = vec![(0u32, u32::MAX); self.value_count()];
-        let mut incoming: Vec<Vec<(u32, usize)>> = vec![Vec::new(); self.blocks.len()];
+        let mut incoming: Vec<Vec<&Edge>> = vec![Vec::new(); self.blocks.len()];
         for (index, block) in self.blocks.iter().enumerate() {
             for (position, inst) in block.instructions.iter().enumerate() {
                 for result in &inst.results {
@@ -157,11 +165,7 @@ impl Function {
                 }
             }
             block.terminator.visit(|operand| pending.push(operand.value()));
-            let mut number = 0;
-            block.terminator.visit_edges(|edge| {
-                incoming[edge.target.index()].push((index as u32, number));
-                number += 1;
-            });
+            block.terminator.visit_edges(|edge| incoming[edge.target.index()].push(edge));
         }
         while let Some(value) = pending.pop() {
             if core::mem::replace(&mut used[value.index()], true) {
@@ -170,20 +174,17 @@ impl Function {
             match self.definition(value) {
                 Definition::Constant(_) => {}
                 Definition::Parameter(block, position) => {
-                    for &(from, number) in &incoming[block.index()] {
-                        let mut at = 0;
-                        self.blocks[from as usize].terminator.visit_edges(|edge| {
-                            if at == number {
-                                pending.extend(edge.arguments.get(position as usize).map(|operand| operand.value));
-                            }
-                            at += 1;
-                        });
-                    }
+                    let passed =
+                        incoming[block.index()].iter().filter_map(|edge| edge.arguments.get(position as usize));
+                    pending.extend(passed.map(|operand| operand.value));
                 }
                 Definition::Result(_) => {
                     let (block, position) = places[value.index()];
                     if let Some(inst) = self.blocks[block as usize].instructions.get(position as usize) {
-                        inst.op.visit(|operand| pending.push(operand.value()));
+                        // The operands of several results count once.
+                        if inst.results.len() < 2 || !core::mem::replace(&mut visited[inst.results[0].index()], true) {
+                            inst.op.visit(|operand| pending.push(operand.value()));
+                        }
                     }
                 }
             }
@@ -393,15 +394,8 @@ impl Function {
             let next = self.blocks.len() as u32;
             let block = &mut self.blocks[index];
             let is_suspension = |inst: &Inst| matches!(&inst.op, Op::Call(call) if suspends(call.callee, false));
-            if let Some(position) = block.instructions.iter().position(is_suspension) {
-                let rest = block.instructions.split_off(position + 1);
-                if let Some(Inst { op: Op::Call(call), results, offset }) = block.instructions.pop() {
-                    let results = results.into_iter().collect();
-                    let suspension = Terminator::CallYieldable { call, results, resume: Edge::new(Block(next)) };
-                    let terminator = core::mem::replace(&mut block.terminator, suspension);
-                    let old = core::mem::replace(&mut block.offset, offset);
-                    self.blocks.push(BlockData { parameters: Vec::new(), instructions: rest, terminator, offset: old });
-                }
+            if block.instructions.iter().any(is_suspension) {
+                self.split_block(index, next, is_suspension);
             } else if matches!(&block.terminator, Terminator::CallYieldable { call, .. } if !suspends(call.callee, true))
                 && let Terminator::CallYieldable { call, results, resume } =
                     core::mem::replace(&mut block.terminator, Terminator::Return(Vec::new()))
@@ -416,6 +410,36 @@ impl Function {
         (0..self.blocks.len()).for_each(|index| self.name_definitions(index));
     }
 
+    /// Splits a block behind each of its calls that suspend; the new blocks are numbered from `next` on.
+    fn split_block(&mut self, index: usize, mut next: u32, is_suspension: impl Fn(&Inst) -> bool) {
+        let block = &mut self.blocks[index];
+        let (last, last_offset) =
+            (core::mem::replace(&mut block.terminator, Terminator::Return(Vec::new())), block.offset);
+        let mut rest = core::mem::take(&mut block.instructions).into_iter();
+        let mut at = index;
+        loop {
+            let block = &mut self.blocks[at];
+            let suspension = rest.by_ref().find_map(|inst| match (is_suspension(&inst), inst) {
+                (true, Inst { op: Op::Call(call), results, offset }) => Some((call, results, offset)),
+                (_, inst) => {
+                    block.instructions.push(inst);
+                    None
+                }
+            });
+            let Some((call, results, offset)) = suspension else {
+                (block.terminator, block.offset) = (last, last_offset);
+                return;
+            };
+            let (results, resume) = (results.into_iter().collect(), Edge::new(Block(next)));
+            (block.terminator, block.offset) = (Terminator::CallYieldable { call, results, resume }, offset);
+            let empty = Terminator::Return(Vec::new());
+            let (parameters, instructions) = (Vec::new(), Vec::new());
+            self.blocks.push(BlockData { parameters, instructions, terminator: empty, offset: last_offset });
+            at = next as usize;
+            next += 1;
+        }
+    }
+
     /// Joins blocks with the only block that goes on with them, and lets branches to blocks that only go on elsewhere go
     /// there at once.
     fn merge_blocks(&mut self) -> bool {
@@ -426,8 +450,8 @@ impl Function {
         }
         let mut changed = false;
         let mut replacements = self.identity();
-        // Backwards, so that a chain ends up in its first block.
-        for index in (0..self.blocks.len()).rev() {
+        // The first block of a chain comes first and takes all others, which are empty then.
+        for index in 0..self.blocks.len() {
             while let Terminator::Branch(edge) = &self.blocks[index].terminator {
                 let target = edge.target.index();
                 if in_degrees[target] != 1 || target == index || target == 0 {
@@ -453,12 +477,14 @@ impl Function {
         changed |= self.skip_blocks();
         if changed {
             // Parameters may stand for others that were replaced, too.
+            let mut path = Vec::new();
             for index in 0..replacements.len() {
-                let mut value = replacements[index];
+                let mut value = Value(index as u32);
                 while replacements[value.index()] != value {
+                    path.push(value);
                     value = replacements[value.index()];
                 }
-                replacements[index] = value;
+                path.drain(..).for_each(|other| replacements[other.index()] = value);
             }
             self.replace(&replacements);
             self.remove_unreachable();
@@ -483,12 +509,31 @@ impl Function {
                 _ => None,
             })
             .collect();
+        // The block at the end of the chain that each begins, which goes on elsewhere itself; none where it is a cycle.
+        let mut last: Vec<Option<Option<usize>>> = vec![None; self.blocks.len()];
+        let mut path = Vec::new();
+        for index in 0..self.blocks.len() {
+            let mut at = index;
+            let end = loop {
+                if let Some(end) = last[at] {
+                    break end;
+                }
+                let Some(next) = &forward[at] else { break None };
+                // Until the end is known, the block is one of a cycle.
+                last[at] = Some(None);
+                path.push(at);
+                at = next.target.index();
+                if forward[at].is_none() {
+                    break path.last().copied();
+                }
+            };
+            path.drain(..).for_each(|at| last[at] = Some(end));
+        }
         let mut changed = false;
         for block in &mut self.blocks {
             block.terminator.visit_edges_mut(|edge| {
-                if let Some(next) = &forward[edge.target.index()]
-                    && forward[next.target.index()].is_none()
-                {
+                let end = last[edge.target.index()].flatten();
+                if let Some(next) = end.and_then(|end| forward[end].as_ref()) {
                     *edge = next.clone();
                     changed = true;
                 }

@@ -184,4 +184,23 @@ impl Terminator {
         self.visit_edges(|edge| blocks.push(edge.target));
         blocks
     }
+
+    /// The edge of a number, in the order of [`Terminator::visit_edges`].
+    #[must_use]
+    pub fn edge(&self, number: usize) -> Option<&Edge> {
+        match self {
+            Terminator::BranchTable { cases, default, .. } => match cases.get(number) {
+                Some(edge) => Some(edge),
+                None => Some(default).filter(|_| number == cases.len()),
+            },
+            terminator => {
+                let (mut count, mut found) = (0, None);
+                terminator.visit_edges(|edge| {
+                    found = found.or(Some(edge).filter(|_| count == number));
+                    count += 1;
+                });
+                found
+            }
+        }
+    }
 }

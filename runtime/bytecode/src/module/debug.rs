@@ -10,6 +10,8 @@ use super::super::read::{FlatBuffer, u32_at};
 const TEXT_LIMIT: usize = 1024;
 /// Locations within locations that are followed.
 const DEPTH_LIMIT: u32 = 32;
+/// Locations that the text of one location consists of, those without text among them. Real ones have fewer than 20.
+const COUNT_LIMIT: u32 = 256;
 
 /// Position of `debug_database` among the fields of `BytecodeModule`.
 const FIELD_DEBUG_DATABASE: usize = 15;
@@ -40,10 +42,10 @@ impl<'a> DebugDatabase<'a> {
         Some(DebugDatabase { buffer, table, function_count })
     }
 
-    /// The name that a function had in the compiler.
+    /// The name that a function had in the compiler: its first 1024 bytes, since functions may share a long one.
     #[must_use]
     pub fn function_name(&self, function: u32) -> Option<&'a str> {
-        self.buffer.string(self.function(function)?, 0)
+        self.buffer.string(self.function(function)?, 0).map(short)
     }
 
     /// Source location of the instruction at an offset within a function, or of the nearest before it that has one.
@@ -67,7 +69,7 @@ impl<'a> DebugDatabase<'a> {
         let nearest = low.checked_sub(1)?;
         let location = u32_at(self.buffer.bytes, start + nearest * BYTECODE_LOCATION_LENGTH + 4)?;
         let mut text = String::new();
-        self.write_location(&mut text, location, DEPTH_LIMIT)?;
+        self.write_location(&mut text, location, DEPTH_LIMIT, &mut COUNT_LIMIT.clone())?;
         (!text.is_empty()).then_some(text)
     }
 
@@ -92,11 +94,12 @@ impl<'a> DebugDatabase<'a> {
     }
 
     /// Appends what a location says.
-    fn write_location(&self, text: &mut String, location: u32, depth: u32) -> Option<()> {
+    fn write_location(&self, text: &mut String, location: u32, depth: u32, left: &mut u32) -> Option<()> {
         if text.len() >= TEXT_LIMIT {
             return Some(());
         }
         let depth = depth.checked_sub(1)?;
+        *left = left.checked_sub(1)?;
         let index = location as usize;
         let buffer = self.buffer;
         let (types, count) = buffer.vector(self.table, FIELD_LOCATION_TYPES)?;
@@ -110,12 +113,12 @@ impl<'a> DebugDatabase<'a> {
         let table = buffer.element(buffer.vector(self.table, FIELD_LOCATIONS)?, index)?;
         match kind {
             1 => {
-                self.write_location(text, buffer.number(table, 0), depth)?;
+                self.write_location(text, buffer.number(table, 0), depth, left)?;
                 text.push_str(" called from ");
-                self.write_location(text, buffer.number(table, 1), depth)?;
+                self.write_location(text, buffer.number(table, 1), depth, left)?;
             }
             2 => {
-                let file = buffer.string(table, 0).unwrap_or_default();
+                let file = short(buffer.string(table, 0).unwrap_or_default());
                 text.push_str(&format!("{file}:{}:{}", buffer.number(table, 1), buffer.number(table, 2)));
             }
             3 => {
@@ -125,16 +128,16 @@ impl<'a> DebugDatabase<'a> {
                         text.push_str(", ");
                     }
                     let position = start.checked_add(index.checked_mul(4)?)?;
-                    self.write_location(text, u32_at(buffer.bytes, position)?, depth)?;
+                    self.write_location(text, u32_at(buffer.bytes, position)?, depth, left)?;
                     if text.len() >= TEXT_LIMIT {
                         break;
                     }
                 }
             }
             4 => {
-                let name = buffer.string(table, 0).unwrap_or_default();
+                let name = short(buffer.string(table, 0).unwrap_or_default());
                 let start = text.len();
-                self.write_location(text, buffer.number(table, 1), depth)?;
+                self.write_location(text, buffer.number(table, 1), depth, left)?;
                 match text.len() == start {
                     true => text.push_str(name),
                     false => text.push_str(&format!(" ({name})")),
@@ -144,4 +147,16 @@ impl<'a> DebugDatabase<'a> {
         }
         Some(())
     }
+}
+
+/// The beginning of a text, at most [`TEXT_LIMIT`] bytes.
+pub(super) fn short(text: &str) -> &str {
+    match text.len() > TEXT_LIMIT {
+        true => text.get(..boundary(text)).unwrap_or_default(),
+        false => text,
+    }
+}
+
+fn boundary(text: &str) -> usize {
+    (0..=TEXT_LIMIT).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0)
 }

@@ -77,6 +77,8 @@ struct FunctionRow {
     ref_register_count: u16,
     convention: Option<ConventionRow>,
     attributes: VectorRange,
+    /// Ordinal of the first export of the function.
+    first_export: Option<u32>,
 }
 
 /// A function as the verifier sees it.
@@ -104,6 +106,8 @@ pub struct Module {
     imports: Vec<ImportRow>,
     exports: Vec<ExportRow>,
     functions: Vec<FunctionRow>,
+    /// Bytes of all functions, counting shared ones as often as they are used.
+    bytecode_length: u64,
     /// Positions within the archive's contents.
     rodata: Vec<Range<usize>>,
     global_bytes: u32,
@@ -202,6 +206,18 @@ impl Module {
         self.attribute_rows(self.attributes)
     }
 
+    /// The module's attribute at an index.
+    #[must_use]
+    pub fn attribute(&self, index: usize) -> Option<(&str, &str)> {
+        self.attribute_row(self.attributes, index)
+    }
+
+    /// A function's attribute at an index.
+    #[must_use]
+    pub fn function_attribute(&self, ordinal: u32, index: usize) -> Option<(&str, &str)> {
+        self.attribute_row(self.functions.get(ordinal as usize)?.attributes, index)
+    }
+
     /// Keys and values that tools attached to a function, such as `iree.abi.declaration`. Empty for an unknown ordinal.
     pub fn function_attributes(&self, ordinal: u32) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
         let row = self.functions.get(ordinal as usize);
@@ -209,12 +225,14 @@ impl Module {
     }
 
     fn attribute_rows(&self, vector: VectorRange) -> impl ExactSizeIterator<Item = (&str, &str)> + Clone {
+        (0..vector.count).map(move |index| self.attribute_row(vector, index).unwrap_or_default())
+    }
+
+    fn attribute_row(&self, vector: VectorRange, index: usize) -> Option<(&str, &str)> {
         let buffer = FlatBuffer { bytes: self.archive.flatbuffer() };
-        (0..vector.count).map(move |index| {
-            let row = buffer.element((vector.start, vector.count), index);
-            let text = |field| row.and_then(|row| buffer.string(row, field)).unwrap_or_default();
-            (text(ATTRIBUTE_KEY), text(ATTRIBUTE_VALUE))
-        })
+        let row = buffer.element((vector.start, vector.count), index)?;
+        let text = |field| buffer.string(row, field).unwrap_or_default();
+        Some((text(ATTRIBUTE_KEY), text(ATTRIBUTE_VALUE)))
     }
 
     /// The type table.
@@ -225,11 +243,21 @@ impl Module {
 
     /// The modules that this one imports from.
     pub fn dependencies(&self) -> impl ExactSizeIterator<Item = Dependency<'_>> + Clone {
-        self.dependencies.iter().map(|row| Dependency {
+        self.dependencies.iter().map(|row| self.dependency_view(row))
+    }
+
+    /// The dependency at an index.
+    #[must_use]
+    pub fn dependency(&self, index: usize) -> Option<Dependency<'_>> {
+        self.dependencies.get(index).map(|row| self.dependency_view(row))
+    }
+
+    fn dependency_view(&self, row: &DependencyRow) -> Dependency<'_> {
+        Dependency {
             name: self.text(row.name),
             minimum_version: row.minimum_version,
             optional: row.flags & types::FLAG_OPTIONAL != 0,
-        })
+        }
     }
 
     /// The imported functions, in the order of their ordinals.
@@ -275,6 +303,18 @@ impl Module {
     #[must_use]
     pub fn exported_function(&self, ordinal: u32) -> Option<u32> {
         self.exports.get(ordinal as usize).map(|row| row.function)
+    }
+
+    /// The first export of a function, if it has one.
+    #[must_use]
+    pub fn export_of(&self, function: u32) -> Option<Export<'_>> {
+        self.export(self.functions.get(function as usize)?.first_export?)
+    }
+
+    /// The bytes of all functions, counting shared ones as often as they are used.
+    #[must_use]
+    pub fn bytecode_length(&self) -> u64 {
+        self.bytecode_length
     }
 
     /// Number of functions.
@@ -381,12 +421,13 @@ impl Module {
         }
     }
 
-    /// A name for a function in messages: that of its first export, or that of the debug database, or its ordinal.
+    /// A name for a function in messages: that of its first export, or that of the debug database, or its ordinal. At most
+    /// 1024 bytes of it.
     #[must_use]
     pub fn function_name(&self, ordinal: u32) -> String {
-        let export = self.exports().find(|export| export.function == ordinal).map(|export| export.local_name);
+        let export = self.export_of(ordinal).map(|export| export.local_name);
         match export.or_else(|| self.function_debug_name(ordinal)) {
-            Some(name) => name.into(),
+            Some(name) => debug::short(name).into(),
             None => alloc::format!("fn{ordinal}"),
         }
     }

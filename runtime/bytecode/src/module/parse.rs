@@ -59,8 +59,14 @@ impl Module {
         let types = builder.types(root)?;
         let dependencies = builder.dependencies(root)?;
         let imports = builder.imports(root)?;
-        let functions = builder.functions(root)?;
+        let mut functions = builder.functions(root)?;
         let exports = builder.exports(root, functions.len())?;
+        for (export, ordinal) in exports.iter().zip(0..) {
+            if let Some(function) = functions.get_mut(export.function as usize) {
+                function.first_export.get_or_insert(ordinal);
+            }
+        }
+        let bytecode_length = functions.iter().map(|function| function.bytecode.len() as u64).sum();
         let rodata = builder.rodata(root)?;
         let (global_bytes, global_ref_count) = builder.globals(root)?;
         builder.mutable_segments(root)?;
@@ -76,6 +82,7 @@ impl Module {
             imports,
             exports,
             functions,
+            bytecode_length,
             rodata,
             global_bytes,
             global_ref_count,
@@ -294,19 +301,19 @@ impl<'a> Builder<'a> {
 
     /// Finds the constants. The schema declares their offsets as numbers, but they lead to tables as others do.
     fn rodata(&mut self, root: Table<'a>) -> Result<Vec<Range<usize>>> {
-        let rows =
-            self.rows(root, schema::BytecodeModule::VT_RODATA_SEGMENTS, "rodata", |builder, index, segment| {
-                builder.segment(segment).map_err(|error| in_row(error, "rodata", index))
-            })?;
-        let total = rows.iter().fold(0usize, |total, range| total.saturating_add(range.len()));
-        let present = self.archive.contents().as_bytes().len();
-        if total > present.saturating_mul(RODATA_SHARING_LIMIT) {
-            return Err(Error::resource_exhausted(format!(
-                "constants of {total} bytes share {present} bytes of the file; the limit is {RODATA_SHARING_LIMIT} times as \
-                 many"
-            )));
-        }
-        Ok(rows)
+        let limit = self.archive.length().saturating_mul(RODATA_SHARING_LIMIT);
+        let mut total = 0usize;
+        self.rows(root, schema::BytecodeModule::VT_RODATA_SEGMENTS, "rodata", |builder, index, segment| {
+            let range = builder.segment(segment).map_err(|error| in_row(error, "rodata", index))?;
+            total = total.saturating_add(range.len());
+            match total > limit {
+                true => Err(Error::resource_exhausted(format!(
+                    "constants of more than {limit} bytes share the bytes of the file; the limit is \
+                     {RODATA_SHARING_LIMIT} times as many"
+                ))),
+                false => Ok(range),
+            }
+        })
     }
 
     /// Where the constant of a segment is, within the archive's contents.
@@ -379,6 +386,7 @@ fn function_row(index: usize, descriptor: &[u8; DESCRIPTOR_LENGTH], bytecode_len
         ref_register_count: ref_count,
         convention: None,
         attributes: VectorRange::default(),
+        first_export: None,
     })
 }
 

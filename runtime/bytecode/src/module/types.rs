@@ -64,6 +64,9 @@ static WELL_KNOWN: [(&str, TypeKind<'static>); 21] = [
     ("!hal.semaphore", TypeKind::Ref("hal.semaphore")),
 ];
 
+/// The most bytes of a type's text. The longest one of a compiler has about 30.
+const TYPE_LENGTH_LIMIT: usize = 1024;
+
 /// Buckets of the table of well-known types; chosen with [`bucket`] such that each holds one type at most.
 const BUCKETS: usize = 64;
 
@@ -127,11 +130,10 @@ impl<'a> TypeKind<'a> {
     pub fn parse(text: &'a str) -> Option<TypeKind<'a>> {
         let valid =
             |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'$' | b'.' | b'?' | b'!' | b'<' | b'>');
-        if !text.bytes().all(valid) {
+        if text.len() > TYPE_LENGTH_LIMIT || !text.bytes().all(valid) {
             return None;
         }
-        let (mut text, mut in_ref) = (text, false);
-        // A loop: the module decides the depth of nested references.
+        let (mut text, mut is_object) = (text, false);
         let kind = loop {
             break match text {
                 "i8" => TypeKind::I8,
@@ -145,19 +147,21 @@ impl<'a> TypeKind<'a> {
                 "!vm.ref<?>" => TypeKind::AnyRef,
                 "!vm.list" => TypeKind::List("?"),
                 _ => {
-                    let name = text.strip_prefix('!').filter(|name| !name.is_empty())?;
+                    let name = text.strip_prefix('!')?;
                     if let Some(element) = inside(name, "vm.list<") {
                         TypeKind::List(element)
                     } else if let Some(object) = inside(name, "vm.ref<") {
-                        (text, in_ref) = (object, true);
+                        (text, is_object) = (object, true);
                         continue;
+                    } else if name.is_empty() {
+                        return None;
                     } else {
                         TypeKind::Ref(name)
                     }
                 }
             };
         };
-        (!in_ref || matches!(kind, TypeKind::Ref(_) | TypeKind::List(_))).then_some(kind)
+        (!is_object || matches!(kind, TypeKind::Ref(_) | TypeKind::List(_))).then_some(kind)
     }
 
     /// Whether values of the type are references.
@@ -179,6 +183,10 @@ impl TypeDef {
             return Ok(definition);
         }
         match TypeKind::parse(text) {
+            _ if text.len() > TYPE_LENGTH_LIMIT => Err(Error::resource_exhausted(format!(
+                "a type of {} bytes; the limit is {TYPE_LENGTH_LIMIT}",
+                text.len()
+            ))),
             Some(TypeKind::Any) | None => Err(Error::invalid_argument(format!("`{}` is no type", text.escape_debug()))),
             Some(_) => Ok(TypeDef { text: TypeText::Other(text.into()) }),
         }
@@ -299,6 +307,9 @@ mod tests {
             assert_eq!(def.kind(), kind);
         }
         assert_eq!(TypeDef::new("!hal.fences").unwrap().static_kind(), None);
+        let nested = |count: usize| format!("{}hal.fence{}", "!vm.ref<".repeat(count) + "!", ">".repeat(count));
+        assert_eq!(TypeDef::new(&nested(100)).unwrap().kind(), TypeKind::Ref("hal.fence"));
+        assert!(TypeDef::new(&nested(100_000)).unwrap_err().message().contains("limit is 1024"));
         for text in ["", "!", "i33", "?", "vm.buffer", "!vm.ref<i32>", "!vm.ref<!vm.ref<?>>", "!vm.ref<!>"] {
             assert!(TypeDef::new(text).is_err(), "{text}");
         }

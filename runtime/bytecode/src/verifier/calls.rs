@@ -62,6 +62,9 @@ impl FunctionVerifier<'_, '_> {
     /// Checks the operands of a variadic call: an operand for each argument that is no span, and the elements of each span,
     /// of which there are as many as the argument's segment size says.
     fn variadic_operands(&self, letters: &[u8], sizes: SegmentSizes<'_>, operands: RegisterList<'_>) -> Result<()> {
+        if letters.len() > SPAN_LETTERS_LIMIT {
+            return Err(too_long(letters));
+        }
         let (mut rest, mut sizes, mut operands) = (letters, sizes.iter(), operands);
         while let Some((&letter, behind)) = rest.split_first() {
             let Some(size) = sizes.next() else { return Err(wrong_segments(letters, "there are fewer")) };
@@ -266,6 +269,10 @@ fn wrong_count(field: &'static str, what: &'static str, letters: &[u8], count: u
 /// Spans that may lie within each other.
 const SPAN_DEPTH_LIMIT: usize = 8;
 
+/// Letters of arguments with spans. Each element of a span goes through the letters again. Those of IREE's modules have fewer
+/// than 30.
+const SPAN_LETTERS_LIMIT: usize = 256;
+
 /// Divides what follows a `C` into the span's elements and what is behind its `D`; parsing the convention has seen to it that
 /// there is one.
 fn split_span(behind: &[u8]) -> (&[u8], &[u8]) {
@@ -285,6 +292,14 @@ fn split_span(behind: &[u8]) -> (&[u8], &[u8]) {
 fn wrong_segments(letters: &[u8], why: &'static str) -> Error {
     let letters = letters.escape_ascii();
     Error::invalid_argument(format!("`segment_sizes` do not fit the callee's arguments `{letters}`: {why}"))
+}
+
+#[cold]
+fn too_long(letters: &[u8]) -> Error {
+    Error::unimplemented(format!(
+        "the callee's arguments have {} letters, and {SPAN_LETTERS_LIMIT} are the limit of variadic ones",
+        letters.len()
+    ))
 }
 
 #[cold]

@@ -541,25 +541,47 @@ fn shared_names_do_not_multiply() {
     );
 }
 
-/// Constants that share the bytes of the file are printed one by one.
 #[test]
 fn shared_constants_do_not_multiply() {
-    let mut builder = flatbuffers::FlatBufferBuilder::new();
-    let name = builder.create_string("m");
-    let segment = schema::RodataSegment::create(
-        &mut builder,
-        &schema::RodataSegmentArgs { external_data_length: 1 << 16, ..Default::default() },
-    );
-    let segments = builder.create_vector(&[segment; 40]);
-    let arguments = schema::BytecodeModuleArgs {
-        name: Some(name),
-        rodata_segments: Some(flatbuffers::WIPOffset::new(segments.value())),
-        bytecode_version: 17 << 16,
-        ..schema::BytecodeModuleArgs::default()
+    let raw = |vector: WIPOffset<Vector<'_, ForwardsUOffset<_>>>| WIPOffset::new(vector.value());
+    let file = |count: usize| {
+        let mut builder = flatbuffers::FlatBufferBuilder::new();
+        let name = builder.create_string("m");
+        let data = builder.create_vector(&[1u8; 1 << 16]);
+        let segment = schema::RodataSegmentArgs { embedded_data: Some(data), ..Default::default() };
+        let segment = schema::RodataSegment::create(&mut builder, &segment);
+        let outside = schema::RodataSegmentArgs { external_data_length: 1 << 16, ..Default::default() };
+        let outside = schema::RodataSegment::create(&mut builder, &outside);
+        let segments = [vec![segment; 1], vec![outside; count]].concat();
+        let arguments = schema::BytecodeModuleArgs {
+            name: Some(name),
+            rodata_segments: Some(raw(builder.create_vector(&segments))),
+            bytecode_version: 17 << 16,
+            ..schema::BytecodeModuleArgs::default()
+        };
+        let root = schema::BytecodeModule::create(&mut builder, &arguments);
+        builder.finish_size_prefixed(root, Some("IREE"));
+        let mut file = builder.finished_data().to_vec();
+        file.resize(file.len().next_multiple_of(64) + (1 << 16), 0);
+        file
     };
-    let root = schema::BytecodeModule::create(&mut builder, &arguments);
-    builder.finish_size_prefixed(root, Some("IREE"));
-    let mut file = builder.finished_data().to_vec();
-    file.resize(file.len() + (1 << 16) + 64, 0);
-    refused_file(file, "RESOURCE_EXHAUSTED; constants of 2621440 bytes share 65");
+    assert_eq!(load(file(30)).unwrap().rodata_count(), 31);
+    let error = load(file(40)).unwrap_err();
+    assert_eq!(error.code(), crate::StatusCode::ResourceExhausted);
+}
+
+#[test]
+fn conventions_of_variadic_callees_are_short() {
+    // Each element of the span would go through the letters of the inner one.
+    let text = |letters: usize| {
+        format!(
+            "vm.module @m version 0\nvm.type i32\n//! dependency @x version 0\nvm.import @x.f cconv \"0CC{}DD_v\"\n\
+             vm.func @f(%i0: i32) -> () {{\n^b:\n  vm.call.variadic @x.f segments[2, 0, 0]()\n  vm.return\n}}\n",
+            "i".repeat(letters)
+        )
+    };
+    assert!(load(assemble(&text(252)).unwrap()).is_ok());
+    assert!(
+        load(assemble(&text(253)).unwrap()).unwrap_err().to_string().contains("257 letters, and 256 are the limit")
+    );
 }

@@ -40,6 +40,8 @@ pub struct BytecodeModule {
     types: Box<[ValueType]>,
     functions: Box<[Once<Code>]>,
     rodata: Box<[Once<Arc<Buffer>>]>,
+    /// Ordinals of the exports, sorted by name.
+    exports_by_name: Once<Box<[u32]>>,
 }
 
 impl BytecodeModule {
@@ -61,7 +63,15 @@ impl BytecodeModule {
         static NEXT_ID: AtomicUsize = AtomicUsize::new(0);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         let types = types.into_boxed_slice();
-        Ok(Arc::new(BytecodeModule { id, optimize, types, functions, rodata, verified }))
+        Ok(Arc::new(BytecodeModule {
+            id,
+            optimize,
+            types,
+            functions,
+            rodata,
+            exports_by_name: Once::default(),
+            verified,
+        }))
     }
 
     /// The module as it was verified.
@@ -102,6 +112,24 @@ impl BytecodeModule {
                 Buffer::of_contents(contents, range)
             }),
         }
+    }
+
+    /// The first export of a name.
+    fn export_named(&self, name: &str) -> Option<u32> {
+        let name_of = |ordinal: u32| self.verified.export(ordinal).map(|export| export.local_name);
+        let index = match self.exports_by_name.get() {
+            Some(index) => index,
+            None => {
+                let create = || {
+                    let mut index: Box<[u32]> = (0..self.verified.exports().len() as u32).collect();
+                    index.sort_by_key(|ordinal| name_of(*ordinal));
+                    Ok(index)
+                };
+                self.exports_by_name.get_or_try_init(create).ok()?
+            }
+        };
+        let found = *index.get(index.partition_point(|ordinal| name_of(*ordinal) < Some(name)))?;
+        (name_of(found) == Some(name)).then_some(found)
     }
 
     #[cold]
@@ -187,16 +215,16 @@ impl Module for BytecodeModule {
     }
 
     fn attribute(&self, index: usize) -> Option<(&str, &str)> {
-        self.verified.attributes().nth(index)
+        self.verified.attribute(index)
     }
 
     fn dependency(&self, index: usize) -> Option<Dependency<'_>> {
-        self.verified.dependencies().nth(index)
+        self.verified.dependency(index)
     }
 
     fn lookup(&self, linkage: Linkage, name: &str) -> Option<u32> {
         let position = match linkage {
-            Linkage::Export => self.verified.exports().position(|export| export.local_name == name),
+            Linkage::Export => return self.export_named(name),
             Linkage::Import => self.verified.imports().position(|import| import.full_name == name),
             Linkage::Internal => {
                 (0..self.verified.function_count()).position(|ordinal| self.verified.function_name(ordinal) == name)
@@ -217,7 +245,7 @@ impl Module for BytecodeModule {
                 internal(export.function, export.local_name)
             }
             Linkage::Internal => {
-                let export = self.verified.exports().find(|export| export.function == ordinal);
+                let export = self.verified.export_of(ordinal);
                 let export = export.map(|export| export.local_name);
                 internal(ordinal, export.or_else(|| self.verified.function_debug_name(ordinal)).unwrap_or_default())
             }
@@ -238,7 +266,7 @@ impl Module for BytecodeModule {
             Linkage::Internal => ordinal,
             Linkage::Import => return None,
         };
-        self.verified.function_attributes(function).nth(index)
+        self.verified.function_attribute(function, index)
     }
 
     fn source_location(&self, function: u32, offset: u32) -> Option<String> {

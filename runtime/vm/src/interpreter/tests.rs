@@ -6,6 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::super::module::Linkage;
 use super::super::{
     CallBuffer, Caller, Completion, Context, Limits, Module, ModuleState, NativeModule, Outcome, Program, Stack, Value,
 };
@@ -478,4 +479,30 @@ fn contractions_of_convolutions_and_bytes_are_run_apart() {
             assert!(loops >= 1 && (outcome.contains("I32(") || outcome.contains("OUT_OF_RANGE")), "{outcome}\n{body}");
         }
     }
+}
+
+#[test]
+fn tables_are_read_by_their_index() {
+    // Reading them in a row from the start would take the square of their number.
+    let count = 20_000;
+    let rows = |row: &dyn Fn(usize) -> String| (0..count).map(row).collect::<String>();
+    let attributes = rows(&|at| format!("  //! attribute \"key{at}\" = \"value{at}\"\n"));
+    let exports = rows(&|at| format!("vm.export @e{at} = @f\n"));
+    let dependencies = rows(&|at| format!("//! dependency optional @d{at} version 1\n"));
+    let text = format!(
+        "vm.module @m version 0\nvm.type i32\n{dependencies}{exports}vm.func @f() -> (i32) {{\n{attributes}^b:\n  \
+         %i0 = vm.const.i32 7\n  vm.return %i0\n}}\n"
+    );
+    let module = BytecodeModule::new(verified(&text)).unwrap();
+    let last = format!("key{}", count - 1);
+    assert_eq!(module.function_attribute_value(Linkage::Export, 0, &last), Some(&*format!("value{}", count - 1)));
+    assert_eq!(module.function_attribute(Linkage::Internal, 0, count), None);
+    assert_eq!((0..).map_while(|index| module.dependency(index)).count(), count);
+    for at in (0..count).rev() {
+        assert_eq!(module.lookup(Linkage::Export, &format!("e{at}")), Some(at as u32));
+    }
+    assert_eq!(module.lookup(Linkage::Export, "e"), None);
+    let context = Context::new(Program::link(alloc::vec![module]).unwrap(), Limits::default()).unwrap();
+    let function = context.function(&format!("e{}", count - 1)).unwrap();
+    assert!(matches!(function.call(&[]).unwrap()[..], [Value::I32(7)]));
 }

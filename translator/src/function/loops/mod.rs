@@ -8,6 +8,8 @@ mod emit;
 mod remarks;
 mod tiled;
 
+use std::collections::HashSet;
+
 use incarnate_bytecode::ir::nest::{Affine, Needed, Nest};
 use incarnate_bytecode::ir::{Function, Value};
 
@@ -31,7 +33,7 @@ pub(super) fn insert(body: &Body<'_>, sequence: &mut Sequence) {
             Node::Loop { header, .. } | Node::While { header, .. } => Some(*header),
             _ => None,
         };
-        let found = body.nests.found.iter().position(|nest| Some(nest.loops[0].header) == header);
+        let found = header.and_then(|header| body.nests.position(header));
         sequence.extend(found.map(|index| Node::Nest(index as u32)));
         sequence.push(node);
     }
@@ -59,7 +61,7 @@ pub(super) fn accesses(body: &Body<'_>, nest: &Nest) -> (Vec<Value>, Vec<Value>)
     let assigned: Vec<Value> = parameters(nest).collect();
     read.extend(needed.values().chain(assigned.iter().copied()));
     // Values defined in the nest are not read from outside.
-    let defined: Vec<Value> = defined(body, nest);
+    let defined: HashSet<Value> = defined(body, nest);
     read.retain(|value| !defined.contains(value));
     read.sort_unstable();
     read.dedup();
@@ -74,8 +76,8 @@ fn parameters(nest: &Nest) -> impl Iterator<Item = Value> {
 }
 
 /// Results of instructions of a nest, and parameters of its inner loops.
-fn defined(body: &Body<'_>, nest: &Nest) -> Vec<Value> {
-    let mut defined = Vec::new();
+fn defined(body: &Body<'_>, nest: &Nest) -> HashSet<Value> {
+    let mut defined = HashSet::new();
     for (block, position) in nest.instructions().chain(nest.hoisted.iter().copied()) {
         defined.extend(nest.instruction(body.function, block, position).results.iter().copied());
     }

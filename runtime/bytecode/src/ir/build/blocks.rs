@@ -2,7 +2,8 @@
 
 use alloc::vec::Vec;
 
-use super::super::graph::{Dominators, Graph};
+use super::super::dominators::Dominators;
+use super::super::graph::Graph;
 use crate::{BlockOffset, Body, Instruction, Instructions, RemapList};
 use crate::{Error, Result};
 
@@ -29,6 +30,10 @@ pub(super) struct RawBlocks<'a> {
     pub(super) blocks: Vec<RawBlock<'a>>,
     pub(super) graph: Graph,
     pub(super) dominators: Dominators,
+    /// Whether edges to each block pass arguments: several lead there.
+    joins: Vec<bool>,
+    /// For each other block, the number of the edge that leads to it, among those of its predecessor.
+    entering: Vec<u32>,
 }
 
 #[cold]
@@ -68,13 +73,28 @@ impl<'a> RawBlocks<'a> {
         let successors = blocks.iter().map(|block| block.edges.iter().map(|edge| edge.target).collect()).collect();
         let graph = Graph::new(0, successors);
         let dominators = graph.dominators();
-        Ok(RawBlocks { blocks, graph, dominators })
+        let order = dominators.order();
+        let is_join =
+            |block: u32| graph.predecessors(block).iter().filter(|from| order.is_reachable(**from)).take(2).count() > 1;
+        let joins = (0..graph.len() as u32).map(is_join).collect();
+        let mut entering = alloc::vec![0; graph.len()];
+        for &block in order.nodes() {
+            for (edge, number) in blocks[block as usize].edges.iter().zip(0..) {
+                entering[edge.target as usize] = number;
+            }
+        }
+        Ok(RawBlocks { blocks, graph, dominators, joins, entering })
+    }
+
+    /// The only edge to a block that is no join.
+    pub(super) fn entering(&self, block: u32) -> Option<RawEdge<'a>> {
+        let from = self.dominators.immediate(block)?;
+        self.blocks[from as usize].edges.get(self.entering[block as usize] as usize).copied()
     }
 
     /// Whether edges to the block pass arguments: several lead there.
     pub(super) fn is_join(&self, block: u32) -> bool {
-        let order = self.dominators.order();
-        self.graph.predecessors(block).iter().filter(|from| order.is_reachable(**from)).count() > 1
+        self.joins[block as usize]
     }
 }
 

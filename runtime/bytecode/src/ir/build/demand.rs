@@ -4,13 +4,14 @@
 //! read on its own, is expected as plain 32 bits (`i32`). What is expected decides the types of block parameters; that what
 //! arrives is of these types is the business of the edges, which convert.
 
+use alloc::collections::BinaryHeap;
 use alloc::vec;
 use alloc::vec::Vec;
 
 use super::super::value::Type;
 use super::access::{Access, accesses};
-use super::blocks::RawBlocks;
-use crate::{AnyRegister, CallingConvention, VerifiedModule};
+use super::blocks::{RawBlock, RawBlocks};
+use crate::{AnyRegister, Budget, CallingConvention, Result, VerifiedModule};
 
 /// What a register is read as. The order is that of joining: what is read as two things is read as the later of them, or as
 /// bits.
@@ -70,44 +71,81 @@ pub(super) struct Demands {
     live: Vec<Vec<(Cell, Demand)>>,
 }
 
+/// What the registers are expected as at a point. Most are dead: work is in proportion to the others.
+#[derive(Debug)]
+struct Cells {
+    demands: Vec<Demand>,
+    /// The cells that were not dead since the set was cleared; some twice.
+    touched: Vec<Cell>,
+}
+
+impl Cells {
+    fn new(count: usize) -> Cells {
+        Cells { demands: vec![Demand::Dead; count], touched: Vec::new() }
+    }
+
+    fn join(&mut self, cell: usize, demand: Demand) {
+        let slot = &mut self.demands[cell];
+        if *slot == Demand::Dead {
+            self.touched.push(cell as Cell);
+        }
+        *slot = slot.join(demand);
+    }
+
+    /// Makes a cell dead; returns what it was.
+    fn take(&mut self, cell: usize) -> Demand {
+        core::mem::take(&mut self.demands[cell])
+    }
+
+    /// Makes all cells dead; returns those that were not, ascending.
+    fn drain(&mut self) -> Vec<(Cell, Demand)> {
+        self.touched.sort_unstable();
+        self.touched.dedup();
+        let live = self.touched.drain(..).map(|cell| (cell, core::mem::take(&mut self.demands[cell as usize])));
+        live.filter(|(_, demand)| *demand != Demand::Dead).collect()
+    }
+}
+
 impl Demands {
+    /// Finds the expectations.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where they are more than the budget has.
     pub(super) fn new(
         module: &VerifiedModule,
         convention: CallingConvention<'_>,
         raw: &RawBlocks<'_>,
         (value_registers, ref_registers): (u16, u16),
-    ) -> Demands {
+        budget: &mut Budget,
+    ) -> Result<Demands> {
         let value_registers = u32::from(value_registers).next_multiple_of(2);
         let mut demands =
             Demands { value_registers, ref_registers: ref_registers.into(), live: vec![Vec::new(); raw.blocks.len()] };
-        let mut cells = vec![Demand::Dead; value_registers as usize + usize::from(ref_registers)];
-        let order = raw.dominators.order().nodes();
-        let mut pending = vec![true; raw.blocks.len()];
-        loop {
-            let mut changed = false;
-            for &block in order.iter().rev() {
-                if !core::mem::take(&mut pending[block as usize]) {
-                    continue;
-                }
-                demands.transfer(module, convention, raw, block, &mut cells);
-                let live: Vec<(Cell, Demand)> = cells
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, demand)| **demand != Demand::Dead)
-                    .map(|(cell, demand)| (cell as Cell, *demand))
-                    .collect();
-                if live != demands.live[block as usize] {
-                    demands.live[block as usize] = live;
-                    for &predecessor in raw.graph.predecessors(block) {
-                        pending[predecessor as usize] = true;
-                        changed = true;
+        let count = value_registers as usize + usize::from(ref_registers);
+        let (mut cells, mut along) = (Cells::new(count), Cells::new(count));
+        let order = raw.dominators.order();
+        // Blocks whose successors changed, by position; the last one goes first.
+        let mut pending: BinaryHeap<u32> = (0..order.nodes().len() as u32).collect();
+        let mut is_pending = vec![true; pending.len()];
+        while let Some(position) = pending.pop() {
+            is_pending[position as usize] = false;
+            let block = order.nodes()[position as usize];
+            let source = &raw.blocks[block as usize];
+            let passed: usize = source.edges.iter().map(|edge| demands.live[edge.target as usize].len() + 1).sum();
+            budget.spend(source.instructions.len() + passed, "the live registers of the blocks")?;
+            demands.transfer(module, convention, source, &mut cells, &mut along);
+            let live = cells.drain();
+            if live != demands.live[block as usize] {
+                demands.live[block as usize] = live;
+                for &predecessor in raw.graph.predecessors(block) {
+                    let position = order.position(predecessor);
+                    if is_pending.get_mut(position as usize).is_some_and(|flag| !core::mem::replace(flag, true)) {
+                        pending.push(position);
                     }
                 }
             }
-            if !changed {
-                return demands;
-            }
         }
+        Ok(demands)
     }
 
     fn cell(&self, register: AnyRegister) -> usize {
@@ -115,37 +153,35 @@ impl Demands {
         if register.is_ref() { index + self.value_registers as usize } else { index }
     }
 
-    /// Goes through a block backwards.
+    /// Goes through a block backwards. `along` is for edges, and empty before and after.
     fn transfer(
         &self,
         module: &VerifiedModule,
         convention: CallingConvention<'_>,
-        raw: &RawBlocks<'_>,
-        block: u32,
-        cells: &mut [Demand],
+        block: &RawBlock<'_>,
+        cells: &mut Cells,
+        along: &mut Cells,
     ) {
-        cells.fill(Demand::Dead);
-        let block = &raw.blocks[block as usize];
-        let mut along: Vec<(usize, Demand)> = Vec::new();
         for edge in &block.edges {
-            along.clear();
-            along.extend(self.live[edge.target as usize].iter().map(|(cell, demand)| (*cell as usize, *demand)));
-            if let Some(copies) = edge.copies {
-                let copies: Vec<_> = copies.iter().collect();
-                for (source, target) in copies.into_iter().rev() {
-                    let (from, to) = (self.cell(source), self.cell(target));
-                    let taken: Vec<Demand> =
-                        along.extract_if(.., |row| row.0 == to).map(|row| row.1.at(source.index())).collect();
-                    // A reference that is moved away is not what a later reader reads.
-                    if source.is_move() {
-                        along.retain(|row| row.0 != from);
-                    }
-                    along.extend(taken.into_iter().map(|demand| (from, demand)));
+            let live = &self.live[edge.target as usize];
+            let Some(copies) = edge.copies.filter(|copies| !copies.is_empty()) else {
+                live.iter().for_each(|(cell, demand)| cells.join(*cell as usize, *demand));
+                continue;
+            };
+            live.iter().for_each(|(cell, demand)| along.join(*cell as usize, *demand));
+            let copies: Vec<_> = copies.iter().collect();
+            for (source, target) in copies.into_iter().rev() {
+                let (from, to) = (self.cell(source), self.cell(target));
+                let taken = along.take(to);
+                // A reference that is moved away is not what a later reader reads.
+                if source.is_move() {
+                    along.take(from);
+                }
+                if taken != Demand::Dead {
+                    along.join(from, taken.at(source.index()));
                 }
             }
-            for &(cell, demand) in &along {
-                cells[cell] = cells[cell].join(demand);
-            }
+            along.drain().into_iter().for_each(|(cell, demand)| cells.join(cell as usize, demand));
         }
         let (mut reads, refs) = (Vec::new(), self.value_registers as usize);
         for instruction in block.instructions.iter().rev() {
@@ -153,12 +189,12 @@ impl Demands {
             accesses(module, convention, instruction, &mut |access| match access {
                 Access::Write(register, ty) => {
                     let register = usize::from(register);
-                    cells[register] = Demand::Dead;
+                    cells.take(register);
                     if ty.is_wide() {
-                        cells[register + 1] = Demand::Dead;
+                        cells.take(register + 1);
                     }
                 }
-                Access::WriteRef(register) => cells[refs + usize::from(register)] = Demand::Dead,
+                Access::WriteRef(register) => drop(cells.take(refs + usize::from(register))),
                 Access::Read(register, ty) => {
                     let register = usize::from(register);
                     match ty {
@@ -170,9 +206,7 @@ impl Demands {
                 }
                 Access::ReadRef(register) => reads.push((refs + usize::from(register), Demand::Ref)),
             });
-            for &(cell, demand) in &reads {
-                cells[cell] = cells[cell].join(demand);
-            }
+            reads.iter().for_each(|(cell, demand)| cells.join(*cell, *demand));
         }
     }
 

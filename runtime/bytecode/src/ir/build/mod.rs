@@ -16,8 +16,8 @@ use alloc::vec::Vec;
 use super::function::{BlockData, Definition, Function};
 use super::op::{Edge, Op, Operand, Terminator};
 use super::value::{Block, Type, Value};
-use crate::Result;
 use crate::{AnyRegister, CallingConvention, VerifiedModule};
+use crate::{Budget, Result};
 use access::{Access, accesses};
 use blocks::{RawBlocks, RawEdge, broken};
 use demand::{Demands, Expected};
@@ -26,16 +26,20 @@ use registers::{Place, Registers};
 /// Builds the values of a function, without simplifications.
 ///
 /// # Errors
-/// OUT_OF_RANGE where the module has no such function; INTERNAL where it is not what the verifier promises.
-pub(super) fn build(module: &VerifiedModule, ordinal: u32) -> Result<Function> {
+/// OUT_OF_RANGE where the module has no such function; RESOURCE_EXHAUSTED where it needs more than the budget has; INTERNAL
+/// where it is not what the verifier promises.
+pub(super) fn build(module: &VerifiedModule, ordinal: u32, budget: &mut Budget) -> Result<Function> {
     let view = module.function(ordinal).ok_or_else(|| {
         crate::Error::out_of_range(alloc::format!("function {ordinal} of {}", module.function_count()))
     })?;
     let convention = view.convention;
     let raw = RawBlocks::new(module.instructions(ordinal))?;
     let counts = (view.i32_register_count, view.ref_register_count);
-    let demands = Demands::new(module, convention, &raw, counts);
-    let expected = parameters(module, convention, &raw, &demands);
+    let demands = Demands::new(module, convention, &raw, counts, budget)?;
+    let expected = parameters(module, convention, &raw, &demands, budget)?;
+    let arguments = |edge: &RawEdge<'_>| expected[edge.target as usize].len();
+    let arguments: usize = raw.blocks.iter().flat_map(|block| &block.edges).map(arguments).sum();
+    budget.spend(arguments, "the arguments of the blocks")?;
     let mut function = Function::empty(ordinal, convention.results().filter_map(Type::of_item).collect());
     let registers = Registers::new(&mut function, counts);
     let mut builder = Builder { module, convention, raw: &raw, expected, parameters: Vec::new(), function, registers };
@@ -49,7 +53,8 @@ fn parameters(
     convention: CallingConvention<'_>,
     raw: &RawBlocks<'_>,
     demands: &Demands,
-) -> Vec<Vec<Expected>> {
+    budget: &mut Budget,
+) -> Result<Vec<Vec<Expected>>> {
     let count = raw.blocks.len();
     // The blocks that write each variable, and those that edges write it before.
     let mut writers: Vec<Vec<u32>> = vec![Vec::new(); demands.variable_count()];
@@ -88,11 +93,12 @@ fn parameters(
         }
     }
     let expected: Vec<Vec<(u32, Expected)>> = (0..count as u32).map(|block| demands.expected(block)).collect();
-    let frontiers = raw.dominators.frontiers(&raw.graph);
+    let frontiers = raw.dominators.frontiers(&raw.graph, budget)?;
     let mut placed = vec![u32::MAX; count];
     for (variable, blocks) in writers.iter_mut().enumerate() {
         let variable = variable as u32;
         while let Some(block) = blocks.pop() {
+            budget.spend(frontiers[block as usize].len(), "the arguments of the blocks")?;
             for &join in &frontiers[block as usize] {
                 let is_expected = || expected[join as usize].binary_search_by_key(&variable, |row| row.0).is_ok();
                 if core::mem::replace(&mut placed[join as usize], variable) != variable && is_expected() {
@@ -107,7 +113,7 @@ fn parameters(
         let wanted = |row: &&(u32, Expected)| needed.binary_search(&row.0).is_ok();
         expected.iter().filter(wanted).map(|row| row.1).collect()
     };
-    needed.into_iter().zip(expected).map(chosen).collect()
+    Ok(needed.into_iter().zip(expected).map(chosen).collect())
 }
 
 /// What is being built.
@@ -186,9 +192,9 @@ impl<'a> Builder<'a, '_> {
             }
         } else {
             // The only path here; the edge's copies are not done, as the block's other edges may lead elsewhere.
-            let from = self.raw.dominators.immediate(raw).unwrap_or(0);
-            let edges = self.raw.blocks[from as usize].edges.iter().filter(|edge| edge.target == raw);
-            edges.filter_map(|edge| edge.copies).for_each(|copies| self.registers.copy(copies));
+            if let Some(copies) = self.raw.entering(raw).and_then(|edge| edge.copies) {
+                self.registers.copy(copies);
+            }
         }
         self.parameters[raw as usize] = parameters;
     }

@@ -268,10 +268,17 @@ impl Nests {
         recover::nests(function)
     }
 
+    /// Returns the index of the nest whose outermost loop has the given header.
+    #[must_use]
+    pub fn position(&self, header: Block) -> Option<usize> {
+        // They are in the order of their headers.
+        self.found.binary_search_by_key(&header, |nest| nest.loops[0].header).ok()
+    }
+
     /// Returns the nest whose outermost loop has the given header.
     #[must_use]
     pub fn at(&self, header: Block) -> Option<&Nest> {
-        self.found.iter().find(|nest| nest.loops[0].header == header)
+        self.found.get(self.position(header)?)
     }
 }
 

@@ -1,10 +1,10 @@
 //! What of a nest must be computed: what is stored, and what the outermost loop carries.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use super::{Access, Affine, Item, Nest};
-use crate::ir::function::Function;
+use crate::ir::function::{Function, Inst};
 use crate::ir::value::{Block, Value};
 
 /// Values that what a nest does depends on; indices are not among them, as grids are indexed by iterations.
@@ -49,16 +49,20 @@ impl Needed {
             pending.extend(counted.test.first.factors().chain(counted.test.bound.factors()));
             pending.extend(counted.divisor.iter().flat_map(Affine::factors));
         }
+        // The instructions that compute values, but for loads.
+        let accesses: BTreeSet<(Block, usize)> =
+            nest.accesses.iter().map(|access| (access.block, access.position)).collect();
+        let mut computed: BTreeMap<Value, &Inst> = BTreeMap::new();
+        for place in nest.instructions().chain(nest.hoisted.iter().copied()).filter(|place| !accesses.contains(place)) {
+            let inst = nest.instruction(function, place.0, place.1);
+            computed.extend(inst.results.iter().map(|result| (*result, inst)));
+        }
         while let Some(value) = pending.pop() {
             if !needed.values.insert(value) {
                 continue;
             }
-            let instructions = nest.instructions().chain(nest.hoisted.iter().copied());
-            for (block, position) in instructions {
-                let inst = nest.instruction(function, block, position);
-                if inst.results.contains(&value) && nest.access(block, position).is_none() {
-                    inst.op.visit(|operand| pending.push(operand.value()));
-                }
+            if let Some(inst) = computed.get(&value) {
+                inst.op.visit(|operand| pending.push(operand.value()));
             }
             for (index, counted) in nest.loops.iter().enumerate() {
                 for carried in &counted.carried {

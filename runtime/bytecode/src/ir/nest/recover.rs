@@ -5,8 +5,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{Access, Affine, BailOut, Bounded, Carried, Counted, Element, Item, Needed, Nest, Nests, Test, View};
-use crate::ir::function::{Definition, Function, Inst};
-use crate::ir::graph::{Graph, Loop, Loops};
+use crate::ir::function::{Definition, Function, Inst, Places};
+use crate::ir::graph::Graph;
+use crate::ir::loops::Loops;
 use crate::ir::op::{Edge, Op, Terminator};
 use crate::ir::value::{Block, Type, Value};
 
@@ -25,15 +26,10 @@ const MAX_VIEWS: usize = 64;
 pub(super) fn nests(function: &Function) -> Nests {
     let graph = Graph::of(function);
     let loops = Loops::new(&graph, &graph.dominators());
-    let mut places = vec![None; function.value_count()];
     if loops.all().is_empty() {
         return Nests::default();
     }
-    for (block, data) in function.iter() {
-        for (position, inst) in data.instructions.iter().enumerate() {
-            inst.results.iter().for_each(|result| places[result.index()] = Some((block, position)));
-        }
-    }
+    let places = Places::of(function);
     let mut nests = Nests::default();
     let mut taken = vec![false; loops.all().len()];
     for (index, found) in loops.all().iter().enumerate() {
@@ -42,7 +38,7 @@ pub(super) fn nests(function: &Function) -> Nests {
             taken[index] = true;
             continue;
         }
-        match Recovery::new(function, &loops, &places, index).nest(index) {
+        match Recovery::new(function, (&graph, &loops), &places, index).nest(index) {
             Ok(nest) => {
                 taken[index] = true;
                 nests.found.push(nest);
@@ -70,11 +66,12 @@ struct Shape {
 
 struct Recovery<'a> {
     function: &'a Function,
+    graph: &'a Graph,
     loops: &'a Loops,
     /// Where the instruction of each value stands.
-    places: &'a [Option<(Block, usize)>],
+    places: &'a Places,
     /// The outermost loop.
-    root: &'a Loop,
+    root: usize,
     shapes: Vec<Shape>,
     /// The loop that each block of the nest is in, as an index into the shapes.
     homes: BTreeMap<Block, usize>,
@@ -97,15 +94,16 @@ struct Recovery<'a> {
 impl<'a> Recovery<'a> {
     fn new(
         function: &'a Function,
-        loops: &'a Loops,
-        places: &'a [Option<(Block, usize)>],
+        (graph, loops): (&'a Graph, &'a Loops),
+        places: &'a Places,
         root: usize,
     ) -> Recovery<'a> {
         Recovery {
             function,
+            graph,
             loops,
             places,
-            root: &loops.all()[root],
+            root,
             shapes: Vec::new(),
             homes: BTreeMap::new(),
             hoisted: Vec::new(),
@@ -156,7 +154,7 @@ impl<'a> Recovery<'a> {
         match self.digits.keys().chain(parameters).find(|value| needed.has(**value)) {
             None => Ok(()),
             Some(value) => {
-                let place = self.places[value.index()];
+                let place = self.places.get(*value);
                 Err(place.map_or(BailOut::Escapes(*value), |place| BailOut::Effect(self.inst(place).offset)))
             }
         }
@@ -170,7 +168,7 @@ impl<'a> Recovery<'a> {
         initial: Option<Vec<Value>>,
     ) -> Result<(usize, &'a Edge), BailOut> {
         let (function, found) = (self.function, &self.loops.all()[index]);
-        if found.exits.len() != 1 || found.latches.len() != 1 {
+        if found.exits != 1 || found.latches.len() != 1 {
             return Err(BailOut::Exits);
         }
         if self.shapes.len() >= MAX_LOOPS {
@@ -195,7 +193,7 @@ impl<'a> Recovery<'a> {
             let mut edge = match &data.terminator {
                 Terminator::Branch(edge) => edge,
                 Terminator::CondBranch { condition, if_true, if_false } => {
-                    let stays = |edge: &Edge| found.nodes.binary_search(&edge.target.0).is_ok();
+                    let stays = |edge: &Edge| self.loops.contains(index, edge.target.0);
                     let (stay, leave, on_zero) = match (stays(if_true), stays(if_false)) {
                         (true, false) => (if_true, if_false, false),
                         (false, true) => (if_false, if_true, true),
@@ -223,7 +221,7 @@ impl<'a> Recovery<'a> {
             }
             // Nothing else leads to the block, so that parameters have been replaced by what the edge passes.
             if self.homes.contains_key(&edge.target)
-                || found.nodes.binary_search(&edge.target.0).is_err()
+                || !self.loops.contains(index, edge.target.0)
                 || !function.block(edge.target).parameters.is_empty()
             {
                 return Err(BailOut::Branches(at));
@@ -242,9 +240,9 @@ impl<'a> Recovery<'a> {
     fn is_invariant(&self, value: Value) -> bool {
         match self.function.definition(value) {
             Definition::Constant(_) => true,
-            Definition::Parameter(block, _) => self.root.nodes.binary_search(&block.0).is_err(),
+            Definition::Parameter(block, _) => !self.loops.contains(self.root, block.0),
             Definition::Result(block) => {
-                self.root.nodes.binary_search(&block.0).is_err() || self.invariant.binary_search(&value).is_ok()
+                !self.loops.contains(self.root, block.0) || self.invariant.binary_search(&value).is_ok()
             }
         }
     }
@@ -263,7 +261,7 @@ impl<'a> Recovery<'a> {
                 }
                 continue;
             }
-            let mut invariant = self.function.is_arithmetic(&inst.op);
+            let mut invariant = self.function.is_arithmetic(&inst.op, self.places);
             inst.op.visit(|operand| invariant &= self.is_invariant(operand.value()));
             if invariant {
                 self.hoisted.push(place);
@@ -322,7 +320,7 @@ impl<'a> Recovery<'a> {
             items.iter().any(|item| match item {
                 Item::Instruction(block, position) => {
                     let place = (*block, *position);
-                    !self.function.is_arithmetic(&self.inst(place).op) && !self.is_division(place)
+                    !self.function.is_arithmetic(&self.inst(place).op, self.places) && !self.is_division(place)
                 }
                 Item::Loop(_) => true,
             })
@@ -353,7 +351,7 @@ impl<'a> Recovery<'a> {
             let (opcode, buffer, offset, stored) = match &inst.op {
                 Op::BufferLoad { opcode, buffer, offset } => (*opcode, *buffer, *offset, None),
                 Op::BufferStore { opcode, buffer, offset, value } => (*opcode, *buffer, *offset, Some(*value)),
-                op if self.function.is_arithmetic(op) || self.is_division((block, position)) => continue,
+                op if self.function.is_arithmetic(op, self.places) || self.is_division((block, position)) => continue,
                 _ => return Err(BailOut::Effect(inst.offset)),
             };
             let element = Element::of(opcode).ok_or(BailOut::Effect(inst.offset))?;

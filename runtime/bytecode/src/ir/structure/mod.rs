@@ -17,8 +17,10 @@ mod tests;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::dominators::Dominators;
 use super::function::Function;
-use super::graph::{Dominators, Graph, Loops};
+use super::graph::Graph;
+use super::loops::Loops;
 use reduce::{Reduced, Successor};
 
 /// Names a block or a loop, for what leaves it.
@@ -93,7 +95,8 @@ impl Structure {
     /// The structured form of a graph.
     #[must_use]
     pub fn new(graph: &Graph) -> Structure {
-        let reduced = reduce::reduce(graph);
+        // Each cycle is a loop: where cycles nest too deep, loops do.
+        let Some(reduced) = reduce::reduce(graph, MAX_NESTING) else { return dispatch_all(graph) };
         let flow = reduced.graph();
         let dominators = flow.dominators();
         let mut builder = Builder::new(&reduced, &flow, &dominators);
@@ -190,17 +193,12 @@ impl<'a> Builder<'a> {
         builder
     }
 
-    /// Whether a loop has a node.
-    fn is_in(&self, at: usize, node: u32) -> bool {
-        self.loops.all()[at].nodes.binary_search(&node).is_ok()
-    }
-
     /// Decides where a node is placed: behind the outermost loop that the path from its dominator leaves; else, if several
     /// edges lead to it, behind its dominator's branch; else within that.
     fn place(&mut self, node: u32, dominator: u32) {
         let mut left = None;
         let mut around = self.loops.innermost_index(dominator);
-        while let Some(at) = around.filter(|at| !self.is_in(*at, node)) {
+        while let Some(at) = around.filter(|at| !self.loops.contains(*at, node)) {
             left = Some(at);
             around = self.loops.all()[at].parent;
         }

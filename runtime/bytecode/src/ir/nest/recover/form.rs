@@ -8,7 +8,7 @@ use super::Recovery;
 use crate::ir::function::{Definition, Function};
 use crate::ir::nest::{Affine, Bounded, Induction};
 use crate::ir::op::Op;
-use crate::ir::value::{Type, Value};
+use crate::ir::value::{Block, Type, Value};
 use crate::isa::Opcode;
 
 /// Instructions between an integer and what it is computed of.
@@ -48,9 +48,11 @@ impl Recovery<'_> {
         let whatever = Affine::invariant(parameter);
         let Definition::Parameter(header, position) = self.function.definition(parameter) else { return whatever };
         let mut passed = Vec::new();
-        for (block, data) in self.function.iter() {
-            if index == 0 && self.root.nodes.binary_search(&block.0).is_err() {
-                data.terminator.visit_edges(|edge| {
+        let mut before = None;
+        for &block in self.graph.predecessors(header.0) {
+            // Parallel edges stand one after the other.
+            if index == 0 && !self.loops.contains(self.root, block) && before.replace(block) != Some(block) {
+                self.function.block(Block(block)).terminator.visit_edges(|edge| {
                     let argument = edge.arguments.get(position as usize).filter(|_| edge.target == header);
                     passed.extend(argument.map(|operand| operand.value));
                 });
@@ -94,7 +96,7 @@ impl Recovery<'_> {
         if let Some((index, digits)) = self.digits.get(&value).copied() {
             return free(self.digit_form(index, digits)?);
         }
-        let Op::Eval { opcode, operands } = &self.inst(self.places[value.index()]?).op else { return None };
+        let Op::Eval { opcode, operands } = &self.inst(self.places.get(value)?).op else { return None };
         let two = |this: &mut Self, combine: fn(&Affine, &Affine) -> Option<Affine>| {
             let (left, mut conditions) = this.form(*operands.first()?)?;
             let (right, more) = this.form(*operands.get(1)?)?;

@@ -74,7 +74,7 @@ impl Recovery<'_> {
         if self.function.ty(parameter) != Type::i64 || self.first(index, parameter) != Some(0) {
             return None;
         }
-        let next = self.inst((*self.places.get(shape.next[0].index())?)?);
+        let next = self.inst(self.places.get(shape.next[0])?);
         let counts = match &next.op {
             Op::Eval { opcode: Opcode::AddI64, operands } => {
                 operands[0] == parameter && number(self.function, operands[1]) == Some(1)
@@ -84,7 +84,9 @@ impl Recovery<'_> {
         // The instructions before the test would run once more than the trip count.
         let before = &shape.counted.items[..shape.tested_at];
         let works = before.iter().any(|item| match item {
-            Item::Instruction(block, position) => !self.function.is_arithmetic(&self.inst((*block, *position)).op),
+            Item::Instruction(block, position) => {
+                !self.function.is_arithmetic(&self.inst((*block, *position)).op, self.places)
+            }
             Item::Loop(_) => true,
         });
         if !counts || (works && index != 0) {
@@ -187,7 +189,7 @@ impl Recovery<'_> {
         if !matches!(self.function.definition(condition), Definition::Result(_)) || depth > 8 {
             return None;
         }
-        let Op::Eval { opcode, operands } = &self.inst((*self.places.get(condition.index())?)?).op else { return None };
+        let Op::Eval { opcode, operands } = &self.inst(self.places.get(condition)?).op else { return None };
         let truth = |at: usize| self.truth(operands[at], found, divisors, depth + 1);
         match opcode {
             Opcode::CmpLTI64S if number(self.function, operands[1]) == Some(0) => {
