@@ -43,9 +43,12 @@ mod context;
 mod direct;
 #[doc(hidden)]
 pub mod failure;
+#[doc(hidden)]
+pub mod guest;
 mod interpreter;
 mod invocation;
 mod list;
+mod mapped;
 mod module;
 mod native;
 #[cfg(feature = "std")]
@@ -81,6 +84,8 @@ pub use invocation::{CallFuture, Invocation};
 pub use list::List;
 #[doc(hidden)]
 pub use list::check_ref;
+#[doc(hidden)]
+pub use mapped::MappedBytes;
 pub use module::{
     BoundFunction, Completion, Entry, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal,
 };
