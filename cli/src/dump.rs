@@ -247,8 +247,8 @@ fn write_sections(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
         let Some((contents, range)) = module.rodata(ordinal) else { continue };
         write!(f, "  .rodata[{ordinal:3}] ")?;
         if flatbuffer.contains(&range.start) {
-            let data = contents.as_bytes().get(range.clone()).unwrap_or_default();
-            writeln!(f, "embedded {:8} bytes{}", range.len(), text_of(data))?;
+            let data = contents.bytes(range.clone()).unwrap_or_default();
+            writeln!(f, "embedded {:8} bytes{}", range.len(), text_of(&data))?;
         } else {
             external += range.len();
             writeln!(f, "external {:8} bytes (file {:X}h to {:X}h)", range.len(), range.start, range.end)?;

@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
 
     fn text(&self, known: Option<&Known>) -> Option<String> {
         let Some(Known::Rodata(ordinal)) = known else { return None };
-        Some(String::from_utf8_lossy(self.module.rodata_bytes(*ordinal)?).into_owned())
+        Some(String::from_utf8_lossy(&self.module.rodata_bytes(*ordinal)?).into_owned())
     }
 
     /// The definitions in a function, and its calls in order.

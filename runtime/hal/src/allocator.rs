@@ -161,12 +161,12 @@ impl Allocator {
         length: u64,
         parameters: BufferParameters,
     ) -> Result<Option<Arc<Buffer>>> {
-        let bytes = contents.as_bytes();
-        let (start, length) = resolve_range(bytes.len(), offset, length)?;
-        if length == 0 || !bytes.as_ptr().wrapping_add(start).addr().is_multiple_of(MINIMUM_ALIGNMENT) {
+        let (start, length) = resolve_range(contents.length(), offset, length)?;
+        let source = vm::Buffer::of_contents(Arc::clone(contents), start..start + length)?;
+        if length == 0 || !source.as_ptr().addr().is_multiple_of(MINIMUM_ALIGNMENT) {
             return Ok(None);
         }
-        if let Some(file) = contents.owner::<MappedFile>()
+        if let Some(file) = MappedFile::of(contents)
             && let Ok(mapping) = file.private(start..start + length)
         {
             return self.wrap_aligned(Storage::from_mapping(mapping), parameters).map(Some);
@@ -174,20 +174,16 @@ impl Allocator {
         if !parameters.usage.contains(BufferUsage::SHARING_IMMUTABLE) {
             return Ok(None);
         }
-        let whole = self.wrap(Storage::from_owner(contents.clone()), parameters);
-        whole.subspan(start as u64, length as u64).map(Some)
+        self.wrap_aligned(Storage::from_vm_buffer(&source, 0, length, false)?, parameters).map(Some)
     }
 
     /// Returns private memory for a range of a module's constants; `None` if the source is no constant, or is to be
     /// used in place.
     fn copied_on_write(&self, source: &Arc<vm::Buffer>, offset: usize, length: usize) -> Result<Option<Storage>> {
-        let (Some(contents), Some(bytes)) = (source.contents(), source.as_bytes()) else { return Ok(None) };
-        let Some(bytes) = bytes.get(offset..).and_then(|bytes| bytes.get(..length)).filter(|_| length > 0) else {
-            return Ok(None);
-        };
+        let Some(contents) = source.contents().filter(|_| length > 0) else { return Ok(None) };
         #[cfg(feature = "std")]
-        if let Some(file) = contents.owner::<MappedFile>() {
-            let start = bytes.as_ptr().addr() - file.as_bytes().as_ptr().addr();
+        if let Some(file) = MappedFile::of(contents) {
+            let start = file.position(source.as_ptr()) + offset;
             // If the system refuses another mapping, the constant is used in place.
             return Ok(file.private(start..start + length).ok().map(Storage::from_mapping));
         }
@@ -196,7 +192,7 @@ impl Allocator {
             return Ok(None);
         }
         let storage = Storage::allocate(&self.pool, length as u64)?;
-        storage.write(0, bytes)?;
+        storage.copy(0, &Storage::from_vm_buffer(source, offset, length, false)?, 0, length)?;
         Ok(Some(storage))
     }
 

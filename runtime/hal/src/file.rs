@@ -48,7 +48,12 @@ impl File {
     /// Creates a read-only file over contents that are mapped or in memory.
     #[must_use]
     pub fn from_contents(contents: Arc<Contents>) -> File {
-        let contents = Buffer::new(Storage::from_owner(contents), MemoryType::HOST_LOCAL, BufferUsage::TRANSFER);
+        let length = contents.length();
+        let source = vm::Buffer::of_contents(contents, 0..length);
+        let storage = source.and_then(|source| Storage::from_vm_buffer(&source, 0, length, false));
+        // An owner that lends fewer bytes than a moment before has none.
+        let storage = storage.unwrap_or_else(|_| Storage::empty());
+        let contents = Buffer::new(storage, MemoryType::HOST_LOCAL, BufferUsage::TRANSFER);
         File { contents: Arc::new(contents), access: MemoryAccess::READ }
     }
 

@@ -42,10 +42,13 @@ mod context;
 mod direct;
 #[doc(hidden)]
 pub mod failure;
+#[doc(hidden)]
+pub mod guest;
 mod interpreter;
 mod invocation;
 mod ledger;
 mod list;
+mod mapped;
 mod meter;
 mod module;
 mod native;
@@ -82,6 +85,8 @@ pub use ledger::{Charge, Ledger};
 pub use list::List;
 #[doc(hidden)]
 pub use list::check_ref;
+#[doc(hidden)]
+pub use mapped::MappedBytes;
 pub use meter::Meter;
 pub use module::{
     BoundFunction, Completion, Entry, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal,

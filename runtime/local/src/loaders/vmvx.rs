@@ -86,11 +86,11 @@ impl ExecutableLoader for VmvxLoader {
 
 /// The executable as part of the module's file, or as a copy.
 fn archive(parameters: &ExecutableParameters<'_>) -> Result<Archive> {
-    if let Some(contents) = parameters.contents {
-        let (file, data) = (contents.as_bytes().as_ptr().addr(), parameters.data.as_ptr().addr());
-        let start = data.checked_sub(file).filter(|start| {
+    if let Some((contents, file)) = parameters.contents.and_then(|contents| Some((contents, contents.as_bytes()?))) {
+        let (first, data) = (file.as_ptr().addr(), parameters.data.as_ptr().addr());
+        let start = data.checked_sub(first).filter(|start| {
             let end = start.checked_add(parameters.data.len());
-            end.is_some_and(|end| end <= contents.as_bytes().len())
+            end.is_some_and(|end| end <= file.len())
         });
         if let Some(start) = start {
             return Archive::within(contents.clone(), start..start + parameters.data.len());
