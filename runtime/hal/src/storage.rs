@@ -28,7 +28,7 @@ use super::movable::{Access, Movable, PinGuard};
 use super::pool::Pool;
 #[cfg(feature = "std")]
 use crate::mapping::WritableMapping;
-use crate::vm::guest;
+use crate::vm::{Charge, Ledger, SharedCharge, guest};
 use crate::{Error, Result, vm};
 
 /// A region of memory that a dispatch works on. The dispatch's caller keeps it alive and mapped while workgroups run.
@@ -80,14 +80,14 @@ unsafe impl Sync for Storage {}
 struct Aligned;
 
 impl Storage {
-    /// Allocates `length` bytes of a pool.
+    /// Allocates `length` bytes of a pool, which are charged to a ledger as long as they are in use.
     // Inlined, since a storage that is returned is copied from memory that was just written in other pieces.
     #[inline(always)]
-    pub(super) fn allocate(pool: &Arc<Pool>, length: u64) -> Result<Storage> {
+    pub(super) fn allocate(pool: &Arc<Pool>, length: u64, ledger: &Ledger) -> Result<Storage> {
         if length == 0 {
             return Ok(Storage::empty());
         }
-        Storage::from_pool(pool.allocate(length)?)
+        Storage::from_pool(pool.allocate(length, ledger)?)
     }
 
     /// All of a buffer that was made of a block of a pool; nobody else has a share of it.
@@ -113,12 +113,17 @@ impl Storage {
         Storage { pointer, length, writable: false, backing: Backing::External(Owner::Other(owner)) }
     }
 
-    /// Takes over a mapping that may be written.
+    /// Takes over a mapping that may be written, and its charge.
     #[cfg(feature = "std")]
-    pub(super) fn from_mapping(mut mapping: WritableMapping) -> Storage {
+    pub(super) fn from_mapping(mut mapping: WritableMapping, charge: Charge) -> Storage {
         let (pointer, length) = mapping.as_mut_ptr();
         let pointer = NonNull::new(pointer).unwrap_or(NonNull::<Aligned>::dangling().cast());
-        Storage { pointer, length, writable: true, backing: Backing::External(Owner::Other(Arc::new(mapping))) }
+        Storage {
+            pointer,
+            length,
+            writable: true,
+            backing: Backing::External(Owner::Other(Arc::new((mapping, charge)))),
+        }
     }
 
     /// Shares a range of a program's byte buffer, which is kept. It may be written where the source may, and `writable`
@@ -211,14 +216,15 @@ impl Storage {
 
     /// Returns a range as a byte buffer of programs, which keeps the memory and not the storage. It may be written where the
     /// storage may.
-    pub(super) fn make_vm_buffer(&self, offset: usize, length: usize) -> Result<Arc<vm::Buffer>> {
+    /// `charge` is that of the buffer for which it is created.
+    pub(super) fn make_vm_buffer(&self, offset: usize, length: usize, charge: SharedCharge) -> Result<Arc<vm::Buffer>> {
         self.check_range(offset, length)?;
         let owner: Arc<dyn Send + Sync> = match &self.backing {
             // Byte buffers of programs never move.
-            Backing::Movable(movable) => return movable.fix()?.make_vm_buffer(offset, length),
+            Backing::Movable(movable) => return movable.fix()?.make_vm_buffer(offset, length, charge),
             Backing::Pooled(Some(buffer)) | Backing::External(Owner::Buffer(buffer)) => {
                 let start = self.pointer.as_ptr().addr() - buffer.as_ptr().addr();
-                return vm::Buffer::part(buffer, (start + offset) as u64, length as u64, self.writable);
+                return vm::Buffer::part(buffer, (start + offset) as u64, length as u64, self.writable, charge);
             }
             Backing::External(Owner::Other(owner)) => Arc::clone(owner) as _,
             Backing::Pooled(None) | Backing::External(Owner::None) => Arc::new(()),
@@ -229,7 +235,7 @@ impl Storage {
         // owner. A storage without one has no bytes, or is borrowed memory, which is only reached through the `Movable` that
         // contains it. They may be written where `writable` is set. No slice of memory that may be written is ever borrowed
         // while the backing is shared, see `exclusive`.
-        Ok(unsafe { vm::Buffer::from_raw(data, length, self.writable, owner) })
+        Ok(unsafe { vm::Buffer::from_raw(data, length, self.writable, owner, charge) })
     }
 
     /// Number of bytes.

@@ -7,6 +7,7 @@ use crate::Result;
 use crate::bytecode::Contents;
 use crate::hal::{Allocator, Buffer, BufferParameters, File, MemoryAccess};
 use crate::mapping::MappedFile;
+use crate::vm::Ledger;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -92,11 +93,12 @@ impl ParameterFile {
         offset: u64,
         length: u64,
         parameters: BufferParameters,
+        ledger: &Ledger,
     ) -> Result<Option<Arc<Buffer>>> {
         if self.is_writable() {
             // A later write to the file would change the buffer.
             return Ok(None);
         }
-        allocator.import_contents(&self.contents, offset, length, parameters)
+        allocator.import_contents(&self.contents, offset, length, parameters, ledger)
     }
 }

@@ -23,7 +23,7 @@ pub use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub use elements::{Element, Grid, GridMut, keep_iteration_order};
 
 use super::guest;
-use super::ledger::{Charge, Ledger};
+use super::ledger::{Charge, Ledger, SharedCharge};
 use super::mapped::MappedBytes;
 use super::ref_type::RefType;
 use crate::{Error, Result};
@@ -33,6 +33,10 @@ use incarnate_bytecode::Contents;
 const MAX_ALIGNMENT: usize = 4096;
 /// Alignment of a buffer for which the program asks for less, in bytes.
 const MIN_ALIGNMENT: usize = 16;
+
+/// The longest name, in bytes, that is copied out of memory which may change: names of functions, parameters and keys are
+/// shorter.
+const LONGEST_NAME: usize = 64 << 10;
 
 /// A range of bytes, shared by reference.
 pub struct Buffer {
@@ -49,11 +53,14 @@ enum Storage {
     /// A module's file.
     Contents(Arc<Contents>),
     /// A part of another buffer, which is none itself: owners are at most one deep.
-    Part(Arc<Buffer>),
+    Part(Arc<Buffer>, #[expect(dead_code, reason = "returned when dropped")] SharedCharge),
     /// Something else, kept alive as long as the buffer.
-    Foreign(#[expect(dead_code, reason = "keeps the bytes alive")] Arc<dyn Send + Sync>),
-    /// A block, and the pool that it goes back to; None while the pool has it.
-    Pooled(Block, Option<Arc<dyn BlockPool>>),
+    Foreign(
+        #[expect(dead_code, reason = "keeps the bytes alive")] Arc<dyn Send + Sync>,
+        #[expect(dead_code, reason = "returned when dropped")] SharedCharge,
+    ),
+    /// A block; the pool that it goes back to and the charge of its user, or None while the pool has it.
+    Pooled(Block, Option<(Arc<dyn BlockPool>, Charge)>),
     /// The owner of borrowed memory, see [`Buffer::borrowed`].
     Borrowed,
 }
@@ -195,22 +202,28 @@ impl Buffer {
 
     /// A buffer over a range of another one, in place; offset and length in bytes. It keeps the buffer of which `source` itself
     /// is a part, so that parts of parts do not keep each other. It may be written where the source may and `mutable` is
-    /// set.
+    /// set. `charge` is returned when the buffer is dropped.
     ///
     /// # Errors
     /// OUT_OF_RANGE where the source has no such range.
-    pub fn part(source: &Arc<Buffer>, offset: u64, length: u64, mutable: bool) -> Result<Arc<Buffer>> {
+    pub fn part(
+        source: &Arc<Buffer>,
+        offset: u64,
+        length: u64,
+        mutable: bool,
+        charge: SharedCharge,
+    ) -> Result<Arc<Buffer>> {
         let data = NonNull::new(source.address(offset, length, 1)?).unwrap_or(source.data);
         let root = match &source.storage {
-            Storage::Part(root) => root,
+            Storage::Part(root, _) => root,
             _ => source,
         };
         // `address` checked the range. The source's bytes are those of the root, which is kept.
-        let storage = Storage::Part(Arc::clone(root));
+        let storage = Storage::Part(Arc::clone(root), charge);
         Ok(Arc::new(Buffer { data, length: length as usize, mutable: mutable && source.mutable, storage }))
     }
 
-    /// A buffer over memory that `owner` keeps alive.
+    /// A buffer over memory that `owner` keeps alive. `charge` is returned when the buffer is dropped.
     ///
     /// # Safety
     /// `data` must be valid for reads of `length` bytes, and for writes where `mutable` is set, until `owner` is dropped.
@@ -221,8 +234,9 @@ impl Buffer {
         length: usize,
         mutable: bool,
         owner: Arc<dyn Send + Sync>,
+        charge: SharedCharge,
     ) -> Arc<Buffer> {
-        Arc::new(Buffer { data, length, mutable, storage: Storage::Foreign(owner) })
+        Arc::new(Buffer { data, length, mutable, storage: Storage::Foreign(owner, charge) })
     }
 
     /// Creates a buffer over borrowed memory, such as a kernel's binding. Where the memory is null, so must the length
@@ -277,7 +291,7 @@ impl Buffer {
     /// ```
     /// # use incarnate_vm::Buffer;
     /// let memory = Buffer::zeroed(16, 0, None)?;
-    /// let read_only = Buffer::part(&memory, 0, 16, false)?;
+    /// let read_only = Buffer::part(&memory, 0, 16, false, None)?;
     /// assert!(!read_only.is_mutable() && read_only.as_bytes().is_none());
     /// # Ok::<(), incarnate_vm::Error>(())
     /// ```
@@ -322,13 +336,19 @@ impl Buffer {
     /// The bytes as text, which is a copy where they may change.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where they are not UTF-8.
+    /// INVALID_ARGUMENT where they are not UTF-8, or more than [`LONGEST_NAME`] that may change.
     pub fn text(&self) -> Result<Cow<'_, str>> {
         let text = match self.as_bytes() {
             Some(bytes) => core::str::from_utf8(bytes).ok().map(Cow::Borrowed),
+            None if self.length > LONGEST_NAME => None,
             None => String::from_utf8(self.to_vec()).ok().map(Cow::Owned),
         };
-        text.ok_or_else(|| Error::invalid_argument("a name in a buffer is not UTF-8"))
+        text.ok_or_else(|| match self.length > LONGEST_NAME {
+            true => {
+                Error::invalid_argument(alloc::format!("a name of {} bytes is too long, or not UTF-8", self.length))
+            }
+            false => Error::invalid_argument("a name in a buffer is not UTF-8"),
+        })
     }
 
     #[inline(always)]
@@ -567,13 +587,14 @@ impl Drop for Buffer {
         match core::mem::replace(&mut self.storage, Storage::Borrowed) {
             // SAFETY: `zeroed` allocated it with this layout, and no reference to the buffer remains.
             Storage::Owned(layout, _) => unsafe { dealloc(self.data.as_ptr(), layout) },
-            Storage::Pooled(block, Some(pool)) => {
+            Storage::Pooled(block, Some((pool, charge))) => {
+                drop(charge);
                 pool.give_back(SoleBuffer::of_block(block).with_length(self.length));
             }
             Storage::Pooled(_, None)
             | Storage::Contents(_)
-            | Storage::Part(_)
-            | Storage::Foreign(_)
+            | Storage::Part(..)
+            | Storage::Foreign(..)
             | Storage::Borrowed => {}
         }
     }
@@ -607,7 +628,7 @@ mod tests {
         static BYTES: [u8; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 9];
         let owner: Arc<dyn Send + Sync> = Arc::new(());
         // SAFETY: the bytes are static and the buffer is read-only.
-        let buffer = unsafe { Buffer::from_raw(NonNull::from(&BYTES[1..]).cast(), 8, false, owner) };
+        let buffer = unsafe { Buffer::from_raw(NonNull::from(&BYTES[1..]).cast(), 8, false, owner, None) };
         assert_eq!(buffer.load::<u64>(0).unwrap(), u64::from_ne_bytes([2, 3, 4, 5, 6, 7, 8, 9]));
         assert_eq!(buffer.store::<u8>(0, 1).unwrap_err().code(), StatusCode::PermissionDenied);
     }

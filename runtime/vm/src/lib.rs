@@ -81,7 +81,7 @@ pub use context::{Context, Function};
 pub use direct::{DirectMethod, Native, NoElements, Pass, PassBorrowed};
 pub use interpreter::BytecodeModule;
 pub use invocation::{CallFuture, Invocation};
-pub use ledger::{Charge, Ledger};
+pub use ledger::{Charge, Ledger, SharedCharge};
 pub use list::List;
 #[doc(hidden)]
 pub use list::check_ref;

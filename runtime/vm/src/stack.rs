@@ -102,12 +102,12 @@ pub trait WaitSource: Send + Sync + fmt::Debug {
     /// True where the wait is over; else wakes the waker when it is.
     fn poll_ready(&self, waker: &Waker) -> bool;
 
-    /// Blocks until the wait is over, or the time has passed. `is_alone` is set if no other call is running that could end
-    /// the wait.
+    /// Blocks until the wait is over, or the time has passed. `is_alone` tells whether no other call is running that could
+    /// end the wait.
     ///
     /// # Errors
     /// ABORTED if the wait cannot end any more.
-    fn block(&self, timeout: Option<Duration>, is_alone: bool) -> Result<()>;
+    fn block(&self, timeout: Option<Duration>, is_alone: &dyn Fn() -> bool) -> Result<()>;
 }
 
 /// The storage of one invocation at a time; reused, so that a warm call allocates nothing.
@@ -245,6 +245,20 @@ impl Stack {
         };
         self.meter = meter.cloned();
         self.fuel = if self.metering == Metering::Off { u64::MAX } else { 1 };
+    }
+
+    /// Returns the rest of the slice to the meter, so that what the call has a device do can use it.
+    #[inline]
+    pub fn give_back_slice(&mut self) {
+        if let Some(meter) = &self.meter {
+            meter.give_back(self.fuel.saturating_sub(1));
+            self.fuel = 1;
+        }
+    }
+
+    /// Returns memory of frames that few calls need, for storage that is kept.
+    pub fn trim(&mut self) {
+        self.frames.trim();
     }
 
     /// Returns the meter of the running call; none if its steps and its time are not limited.
