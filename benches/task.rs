@@ -75,7 +75,9 @@ fn device(workers: usize, spin: Option<Duration>) -> Arc<Device> {
 /// Runs a chain of dispatches, each with a number of workgroups of some nanoseconds.
 fn chain(device: &Device, dispatches: usize, workgroups: u32, nanoseconds: u32) -> Arc<CommandBuffer> {
     let commands = device.create_command_buffer(CommandBufferMode::empty(), CommandCategory::all(), 0);
-    let executable = device.create_executable(&Loaders::default(), "busy", &[], None, &[]).expect("the kernel");
+    let executable = device
+        .create_executable(&Loaders::default(), "busy", &[], None, &[], incarnate_runtime::vm::Ledger::HOST)
+        .expect("the kernel");
     let buffer = device.allocator().allocate(BufferParameters::DEVICE, 64).expect("a buffer");
     for _ in 0..dispatches {
         let binding = BufferRef { buffer: Some(buffer.clone()), slot: 0, offset: 0, length: WHOLE_BUFFER };
@@ -90,7 +92,7 @@ fn chain(device: &Device, dispatches: usize, workgroups: u32, nanoseconds: u32) 
 
 fn execute(device: &Device, commands: &Arc<CommandBuffer>) {
     let done = Arc::new(Fence::new());
-    let fences = Fences { wait: None, signal: SignalFence::Given(done.clone()) };
+    let fences = Fences { wait: None, signal: SignalFence::Given(done.clone()), ..Fences::default() };
     device.queue_execute(fences, commands, &[]).expect("an execution");
     done.wait(Deadline::NEVER).expect("the end");
 }

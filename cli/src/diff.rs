@@ -167,7 +167,7 @@ fn compare_rodata(report: &mut Report, first: &Module, second: &Module) {
         match (first.rodata_bytes(ordinal), second.rodata_bytes(ordinal)) {
             (Some(one), Some(other)) if one == other => {}
             (Some(one), Some(other)) => {
-                let at = one.iter().zip(other).take_while(|(one, other)| one == other).count();
+                let at = one.iter().zip(&*other).take_while(|(one, other)| one == other).count();
                 let sizes = if one.len() == other.len() {
                     format!("{} bytes", one.len())
                 } else {

@@ -82,7 +82,7 @@ pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdi
     // The module is not verified: an invalid one is a reason to inspect it.
     let module = Module::parse(Archive::new(contents.clone()).context(context)?).context(context)?;
     if arguments.function.is_none() && arguments.output != DumpOutput::Disassembly {
-        let limit = TEXT_BYTES.saturating_add(TEXT_PER_BYTE.saturating_mul(contents.as_bytes().len()));
+        let limit = TEXT_BYTES.saturating_add(TEXT_PER_BYTE.saturating_mul(contents.length()));
         let mut limited = Limited { out, left: limit, is_exceeded: false };
         let written = write!(limited, "{}", Metadata(&module, VerifiedModule::load(contents).ok()));
         if limited.is_exceeded {
@@ -305,8 +305,8 @@ fn write_sections(f: &mut fmt::Formatter<'_>, module: &Module) -> fmt::Result {
         let Some((contents, range)) = module.rodata(ordinal) else { continue };
         write!(f, "  .rodata[{ordinal:3}] ")?;
         if flatbuffer.contains(&range.start) {
-            let data = contents.as_bytes().get(range.clone()).unwrap_or_default();
-            writeln!(f, "embedded {:8} bytes{}", range.len(), text_of(data))?;
+            let data = contents.bytes(range.clone()).unwrap_or_default();
+            writeln!(f, "embedded {:8} bytes{}", range.len(), text_of(&data))?;
         } else {
             external += range.len();
             writeln!(f, "external {:8} bytes (file {:X}h to {:X}h)", range.len(), range.start, range.end)?;

@@ -12,10 +12,12 @@ use incarnate_runtime::hal::local::ExecutableLoader;
 use incarnate_runtime::hal::local::engine::TaskOptions;
 #[cfg(feature = "cli")]
 use incarnate_runtime::hal::local::loaders::SystemLibraryLoader;
-use incarnate_runtime::hal::{Buffer, BufferParameters, BufferView, DeviceOptions, EncodingType, Fence};
+use incarnate_runtime::hal::{
+    Buffer, BufferParameters, BufferView, Device, DeviceOptions, EncodingType, Fence, wait_for_results,
+};
 use incarnate_runtime::modules::{TraceSink, check};
 use incarnate_runtime::session::{self, Native, Session, SessionBuilder, natives};
-use incarnate_runtime::vm::{self, CallBuffer, Invocation, Limits, Ref, Value};
+use incarnate_runtime::vm::{self, CallBuffer, Limits, Ref, Value};
 use incarnate_runtime::{Error, Result, ResultExt, StatusCode};
 
 use super::arguments::ProgramArguments;
@@ -165,7 +167,7 @@ impl Program {
         Ok(Call {
             arguments: arguments.collect::<Result<_>>()?,
             fences: function.fences,
-            invocation: self.session.context().take_invocation(),
+            devices: self.session.devices().into(),
             buffer: CallBuffer::new(),
             function: function.function.clone(),
         })
@@ -289,7 +291,8 @@ pub(super) struct Call {
     function: vm::Function,
     arguments: Vec<Value>,
     fences: bool,
-    invocation: Box<Invocation>,
+    /// The devices, which signal the fence of the results.
+    devices: Box<[Arc<Device>]>,
     /// Storage of arguments and results.
     buffer: CallBuffer,
 }
@@ -303,15 +306,18 @@ impl Call {
         self.buffer.clear();
         if !self.fences {
             self.function.pack(self.arguments.iter().cloned(), &mut self.buffer)?;
-            return self.invocation.call(self.function.bound(), &mut self.buffer);
+            let (function, buffer) = (self.function.bound(), &mut self.buffer);
+            return self.function.context().with_invocation(|invocation| invocation.call(function, buffer));
         }
         // A null fence to wait for, and one that signals that the results are complete.
         let done = Arc::new(Fence::new());
         let mut arguments = self.arguments.clone();
         arguments.extend([Value::Ref(Ref::Null), Value::Ref(Ref::from(done.clone()))]);
         self.function.pack(arguments.into_iter(), &mut self.buffer)?;
-        self.invocation.call(self.function.bound(), &mut self.buffer)?;
-        done.wait_unless_abandoned()
+        self.function.context().with_invocation(|invocation| {
+            invocation.call(self.function.bound(), &mut self.buffer)?;
+            wait_for_results(invocation, &self.devices, &done)
+        })
     }
 
     /// Returns the results of the last call.

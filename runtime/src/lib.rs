@@ -36,7 +36,9 @@ pub mod support;
 /// Without `std` there are buffers, buffer views and the allocator: what programs need that run inline.
 pub mod hal {
     #[cfg(feature = "std")]
-    pub use crate::devices::{Device, DeviceInfo, DeviceOptions, DeviceUri, Driver, DriverRegistry, Fences};
+    pub use crate::devices::{
+        Device, DeviceInfo, DeviceOptions, DeviceUri, Driver, DriverRegistry, wait_for_program, wait_for_results,
+    };
     pub use incarnate_bytecode::executable_format;
     pub use incarnate_hal::*;
     #[cfg(feature = "std")]

@@ -58,7 +58,7 @@ impl WaitSource for Gate {
         open.0
     }
 
-    fn block(&self, _: Option<Duration>, _: bool) -> Result<()> {
+    fn block(&self, _: Option<Duration>, _: &dyn Fn() -> bool) -> Result<()> {
         // No other thread of the test would open the gate.
         self.blocked.fetch_add(1, Ordering::Relaxed);
         self.open();

@@ -126,7 +126,7 @@ impl Plan {
     pub(crate) fn new(module: &VerifiedModule, creations: &Creations, options: &Options) -> Result<Plan> {
         let format = |creation: &Creation| {
             let bytes = module.rodata_bytes(creation.format?)?;
-            core::str::from_utf8(bytes).ok().map(str::to_owned)
+            core::str::from_utf8(&bytes).ok().map(str::to_owned)
         };
         let mut formats: BTreeMap<String, Vec<Option<u32>>> = BTreeMap::new();
         let mut plan = Plan { formats: Some(BTreeSet::new()), ..Plan::default() };
@@ -189,7 +189,7 @@ impl Plan {
     /// Replaces the bytes of an executable that is not loaded by a digest, which identifies it.
     fn replace(&mut self, module: &VerifiedModule, creations: &Creations, ordinal: u32) {
         if let Some(bytes) = module.rodata_bytes(ordinal).filter(|_| creations.exclusive.contains(&ordinal)) {
-            self.replaced.insert(ordinal, digest(bytes).to_le_bytes().to_vec());
+            self.replaced.insert(ordinal, digest(&bytes).to_le_bytes().to_vec());
         }
     }
 
@@ -216,9 +216,9 @@ impl Plan {
 /// The indices in `LOADERS` of formats that a module names in a constant without creating an executable of them: programs
 /// query devices for their target format even if they have no kernels.
 fn unused(module: &VerifiedModule, created: &BTreeMap<String, Vec<Option<u32>>>) -> BTreeSet<usize> {
-    let names: Vec<&str> = (0..module.rodata_count())
+    let names: Vec<String> = (0..module.rodata_count())
         .filter_map(|ordinal| module.rodata_bytes(ordinal).filter(|bytes| bytes.len() < NAME_BYTES))
-        .filter_map(|bytes| core::str::from_utf8(bytes).ok())
+        .filter_map(|bytes| String::from_utf8(bytes.into_owned()).ok())
         .collect();
     let is_unused = |prefix: &str| {
         !created.keys().any(|format| format.starts_with(prefix)) && names.iter().any(|name| name.starts_with(prefix))

@@ -1,5 +1,6 @@
 //! The items around a module's functions: the tables that describe it, and the entry points of packed calls.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use incarnate_bytecode::Result;
@@ -37,10 +38,13 @@ impl ConstantTable {
             let Some(slot) = table.ranges.get_mut(ordinal as usize) else { continue };
             if matches!(constants, Constants::ModuleFile(_)) {
                 *slot = module.rodata(ordinal).map_or((0, 0), |(_, range)| (range.start, range.len()));
-            } else if let Some(own) = replaced.get(&ordinal).map(Vec::as_slice).or(module.rodata_bytes(ordinal)) {
+                continue;
+            }
+            let replacement = replaced.get(&ordinal).map(|own| Cow::Borrowed(own.as_slice()));
+            if let Some(own) = replacement.or_else(|| module.rodata_bytes(ordinal)) {
                 bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
                 *slot = (bytes.len(), own.len());
-                bytes.extend_from_slice(own);
+                bytes.extend_from_slice(&own);
             }
         }
         table

@@ -1,5 +1,6 @@
 //! The text of a module's executables.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -13,10 +14,11 @@ use super::program::{Executable, Program};
 pub(super) fn write(f: &mut fmt::Formatter<'_>, module: &VerifiedModule, program: &Program) -> fmt::Result {
     let mut described = BTreeSet::new();
     for (number, executable) in program.executables.iter().enumerate() {
-        let format = executable.format.and_then(|ordinal| module.rodata_bytes(ordinal)).unwrap_or(b"unknown format");
-        write!(f, "  [{number:3}] {}", Escaped(&String::from_utf8_lossy(format)))?;
-        match executable.data.map(|ordinal| (ordinal, module.rodata_bytes(ordinal).unwrap_or_default())) {
-            Some((ordinal, data)) => writeln!(f, ", {} bytes in .rodata[{ordinal}]", data.len())?,
+        let format = executable.format.and_then(|ordinal| module.rodata_bytes(ordinal));
+        let format = format.unwrap_or(Cow::Borrowed(b"unknown format"));
+        write!(f, "  [{number:3}] {}", Escaped(&String::from_utf8_lossy(&format)))?;
+        match executable.data.map(|ordinal| (ordinal, module.rodata_length(ordinal).unwrap_or(0))) {
+            Some((ordinal, length)) => writeln!(f, ", {length} bytes in .rodata[{ordinal}]")?,
             None => writeln!(f, ", bytes chosen at run time")?,
         }
         write_entry_points(f, executable)?;
@@ -43,7 +45,7 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, module: &VerifiedModule, program
 pub(super) fn facts(module: &VerifiedModule, program: &Program) -> Vec<String> {
     let facts = program.executables.iter().map(|executable| {
         let bytes = |ordinal: Option<u32>| ordinal.and_then(|ordinal| module.rodata_bytes(ordinal)).unwrap_or_default();
-        let format = Escaped(&String::from_utf8_lossy(bytes(executable.format))).to_string();
+        let format = Escaped(&String::from_utf8_lossy(&bytes(executable.format))).to_string();
         let names: Vec<&str> = executable.entry_points.iter().map(|entry_point| entry_point.name.as_str()).collect();
         format!(" {format}, {} bytes: {}", bytes(executable.data).len(), Escaped(&names.join(", ")))
     });
@@ -66,11 +68,12 @@ fn write_entry_points(f: &mut fmt::Formatter<'_>, executable: &Executable) -> fm
 
 /// Returns the description in a machine-code executable of the format ELF.
 fn library(module: &VerifiedModule, executable: &Executable) -> Option<LibraryFacts> {
-    let format = core::str::from_utf8(module.rodata_bytes(executable.format?)?).ok()?;
+    let format = module.rodata_bytes(executable.format?)?;
+    let format = core::str::from_utf8(&format).ok()?;
     let architecture = format.strip_prefix("embedded-elf-").or_else(|| format.strip_prefix("system-elf-"))?;
     let machine = Machine::ALL.iter().find(|machine| machine.name == architecture)?;
     // A damaged executable is reported when it is loaded.
-    LibraryFacts::read(module.rodata_bytes(executable.data?)?, machine).ok()?
+    LibraryFacts::read(&module.rodata_bytes(executable.data?)?, machine).ok()?
 }
 
 /// Returns the module in a bytecode executable.
@@ -79,7 +82,7 @@ fn nested(module: &VerifiedModule, executable: &Executable) -> Option<Module> {
     if !format.starts_with(b"vmvx") {
         return None;
     }
-    let contents = Contents::copy_from(module.rodata_bytes(executable.data?)?);
+    let contents = Contents::copy_from(&module.rodata_bytes(executable.data?)?);
     Module::parse(Archive::new(Arc::new(contents)).ok()?).ok()
 }
 

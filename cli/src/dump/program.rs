@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
     fn text(&self, known: Option<&Known>) -> Option<String> {
         let Some(Known::Rodata(ordinal)) = known else { return None };
         let bytes = self.module.rodata_bytes(*ordinal)?;
-        Some(String::from_utf8_lossy(bytes.get(..NAME_LENGTH).unwrap_or(bytes)).into_owned())
+        Some(String::from_utf8_lossy(bytes.get(..NAME_LENGTH).unwrap_or(&bytes)).into_owned())
     }
 
     /// The definitions in a function, and its calls in order.

@@ -1,5 +1,8 @@
 //! Archive framing: where in a file the FlatBuffer is, and where the constants behind it.
 //!
+//! What is verified must stay as it was: of contents that another process can change, or that code of another crate
+//! lends, an archive keeps a copy of the FlatBuffer, which has the tables and the bytecode. Constants stay in place.
+//!
 //! A module file is, in this order:
 //! - optionally the local header of a ZIP entry (30 bytes, a name, extra fields; then the whole file is a ZIP archive too,
 //!   whose entries are stored uncompressed);
@@ -43,6 +46,10 @@ pub struct Archive {
     range: Range<usize>,
     /// The FlatBuffer with its size prefix, within the contents.
     flatbuffer: Range<usize>,
+    /// What contains the FlatBuffer and never changes: the contents, or a copy of a range of them.
+    sealed: Arc<Contents>,
+    /// Position of the first sealed byte within the contents.
+    sealed_start: usize,
     /// Where offsets of external constants count from, within the contents.
     rodata_base: usize,
     /// The original module of a file of the first generation; the contents are its conversion.
@@ -58,46 +65,51 @@ fn is_first_generation(file: &[u8]) -> bool {
 impl Archive {
     /// Divides a file. Fails with `INVALID_ARGUMENT` on what is not a module file, or one that was cut off.
     pub fn new(contents: Arc<Contents>) -> Result<Archive> {
-        let length = contents.as_bytes().len();
+        let length = contents.length();
         Archive::within(contents, 0..length)
     }
 
     /// Divides a file that lies within another one, as VMVX executables do. `range` is in bytes of `contents`.
     ///
-    /// Fails as [`Archive::new`] does, and with `OUT_OF_RANGE` if the range exceeds the contents.
+    /// Fails as [`Archive::new`] does, with `OUT_OF_RANGE` if the range exceeds the contents, and with `RESOURCE_EXHAUSTED`
+    /// if there is no memory for a copy of the FlatBuffer.
     pub fn within(contents: Arc<Contents>, range: Range<usize>) -> Result<Archive> {
-        let bytes = contents.as_bytes();
-        let Some(archive) = bytes.get(range.clone()) else {
-            let length = bytes.len();
+        if range.start > range.end || range.end > contents.length() {
+            let length = contents.length();
             return Err(Error::out_of_range(format!("archive {range:?} lies outside of contents of {length} bytes")));
-        };
-        if is_first_generation(archive) {
-            let (contents, origin) = bmod::open(archive)?;
+        }
+        let head = contents.bytes(range.start..range.end.min(range.start + ZIP_LOCAL_HEADER_LENGTH))?;
+        if is_first_generation(&head) {
+            let (contents, origin) = bmod::open(&contents.bytes(range)?)?;
             let opened = Archive::new(Arc::new(contents))?;
             return Ok(Archive { origin: Some(Arc::new(origin)), ..opened });
         }
-        let start = zip_header_length(archive)?;
-        let length = u32_at(archive, start).ok_or_else(|| too_short(archive.len()))? as usize;
+        let start = zip_header_length(&head)?;
+        let size = range.len().checked_sub(start).filter(|rest| *rest >= SIZE_PREFIX_LENGTH);
+        let size = size.and_then(|_| contents.array_at(range.start + start)).ok_or_else(|| too_short(range.len()))?;
+        let length = u32::from_le_bytes(size) as usize;
         let data = start + SIZE_PREFIX_LENGTH;
-        let available = archive.len() - data;
+        let available = range.len() - data;
         if length > available {
             return Err(Error::invalid_argument(format!(
                 "FlatBuffer of {length} bytes in an archive that has only {available} left"
             )));
         }
-        match archive.get(data + IDENTIFIER_OFFSET..data + length).and_then(|rest| rest.get(..4)) {
-            Some(identifier) if identifier == FILE_IDENTIFIER => {}
-            Some(identifier) => {
-                let found = identifier.escape_ascii();
-                return Err(Error::invalid_argument(format!(
-                    "not a bytecode module: file identifier is `{found}` instead of `IREE`"
-                )));
-            }
-            None => return Err(too_short(archive.len())),
-        }
         let flatbuffer = range.start + start..range.start + data + length;
         let rodata_base = range.start.saturating_add((data + length).next_multiple_of(SEGMENT_ALIGNMENT));
-        Ok(Archive { contents, range, flatbuffer, rodata_base, origin: None })
+        let (sealed, sealed_start) = seal(&contents, flatbuffer.clone())?;
+        let archive = Archive { contents, range, flatbuffer, sealed, sealed_start, rodata_base, origin: None };
+        let identifier = SIZE_PREFIX_LENGTH + IDENTIFIER_OFFSET;
+        match archive.flatbuffer().get(identifier..identifier + FILE_IDENTIFIER.len()) {
+            Some(identifier) if identifier == FILE_IDENTIFIER => Ok(archive),
+            Some(identifier) => {
+                let found = identifier.escape_ascii();
+                Err(Error::invalid_argument(format!(
+                    "not a bytecode module: file identifier is `{found}` instead of `IREE`"
+                )))
+            }
+            None => Err(too_short(archive.range.len())),
+        }
     }
 
     /// What a file of the first generation held.
@@ -119,7 +131,13 @@ impl Archive {
     /// The FlatBuffer, with the 4 bytes of its size prefix in front.
     #[must_use]
     pub fn flatbuffer(&self) -> &[u8] {
-        &self.contents.as_bytes()[self.flatbuffer.clone()]
+        self.sealed_bytes(self.flatbuffer.clone()).unwrap_or_default()
+    }
+
+    /// The bytes of a range of the FlatBuffer, by its position within [`Archive::contents`].
+    pub(super) fn sealed_bytes(&self, range: Range<usize>) -> Option<&[u8]> {
+        let start = range.start.checked_sub(self.sealed_start)?;
+        self.sealed.as_bytes()?.get(start..range.end.checked_sub(self.sealed_start)?)
     }
 
     /// Position of [`Archive::flatbuffer`] within [`Archive::contents`].
@@ -135,6 +153,17 @@ impl Archive {
         let end = start.checked_add(usize::try_from(length).ok()?)?;
         (end <= self.range.end).then_some(start..end)
     }
+}
+
+/// Returns what contains a range of the contents and never changes, with the position of its first byte: the contents
+/// themselves, or a copy. A copy begins at a multiple of [`SEGMENT_ALIGNMENT`], so that the alignment stays.
+fn seal(contents: &Arc<Contents>, range: Range<usize>) -> Result<(Arc<Contents>, usize)> {
+    if contents.is_sealed() {
+        return Ok((Arc::clone(contents), 0));
+    }
+    let start = range.start - range.start % SEGMENT_ALIGNMENT;
+    let copy = Contents::copy_from(&contents.bytes(start..range.end)?);
+    Ok((Arc::new(copy), start))
 }
 
 #[cold]
@@ -225,6 +254,28 @@ mod tests {
         assert_eq!(&outer[archive.external(0, 3).unwrap()], b"abc");
         assert_eq!(archive.external(0, 4), None);
         assert!(Archive::within(contents, 128..1000).is_err());
+    }
+
+    /// Lends other bytes each time, as no owner should.
+    struct Changing([Vec<u8>; 2], core::sync::atomic::AtomicUsize);
+
+    impl AsRef<[u8]> for Changing {
+        fn as_ref(&self) -> &[u8] {
+            &self.0[self.1.fetch_add(1, core::sync::atomic::Ordering::Relaxed) % 2]
+        }
+    }
+
+    #[test]
+    fn what_was_read_stays_as_it_was() {
+        let (valid, other) = (zipped(&flatbuffer(200)), alloc::vec![0x55; 300]);
+        for first in 0..2 {
+            let changing = Changing([valid.clone(), other.clone()], first.into());
+            let Ok(archive) = Archive::new(Arc::new(Contents::external(changing))) else { continue };
+            let sealed = archive.flatbuffer().to_vec();
+            assert_eq!(sealed[8..12], *FILE_IDENTIFIER);
+            assert_eq!(sealed, archive.flatbuffer());
+            assert_eq!(archive.sealed_bytes(64..300), None);
+        }
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub use archive::{Archive, FILE_IDENTIFIER};
 pub use assembler::assemble;
 pub use budget::Budget;
 pub use calling_convention::{CallingConvention, ConventionItem};
-pub use contents::{AlignedBytes, Contents, ContentsOwner, SEGMENT_ALIGNMENT};
+pub use contents::{AlignedBytes, Contents, ContentsOwner, MappedContents, SEGMENT_ALIGNMENT};
 pub use declaration::{
     COARSE_FENCES, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, INVOCATION_MODEL, split_tensor_type,
 };

@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::sync::Arc;
 
 use super::borrow::InputsOnlyRead;
-use super::buffer::{Buffer, resolve_range};
+use super::buffer::{BUFFER_BYTES, Buffer, resolve_range};
 use super::memory::{BufferParameters, BufferUsage, MemoryType};
 use super::movable::{Access, Borrowed, Movable};
 pub use super::pool::AllocatorStatistics;
@@ -14,6 +14,7 @@ use super::storage::Storage;
 use crate::bytecode::Contents;
 #[cfg(feature = "std")]
 use crate::mapping::MappedFile;
+use crate::vm::{Charge, Ledger};
 use crate::{Error, Result, ref_object, vm};
 
 /// Allocates buffers (`!hal.allocator`). Memory of dropped buffers is cached and reused; see [`Allocator::trim`].
@@ -63,29 +64,47 @@ impl Allocator {
     /// # Errors
     /// RESOURCE_EXHAUSTED if the limit or the system's memory is exhausted.
     pub fn allocate(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
-        Ok(self.wrap(Storage::allocate(&self.pool, length)?, parameters))
+        self.allocate_charged(parameters, length, Ledger::HOST)
+    }
+
+    /// Allocates a buffer like [`Allocator::allocate`], which is charged to the ledger of the program that creates it.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if the ledger, the limit or the system's memory is exhausted.
+    pub fn allocate_charged(&self, parameters: BufferParameters, length: u64, ledger: &Ledger) -> Result<Arc<Buffer>> {
+        if length == 0 {
+            // Only memory of the pool has a charge of its own.
+            return Ok(self.wrap(Storage::empty(), parameters, ledger.charge(BUFFER_BYTES)?));
+        }
+        Ok(self.wrap(Storage::allocate(&self.pool, length, ledger)?, parameters, Charge::none()))
     }
 
     /// Allocates a buffer for results of computations: a large one may take over the memory of another buffer instead of a
     /// copy.
     ///
     /// # Errors
-    /// Those of [`Allocator::allocate`].
+    /// Those of [`Allocator::allocate_charged`].
     #[cfg(feature = "std")]
     #[inline]
-    pub fn allocate_transient(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
+    pub fn allocate_transient(
+        &self,
+        parameters: BufferParameters,
+        length: u64,
+        ledger: &Ledger,
+    ) -> Result<Arc<Buffer>> {
         if length < EXCHANGEABLE_FROM {
-            self.allocate(parameters, length)
+            self.allocate_charged(parameters, length, ledger)
         } else {
-            self.allocate_exchangeable(parameters, length)
+            self.allocate_exchangeable(parameters, length, ledger)
         }
     }
 
     #[cfg(feature = "std")]
     #[inline(never)]
-    fn allocate_exchangeable(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
-        let movable = Movable::exchangeable(Storage::allocate(&self.pool, length)?, Arc::clone(&self.pool));
-        Ok(self.wrap(Storage::movable(movable), parameters))
+    fn allocate_exchangeable(&self, parameters: BufferParameters, length: u64, ledger: &Ledger) -> Result<Arc<Buffer>> {
+        let movable = Movable::exchangeable(Storage::allocate(&self.pool, length, ledger)?, Arc::clone(&self.pool));
+        // An exchange returns a charge while both buffers live, which then share a block: the object has a charge, too.
+        Ok(self.wrap(Storage::movable(movable), parameters, ledger.charge(BUFFER_BYTES)?))
     }
 
     /// Creates a buffer over external host memory, in place; the buffer keeps the owner alive.
@@ -114,7 +133,7 @@ impl Allocator {
         parameters: BufferParameters,
         _: InputsOnlyRead,
     ) -> Result<Arc<Buffer>> {
-        self.wrap_aligned(Storage::from_owner(owner), parameters)
+        self.wrap_aligned(Storage::from_owner(owner), parameters, Charge::none())
     }
 
     /// Creates a buffer over a range of a program's byte buffer, in place. It is read-only if the parameters declare
@@ -122,17 +141,19 @@ impl Allocator {
     ///
     /// Constants of a module are writable in spite of that declaration, because compiler 3.13 emits programs that sort
     /// or scatter within a constant. Constants in a mapped file are mapped once more, copy on write. Of constants in
-    /// memory up to [`COPIED_CONSTANTS`] bytes are copied; longer ones are used in place and read-only.
+    /// memory up to [`COPIED_CONSTANTS`] bytes are copied; longer ones are used in place and read-only. Copies, and pages that
+    /// may be copied, are charged to the ledger.
     ///
     /// # Errors
     /// OUT_OF_RANGE if the range exceeds the source or is not aligned to [`MINIMUM_ALIGNMENT`] bytes; PERMISSION_DENIED
-    /// if a read-only source is imported for writing.
+    /// if a read-only source is imported for writing; RESOURCE_EXHAUSTED if the ledger is used up.
     pub fn import_vm_buffer(
         &self,
         source: &Arc<vm::Buffer>,
         offset: u64,
         length: u64,
         parameters: BufferParameters,
+        ledger: &Ledger,
     ) -> Result<Arc<Buffer>> {
         let available = usize::try_from(source.length()).unwrap_or(usize::MAX);
         let (offset, length) = resolve_range(available, offset, length)?;
@@ -140,19 +161,21 @@ impl Allocator {
         if !source.is_mutable() && !immutable {
             return Err(Error::permission_denied("a read-only source can be imported for constant uses only"));
         }
-        if let Some(storage) = self.copied_on_write(source, offset, length)? {
-            return self.wrap_aligned(storage, parameters);
+        let charge = ledger.charge(BUFFER_BYTES)?;
+        if let Some(storage) = self.copied_on_write(source, offset, length, ledger)? {
+            return self.wrap_aligned(storage, parameters, charge);
         }
-        self.wrap_aligned(Storage::from_vm_buffer(source, offset, length, !immutable)?, parameters)
+        self.wrap_aligned(Storage::from_vm_buffer(source, offset, length, !immutable)?, parameters, charge)
     }
 
     /// Creates a buffer over a range of a file's bytes without a copy. Returns `None` if the range is not aligned to
     /// [`MINIMUM_ALIGNMENT`] bytes, or is writable and not in a mapped file.
     ///
-    /// Writes to the buffer do not reach the file: pages of a mapped file are copied on write.
+    /// Writes to the buffer do not reach the file: pages of a mapped file are copied on write, and charged to the ledger from the
+    /// start.
     ///
     /// # Errors
-    /// OUT_OF_RANGE if the range exceeds the file.
+    /// OUT_OF_RANGE if the range exceeds the file; RESOURCE_EXHAUSTED if the ledger is used up.
     #[cfg(feature = "std")]
     pub fn import_contents(
         &self,
@@ -160,43 +183,50 @@ impl Allocator {
         offset: u64,
         length: u64,
         parameters: BufferParameters,
+        ledger: &Ledger,
     ) -> Result<Option<Arc<Buffer>>> {
-        let bytes = contents.as_bytes();
-        let (start, length) = resolve_range(bytes.len(), offset, length)?;
-        if length == 0 || !bytes.as_ptr().wrapping_add(start).addr().is_multiple_of(MINIMUM_ALIGNMENT) {
+        let (start, length) = resolve_range(contents.length(), offset, length)?;
+        let source = vm::Buffer::of_contents(Arc::clone(contents), start..start + length)?;
+        if length == 0 || !source.as_ptr().addr().is_multiple_of(MINIMUM_ALIGNMENT) {
             return Ok(None);
         }
-        if let Some(file) = contents.owner::<MappedFile>()
-            && let Ok(mapping) = file.private(start..start + length)
-        {
-            return self.wrap_aligned(Storage::from_mapping(mapping), parameters).map(Some);
+        let charge = ledger.charge(BUFFER_BYTES)?;
+        if let Some(file) = MappedFile::of(contents) {
+            let pages = ledger.charge(length as u64)?;
+            if let Ok(mapping) = file.private(start..start + length) {
+                return self.wrap_aligned(Storage::from_mapping(mapping, pages), parameters, charge).map(Some);
+            }
         }
         if !parameters.usage.contains(BufferUsage::SHARING_IMMUTABLE) {
             return Ok(None);
         }
-        let whole = self.wrap(Storage::from_owner(contents.clone()), parameters);
-        whole.subspan(start as u64, length as u64).map(Some)
+        self.wrap_aligned(Storage::from_vm_buffer(&source, 0, length, false)?, parameters, charge).map(Some)
     }
 
     /// Returns private memory for a range of a module's constants; `None` if the source is no constant, or is to be
     /// used in place.
-    fn copied_on_write(&self, source: &Arc<vm::Buffer>, offset: usize, length: usize) -> Result<Option<Storage>> {
-        let (Some(contents), Some(bytes)) = (source.contents(), source.as_bytes()) else { return Ok(None) };
-        let Some(bytes) = bytes.get(offset..).and_then(|bytes| bytes.get(..length)).filter(|_| length > 0) else {
-            return Ok(None);
-        };
+    fn copied_on_write(
+        &self,
+        source: &Arc<vm::Buffer>,
+        offset: usize,
+        length: usize,
+        ledger: &Ledger,
+    ) -> Result<Option<Storage>> {
+        let Some(contents) = source.contents().filter(|_| length > 0) else { return Ok(None) };
         #[cfg(feature = "std")]
-        if let Some(file) = contents.owner::<MappedFile>() {
-            let start = bytes.as_ptr().addr() - file.as_bytes().as_ptr().addr();
+        if let Some(file) = MappedFile::of(contents) {
+            let start = file.position(source.as_ptr()) + offset;
+            let pages = ledger.charge(length as u64)?;
             // If the system refuses another mapping, the constant is used in place.
-            return Ok(file.private(start..start + length).ok().map(Storage::from_mapping));
+            let mapping = file.private(start..start + length).ok();
+            return Ok(mapping.map(|mapping| Storage::from_mapping(mapping, pages)));
         }
         let _ = contents;
         if length > COPIED_CONSTANTS {
             return Ok(None);
         }
-        let storage = Storage::allocate(&self.pool, length as u64)?;
-        storage.write(0, bytes)?;
+        let storage = Storage::allocate(&self.pool, length as u64, ledger)?;
+        storage.copy(0, &Storage::from_vm_buffer(source, offset, length, false)?, 0, length)?;
         Ok(Some(storage))
     }
 
@@ -224,25 +254,30 @@ impl Allocator {
     /// Those of [`Allocator::import`].
     pub(super) fn wrap_borrowed(&self, borrowed: Borrowed, parameters: BufferParameters) -> Result<Arc<Buffer>> {
         let movable = Movable::borrow(borrowed, Arc::clone(&self.pool));
-        self.wrap_aligned(Storage::movable(movable), parameters)
+        self.wrap_aligned(Storage::movable(movable), parameters, Charge::none())
     }
 
-    pub(super) fn wrap_aligned(&self, storage: Storage, parameters: BufferParameters) -> Result<Arc<Buffer>> {
+    pub(super) fn wrap_aligned(
+        &self,
+        storage: Storage,
+        parameters: BufferParameters,
+        charge: Charge,
+    ) -> Result<Arc<Buffer>> {
         let address = storage.pin(Access::Read)?.address().0;
         if storage.length() > 0 && address.align_offset(MINIMUM_ALIGNMENT) != 0 {
             return Err(Error::out_of_range(format!(
                 "memory at {address:p} is not aligned to {MINIMUM_ALIGNMENT} bytes and cannot be used in place"
             )));
         }
-        Ok(self.wrap(storage, parameters))
+        Ok(self.wrap(storage, parameters, charge))
     }
 
     #[inline(always)]
-    fn wrap(&self, storage: Storage, parameters: BufferParameters) -> Arc<Buffer> {
+    fn wrap(&self, storage: Storage, parameters: BufferParameters, charge: Charge) -> Arc<Buffer> {
         // All memory is the host's. `OPTIMAL` leaves the choice to the allocator, so an allocated buffer does not have
         // it.
         let memory_type = parameters.memory_type.union(MemoryType::HOST_VISIBLE).difference(MemoryType::OPTIMAL);
-        vm::arc_of(|| Buffer::new(storage, memory_type, parameters.usage.union(HOST_USAGE)))
+        vm::arc_of(|| Buffer::new(storage, memory_type, parameters.usage.union(HOST_USAGE), charge))
     }
 
     /// Returns cached memory to the system.

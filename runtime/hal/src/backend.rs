@@ -1,7 +1,6 @@
 //! What devices are implemented with.
 //!
-//! A device submits operations to its [`Backend`] by [`submit`] and [`submit_execution`]. The backend executes the [`Commands`]
-//! of a command buffer: it resolves each command's ranges ([`Commands::resolve`]), checks them, and runs it.
+//! A device submits operations to its [`Backend`] by a [`Queue`]. The backend executes the [`Commands`] of a command buffer: it resolves each command's ranges ([`Commands::resolve`]), checks them, and runs it.
 
 pub use super::buffer::resolve_range;
 #[cfg(feature = "std")]
@@ -13,6 +12,8 @@ pub use super::kernel::too_many_bindings;
 #[cfg(feature = "std")]
 pub use super::movable::{Access, PinGuard};
 #[cfg(feature = "std")]
-pub use super::queue::{Backend, Completion, Operation, is_reached, submit, submit_execution};
+pub use super::pending::{Queue, is_reached};
+#[cfg(feature = "std")]
+pub use super::queue::{Backend, Completion, Operation};
 #[cfg(feature = "std")]
 pub use super::semaphore::WaitParticipant;

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use super::memory::{BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 use super::movable::{Access, PinGuard};
 use super::storage::{BindingPointer, Storage};
-use crate::vm::Once;
+use crate::vm::{Charge, Ledger, Once, SharedCharge};
 use crate::{Error, Result, ref_object, vm};
 
 /// A buffer (`!hal.buffer`): an allocation, or a span of one. Spans share the allocation and keep it alive.
@@ -34,8 +34,13 @@ pub struct Buffer {
     owners: AtomicU32,
     /// The bytes as a byte buffer of programs, where it is not that of the storage.
     vm_buffer: Once<Arc<vm::Buffer>>,
+    /// What the object takes from its program's ledger, unless its memory is charged.
+    charge: SharedCharge,
     root: Root,
 }
+
+/// The bytes of a buffer beside its memory, with the byte buffer that programs may have of it.
+pub(super) const BUFFER_BYTES: u64 = (size_of::<Buffer>() + size_of::<vm::Buffer>()) as u64;
 
 ref_object!(Buffer, "hal.buffer", Buffer::byte_length);
 
@@ -48,9 +53,9 @@ enum Root {
 }
 
 impl Buffer {
-    /// A buffer that is the whole of a storage.
+    /// A buffer that is the whole of a storage. `charge` is none if the memory is charged, or is the host's.
     #[inline(always)]
-    pub(super) fn new(storage: Storage, memory_type: MemoryType, usage: BufferUsage) -> Buffer {
+    pub(super) fn new(storage: Storage, memory_type: MemoryType, usage: BufferUsage, charge: Charge) -> Buffer {
         let access = if storage.writable() { MemoryAccess::ALL } else { MemoryAccess::READ };
         Buffer {
             address: storage.fixed_address().unwrap_or(MOVABLE),
@@ -61,6 +66,7 @@ impl Buffer {
             usage,
             owners: AtomicU32::new(1),
             vm_buffer: Once::default(),
+            charge: charge.share(),
             root: Root::Allocation(storage),
         }
     }
@@ -182,15 +188,17 @@ impl Buffer {
         resolve_range(self.byte_length, offset, length)
     }
 
-    /// A view of a range; the buffer itself where that is all of it.
+    /// A view of a range; the buffer itself where that is all of it. A new object is charged to the ledger of the program that
+    /// creates it, [`Ledger::HOST`] for a host program.
     ///
     /// # Errors
-    /// OUT_OF_RANGE where it leaves the buffer.
-    pub fn subspan(self: &Arc<Buffer>, offset: u64, length: u64) -> Result<Arc<Buffer>> {
+    /// OUT_OF_RANGE where it leaves the buffer; RESOURCE_EXHAUSTED if the ledger is used up.
+    pub fn subspan(self: &Arc<Buffer>, offset: u64, length: u64, ledger: &Ledger) -> Result<Arc<Buffer>> {
         let (offset, length) = self.range(offset, length)?;
         if offset == 0 && length == self.byte_length {
             return Ok(Arc::clone(self));
         }
+        let charge = ledger.charge(BUFFER_BYTES)?;
         let root = match &self.root {
             Root::Allocation(_) => self,
             Root::SpanOf(root) => root,
@@ -204,6 +212,7 @@ impl Buffer {
             usage: self.usage,
             owners: AtomicU32::new(1),
             vm_buffer: Once::default(),
+            charge: charge.share(),
             root: Root::SpanOf(Arc::clone(root)),
         }))
     }
@@ -268,7 +277,9 @@ impl Buffer {
         match self.vm_buffer.get() {
             Some(buffer) => Ok(buffer),
             None => {
-                self.vm_buffer.get_or_try_init(|| self.storage()?.make_vm_buffer(self.byte_offset, self.byte_length))
+                let charge = || self.charge.clone();
+                let make = || self.storage()?.make_vm_buffer(self.byte_offset, self.byte_length, charge());
+                self.vm_buffer.get_or_try_init(make)
             }
         }
     }

@@ -8,6 +8,7 @@ use core::fmt;
 use super::buffer::Buffer;
 use super::element_type::{ElementType, EncodingType};
 use crate::bytecode::imports::BYTES_PER_STEP;
+use crate::vm::{Charge, Ledger};
 use crate::{Error, Result, ref_object, vm};
 
 /// Dimensions of up to this rank are stored in the view itself.
@@ -21,6 +22,8 @@ pub struct BufferView {
     element_type: ElementType,
     encoding_type: EncodingType,
     shape: Dimensions,
+    #[expect(dead_code, reason = "returned when dropped")]
+    charge: Charge,
 }
 
 ref_object!(BufferView, "hal.buffer_view", |view| view.buffer().byte_length().saturating_add(BYTES_PER_STEP));
@@ -74,22 +77,26 @@ impl BufferView {
         encoding_type: EncodingType,
     ) -> Result<BufferView> {
         check_shape(&buffer, shape, element_type, encoding_type)?;
-        Ok(BufferView { buffer, element_type, encoding_type, shape: Dimensions::new(shape) })
+        let charge = Charge::none();
+        Ok(BufferView { buffer, element_type, encoding_type, shape: Dimensions::new(shape), charge })
     }
 
-    /// Creates a shared view, which is cheaper than sharing one afterwards.
+    /// Creates a shared view, which is cheaper than sharing one afterwards. It is charged to the ledger of the program that
+    /// creates it, [`Ledger::HOST`] for a host program.
     ///
     /// # Errors
-    /// Those of [`BufferView::new`].
+    /// Those of [`BufferView::new`]; RESOURCE_EXHAUSTED if the ledger is used up.
     #[inline(always)]
     pub fn shared(
         buffer: Arc<Buffer>,
         shape: &[u64],
         element_type: ElementType,
         encoding_type: EncodingType,
+        ledger: &Ledger,
     ) -> Result<Arc<BufferView>> {
         check_shape(&buffer, shape, element_type, encoding_type)?;
-        Ok(vm::arc_of(|| BufferView { buffer, element_type, encoding_type, shape: Dimensions::new(shape) }))
+        let charge = ledger.charge((size_of::<BufferView>() + size_of_val(shape)) as u64)?;
+        Ok(vm::arc_of(|| BufferView { buffer, element_type, encoding_type, shape: Dimensions::new(shape), charge }))
     }
 
     /// Returns the buffer.

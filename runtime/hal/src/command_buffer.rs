@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use core::fmt;
 use core::ops::Range;
@@ -15,9 +16,10 @@ use super::commands::{
 };
 use super::elision;
 use super::executable::Executable;
+use super::growth;
 use super::kernel::{MAXIMUM_BINDINGS, too_many_bindings};
 use super::memory::{BufferUsage, WHOLE_BUFFER};
-use crate::vm::TryLock;
+use crate::vm::{Charge, Ledger, Meter, TryLock};
 use crate::{Error, Result, ref_object};
 
 bitflags! {
@@ -94,8 +96,8 @@ pub enum Workgroups {
     Indirect(BufferRef),
 }
 
-/// Runs recorded commands at once, for devices that can.
-pub type InlineExecution = fn(&Commands, &[BufferBinding<'_>]) -> Result<()>;
+/// Runs recorded commands at once, for devices that can, within the steps and the time of a call if it has limits.
+pub type InlineExecution = fn(&Commands, &[BufferBinding<'_>], Option<&Arc<Meter>>) -> Result<()>;
 
 /// A command buffer (`!hal.command_buffer`): recorded by one thread, finalized, and then executed any number of times, by
 /// several threads at once.
@@ -119,28 +121,43 @@ struct Recording {
     /// None when they are finalized.
     commands: Option<Box<Commands>>,
     debug_depth: u32,
+    /// What the command buffer holds of its program's ledger, also when it is finalized.
+    charge: Charge,
 }
 
 impl CommandBuffer {
     /// A command buffer that is ready to record commands of the given categories, which may use slots below
     /// `binding_capacity`. They run while they are recorded if the device has an `inline` execution and the modes allow it.
+    /// `charge` grows with what is recorded; see [`CommandBuffer::charge`].
     #[must_use]
     pub fn new(
         modes: CommandBufferMode,
         categories: CommandCategory,
         binding_capacity: u32,
         inline: Option<InlineExecution>,
+        charge: Charge,
     ) -> CommandBuffer {
         let may_inline = modes.contains(CommandBufferMode::ONE_SHOT | CommandBufferMode::ALLOW_INLINE_EXECUTION)
             && binding_capacity == 0;
+        // Spare arrays are in nobody's ledger.
+        let commands = if charge.is_none() { Commands::spare() } else { Box::new(Commands::empty()) };
         CommandBuffer {
             modes,
             categories,
             binding_capacity,
             inline: inline.filter(|_| may_inline),
-            recording: TryLock::new(Recording { commands: Some(Commands::spare()), debug_depth: 0 }),
+            recording: TryLock::new(Recording { commands: Some(commands), debug_depth: 0, charge }),
             recorded: OnceLock::new(),
         }
+    }
+
+    /// Charges a command buffer without commands.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if the ledger is used up.
+    #[inline]
+    pub fn charge(ledger: &Ledger) -> Result<Charge> {
+        ledger.charge((size_of::<CommandBuffer>() + size_of::<Commands>()) as u64)
     }
 
     /// How it is used.
@@ -174,15 +191,16 @@ impl CommandBuffer {
         category: CommandCategory,
         command: impl FnOnce(&mut Recorder<'_>) -> Result<Command>,
     ) -> Result<()> {
-        self.recording(|commands, _| {
+        self.recording(|commands, _, charge| {
             if !self.categories.contains(category) {
                 return Err(Error::failed_precondition(format!(
                     "command of category {category:?} in a command buffer of {:?}",
                     self.categories
                 )));
             }
+            growth::reserve(&mut commands.list, charge, 1)?;
             let mark = commands.mark();
-            match command(&mut Recorder { commands, binding_capacity: self.binding_capacity }) {
+            match command(&mut Recorder { commands, charge, binding_capacity: self.binding_capacity }) {
                 Ok(command) => commands.list.push(command),
                 Err(error) => {
                     commands.return_to(mark);
@@ -192,7 +210,8 @@ impl CommandBuffer {
             match self.inline {
                 None => Ok(()),
                 Some(execute) => {
-                    let result = execute(commands, &[]);
+                    // Calls with limits have no inline execution, so that operations are charged where they are submitted.
+                    let result = execute(commands, &[], None);
                     commands.clear();
                     result
                 }
@@ -200,11 +219,11 @@ impl CommandBuffer {
         })
     }
 
-    /// Runs the closure with the commands so far and the number of debug groups that are open.
+    /// Runs the closure with the commands so far, the number of debug groups that are open, and the charge.
     #[inline(always)]
-    fn recording(&self, body: impl FnOnce(&mut Commands, &mut u32) -> Result<()>) -> Result<()> {
+    fn recording(&self, body: impl FnOnce(&mut Commands, &mut u32, &mut Charge) -> Result<()>) -> Result<()> {
         self.locked(|recording| match &mut recording.commands {
-            Some(commands) => body(commands, &mut recording.debug_depth),
+            Some(commands) => body(commands, &mut recording.debug_depth, &mut recording.charge),
             None => Err(finalized()),
         })
     }
@@ -243,13 +262,19 @@ impl CommandBuffer {
     /// # Errors
     /// FAILED_PRECONDITION where recording has ended.
     pub fn begin_debug_group(&self, label: &str) -> Result<()> {
-        self.recording(|commands, debug_depth| {
-            *debug_depth = debug_depth.saturating_add(1);
+        self.recording(|commands, debug_depth, charge| {
             if self.inline.is_none() {
                 let label_index = index(commands.labels.len())?;
-                commands.labels.push(label.into());
+                growth::reserve(&mut commands.labels, charge, 1)?;
+                growth::reserve(&mut commands.list, charge, 1)?;
+                charge.grow(label.len() as u64)?;
+                let mut text = String::new();
+                text.try_reserve_exact(label.len()).map_err(|_| Error::resource_exhausted("no memory for a label"))?;
+                text.push_str(label);
+                commands.labels.push(text);
                 commands.list.push(Command::BeginDebugGroup { label: label_index });
             }
+            *debug_depth = debug_depth.saturating_add(1);
             Ok(())
         })
     }
@@ -259,11 +284,12 @@ impl CommandBuffer {
     /// # Errors
     /// FAILED_PRECONDITION where none is open, or recording has ended.
     pub fn end_debug_group(&self) -> Result<()> {
-        self.recording(|commands, debug_depth| {
-            match debug_depth.checked_sub(1) {
-                Some(depth) => *debug_depth = depth,
-                None => return Err(Error::failed_precondition("no debug group is open")),
-            }
+        self.recording(|commands, debug_depth, charge| {
+            let Some(depth) = debug_depth.checked_sub(1) else {
+                return Err(Error::failed_precondition("no debug group is open"));
+            };
+            growth::reserve(&mut commands.list, charge, 1)?;
+            *debug_depth = depth;
             if self.inline.is_none() {
                 commands.list.push(Command::EndDebugGroup);
             }
@@ -277,8 +303,9 @@ impl CommandBuffer {
     /// # Errors
     /// FAILED_PRECONDITION where recording has ended.
     pub fn execution_barrier(&self, _source: ExecutionStage, _target: ExecutionStage) -> Result<()> {
-        self.recording(|commands, _| {
+        self.recording(|commands, _, charge| {
             if self.inline.is_none() {
+                growth::reserve(&mut commands.list, charge, 1)?;
                 commands.list.push(Command::Barrier);
             }
             Ok(())
@@ -290,7 +317,7 @@ impl CommandBuffer {
     /// # Errors
     /// OUT_OF_RANGE where the slot is not below the binding capacity; FAILED_PRECONDITION where recording has ended.
     pub fn advise(&self, buffer: &BufferRef) -> Result<()> {
-        self.recording(|_, _| Ok(()))?;
+        self.recording(|_, _, _| Ok(()))?;
         match &buffer.buffer {
             Some(buffer_object) => buffer_object.range(buffer.offset, buffer.length).map(|_| ()),
             None => check_slot(buffer.slot, self.binding_capacity),
@@ -328,6 +355,7 @@ impl CommandBuffer {
                 )));
             }
             let start = recorder.commands.data.len();
+            growth::reserve(&mut recorder.commands.data, recorder.charge, source.len())?;
             recorder.commands.data.extend_from_slice(source);
             Ok(Command::Update { target, data: start..start + source.len() })
         })
@@ -418,6 +446,7 @@ impl fmt::Debug for CommandBuffer {
 /// Appends to the arrays of a command buffer.
 struct Recorder<'a> {
     commands: &'a mut Commands,
+    charge: &'a mut Charge,
     binding_capacity: u32,
 }
 
@@ -432,6 +461,7 @@ impl Recorder<'_> {
                 }
                 let (offset, length) = buffer.range(range.offset, range.length)?;
                 let source = BindingSource::Direct(index(self.commands.buffers.len())?);
+                growth::reserve(&mut self.commands.buffers, self.charge, 1)?;
                 self.commands.buffers.push(buffer);
                 Binding { source, offset: offset as u64, length: length as u64 }
             }
@@ -442,6 +472,7 @@ impl Recorder<'_> {
             }
         };
         let position = index(self.commands.bindings.len())?;
+        growth::reserve(&mut self.commands.bindings, self.charge, 1)?;
         self.commands.bindings.push(binding);
         Ok((position, binding.length))
     }
@@ -466,6 +497,7 @@ impl Recorder<'_> {
 
     fn constants(&mut self, constants: &[u32]) -> Result<Range<u32>> {
         let start = index(self.commands.constants.len())?;
+        growth::reserve(&mut self.commands.constants, self.charge, constants.len())?;
         self.commands.constants.extend_from_slice(constants);
         Ok(start..index(self.commands.constants.len())?)
     }

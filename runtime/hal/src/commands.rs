@@ -210,7 +210,7 @@ thread_local! {
 }
 
 impl Commands {
-    fn empty() -> Commands {
+    pub(crate) fn empty() -> Commands {
         Commands {
             list: Vec::new(),
             bindings: Vec::new(),

@@ -8,7 +8,13 @@ use core::fmt;
 use std::sync::OnceLock;
 
 use super::kernel::LocalExecutable;
+use crate::vm::{Charge, Ledger};
 use crate::{Error, Result, ref_object};
+
+/// Bytes that are charged for each byte of an executable: a copy of the file, its tables, and the code that it is lowered to.
+const BYTES_PER_BYTE_OF_CODE: u64 = 16;
+/// Bytes of the contexts in which workers run kernels that are bytecode: their frames, beside what their programs allocate.
+const WORKER_CONTEXTS: u64 = 256 << 10;
 
 /// Loaded device code (`!hal.executable`): functions that dispatches name by ordinal.
 #[derive(Debug)]
@@ -16,6 +22,8 @@ pub struct Executable {
     code: Arc<dyn LocalExecutable>,
     /// What the backend of the device keeps with the executable.
     backend_data: BackendData,
+    #[expect(dead_code, reason = "returned when dropped")]
+    charge: Charge,
 }
 
 #[derive(Default)]
@@ -30,11 +38,27 @@ impl fmt::Debug for BackendData {
 ref_object!(Executable, "hal.executable");
 
 impl Executable {
-    /// Wraps loaded code.
+    /// Wraps code that a host program loaded.
     #[inline]
     #[must_use]
     pub fn new(code: Arc<dyn LocalExecutable>) -> Executable {
-        Executable { code, backend_data: BackendData::default() }
+        Executable::charged(code, Charge::none())
+    }
+
+    /// Wraps code that was charged to its program before it was loaded; see [`Executable::charge`].
+    #[inline]
+    #[must_use]
+    pub fn charged(code: Arc<dyn LocalExecutable>, charge: Charge) -> Executable {
+        Executable { code, backend_data: BackendData::default(), charge }
+    }
+
+    /// Charges an executable of `length` bytes, before it is loaded: [`BYTES_PER_BYTE_OF_CODE`] for each, and the contexts of
+    /// the workers that run it.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if the ledger is used up.
+    pub fn charge(length: usize, ledger: &Ledger) -> Result<Charge> {
+        ledger.charge((length as u64).saturating_mul(BYTES_PER_BYTE_OF_CODE).saturating_add(WORKER_CONTEXTS))
     }
 
     /// The loaded code.

@@ -4,14 +4,20 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use super::growth;
 use super::semaphore::{Semaphore, WaitParticipant};
 use super::wait::{self, Deadline};
 use crate::bytecode::imports::BYTES_PER_STEP;
+use crate::vm::{self, Charge, Ledger};
 use crate::{Error, Result, ref_object};
 
 /// A set of timepoints (`!hal.fence`), reached when all of them are. An empty one is reached from the start.
 pub struct Fence {
     timepoints: Timepoints,
+    /// A program created the fence, and those that it joins: only operations and calls of the program signal it.
+    is_of_program: bool,
+    #[expect(dead_code, reason = "returned when dropped")]
+    charge: Charge,
 }
 
 ref_object!(Fence, "hal.fence", |fence| fence.timepoints().count() as u64 * BYTES_PER_STEP);
@@ -22,9 +28,13 @@ enum Timepoints {
     Joined(Vec<Timepoint>),
 }
 
+/// Marks a timepoint that was merged into another one; no payload is as great.
+const MERGED: u64 = u64::MAX;
+
 /// The payload of a fence on its own timeline.
 const OWN_PAYLOAD: u64 = 1;
 
+#[derive(Clone)]
 struct Timepoint {
     semaphore: Timeline,
     payload: u64,
@@ -56,50 +66,90 @@ impl Default for Fence {
 }
 
 impl Fence {
-    /// Creates a fence on a timeline of its own, not reached.
+    /// The charge of a fence on its own timeline, in bytes.
+    pub(super) const BYTES: u64 = size_of::<Fence>() as u64;
+
+    /// Creates a fence of a host program on a timeline of its own, not reached.
     #[inline]
     #[must_use]
     pub fn new() -> Fence {
-        Fence { timepoints: Timepoints::Own(Semaphore::new(0)) }
+        Fence { timepoints: Timepoints::Own(Semaphore::new(0)), is_of_program: false, charge: Charge::none() }
+    }
+
+    /// Creates a fence for a program, which is charged to its ledger.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if the ledger is used up.
+    #[inline]
+    pub fn of_program(ledger: &Ledger) -> Result<Arc<Fence>> {
+        let charge = ledger.charge(Fence::BYTES)?;
+        let timepoints = || Timepoints::Own(Semaphore::new(0));
+        Ok(vm::arc_of(|| Fence { timepoints: timepoints(), is_of_program: true, charge }))
+    }
+
+    /// Returns true if only the program that created the fence, and the operations that it submits, signal it.
+    #[inline]
+    #[must_use]
+    pub fn is_of_program(&self) -> bool {
+        self.is_of_program
     }
 
     /// Creates a fence that is reached when each semaphore reaches its payload. Of several payloads of one semaphore
     /// the greatest counts.
     #[must_use]
     pub fn from_timepoints(timepoints: impl IntoIterator<Item = (Arc<Semaphore>, u64)>) -> Fence {
-        let mut joined = Vec::new();
-        for (semaphore, payload) in timepoints {
-            insert(&mut joined, Timeline::Shared(semaphore), payload);
-        }
-        Fence { timepoints: Timepoints::Joined(joined) }
+        let timepoints = timepoints.into_iter();
+        let mut joined: Vec<_> = timepoints
+            .map(|(semaphore, payload)| Timepoint { semaphore: Timeline::Shared(semaphore), payload })
+            .collect();
+        merge(&mut joined);
+        Fence { timepoints: Timepoints::Joined(joined), is_of_program: false, charge: Charge::none() }
     }
 
-    /// Creates a fence that is reached when all of `fences` are; `None` if they have no timepoints.
-    #[must_use]
-    pub fn join<'a>(fences: impl IntoIterator<Item = &'a Arc<Fence>>) -> Option<Fence> {
-        let mut joined = Vec::new();
+    /// Creates a fence that is reached when all of `fences` are; `None` if they have no timepoints. It is charged to the ledger
+    /// of the program that joins them, [`Ledger::HOST`] for a host program.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if the ledger is used up.
+    pub fn join<'a>(
+        fences: impl Iterator<Item = &'a Arc<Fence>> + Clone,
+        ledger: &Ledger,
+    ) -> Result<Option<Arc<Fence>>> {
+        let count: usize = fences.clone().map(|fence| fence.timepoints().count()).sum();
+        if count == 0 {
+            return Ok(None);
+        }
+        let charge = ledger.charge(Fence::BYTES + (count as u64).saturating_mul(size_of::<Timepoint>() as u64))?;
+        let mut joined = growth::with_capacity(count)?;
+        let mut is_of_program = true;
         for fence in fences {
+            is_of_program &= fence.is_of_program;
             match &fence.timepoints {
-                Timepoints::Own(_) => insert(&mut joined, Timeline::OfFence(Arc::clone(fence)), OWN_PAYLOAD),
-                Timepoints::Joined(timepoints) => {
-                    for timepoint in timepoints {
-                        insert(&mut joined, timepoint.semaphore.clone(), timepoint.payload);
-                    }
+                Timepoints::Own(_) => {
+                    joined.push(Timepoint { semaphore: Timeline::OfFence(Arc::clone(fence)), payload: OWN_PAYLOAD });
                 }
+                Timepoints::Joined(timepoints) => joined.extend(timepoints.iter().cloned()),
             }
         }
-        (!joined.is_empty()).then_some(Fence { timepoints: Timepoints::Joined(joined) })
+        merge(&mut joined);
+        Ok(Some(Arc::new(Fence { timepoints: Timepoints::Joined(joined), is_of_program, charge })))
     }
 
     /// Joins those fences that are not reached, or have failed; `None` if all are reached.
-    #[must_use]
-    pub fn join_unreached<'a>(fences: impl Iterator<Item = &'a Arc<Fence>> + Clone) -> Option<Arc<Fence>> {
-        let mut left = fences.filter(|fence| !matches!(fence.query(), Ok(true)));
-        let first = left.next()?;
-        match left.next() {
-            None => Some(Arc::clone(first)),
-            Some(second) => Fence::join([first, second].into_iter().chain(left)).map(Arc::new),
+    ///
+    /// # Errors
+    /// Those of [`Fence::join`].
+    pub fn join_unreached<'a>(
+        fences: impl Iterator<Item = &'a Arc<Fence>> + Clone,
+        ledger: &Ledger,
+    ) -> Result<Option<Arc<Fence>>> {
+        let mut left = fences.clone().filter(|fence| !matches!(fence.query(), Ok(true)));
+        let Some(first) = left.next() else { return Ok(None) };
+        if left.next().is_none() {
+            return Ok(Some(Arc::clone(first)));
         }
+        // A fence that is reached meanwhile only adds timepoints that are reached.
+        Fence::join(fences.filter(|fence| !matches!(fence.query(), Ok(true))), ledger)
     }
 
     /// Returns the semaphores and the payloads that they must reach.
@@ -155,19 +205,27 @@ impl Fence {
         }
     }
 
-    /// Blocks until the fence is signalled, or until this is its last reference, after which no other thread can signal
-    /// it.
+    /// Blocks until the fence is signalled, or until this is its last reference.
+    ///
+    /// # Errors
+    /// Those of [`Fence::check_abandoned`]; the failure of the fence.
+    pub fn wait_unless_abandoned(self: &Arc<Fence>) -> Result<()> {
+        self.check_abandoned()?;
+        self.wait(Deadline::NEVER)
+    }
+
+    /// Returns an error if this is the last reference to a fence that is not signalled: then no other thread can signal it.
     ///
     /// # Errors
     /// ABORTED if the fence was dropped without a signal; the failure of the fence.
-    pub fn wait_unless_abandoned(self: &Arc<Fence>) -> Result<()> {
+    pub fn check_abandoned(self: &Arc<Fence>) -> Result<()> {
         let abandoned = matches!(self.timepoints, Timepoints::Own(_)) && Arc::strong_count(self) == 1;
         // Synchronizes with the release of the other references, so that a signal before it is visible.
         core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
         if abandoned && !self.query()? {
             return Err(Error::aborted("fence was dropped without being signalled"));
         }
-        self.wait(Deadline::NEVER)
+        Ok(())
     }
 
     /// Blocks until the fence is reached.
@@ -175,7 +233,17 @@ impl Fence {
     /// # Errors
     /// DEADLINE_EXCEEDED after the deadline; the failure of a semaphore.
     pub fn wait(&self, deadline: Deadline) -> Result<()> {
-        wait::wait_all(self.timepoints(), deadline)
+        // A participating thread may return after its deadline.
+        wait::wait_all(self.timepoints(), deadline, deadline == Deadline::NEVER)
+    }
+
+    /// Blocks like [`Fence::wait`], and participates in the work that will signal the fence even if there is a deadline: for
+    /// callers that check their own time within that work.
+    ///
+    /// # Errors
+    /// Those of [`Fence::wait`].
+    pub fn wait_and_participate(&self, deadline: Deadline) -> Result<()> {
+        wait::wait_all(self.timepoints(), deadline, true)
     }
 
     /// Blocks until all of the fences are reached.
@@ -183,7 +251,7 @@ impl Fence {
     /// # Errors
     /// Those of [`Fence::wait`].
     pub fn wait_all<'a>(fences: impl Iterator<Item = &'a Fence> + Clone, deadline: Deadline) -> Result<()> {
-        wait::wait_all(fences.flat_map(Fence::timepoints), deadline)
+        wait::wait_all(fences.flat_map(Fence::timepoints), deadline, deadline == Deadline::NEVER)
     }
 
     /// Blocks until a timepoint of one of the fences is reached.
@@ -195,15 +263,21 @@ impl Fence {
     }
 }
 
-fn insert(timepoints: &mut Vec<Timepoint>, semaphore: Timeline, payload: u64) {
-    let same = |row: &&mut Timepoint| match (row.semaphore.semaphore(), semaphore.semaphore()) {
-        (Some(a), Some(b)) => core::ptr::eq(a, b),
-        _ => false,
-    };
-    match timepoints.iter_mut().find(same) {
-        Some(row) => row.payload = row.payload.max(payload),
-        None => timepoints.push(Timepoint { semaphore, payload }),
+/// Merges the timepoints of each semaphore into its first one, with the greatest payload.
+fn merge(timepoints: &mut Vec<Timepoint>) {
+    let address = |timepoint: &Timepoint| timepoint.semaphore.semaphore().map(core::ptr::from_ref);
+    let mut order: Vec<_> = timepoints.iter().map(address).zip(0usize..).collect();
+    order.sort_unstable();
+    for run in order.chunk_by(|(address, _), (other, _)| address == other).filter(|run| run.len() > 1) {
+        let payload = |(_, index): &(_, usize)| timepoints.get(*index).map(|timepoint| timepoint.payload);
+        let greatest = run.iter().filter_map(payload).max();
+        for (position, (_, index)) in run.iter().enumerate() {
+            if let Some(timepoint) = timepoints.get_mut(*index) {
+                timepoint.payload = greatest.filter(|_| position == 0).unwrap_or(MERGED);
+            }
+        }
     }
+    timepoints.retain(|timepoint| timepoint.payload != MERGED);
 }
 
 impl fmt::Debug for Fence {
@@ -222,32 +296,58 @@ mod tests {
     use core::task::{Context, Poll, Waker};
     use std::time::Duration;
 
+    fn join(fences: &[&Arc<Fence>]) -> Option<Arc<Fence>> {
+        Fence::join(fences.iter().copied(), Ledger::HOST).unwrap()
+    }
+
+    fn join_unreached(fences: &[&Arc<Fence>]) -> Option<Arc<Fence>> {
+        Fence::join_unreached(fences.iter().copied(), Ledger::HOST).unwrap()
+    }
+
+    #[test]
+    fn joins_are_charged_and_belong_to_the_program_if_all_fences_do() {
+        let ledger = Ledger::new(1 << 20, 100);
+        let own: Vec<_> = (0..50).map(|_| Fence::of_program(&ledger).unwrap()).collect();
+        let held = ledger.bytes();
+        let all = Fence::join(own.iter(), &ledger).unwrap().unwrap();
+        assert!(ledger.bytes() >= held + 50 * size_of::<Timepoint>() as u64 && ledger.objects() == 51);
+        // Joins of joins have each timepoint once.
+        let twice = Fence::join([&all, &own[3], &all].into_iter(), &ledger).unwrap().unwrap();
+        assert!(twice.timepoints().count() == 50 && twice.is_of_program());
+        let host = Arc::new(Fence::new());
+        let mixed = Fence::join([&all, &host].into_iter(), &ledger).unwrap().unwrap();
+        assert!(!mixed.is_of_program() && !host.is_of_program());
+        assert!(Fence::join(core::iter::repeat_n(&all, 1000), &ledger).is_err());
+        drop((own, all, twice, mixed));
+        assert_eq!((ledger.bytes(), ledger.objects()), (0, 0));
+    }
+
     #[test]
     fn reached_fences_are_not_joined() {
         let [reached, open, failed, other] = [(); 4].map(|()| Arc::new(Fence::new()));
         reached.signal().unwrap();
         failed.fail(&Error::unavailable("gone"));
-        assert!(Fence::join_unreached([&reached, &reached].into_iter()).is_none());
-        assert!(Fence::join_unreached(core::iter::empty()).is_none());
-        let only = Fence::join_unreached([&reached, &open].into_iter()).unwrap();
+        assert!(join_unreached(&[&reached, &reached]).is_none());
+        assert!(join_unreached(&[]).is_none());
+        let only = join_unreached(&[&reached, &open]).unwrap();
         assert!(Arc::ptr_eq(&only, &open));
-        let both = Fence::join_unreached([&open, &reached, &other].into_iter()).unwrap();
+        let both = join_unreached(&[&open, &reached, &other]).unwrap();
         assert_eq!(both.timepoints().count(), 2);
         other.signal().unwrap();
         assert!(!both.query().unwrap());
         open.signal().unwrap();
         assert!(both.query().unwrap());
-        let error = Fence::join_unreached([&reached, &failed].into_iter()).unwrap().query().unwrap_err();
+        let error = join_unreached(&[&reached, &failed]).unwrap().query().unwrap_err();
         assert_eq!(error.code(), StatusCode::Unavailable);
     }
 
     #[test]
     fn a_joined_fence_is_reached_with_its_last_timepoint() {
         let (a, b) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
-        let inner = Arc::new(Fence::join([&a, &b, &a]).unwrap());
+        let inner = join(&[&a, &b, &a]).unwrap();
         let semaphore = Arc::new(Semaphore::new(0));
         let other = Arc::new(Fence::from_timepoints([(Arc::clone(&semaphore), 2), (Arc::clone(&semaphore), 5)]));
-        let joined = Fence::join([&inner, &other, &a]).unwrap();
+        let joined = join(&[&inner, &other, &a]).unwrap();
         assert_eq!(joined.timepoints().count(), 3);
         a.signal().unwrap();
         b.signal().unwrap();
@@ -257,13 +357,13 @@ mod tests {
         semaphore.signal(5).unwrap();
         assert!(joined.query().unwrap());
         joined.wait(Deadline::NEVER).unwrap();
-        assert!(Fence::join(&[]).is_none());
+        assert!(join(&[]).is_none());
     }
 
     #[test]
     fn a_failure_ends_a_wait_for_all_at_once() {
         let (never, failing) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
-        let joined = Fence::join([&never, &failing]).unwrap();
+        let joined = join(&[&never, &failing]).unwrap();
         std::thread::scope(|scope| {
             let wait = scope.spawn(|| joined.wait(Deadline::NEVER));
             std::thread::sleep(Duration::from_millis(5));

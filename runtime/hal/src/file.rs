@@ -4,11 +4,12 @@ use alloc::format;
 use alloc::sync::Arc;
 use std::path::Path;
 
-use super::buffer::{Buffer, resolve_range};
+use super::buffer::{BUFFER_BYTES, Buffer, resolve_range};
 use super::memory::{BufferUsage, MemoryAccess, MemoryType};
 use super::storage::Storage;
 use crate::bytecode::Contents;
 use crate::mapping::WritableMapping;
+use crate::vm::{Charge, Ledger};
 use crate::{Error, Result, ref_object, vm};
 
 /// A file (`!hal.file`) in host memory.
@@ -32,23 +33,36 @@ impl File {
         Ok(File { contents, access })
     }
 
-    /// Creates a file over a range of a program's byte buffer.
+    /// Creates a file over a range of a program's byte buffer, which is charged to the program's ledger.
     ///
     /// # Errors
-    /// OUT_OF_RANGE if the range exceeds the buffer; PERMISSION_DENIED for write access to a read-only buffer.
-    pub fn from_vm_buffer(source: &Arc<vm::Buffer>, offset: u64, length: u64, access: MemoryAccess) -> Result<File> {
+    /// OUT_OF_RANGE if the range exceeds the buffer; PERMISSION_DENIED for write access to a read-only buffer;
+    /// RESOURCE_EXHAUSTED if the ledger is used up.
+    pub fn from_vm_buffer(
+        source: &Arc<vm::Buffer>,
+        offset: u64,
+        length: u64,
+        access: MemoryAccess,
+        ledger: &Ledger,
+    ) -> Result<File> {
         let available = usize::try_from(source.length()).unwrap_or(usize::MAX);
         let (offset, length) = resolve_range(available, offset, length)?;
         let storage = Storage::from_vm_buffer(source, offset, length, access.contains(MemoryAccess::WRITE))?;
         // Kernels never access the contents, so their alignment does not matter.
-        let contents = Buffer::new(storage, MemoryType::HOST_LOCAL, BufferUsage::TRANSFER);
+        let charge = ledger.charge(BUFFER_BYTES + size_of::<File>() as u64)?;
+        let contents = Buffer::new(storage, MemoryType::HOST_LOCAL, BufferUsage::TRANSFER, charge);
         File::from_buffer(Arc::new(contents), access)
     }
 
     /// Creates a read-only file over contents that are mapped or in memory.
     #[must_use]
     pub fn from_contents(contents: Arc<Contents>) -> File {
-        let contents = Buffer::new(Storage::from_owner(contents), MemoryType::HOST_LOCAL, BufferUsage::TRANSFER);
+        let length = contents.length();
+        let source = vm::Buffer::of_contents(contents, 0..length);
+        let storage = source.and_then(|source| Storage::from_vm_buffer(&source, 0, length, false));
+        // An owner that lends fewer bytes than a moment before has none.
+        let storage = storage.unwrap_or_else(|_| Storage::empty());
+        let contents = Buffer::new(storage, MemoryType::HOST_LOCAL, BufferUsage::TRANSFER, Charge::none());
         File { contents: Arc::new(contents), access: MemoryAccess::READ }
     }
 
@@ -57,8 +71,8 @@ impl File {
     /// # Errors
     /// Errors of opening and mapping, with the path.
     pub fn map_writable(path: &Path) -> Result<File> {
-        let storage = Storage::from_mapping(WritableMapping::open(path)?);
-        let contents = Buffer::new(storage, MemoryType::HOST_LOCAL, BufferUsage::TRANSFER);
+        let storage = Storage::from_mapping(WritableMapping::open(path)?, Charge::none());
+        let contents = Buffer::new(storage, MemoryType::HOST_LOCAL, BufferUsage::TRANSFER, Charge::none());
         File::from_buffer(Arc::new(contents), MemoryAccess::READ | MemoryAccess::WRITE)
     }
 

@@ -36,6 +36,8 @@ mod file;
 #[cfg(feature = "std")]
 pub mod format;
 #[cfg(feature = "std")]
+mod growth;
+#[cfg(feature = "std")]
 pub mod kernel;
 #[cfg(feature = "std")]
 pub mod mapping;
@@ -43,6 +45,8 @@ mod memory;
 mod movable;
 #[cfg(feature = "std")]
 mod narrow_float;
+#[cfg(feature = "std")]
+mod pending;
 mod pin;
 mod pool;
 #[cfg(feature = "std")]
@@ -79,7 +83,7 @@ pub use memory::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_
 pub use narrow_float::NarrowFloat;
 pub use pool::MINIMUM_ALIGNMENT;
 #[cfg(feature = "std")]
-pub use queue::SignalFence;
+pub use queue::{CallLimits, Fences, SignalFence};
 #[cfg(feature = "std")]
 pub use reached::Reached;
 #[cfg(feature = "std")]

@@ -1,24 +1,29 @@
 //! Memory-mapped files.
-#![allow(unsafe_code, reason = "a mapping is only as immutable as the file behind it")]
+//!
+//! No system can check that no process changes a mapped file. So its bytes are never borrowed as a slice: they are memory like
+//! that of a program, which is copied out or reached by its address ([`vm::MappedBytes`]). A file that is changed changes the
+//! bytes, and has no other effect. A file that is truncated takes the pages away: an access ends the process with SIGBUS.
+#![allow(unsafe_code, reason = "the addresses of mappings")]
 
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
+use std::ptr::NonNull;
 
 use crate::bytecode::Contents;
-use crate::{Result, ResultExt};
+use crate::{Result, ResultExt, vm};
 
 /// A file that is mapped into memory, to be read only.
 #[derive(Debug)]
 pub struct MappedFile {
-    map: memmap2::Mmap,
+    map: memmap2::MmapRaw,
     file: File,
 }
 
 /// A file, or a range of one, that is mapped for writing: to the file, or privately by copy on write.
 #[derive(Debug)]
 pub(crate) struct WritableMapping {
-    map: memmap2::MmapMut,
+    map: memmap2::MmapRaw,
 }
 
 impl WritableMapping {
@@ -26,8 +31,7 @@ impl WritableMapping {
     pub(crate) fn open(path: &Path) -> Result<WritableMapping> {
         let file = File::options().read(true).write(true).open(path);
         let file = file.context(|| format!("opening {} for writing", path.display()))?;
-        // SAFETY: as for `MappedFile::open`. The bytes are accessed only through raw pointers.
-        let map = unsafe { memmap2::MmapMut::map_mut(&file) }.context(|| format!("mapping {}", path.display()))?;
+        let map = memmap2::MmapRaw::map_raw(&file).context(|| format!("mapping {}", path.display()))?;
         Ok(WritableMapping { map })
     }
 
@@ -37,44 +41,46 @@ impl WritableMapping {
     }
 }
 
-impl AsRef<[u8]> for MappedFile {
-    fn as_ref(&self) -> &[u8] {
-        self.as_bytes()
-    }
-}
-
 impl MappedFile {
-    /// Maps the whole file; pages are read at their first use.
+    /// Maps the whole file; pages are read at their first use. Errors contain the path.
     ///
-    /// The file must not be changed or truncated while the mapping lives; read a file instead of mapping it if others
-    /// may write to it. Errors contain the path.
+    /// While the mapping lives, the file should not be changed, as its bytes change with it, and must not be truncated: an access
+    /// to a page that is gone ends the process. Read a file instead of mapping it if others may write to it.
     pub fn open(path: &Path) -> Result<MappedFile> {
         let file = File::open(path).context(|| format!("opening {}", path.display()))?;
-        // SAFETY: the mapping is private and read-only. No system can check that no process changes the file; this
-        // function documents it as a requirement, as every user of mapped files must.
-        let map = unsafe { memmap2::Mmap::map(&file) }.context(|| format!("mapping {}", path.display()))?;
+        let map = memmap2::MmapOptions::new().map_raw_read_only(&file);
+        let map = map.context(|| format!("mapping {}", path.display()))?;
         Ok(MappedFile { map, file })
     }
 
     /// Maps the whole file as the contents of a module or of parameters, under the requirements of
-    /// [`MappedFile::open`].
+    /// [`MappedFile::open`]. What of a module is verified is copied into memory; constants and parameters stay mapped.
     pub fn contents(path: &Path) -> Result<Contents> {
-        MappedFile::open(path).map(Contents::external)
+        let file = MappedFile::open(path)?;
+        let (data, length) = (file.map.as_mut_ptr(), file.map.len());
+        let data = NonNull::new(data).unwrap_or(NonNull::dangling());
+        // SAFETY: the mapping has these bytes until it is dropped, and `MmapRaw` never lends them as a slice.
+        Ok(unsafe { vm::MappedBytes::new(data, length, Box::new(file)) }.contents())
+    }
+
+    /// Returns the mapped file of contents, if they are one.
+    pub(crate) fn of(contents: &Contents) -> Option<&MappedFile> {
+        contents.owner::<vm::MappedBytes>()?.owner()
+    }
+
+    /// Returns the position in the file of the byte at an address.
+    pub(crate) fn position(&self, address: *const u8) -> usize {
+        address.addr().wrapping_sub(self.map.as_ptr().addr())
     }
 
     /// Maps a range of the file once more, copy on write. Its address within a page is the same as in this mapping.
     pub(crate) fn private(&self, range: Range<usize>) -> Result<WritableMapping> {
         let mut options = memmap2::MmapOptions::new();
         options.offset(range.start as u64).len(range.len());
-        // SAFETY: the mapping is private, and by the requirement of `open` no process changes the file.
+        // SAFETY: the bytes, which a process can change until they are written here, are reached through raw pointers only: in
+        // the next line, the mapping becomes one that lends no slice.
         let map = unsafe { options.map_copy(&self.file) }.context(|| format!("mapping {} bytes", range.len()))?;
-        Ok(WritableMapping { map })
-    }
-
-    /// Returns the file's bytes. Their address is constant while the mapping lives and is page-aligned.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.map
+        Ok(WritableMapping { map: map.into() })
     }
 }
 
@@ -88,7 +94,10 @@ mod tests {
     fn a_mapping_has_the_contents_of_the_file() {
         let path = std::env::temp_dir().join(format!("incarnate-mapping-{}", std::process::id()));
         std::fs::write(&path, b"contents").unwrap();
-        assert_eq!(MappedFile::open(&path).unwrap().as_bytes(), b"contents");
+        let contents = MappedFile::contents(&path).unwrap();
+        assert!(contents.as_bytes().is_none());
+        assert_eq!(*contents.bytes(0..8).unwrap(), *b"contents");
+        assert_eq!(MappedFile::of(&contents).unwrap().map.len(), 8);
         let file = MappedFile::open(&path).unwrap();
         let (start, length) = file.private(3..8).unwrap().as_mut_ptr();
         assert_eq!((start.addr() % 4096, length), (3, 5));

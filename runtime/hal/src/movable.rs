@@ -17,6 +17,7 @@ use core::ops::Range;
 use super::pin::{Pin, Pinnable};
 use super::pool::Pool;
 use super::storage::{BindingPointer, Storage};
+use crate::vm::Ledger;
 use crate::{Error, Result};
 
 /// What a pin is for.
@@ -142,7 +143,8 @@ impl Movable {
         let Some(Borrowed { memory, .. }) = &self.borrowed else {
             return Err(Error::internal("no memory is borrowed"));
         };
-        let copy = Storage::allocate(&self.pool, memory.length() as u64)?;
+        // The host chose the length.
+        let copy = Storage::allocate(&self.pool, memory.length() as u64, Ledger::HOST)?;
         copy.copy(0, memory, 0, memory.length())?;
         Ok(copy)
     }

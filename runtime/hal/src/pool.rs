@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use crate::vm::{self, Block, BlockPool, Chunk, Lock, SoleBuffer, TryLock};
+use super::buffer::BUFFER_BYTES;
+use crate::vm::{self, Block, BlockPool, Chunk, Ledger, Lock, SoleBuffer, TryLock};
 use crate::{Error, Result};
 
 /// Alignment in bytes of small blocks: a cache line, and the widest vector.
@@ -170,18 +171,19 @@ impl Pool {
         }
     }
 
-    /// A byte buffer of `length` bytes, at least 1.
+    /// A byte buffer of `length` bytes, at least 1. Its block is charged until it returns.
     #[inline(always)]
-    pub(super) fn allocate(self: &Arc<Pool>, length: u64) -> Result<Arc<vm::Buffer>> {
+    pub(super) fn allocate(self: &Arc<Pool>, length: u64, ledger: &Ledger) -> Result<Arc<vm::Buffer>> {
         let size = usize::try_from(length).ok().filter(|size| isize::try_from(*size).is_ok());
         let (Some(size), Some((class, capacity))) = (size, size.and_then(class_of)) else {
             return Err(too_large(length, self.limit));
         };
+        let charge = ledger.charge(capacity as u64 + BUFFER_BYTES)?;
         let block = match self.take_recent(class, length) {
             Some(block) => block,
             None => self.take(class, capacity, size)?,
         };
-        block.hand_out(size, Arc::clone(self) as _)
+        block.hand_out(size, Arc::clone(self) as _, charge)
     }
 
     /// A block that is none of the recent ones.
@@ -201,7 +203,7 @@ impl Pool {
             statistics.peak = statistics.peak.max(both_live(live, &self.recent_live));
             statistics.allocated = statistics.allocated.wrapping_add(length);
             self.state_live.store(live, Ordering::Relaxed);
-            state.take(class, capacity)
+            state.take(class, capacity, self.is_limited())
         };
         match cached {
             Some(block) => Ok(block),
@@ -308,7 +310,7 @@ impl Pool {
             state.statistics.live = state.statistics.live.wrapping_sub(length);
             state.statistics.freed = state.statistics.freed.wrapping_add(length);
             self.state_live.store(state.statistics.live, Ordering::Relaxed);
-            state.put(block)
+            state.put(block, self.limit)
         };
         // Returned to the system outside of the lock.
         drop(refused);
@@ -316,13 +318,13 @@ impl Pool {
 }
 
 impl State {
-    fn take(&mut self, class: usize, capacity: usize) -> Option<SoleBuffer> {
+    fn take(&mut self, class: usize, capacity: usize, is_limited: bool) -> Option<SoleBuffer> {
         if let Some(block) = self.classes.get_mut(class).and_then(Vec::pop) {
             self.statistics.cached = self.statistics.cached.wrapping_sub(block.capacity() as u64);
             return Some(block);
         }
-        // Small blocks are cheap to obtain; larger ones may serve for what is a little smaller.
-        let last = if capacity < CHUNKED_FROM { class } else { class + LARGER_CLASSES };
+        // Small blocks are cheap to obtain; larger ones may serve for what is a little smaller, unless each byte counts.
+        let last = if capacity < CHUNKED_FROM || is_limited { class } else { class + LARGER_CLASSES };
         let end = last.min(self.classes.len().checked_sub(1)?);
         let free = self.classes.get_mut(class..=end)?;
         let block = free.iter_mut().find_map(Vec::pop)?;
@@ -331,10 +333,11 @@ impl State {
     }
 
     /// Keeps the block, or gives it back where enough is kept: twice what was ever in use at once, so that a program in
-    /// steady state never loses a block to the system.
-    fn put(&mut self, block: SoleBuffer) -> Option<SoleBuffer> {
+    /// steady state never loses a block to the system. A pool with a limit keeps at most a quarter of it, as what is kept is in
+    /// nobody's ledger.
+    fn put(&mut self, block: SoleBuffer, limit: u64) -> Option<SoleBuffer> {
         let capacity = block.capacity();
-        let bound = self.statistics.peak.saturating_mul(2).max(CACHE_FLOOR as u64);
+        let bound = self.statistics.peak.saturating_mul(2).max(CACHE_FLOOR as u64).min(limit / 4);
         let cached = self.statistics.cached.wrapping_add(capacity as u64);
         let Some((class, _)) = class_of(capacity).filter(|_| cached <= bound) else {
             return Some(block);
@@ -379,11 +382,11 @@ mod tests {
     #[test]
     fn freed_memory_is_reused_and_trimmed() {
         let pool = Pool::new(u64::MAX);
-        let first = Storage::allocate(&pool, 1000).unwrap();
+        let first = Storage::allocate(&pool, 1000, Ledger::HOST).unwrap();
         let address = first.base().0;
         drop(first);
         assert!(pool.statistics().cached >= 1000);
-        let second = Storage::allocate(&pool, 990).unwrap();
+        let second = Storage::allocate(&pool, 990, Ledger::HOST).unwrap();
         assert_eq!(second.base().0, address);
         assert_eq!(pool.statistics().system_allocations, 1);
         drop(second);
@@ -400,7 +403,8 @@ mod tests {
         let sizes = [16u64, 100, 200, 300, 400, 500, 600, 100_000];
         let all: u64 = sizes.iter().sum();
         for turn in 1..=3 {
-            let held: Vec<_> = sizes.iter().map(|size| Storage::allocate(&pool, *size).unwrap()).collect();
+            let held: Vec<_> =
+                sizes.iter().map(|size| Storage::allocate(&pool, *size, Ledger::HOST).unwrap()).collect();
             for (index, storage) in held.iter().enumerate() {
                 storage.fill(0, storage.length(), index as u64, 1).unwrap();
             }
@@ -425,11 +429,11 @@ mod tests {
     fn blocks_are_aligned_and_large_ones_of_a_chunk_differ_in_their_low_bits() {
         let pool = Pool::new(u64::MAX);
         for length in [1u64, 65, 4000, 70_000, 3 << 20] {
-            let storage = Storage::allocate(&pool, length).unwrap();
+            let storage = Storage::allocate(&pool, length, Ledger::HOST).unwrap();
             assert_eq!(storage.base().0.addr() % MINIMUM_ALIGNMENT, 0, "{length}");
             assert_eq!(storage.length() as u64, length);
         }
-        let held: Vec<_> = (0..COLORS).map(|_| Storage::allocate(&pool, 100_000).unwrap()).collect();
+        let held: Vec<_> = (0..COLORS).map(|_| Storage::allocate(&pool, 100_000, Ledger::HOST).unwrap()).collect();
         let mut ranges: Vec<_> = held.iter().map(|storage| storage.base().0.addr()).collect();
         ranges.sort_unstable();
         assert!(ranges.windows(2).all(|pair| pair[0] + 100_000 <= pair[1]), "blocks overlap: {ranges:x?}");
@@ -445,13 +449,33 @@ mod tests {
     #[test]
     fn the_limit_is_kept_and_absurd_sizes_are_refused() {
         let pool = Pool::new(4096);
-        let held = Storage::allocate(&pool, 4000).unwrap();
-        let error = Storage::allocate(&pool, 100).unwrap_err();
+        let held = Storage::allocate(&pool, 4000, Ledger::HOST).unwrap();
+        let error = Storage::allocate(&pool, 100, Ledger::HOST).unwrap_err();
         assert_eq!(error.code(), crate::StatusCode::ResourceExhausted);
         drop(held);
-        assert!(Storage::allocate(&pool, 100).is_ok());
-        assert!(Storage::allocate(&Pool::new(u64::MAX), u64::MAX).is_err());
-        assert!(Storage::allocate(&Pool::new(u64::MAX), 1 << 62).is_err());
+        assert!(Storage::allocate(&pool, 100, Ledger::HOST).is_ok());
+        assert!(Storage::allocate(&Pool::new(u64::MAX), u64::MAX, Ledger::HOST).is_err());
+        assert!(Storage::allocate(&Pool::new(u64::MAX), 1 << 62, Ledger::HOST).is_err());
+    }
+
+    #[test]
+    fn blocks_in_use_are_charged_and_a_limited_pool_keeps_few() {
+        let (pool, ledger) = (Pool::new(1 << 20), Ledger::new(1 << 20, 10));
+        let held = Storage::allocate(&pool, 100_000, &ledger).unwrap();
+        assert!(ledger.bytes() >= 100_000 && ledger.objects() == 1);
+        assert!(Storage::allocate(&pool, 1 << 20, &ledger).is_err());
+        // A program's share of the bytes outlives the storage.
+        let shared = Arc::clone(held.vm_buffer().unwrap());
+        drop(held);
+        assert!(ledger.bytes() >= 100_000);
+        drop(shared);
+        assert_eq!((ledger.bytes(), ledger.objects()), (0, 0));
+        for size in (10_000..100_000).step_by(5000) {
+            drop(Storage::allocate(&pool, size, &ledger).unwrap());
+        }
+        let cached = pool.statistics().cached;
+        assert!(cached > 0 && cached <= 1 << 18, "{cached}");
+        assert_eq!(ledger.bytes(), 0);
     }
 
     #[test]
@@ -462,7 +486,7 @@ mod tests {
                 let pool = &pool;
                 scope.spawn(move || {
                     for round in 0..200u64 {
-                        let storage = Storage::allocate(pool, 64 + round % 7 * 100).unwrap();
+                        let storage = Storage::allocate(pool, 64 + round % 7 * 100, Ledger::HOST).unwrap();
                         storage.fill(0, storage.length(), u64::from(thread), 1).unwrap();
                         let mut bytes = vec![0; storage.length()];
                         storage.read(0, &mut bytes).unwrap();

@@ -1,29 +1,26 @@
 //! Queues: operations that run when their wait fence is reached, and then signal.
 //!
-//! An operation whose wait fence is reached goes to the device's [`Backend`] at once, on the submitting thread. A
-//! pending operation is owned by the semaphores that it waits for, and the thread that signals the last of them submits
-//! it. If one of them fails or is dropped, the operation fails its signal fence. Nothing here blocks, so a
-//! single-threaded program can submit first and signal later. Chains of operations run iteratively: the depth of the
-//! stack does not grow with their length.
+//! An operation whose wait fence is reached goes to the device's [`Backend`] at once, on the submitting thread. Others are
+//! [pending](super::pending). Nothing here blocks, so a single-threaded program can submit first and signal later.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::cell::RefCell;
 use core::fmt;
-use core::task::Poll;
-use std::sync::{Mutex, PoisonError};
+use std::sync::OnceLock;
 
 use super::buffer::Buffer;
 use super::command_buffer::{CommandBuffer, InlineExecution};
 use super::commands::BufferBinding;
 use super::fence::Fence;
 use super::file::File;
-use super::semaphore::{WaitParticipant, Waiter};
-use super::wait::Countdown;
+use super::growth;
+use super::semaphore::WaitParticipant;
+use crate::bytecode::imports::BYTES_PER_STEP;
 use crate::profile::{self, EventKind, Facts};
-use crate::{Error, Result, vm};
+use crate::vm::{Ledger, Meter};
+use crate::{Error, Result};
 
 /// A queue operation. Transfers are rare here: most are commands of a command buffer.
 #[derive(Debug)]
@@ -119,10 +116,13 @@ impl Operation {
     /// Runs a transfer on the calling thread. Does nothing for other operations.
     ///
     /// # Errors
-    /// Those of the transfer.
-    pub fn transfer(&self) -> Result<()> {
+    /// Those of the transfer; those of [`Meter::charge`], before it begins.
+    pub fn transfer(&self, meter: Option<&Arc<Meter>>) -> Result<()> {
+        if let Some(meter) = meter {
+            meter.check()?;
+        }
         let recorded = profile::now();
-        let result = self.transfer_unrecorded();
+        let result = self.transfer_unrecorded(meter);
         if let Some(start) = recorded {
             self.record(start);
         }
@@ -131,18 +131,18 @@ impl Operation {
 
     #[cold]
     fn record(&self, start: std::time::Instant) {
-        let (name, bytes) = match self {
+        let name = match self {
             Operation::Barrier | Operation::Release(_) | Operation::Execute { .. } | Operation::Batch(_) => return,
-            Operation::Fill { length, .. } | Operation::Splat { length, .. } => ("queue fill", *length),
-            Operation::Update { source, .. } => ("queue update", source.len() as u64),
-            Operation::Copy { length, .. } => ("queue copy", *length),
-            Operation::Read { length, .. } => ("queue read", *length),
-            Operation::Write { length, .. } => ("queue write", *length),
+            Operation::Fill { .. } | Operation::Splat { .. } => "queue fill",
+            Operation::Update { .. } => "queue update",
+            Operation::Copy { .. } => "queue copy",
+            Operation::Read { .. } => "queue read",
+            Operation::Write { .. } => "queue write",
         };
-        profile::record(start, &Facts { bytes, ..Facts::plain(EventKind::Transfer, name) });
+        profile::record(start, &Facts { bytes: self.bytes(), ..Facts::plain(EventKind::Transfer, name) });
     }
 
-    fn transfer_unrecorded(&self) -> Result<()> {
+    fn transfer_unrecorded(&self, meter: Option<&Arc<Meter>>) -> Result<()> {
         match self {
             Operation::Barrier | Operation::Release(_) | Operation::Execute { .. } => Ok(()),
             Operation::Fill { target, offset, length, pattern, pattern_length } => {
@@ -159,8 +159,39 @@ impl Operation {
             Operation::Write { source, source_offset, target, target_offset, length } => {
                 target.write(*target_offset, source, *source_offset, *length)
             }
-            Operation::Batch(operations) => operations.iter().try_for_each(Operation::transfer),
+            // The call that submits one transfer is charged by its operands; a batch has its own.
+            Operation::Batch(operations) => operations.iter().try_for_each(|operation| {
+                meter.map_or(Ok(()), |meter| meter.charge(1 + operation.bytes() / BYTES_PER_STEP))?;
+                operation.transfer(meter)
+            }),
         }
+    }
+
+    /// The bytes that a transfer writes.
+    fn bytes(&self) -> u64 {
+        match self {
+            Operation::Barrier | Operation::Release(_) | Operation::Execute { .. } | Operation::Batch(_) => 0,
+            Operation::Fill { length, .. } | Operation::Splat { length, .. } => *length,
+            Operation::Update { source, .. } => source.len() as u64,
+            Operation::Copy { length, .. } | Operation::Read { length, .. } | Operation::Write { length, .. } => {
+                *length
+            }
+        }
+    }
+
+    /// The bytes that the operation takes while it is pending, beside those of objects that it refers to.
+    pub(super) fn extent(&self) -> u64 {
+        let contents = match self {
+            Operation::Update { source, .. } => source.len(),
+            Operation::Splat { pattern, .. } => pattern.len(),
+            Operation::Execute { bindings, .. } => size_of_val(&**bindings),
+            Operation::Batch(operations) => {
+                let extents = operations.iter().map(Operation::extent);
+                return extents.fold(size_of::<Operation>() as u64, u64::saturating_add);
+            }
+            _ => 0,
+        };
+        (size_of::<Operation>() + contents) as u64
     }
 }
 
@@ -173,7 +204,8 @@ fn splat(target: &Buffer, offset: u64, length: u64, pattern: &[u8]) -> Result<()
         return Err(Error::invalid_argument("pattern without bytes"));
     }
     let repetitions = SPLAT_BYTES.min(length).div_ceil(pattern.len());
-    let block = pattern.repeat(repetitions);
+    let mut block = growth::with_capacity(repetitions.saturating_mul(pattern.len()))?;
+    (0..repetitions).for_each(|_| block.extend_from_slice(pattern));
     let mut written = 0;
     while written < length {
         let count = block.len().min(length - written);
@@ -192,7 +224,7 @@ pub trait Backend: Send + Sync + fmt::Debug {
             Operation::Execute { command_buffer, bindings } => {
                 return self.execute(command_buffer, bindings, completion);
             }
-            other => other.transfer(),
+            other => other.transfer(completion.meter()),
         };
         // The operation's references are released before the signal.
         drop(operation);
@@ -219,6 +251,12 @@ pub trait Backend: Send + Sync + fmt::Debug {
 
     /// Waits until no operation is running.
     fn drain(&self) {}
+
+    /// Returns true if no operation is running that [`Backend::run`] or [`Backend::execute`] left running when it returned. An
+    /// operation runs until its fence is signalled.
+    fn is_idle(&self) -> bool {
+        true
+    }
 }
 
 /// The fence that an operation signals when it is done.
@@ -271,30 +309,73 @@ impl From<Option<Arc<Fence>>> for SignalFence<'_> {
     }
 }
 
-/// The obligation to signal an operation's fence. Dropping it unfinished fails the fence.
+/// What the call that submits an operation may use up. The default is that of a host program: no limits.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CallLimits<'a> {
+    /// The ledger of what the call creates.
+    pub ledger: Option<&'a Ledger>,
+    /// The steps and the time of the call, which its operations share, also those that run after it.
+    pub meter: Option<&'a Arc<Meter>>,
+}
+
+impl<'a> CallLimits<'a> {
+    /// Returns the ledger of the call, or that of host programs.
+    #[must_use]
+    pub fn ledger(&self) -> &'a Ledger {
+        self.ledger.unwrap_or(Ledger::HOST)
+    }
+}
+
+/// The fences of a queue operation, and the limits of the call that submits it.
+#[derive(Debug, Default)]
+pub struct Fences<'a> {
+    /// The fence to wait for.
+    pub wait: Option<&'a Fence>,
+    /// The fence to signal.
+    pub signal: SignalFence<'a>,
+    /// The limits of the call.
+    pub limits: CallLimits<'a>,
+}
+
+/// The obligation to signal an operation's fence, and the meter of the call that submitted the operation. Dropping it
+/// unfinished fails the fence.
 #[derive(Debug)]
 pub struct Completion<'a> {
     signal: SignalFence<'a>,
+    ledger: &'a Ledger,
+    meter: Option<Cow<'a, Arc<Meter>>>,
 }
 
 impl<'a> Completion<'a> {
-    /// Creates the completion of an operation that signals `signal`.
+    /// Creates the completion of an operation that signals `signal`, within the limits of a call.
     #[inline]
     #[must_use]
-    pub fn new(signal: SignalFence<'a>) -> Completion<'a> {
-        Completion { signal }
+    pub fn new(signal: SignalFence<'a>, limits: CallLimits<'a>) -> Completion<'a> {
+        Completion { signal, ledger: limits.ledger(), meter: limits.meter.map(Cow::Borrowed) }
     }
 
-    /// Converts to the completion of an operation that outlives the submitting call.
+    /// Returns the meter of the submitting call, which an operation is charged to before it runs; `None` without limits.
+    #[inline]
+    #[must_use]
+    pub fn meter(&self) -> Option<&Arc<Meter>> {
+        self.meter.as_deref()
+    }
+
+    /// Converts to the completion of an operation that outlives the submitting call. If the ledger has no room for a deferred
+    /// fence, the call gets one that has failed.
     #[inline]
     #[must_use]
     pub fn detach(mut self) -> Completion<'static> {
         let signal = match core::mem::take(&mut self.signal) {
             SignalFence::None => SignalFence::None,
             SignalFence::Given(fence) => SignalFence::Given(fence),
-            SignalFence::Later(fence) => SignalFence::Given(Arc::clone(fence.insert(vm::arc_of(Fence::new)))),
+            SignalFence::Later(slot) => {
+                let fence = Fence::of_program(self.ledger).unwrap_or_else(|_| unaffordable());
+                SignalFence::Given(Arc::clone(slot.insert(fence)))
+            }
         };
-        Completion { signal }
+        let meter = self.meter.take().map(|meter| Cow::Owned(meter.into_owned()));
+        Completion { signal, ledger: Ledger::HOST, meter }
     }
 
     /// Lets a thread that will wait for the operation participate in it.
@@ -315,167 +396,22 @@ impl<'a> Completion<'a> {
     }
 }
 
+/// Returns the one fence, failed, for whatever operation cannot have its own.
+#[cold]
+fn unaffordable() -> Arc<Fence> {
+    static FAILED: OnceLock<Arc<Fence>> = OnceLock::new();
+    let fail = || {
+        let fence = Fence::new();
+        fence.fail(&Error::resource_exhausted("the fence of a pending operation exceeds the limits of its program"));
+        Arc::new(fence)
+    };
+    Arc::clone(FAILED.get_or_init(fail))
+}
+
 impl Drop for Completion<'_> {
     fn drop(&mut self) {
         if let SignalFence::Given(signal) = core::mem::take(&mut self.signal) {
             signal.fail(&Error::aborted("queue operation was dropped before it was done"));
         }
     }
-}
-
-/// Returns true if a fence is reached or absent.
-///
-/// # Errors
-/// The failure of the fence.
-#[inline(always)]
-pub fn is_reached(fence: Option<&Fence>) -> Result<bool> {
-    match fence {
-        Some(fence) => fence.query(),
-        None => Ok(true),
-    }
-}
-
-/// Runs an operation once `wait` is reached and then signals `signal`. Both fences are optional.
-///
-/// # Errors
-/// The failure of `wait`, or of the operation, if it is known on return.
-pub fn submit(
-    backend: &Arc<dyn Backend>,
-    wait: Option<&Fence>,
-    signal: SignalFence<'_>,
-    operation: Operation,
-) -> Result<()> {
-    let completion = Completion::new(signal);
-    match is_reached(wait) {
-        Ok(true) => backend.run(operation, completion),
-        Ok(false) => {
-            if let Some(wait) = wait {
-                defer(backend, wait, operation, completion.detach());
-            }
-            Ok(())
-        }
-        Err(error) => completion.finish(Err(error)),
-    }
-}
-
-/// Submits the execution of a command buffer like [`submit`].
-///
-/// # Errors
-/// Those of [`submit`].
-#[inline]
-pub fn submit_execution(
-    backend: &Arc<dyn Backend>,
-    wait: Option<&Fence>,
-    signal: SignalFence<'_>,
-    command_buffer: &Arc<CommandBuffer>,
-    bindings: &[BufferBinding<'_>],
-) -> Result<()> {
-    let completion = Completion::new(signal);
-    match is_reached(wait) {
-        Ok(true) => backend.execute(command_buffer, bindings, completion),
-        Ok(false) => {
-            if let Some(wait) = wait {
-                let (command_buffer, bindings) =
-                    (Arc::clone(command_buffer), bindings.iter().map(BufferBinding::to_own).collect());
-                defer(backend, wait, Operation::Execute { command_buffer, bindings }, completion.detach());
-            }
-            Ok(())
-        }
-        Err(error) => completion.finish(Err(error)),
-    }
-}
-
-/// An operation whose wait fence is not reached.
-struct Pending {
-    countdown: Countdown,
-    work: Mutex<Option<Work>>,
-}
-
-struct Work {
-    backend: Arc<dyn Backend>,
-    operation: Operation,
-    completion: Completion<'static>,
-}
-
-impl Waiter for Pending {
-    fn notify(self: Arc<Self>, result: Result<()>) {
-        if self.countdown.count(result) {
-            self.ready();
-        }
-    }
-}
-
-impl Pending {
-    /// Runs the operation, or queues it if a caller's frame on this thread is already running operations.
-    fn ready(&self) {
-        let work = self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let (Some(work), Poll::Ready(result)) = (work, self.countdown.result()) {
-            enqueue(work, result);
-        }
-    }
-}
-
-#[cold]
-fn defer(backend: &Arc<dyn Backend>, wait: &Fence, operation: Operation, completion: Completion<'static>) {
-    if let Some(participant) = wait.participant() {
-        // A thread that waits for this operation participates in what the operation waits for.
-        completion.set_participant(participant);
-    }
-    let work = Work { backend: Arc::clone(backend), operation, completion };
-    let pending =
-        Arc::new(Pending { countdown: Countdown::new(wait.timepoints().count()), work: Mutex::new(Some(work)) });
-    let waiter: Arc<dyn Waiter> = Arc::clone(&pending) as Arc<dyn Waiter>;
-    for (semaphore, payload) in wait.timepoints() {
-        if let Poll::Ready(result) = semaphore.register(payload, &waiter) {
-            Arc::clone(&waiter).notify(result);
-        }
-    }
-}
-
-type ReadyQueue = VecDeque<(Work, Result<()>)>;
-
-thread_local! {
-    /// Operations that became ready while this thread runs others; `None` while it runs none.
-    static READY: RefCell<Option<ReadyQueue>> = const { RefCell::new(None) };
-}
-
-fn enqueue(work: Work, result: Result<()>) {
-    let mut item = Some((work, result));
-    let nested = READY.try_with(|ready| match &mut *ready.borrow_mut() {
-        Some(queue) => {
-            queue.extend(item.take());
-            true
-        }
-        empty => {
-            *empty = Some(VecDeque::new());
-            false
-        }
-    });
-    if nested == Ok(true) {
-        return;
-    }
-    // The guard resets the queue even if a callee panics.
-    let _guard = ReadyGuard;
-    while let Some((work, result)) = item.take() {
-        run(work, result);
-        item = READY.try_with(|ready| ready.borrow_mut().as_mut().and_then(VecDeque::pop_front)).ok().flatten();
-    }
-}
-
-struct ReadyGuard;
-
-impl Drop for ReadyGuard {
-    fn drop(&mut self) {
-        let rest = READY.try_with(|ready| ready.borrow_mut().take());
-        drop(rest);
-    }
-}
-
-fn run(work: Work, result: Result<()>) {
-    let Work { backend, operation, completion } = work;
-    // The signal fence reports a failure; there is no caller to return it to.
-    let _ = match result {
-        Ok(()) => backend.run(operation, completion),
-        Err(error) => completion.finish(Err(error)),
-    };
 }

@@ -5,9 +5,9 @@
 //! Buffer memory is shared, mutable and untyped. Kernels on any thread reach it through raw addresses
 //! ([`BindingPointer`]), several buffers may be views of the same bytes, and what orders accesses to a byte is the
 //! program: its execution barriers, semaphores and fences. So the safe interface never lends a `&[u8]` or a
-//! `&mut [u8]` into buffer memory that somebody else could reach. It copies in and out, fills and moves, all through raw
-//! pointers. A program that orders its accesses wrongly reads bytes of a mixture of writes; no bound, length or
-//! address is ever taken from buffer memory without being copied out and checked first, so that it cannot do worse.
+//! `&mut [u8]` into buffer memory that another holder could reach. It copies in and out and fills, by the accesses of
+//! [`guest`], which may race. A program that orders its accesses wrongly reads bytes of a mixture of writes; no bound, length
+//! or address is ever taken from buffer memory without being copied out and checked first, so that it cannot do worse.
 //!
 //! Memory from the pool is zeroed when it is first obtained from the system; a reused block holds what its last user
 //! left there.
@@ -28,6 +28,7 @@ use super::movable::{Access, Movable, PinGuard};
 use super::pool::Pool;
 #[cfg(feature = "std")]
 use crate::mapping::WritableMapping;
+use crate::vm::{Charge, Ledger, SharedCharge, guest};
 use crate::{Error, Result, vm};
 
 /// A region of memory that a dispatch works on. The dispatch's caller keeps it alive and mapped while workgroups run.
@@ -79,14 +80,14 @@ unsafe impl Sync for Storage {}
 struct Aligned;
 
 impl Storage {
-    /// Allocates `length` bytes of a pool.
+    /// Allocates `length` bytes of a pool, which are charged to a ledger as long as they are in use.
     // Inlined, since a storage that is returned is copied from memory that was just written in other pieces.
     #[inline(always)]
-    pub(super) fn allocate(pool: &Arc<Pool>, length: u64) -> Result<Storage> {
+    pub(super) fn allocate(pool: &Arc<Pool>, length: u64, ledger: &Ledger) -> Result<Storage> {
         if length == 0 {
             return Ok(Storage::empty());
         }
-        Storage::from_pool(pool.allocate(length)?)
+        Storage::from_pool(pool.allocate(length, ledger)?)
     }
 
     /// All of a buffer that was made of a block of a pool; nobody else has a share of it.
@@ -112,12 +113,17 @@ impl Storage {
         Storage { pointer, length, writable: false, backing: Backing::External(Owner::Other(owner)) }
     }
 
-    /// Takes over a mapping that may be written.
+    /// Takes over a mapping that may be written, and its charge.
     #[cfg(feature = "std")]
-    pub(super) fn from_mapping(mut mapping: WritableMapping) -> Storage {
+    pub(super) fn from_mapping(mut mapping: WritableMapping, charge: Charge) -> Storage {
         let (pointer, length) = mapping.as_mut_ptr();
         let pointer = NonNull::new(pointer).unwrap_or(NonNull::<Aligned>::dangling().cast());
-        Storage { pointer, length, writable: true, backing: Backing::External(Owner::Other(Arc::new(mapping))) }
+        Storage {
+            pointer,
+            length,
+            writable: true,
+            backing: Backing::External(Owner::Other(Arc::new((mapping, charge)))),
+        }
     }
 
     /// Shares a range of a program's byte buffer, which is kept. It may be written where the source may, and `writable`
@@ -210,22 +216,26 @@ impl Storage {
 
     /// Returns a range as a byte buffer of programs, which keeps the memory and not the storage. It may be written where the
     /// storage may.
-    pub(super) fn make_vm_buffer(&self, offset: usize, length: usize) -> Result<Arc<vm::Buffer>> {
+    /// `charge` is that of the buffer for which it is created.
+    pub(super) fn make_vm_buffer(&self, offset: usize, length: usize, charge: SharedCharge) -> Result<Arc<vm::Buffer>> {
+        self.check_range(offset, length)?;
         let owner: Arc<dyn Send + Sync> = match &self.backing {
             // Byte buffers of programs never move.
-            Backing::Movable(movable) => return movable.fix()?.make_vm_buffer(offset, length),
-            Backing::Pooled(Some(buffer)) | Backing::External(Owner::Buffer(buffer)) => Arc::clone(buffer) as _,
+            Backing::Movable(movable) => return movable.fix()?.make_vm_buffer(offset, length, charge),
+            Backing::Pooled(Some(buffer)) | Backing::External(Owner::Buffer(buffer)) => {
+                let start = self.pointer.as_ptr().addr() - buffer.as_ptr().addr();
+                return vm::Buffer::part(buffer, (start + offset) as u64, length as u64, self.writable, charge);
+            }
             Backing::External(Owner::Other(owner)) => Arc::clone(owner) as _,
             Backing::Pooled(None) | Backing::External(Owner::None) => Arc::new(()),
         };
-        self.check_range(offset, length)?;
         let data = NonNull::new(self.pointer.as_ptr().wrapping_add(offset));
         let data = data.ok_or_else(|| Error::internal("buffer at address zero"))?;
         // SAFETY: `check_range` checked that the bytes belong to the storage, whose backing keeps them and is kept as the
         // owner. A storage without one has no bytes, or is borrowed memory, which is only reached through the `Movable` that
         // contains it. They may be written where `writable` is set. No slice of memory that may be written is ever borrowed
         // while the backing is shared, see `exclusive`.
-        Ok(unsafe { vm::Buffer::from_raw(data, length, self.writable, owner) })
+        Ok(unsafe { vm::Buffer::from_raw(data, length, self.writable, owner, charge) })
     }
 
     /// Number of bytes.
@@ -279,9 +289,8 @@ impl Storage {
     /// Copies `target.len()` bytes from `offset` out of the storage.
     pub(super) fn read(&self, offset: usize, target: &mut [u8]) -> Result<()> {
         let (source, _pin) = self.readable(offset, target.len())?;
-        // SAFETY: `readable` checked and pinned the source; `target` is exclusively borrowed, and buffer memory is never
-        // borrowed as a slice, so that the two do not overlap.
-        unsafe { core::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), target.len()) };
+        // SAFETY: `readable` checked and pinned the source; `target` is exclusively borrowed.
+        unsafe { guest::copy(source, target.as_mut_ptr(), target.len()) };
         Ok(())
     }
 
@@ -289,8 +298,8 @@ impl Storage {
     pub(super) fn write(&self, offset: usize, source: &[u8]) -> Result<()> {
         let (target, _pin) = self.writable_range(offset, source.len())?;
         // SAFETY: `writable_range` checked and pinned the target. The source may lie in external memory that is only read,
-        // never in memory that a storage writes; `copy` allows any overlap.
-        unsafe { core::ptr::copy(source.as_ptr(), target, source.len()) };
+        // never in memory that a storage writes.
+        unsafe { guest::copy(source.as_ptr(), target, source.len()) };
         Ok(())
     }
 
@@ -301,15 +310,13 @@ impl Storage {
         let bytes = pattern.to_le_bytes();
         let [b0, b1, b2, b3, ..] = bytes;
         let count = length / pattern_length.max(1);
-        let uniform = bytes.iter().take(pattern_length).all(|byte| *byte == b0);
-        // SAFETY: `writable_range` checked and pinned `length` bytes from `target`, and `count * pattern_length <= length`; arrays of
-        // bytes need no alignment.
+        // SAFETY: `writable_range` checked and pinned `length` bytes from `target`, and `count * pattern_length <= length`.
         unsafe {
             match pattern_length {
-                1.. if uniform => core::ptr::write_bytes(target, b0, count * pattern_length),
-                2 => repeat(target.cast(), count, [b0, b1]),
-                4 => repeat(target.cast(), count, [b0, b1, b2, b3]),
-                8 => repeat(target.cast(), count, bytes),
+                1 => guest::fill(target, b0, count),
+                2 => guest::repeat(target, count, [b0, b1]),
+                4 => guest::repeat(target, count, [b0, b1, b2, b3]),
+                8 => guest::repeat(target, count, bytes),
                 _ => return Err(Error::invalid_argument(format!("fill pattern of {pattern_length} bytes"))),
             }
         }
@@ -322,8 +329,8 @@ impl Storage {
         // Pinned first, because writing to borrowed memory moves it.
         let (to, _target_pin) = self.writable_range(offset, length)?;
         let (from, _source_pin) = source.readable(source_offset, length)?;
-        // SAFETY: both ranges were checked against their storages and pinned; `copy` allows overlap.
-        unsafe { core::ptr::copy(from, to, length) };
+        // SAFETY: both ranges were checked against their storages and pinned; they may overlap.
+        unsafe { guest::copy(from, to, length) };
         Ok(())
     }
 
@@ -368,17 +375,6 @@ impl fmt::Debug for Storage {
             Backing::External(_) => write!(f, "external {} bytes at {:p}", self.length, self.pointer),
             Backing::Movable(movable) => write!(f, "{movable:?} {} bytes", self.length),
         }
-    }
-}
-
-/// Writes `pattern` `count` times from `target` on.
-///
-/// # Safety
-/// `count` patterns from `target` on are writable memory.
-unsafe fn repeat<const N: usize>(target: *mut [u8; N], count: usize, pattern: [u8; N]) {
-    for index in 0..count {
-        // SAFETY: `index < count`.
-        unsafe { target.add(index).write(pattern) };
     }
 }
 

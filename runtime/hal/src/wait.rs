@@ -39,6 +39,12 @@ impl Deadline {
 }
 
 impl Deadline {
+    /// Returns the deadline at a time.
+    #[must_use]
+    pub fn at(instant: Instant) -> Deadline {
+        Deadline(Limit::At(instant))
+    }
+
     /// Returns the earlier of two deadlines.
     #[inline]
     #[must_use]
@@ -141,10 +147,12 @@ fn poll<'a>(timepoints: &(impl Iterator<Item = (&'a Semaphore, u64)> + Clone)) -
     })
 }
 
-/// Blocks until all of the timepoints are reached, one of them fails, or the deadline passes.
+/// Blocks until all of the timepoints are reached, one of them fails, or the deadline passes. The thread works meanwhile if
+/// it `participates`.
 pub(super) fn wait_all<'a>(
     timepoints: impl Iterator<Item = (&'a Semaphore, u64)> + Clone,
     deadline: Deadline,
+    participates: bool,
 ) -> Result<()> {
     let mut former = None;
     let mut polls = 0;
@@ -160,8 +168,7 @@ pub(super) fn wait_all<'a>(
         if !pending {
             return Ok(());
         }
-        // A participating thread may return after its deadline, so only waits without one participate.
-        let participant = participant.filter(|_| deadline == Deadline::NEVER);
+        let participant = participant.filter(|_| participates);
         let address = participant.as_ref().map(|participant| Arc::as_ptr(participant).addr());
         match participant {
             // If this thread has just left the same task, it has no more work there.
@@ -190,7 +197,7 @@ impl Semaphore {
     /// # Errors
     /// DEADLINE_EXCEEDED after the deadline; the failure of the semaphore.
     pub fn wait(&self, payload: u64, deadline: Deadline) -> Result<()> {
-        wait_all([(self, payload)].into_iter(), deadline)
+        wait_all([(self, payload)].into_iter(), deadline, deadline == Deadline::NEVER)
     }
 }
 

@@ -16,6 +16,7 @@ use super::worker_number::current_worker;
 use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
 use crate::hal::backend::{Access, Commands, Dispatch, PinGuard, WorkgroupCount, resolve_range, too_many_bindings};
 use crate::hal::{BufferBinding, Executable, MINIMUM_ALIGNMENT, MemoryAccess};
+use crate::vm::Meter;
 use crate::{Error, Result, vm};
 
 /// Memory that a thread reuses from one execution to the next.
@@ -144,7 +145,12 @@ fn of_binding(error: Error, ordinal: usize) -> Error {
     error.context(format!("binding {ordinal}"))
 }
 
-/// Scratch memory of kernels: grows to the largest need and stays.
+/// The most local memory of a kernel, in bytes: what each thread at work may have, which no ledger counts.
+pub(crate) const MAXIMUM_LOCAL_MEMORY: usize = 16 << 20;
+/// The most local memory, in bytes, that a thread keeps for its next execution.
+const KEPT_LOCAL_MEMORY: usize = 1 << 20;
+
+/// Scratch memory of kernels: grows to the largest need and stays, unless it is much.
 #[derive(Debug, Default)]
 struct LocalMemory(Vec<u8>);
 
@@ -153,6 +159,9 @@ impl LocalMemory {
     fn reserve(&mut self, size: usize) -> Result<&mut [u8]> {
         if size == 0 {
             return Ok(&mut []);
+        }
+        if size > MAXIMUM_LOCAL_MEMORY {
+            return Err(too_much_local_memory(size));
         }
         let needed = size.saturating_add(MINIMUM_ALIGNMENT);
         if self.0.len() < needed {
@@ -163,6 +172,11 @@ impl LocalMemory {
         let start = self.0.as_ptr().align_offset(MINIMUM_ALIGNMENT);
         self.0.get_mut(start..).and_then(|memory| memory.get_mut(..size)).ok_or_else(|| no_local_memory(size))
     }
+}
+
+#[cold]
+pub(crate) fn too_much_local_memory(size: usize) -> Error {
+    Error::resource_exhausted(format!("{size} bytes of local memory exceed the limit of {MAXIMUM_LOCAL_MEMORY}"))
 }
 
 #[cold]
@@ -220,7 +234,10 @@ impl Scratch {
 
     /// Keeps the memory for the thread's next execution.
     #[inline]
-    pub(crate) fn give_back(self: Box<Scratch>) {
+    pub(crate) fn give_back(mut self: Box<Scratch>) {
+        if self.local_memory.0.len() > KEPT_LOCAL_MEMORY {
+            self.local_memory = LocalMemory::default();
+        }
         // Where the thread is ending there is nothing to keep it for.
         let _ = SCRATCH.try_with(|slot| slot.set(Some(self)));
     }
@@ -232,6 +249,7 @@ pub(crate) fn execute_ranges(
     commands: &Commands,
     dispatch: &Dispatch,
     table: &[BufferBinding<'_>],
+    meter: Option<&Arc<Meter>>,
     scratch: &mut Scratch,
     threads: u8,
     workgroup_count: [u32; 3],
@@ -252,7 +270,7 @@ pub(crate) fn execute_ranges(
         binding_lengths: scratch.bindings.lengths(),
         read_only_bindings: scratch.bindings.read_only,
         max_concurrency: threads,
-        meter: None,
+        meter,
     };
     let processor_id = if threads > 1 { current_worker() } else { 0 };
     let local_memory = scratch.local_memory.reserve(info.local_memory_size)?;
@@ -267,19 +285,25 @@ pub(crate) fn execute_ranges(
     })
 }
 
-/// Runs all workgroups of one function over ranges of a program's byte buffers, sequentially, on the calling thread.
+/// Runs all workgroups of one function over ranges of a program's byte buffers, sequentially, on the calling thread. They are
+/// charged to the meter of the call before.
 ///
 /// # Errors
-/// Those of [`Executable::check`]; OUT_OF_RANGE for ranges that leave their buffers; those of the kernel.
+/// Those of [`Executable::check`]; OUT_OF_RANGE for ranges that leave their buffers; those of [`Meter::charge`] and of the
+/// kernel.
 pub fn dispatch_inline(
     executable: &Executable,
     function: u64,
     workgroup_count: [u32; 3],
     constants: &[u32],
     bindings: &[(Arc<vm::Buffer>, u64, u64)],
+    meter: Option<&Arc<Meter>>,
 ) -> Result<()> {
     let function = executable.check(function, constants.len(), bindings.len())?;
     let total = total(workgroup_count)?;
+    if let Some(meter) = meter {
+        meter.charge(total)?;
+    }
     let code = executable.code();
     let Some(info) = code.functions().get(function).filter(|_| total > 0) else { return Ok(()) };
     let mut scratch = Scratch::take();
@@ -292,7 +316,7 @@ pub fn dispatch_inline(
             binding_lengths: scratch.bindings.lengths(),
             read_only_bindings: scratch.bindings.read_only,
             max_concurrency: 1,
-            meter: None,
+            meter,
         };
         let local_memory = scratch.local_memory.reserve(info.local_memory_size)?;
         let mut worker = Worker { processor_id: 0, local_memory };

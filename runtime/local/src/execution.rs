@@ -1,17 +1,20 @@
 //! Runs recorded commands in order on the calling thread, without allocating.
 
 use alloc::format;
+use alloc::sync::Arc;
 use core::ops::Range;
 use std::time::Instant;
 
 #[cfg(feature = "local-task")]
 use super::cost::measure;
 use super::dispatch::{Scratch, execute_ranges, workgroup_count};
+use crate::bytecode::imports::BYTES_PER_STEP;
 use crate::hal::BufferBinding;
 #[cfg(feature = "local-task")]
 use crate::hal::backend::Access;
 use crate::hal::backend::{Command, Commands, Dispatch};
 use crate::profile::{self, EventKind};
+use crate::vm::Meter;
 use crate::{Error, Result};
 
 /// Checks that a table has all slots that commands use.
@@ -26,13 +29,19 @@ pub(crate) fn check_table(commands: &Commands, table: &[BufferBinding<'_>]) -> R
     Ok(())
 }
 
-/// Runs all commands in order; `table` holds what is bound to their slots.
-pub(crate) fn execute(commands: &Commands, table: &[BufferBinding<'_>]) -> Result<()> {
-    execute_measuring(commands, table, false)
+/// Runs all commands in order; `table` holds what is bound to their slots. Each command is charged to the meter before it runs.
+pub(crate) fn execute(commands: &Commands, table: &[BufferBinding<'_>], meter: Option<&Arc<Meter>>) -> Result<()> {
+    charge_list(meter, commands)?;
+    execute_measuring(commands, table, meter, false)
 }
 
 /// As [`execute`], and measures the kernel of each dispatch where `is_measured`.
-pub(crate) fn execute_measuring(commands: &Commands, table: &[BufferBinding<'_>], is_measured: bool) -> Result<()> {
+pub(crate) fn execute_measuring(
+    commands: &Commands,
+    table: &[BufferBinding<'_>],
+    meter: Option<&Arc<Meter>>,
+    is_measured: bool,
+) -> Result<()> {
     check_table(commands, table)?;
     let mut scratch = Scratch::take();
     let is_timed = is_measured || profile::is_on();
@@ -41,12 +50,32 @@ pub(crate) fn execute_measuring(commands: &Commands, table: &[BufferBinding<'_>]
             // As below, without the call: half of the commands are.
             return Ok(());
         }
+        if let Some(meter) = meter {
+            charge(meter, commands, command, table).map_err(|error| describe(error, index, command))?;
+        }
         let start = is_timed.then(Instant::now);
-        execute_command(commands, command, table, &mut scratch).map_err(|error| describe(error, index, command))?;
+        execute_command(commands, command, table, meter, &mut scratch)
+            .map_err(|error| describe(error, index, command))?;
         start.map_or(Ok(()), |start| take_time(start, commands, command, table, is_measured))
     });
     scratch.give_back();
     result
+}
+
+/// Charges a step for each command, before the list is walked.
+pub(crate) fn charge_list(meter: Option<&Arc<Meter>>, commands: &Commands) -> Result<()> {
+    meter.map_or(Ok(()), |meter| meter.charge(commands.list().len() as u64))
+}
+
+/// Charges a command before it runs: a step for each workgroup or 64 bytes.
+#[cold]
+pub(crate) fn charge(meter: &Meter, commands: &Commands, command: &Command, table: &[BufferBinding<'_>]) -> Result<()> {
+    let steps = match (command, command.transfer()) {
+        (Command::Dispatch(dispatch), _) => workgroup_count(commands, dispatch, table)?.1,
+        (_, Some(transfer)) => commands.resolve(transfer.target, table)?.2 as u64 / BYTES_PER_STEP,
+        _ => 0,
+    };
+    meter.charge(steps)
 }
 
 /// Records a command that began at `start`, if recording is on, and measures its kernel where `is_measured`.
@@ -108,10 +137,11 @@ fn execute_command(
     commands: &Commands,
     command: &Command,
     table: &[BufferBinding<'_>],
+    meter: Option<&Arc<Meter>>,
     scratch: &mut Scratch,
 ) -> Result<()> {
     match command {
-        Command::Dispatch(dispatch) => execute_dispatch(commands, dispatch, table, scratch),
+        Command::Dispatch(dispatch) => execute_dispatch(commands, dispatch, table, meter, scratch),
         // In order and one at a time, every command is a barrier.
         Command::Barrier => Ok(()),
         Command::BeginDebugGroup { label } => {
@@ -194,13 +224,14 @@ fn execute_dispatch(
     commands: &Commands,
     dispatch: &Dispatch,
     table: &[BufferBinding<'_>],
+    meter: Option<&Arc<Meter>>,
     scratch: &mut Scratch,
 ) -> Result<()> {
     let (count, total) = workgroup_count(commands, dispatch, table)?;
     if total == 0 {
         return Ok(());
     }
-    execute_ranges(commands, dispatch, table, scratch, 1, count, |run| run(0..total))
+    execute_ranges(commands, dispatch, table, meter, scratch, 1, count, |run| run(0..total))
 }
 
 /// Says which command failed.

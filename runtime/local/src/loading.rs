@@ -10,7 +10,7 @@ use super::loaders::Loader;
 use super::{ExecutableLoader, ExecutableParameters};
 use crate::bytecode::Contents;
 use crate::hal::Executable;
-use crate::vm::Limits;
+use crate::vm::{Ledger, Limits};
 use crate::{Error, Result};
 
 /// Where a program's executables may come from.
@@ -84,10 +84,12 @@ impl Loaders {
     }
 
     /// Loads an executable of the given format with the first loader that takes it. `device` are a device's own loaders,
-    /// `imports` resolves what machine code imports, `contents` is the file that `data` is a part of, if it is.
+    /// `imports` resolves what machine code imports, `contents` is the file that `data` is a part of, if it is. The executable
+    /// is charged to the program's ledger before it is loaded, [`Ledger::HOST`] for a host program.
     ///
     /// # Errors
-    /// NOT_FOUND where no loader does, and what the loader reports.
+    /// NOT_FOUND where no loader does; RESOURCE_EXHAUSTED if the ledger is used up; what the loader reports.
+    #[allow(clippy::too_many_arguments, reason = "what a device and a program each contribute")]
     pub fn load(
         &self,
         device: Option<&[Arc<dyn ExecutableLoader>]>,
@@ -96,8 +98,10 @@ impl Loaders {
         data: &[u8],
         contents: Option<&Arc<Contents>>,
         constants: &[u32],
+        ledger: &Ledger,
     ) -> Result<Arc<Executable>> {
-        let aligned = AlignedBytes::new(data);
+        let charge = Executable::charge(data.len(), ledger)?;
+        let aligned = AlignedBytes::new(data)?;
         let contents = contents.filter(|_| matches!(aligned, AlignedBytes::InPlace(_)));
         let limits = &self.limits;
         let parameters = ExecutableParameters { format, data: aligned.bytes(), contents, constants, imports, limits };
@@ -109,7 +113,7 @@ impl Loaders {
             )));
         };
         let code = code.map_err(|error| error.context(format!("loading an executable of format '{format}'")))?;
-        Ok(Arc::new(Executable::new(code)))
+        Ok(Arc::new(Executable::charged(code, charge)))
     }
 }
 
@@ -122,16 +126,20 @@ enum AlignedBytes<'a> {
 impl<'a> AlignedBytes<'a> {
     const ALIGNMENT: usize = 16;
 
-    fn new(bytes: &'a [u8]) -> AlignedBytes<'a> {
+    fn new(bytes: &'a [u8]) -> Result<AlignedBytes<'a>> {
         if bytes.as_ptr().align_offset(Self::ALIGNMENT) == 0 {
-            return AlignedBytes::InPlace(bytes);
+            return Ok(AlignedBytes::InPlace(bytes));
         }
-        let mut storage = alloc::vec![0; bytes.len() + Self::ALIGNMENT].into_boxed_slice();
+        let length = bytes.len() + Self::ALIGNMENT;
+        let mut storage = Vec::new();
+        let reserved = storage.try_reserve_exact(length);
+        reserved.map_err(|_| Error::resource_exhausted(format!("no memory for an executable of {length} bytes")))?;
+        storage.resize(length, 0);
         let start = storage.as_ptr().align_offset(Self::ALIGNMENT);
         if let Some(target) = storage.get_mut(start..start + bytes.len()) {
             target.copy_from_slice(bytes);
         }
-        AlignedBytes::Copied { storage, start, length: bytes.len() }
+        Ok(AlignedBytes::Copied { storage: storage.into_boxed_slice(), start, length: bytes.len() })
     }
 
     fn bytes(&self) -> &[u8] {
@@ -145,6 +153,7 @@ impl<'a> AlignedBytes<'a> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -152,7 +161,7 @@ mod tests {
     fn executable_data_is_aligned_before_it_is_loaded() {
         let bytes: Vec<u8> = (0..64).collect();
         for start in 0..16 {
-            let aligned = AlignedBytes::new(&bytes[start..start + 40]);
+            let aligned = AlignedBytes::new(&bytes[start..start + 40]).unwrap();
             assert_eq!(aligned.bytes(), &bytes[start..start + 40]);
             assert_eq!(aligned.bytes().as_ptr().align_offset(16), 0);
         }

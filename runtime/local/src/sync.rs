@@ -18,7 +18,8 @@ impl Backend for SyncBackend {
         bindings: &[BufferBinding<'_>],
         completion: Completion<'_>,
     ) -> Result<()> {
-        let result = command_buffer.commands().and_then(|commands| execution::execute(commands, bindings));
+        let result = command_buffer.commands();
+        let result = result.and_then(|commands| execution::execute(commands, bindings, completion.meter()));
         completion.finish(result)
     }
 

@@ -7,15 +7,16 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::bytecode::Contents;
-use crate::hal::backend::{self, Backend, InlineExecution, Operation};
+use crate::hal::backend::{self, Backend, InlineExecution, Operation, Queue};
 #[cfg(feature = "local-task")]
 use crate::hal::local::engine::TaskOptions;
 use crate::hal::local::library::ImportRegistry;
 use crate::hal::local::{ExecutableLoader, Loaders, has_feature};
 use crate::hal::{
-    Allocator, Buffer, BufferBinding, BufferParameters, CommandBuffer, CommandBufferMode, CommandCategory, Executable,
-    Fence, File, SignalFence, Transfers,
+    Allocator, Buffer, BufferBinding, BufferParameters, CallLimits, CommandBuffer, CommandBufferMode, CommandCategory,
+    Executable, Fences, File, Transfers,
 };
+use crate::vm::{Charge, Ledger, arc_of};
 use crate::{Error, Result, ref_object};
 
 /// Options of a device, except for its queue.
@@ -56,7 +57,7 @@ pub struct Device {
     allocator: Arc<Allocator>,
     loaders: Option<Vec<Arc<dyn ExecutableLoader>>>,
     imports: ImportRegistry,
-    backend: Arc<dyn Backend>,
+    queue: Queue,
     /// Runs commands while they are recorded, if the backend can and the program allows it.
     inline: Option<InlineExecution>,
 }
@@ -69,22 +70,20 @@ impl fmt::Debug for Device {
     }
 }
 
-/// The fences of a queue operation.
-#[derive(Debug, Default)]
-pub struct Fences<'a> {
-    /// The fence to wait for.
-    pub wait: Option<&'a Fence>,
-    /// The fence to signal.
-    pub signal: SignalFence<'a>,
-}
-
 impl Device {
     /// Creates a device that executes operations with `backend`: what a [`Driver`](super::Driver) does.
     #[must_use]
     pub fn new(id: &str, options: DeviceOptions, backend: Arc<dyn Backend>) -> Device {
         let allocator = Arc::new(Allocator::with_limit(options.memory_limit));
         let inline = backend.inline_execution();
-        Device { id: id.into(), allocator, loaders: options.loaders, imports: options.imports, backend, inline }
+        Device {
+            id: id.into(),
+            allocator,
+            loaders: options.loaders,
+            imports: options.imports,
+            queue: Queue::new(backend),
+            inline,
+        }
     }
 
     /// Returns the name that programs match against patterns such as `local*`.
@@ -103,7 +102,7 @@ impl Device {
     /// Returns the number of workers that run the workgroups of a dispatch.
     #[must_use]
     pub fn concurrency(&self) -> usize {
-        self.backend.concurrency()
+        self.queue.backend().concurrency()
     }
 
     /// Answers `hal.device.query`; `None` for unknown keys. `loaders` are the program's.
@@ -133,10 +132,10 @@ impl Device {
     }
 
     /// Loads an executable of the given format. `loaders` are the program's; `contents` is the file that contains
-    /// `data`, if there is one.
+    /// `data`, if there is one. The executable is charged to the ledger, [`Ledger::HOST`] for a host program.
     ///
     /// # Errors
-    /// NOT_FOUND if no loader supports the format; errors of the loader.
+    /// NOT_FOUND if no loader supports the format; RESOURCE_EXHAUSTED if the ledger is used up; errors of the loader.
     pub fn create_executable(
         &self,
         loaders: &Loaders,
@@ -144,13 +143,14 @@ impl Device {
         data: &[u8],
         contents: Option<&Arc<Contents>>,
         constants: &[u32],
+        ledger: &Ledger,
     ) -> Result<Arc<Executable>> {
         loaders
-            .load(self.loaders(), &self.imports, format, data, contents, constants)
+            .load(self.loaders(), &self.imports, format, data, contents, constants, ledger)
             .map_err(|error| error.context(format!("on device '{}'", self.id)))
     }
 
-    /// Creates a command buffer whose commands may use `binding_capacity` slots.
+    /// Creates a command buffer of a host program, whose commands may use `binding_capacity` slots.
     #[must_use]
     pub fn create_command_buffer(
         &self,
@@ -158,11 +158,35 @@ impl Device {
         categories: CommandCategory,
         binding_capacity: u32,
     ) -> CommandBuffer {
-        CommandBuffer::new(modes, categories, binding_capacity, self.inline)
+        CommandBuffer::new(modes, categories, binding_capacity, self.inline, Charge::none())
+    }
+
+    /// Creates a command buffer for a program, which is charged to its ledger. If the call has a meter, its commands run where
+    /// they are submitted and not while they are recorded, so that they are counted.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if the ledger is used up.
+    #[inline]
+    pub fn create_command_buffer_within(
+        &self,
+        limits: CallLimits<'_>,
+        modes: CommandBufferMode,
+        categories: CommandCategory,
+        binding_capacity: u32,
+    ) -> Result<Arc<CommandBuffer>> {
+        let charge = CommandBuffer::charge(limits.ledger())?;
+        let inline = self.inline.filter(|_| limits.meter.is_none());
+        Ok(arc_of(|| CommandBuffer::new(modes, categories, binding_capacity, inline, charge)))
     }
 
     fn submit(&self, fences: Fences<'_>, operation: Operation) -> Result<()> {
-        backend::submit(&self.backend, fences.wait, fences.signal, operation)
+        self.queue.submit(fences, operation)
+    }
+
+    /// Returns true if no operation of any of the devices is running or waits for a fence of the host. Then only a call can
+    /// signal what the others wait for.
+    pub fn are_idle(devices: &[Arc<Device>]) -> bool {
+        Queue::are_idle(devices.iter().map(|device| &device.queue))
     }
 
     /// Runs `now` on `target` at once if the wait fence is reached, otherwise submits the operation. Releases the
@@ -190,7 +214,7 @@ impl Device {
     /// RESOURCE_EXHAUSTED if memory is short.
     #[inline]
     pub fn queue_alloca(&self, fences: Fences<'_>, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
-        match self.allocator.allocate_transient(parameters, length) {
+        match self.allocator.allocate_transient(parameters, length, fences.limits.ledger()) {
             Ok(buffer) => {
                 self.queue_barrier(fences)?;
                 Ok(buffer)
@@ -247,8 +271,14 @@ impl Device {
     /// Those of [`Buffer::write`]; the failure of a fence.
     pub fn queue_update(&self, fences: Fences<'_>, source: &[u8], target: Arc<Buffer>, offset: u64) -> Result<()> {
         // Without a fence to wait for, the write needs no copy of the bytes.
-        let write = |target: Arc<Buffer>| target.write(offset, source);
-        self.do_or_submit(fences, target, write, |target| Operation::Update { source: source.into(), target, offset })
+        match backend::is_reached(fences.wait) {
+            Ok(false) => self.queue.submit_update(fences, source, target, offset),
+            waited => {
+                let done = waited.and_then(|_| target.write(offset, source));
+                drop(target);
+                fences.signal.finish(done)
+            }
+        }
     }
 
     /// Copies between buffers; see [`Buffer::copy_from`].
@@ -316,7 +346,7 @@ impl Device {
         command_buffer: &Arc<CommandBuffer>,
         bindings: &[BufferBinding<'_>],
     ) -> Result<()> {
-        backend::submit_execution(&self.backend, fences.wait, fences.signal, command_buffer, bindings)
+        self.queue.submit_execution(fences, command_buffer, bindings)
     }
 
     /// Flushes submitted operations. Local devices submit at once, so this does nothing.
@@ -336,7 +366,7 @@ impl Device {
 impl Drop for Device {
     /// Waits for running operations, but not for those whose wait fence is not reached.
     fn drop(&mut self) {
-        self.backend.drain();
+        self.queue.backend().drain();
     }
 }
 

@@ -5,7 +5,9 @@ mod driver;
 mod local;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod waiting;
 
-pub use device::{Device, DeviceOptions, Fences};
+pub use device::{Device, DeviceOptions};
 pub use driver::{DeviceInfo, DeviceUri, Driver, DriverRegistry};
 pub(crate) use local::default_device;
+pub use waiting::{wait_for_program, wait_for_results};

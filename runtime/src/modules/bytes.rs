@@ -6,14 +6,18 @@ use alloc::vec::Vec;
 
 use crate::vm::Buffer;
 #[cfg(feature = "std")]
+use crate::vm::Ledger;
+#[cfg(feature = "std")]
 use crate::{Error, Result};
 
 #[cfg(feature = "std")]
-/// Calls `use_bytes` with a range of a byte buffer: borrowed if the buffer is immutable, otherwise a copy.
+/// Calls `use_bytes` with a range of a byte buffer: borrowed if the buffer is immutable, otherwise a copy, which is charged to
+/// the ledger meanwhile.
 pub(super) fn with_bytes<T>(
     buffer: &Buffer,
     offset: u64,
     length: u64,
+    ledger: &Ledger,
     use_bytes: impl FnOnce(&[u8]) -> Result<T>,
 ) -> Result<T> {
     let end = offset.checked_add(length).filter(|end| *end <= buffer.length());
@@ -26,7 +30,11 @@ pub(super) fn with_bytes<T>(
     match buffer.as_bytes().and_then(|bytes| bytes.get(start..)?.get(..count)) {
         Some(bytes) => use_bytes(bytes),
         None => {
-            let mut bytes = alloc::vec![0; count];
+            let _charge = ledger.charge(length)?;
+            let mut bytes = Vec::new();
+            let reserved = bytes.try_reserve_exact(count);
+            reserved.map_err(|_| Error::resource_exhausted(alloc::format!("no memory for {length} bytes")))?;
+            bytes.resize(count, 0);
             buffer.read(offset, &mut bytes)?;
             use_bytes(&bytes)
         }
@@ -50,11 +58,19 @@ pub(super) fn message_text(message: &Buffer) -> String {
     text
 }
 
+/// The most specialization constants of an executable.
+#[cfg(feature = "std")]
+const MAXIMUM_CONSTANTS: usize = 1 << 16;
+
 /// Decodes the specialization constants of an executable: 32-bit words, little-endian.
 #[cfg(feature = "std")]
-pub(super) fn constant_words(constants: Option<&Buffer>) -> Result<Vec<u32>> {
+pub(super) fn constant_words(constants: Option<&Buffer>, ledger: &Ledger) -> Result<Vec<u32>> {
     let Some(constants) = constants else { return Ok(Vec::new()) };
-    with_bytes(constants, 0, constants.length(), |bytes| match bytes.as_chunks::<4>() {
+    with_bytes(constants, 0, constants.length(), ledger, |bytes| match bytes.as_chunks::<4>() {
+        (words, _) if words.len() > MAXIMUM_CONSTANTS => Err(Error::resource_exhausted(alloc::format!(
+            "{} specialization constants exceed the limit of {MAXIMUM_CONSTANTS}",
+            words.len()
+        ))),
         (words, []) => Ok(words.iter().map(|word| u32::from_le_bytes(*word)).collect()),
         (_, _) => Err(Error::invalid_argument(alloc::format!(
             "specialization constants of {} bytes are not 32-bit words",

@@ -17,12 +17,12 @@ macro_rules! buffer_functions {
         impl $state {
             pub fn buffer_subspan(
                 &self,
-                _: &mut Caller<'_>,
+                caller: &mut Caller<'_>,
                 buffer: Arc<Buffer>,
                 offset: u64,
                 length: u64,
             ) -> Result<Arc<Buffer>> {
-                buffer.subspan(offset, length)
+                buffer.subspan(offset, length, caller.ledger())
             }
 
             #[inline]
@@ -32,7 +32,7 @@ macro_rules! buffer_functions {
 
             pub fn buffer_view_create(
                 &self,
-                _: &mut Caller<'_>,
+                caller: &mut Caller<'_>,
                 buffer: Arc<Buffer>,
                 offset: u64,
                 length: u64,
@@ -43,11 +43,11 @@ macro_rules! buffer_functions {
                 let buffer = if offset == 0 && length == buffer.byte_length() {
                     buffer
                 } else {
-                    buffer.subspan(offset, length)?
+                    buffer.subspan(offset, length, caller.ledger())?
                 };
                 let (element_type, encoding_type) =
                     (ElementType::from_raw(element_type), EncodingType::from_raw(encoding_type));
-                BufferView::shared(buffer, &shape, element_type, encoding_type)
+                BufferView::shared(buffer, &shape, element_type, encoding_type, caller.ledger())
             }
 
             #[inline]

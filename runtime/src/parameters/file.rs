@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::Result;
 use crate::bytecode::Contents;
 use crate::hal::{Allocator, Buffer, BufferParameters, File, MemoryAccess};
 use crate::mapping::MappedFile;
-use crate::{Error, Result};
+use crate::vm::Ledger;
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -24,14 +25,13 @@ pub enum FileAccess {
 #[derive(Debug)]
 pub struct ParameterFile {
     name: String,
-    /// The bytes as they were when the file was opened, which serve to parse the archive. A file with write access may
-    /// change later.
+    /// The bytes, which serve to parse the archive. Those of a mapped file are copied out, because the file may change.
     contents: Arc<Contents>,
     file: Arc<File>,
 }
 
 impl ParameterFile {
-    /// Opens a file. [`MappedFile::open`](crate::mapping::MappedFile::open) documents the requirements of mapping.
+    /// Opens a file. [`MappedFile::open`](crate::mapping::MappedFile::open) says what happens to a mapped file that is changed.
     ///
     /// # Errors
     /// Errors of opening, reading and mapping, with the path.
@@ -43,8 +43,7 @@ impl ParameterFile {
         if access == FileAccess::Map {
             return Ok(ParameterFile::from_contents(name, Arc::new(MappedFile::contents(path)?)));
         }
-        // Read, not mapped: slices of a mapping must not change.
-        let contents = Arc::new(Contents::read(path)?);
+        let contents = Arc::new(MappedFile::contents(path)?);
         Ok(Arc::new(ParameterFile { name, contents, file: Arc::new(File::map_writable(path)?) }))
     }
 
@@ -73,9 +72,9 @@ impl ParameterFile {
         &self.file
     }
 
-    /// Returns the bytes as they were when the file was opened.
-    pub(super) fn bytes(&self) -> &[u8] {
-        self.contents.as_bytes()
+    /// Returns the bytes for parsers.
+    pub(super) fn contents(&self) -> &Contents {
+        &self.contents
     }
 
     fn is_writable(&self) -> bool {
@@ -84,13 +83,7 @@ impl ParameterFile {
 
     /// Copies a range of the file's current contents.
     pub(super) fn read_bytes(&self, offset: u64, target: &mut [u8]) -> Result<()> {
-        if self.is_writable() {
-            return self.file.read_bytes(offset, target);
-        }
-        let bytes = usize::try_from(offset).ok().and_then(|offset| self.bytes().get(offset..)?.get(..target.len()));
-        let bytes = bytes.ok_or_else(|| Error::out_of_range(format!("range exceeds '{}'", self.name)))?;
-        target.copy_from_slice(bytes);
-        Ok(())
+        self.file.read_bytes(offset, target).map_err(|error| error.context(format!("reading '{}'", self.name)))
     }
 
     /// Imports a range as a buffer without a copy; None if the alignment or the access forbid it.
@@ -100,11 +93,12 @@ impl ParameterFile {
         offset: u64,
         length: u64,
         parameters: BufferParameters,
+        ledger: &Ledger,
     ) -> Result<Option<Arc<Buffer>>> {
         if self.is_writable() {
             // A later write to the file would change the buffer.
             return Ok(None);
         }
-        allocator.import_contents(&self.contents, offset, length, parameters)
+        allocator.import_contents(&self.contents, offset, length, parameters, ledger)
     }
 }

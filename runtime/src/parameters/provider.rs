@@ -140,14 +140,14 @@ fn load_one(
     if span.buffer_offset != 0 {
         return Err(Error::invalid_argument(format!("offset {} into the loaded buffer is not 0", span.buffer_offset)));
     }
-    let allocator = transfer.device.allocator();
+    let (allocator, ledger) = (transfer.device.allocator(), transfer.fences.limits.ledger());
     if let ParameterStorage::File { file, offset } = entry.storage() {
         let start = offset.saturating_add(span.parameter_offset);
-        if let Some(buffer) = file.import(allocator, start, span.length, parameters)? {
+        if let Some(buffer) = file.import(allocator, start, span.length, parameters, ledger)? {
             return Ok(buffer);
         }
     }
-    let buffer = allocator.allocate(parameters, span.length)?;
+    let buffer = allocator.allocate_charged(parameters, span.length, ledger)?;
     copy_in(&entry, span, (buffer.clone(), 0), transfers);
     Ok(buffer)
 }

@@ -347,7 +347,7 @@ fn transfers_wait_and_signal() {
         target.fill(0, 32, 0, 1).unwrap();
         let (wait, signal) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
         let spans = [span("a", 0, 0, 16), span("b", 8, 16, 16)];
-        let fences = Fences { wait: Some(&wait), signal: SignalFence::Given(signal.clone()) };
+        let fences = Fences { wait: Some(&wait), signal: SignalFence::Given(signal.clone()), ..Fences::default() };
         provider.gather(Transfer { device: &device, fences, scope: "scope", spans: &spans }, &target).unwrap();
         assert_eq!((signal.query().unwrap(), target.to_vec().unwrap()), (false, vec![0; 32]));
         wait.signal().unwrap();
@@ -371,7 +371,7 @@ fn failures_reach_waiters() {
     ] {
         let signal = Arc::new(Fence::new());
         let spans = [span("a", 0, 0, 16), wrong];
-        let fences = Fences { wait: None, signal: SignalFence::Given(signal.clone()) };
+        let fences = Fences { wait: None, signal: SignalFence::Given(signal.clone()), ..Fences::default() };
         let error =
             provider.gather(Transfer { device: &device, fences, scope: "scope", spans: &spans }, &target).unwrap_err();
         assert_eq!((error.code(), signal.query().unwrap_err().code()), (code, code), "{error}");

@@ -471,6 +471,11 @@ impl Session {
         &self.devices
     }
 
+    /// Returns the devices, shared.
+    pub(crate) fn device_list(&self) -> &Arc<[Arc<Device>]> {
+        &self.devices
+    }
+
     /// Returns the allocator of this session's tensors: the first device's, or the host's if there is no device.
     #[must_use]
     pub fn allocator(&self) -> &Arc<Allocator> {

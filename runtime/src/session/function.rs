@@ -8,7 +8,7 @@ use std::task::{Context as TaskContext, Poll};
 use super::builder::Session;
 use super::convert::{Arguments, FromResults, Packer, Primitives};
 use crate::bytecode::{COARSE_FENCES, ConventionItem, DECLARATION, INVOCATION_MODEL};
-use crate::hal::{Fence, Reached};
+use crate::hal::{Device, Fence, Reached, wait_for_results};
 use crate::vm::{self, CallBuffer, CallFuture, CallValues, InvocationGuard, Linkage, Ref, Value};
 use crate::{Error, Result};
 
@@ -20,6 +20,8 @@ pub struct Function {
     fences: bool,
     taken: Primitives,
     returned: Primitives,
+    /// The devices of the session, which signal the fence of the results.
+    devices: Arc<[Arc<Device>]>,
 }
 
 impl Session {
@@ -28,7 +30,7 @@ impl Session {
     /// # Errors
     /// NOT_FOUND; INVALID_ARGUMENT for a malformed calling convention.
     pub fn function(&self, name: &str) -> Result<Function> {
-        Function::new(self.context().function(name)?)
+        Function::new(self.context().function(name)?, self.device_list().clone())
     }
 
     /// Returns the functions that the last module exports for callers. Names that begin with `__` or contain `$` are
@@ -41,12 +43,16 @@ impl Session {
         let Some(module) = modules.last() else { return Ok(Vec::new()) };
         let exports = (0..).map_while(|export| Some((export, module.function(Linkage::Export, export)?)));
         let public = exports.filter(|(_, info)| !info.name.starts_with("__") && !info.name.contains('$'));
-        public.map(|(export, _)| Function::new(self.context().export(modules.len() - 1, export)?)).collect()
+        public
+            .map(|(export, _)| {
+                Function::new(self.context().export(modules.len() - 1, export)?, self.device_list().clone())
+            })
+            .collect()
     }
 }
 
 impl Function {
-    pub(crate) fn new(function: vm::Function) -> Result<Function> {
+    pub(crate) fn new(function: vm::Function, devices: Arc<[Arc<Device>]>) -> Result<Function> {
         let fences = function.attribute(INVOCATION_MODEL) == Some(COARSE_FENCES);
         let refs = |item: &ConventionItem| *item == ConventionItem::Ref;
         let last_two = function.arguments().iter().rev().take(2).filter(|item| refs(item)).count();
@@ -57,7 +63,7 @@ impl Function {
             )));
         }
         let (taken, returned) = (Primitives::of(function.arguments()), Primitives::of(function.results()));
-        Ok(Function { function, fences, taken, returned })
+        Ok(Function { function, fences, taken, returned, devices })
     }
 
     /// Returns the name without the module's.
@@ -136,11 +142,11 @@ impl Function {
         called: Result<()>,
         done: Option<Arc<Fence>>,
     ) -> Result<R> {
-        let buffer = guard.invocation().buffer();
         let reached = match (called, done) {
-            (Ok(()), Some(done)) => done.wait_unless_abandoned(),
+            (Ok(()), Some(done)) => wait_for_results(guard.invocation(), &self.devices, &done),
             (called, _) => called,
         };
+        let buffer = guard.invocation().buffer();
         let results = match reached {
             Ok(()) => R::from_results(&mut buffer.values(self.function.results())),
             Err(error) => Err(error),

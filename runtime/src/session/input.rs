@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::element::Element;
 use super::tensor::Tensor;
 use crate::hal::{Allocator, Buffer, BufferParameters, BufferView, EncodingType};
-use crate::vm::{BorrowedRef, Ref};
+use crate::vm::{BorrowedRef, Ledger, Ref};
 use crate::{Error, Result};
 
 /// Dimensions of up to this rank need no allocation.
@@ -153,7 +153,7 @@ fn of_elements<'a, T: Element>(memory: &impl Memory<'a>, elements: &'a [T], shap
         return Err(Error::invalid_argument(format!("a tensor of shape {shape:?} does not have {count} elements")));
     }
     let buffer = memory.buffer(bytemuck::cast_slice(elements))?;
-    BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)
+    BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR, Ledger::HOST)
 }
 
 fn count(mut dims: impl Iterator<Item = u64>) -> Option<u64> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::builder::Session;
 use super::element::Element;
 use crate::hal::{Allocator, Buffer, BufferParameters, BufferView, Device, ElementType, EncodingType, InputsOnlyRead};
+use crate::vm::Ledger;
 use crate::{Error, Result};
 
 /// An array of elements in row-major order, in a device's memory. Clones share the memory.
@@ -76,7 +77,7 @@ impl<T: Element> Tensor<T> {
         let elements: &[T] = (*owner).as_ref();
         check_count(shape, elements.len())?;
         let buffer = import(Arc::new(Bytes { owner, element: PhantomData }))?;
-        let view = BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?;
+        let view = BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR, Ledger::HOST)?;
         Ok(Tensor { view, element: PhantomData })
     }
 
@@ -84,7 +85,7 @@ impl<T: Element> Tensor<T> {
         check_count(shape, elements.len())?;
         let buffer = allocator.allocate(BufferParameters::DEVICE, size_of_val(elements) as u64)?;
         buffer.write(0, bytemuck::cast_slice(elements))?;
-        let view = BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR)?;
+        let view = BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR, Ledger::HOST)?;
         Ok(Tensor { view, element: PhantomData })
     }
 

@@ -152,7 +152,7 @@ mod with_std {
         fn find(&self, data: &[u8]) -> Option<&'static Executable> {
             self.all.iter().find(|executable| {
                 let Some(Ref::Buffer(constant)) = self.rodata.get(executable.rodata as usize) else { return false };
-                constant.as_bytes().is_some_and(|bytes| core::ptr::eq(bytes, data) || bytes == data)
+                constant.holds(data)
             })
         }
     }

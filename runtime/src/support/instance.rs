@@ -117,7 +117,8 @@ impl Instance {
     /// The errors of the call; the instance stays usable.
     pub async fn call_async(&self, export: u32, arguments: Vec<Value>) -> Result<std::vec::IntoIter<Value>> {
         let begin = || {
-            let function = Function::new(self.context().export(self.index, export)?)?;
+            let function =
+                Function::new(self.context().export(self.index, export)?, self.session.device_list().clone())?;
             function.call_async::<Vec<Value>>(arguments.as_slice())
         };
         let result = match begin() {

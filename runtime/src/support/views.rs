@@ -83,7 +83,8 @@ where
     }
     let view = buffer.pass().and_then(|buffer| {
         let encoding_type = EncodingType::from_raw(encoding_type as u32);
-        shape.with(|shape| BufferView::shared(buffer, shape, ElementType::from_raw(element_type as u32), encoding_type))
+        let (element_type, ledger) = (ElementType::from_raw(element_type as u32), &stack.limits().ledger);
+        shape.with(|shape| BufferView::shared(buffer, shape, element_type, encoding_type, ledger))
     });
     match view {
         Ok(view) => Ok(Ref::from(view)),

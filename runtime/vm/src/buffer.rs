@@ -3,7 +3,7 @@
 //! This is one of the modules that may use `unsafe`: a buffer's bytes are shared by all holders of a reference to it, and
 //! are reached through a raw pointer whose range is checked at every access. Scalars are loaded and stored by relaxed
 //! atomic operations where their address is aligned, which costs nothing on the supported processors, so that threads
-//! that race on a scalar read some value that was stored.
+//! that race on a scalar read some value that was stored. Ranges are copied and filled by [`guest`].
 #![allow(unsafe_code, reason = "the storage of byte buffers")]
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
@@ -22,7 +22,9 @@ mod elements;
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub use elements::{Element, Grid, GridMut, keep_iteration_order};
 
-use super::ledger::{Charge, Ledger};
+use super::guest;
+use super::ledger::{Charge, Ledger, SharedCharge};
+use super::mapped::MappedBytes;
 use super::ref_type::RefType;
 use crate::{Error, Result};
 use incarnate_bytecode::Contents;
@@ -31,6 +33,10 @@ use incarnate_bytecode::Contents;
 const MAX_ALIGNMENT: usize = 4096;
 /// Alignment of a buffer for which the program asks for less, in bytes.
 const MIN_ALIGNMENT: usize = 16;
+
+/// The longest name, in bytes, that is copied out of memory which may change: names of functions, parameters and keys are
+/// shorter.
+const LONGEST_NAME: usize = 64 << 10;
 
 /// A range of bytes, shared by reference.
 pub struct Buffer {
@@ -46,10 +52,15 @@ enum Storage {
     Owned(Layout, #[expect(dead_code, reason = "returned when dropped")] Charge),
     /// A module's file.
     Contents(Arc<Contents>),
+    /// A part of another buffer, which is none itself: owners are at most one deep.
+    Part(Arc<Buffer>, #[expect(dead_code, reason = "returned when dropped")] SharedCharge),
     /// Something else, kept alive as long as the buffer.
-    Foreign(#[expect(dead_code, reason = "keeps the bytes alive")] Arc<dyn Send + Sync>),
-    /// A block, and the pool that it goes back to; None while the pool has it.
-    Pooled(Block, Option<Arc<dyn BlockPool>>),
+    Foreign(
+        #[expect(dead_code, reason = "keeps the bytes alive")] Arc<dyn Send + Sync>,
+        #[expect(dead_code, reason = "returned when dropped")] SharedCharge,
+    ),
+    /// A block; the pool that it goes back to and the charge of its user, or None while the pool has it.
+    Pooled(Block, Option<(Arc<dyn BlockPool>, Charge)>),
     /// The owner of borrowed memory, see [`Buffer::borrowed`].
     Borrowed,
 }
@@ -66,6 +77,8 @@ pub trait Scalar: Copy + sealed::Sealed {
     fn load(address: sealed::Address) -> Self;
     #[doc(hidden)]
     fn store(address: sealed::Address, value: Self);
+    #[doc(hidden)]
+    fn repeat(self, address: sealed::Address, count: usize);
 }
 
 mod sealed {
@@ -107,6 +120,12 @@ macro_rules! scalars {
                         unsafe { AtomicU8::from_ptr(pointer.add(index)) }.store(byte, Ordering::Relaxed);
                     }
                 }
+            }
+
+            #[inline]
+            fn repeat(self, sealed::Address(pointer): sealed::Address, count: usize) {
+                // SAFETY: `Buffer::address` checked the range of all elements.
+                unsafe { guest::repeat(pointer, count, self.to_ne_bytes()) };
             }
         })*
     };
@@ -167,27 +186,57 @@ impl Buffer {
     /// # Errors
     /// OUT_OF_RANGE where the file has no such range.
     pub fn of_contents(contents: Arc<Contents>, range: Range<usize>) -> Result<Arc<Buffer>> {
-        let bytes = contents.as_bytes().get(range.clone()).ok_or_else(|| {
-            Error::out_of_range(alloc::format!("bytes {range:?} of a file of {}", contents.as_bytes().len()))
+        let length = range.len();
+        let data = if let Some(mapped) = contents.owner::<MappedBytes>() {
+            mapped.address(&range)
+        } else {
+            // What a shared borrow of the owner has lent once stays valid and the same while the borrow may last. The storage keeps
+            // the owner, behind an `Arc`, so that nothing moves it or borrows it exclusively.
+            contents.as_bytes().and_then(|bytes| bytes.get(range.clone())).map(|bytes| NonNull::from(bytes).cast())
+        };
+        let data = data.ok_or_else(|| {
+            Error::out_of_range(alloc::format!("bytes {range:?} of a file of {} bytes", contents.length()))
         })?;
-        // `Contents` neither moves nor changes its bytes while it lives: an owner of other types is only ever borrowed shared,
-        // so that what it has returned stays valid. The storage keeps it alive.
-        let (data, length) = (NonNull::from(bytes).cast(), bytes.len());
         Ok(Arc::new(Buffer { data, length, mutable: false, storage: Storage::Contents(contents) }))
     }
 
-    /// A buffer over memory that `owner` keeps alive.
+    /// A buffer over a range of another one, in place; offset and length in bytes. It keeps the buffer of which `source` itself
+    /// is a part, so that parts of parts do not keep each other. It may be written where the source may and `mutable` is
+    /// set. `charge` is returned when the buffer is dropped.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE where the source has no such range.
+    pub fn part(
+        source: &Arc<Buffer>,
+        offset: u64,
+        length: u64,
+        mutable: bool,
+        charge: SharedCharge,
+    ) -> Result<Arc<Buffer>> {
+        let data = NonNull::new(source.address(offset, length, 1)?).unwrap_or(source.data);
+        let root = match &source.storage {
+            Storage::Part(root, _) => root,
+            _ => source,
+        };
+        // `address` checked the range. The source's bytes are those of the root, which is kept.
+        let storage = Storage::Part(Arc::clone(root), charge);
+        Ok(Arc::new(Buffer { data, length: length as usize, mutable: mutable && source.mutable, storage }))
+    }
+
+    /// A buffer over memory that `owner` keeps alive. `charge` is returned when the buffer is dropped.
     ///
     /// # Safety
     /// `data` must be valid for reads of `length` bytes, and for writes where `mutable` is set, until `owner` is dropped.
-    /// No Rust reference to the memory may exist while the buffer lives, unless it is shared and `mutable` is not set.
+    /// No Rust reference to the memory may exist while the buffer lives, unless it is shared and `mutable` is not set. The
+    /// owner must not own another buffer of which a program can make a part: [`Buffer::part`] bounds how deep owners are.
     pub unsafe fn from_raw(
         data: NonNull<u8>,
         length: usize,
         mutable: bool,
         owner: Arc<dyn Send + Sync>,
+        charge: SharedCharge,
     ) -> Arc<Buffer> {
-        Arc::new(Buffer { data, length, mutable, storage: Storage::Foreign(owner) })
+        Arc::new(Buffer { data, length, mutable, storage: Storage::Foreign(owner, charge) })
     }
 
     /// Creates a buffer over borrowed memory, such as a kernel's binding. Where the memory is null, so must the length
@@ -234,11 +283,36 @@ impl Buffer {
         self.data.as_ptr()
     }
 
-    /// The bytes of a read-only buffer; None where it is mutable and may change at any time.
+    /// The bytes of a constant in memory. None for all other buffers, also for read-only ones: a part of a mutable buffer may
+    /// be read-only, and what a kernel or a host binds, or a file that is mapped, may be written elsewhere.
+    ///
+    /// What decides is the storage, which only its constructor chooses, and not what the buffer allows:
+    ///
+    /// ```
+    /// # use incarnate_vm::Buffer;
+    /// let memory = Buffer::zeroed(16, 0, None)?;
+    /// let read_only = Buffer::part(&memory, 0, 16, false, None)?;
+    /// assert!(!read_only.is_mutable() && read_only.as_bytes().is_none());
+    /// # Ok::<(), incarnate_vm::Error>(())
+    /// ```
     #[must_use]
     pub fn as_bytes(&self) -> Option<&[u8]> {
-        // SAFETY: pointer and length describe memory that the storage keeps alive; a read-only buffer is never written to.
-        (!self.mutable).then(|| unsafe { core::slice::from_raw_parts(self.data.as_ptr(), self.length) })
+        let Storage::Contents(contents) = &self.storage else { return None };
+        if matches!(**contents, Contents::Mapped(_)) {
+            return None;
+        }
+        // SAFETY: `of_contents` took pointer and length from a slice that a shared borrow of the contents lent, which are kept.
+        // Such a slice never changes, and as the buffer is not mutable, none of its methods writes there.
+        Some(unsafe { core::slice::from_raw_parts(self.data.as_ptr(), self.length) })
+    }
+
+    /// True where these are the buffer's bytes, at the moment at which each is compared.
+    #[must_use]
+    pub fn holds(&self, bytes: &[u8]) -> bool {
+        match self.as_bytes() {
+            Some(own) => core::ptr::eq(own, bytes) || own == bytes,
+            None => self.length == bytes.len() && self.to_vec() == bytes,
+        }
     }
 
     /// The file that a read-only buffer lies in, if it does.
@@ -254,21 +328,27 @@ impl Buffer {
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = alloc::vec![0; self.length];
-        // SAFETY: both are valid for `length` bytes and the vector is fresh.
-        unsafe { core::ptr::copy_nonoverlapping(self.data.as_ptr(), bytes.as_mut_ptr(), self.length) };
+        // SAFETY: both are valid for `length` bytes.
+        unsafe { guest::copy(self.data.as_ptr(), bytes.as_mut_ptr(), self.length) };
         bytes
     }
 
     /// The bytes as text, which is a copy where they may change.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where they are not UTF-8.
+    /// INVALID_ARGUMENT where they are not UTF-8, or more than [`LONGEST_NAME`] that may change.
     pub fn text(&self) -> Result<Cow<'_, str>> {
         let text = match self.as_bytes() {
             Some(bytes) => core::str::from_utf8(bytes).ok().map(Cow::Borrowed),
+            None if self.length > LONGEST_NAME => None,
             None => String::from_utf8(self.to_vec()).ok().map(Cow::Owned),
         };
-        text.ok_or_else(|| Error::invalid_argument("a name in a buffer is not UTF-8"))
+        text.ok_or_else(|| match self.length > LONGEST_NAME {
+            true => {
+                Error::invalid_argument(alloc::format!("a name of {} bytes is too long, or not UTF-8", self.length))
+            }
+            false => Error::invalid_argument("a name in a buffer is not UTF-8"),
+        })
     }
 
     #[inline(always)]
@@ -336,11 +416,8 @@ impl Buffer {
     /// # Errors
     /// OUT_OF_RANGE, PERMISSION_DENIED where the buffer is read-only.
     pub fn fill<T: Scalar>(&self, element: u64, count: u64, value: T) -> Result<()> {
-        let start = self.address_mut(element, count, size_of::<T>() as u64)?.cast::<T>();
-        for index in 0..count as usize {
-            // SAFETY: the range was checked in the line above the loop; the write has no alignment.
-            unsafe { start.add(index).write_unaligned(value) };
-        }
+        let start = self.address_mut(element, count, size_of::<T>() as u64)?;
+        value.repeat(sealed::Address(start), count as usize);
         Ok(())
     }
 
@@ -352,9 +429,8 @@ impl Buffer {
     pub fn load_slice<T: Scalar>(&self, element: u64, target: &mut [T]) -> Result<()> {
         let source = self.address(element, target.len() as u64, size_of::<T>() as u64)?;
         let bytes = size_of_val(target);
-        // SAFETY: the range was checked; the caller's slice is exclusive and so overlaps no buffer; all bit patterns are
-        // values of a scalar.
-        unsafe { core::ptr::copy_nonoverlapping(source, target.as_mut_ptr().cast(), bytes) };
+        // SAFETY: the range was checked; the caller's slice is exclusive; all bit patterns are values of a scalar.
+        unsafe { guest::copy(source, target.as_mut_ptr().cast(), bytes) };
         Ok(())
     }
 
@@ -365,8 +441,8 @@ impl Buffer {
     #[inline]
     pub fn store_slice<T: Scalar>(&self, element: u64, source: &[T]) -> Result<()> {
         let target = self.address_mut(element, source.len() as u64, size_of::<T>() as u64)?;
-        // SAFETY: the range was checked; a shared slice of a read-only buffer cannot overlap a mutable one.
-        unsafe { core::ptr::copy(source.as_ptr().cast(), target, size_of_val(source)) };
+        // SAFETY: the range was checked, and the source is borrowed: no memory that a buffer may write is ever borrowed.
+        unsafe { guest::copy(source.as_ptr().cast(), target, size_of_val(source)) };
         Ok(())
     }
 
@@ -376,8 +452,8 @@ impl Buffer {
     /// OUT_OF_RANGE.
     pub fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
         let source = self.address(offset, target.len() as u64, 1)?;
-        // SAFETY: the range was checked; the caller's slice is exclusive and so overlaps no buffer.
-        unsafe { core::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), target.len()) };
+        // SAFETY: the range was checked; the caller's slice is exclusive.
+        unsafe { guest::copy(source, target.as_mut_ptr(), target.len()) };
         Ok(())
     }
 
@@ -387,8 +463,8 @@ impl Buffer {
     /// OUT_OF_RANGE, PERMISSION_DENIED where the buffer is read-only.
     pub fn write(&self, offset: u64, source: &[u8]) -> Result<()> {
         let target = self.address_mut(offset, source.len() as u64, 1)?;
-        // SAFETY: the range was checked; a shared slice of a read-only buffer cannot overlap a mutable one.
-        unsafe { core::ptr::copy(source.as_ptr(), target, source.len()) };
+        // SAFETY: as in `store_slice`.
+        unsafe { guest::copy(source.as_ptr(), target, source.len()) };
         Ok(())
     }
 
@@ -399,8 +475,8 @@ impl Buffer {
     pub fn copy(source: &Buffer, source_offset: u64, target: &Buffer, target_offset: u64, length: u64) -> Result<()> {
         let from = source.address(source_offset, length, 1)?;
         let to = target.address_mut(target_offset, length, 1)?;
-        // SAFETY: both ranges were checked; `copy` allows them to overlap.
-        unsafe { core::ptr::copy(from, to, length as usize) };
+        // SAFETY: both ranges were checked, and they may overlap.
+        unsafe { guest::copy(from, to, length as usize) };
         Ok(())
     }
 
@@ -424,19 +500,18 @@ impl Buffer {
     /// # Errors
     /// OUT_OF_RANGE.
     pub fn hash(&self, offset: u64, length: u64) -> Result<i64> {
-        self.address(offset, length, 1)?;
+        let start = self.address(offset, length, 1)?;
         let mut state = SipState::new();
-        let words = length / 8;
-        let word_at = |position: u64, count: u64| -> Result<u64> {
-            let mut bytes = [0; 8];
-            self.read(offset + position, &mut bytes[..count as usize])?;
-            Ok(u64::from_le_bytes(bytes))
-        };
+        let words = length as usize / 8;
         for word in 0..words {
-            state.absorb(word_at(word * 8, 8)?);
+            // SAFETY: the range was checked in the line above, and the word is within it.
+            let word = unsafe { start.add(word * 8) };
+            state.absorb(u64::from_le(u64::load(sealed::Address(word))));
         }
-        let tail = word_at(words * 8, length % 8)?;
-        state.absorb(length << 56 | tail);
+        let mut tail = [0; 8];
+        let (rest, _) = tail.split_at_mut(length as usize % 8);
+        self.read(offset + words as u64 * 8, rest)?;
+        state.absorb(length << 56 | u64::from_le_bytes(tail));
         Ok(state.finish() as i64)
     }
 
@@ -512,10 +587,15 @@ impl Drop for Buffer {
         match core::mem::replace(&mut self.storage, Storage::Borrowed) {
             // SAFETY: `zeroed` allocated it with this layout, and no reference to the buffer remains.
             Storage::Owned(layout, _) => unsafe { dealloc(self.data.as_ptr(), layout) },
-            Storage::Pooled(block, Some(pool)) => {
+            Storage::Pooled(block, Some((pool, charge))) => {
+                drop(charge);
                 pool.give_back(SoleBuffer::of_block(block).with_length(self.length));
             }
-            Storage::Pooled(_, None) | Storage::Contents(_) | Storage::Foreign(_) | Storage::Borrowed => {}
+            Storage::Pooled(_, None)
+            | Storage::Contents(_)
+            | Storage::Part(..)
+            | Storage::Foreign(..)
+            | Storage::Borrowed => {}
         }
     }
 }
@@ -548,7 +628,7 @@ mod tests {
         static BYTES: [u8; 9] = [1, 2, 3, 4, 5, 6, 7, 8, 9];
         let owner: Arc<dyn Send + Sync> = Arc::new(());
         // SAFETY: the bytes are static and the buffer is read-only.
-        let buffer = unsafe { Buffer::from_raw(NonNull::from(&BYTES[1..]).cast(), 8, false, owner) };
+        let buffer = unsafe { Buffer::from_raw(NonNull::from(&BYTES[1..]).cast(), 8, false, owner, None) };
         assert_eq!(buffer.load::<u64>(0).unwrap(), u64::from_ne_bytes([2, 3, 4, 5, 6, 7, 8, 9]));
         assert_eq!(buffer.store::<u8>(0, 1).unwrap_err().code(), StatusCode::PermissionDenied);
     }

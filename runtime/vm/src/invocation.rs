@@ -48,8 +48,21 @@ impl Invocation {
         self.stack.attach_meter(meter);
     }
 
+    /// Returns memory that few calls need, for storage that is kept.
+    pub fn trim(&mut self) {
+        self.stack.trim();
+    }
+
+    /// Returns the time at which the last call ends, with what it had devices do.
+    #[cfg(feature = "std")]
+    #[must_use]
+    pub fn deadline(&self) -> Option<std::time::Instant> {
+        self.stack.meter().and_then(|meter| meter.deadline())
+    }
+
     /// True if no other call runs in the context.
-    fn is_alone(&self) -> bool {
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
         self.concurrent.as_ref().is_some_and(|concurrent| concurrent.load(Ordering::Acquire) == 0)
     }
 
@@ -143,7 +156,7 @@ impl Invocation {
         let timeout = self.stack.meter().and_then(|meter| meter.time_left());
         #[cfg(not(feature = "std"))]
         let timeout = None;
-        wait.block(timeout, self.is_alone())?;
+        wait.block(timeout, &|| self.is_alone())?;
         self.stack.check_deadline()
     }
 

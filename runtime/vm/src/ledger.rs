@@ -49,6 +49,9 @@ fn exhausted(amount: u64, used: u64, limit: u64, unit: &str) -> Error {
 }
 
 impl Ledger {
+    /// The ledger of host programs, without limits.
+    pub const HOST: &'static Ledger = &Ledger(None);
+
     /// A ledger without limits, which counts nothing.
     #[must_use]
     pub const fn unlimited() -> Ledger {
@@ -108,12 +111,29 @@ pub struct Charge {
     bytes: u64,
 }
 
+/// A charge that several objects share; the last of them returns it.
+pub type SharedCharge = Option<Arc<Charge>>;
+
 impl Charge {
     /// The charge of an object that no ledger counts, such as one of the host program.
     #[inline]
     #[must_use]
     pub const fn none() -> Charge {
         Charge { account: None, bytes: 0 }
+    }
+
+    /// True if no ledger counts the object.
+    #[inline]
+    #[must_use]
+    pub const fn is_none(&self) -> bool {
+        self.account.is_none()
+    }
+
+    /// Shares the charge of objects that are created together, which the last of them returns. None needs no memory.
+    #[inline]
+    #[must_use]
+    pub fn share(self) -> SharedCharge {
+        if self.is_none() { None } else { Some(Arc::new(self)) }
     }
 
     /// Charges more bytes of the object, before it grows.

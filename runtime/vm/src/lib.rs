@@ -42,10 +42,13 @@ mod context;
 mod direct;
 #[doc(hidden)]
 pub mod failure;
+#[doc(hidden)]
+pub mod guest;
 mod interpreter;
 mod invocation;
 mod ledger;
 mod list;
+mod mapped;
 mod meter;
 mod module;
 mod native;
@@ -78,10 +81,12 @@ pub use context::{Context, Function};
 pub use direct::{DirectMethod, Native, NoElements, Pass, PassBorrowed};
 pub use interpreter::BytecodeModule;
 pub use invocation::{CallFuture, Invocation};
-pub use ledger::{Charge, Ledger};
+pub use ledger::{Charge, Ledger, SharedCharge};
 pub use list::List;
 #[doc(hidden)]
 pub use list::check_ref;
+#[doc(hidden)]
+pub use mapped::MappedBytes;
 pub use meter::Meter;
 pub use module::{
     BoundFunction, Completion, Entry, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal,

@@ -99,12 +99,12 @@ pub trait WaitSource: Send + Sync + fmt::Debug {
     /// True where the wait is over; else wakes the waker when it is.
     fn poll_ready(&self, waker: &Waker) -> bool;
 
-    /// Blocks until the wait is over, or the time has passed. `is_alone` is set if no other call is running that could end
-    /// the wait.
+    /// Blocks until the wait is over, or the time has passed. `is_alone` tells whether no other call is running that could
+    /// end the wait.
     ///
     /// # Errors
     /// ABORTED if the wait cannot end any more.
-    fn block(&self, timeout: Option<Duration>, is_alone: bool) -> Result<()>;
+    fn block(&self, timeout: Option<Duration>, is_alone: &dyn Fn() -> bool) -> Result<()>;
 }
 
 /// The storage of one invocation at a time; reused, so that a warm call allocates nothing.
@@ -257,6 +257,22 @@ impl Stack {
         self.fuel = if self.metering == Metering::Off { u64::MAX } else { 1 };
     }
 
+    /// Shares the meter of the running call with what it has a device do: returns the rest of the slice to it. The meter is then
+    /// [`Stack::shared_meter`].
+    #[inline]
+    pub fn share_meter(&mut self) {
+        if let Some(meter) = &self.meter {
+            meter.give_back(self.fuel.saturating_sub(1));
+            self.fuel = 1;
+            self.is_meter_shared = true;
+        }
+    }
+
+    /// Returns memory of frames that few calls need, for storage that is kept.
+    pub fn trim(&mut self) {
+        self.frames.trim();
+    }
+
     /// Returns the meter of the running call; none if its steps and its time are not limited.
     #[inline]
     #[must_use]
@@ -264,12 +280,11 @@ impl Stack {
         self.meter.as_deref()
     }
 
-    /// Shares the meter of the running call with the operations that it submits.
+    /// Returns the meter of the running call for the operations that it submits, if it was shared.
     #[inline]
     #[must_use]
-    pub fn share_meter(&mut self) -> Option<&Arc<Meter>> {
-        self.is_meter_shared = true;
-        self.meter.as_ref()
+    pub fn shared_meter(&self) -> Option<&Arc<Meter>> {
+        self.meter.as_ref().filter(|_| self.is_meter_shared)
     }
 
     /// Takes the next slice of fuel.

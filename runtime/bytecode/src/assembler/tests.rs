@@ -58,7 +58,7 @@ fn compiled_modules_survive_their_text() {
     // The executable is a module file, too, and lies where it is.
     let (contents, range) = (0..scale.rodata_count())
         .filter_map(|ordinal| scale.rodata(ordinal))
-        .find(|(contents, range)| contents.as_bytes()[range.clone()].starts_with(b"PK"))
+        .find(|(contents, range)| contents.as_bytes().unwrap()[range.clone()].starts_with(b"PK"))
         .unwrap();
     let executable = Module::parse(Archive::within(contents, range).unwrap()).unwrap().verify().unwrap();
     assert!(executable.exports().any(|export| export.local_name.starts_with("scale_dispatch_0")));
@@ -96,7 +96,7 @@ fn tables_of_a_compiled_module_are_read() {
     assert!(locations.iter().any(|location| location.contains("scale.mlir:")), "{locations:?}");
     assert_eq!(module.source_location(99, 0), None);
     let (contents, range) = module.rodata(0).unwrap();
-    assert_eq!(&contents.as_bytes()[range], b"hal.device.id");
+    assert_eq!(&contents.as_bytes().unwrap()[range], b"hal.device.id");
 }
 
 #[test]

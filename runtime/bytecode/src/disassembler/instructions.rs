@@ -237,7 +237,7 @@ impl Printer<'_> {
                 _ => {}
             },
             Body::ConstRefRodata { rodata, .. } => {
-                let length = self.module.rodata_bytes(rodata).map_or(0, <[u8]>::len);
+                let length = self.module.rodata_length(rodata).unwrap_or(0);
                 self.text.push_str(&format!("  // {length}b"));
             }
             _ => {}

@@ -127,7 +127,7 @@ impl<'m> Printer<'m> {
             let bytes = module.rodata_bytes(ordinal).unwrap_or_default();
             self.text.reserve(2 * bytes.len() + 32);
             self.text.push_str(&format!("vm.rodata[{ordinal}] = "));
-            for &byte in bytes {
+            for &byte in &*bytes {
                 self.text.push(hex_digit(byte >> 4));
                 self.text.push(hex_digit(byte & 0xF));
             }

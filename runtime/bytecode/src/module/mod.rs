@@ -6,6 +6,7 @@ mod parse;
 pub(super) mod tables;
 pub(super) mod types;
 
+use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -332,7 +333,7 @@ impl Module {
             block_count: row.block_count,
             requirements: row.requirements,
             result_letters: self.letters(row.convention.unwrap_or_default()).1,
-            bytecode: self.archive.contents().as_bytes().get(row.bytecode.clone())?,
+            bytecode: self.archive.sealed_bytes(row.bytecode.clone())?,
         })
     }
 
@@ -348,7 +349,7 @@ impl Module {
             requirements: row.requirements,
             calling_convention: row.convention.map(|row| self.text(row.text)),
             convention: self.convention(row.convention.unwrap_or_default()),
-            bytecode: self.archive.contents().as_bytes().get(row.bytecode.clone())?,
+            bytecode: self.archive.sealed_bytes(row.bytecode.clone())?,
         })
     }
 
@@ -371,10 +372,16 @@ impl Module {
         Some((self.archive.contents().clone(), range.clone()))
     }
 
-    /// The bytes of a constant.
+    /// The bytes of a constant: in place, or a copy where another process can change them.
     #[must_use]
-    pub fn rodata_bytes(&self, ordinal: u32) -> Option<&[u8]> {
-        self.archive.contents().as_bytes().get(self.rodata.get(ordinal as usize)?.clone())
+    pub fn rodata_bytes(&self, ordinal: u32) -> Option<Cow<'_, [u8]>> {
+        self.archive.contents().bytes(self.rodata.get(ordinal as usize)?.clone()).ok()
+    }
+
+    /// The number of bytes of a constant.
+    #[must_use]
+    pub fn rodata_length(&self, ordinal: u32) -> Option<usize> {
+        self.rodata.get(ordinal as usize).map(ExactSizeIterator::len)
     }
 
     /// Bytes of primitive globals of an instance; all are zero at first.

@@ -373,9 +373,9 @@ fn constants_and_framing() {
     let source = ModuleSource { rodata: vec![vec![1, 2, 3], vec![4; 100]], ..single(&[]) };
     let file = source.write().unwrap();
     let module = load(file.clone()).unwrap();
-    assert_eq!(module.rodata_bytes(0).unwrap(), [1, 2, 3]);
+    assert_eq!(*module.rodata_bytes(0).unwrap(), [1, 2, 3]);
     let (contents, range) = module.rodata(1).unwrap();
-    assert_eq!((&contents.as_bytes()[range.clone()], range.start % 64), (&[4; 100][..], 0));
+    assert_eq!((&contents.as_bytes().unwrap()[range.clone()], range.start % 64), (&[4; 100][..], 0));
     // The last constant is padded to 64 bytes; cutting off more than the padding cuts the constant.
     assert!(load(file[..file.len() - 28].to_vec()).is_ok());
     let error = load(file[..file.len() - 29].to_vec()).unwrap_err().to_string();

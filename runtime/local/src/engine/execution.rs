@@ -16,6 +16,7 @@ use super::stage::{Node, Stage, TRANSFER_UNIT};
 use crate::hal::atomic::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering};
 use crate::hal::backend::{Command, Commands, Completion, WaitParticipant};
 use crate::hal::{BufferBinding, CommandBuffer};
+use crate::vm::Meter;
 use crate::{Error, Result, profile};
 
 /// The state of an execution. It is set up while no other thread has a share, and reused.
@@ -37,6 +38,8 @@ struct Work {
     command_buffer: Option<Arc<CommandBuffer>>,
     /// What is bound to the slots.
     table: Vec<BufferBinding<'static>>,
+    /// The meter of the call that submitted the execution, if it has limits.
+    meter: Option<Arc<Meter>>,
     stage: Stage,
 }
 
@@ -80,7 +83,12 @@ impl Execution {
     }
 
     /// Sets up an execution whose first chunk is claimable. The bindings are owned from here on.
-    pub(super) fn set(&mut self, command_buffer: &Arc<CommandBuffer>, table: &[BufferBinding<'_>]) {
+    pub(super) fn set(
+        &mut self,
+        command_buffer: &Arc<CommandBuffer>,
+        table: &[BufferBinding<'_>],
+        meter: Option<&Arc<Meter>>,
+    ) {
         *self.failure.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
         *self.end.get_mut().unwrap_or_else(PoisonError::into_inner) = End::BySubmitter;
         self.has_failed.store(false, Ordering::Relaxed);
@@ -89,6 +97,7 @@ impl Execution {
             work.command_buffer = Some(Arc::clone(command_buffer));
             work.table.clear();
             work.table.extend(table.iter().map(BufferBinding::to_own));
+            work.meter = meter.cloned();
             work.stage.restart();
         });
     }
@@ -247,6 +256,7 @@ impl<'a> Participation<'a> {
         &mut self,
         commands: &Commands,
         table: &[BufferBinding<'_>],
+        meter: Option<&Arc<Meter>>,
         node: &Node,
         drive: impl FnOnce(&mut dyn FnMut(core::ops::Range<u64>) -> Result<()>) -> Result<()>,
     ) -> Result<()> {
@@ -263,7 +273,8 @@ impl<'a> Participation<'a> {
         let result = match command {
             Command::Dispatch(dispatch) => {
                 let threads = u8::try_from(self.engine.concurrency()).unwrap_or(u8::MAX);
-                execute_ranges(commands, dispatch, table, &mut self.scratch, threads, node.workgroup_count, |run| {
+                let count_of = node.workgroup_count;
+                execute_ranges(commands, dispatch, table, meter, &mut self.scratch, threads, count_of, |run| {
                     drive(&mut |range| {
                         count(&range);
                         run(range)
@@ -296,6 +307,21 @@ impl Work {
     }
 }
 
+/// Charges the commands of a stage before other threads may run them.
+fn charge(
+    meter: Option<&Meter>,
+    commands: &Commands,
+    table: &[BufferBinding<'_>],
+    stage: &Stage,
+) -> core::result::Result<(), (usize, Error)> {
+    let Some(meter) = meter else { return Ok(()) };
+    stage.nodes.iter().try_for_each(|node| {
+        let Some(command) = commands.list().get(node.command) else { return Ok(()) };
+        let charged = execution::charge(meter, commands, command, table);
+        charged.map_err(|error| (node.command, execution::describe(error, node.command, command)))
+    })
+}
+
 impl Participant<Work> for Participation<'_> {
     fn run(&mut self, work: &Work, chunks: &mut Chunks<'_>) -> Result<()> {
         let (commands, table) = work.commands()?;
@@ -305,8 +331,12 @@ impl Participant<Work> for Participation<'_> {
                 chunks.run_below(u32::MAX, |_| Ok(()))?;
                 continue;
             };
-            self.run_node(commands, table, node, |run| {
-                chunks.run_below(node.chunks.end, |chunk| run(node.range(chunk)))
+            let meter = work.meter.as_ref();
+            self.run_node(commands, table, meter, node, |run| {
+                chunks.run_below(node.chunks.end, |chunk| {
+                    meter.map_or(Ok(()), |meter| meter.check())?;
+                    run(node.range(chunk))
+                })
             })?;
         }
         Ok(())
@@ -326,13 +356,17 @@ impl Participant<Work> for Participation<'_> {
             if self.execution.has_failed.load(Ordering::Acquire) {
                 break Ok(0);
             }
-            let Work { command_buffer, table, stage } = work;
+            let Work { command_buffer, table, meter, stage } = work;
             let commands = match command_buffer.as_ref().map(|buffer| buffer.commands()) {
                 Some(Ok(commands)) => commands,
                 Some(Err(error)) => break Err(error),
                 None => break Ok(0),
             };
             match stage.advance(commands, table, threads) {
+                Ok(true) if let Err((index, error)) = charge(meter.as_deref(), commands, table, stage) => {
+                    self.command = index;
+                    break Err(error);
+                }
                 Ok(true) if stage.is_parallel() => {
                     self.published = Some((stage.time, stage.chunks()));
                     return Ok(stage.chunks());
@@ -347,8 +381,10 @@ impl Participant<Work> for Participation<'_> {
                     );
                 }
             }
-            let run =
-                stage.nodes.iter().try_for_each(|node| self.run_node(commands, table, node, |run| run(node.whole())));
+            let run = stage
+                .nodes
+                .iter()
+                .try_for_each(|node| self.run_node(commands, table, meter.as_ref(), node, |run| run(node.whole())));
             if let Err(error) = run {
                 break Err(error);
             }
@@ -356,6 +392,7 @@ impl Participant<Work> for Participation<'_> {
         // What was bound is given up before the completion is signalled.
         work.table.clear();
         work.command_buffer = None;
+        work.meter = None;
         work.stage.restart();
         result
     }

@@ -38,6 +38,7 @@ use super::execution as sequential;
 use crate::Result;
 use crate::hal::backend::{Backend, Commands, Completion};
 use crate::hal::{BufferBinding, CommandBuffer};
+use crate::vm::Meter;
 use estimate::Estimate;
 use participate::{Engine, Mode};
 use workers::WorkerPool;
@@ -75,10 +76,11 @@ impl TaskBackend {
         &self,
         commands: &Commands,
         bindings: &[BufferBinding<'_>],
+        meter: Option<&Arc<Meter>>,
         is_unmeasured: bool,
         is_counted: bool,
     ) -> Result<()> {
-        let run = || sequential::execute_measuring(commands, bindings, is_unmeasured || is_measured_now());
+        let run = || sequential::execute_measuring(commands, bindings, meter, is_unmeasured || is_measured_now());
         if is_counted { self.engine.as_caller(run) } else { run() }
     }
 }
@@ -101,10 +103,15 @@ impl Backend for TaskBackend {
             Ok(commands) => commands,
             Err(error) => return completion.finish(Err(error)),
         };
+        // The estimate walks the list, too.
+        if let Err(error) = sequential::charge_list(completion.meter(), commands) {
+            return completion.finish(Err(error));
+        }
         let estimate = Estimate::of(commands, self.engine.concurrency());
         let (mode, is_counted) = self.engine.mode(&estimate);
         if mode == Mode::Sequential {
-            let result = self.execute_sequentially(commands, bindings, estimate.is_unmeasured, is_counted);
+            let meter = completion.meter();
+            let result = self.execute_sequentially(commands, bindings, meter, estimate.is_unmeasured, is_counted);
             return completion.finish(result);
         }
         if let Err(error) = sequential::check_table(commands, bindings) {
@@ -119,6 +126,10 @@ impl Backend for TaskBackend {
 
     fn drain(&self) {
         self.engine.drain();
+    }
+
+    fn is_idle(&self) -> bool {
+        self.engine.is_idle()
     }
 }
 

@@ -163,7 +163,7 @@ impl Engine {
     ) -> Result<()> {
         let mut execution = self.take_execution();
         match Arc::get_mut(&mut execution) {
-            Some(execution) => execution.set(command_buffer, table),
+            Some(execution) => execution.set(command_buffer, table, completion.meter()),
             None => return completion.finish(Err(crate::Error::internal("execution is in use"))),
         }
         self.keep(&execution);
@@ -226,6 +226,11 @@ impl Engine {
             drop(lock(&self.drained.0));
             self.drained.1.notify_all();
         }
+    }
+
+    /// True if no execution is under way: each has signalled its completion.
+    pub(super) fn is_idle(&self) -> bool {
+        self.under_way.load(Ordering::SeqCst) == 0
     }
 
     /// Waits until no execution is under way, unless this thread is just ending one: it would wait for itself.

@@ -150,7 +150,8 @@ mod tests {
 
     /// Records commands that each fill so many bytes of slot 0; `None` records a barrier.
     fn fills(lengths: &[Option<u64>]) -> CommandBuffer {
-        let commands = CommandBuffer::new(CommandBufferMode::empty(), CommandCategory::all(), 1, None);
+        let commands =
+            CommandBuffer::new(CommandBufferMode::empty(), CommandCategory::all(), 1, None, crate::vm::Charge::none());
         for length in lengths {
             match *length {
                 None => commands.execution_barrier(ExecutionStage::TRANSFER, ExecutionStage::TRANSFER),

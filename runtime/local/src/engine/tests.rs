@@ -13,8 +13,9 @@ use std::time::Instant;
 
 use super::{Executor, TaskBackend, TaskOptions, Work};
 use crate::cost::kernel_cost;
-use crate::hal::backend::{Backend, submit_execution};
+use crate::hal::backend::{Backend, Queue};
 use crate::hal::*;
+use crate::vm::Charge;
 use crate::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
 use crate::{Error, Result, StatusCode};
 
@@ -110,7 +111,7 @@ impl Bench {
     }
 
     fn commands(&self, capacity: u32) -> Arc<CommandBuffer> {
-        Arc::new(CommandBuffer::new(CommandBufferMode::empty(), CommandCategory::all(), capacity, None))
+        Arc::new(CommandBuffer::new(CommandBufferMode::empty(), CommandCategory::all(), capacity, None, Charge::none()))
     }
 
     fn dispatch(&self, commands: &CommandBuffer, function: u64, workgroups: u32, constants: &[u32], on: &[BufferRef]) {
@@ -134,7 +135,8 @@ impl Bench {
     }
 
     fn execute(&self, wait: Option<&Fence>, signal: SignalFence<'_>, commands: &Arc<CommandBuffer>) -> Result<()> {
-        submit_execution(&self.backend, wait, signal, commands, &[])
+        let fences = Fences { wait, signal, ..Fences::default() };
+        Queue::new(Arc::clone(&self.backend)).submit_execution(fences, commands, &[])
     }
 
     fn start(&self, commands: &Arc<CommandBuffer>, wait: Option<&Fence>) -> Arc<Fence> {

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::elf::{Machine, check_shared_object};
-use crate::hal::mapping::MappedFile;
 use crate::{Error, Result, ResultExt};
 
 /// A loaded library. Dropping it closes it.
@@ -38,7 +37,7 @@ impl DynamicLibrary {
     pub(crate) unsafe fn open(path: &Path) -> Result<DynamicLibrary> {
         // The linker would search its own folders for a path without a folder.
         let path = fs::canonicalize(path)?;
-        check(MappedFile::contents(&path)?.as_bytes())?;
+        check(&fs::read(&path)?)?;
         // SAFETY: as the caller's.
         let library = unsafe { open_library(&path) }?;
         Ok(DynamicLibrary { library, _file: None })

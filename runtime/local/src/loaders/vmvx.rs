@@ -33,6 +33,7 @@ use std::sync::Mutex;
 
 use crate::bytecode::executable_format::VMVX;
 use crate::bytecode::{Archive, Contents, Module as BytecodeFile};
+use crate::dispatch::{MAXIMUM_LOCAL_MEMORY, too_much_local_memory};
 use crate::grid::Cursor;
 use crate::vm::{
     BoundFunction, Buffer, BytecodeModule, CallBuffer, Completion, Context, Invocation, Limits, Linkage, List, Module,
@@ -86,11 +87,11 @@ impl ExecutableLoader for VmvxLoader {
 
 /// The executable as part of the module's file, or as a copy.
 fn archive(parameters: &ExecutableParameters<'_>) -> Result<Archive> {
-    if let Some(contents) = parameters.contents {
-        let (file, data) = (contents.as_bytes().as_ptr().addr(), parameters.data.as_ptr().addr());
-        let start = data.checked_sub(file).filter(|start| {
+    if let Some((contents, file)) = parameters.contents.and_then(|contents| Some((contents, contents.as_bytes()?))) {
+        let (first, data) = (file.as_ptr().addr(), parameters.data.as_ptr().addr());
+        let start = data.checked_sub(first).filter(|start| {
             let end = start.checked_add(parameters.data.len());
-            end.is_some_and(|end| end <= contents.as_bytes().len())
+            end.is_some_and(|end| end <= file.len())
         });
         if let Some(start) = start {
             return Archive::within(contents.clone(), start..start + parameters.data.len());
@@ -263,12 +264,16 @@ fn kernels(module: &dyn Module) -> Result<(Vec<u32>, Vec<FunctionInfo>)> {
                 .map(|value| value as usize)
                 .map_err(|_| Error::invalid_argument(format!("attribute {key} of kernel @{} is `{text}`", info.name))),
         };
+        let local_memory_size = attribute("local_memory")?;
+        if local_memory_size > MAXIMUM_LOCAL_MEMORY {
+            return Err(too_much_local_memory(local_memory_size).context(format!("kernel @{}", info.name)));
+        }
         exports.push(export);
         functions.push(FunctionInfo {
             name: String::from(info.name),
             constant_count: attribute("constant_count")?,
             binding_count: attribute("binding_count")?,
-            local_memory_size: attribute("local_memory")?,
+            local_memory_size,
             ..FunctionInfo::default()
         });
     }
@@ -317,6 +322,7 @@ impl LocalExecutable for VmvxExecutable {
         let result = state.run(function, arguments, cursor);
         // Steps that were taken and not used return to the call.
         state.invocation.attach_meter(None);
+        state.invocation.trim();
         if state.reclaim() {
             self.return_worker(hint, state);
             return result.context(|| format!("kernel `{}`", info.name));

@@ -23,7 +23,6 @@ use self::abi::{
 use super::library::abi::ImportFunction;
 use super::library::{Import, ImportProvider, Imports, text};
 use super::loaders::{DynamicLibrary, elf};
-use crate::hal::mapping::MappedFile;
 use crate::{Error, Result, ResultExt, StatusCode};
 
 /// The path prefix of a plugin that is an embedded ELF.
@@ -165,8 +164,8 @@ fn open_embedded(path: &str) -> Result<ExecutablePlugin> {
     let Some(host) = elf::Machine::HOST else {
         return Err(Error::incompatible("embedded ELF plugins are not supported on this host"));
     };
-    let contents = MappedFile::contents(Path::new(path))?;
-    let image = elf::ElfImage::load(contents.as_bytes(), host, PLUGIN_EXPORT_NAME)?;
+    let contents = std::fs::read(path)?;
+    let image = elf::ElfImage::load(&contents, host, PLUGIN_EXPORT_NAME)?;
     // SAFETY: as for libraries of the system.
     let query = unsafe { core::mem::transmute::<*mut c_void, PluginQueryFunction>(image.symbol().as_ptr()) };
     // SAFETY: as for libraries of the system; the image keeps the code.

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use super::VmvxState;
 use super::region::{CHUNK, Region, for_each_run, lengthen_rows};
 use crate::Result;
-use crate::vm::{Buffer, Caller, Scalar, semantics};
+use crate::vm::{Buffer, Caller, Scalar, Stack, semantics};
 
 /// A buffer, the index of its first element, and its strides of rows and columns, in elements.
 type Operand<'a> = (&'a Buffer, u64, [u64; 2]);
@@ -17,6 +17,7 @@ fn region<'a, T: Scalar>((buffer, offset, strides): Operand<'a>, sizes: [u64; 2]
 /// Applies a function to each element.
 #[inline(always)]
 fn unary<T: Scalar + Default>(
+    stack: &Stack,
     source: Operand<'_>,
     target: Operand<'_>,
     sizes: [u64; 2],
@@ -25,7 +26,7 @@ fn unary<T: Scalar + Default>(
     let (mut source, mut target) = (region::<T>(source, sizes)?, region::<T>(target, sizes)?);
     let sizes = lengthen_rows(sizes, &mut [&mut target, &mut source]);
     let mut elements = [T::default(); CHUNK];
-    for_each_run(sizes, |row, column, length| {
+    for_each_run(stack, sizes, |row, column, length| {
         let elements = &mut elements[..length];
         source.load(row, column, elements)?;
         elements.iter_mut().for_each(|element| *element = function(*element));
@@ -36,6 +37,7 @@ fn unary<T: Scalar + Default>(
 /// Applies a function to each pair of elements.
 #[inline(always)]
 fn binary<T: Scalar + Default>(
+    stack: &Stack,
     left: Operand<'_>,
     right: Operand<'_>,
     target: Operand<'_>,
@@ -46,7 +48,7 @@ fn binary<T: Scalar + Default>(
     let mut target = region::<T>(target, sizes)?;
     let sizes = lengthen_rows(sizes, &mut [&mut target, &mut left, &mut right]);
     let (mut lefts, mut rights) = ([T::default(); CHUNK], [T::default(); CHUNK]);
-    for_each_run(sizes, |row, column, length| {
+    for_each_run(stack, sizes, |row, column, length| {
         let (lefts, rights) = (&mut lefts[..length], &mut rights[..length]);
         left.load(row, column, lefts)?;
         right.load(row, column, rights)?;
@@ -78,7 +80,7 @@ macro_rules! unary_functions {
                 caller.stack.check_deadline()?;
                 let source = (source, source_offset, [source_stride0, source_stride1]);
                 let target = (&*target, target_offset, [target_stride0, target_stride1]);
-                unary::<$type>(source, target, [size0, size1], $function)
+                unary::<$type>(caller.stack, source, target, [size0, size1], $function)
             })*
         }
     };
@@ -124,7 +126,7 @@ macro_rules! binary_functions {
                 let left = (left, left_offset, [left_stride0, left_stride1]);
                 let right = (&*right, right_offset, [right_stride0, right_stride1]);
                 let target = (&*target, target_offset, [target_stride0, target_stride1]);
-                binary::<$type>(left, right, target, [size0, size1], $function)
+                binary::<$type>(caller.stack, left, right, target, [size0, size1], $function)
             })*
         }
     };
@@ -163,6 +165,6 @@ impl VmvxState {
         let mut target = Region::new::<u32>(&target, offset, [row_stride, 1], [size0, size1])?;
         let sizes = lengthen_rows([size0, size1], &mut [&mut target]);
         let elements = [value; CHUNK];
-        for_each_run(sizes, |row, column, length| target.store(row, column, &elements[..length]))
+        for_each_run(caller.stack, sizes, |row, column, length| target.store(row, column, &elements[..length]))
     }
 }

@@ -6,10 +6,11 @@
 use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
 
 use super::VmvxState;
-use super::region::Region;
-use crate::vm::{Buffer, Caller, Scalar, semantics};
+use super::region::{Region, TimeCheck};
+use crate::vm::{Buffer, Caller, Charge, Scalar, Stack, semantics};
 use crate::{Error, Result};
 
 /// The bits of the flags that encode the element types.
@@ -63,25 +64,46 @@ impl VmvxState {
         match flags & TYPE_MASK {
             TYPE_F32F32F32 => {
                 let step = |left, right, sum| semantics::add_f32(sum, semantics::mul_f32(left, right));
-                product::<f32, f32>(sizes, left, right, target, accumulate, step)
+                product::<f32, f32>(caller.stack, sizes, left, right, target, accumulate, step)
             }
             TYPE_S8S8S32 => {
                 let step = |left: i8, right: i8, sum: i32| sum.wrapping_add(i32::from(left) * i32::from(right));
-                product::<i8, i32>(sizes, left, right, target, accumulate, step)
+                product::<i8, i32>(caller.stack, sizes, left, right, target, accumulate, step)
             }
             other => Err(Error::invalid_argument(format!("mmt4d of element types {other:#x}"))),
         }
     }
 }
 
-/// Allocates scratch memory for elements whose number a buffer bounds.
-pub(super) fn scratch<T: Copy + Default>(length: usize) -> Result<Vec<T>> {
+/// Scratch memory of one call.
+pub(super) struct Scratch<T> {
+    elements: Vec<T>,
+    _charge: Charge,
+}
+
+impl<T> Deref for Scratch<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.elements
+    }
+}
+
+impl<T> DerefMut for Scratch<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.elements
+    }
+}
+
+/// Allocates scratch memory, which is charged to the program's ledger.
+pub(super) fn scratch<T: Copy + Default>(stack: &Stack, length: usize) -> Result<Scratch<T>> {
+    let charge = stack.limits().ledger.charge((length as u64).saturating_mul(size_of::<T>() as u64))?;
     let mut elements = Vec::new();
     elements
         .try_reserve_exact(length)
         .map_err(|_| Error::resource_exhausted(format!("no memory for a tile of {length} elements")))?;
     elements.resize(length, T::default());
-    Ok(elements)
+    Ok(Scratch { elements, _charge: charge })
 }
 
 /// Multiplies sizes, checked for overflow.
@@ -94,6 +116,7 @@ pub(super) fn area(factors: &[u64]) -> Result<u64> {
 
 #[inline(always)]
 fn product<A: Scalar + Default, C: Scalar + Default>(
+    stack: &Stack,
     sizes: Sizes,
     (left, left_offset, left_stride): Operand<'_>,
     (right, right_offset, right_stride): Operand<'_>,
@@ -113,12 +136,14 @@ fn product<A: Scalar + Default, C: Scalar + Default>(
     // The sizes describe regions inside buffers, unless `k` is zero and nothing is read.
     let (left_tile, right_tile) = if k == 0 { (0, 0) } else { (left_tile as usize, right_tile as usize) };
     let steps = (PANEL / left_tile.max(right_tile).max(1)).max(1).min(usize::try_from(k).unwrap_or(usize::MAX));
-    let (mut lefts, mut rights) = (scratch::<A>(steps * left_tile)?, scratch::<A>(steps * right_tile)?);
-    let mut sums = scratch::<C>(target_tile as usize)?;
+    let (mut lefts, mut rights) = (scratch::<A>(stack, steps * left_tile)?, scratch::<A>(stack, steps * right_tile)?);
+    let mut sums = scratch::<C>(stack, target_tile as usize)?;
+    let mut time = TimeCheck::new(stack);
     for row in 0..m {
         let mut loaded = false;
         for column in 0..n {
             let place = column * target_tile;
+            time.after(sums.len())?;
             if accumulate {
                 target.load(row, place, &mut sums)?;
             } else {
@@ -127,6 +152,7 @@ fn product<A: Scalar + Default, C: Scalar + Default>(
             let mut done = 0;
             while done < k {
                 let count = (k - done).min(steps as u64) as usize;
+                time.after(count * right_tile * m0)?;
                 // A panel that was copied completely serves all columns.
                 if !loaded {
                     left.load(row, done * left_tile as u64, &mut lefts[..count * left_tile])?;

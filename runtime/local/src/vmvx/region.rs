@@ -2,7 +2,7 @@
 
 use alloc::format;
 
-use crate::vm::{Buffer, Scalar};
+use crate::vm::{Buffer, Scalar, Stack};
 use crate::{Error, Result};
 
 /// Elements that are copied at a time: some vectors, which stay in the first-level cache.
@@ -104,13 +104,51 @@ pub(super) fn lengthen_rows(sizes: [u64; 2], regions: &mut [&mut Region<'_>]) ->
     [columns, rows]
 }
 
+/// Elements that a loop works on between two checks of the time: some tens of microseconds.
+const ELEMENTS_PER_CHECK: usize = 1 << 16;
+
+/// Checks the time of the call now and then in a loop.
+pub(super) struct TimeCheck<'a> {
+    stack: &'a Stack,
+    elements: usize,
+}
+
+impl<'a> TimeCheck<'a> {
+    pub(super) fn new(stack: &'a Stack) -> TimeCheck<'a> {
+        TimeCheck { stack, elements: 0 }
+    }
+
+    /// Counts elements that are worked on next.
+    ///
+    /// # Errors
+    /// DEADLINE_EXCEEDED.
+    #[inline]
+    pub(super) fn after(&mut self, elements: usize) -> Result<()> {
+        self.elements = self.elements.saturating_add(elements.max(1));
+        if self.elements < ELEMENTS_PER_CHECK {
+            return Ok(());
+        }
+        self.elements = 0;
+        self.stack.check_deadline()
+    }
+}
+
 /// Calls `run` with the row, the column and the length of each run of at most [`CHUNK`] elements.
 #[inline]
-pub(super) fn for_each_run(sizes: [u64; 2], mut run: impl FnMut(u64, u64, usize) -> Result<()>) -> Result<()> {
+pub(super) fn for_each_run(
+    stack: &Stack,
+    sizes: [u64; 2],
+    mut run: impl FnMut(u64, u64, usize) -> Result<()>,
+) -> Result<()> {
+    if sizes[1] == 0 {
+        return Ok(());
+    }
+    let mut time = TimeCheck::new(stack);
     for row in 0..sizes[0] {
         let mut column = 0;
         while column < sizes[1] {
             let length = (sizes[1] - column).min(CHUNK as u64);
+            time.after(length as usize)?;
             run(row, column, length as usize)?;
             column += length;
         }

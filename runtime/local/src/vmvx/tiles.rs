@@ -8,8 +8,8 @@ use alloc::sync::Arc;
 
 use super::VmvxState;
 use super::product::{area, scratch};
-use super::region::Region;
-use crate::vm::{Buffer, Caller, Scalar};
+use super::region::{Region, TimeCheck};
+use crate::vm::{Buffer, Caller, Scalar, Stack};
 use crate::{Error, Result};
 
 /// The bits of the flags that encode the element types; the same for packing and unpacking.
@@ -65,13 +65,21 @@ impl Packing {
 
     /// Calls a function with each tile: its outer row and column, and how many of its rows and columns lie inside a
     /// matrix of the given sizes.
-    fn for_each_tile(&self, sizes: [u64; 2], mut run: impl FnMut([u64; 2], [usize; 2]) -> Result<()>) -> Result<()> {
+    fn for_each_tile(
+        &self,
+        stack: &Stack,
+        sizes: [u64; 2],
+        mut run: impl FnMut([u64; 2], [usize; 2]) -> Result<()>,
+    ) -> Result<()> {
+        let mut time = TimeCheck::new(stack);
+        let length = self.tile.iter().product::<u64>() as usize;
         let inside = |index: usize, outer: u64| {
             // At most the tile's size, which memory bounds.
             sizes[index].saturating_sub(outer.saturating_mul(self.tile[index])).min(self.tile[index]) as usize
         };
         for row in 0..self.outer[0] {
             for column in 0..self.outer[1] {
+                time.after(length)?;
                 run([row, column], [inside(0, row), inside(1, column)])?;
             }
         }
@@ -107,8 +115,8 @@ impl VmvxState {
         let row_length = area(&[target_size1, target_size2, target_size3])?;
         let target = (&*target, target_offset, [target_stride0, 1], [target_size0, row_length]);
         match flags & TYPE_MASK {
-            TYPE_F32F32 | TYPE_I32I32 => pack::<u32>(packing, source, target, padding as u32),
-            TYPE_I8I8 => pack::<u8>(packing, source, target, padding as u8),
+            TYPE_F32F32 | TYPE_I32I32 => pack::<u32>(caller.stack, packing, source, target, padding as u32),
+            TYPE_I8I8 => pack::<u8>(caller.stack, packing, source, target, padding as u8),
             other => Err(Error::invalid_argument(format!("pack of element type {other:#x}"))),
         }
     }
@@ -138,8 +146,8 @@ impl VmvxState {
         let source = (source, source_offset, [source_stride0, 1], [source_size0, row_length]);
         let target = (&*target, target_offset, [target_stride0, target_stride1], [target_size0, target_size1]);
         match flags & TYPE_MASK {
-            TYPE_F32F32 | TYPE_I32I32 => unpack::<u32>(packing, source, target),
-            TYPE_I8I8 => unpack::<u8>(packing, source, target),
+            TYPE_F32F32 | TYPE_I32I32 => unpack::<u32>(caller.stack, packing, source, target),
+            TYPE_I8I8 => unpack::<u8>(caller.stack, packing, source, target),
             other => Err(Error::invalid_argument(format!("unpack of element type {other:#x}"))),
         }
     }
@@ -172,16 +180,22 @@ fn region<'a, T: Scalar>((buffer, offset, strides, sizes): Matrix<'a>) -> Result
     Region::new::<T>(buffer, offset, strides, sizes)
 }
 
-fn pack<T: Scalar + Default>(packing: Packing, source: Matrix<'_>, target: Matrix<'_>, padding: T) -> Result<()> {
+fn pack<T: Scalar + Default>(
+    stack: &Stack,
+    packing: Packing,
+    source: Matrix<'_>,
+    target: Matrix<'_>,
+    padding: T,
+) -> Result<()> {
     let (matrix, packed) = (region::<T>(source)?, region::<T>(target)?);
     let length = packing.tile_length()?;
     if packing.outer.contains(&0) || length == 0 {
         return Ok(());
     }
     // A tile, and therefore a row of it, lies within the target.
-    let mut tile = scratch::<T>(length as usize)?;
-    let mut run = scratch::<T>(packing.tile[1] as usize)?;
-    packing.for_each_tile(source.3, |[row, column], [rows, columns]| {
+    let mut tile = scratch::<T>(stack, length as usize)?;
+    let mut run = scratch::<T>(stack, packing.tile[1] as usize)?;
+    packing.for_each_tile(stack, source.3, |[row, column], [rows, columns]| {
         tile.fill(padding);
         for tile_row in 0..if columns == 0 { 0 } else { rows } {
             let run = &mut run[..columns];
@@ -195,16 +209,16 @@ fn pack<T: Scalar + Default>(packing: Packing, source: Matrix<'_>, target: Matri
     })
 }
 
-fn unpack<T: Scalar + Default>(packing: Packing, source: Matrix<'_>, target: Matrix<'_>) -> Result<()> {
+fn unpack<T: Scalar + Default>(stack: &Stack, packing: Packing, source: Matrix<'_>, target: Matrix<'_>) -> Result<()> {
     let (packed, matrix) = (region::<T>(source)?, region::<T>(target)?);
     let length = packing.tile_length()?;
     if packing.outer.contains(&0) || length == 0 {
         return Ok(());
     }
     // A tile, and therefore a row of it, lies within the source.
-    let mut tile = scratch::<T>(length as usize)?;
-    let mut run = scratch::<T>(packing.tile[1] as usize)?;
-    packing.for_each_tile(target.3, |[row, column], [rows, columns]| {
+    let mut tile = scratch::<T>(stack, length as usize)?;
+    let mut run = scratch::<T>(stack, packing.tile[1] as usize)?;
+    packing.for_each_tile(stack, target.3, |[row, column], [rows, columns]| {
         if rows == 0 || columns == 0 {
             return Ok(());
         }

@@ -38,7 +38,8 @@ fn devices_are_made_by_address_and_answer_queries() {
     assert_eq!(task.query(&Loaders::default(), "hal.dispatch", "concurrency"), Some(3));
     assert_eq!(task.query(&Loaders::default(), "hal.device", "concurrency"), Some(1));
     assert_eq!(device.query(&Loaders::default(), "hal.dispatch", "colour"), None);
-    let error = device.create_executable(&Loaders::all(), "other", &[], None, &[]).unwrap_err();
+    let error =
+        device.create_executable(&Loaders::all(), "other", &[], None, &[], crate::vm::Ledger::HOST).unwrap_err();
     assert_eq!(error.code(), StatusCode::NotFound);
     assert!(executable(&device).lookup("nothing").is_err());
 }

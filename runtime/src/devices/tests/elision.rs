@@ -81,7 +81,11 @@ fn run(device: &Device, commands: Arc<CommandBuffer>) -> Result<()> {
 fn execute(device: &Device, commands: &Arc<CommandBuffer>) -> Result<()> {
     let done = Arc::new(Fence::new());
     // The fence tells of a failure, too.
-    let _ = device.queue_execute(Fences { wait: None, signal: SignalFence::Given(Arc::clone(&done)) }, commands, &[]);
+    let _ = device.queue_execute(
+        Fences { wait: None, signal: SignalFence::Given(Arc::clone(&done)), ..Fences::default() },
+        commands,
+        &[],
+    );
     done.wait(Deadline::NEVER)
 }
 
@@ -164,7 +168,7 @@ fn a_target_that_holds_something_keeps_it() {
         assert_eq!(bytes[START as usize..], counting(&device, 7).to_vec().unwrap()[START as usize..]);
         // By a part of it that has a name of its own.
         let (last, next) = (counting(&device, 7), untouched(&device));
-        let part = next.subspan(0, START).unwrap();
+        let part = next.subspan(0, START, crate::vm::Ledger::HOST).unwrap();
         let commands = recording(&device);
         commands.fill(range(&part, 0, START), 3, 1).unwrap();
         barrier(&commands);

@@ -99,7 +99,8 @@ fn device_with<E: LocalExecutable + 'static>(
     let loaders: Vec<Arc<dyn ExecutableLoader>> = vec![Arc::new(Made(kernels.clone()))];
     let options = DeviceOptions { loaders: Some(loaders), task, ..DeviceOptions::default() };
     let device = DriverRegistry::default().create_device(uri, options).unwrap();
-    let executable = device.create_executable(&Loaders::default(), "test", &[], None, &[]).unwrap();
+    let executable =
+        device.create_executable(&Loaders::default(), "test", &[], None, &[], crate::vm::Ledger::HOST).unwrap();
     (device, executable)
 }
 
@@ -150,7 +151,7 @@ fn device() -> Arc<Device> {
 }
 
 fn executable(device: &Device) -> Arc<Executable> {
-    device.create_executable(&Loaders::default(), "test-format", &[], None, &[]).unwrap()
+    device.create_executable(&Loaders::default(), "test-format", &[], None, &[], crate::vm::Ledger::HOST).unwrap()
 }
 
 fn buffer(device: &Device, values: &[i32]) -> Arc<Buffer> {
@@ -354,7 +355,7 @@ fn failures_name_the_command_and_fail_the_fence() {
     commands.dispatch(executable(&device), 2, Workgroups::Count([1; 3]), &[], [], DispatchFlags::empty()).unwrap();
     commands.finalize().unwrap();
     let signal = Arc::new(Fence::new());
-    let fences = Fences { wait: None, signal: SignalFence::Given(Arc::clone(&signal)) };
+    let fences = Fences { wait: None, signal: SignalFence::Given(Arc::clone(&signal)), ..Fences::default() };
     let error = device.queue_execute(fences, &commands, &[]).unwrap_err();
     assert_eq!(error.to_string(), "command 0, dispatch of function 2 'fail': INTERNAL; the kernel failed");
     assert_eq!(signal.query().unwrap_err().message(), "the kernel failed");
@@ -424,10 +425,10 @@ fn steady_state_calls_take_no_memory_from_the_system() {
             input.check(16, MemoryType::DEVICE_VISIBLE, BufferUsage::TRANSFER | BufferUsage::DISPATCH_STORAGE).unwrap();
         }
         let (ready, done) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
-        let fences = Fences { wait: None, signal: SignalFence::Given(Arc::clone(&ready)) };
+        let fences = Fences { wait: None, signal: SignalFence::Given(Arc::clone(&ready)), ..Fences::default() };
         let output = device.queue_alloca(fences, BufferParameters::DEVICE, 16).unwrap();
         let table = &[bound(&inputs[0]), bound(&inputs[1]), bound(&output)];
-        let fences = Fences { wait: Some(&ready), signal: SignalFence::Given(Arc::clone(&done)) };
+        let fences = Fences { wait: Some(&ready), signal: SignalFence::Given(Arc::clone(&done)), ..Fences::default() };
         device.queue_execute(fences, &commands, table).unwrap();
         done.wait(Deadline::NEVER).unwrap();
         BufferView::new(output, &[4], ElementType::INT_32, EncodingType::DENSE_ROW_MAJOR).unwrap()
@@ -455,7 +456,9 @@ fn constants_that_are_written_are_copies() {
     };
     for contents in [MappedFile::contents(&path).unwrap(), Contents::from_vec(bytes.clone())] {
         let source = vm::Buffer::of_contents(Arc::new(contents), 64..200).unwrap();
-        let import = || Allocator::new().import_vm_buffer(&source, 0, WHOLE_BUFFER, parameters).unwrap();
+        let import = || {
+            Allocator::new().import_vm_buffer(&source, 0, WHOLE_BUFFER, parameters, crate::vm::Ledger::HOST).unwrap()
+        };
         let (first, second) = (import(), import());
         first.write(3, &[0xAA; 4]).unwrap();
         assert_eq!(first.to_vec().unwrap()[..8], [64, 65, 66, 0xAA, 0xAA, 0xAA, 0xAA, 71]);

@@ -15,6 +15,7 @@ fn operations_wait_for_their_fence_without_blocking_the_caller() {
     let step = |index: usize| Fences {
         wait: Some(&fences[index]),
         signal: SignalFence::Given(Arc::clone(&fences[index + 1])),
+        ..Fences::default()
     };
     let a = device.queue_alloca(step(0), BufferParameters::DEVICE, 16).unwrap();
     device.queue_fill(step(1), Arc::clone(&a), 0, WHOLE_BUFFER, 7, 4).unwrap();
@@ -39,7 +40,13 @@ fn long_chains_of_waiting_operations_need_no_deep_stack() {
         let fences: Vec<Arc<Fence>> = (0..=LENGTH).map(|_| Arc::new(Fence::new())).collect();
         for pair in fences.windows(2) {
             let [wait, signal] = pair else { panic!() };
-            device.queue_barrier(Fences { wait: Some(wait), signal: SignalFence::Given(Arc::clone(signal)) }).unwrap();
+            device
+                .queue_barrier(Fences {
+                    wait: Some(wait),
+                    signal: SignalFence::Given(Arc::clone(signal)),
+                    ..Fences::default()
+                })
+                .unwrap();
         }
         let last = Arc::clone(&fences[LENGTH]);
         if fail {
@@ -57,11 +64,21 @@ fn long_chains_of_waiting_operations_need_no_deep_stack() {
 fn a_failed_fence_fails_what_waits_for_it() {
     let device = device();
     let (wait, signal) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
-    device.queue_barrier(Fences { wait: Some(&wait), signal: SignalFence::Given(Arc::clone(&signal)) }).unwrap();
+    device
+        .queue_barrier(Fences {
+            wait: Some(&wait),
+            signal: SignalFence::Given(Arc::clone(&signal)),
+            ..Fences::default()
+        })
+        .unwrap();
     wait.fail(&Error::data_loss("the disk burnt"));
     assert_eq!(signal.query().unwrap_err().message(), "the disk burnt");
     let late = Arc::new(Fence::new());
-    let result = device.queue_barrier(Fences { wait: Some(&wait), signal: SignalFence::Given(Arc::clone(&late)) });
+    let result = device.queue_barrier(Fences {
+        wait: Some(&wait),
+        signal: SignalFence::Given(Arc::clone(&late)),
+        ..Fences::default()
+    });
     assert_eq!(result.unwrap_err().code(), StatusCode::DataLoss);
     assert_eq!(late.query().unwrap_err().code(), StatusCode::DataLoss);
 }
@@ -105,7 +122,7 @@ fn operations_that_are_done_at_once_make_no_fence() {
     let target = buffer(&device, &[0; 4]);
     let fill = |wait: Option<&Fence>, pattern: u64| {
         let mut fence = None;
-        let fences = Fences { wait, signal: SignalFence::Later(&mut fence) };
+        let fences = Fences { wait, signal: SignalFence::Later(&mut fence), ..Fences::default() };
         let result = device.queue_fill(fences, Arc::clone(&target), 0, 16, pattern, 4);
         (result, fence)
     };

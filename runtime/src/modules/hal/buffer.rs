@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use super::{HalState, message_text};
 use crate::hal::{Allocator, Buffer, BufferParameters, BufferUsage, Device, MemoryType};
 use crate::vm::{Buffer as VmBuffer, Caller, Span};
-use crate::{Error, Result};
+use crate::{Error, Result, StatusCode};
 
 fn parameters(memory_type: u32, usage: u32) -> BufferParameters {
     BufferParameters {
@@ -40,19 +40,19 @@ impl HalState {
 
     pub fn allocator_allocate(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         allocator: &Allocator,
         _affinity: u64,
         memory_type: u32,
         usage: u32,
         length: u64,
     ) -> Result<Arc<Buffer>> {
-        allocator.allocate(parameters(memory_type, usage), length)
+        allocator.allocate_charged(parameters(memory_type, usage), length, caller.ledger())
     }
 
     pub fn allocator_import(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         allocator: &Allocator,
         attempt: i32,
         _affinity: u64,
@@ -62,10 +62,11 @@ impl HalState {
         offset: u64,
         length: u64,
     ) -> Result<Option<Arc<Buffer>>> {
-        match allocator.import_vm_buffer(&source, offset, length, parameters(memory_type, usage)) {
+        let parameters = parameters(memory_type, usage);
+        match allocator.import_vm_buffer(&source, offset, length, parameters, caller.ledger()) {
             Ok(buffer) => Ok(Some(buffer)),
             // The program copies memory that cannot be imported.
-            Err(error) if attempt != 0 => {
+            Err(error) if attempt != 0 && error.code() != StatusCode::ResourceExhausted => {
                 tracing::debug!(%error, "import of host memory was refused");
                 Ok(None)
             }

@@ -2,13 +2,13 @@
 
 use alloc::sync::Arc;
 
-use super::{HalState, with_bytes};
+use super::{HalState, limits_of, with_bytes};
 use crate::Result;
 use crate::hal::{
     Buffer, BufferRef, CommandBuffer, CommandBufferMode, CommandCategory, Device, DispatchFlags, Executable,
     ExecutionStage, WHOLE_BUFFER, Workgroups,
 };
-use crate::vm::{Buffer as VmBuffer, Caller, Span, arc_of};
+use crate::vm::{Buffer as VmBuffer, Caller, Span};
 
 /// The layout of a binding in a dispatch: reserved, slot, buffer, offset, length.
 pub(super) type DispatchBinding = (i32, u32, Option<Arc<Buffer>>, u64, u64);
@@ -21,7 +21,7 @@ fn binding_ref((_, slot, buffer, offset, length): DispatchBinding) -> BufferRef 
 impl HalState {
     pub fn command_buffer_create(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         device: &Device,
         modes: u32,
         categories: u32,
@@ -30,7 +30,7 @@ impl HalState {
     ) -> Result<Arc<CommandBuffer>> {
         let (modes, categories) =
             (CommandBufferMode::from_bits_retain(modes), CommandCategory::from_bits_retain(categories));
-        Ok(arc_of(|| device.create_command_buffer(modes, categories, binding_capacity)))
+        device.create_command_buffer_within(limits_of(caller), modes, categories, binding_capacity)
     }
 
     pub fn command_buffer_finalize(&self, _: &mut Caller<'_>, commands: &CommandBuffer) -> Result<()> {
@@ -94,7 +94,7 @@ impl HalState {
 
     pub fn command_buffer_update_buffer(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         commands: &CommandBuffer,
         source: Arc<VmBuffer>,
         source_offset: u64,
@@ -105,7 +105,7 @@ impl HalState {
         _flags: u64,
     ) -> Result<()> {
         let target = BufferRef { buffer, slot, offset, length };
-        with_bytes(&source, source_offset, length, |bytes| commands.update(bytes, target))
+        with_bytes(&source, source_offset, length, caller.ledger(), |bytes| commands.update(bytes, target))
     }
 
     pub fn command_buffer_copy_buffer(

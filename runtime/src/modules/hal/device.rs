@@ -4,8 +4,8 @@ use alloc::sync::Arc;
 
 use super::{HalState, with_bytes};
 use crate::hal::{
-    Allocator, Buffer, BufferBinding, BufferParameters, BufferUsage, CommandBuffer, Device, Fence, Fences, File,
-    MemoryAccess, MemoryType, SignalFence,
+    Allocator, Buffer, BufferBinding, BufferParameters, BufferUsage, CallLimits, CommandBuffer, Device, Fence, Fences,
+    File, MemoryAccess, MemoryType, SignalFence,
 };
 use crate::vm::{Buffer as VmBuffer, Caller, MaybeOwned, Span};
 use crate::{Error, Result};
@@ -13,8 +13,21 @@ use crate::{Error, Result};
 /// The fence that a queue operation waits for, if any.
 pub(in crate::modules) type OptionalFence<'a> = Option<MaybeOwned<'a, Fence>>;
 
-pub(in crate::modules) fn fences<'a>(wait: &'a OptionalFence<'_>, signal: SignalFence<'a>) -> Fences<'a> {
-    Fences { wait: wait.as_ref().map(|wait| &***wait), signal }
+/// The limits of what a call creates and submits, which shares the steps that the call has left.
+#[inline]
+pub(in crate::modules) fn limits_of<'a>(caller: &'a mut Caller<'_>) -> CallLimits<'a> {
+    caller.stack.share_meter();
+    CallLimits { ledger: Some(caller.ledger()), meter: caller.stack.shared_meter() }
+}
+
+/// The fences of an operation.
+#[inline]
+pub(in crate::modules) fn fences<'a>(
+    caller: &'a mut Caller<'_>,
+    wait: &'a OptionalFence<'_>,
+    signal: SignalFence<'a>,
+) -> Fences<'a> {
+    Fences { wait: wait.as_ref().map(|wait| &***wait), signal, limits: limits_of(caller) }
 }
 
 #[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
@@ -45,7 +58,7 @@ impl HalState {
     #[inline]
     pub fn queue_alloca(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
         wait: OptionalFence<'_>,
@@ -66,13 +79,13 @@ impl HalState {
             memory_type: MemoryType::from_bits_retain(memory_type),
             usage: BufferUsage::from_bits_retain(usage),
         };
-        device.queue_alloca(fences(&wait, signal), parameters, length)
+        device.queue_alloca(fences(caller, &wait, signal), parameters, length)
     }
 
     #[inline]
     pub fn queue_dealloca(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
         wait: OptionalFence<'_>,
@@ -80,12 +93,12 @@ impl HalState {
         buffer: Arc<Buffer>,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_dealloca(fences(&wait, signal), buffer)
+        device.queue_dealloca(fences(caller, &wait, signal), buffer)
     }
 
     pub fn queue_fill(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
         wait: OptionalFence<'_>,
@@ -97,12 +110,12 @@ impl HalState {
         pattern_length: u32,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_fill(fences(&wait, signal), target, offset, length, pattern, pattern_length as usize)
+        device.queue_fill(fences(caller, &wait, signal), target, offset, length, pattern, pattern_length as usize)
     }
 
     pub fn queue_update(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
         wait: OptionalFence<'_>,
@@ -114,14 +127,16 @@ impl HalState {
         length: u64,
         _flags: u64,
     ) -> Result<()> {
-        with_bytes(&source, source_offset, length, |bytes| {
-            device.queue_update(fences(&wait, signal), bytes, target, target_offset)
+        let fences = fences(caller, &wait, signal);
+        let ledger = fences.limits.ledger();
+        with_bytes(&source, source_offset, length, ledger, |bytes| {
+            device.queue_update(fences, bytes, target, target_offset)
         })
     }
 
     pub fn queue_copy(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
         wait: OptionalFence<'_>,
@@ -133,12 +148,12 @@ impl HalState {
         length: u64,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_copy(fences(&wait, signal), (source, source_offset), (target, target_offset), length)
+        device.queue_copy(fences(caller, &wait, signal), (source, source_offset), (target, target_offset), length)
     }
 
     pub fn queue_read(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
         wait: OptionalFence<'_>,
@@ -150,12 +165,12 @@ impl HalState {
         length: u64,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_read(fences(&wait, signal), (source, source_offset), (target, target_offset), length)
+        device.queue_read(fences(caller, &wait, signal), (source, source_offset), (target, target_offset), length)
     }
 
     pub fn queue_write(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
         wait: OptionalFence<'_>,
@@ -167,25 +182,25 @@ impl HalState {
         length: u64,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_write(fences(&wait, signal), (source, source_offset), (target, target_offset), length)
+        device.queue_write(fences(caller, &wait, signal), (source, source_offset), (target, target_offset), length)
     }
 
     pub fn queue_barrier(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
         wait: OptionalFence<'_>,
         signal: SignalFence<'_>,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_barrier(fences(&wait, signal))
+        device.queue_barrier(fences(caller, &wait, signal))
     }
 
     #[inline]
     pub fn queue_execute(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
         wait: OptionalFence<'_>,
@@ -193,7 +208,7 @@ impl HalState {
         commands: MaybeOwned<'_, CommandBuffer>,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_execute(fences(&wait, signal), &commands, &[])
+        device.queue_execute(fences(caller, &wait, signal), &commands, &[])
     }
 
     /// Executes the only command buffer of the list, as version 0.5 of the module passes it; an empty list is a barrier.
@@ -208,7 +223,7 @@ impl HalState {
     ) -> Result<()> {
         match &*commands {
             [] => self.queue_barrier(caller, device, affinity, wait, signal, 0),
-            [only] => device.queue_execute(fences(&wait, signal), only, &[]),
+            [only] => device.queue_execute(fences(caller, &wait, signal), only, &[]),
             _ => Err(Error::invalid_argument("only zero or one command buffer is allowed")),
         }
     }
@@ -216,7 +231,7 @@ impl HalState {
     #[inline]
     pub fn queue_execute_indirect(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
         wait: OptionalFence<'_>,
@@ -225,7 +240,7 @@ impl HalState {
         _flags: u64,
         table: Span<BufferBinding<'_>>,
     ) -> Result<()> {
-        device.queue_execute(fences(&wait, signal), &commands, &table)
+        device.queue_execute(fences(caller, &wait, signal), &commands, &table)
     }
 
     pub fn queue_flush(&self, _: &mut Caller<'_>, device: &Device, _affinity: u64) -> Result<()> {
@@ -234,7 +249,7 @@ impl HalState {
 
     pub fn file_from_memory(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         _device: Arc<Device>,
         _affinity: u64,
         access: u32,
@@ -244,6 +259,6 @@ impl HalState {
         _flags: u32,
     ) -> Result<Arc<File>> {
         let access = MemoryAccess::from_bits_retain(access);
-        File::from_vm_buffer(&source, offset, length, access).map(Arc::new)
+        File::from_vm_buffer(&source, offset, length, access, caller.ledger()).map(Arc::new)
     }
 }

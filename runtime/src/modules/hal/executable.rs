@@ -11,18 +11,19 @@ use crate::vm::{Buffer as VmBuffer, Caller};
 impl HalState {
     pub fn executable_create(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         device: &Device,
         _affinity: u64,
         format: Arc<VmBuffer>,
         data: Arc<VmBuffer>,
         constants: Option<Arc<VmBuffer>>,
     ) -> Result<Arc<Executable>> {
-        let constants = constant_words(constants.as_deref())?;
+        let ledger = caller.ledger();
+        let constants = constant_words(constants.as_deref(), ledger)?;
         let format = format.text()?;
         let contents = data.contents();
-        with_bytes(&data, 0, data.length(), |data| {
-            device.create_executable(&self.loaders, &format, data, contents, &constants)
+        with_bytes(&data, 0, data.length(), ledger, |data| {
+            device.create_executable(&self.loaders, &format, data, contents, &constants, ledger)
         })
     }
 

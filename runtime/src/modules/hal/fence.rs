@@ -1,16 +1,19 @@
 //! Imports on fences, and the wait of an invocation for them.
 
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 use core::task::{Context, Waker};
 use core::time::Duration;
-use std::sync::{Mutex, Once, PoisonError};
-use std::time::Instant;
+use std::sync::{Mutex, PoisonError};
 
-use super::HalState;
-use crate::hal::{Deadline, Device, Fence, Reached};
-use crate::vm::{Caller, Outcome, Span, WaitSource, arc_of};
+use super::alarm::Alarm;
+use super::{HalOptions, HalState};
+use crate::hal::{Deadline, Device, Fence, Reached, wait_for_program};
+use crate::vm::{Caller, Outcome, Span, WaitSource};
 use crate::{Error, Result, StatusCode};
 
 /// The infinite timeout, in milliseconds.
@@ -18,17 +21,17 @@ const INFINITE: u32 = u32::MAX;
 
 #[allow(missing_docs, reason = "the imports, as programs declare them")]
 impl HalState {
-    pub fn fence_create(&self, _: &mut Caller<'_>, _device: &Device, _flags: u64) -> Result<Arc<Fence>> {
-        Ok(arc_of(Fence::new))
+    pub fn fence_create(&self, caller: &mut Caller<'_>, _device: &Device, _flags: u64) -> Result<Arc<Fence>> {
+        Fence::of_program(caller.ledger())
     }
 
     pub fn fence_join(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         _flags: u64,
         fences: Span<Option<Arc<Fence>>>,
     ) -> Result<Option<Arc<Fence>>> {
-        Ok(Fence::join_unreached(fences.iter().flatten()))
+        Fence::join_unreached(fences.iter().flatten(), caller.ledger())
     }
 
     /// Returns the status of a fence. A null fence is the join of reached fences, and counts as reached.
@@ -71,8 +74,23 @@ impl HalState {
             INFINITE => Deadline::NEVER,
             timeout => Deadline::after(Duration::from_millis(timeout.into())),
         };
-        match Fence::join_unreached(fences.iter().flatten()) {
-            Some(fence) => Awaited(Arc::new(FenceWait::new(fence, deadline))).go_on(caller),
+        match Fence::join_unreached(fences.iter().flatten(), caller.ledger())? {
+            Some(fence) => {
+                let wait = FenceWait {
+                    fence,
+                    awaited: fences,
+                    deadline,
+                    end_of_call: caller
+                        .stack
+                        .meter()
+                        .and_then(|meter| meter.deadline())
+                        .map_or(Deadline::NEVER, Deadline::at),
+                    options: Arc::clone(&self.options),
+                    future: Mutex::new(None),
+                    alarm: Mutex::new(None),
+                };
+                Awaited(Arc::new(wait)).go_on(caller)
+            }
             None => Ok(Outcome::Done(0)),
         }
     }
@@ -90,6 +108,7 @@ pub struct Awaited(Arc<FenceWait>);
 impl Awaited {
     /// Ends the call if the wait is over, else suspends it again.
     fn go_on(self, caller: &mut Caller<'_>) -> Result<Outcome<u32>> {
+        caller.stack.check_deadline()?;
         if self.0.fence.query()? {
             return Ok(Outcome::Done(0));
         }
@@ -101,12 +120,19 @@ impl Awaited {
     }
 }
 
-/// A wait for a fence with a deadline.
+/// A wait for fences.
 struct FenceWait {
+    /// Those that are not reached.
     fence: Arc<Fence>,
+    /// The arguments of the call.
+    awaited: Span<Option<Arc<Fence>>>,
+    /// The end of the wait that the program gave it.
     deadline: Deadline,
+    /// The end of the call, which fails then.
+    end_of_call: Deadline,
+    options: Arc<HalOptions>,
     future: Mutex<Option<Reached>>,
-    alarm: Once,
+    alarm: Mutex<Option<Alarm>>,
 }
 
 impl fmt::Debug for FenceWait {
@@ -116,34 +142,50 @@ impl fmt::Debug for FenceWait {
 }
 
 impl FenceWait {
-    fn new(fence: Arc<Fence>, deadline: Deadline) -> FenceWait {
-        FenceWait { fence, deadline, future: Mutex::new(None), alarm: Once::new() }
+    fn end(&self) -> Deadline {
+        self.deadline.earlier(self.end_of_call)
     }
 
-    /// Wakes the waker at the deadline by a sleeping thread: executors have no common timer. Compiled programs wait
-    /// without a deadline and need no alarm.
+    /// Wakes the waker at the end of the wait. Compiled programs wait without a deadline and need no alarm.
     fn set_alarm(&self, waker: &Waker) {
-        let Some(instant) = self.deadline.instant() else { return };
-        self.alarm.call_once(|| {
-            let waker = waker.clone();
-            let sleep = {
-                let waker = waker.clone();
-                move || {
-                    std::thread::sleep(instant.saturating_duration_since(Instant::now()));
-                    waker.wake();
-                }
-            };
-            if std::thread::Builder::new().name("fence-deadline".into()).spawn(sleep).is_err() {
-                // If no thread can be spawned the executor polls repeatedly, which is slow but correct.
-                waker.wake();
-            }
-        });
+        if let Some(time) = self.end().instant() {
+            let mut alarm = self.alarm.lock().unwrap_or_else(PoisonError::into_inner);
+            // Set anew, as a task may move to another waker.
+            *alarm = None;
+            *alarm = Some(Alarm::set(time, waker.clone()));
+        }
+    }
+
+    /// Names the fences that are not reached.
+    #[cold]
+    fn describe(&self, error: Error) -> Error {
+        /// Most fences that a message names.
+        const NAMED: usize = 8;
+        let awaited = self.awaited.iter().enumerate();
+        let mut unreached = awaited.filter_map(|(index, fence)| Some((index, fence.as_ref()?)));
+        let unreached = unreached.by_ref().filter(|(_, fence)| matches!(fence.query(), Ok(false)));
+        let name = |(index, fence): (usize, &Arc<Fence>)| format!("fence {index} ({})", timepoints(fence));
+        let names: Vec<String> = unreached.take(NAMED).map(name).collect();
+        error.context(format!("waiting for {} of the {} fences", names.join(", "), self.awaited.len()))
+    }
+}
+
+/// Says what a fence waits for.
+fn timepoints(fence: &Fence) -> String {
+    let mut unreached =
+        fence.timepoints().filter(|(semaphore, payload)| semaphore.query().is_ok_and(|at| at < *payload));
+    let (count, first) = (unreached.clone().count(), unreached.next());
+    match first {
+        Some((semaphore, payload)) if count == 1 => {
+            format!("its semaphore is at {} and not at {payload}", semaphore.query().unwrap_or(0))
+        }
+        _ => format!("{count} of its {} timepoints are not reached", fence.timepoints().count()),
     }
 }
 
 impl WaitSource for FenceWait {
     fn poll_ready(&self, waker: &Waker) -> bool {
-        if self.deadline.has_passed() {
+        if self.end().has_passed() {
             return true;
         }
         let mut future = self.future.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,10 +197,16 @@ impl WaitSource for FenceWait {
         false
     }
 
-    fn block(&self, timeout: Option<Duration>, _is_alone: bool) -> Result<()> {
-        let limit = timeout.map_or(Deadline::NEVER, Deadline::after);
-        // The resumed call reads the result.
-        let _ = self.fence.wait(self.deadline.earlier(limit));
-        Ok(())
+    fn block(&self, timeout: Option<Duration>, is_alone: &dyn Fn() -> bool) -> Result<()> {
+        let end = self.end().earlier(timeout.map_or(Deadline::NEVER, Deadline::after));
+        // A host program can signal its own fences at any time.
+        let is_alone = || self.fence.is_of_program() && is_alone();
+        match wait_for_program(&self.fence, &self.options.devices, end, &is_alone) {
+            Err(error) if error.code() == StatusCode::Aborted && matches!(self.fence.query(), Ok(false)) => {
+                Err(self.describe(error))
+            }
+            // The resumed call reads the result.
+            _ => Ok(()),
+        }
     }
 }

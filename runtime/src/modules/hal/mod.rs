@@ -3,6 +3,7 @@
 //! Each import is a method of [`HalState`], in the file of its object. The names and calling conventions stand in
 //! [`imports`]. Functions of older versions are forms of the newest functions ([`imports::older`]).
 
+mod alarm;
 mod buffer;
 mod channel;
 mod command_buffer;
@@ -16,7 +17,7 @@ use core::fmt;
 
 pub use super::TraceSink;
 use super::bytes::{constant_words, message_text, with_bytes};
-pub(in crate::modules) use device::{OptionalFence, fences};
+pub(in crate::modules) use device::{OptionalFence, fences, limits_of};
 
 use crate::Result;
 use crate::bytecode::{for_each_hal_function, imports};

@@ -19,7 +19,7 @@ const PARAMETERS: BufferParameters = BufferParameters {
 #[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
 impl HalInlineState {
     #[inline(always)]
-    fn allocate(&self, minimum_alignment: u32, length: u64) -> Result<Arc<Buffer>> {
+    fn allocate(&self, caller: &Caller<'_>, minimum_alignment: u32, length: u64) -> Result<Arc<Buffer>> {
         // No access needs an alignment beyond the allocator's; a larger one only affects speed. It is validated all the
         // same.
         if !minimum_alignment.is_power_of_two() && minimum_alignment != 0 {
@@ -27,16 +27,16 @@ impl HalInlineState {
                 "buffer alignment {minimum_alignment} is not a power of two; {MINIMUM_ALIGNMENT} is the least"
             )));
         }
-        self.options.allocator.allocate(PARAMETERS, length)
+        self.options.allocator.allocate_charged(PARAMETERS, length, caller.ledger())
     }
 
     pub fn buffer_allocate(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         minimum_alignment: u32,
         length: u64,
     ) -> Result<(Arc<Buffer>, Arc<VmBuffer>)> {
-        let buffer = self.allocate(minimum_alignment, length)?;
+        let buffer = self.allocate(caller, minimum_alignment, length)?;
         let storage = Arc::clone(buffer.vm_buffer()?);
         Ok((buffer, storage))
     }
@@ -45,16 +45,16 @@ impl HalInlineState {
     #[inline]
     pub fn buffer_allocate_alone(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         minimum_alignment: u32,
         length: u64,
     ) -> Result<Arc<Buffer>> {
-        self.allocate(minimum_alignment, length)
+        self.allocate(caller, minimum_alignment, length)
     }
 
     pub fn buffer_allocate_initialized(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         minimum_alignment: u32,
         source: Arc<VmBuffer>,
         offset: u64,
@@ -66,7 +66,7 @@ impl HalInlineState {
                 source.length()
             )));
         }
-        let buffer = self.allocate(minimum_alignment, length)?;
+        let buffer = self.allocate(caller, minimum_alignment, length)?;
         let storage = Arc::clone(buffer.vm_buffer()?);
         VmBuffer::copy(&source, offset, &storage, 0, length)?;
         Ok((buffer, storage))
@@ -74,7 +74,7 @@ impl HalInlineState {
 
     pub fn buffer_wrap(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         source: Arc<VmBuffer>,
         offset: u64,
         length: u64,
@@ -83,7 +83,7 @@ impl HalInlineState {
         if !source.is_mutable() {
             parameters.usage |= BufferUsage::SHARING_IMMUTABLE;
         }
-        self.options.allocator.import_vm_buffer(&source, offset, length, parameters)
+        self.options.allocator.import_vm_buffer(&source, offset, length, parameters, caller.ledger())
     }
 
     #[inline]

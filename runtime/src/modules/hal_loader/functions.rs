@@ -17,15 +17,16 @@ impl HalLoaderState {
 
     pub fn executable_load(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         format: Arc<VmBuffer>,
         data: Arc<VmBuffer>,
         constants: Option<Arc<VmBuffer>>,
     ) -> Result<Arc<Executable>> {
-        let (format, constants) = (format.text()?, constant_words(constants.as_deref())?);
+        let ledger = caller.ledger();
+        let (format, constants) = (format.text()?, constant_words(constants.as_deref(), ledger)?);
         let (device, contents) = (self.device.as_deref(), data.contents());
-        with_bytes(&data, 0, data.length(), |data| {
-            self.loaders.load(device, &self.imports, &format, data, contents, &constants)
+        with_bytes(&data, 0, data.length(), ledger, |data| {
+            self.loaders.load(device, &self.imports, &format, data, contents, &constants, ledger)
         })
     }
 
@@ -40,7 +41,7 @@ impl HalLoaderState {
 
     pub fn executable_dispatch(
         &self,
-        _: &mut Caller<'_>,
+        caller: &mut Caller<'_>,
         executable: &Executable,
         function: u64,
         x: u32,
@@ -49,6 +50,7 @@ impl HalLoaderState {
         constants: Span<u32>,
         bindings: Span<(Arc<VmBuffer>, u64, u64)>,
     ) -> Result<()> {
-        dispatch_inline(executable, function, [x, y, z], &constants, &bindings)
+        caller.stack.share_meter();
+        dispatch_inline(executable, function, [x, y, z], &constants, &bindings, caller.stack.shared_meter())
     }
 }

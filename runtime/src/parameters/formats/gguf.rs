@@ -2,9 +2,10 @@
 //!
 //! Sources: ggml's `docs/gguf.md`; sizes of element types from `GGML_QUANT_SIZES` of its Python package `gguf`.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::bytecode::read::array_at;
+use crate::bytecode::Contents;
 use crate::parameters::file::ParameterFile;
 use crate::parameters::index::{ParameterEntry, ParameterIndex, TensorFacts};
 use crate::parameters::shown;
@@ -77,13 +78,13 @@ fn value_bytes(kind: u32) -> Option<u64> {
 }
 
 struct Reader<'a> {
-    bytes: &'a [u8],
+    contents: &'a Contents,
     position: usize,
 }
 
 impl<'a> Reader<'a> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
-        let array = array_at(self.bytes, self.position).ok_or_else(|| self.ends())?;
+        let array = self.contents.array_at(self.position).ok_or_else(|| self.ends())?;
         self.position += N;
         Ok(array)
     }
@@ -96,27 +97,28 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn take(&mut self, length: u64) -> Result<&'a [u8]> {
-        let taken = usize::try_from(length).ok().and_then(|length| self.bytes.get(self.position..)?.get(..length));
-        let taken = taken.ok_or_else(|| {
+    /// Passes over bytes and returns where they are.
+    fn take(&mut self, length: u64) -> Result<Range<usize>> {
+        let end = usize::try_from(length).ok().and_then(|length| self.position.checked_add(length));
+        let end = end.filter(|end| *end <= self.contents.length()).ok_or_else(|| {
             Error::out_of_range(format!(
                 "{length} bytes at byte {} exceed the file of {}",
                 self.position,
-                self.bytes.len()
+                self.contents.length()
             ))
         })?;
-        self.position += taken.len();
-        Ok(taken)
+        Ok(core::mem::replace(&mut self.position, end)..end)
     }
 
-    fn text(&mut self) -> Result<&'a [u8]> {
+    fn text(&mut self) -> Result<Range<usize>> {
         let length = self.u64()?;
         self.take(length)
     }
 
-    fn key(&mut self) -> Result<&'a str> {
+    fn key(&mut self) -> Result<String> {
         let place = self.position;
-        super::key_text(self.text()?, place)
+        let text = self.text()?;
+        super::key_text(self.contents.bytes(text)?, place)
     }
 
     /// Skips a value.
@@ -142,24 +144,24 @@ impl<'a> Reader<'a> {
     fn ends(&self) -> Error {
         Error::out_of_range(format!(
             "the file ends at byte {}, before the data at byte {}",
-            self.bytes.len(),
+            self.contents.length(),
             self.position
         ))
     }
 }
 
 /// A row of the list of tensors.
-struct Tensor<'a> {
-    key: &'a str,
+struct Tensor {
+    key: String,
     facts: TensorFacts,
     offset: u64,
     length: u64,
 }
 
-impl<'a> Tensor<'a> {
-    fn read(reader: &mut Reader<'a>) -> Result<Tensor<'a>> {
+impl Tensor {
+    fn read(reader: &mut Reader<'_>) -> Result<Tensor> {
         let key = reader.key()?;
-        let facts = || format!("tensor '{}'", shown(key));
+        let facts = || format!("tensor '{}'", shown(&key));
         let rank = reader.u32().context(facts)?;
         if rank > MAXIMUM_RANK {
             return Err(Error::invalid_argument(format!("{rank} dimensions exceed the limit of {MAXIMUM_RANK}")))
@@ -182,12 +184,13 @@ impl<'a> Tensor<'a> {
         }
         // The file lists the fastest dimension first.
         shape.reverse();
-        Ok(Tensor { key, facts: TensorFacts { element_type: name.to_owned(), shape }, offset, length })
+        let facts = TensorFacts { element_type: name.to_owned(), shape };
+        Ok(Tensor { key, facts, offset, length })
     }
 }
 
 pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Result<()> {
-    let mut reader = Reader { bytes: file.bytes(), position: 0 };
+    let mut reader = Reader { contents: file.contents(), position: 0 };
     let magic: [u8; 4] = reader.array()?;
     if &magic != b"GGUF" {
         return Err(Error::invalid_argument(format!("file begins with '{}' instead of 'GGUF'", magic.escape_ascii())));
@@ -200,7 +203,7 @@ pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Re
     let mut alignment = DEFAULT_ALIGNMENT;
     for number in 0..fact_count {
         let key = reader.key().context(|| format!("fact {number}"))?;
-        let kind = reader.u32().context(|| format!("fact '{}'", shown(key)))?;
+        let kind = reader.u32().context(|| format!("fact '{}'", shown(&key)))?;
         if key == ALIGNMENT_KEY {
             if kind != UINT32 {
                 return Err(Error::invalid_argument(format!("'{key}' is not a 32-bit number")));
@@ -208,7 +211,7 @@ pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Re
             alignment = u64::from(reader.u32()?);
             continue;
         }
-        reader.skip(kind, 0).context(|| format!("fact '{}'", shown(key)))?;
+        reader.skip(kind, 0).context(|| format!("fact '{}'", shown(&key)))?;
     }
     let mut tensors = Vec::new();
     for number in 0..tensor_count {
@@ -222,7 +225,7 @@ pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Re
     }
     // Both are far below 2^64.
     let data = (reader.position as u64).next_multiple_of(alignment);
-    super::check_disjoint(tensors.iter().map(|tensor| (tensor.offset, tensor.length, tensor.key)).collect())?;
+    super::check_disjoint(tensors.iter().map(|tensor| (tensor.offset, tensor.length, tensor.key.as_str())).collect())?;
     for tensor in tensors {
         let offset = tensor.offset.saturating_add(data);
         index.add(ParameterEntry::in_file(tensor.key, file, offset, tensor.length)?.with_tensor(tensor.facts))?;

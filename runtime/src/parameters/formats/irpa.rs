@@ -1,8 +1,9 @@
 //! IREE's parameter archives: a chain of headers, each with a table of entries, names and data.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::bytecode::read::{array_at, u16_at, u32_at};
+use crate::bytecode::Contents;
 use crate::parameters::file::ParameterFile;
 use crate::parameters::index::{ParameterEntry, ParameterIndex, Splat};
 use crate::parameters::shown;
@@ -29,8 +30,8 @@ pub(in crate::parameters) const DATA: u32 = 2;
 pub(in crate::parameters) const EXTERNAL: u32 = 3;
 
 pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Result<()> {
-    let bytes = file.bytes();
-    let mut reader = Reader { bytes, budget: bytes.len() as u64 };
+    let contents = file.contents();
+    let mut reader = Reader { contents, budget: contents.length() as u64 };
     let mut base = 0;
     loop {
         let next = reader.header(file, base, index).context(|| format!("header at byte {base}"))?;
@@ -50,7 +51,7 @@ struct Segment {
 }
 
 struct Reader<'a> {
-    bytes: &'a [u8],
+    contents: &'a Contents,
     /// Bytes of tables and names that may still be read. Headers may share them; the budget keeps the total
     /// proportional to the file's length.
     budget: u64,
@@ -58,7 +59,7 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn u64_at(&self, position: usize) -> Option<u64> {
-        array_at(self.bytes, position).map(u64::from_le_bytes)
+        super::u64_at(self.contents, position)
     }
 
     /// Reads a segment, offset and length relative to the header.
@@ -71,10 +72,10 @@ impl<'a> Reader<'a> {
         let length_here = usize::try_from(length).ok();
         let end = start.zip(length_here).and_then(|(start, length)| start.checked_add(length));
         match (start, end) {
-            (Some(start), Some(end)) if end <= self.bytes.len() => Ok(Segment { start, length: end - start }),
+            (Some(start), Some(end)) if end <= self.contents.length() => Ok(Segment { start, length: end - start }),
             _ => Err(Error::out_of_range(format!(
                 "{what} of {length} bytes at offset {offset} exceeds the file of {} bytes",
-                self.bytes.len()
+                self.contents.length()
             ))),
         }
     }
@@ -94,8 +95,8 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn slice(&self, range: Segment) -> &'a [u8] {
-        self.bytes.get(range.start..).and_then(|rest| rest.get(..range.length)).unwrap_or_default()
+    fn slice(&self, range: Segment) -> Result<Cow<'a, [u8]>> {
+        self.contents.bytes(range.start..range.start.saturating_add(range.length))
     }
 
     fn spend(&mut self, bytes: usize) -> Result<()> {
@@ -107,19 +108,20 @@ impl<'a> Reader<'a> {
 
     /// Reads the entries of a header; returns the position of the next header.
     fn header(&mut self, file: &Arc<ParameterFile>, base: usize, index: &mut ParameterIndex) -> Result<Option<usize>> {
-        let bytes = self.bytes;
-        if bytes.len().saturating_sub(base) < PREFIX_BYTES {
+        let contents = self.contents;
+        if contents.length().saturating_sub(base) < PREFIX_BYTES {
             return Err(truncated());
         }
-        let magic = u32_at(bytes, base).ok_or_else(truncated)?;
+        let magic = super::u32_at(contents, base).ok_or_else(truncated)?;
         if magic != MAGIC {
             return Err(Error::invalid_argument(format!(
                 "header begins with {magic:08X}h instead of {MAGIC:08X}h, 'IRPA'"
             )));
         }
-        let version = u16_at(bytes, base + 4).zip(u16_at(bytes, base + 6)).ok_or_else(truncated)?;
-        if version != (0, 0) {
-            return Err(Error::unimplemented(format!("version {}.{} is not 0.0", version.0, version.1)));
+        let version = super::u32_at(contents, base + 4).ok_or_else(truncated)?;
+        if version != 0 {
+            let (major, minor) = (version as u16, version >> 16);
+            return Err(Error::unimplemented(format!("version {major}.{minor} is not 0.0")));
         }
         let header_bytes = self.u64_at(base + 8).ok_or_else(truncated)?;
         if header_bytes != HEADER_BYTES as u64 {
@@ -148,11 +150,11 @@ impl<'a> Reader<'a> {
             return Err(Error::invalid_argument(format!("offset {next} of the next header lies within this one")));
         }
         let position = usize::try_from(next).ok().and_then(|next| next.checked_add(base));
-        let position = position.filter(|position| *position < bytes.len());
+        let position = position.filter(|position| *position < contents.length());
         position.map(Some).ok_or_else(|| {
             Error::out_of_range(format!(
                 "the next header at offset {next} is outside the file of {} bytes",
-                bytes.len()
+                contents.length()
             ))
         })
     }
@@ -174,7 +176,7 @@ impl<'a> Reader<'a> {
             return Err(underrun(ENTRY_BYTES as u64));
         }
         let size = self.u64_at(position).ok_or_else(truncated)?;
-        let kind = u32_at(self.bytes, position + 8).ok_or_else(truncated)?;
+        let kind = super::u32_at(self.contents, position + 8).ok_or_else(truncated)?;
         let least = match kind {
             SPLAT => SPLAT_BYTES,
             DATA => DATA_BYTES,
@@ -194,13 +196,14 @@ impl<'a> Reader<'a> {
         let user = self.within(metadata, position + 36, "the metadata of the entry")?;
         self.spend(name.length)?;
         self.spend(user.length)?;
-        let key = super::key_text(self.slice(name), name.start)?;
+        let key = super::key_text(self.slice(name)?, name.start)?;
+        let key = key.as_str();
         let entry = match kind {
             SPLAT => {
                 let length = self.u64_at(position + 60).ok_or_else(truncated)?;
                 let pattern: [u8; Splat::MAXIMUM_PATTERN] =
-                    array_at(self.bytes, position + 68).ok_or_else(truncated)?;
-                let pattern_length = self.bytes.get(position + 84).copied().unwrap_or_default();
+                    self.contents.array_at(position + 68).ok_or_else(truncated)?;
+                let [pattern_length] = self.contents.array_at(position + 84).unwrap_or_default();
                 let pattern = pattern.get(..usize::from(pattern_length)).ok_or_else(|| {
                     Error::invalid_argument(format!(
                         "parameter '{}' has a pattern of {pattern_length} bytes",
@@ -225,7 +228,7 @@ impl<'a> Reader<'a> {
                 return Err(Error::unimplemented(format!("parameter '{}' has the unknown kind {other}", shown(key))));
             }
         };
-        index.add(entry.with_metadata(self.slice(user).to_vec()))?;
+        index.add(entry.with_metadata(self.slice(user)?.into_owned()))?;
         Ok(size)
     }
 }

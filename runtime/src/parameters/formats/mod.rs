@@ -13,12 +13,14 @@ mod safetensors;
 #[cfg(feature = "parameters-formats")]
 mod zip;
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::file::{FileAccess, ParameterFile};
 use super::index::{ParameterEntry, ParameterIndex};
 use super::shown;
+use crate::bytecode::Contents;
 use crate::hal::format::NPY_MAGIC;
 use crate::{Error, Result, ResultExt};
 
@@ -49,6 +51,9 @@ const FORMATS: &[(&[&str], ArchiveFormat, &[u8])] = &[
     (&["bin", "raw"], ArchiveFormat::Raw, b""),
 ];
 
+/// Most bytes that identify a format.
+const MAGIC_BYTES: usize = 16;
+
 impl ArchiveFormat {
     /// Detects the format of a file by its extension or else by its first bytes.
     ///
@@ -73,15 +78,17 @@ impl ArchiveFormat {
 impl ParameterIndex {
     /// Adds the contents of an archive. Its extension determines the format, or else its first bytes. A key that the
     /// index already contains keeps its parameter, as in IREE: files that come first take precedence. With
-    /// [`FileAccess::Map`] and [`FileAccess::Write`] no other process may change or truncate the file while it is in
-    /// use.
+    /// [`FileAccess::Map`] and [`FileAccess::Write`] no other process may truncate the file while it is in use; if one changes
+    /// it, parameters change.
     ///
     /// # Errors
     /// Errors of opening the file and of parsing the archive, with the path.
     pub fn add_file(&mut self, path: &Path, access: FileAccess) -> Result<()> {
         let context = || format!("parameters in '{}'", path.display());
         let file = ParameterFile::open(path, access)?;
-        let format = ArchiveFormat::of(path, file.bytes()).context(context)?;
+        let contents = file.contents();
+        let first = contents.bytes(0..contents.length().min(MAGIC_BYTES)).context(context)?;
+        let format = ArchiveFormat::of(path, &first).context(context)?;
         self.add_archive(&file, format).context(context)
     }
 
@@ -125,10 +132,27 @@ fn stem(file: &ParameterFile) -> String {
 }
 
 /// Decodes a key.
-fn key_text(bytes: &[u8], position: usize) -> Result<&str> {
-    core::str::from_utf8(bytes).map_err(|_| {
-        Error::invalid_argument(format!("the key at byte {position} is not UTF-8: '{}'", bytes.escape_ascii()))
+fn key_text(bytes: Cow<'_, [u8]>, position: usize) -> Result<String> {
+    String::from_utf8(bytes.into_owned()).map_err(|error| {
+        let bytes = error.as_bytes().escape_ascii();
+        Error::invalid_argument(format!("the key at byte {position} is not UTF-8: '{bytes}'"))
     })
+}
+
+/// The number of 16 bits at a position.
+#[cfg(feature = "parameters-formats")]
+fn u16_at(contents: &Contents, position: usize) -> Option<u16> {
+    contents.array_at(position).map(u16::from_le_bytes)
+}
+
+/// The number of 32 bits at a position.
+fn u32_at(contents: &Contents, position: usize) -> Option<u32> {
+    contents.array_at(position).map(u32::from_le_bytes)
+}
+
+/// The number of 64 bits at a position.
+fn u64_at(contents: &Contents, position: usize) -> Option<u64> {
+    contents.array_at(position).map(u64::from_le_bytes)
 }
 
 #[cfg(feature = "parameters-formats")]

@@ -10,12 +10,15 @@ use crate::parameters::index::{ParameterEntry, ParameterIndex, TensorFacts};
 use crate::parameters::shown;
 use crate::{Error, Result, ResultExt};
 
+/// Most bytes of a header, which the format's versions 2 and 3 leave to 32 bits.
+const HEADER_LIMIT: usize = 1 << 20;
+
 pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Result<()> {
-    index.add(array(file, super::stem(file), 0, file.bytes().len())?)
+    index.add(array(file, super::stem(file), 0, file.contents().length())?)
 }
 
 pub(super) fn parse_archive(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Result<()> {
-    for member in zip::members(file.bytes())? {
+    for member in zip::members(file.contents())? {
         let key = member.name.strip_suffix(".npy").unwrap_or(&member.name);
         index.add(array(file, key.to_owned(), member.start, member.length).context(|| format!("'{}'", shown(key)))?)?;
     }
@@ -24,8 +27,8 @@ pub(super) fn parse_archive(file: &Arc<ParameterFile>, index: &mut ParameterInde
 
 /// Returns the array in a range of the file.
 fn array(file: &Arc<ParameterFile>, key: String, start: usize, length: usize) -> Result<ParameterEntry> {
-    let bytes = file.bytes().get(start..).and_then(|rest| rest.get(..length)).unwrap_or_default();
-    let mut cursor = Cursor::new(bytes);
+    let bytes = file.contents().bytes(start..start.saturating_add(length.min(HEADER_LIMIT)))?;
+    let mut cursor = Cursor::new(&*bytes);
     let header = NpyHeader::read(&mut cursor)?;
     if header.big_endian || header.fortran_order {
         let why = if header.big_endian { "big-endian" } else { "in Fortran's order" };

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use safetensors::tensor::Metadata;
 
-use crate::bytecode::read::array_at;
 use crate::parameters::file::ParameterFile;
 use crate::parameters::index::{ParameterEntry, ParameterIndex, TensorFacts};
 use crate::{Error, Result};
@@ -19,17 +18,18 @@ const HEADER_LIMIT: u64 = 16 << 20;
 const LENGTH_BYTES: usize = 8;
 
 pub(super) fn parse(file: &Arc<ParameterFile>, index: &mut ParameterIndex) -> Result<()> {
-    let bytes = file.bytes();
-    let truncated = || Error::out_of_range(format!("the file of {} bytes ends before its header does", bytes.len()));
-    let length = array_at(bytes, 0).map(u64::from_le_bytes).ok_or_else(truncated)?;
+    let contents = file.contents();
+    let truncated =
+        || Error::out_of_range(format!("the file of {} bytes ends before its header does", contents.length()));
+    let length = super::u64_at(contents, 0).ok_or_else(truncated)?;
     if length > HEADER_LIMIT {
         return Err(Error::resource_exhausted(format!("a header of {length} bytes is above {HEADER_LIMIT}")));
     }
-    let header = bytes.get(LENGTH_BYTES..).and_then(|rest| rest.get(..length as usize)).ok_or_else(truncated)?;
-    let metadata: Metadata = serde_json::from_slice(header)
+    let data = LENGTH_BYTES + length as usize;
+    let header = contents.bytes(LENGTH_BYTES..data).map_err(|_| truncated())?;
+    let metadata: Metadata = serde_json::from_slice(&header)
         .map_err(|error| Error::invalid_argument(format!("the header: {}", error.to_string().escape_debug())))?;
-    let data = LENGTH_BYTES + header.len();
-    let present = bytes.len() - data;
+    let present = contents.length() - data;
     if metadata.data_len() != present {
         return Err(Error::out_of_range(format!(
             "the tensors have {} bytes, and {present} follow the header",

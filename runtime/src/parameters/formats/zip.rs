@@ -2,7 +2,9 @@
 //!
 //! Source: PKWARE's APPNOTE.TXT, 4.3.
 
-use crate::bytecode::read::{array_at, u16_at, u32_at};
+use super::{u16_at, u32_at, u64_at};
+use crate::bytecode::Contents;
+use crate::bytecode::read;
 use crate::parameters::shown;
 use crate::{Error, Result, ResultExt};
 
@@ -25,15 +27,11 @@ pub(super) struct Member {
     pub(super) length: usize,
 }
 
-fn u64_at(bytes: &[u8], position: usize) -> Option<u64> {
-    array_at(bytes, position).map(u64::from_le_bytes)
-}
-
 /// Returns the members of an archive.
 ///
 /// # Errors
 /// UNIMPLEMENTED if one is compressed or encrypted; INVALID_ARGUMENT and OUT_OF_RANGE if the archive is malformed.
-pub(super) fn members(bytes: &[u8]) -> Result<Vec<Member>> {
+pub(super) fn members(bytes: &Contents) -> Result<Vec<Member>> {
     let (count, mut position) = directory(bytes)
         .ok_or_else(|| Error::out_of_range("no directory at the end: the file is truncated or not a ZIP archive"))?;
     let mut members = Vec::new();
@@ -47,16 +45,17 @@ pub(super) fn members(bytes: &[u8]) -> Result<Vec<Member>> {
 }
 
 /// Returns the number of members and the position of the directory.
-fn directory(bytes: &[u8]) -> Option<(u64, usize)> {
-    let last = bytes.len().checked_sub(END.1)?;
+fn directory(bytes: &Contents) -> Option<(u64, usize)> {
+    let last = bytes.length().checked_sub(END.1)?;
     let first = last.saturating_sub(COMMENT_BYTES);
-    let end = (first..=last).rev().find(|at| u32_at(bytes, *at) == Some(END.0))?;
+    let tail = bytes.bytes(first..bytes.length()).ok()?;
+    let end = first + (0..=last - first).rev().find(|at| read::u32_at(&tail, *at) == Some(END.0))?;
     let locator = end.checked_sub(END64_LOCATOR.1).filter(|at| u32_at(bytes, *at) == Some(END64_LOCATOR.0));
     let Some(locator) = locator else {
         return Some((u64::from(u16_at(bytes, end + 10)?), u32_at(bytes, end + 16)? as usize));
     };
     let end64 = usize::try_from(u64_at(bytes, locator + 8)?).ok()?;
-    let whole = end64.checked_add(END64.1).is_some_and(|end| end <= bytes.len());
+    let whole = end64.checked_add(END64.1).is_some_and(|end| end <= bytes.length());
     if !whole || u32_at(bytes, end64)? != END64.0 {
         return None;
     }
@@ -64,24 +63,26 @@ fn directory(bytes: &[u8]) -> Option<(u64, usize)> {
 }
 
 /// Reads an entry of the directory and finds its data; returns the position of the next entry.
-fn central(bytes: &[u8], position: usize) -> Result<(Member, usize)> {
+fn central(bytes: &Contents, position: usize) -> Result<(Member, usize)> {
     let malformed = || Error::out_of_range("malformed or truncated directory entry");
-    let entry = bytes.get(position..).ok_or_else(malformed)?;
-    if u32_at(entry, 0) != Some(CENTRAL.0) || entry.len() < CENTRAL.1 {
+    let entry: [u8; CENTRAL.1] = bytes.array_at(position).ok_or_else(malformed)?;
+    if read::u32_at(&entry, 0) != Some(CENTRAL.0) {
         return Err(malformed());
     }
-    let field = |at| u16_at(entry, at).map(usize::from).ok_or_else(malformed);
+    let field = |at| read::u16_at(&entry, at).map(usize::from).ok_or_else(malformed);
     let (name_length, extra_length, comment_length) = (field(28)?, field(30)?, field(32)?);
-    let name = entry.get(CENTRAL.1..).and_then(|rest| rest.get(..name_length)).ok_or_else(malformed)?;
-    let name = super::key_text(name, position + CENTRAL.1)?.to_owned();
+    let start = position + CENTRAL.1;
+    let name = bytes.bytes(start..start + name_length).map_err(|_| malformed())?;
+    let name = super::key_text(name, start)?;
     let context = || format!("'{}'", shown(&name));
     if field(8)? & 1 != 0 || field(10)? != 0 {
         return Err(Error::unimplemented("compressed or encrypted member: write the archive with `numpy.savez`"))
             .context(context);
     }
-    let extra = entry.get(CENTRAL.1 + name_length..).and_then(|rest| rest.get(..extra_length)).ok_or_else(malformed)?;
-    let numbers = [24, 20, 42].map(|at| u64::from(u32_at(entry, at).unwrap_or_default()));
-    let [length, stored, local] = widen(numbers, extra).ok_or_else(malformed).context(context)?;
+    let extra = start + name_length..start + name_length + extra_length;
+    let extra = bytes.bytes(extra).map_err(|_| malformed())?;
+    let numbers = [24, 20, 42].map(|at| u64::from(read::u32_at(&entry, at).unwrap_or_default()));
+    let [length, stored, local] = widen(numbers, &extra).ok_or_else(malformed).context(context)?;
     if length != stored {
         return Err(Error::invalid_argument(format!("uncompressed member has {stored} stored bytes of {length}")))
             .context(context);
@@ -100,12 +101,12 @@ fn widen(mut numbers: [u64; 3], mut extra: &[u8]) -> Option<[u64; 3]> {
         return Some(numbers);
     }
     loop {
-        let (kind, length) = (u16_at(extra, 0)?, usize::from(u16_at(extra, 2)?));
+        let (kind, length) = (read::u16_at(extra, 0)?, usize::from(read::u16_at(extra, 2)?));
         let data = extra.get(4..)?.get(..length)?;
         if kind == EXTRA64 {
             let wide = numbers.iter_mut().filter(|number| **number == u64::from(u32::MAX));
             for (index, number) in wide.enumerate() {
-                *number = u64_at(data, 8 * index)?;
+                *number = read::array_at(data, 8 * index).map(u64::from_le_bytes)?;
             }
             return Some(numbers);
         }
@@ -114,13 +115,14 @@ fn widen(mut numbers: [u64; 3], mut extra: &[u8]) -> Option<[u64; 3]> {
 }
 
 /// Returns the start of the data after a local header, if the archive contains all of it.
-fn data_range(bytes: &[u8], local: u64, length: u64) -> Option<usize> {
+fn data_range(bytes: &Contents, local: u64, length: u64) -> Option<usize> {
     let local = usize::try_from(local).ok()?;
-    let header = bytes.get(local..)?;
-    if u32_at(header, 0)? != LOCAL.0 {
+    let header: [u8; LOCAL.1] = bytes.array_at(local)?;
+    if read::u32_at(&header, 0)? != LOCAL.0 {
         return None;
     }
-    let start = local + LOCAL.1 + usize::from(u16_at(header, 26)?) + usize::from(u16_at(header, 28)?);
+    let lengths = usize::from(read::u16_at(&header, 26)?) + usize::from(read::u16_at(&header, 28)?);
+    let start = local + LOCAL.1 + lengths;
     let end = start.checked_add(usize::try_from(length).ok()?)?;
-    (end <= bytes.len()).then_some(start)
+    (end <= bytes.length()).then_some(start)
 }

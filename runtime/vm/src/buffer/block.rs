@@ -6,7 +6,7 @@ use core::fmt;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Buffer, Storage};
+use super::{Buffer, Charge, Storage};
 use crate::{Error, Result};
 
 /// The destination of dropped buffers that use blocks.
@@ -31,11 +31,11 @@ impl SoleBuffer {
         self
     }
 
-    /// Returns the buffer detached from its pool, if this is its only share.
+    /// Returns the buffer detached from its pool, if this is its only share. Its charge is returned.
     #[inline]
     pub(super) fn take(mut buffer: Arc<Buffer>) -> Option<(SoleBuffer, Arc<dyn BlockPool>)> {
-        let pool = match Arc::get_mut(&mut buffer)? {
-            Buffer { storage: Storage::Pooled(_, pool), .. } => pool.take()?,
+        let (pool, _) = match Arc::get_mut(&mut buffer)? {
+            Buffer { storage: Storage::Pooled(_, user), .. } => user.take()?,
             _ => return None,
         };
         Some((SoleBuffer(buffer), pool))
@@ -60,16 +60,16 @@ impl SoleBuffer {
         if let Storage::Pooled(block, _) = &self.0.storage { block.capacity() } else { 0 }
     }
 
-    /// Converts it to a buffer of `length` bytes, which returns to the pool.
+    /// Converts it to a buffer of `length` bytes, which returns to the pool, and `charge` to its ledger.
     ///
     /// # Errors
     /// INTERNAL where the block has fewer bytes.
     #[inline]
-    pub fn hand_out(mut self, length: usize, pool: Arc<dyn BlockPool>) -> Result<Arc<Buffer>> {
+    pub fn hand_out(mut self, length: usize, pool: Arc<dyn BlockPool>, charge: Charge) -> Result<Arc<Buffer>> {
         match self.get_mut() {
-            Buffer { length: current, storage: Storage::Pooled(block, keeper), .. } if length <= block.capacity() => {
+            Buffer { length: current, storage: Storage::Pooled(block, user), .. } if length <= block.capacity() => {
                 *current = length;
-                *keeper = Some(pool);
+                *user = Some((pool, charge));
             }
             _ => return Err(Error::internal("what a pool kept is not a buffer of the size")),
         }
@@ -223,11 +223,27 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        if let Origin::System(base, layout) = &self.origin {
+        match &self.origin {
             // SAFETY: `base` was allocated with `layout` in `allocate`, and nothing else frees it.
-            unsafe { dealloc(base.as_ptr(), *layout) };
+            Origin::System(base, layout) => unsafe { dealloc(base.as_ptr(), *layout) },
+            Origin::Chunk(_) => discard_pages(self.pointer, self.capacity),
         }
     }
+}
+
+/// Returns the pages within a range of a chunk to the system. The range itself remains mapped until the chunk is dropped.
+fn discard_pages(start: NonNull<u8>, length: usize) {
+    #[cfg(all(target_os = "linux", feature = "std"))]
+    {
+        const PAGE: usize = 4096;
+        let before = start.as_ptr().align_offset(PAGE).min(length);
+        let pages = (length - before) & !(PAGE - 1);
+        // SAFETY: the pages lie within the range of a block of an anonymous mapping that is being dropped, so that no other
+        // holder knows an address in them.
+        unsafe { libc::madvise(start.as_ptr().add(before).cast(), pages, libc::MADV_DONTNEED) };
+    }
+    #[cfg(not(all(target_os = "linux", feature = "std")))]
+    let _ = (start, length);
 }
 
 impl fmt::Debug for Block {

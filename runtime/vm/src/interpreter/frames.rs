@@ -13,6 +13,9 @@ use crate::Result;
 /// Frames have a multiple of so many words, so that zeroing the registers of a small one takes no loop.
 pub(super) const FRAME_UNIT: usize = 4;
 
+/// Words, and references, of frames that storage keeps while it is idle: those of some hundred calls.
+const KEPT_WORDS: usize = 1 << 13;
+
 /// Where a caller goes on: the function's ordinal, and the index of the call's site in its code. In one word, because
 /// it is read back right after it is written.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,6 +80,13 @@ impl FrameStore {
             depth: 0,
             call_depth,
             stack_bytes,
+        }
+    }
+
+    /// Frees the memory of closed frames if it is much.
+    pub(crate) fn trim(&mut self) {
+        if self.words_top == 0 && (self.words.len() > KEPT_WORDS || self.refs.len() > KEPT_WORDS) {
+            *self = FrameStore::new(self.call_depth, self.stack_bytes);
         }
     }
 

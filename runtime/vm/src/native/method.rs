@@ -7,6 +7,7 @@ use incarnate_bytecode::imports::{Cost, Operand};
 use super::values::{Argument, Borrowed, Results};
 use crate::Result;
 use crate::call::{CallBuffer, CallReader};
+use crate::ledger::Ledger;
 use crate::module::Completion;
 use crate::stack::Stack;
 
@@ -15,6 +16,15 @@ use crate::stack::Stack;
 pub struct Caller<'a> {
     /// The invocation's storage; a function that yields says there what it waits for.
     pub stack: &'a mut Stack,
+}
+
+impl Caller<'_> {
+    /// Returns the ledger that whatever the call creates is charged to.
+    #[inline]
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.stack.limits().ledger
+    }
 }
 
 /// A function that can be a native module's; implemented for methods and closures of the right form.

@@ -1,0 +1,283 @@
+//! Operations whose wait fence is not reached.
+//!
+//! A pending operation is owned by the semaphores that it waits for, and the thread that signals the last of them submits
+//! it. If one of them fails or is dropped, the operation fails its signal fence. Chains of operations run iteratively: the
+//! depth of the stack does not grow with their length.
+//!
+//! [`Activity`] counts the operations that can still signal a fence, so that a wait that cannot end is recognised.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::cell::RefCell;
+use core::task::Poll;
+use std::sync::{Mutex, PoisonError};
+
+use super::buffer::Buffer;
+use super::command_buffer::CommandBuffer;
+use super::commands::BufferBinding;
+use super::fence::Fence;
+use super::growth;
+use super::queue::{Backend, CallLimits, Completion, Fences, Operation};
+use super::semaphore::Waiter;
+use super::wait::Countdown;
+use crate::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::vm::{Charge, Ledger};
+use crate::{Error, Result};
+
+/// The queue of a device: its backend, and the operations that are pending.
+#[derive(Debug)]
+pub struct Queue {
+    backend: Arc<dyn Backend>,
+    activity: Arc<Activity>,
+}
+
+/// The pending operations of a queue that can still run.
+#[derive(Debug, Default)]
+struct Activity {
+    /// Operations that wait for a fence of the host, and those whose fence is reached and which have not returned.
+    active: AtomicUsize,
+    /// Number of operations that were ever counted in `active`.
+    started: AtomicU64,
+}
+
+/// An operation that is counted as active until it is dropped. An operation that becomes ready is counted before the one
+/// that signals its fence ends to be.
+#[derive(Debug)]
+struct Active(Arc<Activity>);
+
+impl Active {
+    fn new(activity: &Arc<Activity>) -> Active {
+        activity.active.fetch_add(1, Ordering::SeqCst);
+        activity.started.fetch_add(1, Ordering::SeqCst);
+        Active(Arc::clone(activity))
+    }
+}
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.0.active.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Returns true if a fence is reached or absent.
+///
+/// # Errors
+/// The failure of the fence.
+#[inline(always)]
+pub fn is_reached(fence: Option<&Fence>) -> Result<bool> {
+    match fence {
+        Some(fence) => fence.query(),
+        None => Ok(true),
+    }
+}
+
+impl Queue {
+    /// Creates the queue of a backend.
+    #[must_use]
+    pub fn new(backend: Arc<dyn Backend>) -> Queue {
+        Queue { backend, activity: Arc::default() }
+    }
+
+    /// Returns the backend.
+    #[inline]
+    #[must_use]
+    pub fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+
+    /// Runs an operation once the wait fence is reached and then signals the signal fence. Both fences are optional.
+    ///
+    /// # Errors
+    /// The failure of the wait fence, or of the operation, if it is known on return; RESOURCE_EXHAUSTED if the ledger has no
+    /// room for a pending operation.
+    pub fn submit(&self, fences: Fences<'_>, operation: Operation) -> Result<()> {
+        let Fences { wait, signal, limits } = fences;
+        let completion = Completion::new(signal, limits);
+        match is_reached(wait) {
+            Ok(true) => self.backend.run(operation, completion),
+            Ok(false) => self.defer(wait, operation, completion, limits),
+            Err(error) => completion.finish(Err(error)),
+        }
+    }
+
+    /// Submits an operation that is costly to create, if it must be pending: `source` is copied then.
+    ///
+    /// # Errors
+    /// Those of [`Queue::submit`].
+    #[cold]
+    pub fn submit_update(&self, fences: Fences<'_>, source: &[u8], target: Arc<Buffer>, offset: u64) -> Result<()> {
+        let bytes = fences.limits.ledger().charge(source.len() as u64);
+        match bytes.and_then(|bytes| Ok((bytes, growth::copy_of(source)?))) {
+            Ok((bytes, source)) => {
+                // The pending operation is charged for its copy.
+                drop(bytes);
+                self.submit(fences, Operation::Update { source: source.into(), target, offset })
+            }
+            Err(error) => fences.signal.finish(Err(error)),
+        }
+    }
+
+    /// Submits the execution of a command buffer like [`Queue::submit`].
+    ///
+    /// # Errors
+    /// Those of [`Queue::submit`].
+    #[inline]
+    pub fn submit_execution(
+        &self,
+        fences: Fences<'_>,
+        command_buffer: &Arc<CommandBuffer>,
+        bindings: &[BufferBinding<'_>],
+    ) -> Result<()> {
+        let Fences { wait, signal, limits } = fences;
+        let completion = Completion::new(signal, limits);
+        match is_reached(wait) {
+            Ok(true) => self.backend.execute(command_buffer, bindings, completion),
+            Ok(false) => {
+                // At most as many as one call passes.
+                let bindings: Box<[_]> = bindings.iter().map(BufferBinding::to_own).collect();
+                let operation = Operation::Execute { command_buffer: Arc::clone(command_buffer), bindings };
+                self.defer(wait, operation, completion, limits)
+            }
+            Err(error) => completion.finish(Err(error)),
+        }
+    }
+
+    #[cold]
+    fn defer(
+        &self,
+        wait: Option<&Fence>,
+        operation: Operation,
+        completion: Completion<'_>,
+        limits: CallLimits<'_>,
+    ) -> Result<()> {
+        // Only a fence can be unreached.
+        let Some(wait) = wait else { return completion.finish(Err(Error::internal("no fence is pending"))) };
+        match charge(&operation, wait, limits.ledger()) {
+            Ok(charge) => self.defer_charged(wait, operation, completion.detach(), charge),
+            Err(error) => return completion.finish(Err(error)),
+        }
+        Ok(())
+    }
+
+    fn defer_charged(&self, wait: &Fence, operation: Operation, completion: Completion<'static>, charge: Charge) {
+        if let Some(participant) = wait.participant() {
+            // A thread that waits for this operation participates in what the operation waits for.
+            completion.set_participant(participant);
+        }
+        let active = (!wait.is_of_program()).then(|| Active::new(&self.activity));
+        let activity = Arc::clone(&self.activity);
+        let work =
+            Work { backend: Arc::clone(&self.backend), operation, completion, activity, active, _charge: charge };
+        let pending =
+            Arc::new(Pending { countdown: Countdown::new(wait.timepoints().count()), work: Mutex::new(Some(work)) });
+        let waiter: Arc<dyn Waiter> = Arc::clone(&pending) as Arc<dyn Waiter>;
+        for (semaphore, payload) in wait.timepoints() {
+            if let Poll::Ready(result) = semaphore.register(payload, &waiter) {
+                Arc::clone(&waiter).notify(result);
+            }
+        }
+    }
+
+    /// Returns true if no operation of any of the queues is running or waits for a fence of the host. Then only a call
+    /// can signal what the others wait for.
+    pub fn are_idle<'a>(queues: impl Iterator<Item = &'a Queue> + Clone) -> bool {
+        let started =
+            || queues.clone().map(|queue| queue.activity.started.load(Ordering::SeqCst)).fold(0, u64::wrapping_add);
+        let is_idle = |queue: &Queue| queue.activity.active.load(Ordering::SeqCst) == 0 && queue.backend.is_idle();
+        let before = started();
+        // If an operation of one queue has started another one meanwhile, the queues were not idle at one time.
+        queues.clone().all(is_idle) && started() == before
+    }
+}
+
+/// The bytes of a pending operation for each timepoint that it waits for: an entry in an array that at most doubles.
+const WAITER_BYTES: u64 = 2 * size_of::<(u64, Arc<dyn Waiter>)>() as u64;
+
+fn charge(operation: &Operation, wait: &Fence, ledger: &Ledger) -> Result<Charge> {
+    let waiters = (wait.timepoints().count() as u64).saturating_mul(WAITER_BYTES);
+    ledger.charge(operation.extent().saturating_add(waiters).saturating_add(size_of::<Pending>() as u64))
+}
+
+struct Pending {
+    countdown: Countdown,
+    work: Mutex<Option<Work>>,
+}
+
+struct Work {
+    backend: Arc<dyn Backend>,
+    operation: Operation,
+    completion: Completion<'static>,
+    activity: Arc<Activity>,
+    /// Set while the operation counts as active.
+    active: Option<Active>,
+    _charge: Charge,
+}
+
+impl Waiter for Pending {
+    fn notify(self: Arc<Self>, result: Result<()>) {
+        if self.countdown.count(result) {
+            self.ready();
+        }
+    }
+}
+
+impl Pending {
+    /// Runs the operation, or queues it if a caller's frame on this thread is already running operations.
+    fn ready(&self) {
+        let work = self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let (Some(mut work), Poll::Ready(result)) = (work, self.countdown.result()) {
+            work.active.get_or_insert_with(|| Active::new(&work.activity));
+            enqueue(work, result);
+        }
+    }
+}
+
+type ReadyQueue = VecDeque<(Work, Result<()>)>;
+
+thread_local! {
+    /// Operations that became ready while this thread runs others; `None` while it runs none.
+    static READY: RefCell<Option<ReadyQueue>> = const { RefCell::new(None) };
+}
+
+fn enqueue(work: Work, result: Result<()>) {
+    let mut item = Some((work, result));
+    let nested = READY.try_with(|ready| match &mut *ready.borrow_mut() {
+        Some(queue) => {
+            queue.extend(item.take());
+            true
+        }
+        empty => {
+            *empty = Some(VecDeque::new());
+            false
+        }
+    });
+    if nested == Ok(true) {
+        return;
+    }
+    // The guard resets the queue even if a callee panics.
+    let _guard = ReadyGuard;
+    while let Some((work, result)) = item.take() {
+        run(work, result);
+        item = READY.try_with(|ready| ready.borrow_mut().as_mut().and_then(VecDeque::pop_front)).ok().flatten();
+    }
+}
+
+struct ReadyGuard;
+
+impl Drop for ReadyGuard {
+    fn drop(&mut self) {
+        let rest = READY.try_with(|ready| ready.borrow_mut().take());
+        drop(rest);
+    }
+}
+
+fn run(work: Work, result: Result<()>) {
+    // Counts as active, and is charged, until its fence is signalled or the backend counts it.
+    let Work { backend, operation, completion, active: _active, _charge, .. } = work;
+    // The signal fence reports a failure; there is no caller to return it to.
+    let _ = match result {
+        Ok(()) => backend.run(operation, completion),
+        Err(error) => completion.finish(Err(error)),
+    };
+}
