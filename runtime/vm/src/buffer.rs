@@ -20,7 +20,7 @@ mod block;
 mod elements;
 
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
-pub use elements::{Element, Grid, GridMut, keep_iteration_order};
+pub use elements::{Element, Grid, GridMut, Number, keep_iteration_order, settle_memory, settled};
 
 use super::budget::{Charge, MemoryBudget};
 use super::guest;
