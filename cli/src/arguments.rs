@@ -3,10 +3,12 @@
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use incarnate_runtime::hal::format::Equality;
 use incarnate_runtime::parameters::FileAccess;
+use incarnate_runtime::vm::{Ledger, Limits};
 #[cfg(feature = "cli")]
 use incarnate_translator::Prefer;
 
@@ -52,9 +54,6 @@ pub(super) struct ProjectArguments {
     pub(super) incarnate_source: Option<PathBuf>,
 }
 
-/// The default fuel: some seconds of a host program that only branches.
-const DEFAULT_FUEL: u64 = 1 << 31;
-
 /// The devices that a program runs on, and its parameters and limits.
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
@@ -96,14 +95,55 @@ pub(super) struct ProgramArguments {
     /// How to open parameter files.
     #[arg(long, value_enum, value_name = "MODE", default_value_t = ParameterMode::File)]
     pub(super) parameter_mode: ParameterMode,
-    /// Reject machine code and limit memory, stack and fuel: for untrusted modules. Programs of translated modules
-    /// count fuel if `build` ran with --untrusted, too.
+    /// Reject machine code and limit memory, objects, steps and time: for untrusted modules. Programs of translated
+    /// modules count steps if `build` ran with --untrusted, too.
     #[arg(long)]
     pub(super) untrusted: bool,
-    /// Branches and calls of the host program in one invocation, so that an endless loop ends in an error; 0 for no
-    /// limit.
-    #[arg(long, value_name = "NUMBER", default_value_t = DEFAULT_FUEL)]
-    pub(super) fuel: u64,
+    /// Steps of a call, with the kernels that are bytecode: branches, calls, and 64 bytes that an instruction or a native
+    /// function processes. 0 for no limit; by default 10^9 with --untrusted.
+    #[arg(long, value_name = "STEPS")]
+    pub(super) fuel: Option<u64>,
+    /// The longest time of a call, with its waits and its kernels. 0 for no limit; by default 30 with --untrusted.
+    #[arg(long, value_name = "SECONDS", value_parser = timeout)]
+    pub(super) timeout: Option<f64>,
+    /// Bytes that the program may hold, on the device and elsewhere. 0 for no limit; by default 1 GiB with --untrusted.
+    #[arg(long, value_name = "BYTES")]
+    pub(super) memory_limit: Option<u64>,
+    /// Objects, such as buffers, lists and fences, that the program may hold. 0 for no limit; by default 1,000,000 with
+    /// --untrusted.
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) object_limit: Option<u64>,
+}
+
+impl ProgramArguments {
+    /// Returns the limits of a call.
+    pub(super) fn limits(&self) -> Limits {
+        let given = |flag: Option<u64>, of_untrusted: u64| match flag {
+            Some(0) => None,
+            Some(limit) => Some(limit),
+            None => self.untrusted.then_some(of_untrusted),
+        };
+        let bytes = given(self.memory_limit, Limits::PORTABLE_BYTES);
+        let objects = given(self.object_limit, Limits::PORTABLE_OBJECTS);
+        let ledger = match (bytes, objects) {
+            (None, None) => Ledger::unlimited(),
+            (bytes, objects) => Ledger::new(bytes.unwrap_or(u64::MAX), objects.unwrap_or(u64::MAX)),
+        };
+        let of_untrusted = self.untrusted.then_some(Limits::PORTABLE_TIMEOUT);
+        let timeout = self.timeout.map_or(of_untrusted, |seconds| {
+            Some(Duration::from_secs_f64(seconds)).filter(|timeout| !timeout.is_zero())
+        });
+        Limits { ledger, fuel: given(self.fuel, Limits::PORTABLE_FUEL), timeout, ..Limits::default() }
+    }
+}
+
+/// Parses a time in seconds: a number that is not negative, and small enough for the clock.
+fn timeout(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text.parse().map_err(|_| format!("`{text}` is no number of seconds"))?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(_) => Ok(seconds),
+        Err(error) => Err(format!("`{text}` seconds: {error}")),
+    }
 }
 
 /// A parameter file and its scope.

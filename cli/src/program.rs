@@ -21,9 +21,6 @@ use super::arguments::ProgramArguments;
 use crate::tooling::spec::Slot;
 use crate::tooling::{HostTensor, HostValue, Primitive, declaration};
 
-/// Bytes of device memory for untrusted modules.
-const UNTRUSTED_DEVICE_MEMORY: u64 = 1 << 30;
-
 /// Adds a program's modules to its session.
 pub(super) type AddModules<'a> = &'a dyn Fn(SessionBuilder) -> SessionBuilder;
 
@@ -200,11 +197,7 @@ impl Program {
 
 /// Creates a session without modules from the flags.
 fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
-    let limits = if arguments.untrusted { Limits::portable() } else { Limits::default() };
-    let limits = Limits { fuel: (arguments.fuel > 0).then_some(arguments.fuel), ..limits };
-    // Trusted kernels count no fuel: a single workgroup may take longer than the limit of a program.
-    let kernel_fuel = limits.fuel.filter(|_| arguments.untrusted);
-    let kernel_limits = Limits { fuel: kernel_fuel, ..limits.clone() };
+    let limits = arguments.limits();
     let task = TaskOptions {
         worker_count: arguments.task_topology_group_count.map(|count| count as usize),
         spin: arguments.task_worker_spin_us.map(|spin| Duration::from_micros(spin.into())),
@@ -213,7 +206,7 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     };
     let mut options = DeviceOptions { task, ..DeviceOptions::default() };
     if arguments.untrusted {
-        options.memory_limit = UNTRUSTED_DEVICE_MEMORY;
+        options.memory_limit = arguments.memory_limit.filter(|limit| *limit > 0).unwrap_or(Limits::PORTABLE_BYTES);
         options.loaders = Some(untrusted_loaders());
     }
     add_plugins(arguments, &mut options)?;
@@ -227,7 +220,7 @@ fn builder(arguments: &ProgramArguments) -> Result<SessionBuilder> {
     let builder = arguments.parameters.iter().fold(builder, |builder, file| {
         builder.parameter_file(&file.scope, &file.path, arguments.parameter_mode.access())
     });
-    Ok(builder.limits(limits).kernel_limits(kernel_limits))
+    Ok(builder.limits(limits))
 }
 
 /// Returns the native modules. Translated programs call them directly; module files need the packed calls and all

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use incarnate_runtime::bytecode::{Contents, ConventionItem, VerifiedModule};
-use incarnate_runtime::vm::{BytecodeModule, Context, Limits, Linkage, MemoryBudget, Module, Program, Ref, Value};
+use incarnate_runtime::vm::{BytecodeModule, Context, Limits, Linkage, Ledger, Module, Program, Ref, Value};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -12,7 +12,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(module) = BytecodeModule::new(verified) else { return };
     let Ok(program) = Program::link(vec![module.clone()]) else { return };
     let limits =
-        Limits { call_depth: 200, stack_bytes: 1 << 20, memory: MemoryBudget::new(1 << 20), fuel: Some(20_000) };
+        Limits { call_depth: 200, stack_bytes: 1 << 20, ledger: Ledger::new(1 << 20, u64::MAX), fuel: Some(20_000), ..Limits::default() };
     let Ok(context) = Context::new(program, limits) else { return };
     for export in (0..).take_while(|export| module.function(Linkage::Export, *export).is_some()).take(16) {
         let Ok(function) = context.export(0, export) else { continue };

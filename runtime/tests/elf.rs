@@ -330,6 +330,7 @@ mod run {
                     binding_lengths: &[16; 3],
                     read_only_bindings: 0,
                     max_concurrency: 1,
+                    meter: None,
                 };
                 let picoseconds = best(4_000_000 / (workgroups + 3), &mut || {
                     let arguments = std::hint::black_box(&arguments);

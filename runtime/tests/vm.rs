@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use incarnate_runtime::bytecode::{Contents, VerifiedModule, assemble};
 use incarnate_runtime::vm::{
-    Buffer, BytecodeModule, Caller, Context, Limits, Linkage, MemoryBudget, Module, ModuleState, NativeModule, Outcome,
+    Buffer, BytecodeModule, Caller, Context, Ledger, Limits, Linkage, Module, ModuleState, NativeModule, Outcome,
     Program, Signal, Span, Value, WaitSource,
 };
 use incarnate_runtime::{Result, StatusCode, native_functions};
@@ -58,10 +58,11 @@ impl WaitSource for Gate {
         open.0
     }
 
-    fn block(&self, _: Option<Duration>) {
+    fn block(&self, _: Option<Duration>, _: bool) -> Result<()> {
         // No other thread of the test would open the gate.
         self.blocked.fetch_add(1, Ordering::Relaxed);
         self.open();
+        Ok(())
     }
 }
 
@@ -354,8 +355,13 @@ fn runaway_programs_end_within_their_limits() {
            vm.return
          }",
     );
-    let limits =
-        Limits { call_depth: 1000, stack_bytes: 1 << 20, memory: MemoryBudget::new(1 << 16), fuel: Some(100_000) };
+    let limits = Limits {
+        call_depth: 1000,
+        stack_bytes: 1 << 20,
+        ledger: Ledger::new(1 << 16, 1000),
+        fuel: Some(100_000),
+        ..Limits::default()
+    };
     let context = Context::new(Program::link(vec![program]).unwrap(), limits).unwrap();
     for _ in 0..3 {
         let error = context.function("recurse").unwrap().call(&[Value::I32(1)]).unwrap_err();

@@ -206,14 +206,6 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], target_features: u8) -> 
             .collect();
         let call = module::call(facts, &passed);
         let call = if facts.yields() { quote!(#call?.done()) } else { call };
-        // Untrusted kernels count fuel on the stack.
-        let call = match facts.needs_stack {
-            true => quote!({
-                stack.begin_workgroup();
-                #call
-            }),
-            false => call,
-        };
         let (references, numbers) = inputs.split_at(kernels::REFERENCES);
         let parameter = |name: &str, used: bool| if used { format_ident!("{name}") } else { format_ident!("_{name}") };
         let (state, stack) = (parameter("state", facts.needs_state), parameter("stack", facts.needs_stack));

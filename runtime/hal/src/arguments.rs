@@ -8,7 +8,8 @@ use super::commands::BufferBinding;
 use super::fence::Fence;
 use super::queue::SignalFence;
 use crate::Result;
-use crate::vm::{Argument, CallReader, FromRef, MaybeOwned, Pass, Ref};
+use crate::bytecode::imports::Operand;
+use crate::vm::{Argument, CallReader, FromRef, MaybeOwned, Pass, Ref, RefObject};
 
 impl FromRef for SignalFence<'_> {
     #[inline]
@@ -26,6 +27,11 @@ impl Argument for SignalFence<'_> {
     fn read(reader: &mut CallReader<'_>) -> Result<Self> {
         Option::<Arc<Fence>>::read(reader).map(SignalFence::from)
     }
+
+    fn operand(&self) -> Operand {
+        let extent = if let SignalFence::Given(fence) = self { fence.extent() } else { 0 };
+        Operand { value: 0, extent }
+    }
 }
 
 /// A row of a binding table: buffer, offset, length.
@@ -37,6 +43,10 @@ impl Argument for BufferBinding<'_> {
     #[inline]
     fn read(reader: &mut CallReader<'_>) -> Result<Self> {
         Ok(BufferBinding { buffer: Argument::read(reader)?, offset: reader.word()?, length: reader.word()? })
+    }
+
+    fn operand(&self) -> Operand {
+        Operand::default()
     }
 }
 

@@ -37,7 +37,7 @@ pub struct Buffer {
     root: Root,
 }
 
-ref_object!(Buffer, "hal.buffer");
+ref_object!(Buffer, "hal.buffer", Buffer::byte_length);
 
 /// Stands for the address of movable memory: no other one is null.
 const MOVABLE: BindingPointer = BindingPointer(core::ptr::null_mut());

@@ -7,6 +7,7 @@ use core::fmt;
 
 use super::buffer::Buffer;
 use super::element_type::{ElementType, EncodingType};
+use crate::bytecode::imports::BYTES_PER_STEP;
 use crate::{Error, Result, ref_object, vm};
 
 /// Dimensions of up to this rank are stored in the view itself.
@@ -22,7 +23,7 @@ pub struct BufferView {
     shape: Dimensions,
 }
 
-ref_object!(BufferView, "hal.buffer_view");
+ref_object!(BufferView, "hal.buffer_view", |view| view.buffer().byte_length().saturating_add(BYTES_PER_STEP));
 
 /// A shape. It is written as a whole, because copying a value right after partial writes stalls store forwarding.
 struct Dimensions {

@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::semaphore::{Semaphore, WaitParticipant};
-use super::wait::{self, Deadline, Reached};
+use super::wait::{self, Deadline};
+use crate::bytecode::imports::BYTES_PER_STEP;
 use crate::{Error, Result, ref_object};
 
 /// A set of timepoints (`!hal.fence`), reached when all of them are. An empty one is reached from the start.
@@ -13,7 +14,7 @@ pub struct Fence {
     timepoints: Timepoints,
 }
 
-ref_object!(Fence, "hal.fence");
+ref_object!(Fence, "hal.fence", |fence| fence.timepoints().count() as u64 * BYTES_PER_STEP);
 
 enum Timepoints {
     /// The first payload of a timeline that belongs to this fence: the common case, without another allocation.
@@ -191,11 +192,6 @@ impl Fence {
     /// Those of [`Fence::wait`].
     pub fn wait_any<'a>(fences: impl Iterator<Item = &'a Fence> + Clone, deadline: Deadline) -> Result<()> {
         wait::wait_any(fences.flat_map(Fence::timepoints), deadline)
-    }
-
-    /// Returns a future that completes when the fence is reached.
-    pub fn reached(self: &Arc<Fence>) -> Reached {
-        Reached::new(Arc::clone(self))
     }
 }
 

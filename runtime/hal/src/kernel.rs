@@ -2,9 +2,11 @@
 #![allow(unsafe_code, reason = "declares the contract of calls with addresses of bindings")]
 
 use alloc::string::String;
+use alloc::sync::Arc;
 use core::fmt;
 
 use super::storage::BindingPointer;
+use crate::vm::Meter;
 use crate::{Error, Result};
 
 /// Facts about one function (dispatch entry point) of an executable.
@@ -54,6 +56,9 @@ pub struct DispatchArguments<'a> {
     pub read_only_bindings: u64,
     /// Number of workers that may run workgroups of this dispatch at once.
     pub max_concurrency: u8,
+    /// The steps and the time of the call that submitted the dispatch; none without limits. An executable checks the time
+    /// before each workgroup; bytecode takes its steps from here.
+    pub meter: Option<&'a Arc<Meter>>,
 }
 
 /// What belongs to the worker that runs workgroups.

@@ -252,6 +252,7 @@ pub(crate) fn execute_ranges(
         binding_lengths: scratch.bindings.lengths(),
         read_only_bindings: scratch.bindings.read_only,
         max_concurrency: threads,
+        meter: None,
     };
     let processor_id = if threads > 1 { current_worker() } else { 0 };
     let local_memory = scratch.local_memory.reserve(info.local_memory_size)?;
@@ -291,6 +292,7 @@ pub fn dispatch_inline(
             binding_lengths: scratch.bindings.lengths(),
             read_only_bindings: scratch.bindings.read_only,
             max_concurrency: 1,
+            meter: None,
         };
         let local_memory = scratch.local_memory.reserve(info.local_memory_size)?;
         let mut worker = Worker { processor_id: 0, local_memory };

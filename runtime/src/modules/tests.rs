@@ -15,7 +15,7 @@ use crate::vm::{Linkage, Module, NativeMethod};
 
 /// The calling conventions of the methods' signatures, in the order of the rows.
 macro_rules! derived {
-    ($state:path; $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {{
+    ($state:path; $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal, $cost:tt))*) => {{
         use $state as State;
         [$(NativeMethod::convention(&State::$method)),*].into()
     }};

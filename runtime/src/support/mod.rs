@@ -46,7 +46,8 @@
 //!   references, arrays (of tuples) for spans, [`NoElements`] for an empty span. The call returns a VM value or a tuple; a
 //!   method that may yield returns a [`Step`], which [`Step::done`] unwraps if the instruction is not a yieldable call.
 //!   `state.hal().resume("fence.await", HalState::fence_await_resume, stack)` resumes such a call. Some have another form ([`DirectImport::form`](crate::modules::imports::DirectImport::form)): by `call_inline`, or by a function such as
-//!   [`buffer_view_assert`] that takes the native module as its first argument.
+//!   [`buffer_view_assert`] that takes the native module as its first argument. Untrusted code calls all of them by
+//!   `call_metered`, which charges the [`Cost`] of the import.
 //! - Any other import: `state.import(3).call::<(i32, Ref)>(stack, (v0, &v1))`, with [`Import::call_yieldable`] and
 //!   [`Import::resume`]. Arguments as above; a span is an array, or [`Elements`] where its elements differ in type.
 //! - The body of a recursive function, direct or mutual, is the closure of [`guarded`].
@@ -61,6 +62,7 @@ mod elements;
 mod executables;
 #[cfg(feature = "std")]
 mod fences;
+mod import;
 #[cfg(feature = "std")]
 mod instance;
 mod location;
@@ -73,6 +75,7 @@ mod views;
 pub use alloc::boxed::Box;
 pub use alloc::sync::Arc;
 
+pub use crate::bytecode::imports::{Cost, Term};
 pub use crate::bytecode::trip_count::{Relation, is_injective, is_within, outer_trip_count, trip_count};
 pub use crate::bytecode::{Contents, Dependency};
 #[cfg(feature = "std")]
@@ -106,12 +109,13 @@ pub use crate::{Error, Result, StatusCode};
 
 pub use crate::processor::{LANES, Multiversion, multiversioned};
 pub use crate::{elements_of, include_constants};
-pub use call::{Elements, Import, Pack, arguments, no_export, results, step};
+pub use call::{Elements, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction, Loader};
 pub use executables::*;
 #[cfg(feature = "std")]
 pub use fences::{DeferredFence, signalled, signalled_with};
+pub use import::Import;
 #[cfg(feature = "std")]
 pub use instance::{BorrowedInputs, Instance, MIN_BORROWED_BYTES, next_result};
 pub use location::{At, Here};
@@ -122,7 +126,7 @@ pub use state::State;
 pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
 /// The version of this interface.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// Fails to compile, in a constant, if the code was generated for another version of this interface.
 pub const fn expect_version(version: u32) {

@@ -180,7 +180,7 @@ stores! {
 /// Those of [`Buffer::zeroed`].
 #[inline]
 pub fn buffer_alloc(stack: &Stack, length: i64, alignment: i32) -> Result<Ref> {
-    Buffer::zeroed(length as u64, alignment as u32, Some(&stack.limits().memory)).map(Ref::Buffer)
+    Buffer::zeroed(length as u64, alignment as u32, Some(&stack.limits().ledger)).map(Ref::Buffer)
 }
 
 /// Copies a range of bytes of a buffer to a new buffer.
@@ -189,7 +189,7 @@ pub fn buffer_alloc(stack: &Stack, length: i64, alignment: i32) -> Result<Ref> {
 /// Those of [`Buffer::clone_range`]; INVALID_ARGUMENT if the reference is null or not a buffer.
 #[inline]
 pub fn buffer_clone(stack: &Stack, buffer: &Ref, offset: i64, length: i64, alignment: i32) -> Result<Ref> {
-    let budget = Some(&stack.limits().memory);
+    let budget = Some(&stack.limits().ledger);
     buffer.buffer()?.clone_range(offset as u64, length as u64, alignment as u32, budget).map(Ref::Buffer)
 }
 
@@ -237,7 +237,7 @@ pub fn buffer_hash(buffer: &Ref, offset: i64, length: i64) -> Result<i64> {
 /// Those of [`List::new`].
 #[inline]
 pub fn list_alloc(stack: &Stack, element_type: ValueType, capacity: i32) -> Result<Ref> {
-    List::new(element_type, capacity as u32, Some(&stack.limits().memory)).map(Ref::List)
+    List::new(element_type, capacity as u32, Some(&stack.limits().ledger)).map(Ref::List)
 }
 
 /// Reserves capacity in a list.

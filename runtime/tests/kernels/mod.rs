@@ -41,6 +41,7 @@ pub fn dispatch(
         binding_lengths: &lengths,
         read_only_bindings: 0,
         max_concurrency: 1,
+        meter: None,
     };
     let mut worker = Worker { processor_id: 0, local_memory: &mut [] };
     // SAFETY: each address and length are those of a buffer that its `Bound` borrows exclusively.

@@ -22,8 +22,8 @@ mod elements;
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub use elements::{Element, Grid, GridMut, Number, keep_iteration_order, settle_memory, settled};
 
-use super::budget::{Charge, MemoryBudget};
 use super::guest;
+use super::ledger::{Charge, Ledger};
 use super::mapped::MappedBytes;
 use super::ref_type::RefType;
 use crate::{Error, Result};
@@ -45,7 +45,7 @@ pub struct Buffer {
 /// Who owns the bytes.
 enum Storage {
     /// This buffer; the layout is that of the allocation.
-    Owned(Layout, #[expect(dead_code, reason = "uncharges the bytes when dropped")] Option<Charge>),
+    Owned(Layout, #[expect(dead_code, reason = "returned when dropped")] Charge),
     /// A module's file.
     Contents(Arc<Contents>),
     /// A part of another buffer, which is none itself: owners are at most one deep.
@@ -144,8 +144,8 @@ impl Buffer {
     ///
     /// # Errors
     /// INVALID_ARGUMENT for an alignment that is no power of two or above 4096, RESOURCE_EXHAUSTED where memory or the
-    /// budget is used up.
-    pub fn zeroed(length: u64, alignment: u32, budget: Option<&MemoryBudget>) -> Result<Arc<Buffer>> {
+    /// ledger is used up.
+    pub fn zeroed(length: u64, alignment: u32, ledger: Option<&Ledger>) -> Result<Arc<Buffer>> {
         let alignment = match alignment as usize {
             0 => MIN_ALIGNMENT,
             a if a.is_power_of_two() && a <= MAX_ALIGNMENT => a.max(MIN_ALIGNMENT),
@@ -158,7 +158,7 @@ impl Buffer {
         let exhausted = || Error::resource_exhausted(alloc::format!("no memory for a buffer of {length} bytes"));
         let size = usize::try_from(length).map_err(|_| exhausted())?;
         let layout = Layout::from_size_align(size.max(1), alignment).map_err(|_| exhausted())?;
-        let charge = budget.map(|budget| budget.charge(length)).transpose()?;
+        let charge = ledger.map_or(Ok(Charge::none()), |ledger| ledger.charge(length))?;
         // SAFETY: the layout's size is at least 1.
         let data = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(exhausted)?;
         Ok(Arc::new(Buffer { data, length: size, mutable: true, storage: Storage::Owned(layout, charge) }))
@@ -504,10 +504,10 @@ impl Buffer {
         offset: u64,
         length: u64,
         alignment: u32,
-        budget: Option<&MemoryBudget>,
+        ledger: Option<&Ledger>,
     ) -> Result<Arc<Buffer>> {
         self.address(offset, length, 1)?;
-        let copy = Buffer::zeroed(length, alignment, budget)?;
+        let copy = Buffer::zeroed(length, alignment, ledger)?;
         Buffer::copy(self, offset, &copy, 0, length)?;
         Ok(copy)
     }
@@ -621,12 +621,12 @@ mod tests {
     }
 
     #[test]
-    fn budget_is_charged_and_given_back() {
-        let budget = MemoryBudget::new(100);
-        let buffer = Buffer::zeroed(60, 0, Some(&budget)).unwrap();
-        assert_eq!(Buffer::zeroed(60, 0, Some(&budget)).unwrap_err().code(), StatusCode::ResourceExhausted);
+    fn the_ledger_is_charged_and_gets_its_bytes_back() {
+        let ledger = Ledger::new(100, 10);
+        let buffer = Buffer::zeroed(60, 0, Some(&ledger)).unwrap();
+        assert_eq!(Buffer::zeroed(60, 0, Some(&ledger)).unwrap_err().code(), StatusCode::ResourceExhausted);
         drop(buffer);
-        assert_eq!(budget.used(), 0);
+        assert_eq!(ledger.bytes(), 0);
         assert_eq!(Buffer::zeroed(u64::MAX, 0, None).unwrap_err().code(), StatusCode::ResourceExhausted);
     }
 }

@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::call::CallBuffer;
 use super::invocation::{CallFuture, Invocation};
@@ -28,6 +29,8 @@ pub struct Context {
     limits: Limits,
     /// Storage of a single invocation: taken in place, it costs one lock.
     invocation: TryLock<Invocation>,
+    /// Number of invocations that run besides that one.
+    concurrent: Arc<AtomicUsize>,
     /// Storage of concurrent invocations, not in use.
     #[allow(clippy::vec_box, reason = "a pointer is moved in and out, not the storage itself")]
     invocations: Lock<Vec<Box<Invocation>>>,
@@ -39,8 +42,7 @@ impl Context {
     /// # Errors
     /// What a module's state needs and cannot have, and what an initialiser fails with.
     pub fn new(program: Arc<Program>, limits: Limits) -> Result<Arc<Context>> {
-        let invocation = TryLock::new(Invocation::new(limits.clone()));
-        let mut context = Context { program, states: Vec::new(), limits, invocation, invocations: Lock::default() };
+        let mut context = Context::without_state(program, limits);
         for index in 0..context.program.modules().len() {
             let module = context.program.modules()[index].clone();
             let mut state = module.allocate_state(&context.limits)?;
@@ -53,15 +55,19 @@ impl Context {
         Ok(Arc::new(context))
     }
 
+    fn without_state(program: Arc<Program>, limits: Limits) -> Context {
+        let concurrent = Arc::new(AtomicUsize::new(0));
+        let invocation = TryLock::new(Invocation::first(limits.clone(), concurrent.clone()));
+        Context { program, states: Vec::new(), limits, invocation, concurrent, invocations: Lock::default() }
+    }
+
     /// Copies the state of all modules; what it refers to is shared. Initialisers do not run; modules are told by
     /// [`Signal::Fork`].
     ///
     /// # Errors
     /// UNIMPLEMENTED where a module's state cannot be copied.
     pub fn fork(&self) -> Result<Arc<Context>> {
-        let (program, limits) = (self.program.clone(), self.limits.clone());
-        let invocation = TryLock::new(Invocation::new(limits.clone()));
-        let mut child = Context { program, states: Vec::new(), limits, invocation, invocations: Lock::default() };
+        let mut child = Context::without_state(self.program.clone(), self.limits.clone());
         for (index, module) in self.program.modules().iter().enumerate() {
             let mut state = module.fork_state(&*self.states[index])?;
             for link in self.program.links(index) {
@@ -161,6 +167,7 @@ impl Context {
     #[must_use]
     #[cold]
     pub fn take_invocation(&self) -> Box<Invocation> {
+        self.concurrent.fetch_add(1, Ordering::AcqRel);
         let pooled = self.invocations.lock().pop();
         pooled.unwrap_or_else(|| Box::new(Invocation::new(self.limits.clone())))
     }
@@ -168,6 +175,7 @@ impl Context {
     /// Returns the storage of an invocation for reuse.
     pub fn give_invocation(&self, invocation: Box<Invocation>) {
         self.invocations.lock().push(invocation);
+        self.concurrent.fetch_sub(1, Ordering::AcqRel);
     }
 }
 

@@ -7,7 +7,9 @@
 use alloc::sync::Arc;
 
 use super::borrowed::MaybeOwned;
-use super::native::{Argument, Borrowed, Caller, Form, FromRef, Results, Span, for_each_form};
+use incarnate_bytecode::imports::Cost;
+
+use super::native::{Argument, Borrowed, Caller, Form, FromRef, Results, Span, for_each_form, operand_of};
 use super::reference::{Ref, TypedRefObject};
 use super::stack::Stack;
 use crate::Result;
@@ -127,8 +129,9 @@ impl<T: Borrowed> PassBorrowed<T> for &Ref {
 pub trait DirectMethod<S, A, P> {
     /// The result of the call: a value of the VM or a tuple of them, within a [`Step`](super::Step) where the method may yield.
     type Value;
+    /// Calls the method; charges a cost, if one is given, before.
     #[doc(hidden)]
-    fn call_direct(&self, state: &S, stack: &mut Stack, passed: P) -> Result<Self::Value>;
+    fn call_direct(&self, cost: Option<Cost>, state: &S, stack: &mut Stack, passed: P) -> Result<Self::Value>;
 }
 
 macro_rules! direct_method {
@@ -141,9 +144,15 @@ macro_rules! direct_method {
             type Value = RESULT::Direct;
             #[inline(always)]
             #[allow(non_snake_case, reason = "values named by their types")]
-            fn call_direct(&self, state: &S, stack: &mut Stack, passed: ($($passer,)* $($passed,)*)) -> Result<Self::Value> {
+            fn call_direct(&self, cost: Option<Cost>, state: &S, stack: &mut Stack, passed: ($($passer,)* $($passed,)*)) -> Result<Self::Value> {
                 let ($($passer,)* $($passed,)*) = passed;
-                let results = self(state, &mut Caller { stack: &mut *stack }, $($passer.pass_borrowed()?,)* $($passed.pass()?),*)?;
+                $(let $borrowed = $passer.pass_borrowed()?;)*
+                $(let $name: $name = $passed.pass()?;)*
+                if let Some(cost) = cost {
+                    let steps = cost.steps(&[$(operand_of($borrowed),)* $($name.operand()),*]);
+                    stack.charge(steps.saturating_add(1))?;
+                }
+                let results = self(state, &mut Caller { stack: &mut *stack }, $($borrowed,)* $($name),*)?;
                 Ok(results.into_direct(stack))
             }
         }
@@ -207,6 +216,25 @@ impl<S> Native<'_, S> {
         self.call_inline(name, method, stack, passed)
     }
 
+    /// Calls a method as [`Native::call`] does, and charges a step and what the call costs by its operands before.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if the fuel does not last; DEADLINE_EXCEEDED; those of [`Native::call`].
+    #[inline(never)]
+    pub fn call_metered<F, A, P>(
+        self,
+        name: &'static str,
+        cost: Cost,
+        method: F,
+        stack: &mut Stack,
+        passed: P,
+    ) -> Result<F::Value>
+    where
+        F: DirectMethod<S, A, P>,
+    {
+        self.call_at_cost(name, Some(cost), method, stack, passed)
+    }
+
     /// The same for methods that are little more than a call: their code stands where they are called.
     ///
     /// # Errors
@@ -216,10 +244,25 @@ impl<S> Native<'_, S> {
     where
         F: DirectMethod<S, A, P>,
     {
+        self.call_at_cost(name, None, method, stack, passed)
+    }
+
+    #[inline(always)]
+    fn call_at_cost<F, A, P>(
+        self,
+        name: &'static str,
+        cost: Option<Cost>,
+        method: F,
+        stack: &mut Stack,
+        passed: P,
+    ) -> Result<F::Value>
+    where
+        F: DirectMethod<S, A, P>,
+    {
         let Some(state) = self.state else {
             return Err(missing(self.module, name));
         };
-        match method.call_direct(state, stack, passed) {
+        match method.call_direct(cost, state, stack, passed) {
             Ok(value) => Ok(value),
             Err(error) => Err(super::native::locate(error, self.module, name)),
         }

@@ -44,7 +44,12 @@ pub fn unresolved(import: &str) -> Error {
 
 #[cold]
 pub fn out_of_fuel() -> Error {
-    Error::resource_exhausted("the invocation's fuel is used up: it made more branches and calls than it may")
+    Error::resource_exhausted("the fuel of the call is used up: it takes more steps than its limit")
+}
+
+#[cold]
+pub fn deadline_exceeded() -> Error {
+    Error::deadline_exceeded("the call takes longer than its time limit")
 }
 
 #[cold]

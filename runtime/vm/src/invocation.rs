@@ -1,13 +1,16 @@
 //! Invocations: calls of a function, to the end or from one suspension to the next.
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::future::Future;
 use core::pin::Pin;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::task::{Context as TaskContext, Poll};
 
 use super::call::CallBuffer;
 use super::context::Function;
+use super::meter::Meter;
 use super::module::{BoundFunction, Completion};
 #[cfg(feature = "std")]
 use super::native::Step;
@@ -23,13 +26,31 @@ pub struct Invocation {
     buffer: CallBuffer,
     /// The call that is suspended.
     suspended: Option<BoundFunction>,
+    /// Number of other calls that run in the context, if this is the storage of its first one.
+    concurrent: Option<Arc<AtomicUsize>>,
 }
 
 impl Invocation {
     /// Storage for calls within limits.
     #[must_use]
     pub fn new(limits: Limits) -> Invocation {
-        Invocation { stack: Stack::new(limits), buffer: CallBuffer::new(), suspended: None }
+        Invocation { stack: Stack::new(limits), buffer: CallBuffer::new(), suspended: None, concurrent: None }
+    }
+
+    /// Storage for the first of the calls that run at a time in a context, which counts the others.
+    pub(super) fn first(limits: Limits, concurrent: Arc<AtomicUsize>) -> Invocation {
+        Invocation { concurrent: Some(concurrent), ..Invocation::new(limits) }
+    }
+
+    /// Lets the next calls count against the meter of the call that submitted them as kernels; without one, against the
+    /// limits of this storage. See [`Stack::attach_meter`].
+    pub fn attach_meter(&mut self, meter: Option<&Arc<Meter>>) {
+        self.stack.attach_meter(meter);
+    }
+
+    /// True if no other call runs in the context.
+    fn is_alone(&self) -> bool {
+        self.concurrent.as_ref().is_some_and(|concurrent| concurrent.load(Ordering::Acquire) == 0)
     }
 
     /// Begins a call: the buffer has the arguments, and the results where the call is [`Completion::Done`].
@@ -41,6 +62,7 @@ impl Invocation {
         if self.suspended.is_some() {
             return Err(Error::failed_precondition("an invocation has one call at a time, and one is suspended"));
         }
+        self.stack.begin_call();
         #[cfg(feature = "std")]
         if crate::profile::is_on() {
             return self.begin_recorded(function, buffer);
@@ -86,10 +108,7 @@ impl Invocation {
     fn after(&mut self, function: &BoundFunction, result: Result<Completion>) -> Result<Completion> {
         // The result is constructed anew: copied as a whole, it would wait for the writes of its parts.
         match result {
-            Ok(Completion::Done) => {
-                self.stack.refuel();
-                Ok(Completion::Done)
-            }
+            Ok(Completion::Done) => Ok(Completion::Done),
             Ok(Completion::Yielded) => {
                 self.suspended = Some(function.clone());
                 Ok(Completion::Yielded)
@@ -116,12 +135,38 @@ impl Invocation {
         }
     }
 
+    /// Blocks until the suspended call can go on. That is a step, so that calls that only yield end, too.
+    fn block(&mut self) -> Result<()> {
+        self.stack.spend_fuel()?;
+        let Some(wait) = self.stack.take_wait() else { return Ok(()) };
+        #[cfg(feature = "std")]
+        let timeout = self.stack.meter().and_then(|meter| meter.time_left());
+        #[cfg(not(feature = "std"))]
+        let timeout = None;
+        wait.block(timeout, self.is_alone())?;
+        self.stack.check_deadline()
+    }
+
+    /// Resumes a call whose wait is over.
+    fn resume_step(&mut self, buffer: &mut CallBuffer) -> Result<Completion> {
+        let counted = self.stack.spend_fuel().and_then(|()| self.stack.check_deadline());
+        counted.map_err(|error| self.abandon(error))?;
+        self.resume(buffer)
+    }
+
+    /// Ends a suspended call with an error.
+    fn abandon(&mut self, error: Error) -> Error {
+        let error = match self.suspended.take() {
+            Some(function) => function.locate(error),
+            None => error,
+        };
+        self.failed(error)
+    }
+
     #[cold]
     fn resume_to_end(&mut self, buffer: &mut CallBuffer) -> Result<()> {
         loop {
-            if let Some(wait) = self.stack.take_wait() {
-                wait.block(None);
-            }
+            self.block().map_err(|error| self.abandon(error))?;
             if self.resume(buffer)? == Completion::Done {
                 return Ok(());
             }
@@ -151,11 +196,9 @@ impl Invocation {
         if self.suspended.is_some() || recorded {
             return self.call_packed_slowly(function.bound());
         }
+        self.stack.begin_call();
         match function.begin_call(&mut self.stack, &mut self.buffer) {
-            Ok(Completion::Done) => {
-                self.stack.refuel();
-                Ok(())
-            }
+            Ok(Completion::Done) => Ok(()),
             rare => self.finish_packed(function.bound(), rare),
         }
     }
@@ -199,19 +242,12 @@ impl Invocation {
         if self.suspended.is_some() {
             return Err(Error::failed_precondition("an invocation has one call at a time, and one is suspended"));
         }
+        self.stack.begin_call();
         let mut step = begin(&mut self.stack);
         loop {
             match step {
-                Ok(Step::Done(results)) => {
-                    self.stack.refuel();
-                    return Ok(results);
-                }
-                Ok(Step::Yielded) => {
-                    if let Some(wait) = self.stack.take_wait() {
-                        wait.block(None);
-                    }
-                    step = resume(&mut self.stack);
-                }
+                Ok(Step::Done(results)) => return Ok(results),
+                Ok(Step::Yielded) => step = self.block().and_then(|()| resume(&mut self.stack)),
                 Err(error) => return Err(self.failed(error)),
             }
         }
@@ -229,11 +265,9 @@ impl Invocation {
         if self.suspended.is_some() {
             return Err(Error::failed_precondition("an invocation has one call at a time, and one is suspended"));
         }
+        self.stack.begin_call();
         match body(&mut self.stack) {
-            Ok(results) => {
-                self.stack.refuel();
-                Ok(results)
-            }
+            Ok(results) => Ok(results),
             Err(error) => Err(self.failed(error)),
         }
     }
@@ -293,7 +327,7 @@ impl Future for CallFuture {
             return Poll::Pending;
         }
         let completion = if this.begun {
-            invocation.resume(&mut this.buffer)
+            invocation.resume_step(&mut this.buffer)
         } else {
             this.begun = true;
             invocation.begin(this.function.bound(), &mut this.buffer)

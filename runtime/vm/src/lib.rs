@@ -36,7 +36,6 @@ extern crate alloc;
 extern crate std;
 
 mod borrowed;
-mod budget;
 mod buffer;
 mod call;
 mod context;
@@ -47,8 +46,10 @@ pub mod failure;
 pub mod guest;
 mod interpreter;
 mod invocation;
+mod ledger;
 mod list;
 mod mapped;
+mod meter;
 mod module;
 mod native;
 #[cfg(feature = "std")]
@@ -69,7 +70,6 @@ pub mod trace;
 mod value;
 
 pub use borrowed::{BorrowedRef, MaybeOwned};
-pub use budget::MemoryBudget;
 #[doc(hidden)]
 pub use buffer::{Block, BlockPool, Chunk, SoleBuffer};
 pub use buffer::{Buffer, Element, Grid, GridMut, Number, Scalar, keep_iteration_order, settle_memory, settled};
@@ -81,11 +81,13 @@ pub use context::{Context, Function};
 pub use direct::{DirectMethod, Native, NoElements, Pass, PassBorrowed};
 pub use interpreter::BytecodeModule;
 pub use invocation::{CallFuture, Invocation};
+pub use ledger::{Charge, Ledger};
 pub use list::List;
 #[doc(hidden)]
 pub use list::check_ref;
 #[doc(hidden)]
 pub use mapped::MappedBytes;
+pub use meter::Meter;
 pub use module::{
     BoundFunction, Completion, Entry, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal,
 };
@@ -109,4 +111,5 @@ pub use incarnate_bytecode::{Error, Place, Result, ResultExt, StatusCode, semant
 pub mod reexport {
     pub use alloc::sync::Arc;
     pub use alloc::vec;
+    pub use incarnate_bytecode::imports::{Cost, Term};
 }

@@ -4,9 +4,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::budget::{Charge, MemoryBudget};
+use super::ledger::{Charge, Ledger};
 use super::ref_type::RefType;
 use super::reference::Ref;
+use super::stack::LIST_ELEMENT_BYTES;
 use super::sync::Lock;
 use super::value::{Value, ValueType};
 use crate::{Error, Result};
@@ -19,7 +20,9 @@ pub struct List {
 
 struct Inner {
     elements: Elements,
-    charge: Option<Charge>,
+    charge: Charge,
+    /// The list whose drop drops this one; see [`drop_nested`].
+    parent: Option<Arc<List>>,
 }
 
 /// The elements, stored by type. 8- and 16-bit integers are stored as 32-bit ones and narrowed when set.
@@ -62,7 +65,7 @@ impl Elements {
     }
 
     fn reserve(&mut self, capacity: usize) -> Result<()> {
-        each_kind!(self, vec => vec.try_reserve(capacity.saturating_sub(vec.len())))
+        each_kind!(self, vec => vec.try_reserve_exact(capacity.saturating_sub(vec.len())))
             .map_err(|_| Error::resource_exhausted(alloc::format!("no memory for a list of {capacity} elements")))
     }
 
@@ -78,8 +81,8 @@ impl List {
     /// An empty list with capacity for `capacity` elements.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED where memory or the budget is used up.
-    pub fn new(element_type: ValueType, capacity: u32, budget: Option<&MemoryBudget>) -> Result<Arc<List>> {
+    /// RESOURCE_EXHAUSTED where memory or the ledger is used up.
+    pub fn new(element_type: ValueType, capacity: u32, ledger: Option<&Ledger>) -> Result<Arc<List>> {
         let elements = match element_type {
             ValueType::I8 | ValueType::I16 | ValueType::I32 => Elements::I32(Vec::new()),
             ValueType::I64 => Elements::I64(Vec::new()),
@@ -88,8 +91,8 @@ impl List {
             ValueType::Ref(_) | ValueType::AnyRef => Elements::Refs(Vec::new()),
             ValueType::Any => Elements::Any(Vec::new()),
         };
-        let charge = budget.map(|budget| budget.charge(0)).transpose()?;
-        let list = List { element_type, inner: Lock::new(Inner { elements, charge }) };
+        let charge = ledger.map_or(Ok(Charge::none()), |ledger| ledger.charge(0))?;
+        let list = List { element_type, inner: Lock::new(Inner { elements, charge, parent: None }) };
         list.reserve(capacity)?;
         Ok(Arc::new(list))
     }
@@ -112,10 +115,15 @@ impl List {
         self.len() == 0
     }
 
+    /// The bytes of its elements.
+    pub(crate) fn extent(&self) -> u64 {
+        (self.len() as u64).saturating_mul(LIST_ELEMENT_BYTES)
+    }
+
     /// Reserves capacity for `capacity` elements in total.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED where memory or the budget is used up.
+    /// RESOURCE_EXHAUSTED where memory or the ledger is used up.
     pub fn reserve(&self, capacity: u32) -> Result<()> {
         self.inner.lock().reserve(capacity as usize)
     }
@@ -123,7 +131,7 @@ impl List {
     /// Changes the number of elements; new ones are zero, null or nothing.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED where memory or the budget is used up.
+    /// RESOURCE_EXHAUSTED where memory or the ledger is used up.
     pub fn resize(&self, length: u32) -> Result<()> {
         let mut inner = self.inner.lock();
         inner.reserve(length as usize)?;
@@ -234,10 +242,59 @@ impl Inner {
         }
         // Growth by halves, as a program may append one by one.
         let capacity = capacity.max(before + before / 2);
-        if let Some(charge) = &mut self.charge {
-            charge.grow(((capacity - before) * self.elements.element_size()) as u64)?;
+        let bytes = |elements: usize| (elements as u64).saturating_mul(self.elements.element_size() as u64);
+        let (before, after) = (bytes(before), bytes(capacity));
+        // The elements move: both copies exist for a moment.
+        self.charge.grow(after)?;
+        let reserved = self.elements.reserve(capacity);
+        self.charge.shrink(if reserved.is_ok() { before } else { after });
+        reserved
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut();
+        if matches!(inner.elements, Elements::Refs(_) | Elements::Any(_)) {
+            drop_nested(inner);
         }
-        self.elements.reserve(capacity)
+    }
+}
+
+/// Drops the elements of a list, and those of lists that nothing else refers to, without recursion: programs nest lists
+/// as deeply as they like. A nested list keeps the one that it was taken from until its own elements are dropped.
+fn drop_nested(outermost: &mut Inner) {
+    let mut nested: Option<Arc<List>> = None;
+    loop {
+        let inner = match &mut nested {
+            Some(list) => match Arc::get_mut(list) {
+                Some(list) => list.inner.get_mut(),
+                None => return,
+            },
+            None => &mut *outermost,
+        };
+        let element = match &mut inner.elements {
+            Elements::Refs(vec) => vec.pop(),
+            Elements::Any(vec) => {
+                vec.pop().map(|value| if let Value::Ref(reference) = value { reference } else { Ref::Null })
+            }
+            _ => None,
+        };
+        match element {
+            Some(Ref::List(mut list)) => {
+                // Without other references the list is dropped here; its elements are next.
+                if let Some(only) = Arc::get_mut(&mut list) {
+                    only.inner.get_mut().parent = nested.take();
+                    nested = Some(list);
+                }
+            }
+            Some(_) => {}
+            None => match inner.parent.take() {
+                Some(parent) => nested = Some(parent),
+                None if nested.is_some() => nested = None,
+                None => return,
+            },
+        }
     }
 }
 
@@ -293,10 +350,33 @@ mod tests {
 
     #[test]
     fn huge_lists_end_in_an_error() {
-        let budget = MemoryBudget::new(1 << 20);
-        let list = List::new(ValueType::Any, 0, Some(&budget)).unwrap();
+        let ledger = Ledger::new(1 << 20, 10);
+        let list = List::new(ValueType::Any, 0, Some(&ledger)).unwrap();
         assert_eq!(list.resize(u32::MAX).unwrap_err().code(), StatusCode::ResourceExhausted);
-        assert!(List::new(ValueType::I32, 1 << 10, Some(&budget)).is_ok());
-        assert_eq!(budget.used(), 0);
+        assert!(List::new(ValueType::I32, 1 << 10, Some(&ledger)).is_ok());
+        assert_eq!((ledger.bytes(), ledger.objects()), (0, 1));
+        list.resize(1000).unwrap();
+        assert_eq!(ledger.bytes(), 1000 * size_of::<Value>() as u64);
+        drop(list);
+        assert_eq!((ledger.bytes(), ledger.objects()), (0, 0));
+    }
+
+    #[test]
+    fn lists_in_lists_are_dropped_without_recursion() {
+        let shared = List::new(ValueType::AnyRef, 0, None).unwrap();
+        let ledger = Ledger::new(u64::MAX, u64::MAX);
+        for element_type in [ValueType::AnyRef, ValueType::Any] {
+            let mut outer = Ref::Null;
+            for _ in 0..300_000 {
+                let list = List::new(element_type, 3, Some(&ledger)).unwrap();
+                list.push(Value::Ref(Ref::List(shared.clone()))).unwrap();
+                list.push(Value::Ref(outer)).unwrap();
+                list.push(Value::Ref(Ref::List(List::new(element_type, 0, Some(&ledger)).unwrap()))).unwrap();
+                outer = Ref::List(list);
+            }
+            assert_eq!(ledger.objects(), 600_000);
+            drop(outer);
+            assert_eq!((ledger.objects(), ledger.bytes(), Arc::strong_count(&shared)), (0, 0, 1));
+        }
     }
 }

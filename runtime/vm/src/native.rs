@@ -49,7 +49,7 @@ use incarnate_bytecode::imports::older::OlderForm;
 use older::OlderFunction;
 
 pub use method::{Caller, NativeMethod};
-pub(super) use method::{Form, for_each_form};
+pub(super) use method::{Form, for_each_form, operand_of};
 pub(super) use values::Borrowed;
 pub use values::{Argument, FromRef, Outcome, Results, Span, Step};
 
@@ -118,17 +118,27 @@ impl<S> fmt::Debug for NativeFunction<S> {
 }
 
 /// Creates the function table of a [`NativeModule`]: `"name" => method`, and for a method that may yield (it returns an
-/// [`Outcome`]) `"name" => method, resume method`, where the second takes the box that the first yielded.
+/// [`Outcome`]) `"name" => method, resume method`, where the second takes the box that the first yielded. A method whose time
+/// depends on its operands says so: `"name" => method, cost [Whole(0)]`, see [`Term`](incarnate_bytecode::imports::Term).
 #[macro_export]
 macro_rules! native_functions {
-    ($($name:literal => $method:expr $(, resume $resume:expr)?),* $(,)?) => {
+    ($($name:literal => $method:expr $(, resume $resume:expr)? $(, cost $cost:tt)?),* $(,)?) => {
         $crate::reexport::vec![$($crate::NativeFunction::new(
             $name,
             || $crate::NativeMethod::convention(&$method),
-            |state, stack, buffer| $crate::NativeMethod::call(&$method, state, stack, buffer),
+            |state, stack, buffer| {
+                const COST: $crate::reexport::Cost = $crate::native_functions!(@cost $($cost)?);
+                $crate::NativeMethod::call(&$method, COST, state, stack, buffer)
+            },
             $crate::native_functions!(@resume $($resume)?),
         )),*]
     };
+    (@cost) => { $crate::reexport::Cost::CONSTANT };
+    (@cost $cost:tt) => {{
+        #[allow(unused_imports, reason = "there may be no term")]
+        use $crate::reexport::Term::*;
+        $crate::reexport::Cost(&$cost)
+    }};
     (@resume) => { None };
     (@resume $resume:expr) => {
         Some(|state, stack, buffer| {
@@ -143,11 +153,14 @@ macro_rules! native_functions {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! native_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal, $cost:tt))*) => {
         $crate::reexport::vec![$($crate::NativeFunction::of_table(
             $name,
             $convention,
-            |state, stack, buffer| $crate::NativeMethod::call(&$state::$method, state, stack, buffer),
+            |state, stack, buffer| {
+                const COST: $crate::reexport::Cost = $crate::native_functions!(@cost $cost);
+                $crate::NativeMethod::call(&$state::$method, COST, state, stack, buffer)
+            },
             $crate::native_functions!(@resume $($state::$resume)?),
         )),*]
     };
@@ -157,7 +170,7 @@ macro_rules! native_table {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! direct_table {
-    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*) => {
+    ($state:ident $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal, $cost:tt))*) => {
         $crate::reexport::vec![$($crate::NativeFunction::direct($name, $convention)),*]
     };
 }

@@ -39,10 +39,16 @@ pub trait TypedRefObject: RefObject + Sized {
 /// let reference = Ref::from(std::sync::Arc::new(Device));
 /// assert!(reference.get::<Device>().is_ok());
 /// ```
+///
+/// A third argument is the function of [`RefObject::extent`].
 #[macro_export]
 macro_rules! ref_object {
-    ($type:ty, $name:literal) => {
+    ($type:ty, $name:literal $(, $extent:expr)?) => {
         impl $crate::RefObject for $type {
+            $(fn extent(&self) -> u64 {
+                let extent: fn(&$type) -> u64 = $extent;
+                extent(self)
+            })?
             #[inline]
             fn ref_type(&self) -> $crate::RefType {
                 <$type as $crate::TypedRefObject>::TYPE
@@ -84,6 +90,17 @@ impl Ref {
             Ref::Buffer(_) => Some(Buffer::TYPE),
             Ref::List(_) => Some(List::TYPE),
             Ref::Object(object) => Some(object.ref_type()),
+        }
+    }
+
+    /// The bytes of the object, see [`RefObject::extent`]; 0 for null.
+    #[must_use]
+    pub fn extent(&self) -> u64 {
+        match self {
+            Ref::Null => 0,
+            Ref::Buffer(buffer) => buffer.length(),
+            Ref::List(list) => list.extent(),
+            Ref::Object(object) => object.extent(),
         }
     }
 

@@ -46,6 +46,12 @@ impl<T: Any> Identified for T {
 pub trait RefObject: Identified + Send + Sync + fmt::Debug {
     /// The object's type.
     fn ref_type(&self) -> RefType;
+
+    /// The bytes that a native function processes at most which works on the whole object: the length of a buffer. Costs of
+    /// calls are computed from it. 0 for objects whose size does not matter.
+    fn extent(&self) -> u64 {
+        0
+    }
 }
 
 /// True where the object is a `T`.

@@ -7,38 +7,90 @@ use core::any::Any;
 use core::fmt;
 use core::task::Waker;
 use core::time::Duration;
+#[cfg(feature = "std")]
+use std::time::Instant;
 
-use super::budget::MemoryBudget;
 use super::call::CallBuffer;
 use super::failure;
 use super::interpreter::frames::FrameStore;
+use super::ledger::Ledger;
+use super::meter::{FIRST_SLICE, Meter};
 use crate::{Error, Result};
 
-/// What a program may use up. The defaults trust the program with the machine; see [`Limits::portable`].
+/// What a program may use up. The defaults trust the program with the machine; see [`Limits::portable`]. Sessions with
+/// clones of the same limits share the ledger and the deadline.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Calls that may be open at once.
     pub call_depth: usize,
     /// Bytes of registers that all open calls together may have.
     pub stack_bytes: usize,
-    /// Bytes that guest buffers and lists may hold, in all calls of a context.
-    pub memory: MemoryBudget,
-    /// Branches and calls that one invocation may make; none is unlimited. Instructions that fill, copy, compare, hash or
-    /// obtain memory count as one for each 64 bytes.
+    /// Bytes and objects that the program may hold, in all calls and on all devices.
+    pub ledger: Ledger,
+    /// Steps of one call; none is unlimited. A branch or a call is a step; so are 64 bytes that an instruction or a native
+    /// function processes, and a workgroup of a kernel. Kernels in bytecode take their steps from the call that submits
+    /// them.
     pub fuel: Option<u64>,
+    /// The longest time of one call, including its waits and the kernels that it has devices run; none is unlimited.
+    #[cfg(feature = "std")]
+    pub timeout: Option<Duration>,
+    /// The time at which every call ends: the deadline of a session, or of several.
+    #[cfg(feature = "std")]
+    pub deadline: Option<Instant>,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { call_depth: 1 << 14, stack_bytes: 16 << 20, memory: MemoryBudget::new(u64::MAX / 2), fuel: None }
+        Limits {
+            call_depth: 1 << 14,
+            stack_bytes: 16 << 20,
+            ledger: Ledger::unlimited(),
+            fuel: None,
+            #[cfg(feature = "std")]
+            timeout: None,
+            #[cfg(feature = "std")]
+            deadline: None,
+        }
     }
 }
 
 impl Limits {
-    /// Limits for a module of unknown origin: 1 GiB of memory, 2^30 branches and calls.
+    /// Bytes of memory that [`Limits::portable`] allows.
+    pub const PORTABLE_BYTES: u64 = 1 << 30;
+    /// Objects that [`Limits::portable`] allows.
+    pub const PORTABLE_OBJECTS: u64 = 1_000_000;
+    /// Steps of a call that [`Limits::portable`] allows.
+    pub const PORTABLE_FUEL: u64 = 1_000_000_000;
+    /// The time of a call that [`Limits::portable`] allows.
+    pub const PORTABLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+    /// Limits for a module of unknown origin: 1 GiB of memory, 1 million objects, 10^9 steps and 30 seconds for a call.
     #[must_use]
     pub fn portable() -> Limits {
-        Limits { memory: MemoryBudget::new(1 << 30), fuel: Some(1 << 30), ..Limits::default() }
+        Limits {
+            ledger: Ledger::new(Limits::PORTABLE_BYTES, Limits::PORTABLE_OBJECTS),
+            fuel: Some(Limits::PORTABLE_FUEL),
+            #[cfg(feature = "std")]
+            timeout: Some(Limits::PORTABLE_TIMEOUT),
+            ..Limits::default()
+        }
+    }
+
+    /// Whether calls have a meter: their steps or their time are limited.
+    fn are_metered(&self) -> bool {
+        #[cfg(feature = "std")]
+        let has_deadline = self.timeout.is_some() || self.deadline.is_some();
+        #[cfg(not(feature = "std"))]
+        let has_deadline = false;
+        self.fuel.is_some() || has_deadline
+    }
+
+    /// Creates the meter of a call.
+    fn create_meter(&self) -> Arc<Meter> {
+        let meter = Meter::new(self.fuel);
+        #[cfg(feature = "std")]
+        let meter = meter.with_end(self.timeout, self.deadline);
+        Arc::new(meter)
     }
 }
 
@@ -47,8 +99,12 @@ pub trait WaitSource: Send + Sync + fmt::Debug {
     /// True where the wait is over; else wakes the waker when it is.
     fn poll_ready(&self, waker: &Waker) -> bool;
 
-    /// Blocks until the wait is over, or the time has passed.
-    fn block(&self, timeout: Option<Duration>);
+    /// Blocks until the wait is over, or the time has passed. `is_alone` is set if no other call is running that could end
+    /// the wait.
+    ///
+    /// # Errors
+    /// ABORTED if the wait cannot end any more.
+    fn block(&self, timeout: Option<Duration>, is_alone: bool) -> Result<()>;
 }
 
 /// The storage of one invocation at a time; reused, so that a warm call allocates nothing.
@@ -66,14 +122,32 @@ pub struct Stack {
     descents: usize,
     /// Address of the host's stack at the outermost of them.
     host_base: usize,
+    /// Steps until the next slice is taken from the meter.
     pub(super) fuel: u64,
+    /// The meter of the running call; none if its steps and its time are not limited.
+    meter: Option<Arc<Meter>>,
+    metering: Metering,
+    /// Others may have a share of the meter.
+    is_meter_shared: bool,
     limits: Limits,
 }
 
+/// Which meter the calls of a stack have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Metering {
+    /// None.
+    Off,
+    /// Each call has a new one, by the limits.
+    OfCall,
+    /// That of the call that submitted the kernels of this stack.
+    Attached,
+}
+
 /// Bytes that one instruction may fill, copy, compare, hash or obtain for the price of a branch.
-pub(super) const BYTES_PER_FUEL: u64 = 64;
-/// Elements that native functions may work on for the price of a branch.
-const ELEMENTS_PER_FUEL: u64 = 64;
+pub(super) use incarnate_bytecode::imports::BYTES_PER_STEP as BYTES_PER_FUEL;
+
+/// The most iterations of a loop nest that runs at once: a few seconds.
+const LONGEST_NEST: u64 = 1 << 32;
 /// What an element of a list counts as, in bytes.
 pub(super) const LIST_ELEMENT_BYTES: u64 = 16;
 
@@ -87,7 +161,7 @@ impl Stack {
     /// An empty stack.
     #[must_use]
     pub fn new(limits: Limits) -> Stack {
-        Stack {
+        let mut stack = Stack {
             frames: FrameStore::new(limits.call_depth, limits.stack_bytes),
             suspended: Vec::new(),
             wait: None,
@@ -95,9 +169,14 @@ impl Stack {
             nesting: 0,
             descents: 0,
             host_base: 0,
-            fuel: limits.fuel.unwrap_or(u64::MAX),
+            fuel: u64::MAX,
+            meter: None,
+            is_meter_shared: false,
+            metering: if limits.are_metered() { Metering::OfCall } else { Metering::Off },
             limits,
-        }
+        };
+        stack.begin_call();
+        stack
     }
 
     /// The limits.
@@ -138,30 +217,100 @@ impl Stack {
         self.wait.take()
     }
 
-    /// Fills the fuel up, for the next call.
+    /// Begins a call: starts its meter, if its steps or its time are limited.
     #[inline]
-    pub(super) fn refuel(&mut self) {
-        self.fuel = self.limits.fuel.unwrap_or(u64::MAX);
+    pub(super) fn begin_call(&mut self) {
+        if self.metering == Metering::OfCall {
+            self.start_meter();
+        }
+    }
+
+    #[inline(never)]
+    fn start_meter(&mut self) {
+        let fuel = self.limits.fuel.unwrap_or(u64::MAX);
+        let first = fuel.min(FIRST_SLICE);
+        match &self.meter {
+            Some(meter) if !self.is_meter_shared => meter.restart(fuel - first),
+            _ => {
+                let meter = self.limits.create_meter();
+                meter.restart(fuel - first);
+                self.meter = Some(meter);
+                self.is_meter_shared = false;
+            }
+        }
+        self.fuel = first + 1;
+    }
+
+    /// Lets the steps of the next calls count against the meter of the call that submitted them as kernels; without one,
+    /// against the limits of this stack. Fuel that is left of a slice returns to the former meter.
+    pub fn attach_meter(&mut self, meter: Option<&Arc<Meter>>) {
+        if let Some(former) = self.meter.take() {
+            former.give_back(self.fuel.saturating_sub(1));
+        }
+        self.metering = match meter {
+            Some(_) => Metering::Attached,
+            None if self.limits.are_metered() => Metering::OfCall,
+            None => Metering::Off,
+        };
+        self.meter = meter.cloned();
+        self.is_meter_shared = true;
+        self.fuel = if self.metering == Metering::Off { u64::MAX } else { 1 };
+    }
+
+    /// Returns the meter of the running call; none if its steps and its time are not limited.
+    #[inline]
+    #[must_use]
+    pub fn meter(&self) -> Option<&Meter> {
+        self.meter.as_deref()
+    }
+
+    /// Shares the meter of the running call with the operations that it submits.
+    #[inline]
+    #[must_use]
+    pub fn share_meter(&mut self) -> Option<&Arc<Meter>> {
+        self.is_meter_shared = true;
+        self.meter.as_ref()
+    }
+
+    /// Takes the next slice of fuel.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn replenish(&mut self) -> Result<()> {
+        let slice = self.meter.as_ref().map_or(Ok(u64::MAX), |meter| meter.take_slice());
+        self.fuel = *slice.as_ref().unwrap_or(&1);
+        slice.map(drop)
     }
 
     /// Counts an iteration of a loop or a call of translated code against the fuel.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED where it is used up.
+    /// RESOURCE_EXHAUSTED where it is used up; DEADLINE_EXCEEDED.
     #[inline]
     pub fn spend_fuel(&mut self) -> Result<()> {
-        if self.fuel <= 1 {
-            return Err(failure::out_of_fuel());
-        }
         self.fuel -= 1;
-        Ok(())
+        if self.fuel == 0 { self.replenish() } else { Ok(()) }
     }
 
     /// Counts what an instruction of translated code does to many bytes, or would do if it did not fail. Where the fuel does
     /// not last, the next iteration or call fails.
     #[inline]
     pub fn count_bytes(&mut self, bytes: u64) {
-        self.fuel = self.fuel.saturating_sub(bytes / BYTES_PER_FUEL).max(1);
+        let units = bytes / BYTES_PER_FUEL;
+        if units < self.fuel {
+            self.fuel -= units;
+        } else {
+            self.drain(units);
+        }
+    }
+
+    /// Takes more than the rest of a slice.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn drain(&mut self, units: u64) {
+        if let Some(meter) = &self.meter {
+            meter.drain((units - self.fuel).saturating_add(1));
+        }
+        self.fuel = 1;
     }
 
     /// As [`Stack::count_bytes`], for elements of lists.
@@ -170,35 +319,53 @@ impl Stack {
         self.count_bytes(elements.saturating_mul(LIST_ELEMENT_BYTES));
     }
 
-    /// Counts the elements that a native function is going to work on, the product of some sizes.
+    /// Takes fuel for work that is about to begin.
     ///
     /// # Errors
-    /// RESOURCE_EXHAUSTED where the fuel does not last: then the function must not begin, as nothing ends it before its time.
+    /// RESOURCE_EXHAUSTED if it does not last: then the work must not begin. DEADLINE_EXCEEDED.
     #[inline]
-    pub fn count_elements(&mut self, sizes: &[u64]) -> Result<()> {
-        let elements = sizes.iter().fold(1u64, |product, size| product.saturating_mul(*size));
-        let spent = elements / ELEMENTS_PER_FUEL;
-        if spent >= self.fuel {
-            return Err(failure::out_of_fuel());
+    pub fn charge(&mut self, units: u64) -> Result<()> {
+        if units < self.fuel {
+            self.fuel -= units;
+            return Ok(());
         }
-        self.fuel -= spent;
+        self.charge_meter(units)
+    }
+
+    /// Takes the steps of a loop nest of translated code, which runs without looking at the clock; false if they do not last,
+    /// or are so many that the time must be checked in between.
+    #[inline]
+    pub fn take_steps(&mut self, steps: usize) -> bool {
+        let steps = steps as u64;
+        steps <= LONGEST_NEST && self.charge(steps).is_ok()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn charge_meter(&mut self, units: u64) -> Result<()> {
+        if let Some(meter) = &self.meter {
+            meter.charge((units - self.fuel).saturating_add(1))?;
+        }
+        self.fuel = 1;
         Ok(())
     }
 
-    /// Fills the fuel up for a kernel's next workgroup.
+    /// Checks the time of the call: native functions that work long call it now and then.
+    ///
+    /// # Errors
+    /// DEADLINE_EXCEEDED.
     #[inline]
-    pub fn begin_workgroup(&mut self) {
-        self.refuel();
+    pub fn check_deadline(&self) -> Result<()> {
+        self.meter.as_ref().map_or(Ok(()), |meter| meter.check())
     }
 
-    /// Forgets suspended calls and open frames, and fills the fuel up.
+    /// Forgets suspended calls and open frames.
     pub(super) fn reset(&mut self) {
         self.suspended.clear();
         self.wait = None;
         self.frames.reset();
         self.nesting = 0;
         self.descents = 0;
-        self.refuel();
     }
 
     /// Enters a translated function that may call itself; `address` is one of its frame.
@@ -268,16 +435,17 @@ mod tests {
     fn fuel_is_spent_and_filled_up() {
         let mut stack = Stack::new(Limits { fuel: Some(10), ..Limits::default() });
         (0..4).for_each(|_| stack.spend_fuel().unwrap());
-        stack.count_elements(&[4, 64]).unwrap();
-        assert_eq!(stack.count_elements(&[64, 2]).unwrap_err().code(), StatusCode::ResourceExhausted);
-        assert_eq!(stack.count_elements(&[u64::MAX, u64::MAX]).unwrap_err().code(), StatusCode::ResourceExhausted);
+        stack.charge(4).unwrap();
+        assert_eq!(stack.charge(3).unwrap_err().code(), StatusCode::ResourceExhausted);
+        assert_eq!(stack.charge(u64::MAX).unwrap_err().code(), StatusCode::ResourceExhausted);
+        stack.charge(1).unwrap();
         stack.spend_fuel().unwrap();
         assert_eq!(stack.spend_fuel().unwrap_err().code(), StatusCode::ResourceExhausted);
-        stack.begin_workgroup();
+        stack.begin_call();
         stack.count_bytes(u64::MAX);
         assert_eq!(stack.spend_fuel().unwrap_err().code(), StatusCode::ResourceExhausted);
         let mut unlimited = Stack::new(Limits::default());
-        unlimited.count_elements(&[u64::MAX, u64::MAX]).unwrap();
+        unlimited.charge(1 << 60).unwrap();
         unlimited.spend_fuel().unwrap();
     }
 }

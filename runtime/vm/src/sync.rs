@@ -24,6 +24,14 @@ impl<T> Lock<T> {
         #[cfg(not(feature = "std"))]
         return self.0.lock();
     }
+
+    #[inline]
+    pub fn get_mut(&mut self) -> &mut T {
+        #[cfg(feature = "std")]
+        return self.0.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        #[cfg(not(feature = "std"))]
+        return self.0.get_mut();
+    }
 }
 
 /// A value for one user at a time; a caller that finds it taken does something else instead of waiting. It is given back by a

@@ -3,7 +3,7 @@
 
 use incarnate::runtime::hal::DeviceOptions;
 use incarnate::runtime::hal::local::engine::TaskOptions;
-use incarnate::runtime::vm::{Limits, MemoryBudget};
+use incarnate::runtime::vm::{Ledger, Limits};
 use incarnate::{Result, Session, SessionBuilder, StatusCode, Tensor};
 use incarnate_translated_tests::kernels::{KERNELS, Kernel};
 
@@ -46,7 +46,7 @@ fn kernels_have_the_limits_of_trusted_programs() {
 /// The limits of kernels are those of the session.
 #[test]
 fn kernels_keep_within_the_limits_of_their_session() {
-    let memory = || Limits { memory: MemoryBudget::new(1 << 20), ..Limits::default() };
+    let memory = || Limits { ledger: Ledger::new(1 << 20, u64::MAX), ..Limits::default() };
     let calls = || Limits { call_depth: 100, ..Limits::default() };
     let fuel = || Limits { fuel: Some(100_000), ..Limits::default() };
     for mode in MODES {
@@ -55,19 +55,19 @@ fn kernels_keep_within_the_limits_of_their_session() {
             assert_eq!(error.code(), StatusCode::ResourceExhausted, "{mode:?}: {error}");
             assert!(error.to_string().contains(message), "{mode:?}: {error}");
         };
-        failed("hoard", memory(), "4194304 bytes asked for, 0 of the program's 1048576 in use");
+        failed("hoard", memory(), "4194304 more bytes exceed the limit of 1048576; 0 are in use");
         failed("deep", calls(), "more than 100 nested calls");
         // Trusted code counts no iterations.
         if mode != Mode::Translated {
-            failed("spin", fuel(), "fuel is used up");
+            failed("spin", fuel(), "fuel of the call is used up");
         }
-        // Memory is freed, and each workgroup has its own fuel: all 64 together run more iterations than one may.
-        let limits = Limits { memory: MemoryBudget::new(16 << 20), fuel: Some(20_000), ..Limits::default() };
+        // Memory is returned; the 64 workgroups share the fuel of the call.
+        let limits = Limits { ledger: Ledger::new(16 << 20, u64::MAX), fuel: Some(2_000_000), ..Limits::default() };
         match run("race", mode, limits.clone()) {
             Ok(_) => {}
             Err(error) => assert_eq!(error.code(), StatusCode::OutOfRange, "{mode:?}: {error}"),
         }
-        assert_eq!(limits.memory.used(), 0, "{mode:?}");
+        assert_eq!(limits.ledger.bytes(), 0, "{mode:?}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! Calls of the module's own functions, of known native functions, and of other imports.
 
 use incarnate_bytecode::ConventionItem;
-use incarnate_bytecode::imports::DirectImport;
+use incarnate_bytecode::imports::{Cost, DirectImport, Term};
 use incarnate_bytecode::ir::{Call, Callee, Inst, Operand, Type, Value};
 use incarnate_bytecode::isa::SEGMENT_NOT_VARIADIC;
 use incarnate_bytecode::{Error, Result};
@@ -132,6 +132,10 @@ impl Emitter<'_, '_> {
             Some(direct) => {
                 let (native, name, method) = self.native(direct, method);
                 let call = match direct.form {
+                    _ if self.analysis.untrusted => {
+                        let cost = cost(direct.cost);
+                        quote!(state.#native().call_metered(#name, #cost, #method, stack, (#(#values,)*)))
+                    }
                     None => quote!(state.#native().call(#name, #method, stack, (#(#values,)*))),
                     Some("inline") => quote!(state.#native().call_inline(#name, #method, stack, (#(#values,)*))),
                     Some(form) => {
@@ -284,6 +288,37 @@ impl Emitter<'_, '_> {
         }
         self.take(operand)
     }
+}
+
+/// What a call costs, as an expression.
+fn cost(cost: Cost) -> TokenStream {
+    if cost == Cost::CONSTANT {
+        return quote!(support::Cost::CONSTANT);
+    }
+    let index = |index: &u8| Literal::u8_unsuffixed(*index);
+    let terms = cost.0.iter().map(|term| match term {
+        Term::Bytes(count) => {
+            let count = index(count);
+            quote!(support::Term::Bytes(#count))
+        }
+        Term::BytesOf(count, of) => {
+            let (count, of) = (index(count), index(of));
+            quote!(support::Term::BytesOf(#count, #of))
+        }
+        Term::Whole(object) => {
+            let object = index(object);
+            quote!(support::Term::Whole(#object))
+        }
+        Term::Compiled(object) => {
+            let object = index(object);
+            quote!(support::Term::Compiled(#object))
+        }
+        Term::Elements(sizes) => {
+            let sizes = sizes.iter().map(index);
+            quote!(support::Term::Elements(&[#(#sizes),*]))
+        }
+    });
+    quote!(support::Cost(&[#(#terms),*]))
 }
 
 /// The values of a tuple; tuples of tuples if there are many.

@@ -35,7 +35,10 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrust
             Callee::Import(import) => imports.may_yield(import, yieldable),
         });
         body.simplify(Some(semantics::fold));
-        super::deferred_fences::defer(body, &imports);
+        // Each fence of an untrusted module is charged when the program creates it.
+        if !untrusted {
+            super::deferred_fences::defer(body, &imports);
+        }
         ownership(body);
     }
     let calls: Vec<Vec<u32>> = bodies.iter().map(internal_callees).collect();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use incarnate_runtime::bytecode::assemble;
 use incarnate_runtime::vm::{
-    Buffer, BytecodeModule, CallBuffer, Completion, Context, Function, Limits, List, MemoryBudget, Module, Program,
+    Buffer, BytecodeModule, CallBuffer, Completion, Context, Function, Limits, List, Ledger, Module, Program,
     Ref, Value, ValueType,
 };
 use incarnate_runtime::{Error, Result, StatusCode};
@@ -51,8 +51,8 @@ pub struct Outcome {
 /// Runs all calls of a program in one context. `limited` counts fuel.
 pub fn run(module: Arc<dyn Module>, library: Arc<dyn Module>, program: &generator::Program, limited: bool) -> Outcome {
     let mut run = Run { log: Log::default(), live: Arc::default(), outcome: Outcome::default() };
-    let memory = MemoryBudget::new(1 << 26);
-    let limits = Limits { fuel: limited.then_some(FUEL), memory: memory.clone(), ..Limits::default() };
+    let memory = Ledger::new(1 << 26, u64::MAX);
+    let limits = Limits { fuel: limited.then_some(FUEL), ledger: memory.clone(), ..Limits::default() };
     tracing::subscriber::with_default(Events(run.log.clone()), || {
         let natives = native::module(run.log.clone(), run.live.clone());
         let context = Program::link(vec![natives, library, module]).and_then(|linked| Context::new(linked, limits));
@@ -64,7 +64,7 @@ pub fn run(module: Arc<dyn Module>, library: Arc<dyn Module>, program: &generato
             Err(error) => run.error("no context", &error),
         }
         let live = run.live.load(Ordering::Relaxed);
-        run.log.note(&format!("at the end {live} probes live, {} bytes are held", memory.used()));
+        run.log.note(&format!("at the end {live} probes live, {} bytes are held", memory.bytes()));
     });
     run.outcome.lines = run.log.take();
     run.outcome
@@ -85,10 +85,10 @@ impl Run {
         self.outcome.exhausted |= error.code() == StatusCode::ResourceExhausted && at_limit;
     }
 
-    fn calls(&mut self, context: &Arc<Context>, program: &generator::Program, memory: &MemoryBudget) {
+    fn calls(&mut self, context: &Arc<Context>, program: &generator::Program, memory: &Ledger) {
         for call in &program.calls {
             self.call(context, call);
-            self.log.note(&format!("{} bytes are held", memory.used()));
+            self.log.note(&format!("{} bytes are held", memory.bytes()));
             if self.outcome.exhausted {
                 return;
             }

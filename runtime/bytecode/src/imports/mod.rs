@@ -1,15 +1,18 @@
 //! Tables of the native modules' functions, which translated code calls directly.
 //!
-//! Each native module is one macro of rows. A row holds the import's name, the method of the module's state, and the calling
-//! convention. Optional fields: `resume`, the method that resumes a call that yielded; `@`, a special form of call; `borrows`,
+//! Each native module is one macro of rows. A row holds the import's name, the method of the module's state, the calling
+//! convention, and what a call costs. Optional fields: `resume`, the method that resumes a call that yielded; `@`, a special form of call; `borrows`,
 //! the function that borrows the result from its owner; `fences`, the use of fence arguments.
 //!
 //! The rows are those of the newest version. A function of an older version is an [`OlderForm`]: the newest function, and edits of
 //! the arguments. Versions coexist, because a function is found by its name and its calling convention. The native module derives
 //! its function table from these rows, and the translator looks imports up by [`find`]. The tables do not need `std`.
 
+mod cost;
 pub mod older;
 mod rows;
+
+pub use cost::{BYTES_PER_STEP, Cost, Operand, Term};
 
 use crate::CallingConvention;
 use older::{Edit, OlderForm};
@@ -36,6 +39,8 @@ pub struct DirectImport {
     pub fences: Option<FenceUse>,
     /// Calling convention.
     pub convention: &'static str,
+    /// What a call costs by its operands.
+    pub cost: Cost,
 }
 
 /// How a function uses fence arguments. A fence to wait for may be null, which counts as signalled.
@@ -104,7 +109,7 @@ macro_rules! optional {
 macro_rules! direct_imports {
     (
         $module:literal $state:literal
-        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal))*
+        $(($name:literal, $method:ident $(resume $resume:ident)? $(@ $form:ident)? $(borrows $borrows:ident $(of $alone:ident)?)? $(fences $fences:ident)?, $convention:literal, $cost:tt))*
     ) => {
         &[$(DirectImport {
             module: $module,
@@ -116,6 +121,11 @@ macro_rules! direct_imports {
             borrowed: borrowed_result!($($borrows $(of $alone)?)?),
             fences: fence_use!($($fences)?),
             convention: $convention,
+            cost: {
+                #[allow(unused_imports, reason = "there may be no row with a term")]
+                use cost::Term::*;
+                Cost(&$cost)
+            },
         }),*]
     };
 }

@@ -59,3 +59,30 @@ fn edits_of_older_forms_yield_the_newest_conventions() {
         }
     }
 }
+
+#[test]
+fn costs_name_arguments_of_their_kind() {
+    for row in MODULES.iter().flat_map(|module| module.functions) {
+        // The first item of each argument; a span is one argument.
+        let mut depth = 0;
+        let convention = CallingConvention::parse(row.convention).unwrap();
+        let kinds = convention.arguments().filter(|item| {
+            let is_top = depth == 0;
+            depth += i32::from(*item == ConventionItem::SpanStart) - i32::from(*item == ConventionItem::SpanEnd);
+            is_top
+        });
+        let kinds: Vec<ConventionItem> = kinds.collect();
+        let is_value = |index: &u8| matches!(kinds[usize::from(*index)], ConventionItem::I32 | ConventionItem::I64);
+        let is_object =
+            |index: &u8| matches!(kinds[usize::from(*index)], ConventionItem::Ref | ConventionItem::SpanStart);
+        for term in row.cost.0 {
+            let is_right = match term {
+                Term::Bytes(count) => is_value(count),
+                Term::BytesOf(count, of) => is_value(count) && is_object(of),
+                Term::Whole(object) | Term::Compiled(object) => is_object(object),
+                Term::Elements(sizes) => sizes.iter().all(is_value),
+            };
+            assert!(is_right, "{}.{}: {term:?} of {}", row.module, row.name, row.convention);
+        }
+    }
+}

@@ -151,6 +151,7 @@ fn arguments<'a>(
         binding_lengths: lengths,
         read_only_bindings: 0,
         max_concurrency: 3,
+        meter: None,
     }
 }
 

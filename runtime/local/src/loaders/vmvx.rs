@@ -313,7 +313,10 @@ impl LocalExecutable for VmvxExecutable {
         // SAFETY: the caller keeps the bindings valid until this function returns; the constants and the local memory
         // are borrowed as long; `reclaim` checks that the program keeps no reference to any of them.
         unsafe { state.borrow(arguments, &mut worker.local_memory[..info.local_memory_size]) }?;
+        state.invocation.attach_meter(arguments.meter);
         let result = state.run(function, arguments, cursor);
+        // Steps that were taken and not used return to the call.
+        state.invocation.attach_meter(None);
         if state.reclaim() {
             self.return_worker(hint, state);
             return result.context(|| format!("kernel `{}`", info.name));
@@ -441,6 +444,9 @@ impl Workgroups<'_> {
         let [count_x, count_y, count_z] = self.arguments.workgroup_count;
         loop {
             let Cursor { x, y, z, .. } = self.cursor;
+            if let Some(meter) = self.arguments.meter {
+                meter.check()?;
+            }
             let numbers = [x, y, z, size_x, size_y, size_z, count_x, count_y, count_z].map(|number| number as i32);
             if let Err(error) = kernel(&self.local_memory, &self.constants, &self.bindings, numbers) {
                 return Err(error.context(format!("workgroup {x},{y},{z}")));

@@ -75,7 +75,7 @@ macro_rules! unary_functions {
                 size0: u64,
                 size1: u64,
             ) -> Result<()> {
-                caller.stack.count_elements(&[size0, size1])?;
+                caller.stack.check_deadline()?;
                 let source = (source, source_offset, [source_stride0, source_stride1]);
                 let target = (&*target, target_offset, [target_stride0, target_stride1]);
                 unary::<$type>(source, target, [size0, size1], $function)
@@ -120,7 +120,7 @@ macro_rules! binary_functions {
                 size0: u64,
                 size1: u64,
             ) -> Result<()> {
-                caller.stack.count_elements(&[size0, size1])?;
+                caller.stack.check_deadline()?;
                 let left = (left, left_offset, [left_stride0, left_stride1]);
                 let right = (&*right, right_offset, [right_stride0, right_stride1]);
                 let target = (&*target, target_offset, [target_stride0, target_stride1]);
@@ -159,7 +159,7 @@ impl VmvxState {
         size0: u64,
         size1: u64,
     ) -> Result<()> {
-        caller.stack.count_elements(&[size0, size1])?;
+        caller.stack.check_deadline()?;
         let mut target = Region::new::<u32>(&target, offset, [row_stride, 1], [size0, size1])?;
         let sizes = lengthen_rows([size0, size1], &mut [&mut target]);
         let elements = [value; CHUNK];

@@ -54,7 +54,7 @@ impl VmvxState {
         k0: u32,
         flags: u32,
     ) -> Result<()> {
-        caller.stack.count_elements(&[m, n, k, m0.into(), n0.into(), k0.into()])?;
+        caller.stack.check_deadline()?;
         let sizes = Sizes { tiles: [m, n, k], tile: [m0 as usize, n0 as usize, k0 as usize] };
         let left = (left, left_offset, left_stride);
         let right = (&*right, right_offset, right_stride);

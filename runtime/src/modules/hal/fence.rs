@@ -155,9 +155,10 @@ impl WaitSource for FenceWait {
         false
     }
 
-    fn block(&self, timeout: Option<Duration>) {
+    fn block(&self, timeout: Option<Duration>, _is_alone: bool) -> Result<()> {
         let limit = timeout.map_or(Deadline::NEVER, Deadline::after);
         // The resumed call reads the result.
         let _ = self.fence.wait(self.deadline.earlier(limit));
+        Ok(())
     }
 }

@@ -426,7 +426,7 @@ fn an_invocation_is_suspended_until_its_fences_are_reached() {
         assert!(!wait.poll_ready(core::task::Waker::noop()));
         std::thread::scope(|scope| {
             scope.spawn(|| fences[1].signal().unwrap());
-            wait.block(None);
+            wait.block(None, false).unwrap();
         });
         assert!(wait.poll_ready(core::task::Waker::noop()));
         let done = guest.module.resume_call(&guest.state, export, &mut guest.stack, &mut buffer).unwrap();

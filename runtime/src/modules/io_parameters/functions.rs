@@ -45,7 +45,7 @@ impl IoParametersState {
         let provider = self.provider(&request.scope)?;
         let buffers = provider.load(request.transfer(device, &wait, signal), parameters)?;
         let count = u32::try_from(buffers.len()).map_err(|_| Error::out_of_range("more than 32 bits of parameters"))?;
-        let list = List::new(ValueType::Ref(Buffer::TYPE), count, Some(&caller.stack.limits().memory))?;
+        let list = List::new(ValueType::Ref(Buffer::TYPE), count, Some(&caller.stack.limits().ledger))?;
         buffers.into_iter().try_for_each(|buffer| list.push(Value::Ref(Ref::from(buffer))))?;
         Ok(list)
     }

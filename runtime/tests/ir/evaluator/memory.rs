@@ -17,7 +17,7 @@ impl Machine<'_> {
         result_type: Type,
     ) -> Result<Option<Slot>> {
         let word = |word: u64| Ok(Some(Slot::Word(word)));
-        let limits = self.stack.limits().memory.clone();
+        let limits = self.stack.limits().ledger.clone();
         let list = |value: &Value| Ok::<_, Error>(frame.reference(f, *value).list()?.clone());
         let buffer = |value: &Value| Ok::<_, Error>(frame.reference(f, *value).buffer()?.clone());
         match &inst.op {

@@ -316,8 +316,9 @@ impl Ref {
     /// checked accesses, which report the failure.
     ///
     /// # Safety
-    /// While the grid is used, no other thread writes its elements. Generated code of a module that is trusted keeps to it as
-    /// far as the module does; docs/memory.md says under "Plain elements in loop nests" what holds where the module does not.
+    /// A number that is loaded while another thread writes the element is unspecified: another one at each use, until it is
+    /// [`settled`], or was stored and the memory is settled ([`settle_memory`]). The caller must only compute with it what cannot
+    /// fail, and store the results. docs/memory.md has the argument under "Plain elements in loop nests".
     #[inline(always)]
     #[must_use]
     pub unsafe fn grid<T: Element, const D: usize>(
@@ -334,7 +335,7 @@ impl Ref {
     /// As [`Ref::grid`], for loops that also write. Returns None also where the buffer is read-only.
     ///
     /// # Safety
-    /// While the grid is used, no other thread accesses its elements; otherwise as for [`Ref::grid`].
+    /// As for [`Ref::grid`].
     #[inline(always)]
     #[must_use]
     pub unsafe fn grid_mut<T: Element, const D: usize>(

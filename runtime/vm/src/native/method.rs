@@ -2,6 +2,8 @@
 
 use alloc::string::String;
 
+use incarnate_bytecode::imports::{Cost, Operand};
+
 use super::values::{Argument, Borrowed, Results};
 use crate::Result;
 use crate::call::{CallBuffer, CallReader};
@@ -20,7 +22,7 @@ pub trait NativeMethod<S, A> {
     #[doc(hidden)]
     fn convention(&self) -> String;
     #[doc(hidden)]
-    fn call(&self, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion>;
+    fn call(&self, cost: Cost, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion>;
 }
 
 /// The form of a method: the types of its leading borrowed arguments, and of the others. Each is a tuple, whose length
@@ -34,6 +36,11 @@ fn convention<R: Results>(arguments: &str) -> String {
     R::letters(&mut results);
     let or_void = |letters: &str| if letters.is_empty() { String::from("v") } else { String::from(letters) };
     alloc::format!("0{}_{}", or_void(arguments), or_void(&results))
+}
+
+/// What a borrowed argument counts as.
+pub(crate) fn operand_of<T: Borrowed>(object: &T) -> Operand {
+    Operand { value: 0, extent: object.extent() }
 }
 
 /// Invokes a macro with each form of a method: the types of borrowed arguments, and of the others, each with a name for the value
@@ -73,10 +80,13 @@ macro_rules! native_method {
             }
             #[inline(always)]
             #[allow(non_snake_case, reason = "values named by their types")]
-            fn call(&self, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
+            fn call(&self, cost: Cost, state: &S, stack: &mut Stack, buffer: &mut CallBuffer) -> Result<Completion> {
                 let mut _reader = buffer.reader();
                 $(let $borrowed = $borrowed::borrow(_reader.borrow()?)?;)*
                 $(let $name = $name::read(&mut _reader)?;)*
+                if stack.meter().is_some() && !cost.0.is_empty() {
+                    stack.charge(cost.steps(&[$(operand_of($borrowed),)* $($name.operand()),*]))?;
+                }
                 let results = self(state, &mut Caller { stack: &mut *stack }, $($borrowed,)* $($name),*)?;
                 buffer.finish_arguments();
                 Ok(results.write(stack, buffer))
@@ -91,6 +101,13 @@ macro_rules! tuples {
         impl<$($name: Argument),*> Argument for ($($name,)*) {
             fn letters(_text: &mut String) {
                 $($name::letters(_text);)*
+            }
+            #[allow(non_snake_case, reason = "values named by their types")]
+            fn operand(&self) -> Operand {
+                let ($($name,)*) = self;
+                let _extent = 0u64;
+                $(let _extent = _extent.saturating_add($name.operand().extent);)*
+                Operand { value: 0, extent: _extent }
             }
             #[inline]
             fn read(_reader: &mut CallReader<'_>) -> Result<Self> {

@@ -6,6 +6,7 @@ use alloc::sync::Arc;
 use core::any::Any;
 use core::ops::Deref;
 
+use incarnate_bytecode::imports::{BYTES_PER_STEP, Operand};
 use smallvec::SmallVec;
 
 use crate::borrowed::MaybeOwned;
@@ -26,6 +27,8 @@ pub trait Argument: Sized {
     /// # Errors
     /// INVALID_ARGUMENT where a reference is null or of another type.
     fn read(reader: &mut CallReader<'_>) -> Result<Self>;
+    /// What the argument counts as in the cost of a call.
+    fn operand(&self) -> Operand;
 }
 
 /// A type that native functions return, within a `Result`.
@@ -41,7 +44,7 @@ pub trait Results: Sized {
 }
 
 macro_rules! primitives {
-    ($($type:ty as $direct:ty: $letter:literal, $to_word:expr, $from_word:expr;)*) => {
+    ($($type:ty as $direct:ty: $letter:literal, $to_word:expr, $from_word:expr, $count:expr;)*) => {
         $(impl Argument for $type {
             fn letters(text: &mut String) {
                 text.push($letter);
@@ -49,6 +52,10 @@ macro_rules! primitives {
             #[inline]
             fn read(reader: &mut CallReader<'_>) -> Result<$type> {
                 Ok($from_word(reader.word()?))
+            }
+            fn operand(&self) -> Operand {
+                let count: fn($type) -> u64 = $count;
+                Operand { value: count(*self), extent: 0 }
             }
         }
         impl Results for $type {
@@ -69,12 +76,12 @@ macro_rules! primitives {
     };
 }
 primitives! {
-    i32 as i32: 'i', |v| u64::from(v as u32), |w| w as i32;
-    u32 as i32: 'i', u64::from, |w| w as u32;
-    i64 as i64: 'I', |v| v as u64, |w| w as i64;
-    u64 as i64: 'I', |v| v, |w| w;
-    f32 as f32: 'f', |v: f32| u64::from(v.to_bits()), |w| f32::from_bits(w as u32);
-    f64 as f64: 'F', f64::to_bits, f64::from_bits;
+    i32 as i32: 'i', |v| u64::from(v as u32), |w| w as i32, |v| v as u32 as u64;
+    u32 as i32: 'i', u64::from, |w| w as u32, |v| v as u64;
+    i64 as i64: 'I', |v| v as u64, |w| w as i64, |v| v as u64;
+    u64 as i64: 'I', |v| v, |w| w, |v| v;
+    f32 as f32: 'f', |v: f32| u64::from(v.to_bits()), |w| f32::from_bits(w as u32), |_| 0;
+    f64 as f64: 'F', f64::to_bits, f64::from_bits, |_| 0;
 }
 
 /// A type of argument that a reference becomes.
@@ -87,7 +94,7 @@ pub trait FromRef: Sized {
 }
 
 macro_rules! references {
-    ($({$($generics:tt)*} $type:ty, $from_ref:expr;)*) => {
+    ($({$($generics:tt)*} $type:ty, $from_ref:expr, $extent:expr;)*) => {
         $(impl<$($generics)*> FromRef for $type {
             #[inline]
             fn from_ref(reference: Ref) -> Result<$type> {
@@ -103,23 +110,29 @@ macro_rules! references {
             fn read(reader: &mut CallReader<'_>) -> Result<$type> {
                 FromRef::from_ref(reader.reference()?)
             }
+            fn operand(&self) -> Operand {
+                let extent: fn(&$type) -> u64 = $extent;
+                Operand { value: 0, extent: extent(self) }
+            }
         })*
     };
 }
 references! {
-    {} Ref, Ok;
-    {T: TypedRefObject} Arc<T>, <T as TypedRefObject>::from_ref;
+    {} Ref, Ok, Ref::extent;
+    {T: TypedRefObject} Arc<T>, <T as TypedRefObject>::from_ref, |object| object.extent();
     {T: TypedRefObject} Option<Arc<T>>, |r: Ref| match r {
         Ref::Null => Ok(None),
         object => <T as TypedRefObject>::from_ref(object).map(Some),
-    };
-    {} Arc<Buffer>, |r: Ref| match r { Ref::Buffer(buffer) => Ok(buffer), other => other.buffer().cloned() };
+    }, |object| object.as_ref().map_or(0, |object| object.extent());
+    {} Arc<Buffer>, |r: Ref| match r { Ref::Buffer(buffer) => Ok(buffer), other => other.buffer().cloned() },
+        |buffer| buffer.length();
     {} Option<Arc<Buffer>>, |r: Ref| match r {
         Ref::Null => Ok(None),
         Ref::Buffer(buffer) => Ok(Some(buffer)),
         other => other.buffer().cloned().map(Some),
-    };
-    {} Arc<List>, |r: Ref| match r { Ref::List(list) => Ok(list), other => other.list().cloned() };
+    }, |buffer| buffer.as_ref().map_or(0, |buffer| buffer.length());
+    {} Arc<List>, |r: Ref| match r { Ref::List(list) => Ok(list), other => other.list().cloned() },
+        |list| list.extent();
 }
 
 impl<T: TypedRefObject> Argument for MaybeOwned<'_, T> {
@@ -130,6 +143,9 @@ impl<T: TypedRefObject> Argument for MaybeOwned<'_, T> {
     fn read(reader: &mut CallReader<'_>) -> Result<Self> {
         Arc::read(reader).map(MaybeOwned::from)
     }
+    fn operand(&self) -> Operand {
+        Operand { value: 0, extent: self.extent() }
+    }
 }
 
 impl<T: TypedRefObject> Argument for Option<MaybeOwned<'_, T>> {
@@ -139,6 +155,9 @@ impl<T: TypedRefObject> Argument for Option<MaybeOwned<'_, T>> {
     #[inline]
     fn read(reader: &mut CallReader<'_>) -> Result<Self> {
         Ok(Option::<Arc<T>>::read(reader)?.map(MaybeOwned::from))
+    }
+    fn operand(&self) -> Operand {
+        Operand { value: 0, extent: self.as_ref().map_or(0, |object| object.extent()) }
     }
 }
 
@@ -216,6 +235,10 @@ impl<T: Argument> Argument for Span<T> {
         }
         Ok(Span(values))
     }
+    fn operand(&self) -> Operand {
+        let extents = self.iter().map(|element| element.operand().extent.saturating_add(BYTES_PER_STEP));
+        Operand { value: self.len() as u64, extent: extents.fold(0, u64::saturating_add) }
+    }
 }
 
 /// What a function of translated code that may yield comes to.
@@ -284,6 +307,8 @@ pub trait Borrowed: Sized {
     /// # Errors
     /// INVALID_ARGUMENT where it is null or of another type.
     fn borrow(reference: &Ref) -> Result<&Self>;
+    /// The object's bytes, see [`RefObject::extent`](crate::RefObject::extent).
+    fn extent(&self) -> u64;
 }
 
 impl<T: TypedRefObject> Borrowed for T {
@@ -291,11 +316,17 @@ impl<T: TypedRefObject> Borrowed for T {
     fn borrow(reference: &Ref) -> Result<&T> {
         reference.get()
     }
+    fn extent(&self) -> u64 {
+        crate::RefObject::extent(self)
+    }
 }
 
 impl Borrowed for Buffer {
     #[inline]
     fn borrow(reference: &Ref) -> Result<&Buffer> {
         reference.buffer().map(|buffer| &**buffer)
+    }
+    fn extent(&self) -> u64 {
+        self.length()
     }
 }

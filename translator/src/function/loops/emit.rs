@@ -67,6 +67,11 @@ impl Writer<'_, '_, '_> {
                 #leave;
             });
         }
+        if self.emitter.analysis.untrusted {
+            // Without the steps, the original loop takes those that are left, and fails.
+            let steps = self.steps(0);
+            tokens.extend(quote!(if !stack.take_steps(#steps) { break #label; }));
+        }
         let scalar = self.iterations(0)?;
         tokens.extend(match Tiling::of(self.emitter.body.function, self.nest, &self.needed) {
             Ok(tiling) if self.is_tileable(&tiling) => {
@@ -125,6 +130,17 @@ impl Writer<'_, '_, '_> {
         let is_named = function.constant_bits(divisor).is_none() && self.emitter.body.rematerialized(divisor).is_none();
         let name = is_named.then(|| self.emitter.name(divisor))?;
         Some(quote!(let #name = support::settled(#name);))
+    }
+
+    /// The iterations of a loop and of those in it, as an expression.
+    fn steps(&self, at: usize) -> TokenStream {
+        let count = self.used_count(at);
+        let inner = self.nest.loops.iter().enumerate().filter(|(_, counted)| counted.parent == Some(at));
+        let inner = inner.map(|(inner, _)| self.steps(inner)).reduce(|sum, steps| quote!(#sum.saturating_add(#steps)));
+        match inner {
+            None => quote!(#count),
+            Some(inner) => quote!(#count.saturating_mul(#inner.saturating_add(1))),
+        }
     }
 
     /// The variable of a loop's trip count, which is then used.

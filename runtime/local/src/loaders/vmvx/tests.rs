@@ -56,6 +56,7 @@ fn dispatch(
         binding_lengths: &lengths,
         read_only_bindings: read_only,
         max_concurrency: 1,
+        meter: None,
     };
     let size = executable.functions().get(function).map_or(0, |info| info.local_memory_size);
     let mut local_memory = alloc::vec![0; size];
@@ -244,6 +245,7 @@ fn workers_race_on_bindings_without_harm() {
                     binding_lengths: &lengths,
                     read_only_bindings: 0,
                     max_concurrency: 4,
+                    meter: None,
                 };
                 let range = u64::from(worker * 16)..u64::from(worker * 16 + 16);
                 let mut worker = Worker { processor_id: worker, local_memory: &mut [] };

@@ -2,7 +2,6 @@
 
 use core::ops::ControlFlow;
 
-use super::super::super::failure;
 use super::super::super::module::Completion;
 use super::super::super::reference::Ref;
 use super::super::super::stack::BYTES_PER_FUEL;
@@ -127,8 +126,9 @@ impl<'r, 'm> Cursor<'r, 'm> {
     pub(super) fn burn(&mut self) -> Result<()> {
         self.fuel -= 1;
         if self.fuel == 0 {
-            self.fuel = 1;
-            return Err(failure::out_of_fuel());
+            let replenished = self.machine.stack.replenish();
+            self.fuel = self.machine.stack.fuel;
+            return replenished;
         }
         Ok(())
     }
@@ -136,7 +136,14 @@ impl<'r, 'm> Cursor<'r, 'm> {
     /// Counts the bytes that one instruction processes. Where the fuel does not last, the next branch or call fails.
     #[inline(always)]
     pub(super) fn burn_bytes(&mut self, bytes: u64) {
-        self.fuel = self.fuel.saturating_sub(bytes / BYTES_PER_FUEL).max(1);
+        let units = bytes / BYTES_PER_FUEL;
+        if units < self.fuel {
+            self.fuel -= units;
+        } else {
+            self.machine.stack.fuel = self.fuel;
+            self.machine.stack.drain(units);
+            self.fuel = 1;
+        }
     }
 
     /// Branches by the low half of the immediate where the condition holds, else by the high half.

@@ -143,7 +143,7 @@ impl<'m> Cursor<'_, 'm> {
     pub(super) fn allocate_list(&mut self, inst: &'m Inst) -> Result<()> {
         let element_type = self.machine.module.element_type_of(inst.high());
         let capacity = self.get::<i32>(inst.a) as u32;
-        let list = List::new(element_type, capacity, Some(&self.machine.stack.limits().memory))?;
+        let list = List::new(element_type, capacity, Some(&self.machine.stack.limits().ledger))?;
         self.burn_bytes(u64::from(capacity) * LIST_ELEMENT_BYTES);
         self.set_reference(inst.c, Ref::List(list));
         Ok(())
@@ -245,7 +245,7 @@ impl<'m> Cursor<'_, 'm> {
     #[inline(always)]
     pub(super) fn allocate_buffer(&mut self, inst: &'m Inst) -> Result<()> {
         let (length, alignment) = (self.get(inst.a), self.get::<i32>(inst.b) as u32);
-        let buffer = Buffer::zeroed(length, alignment, Some(&self.machine.stack.limits().memory))?;
+        let buffer = Buffer::zeroed(length, alignment, Some(&self.machine.stack.limits().ledger))?;
         self.burn_bytes(length);
         self.set_reference(inst.c, Ref::Buffer(buffer));
         Ok(())
@@ -254,7 +254,7 @@ impl<'m> Cursor<'_, 'm> {
     #[inline(always)]
     pub(super) fn clone_buffer(&mut self, inst: &'m Inst) -> Result<()> {
         let (length, alignment) = (self.get(inst.part(0)), self.get::<i32>(inst.part(1)) as u32);
-        let budget = Some(&self.machine.stack.limits().memory);
+        let budget = Some(&self.machine.stack.limits().ledger);
         let source = self.reference(inst.a).buffer()?;
         let copy = source.clone_range(self.get(inst.b), length, alignment, budget)?;
         self.burn_bytes(length);

@@ -1,0 +1,184 @@
+//! The memory and the objects that programs may hold: what passes a bound is an error, and not the end of the process.
+
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::{Error, Result};
+
+/// Counts the bytes and the objects that programs hold against limits. Clones share the counts, so that several sessions
+/// can share one ledger: the bounds are then those of all of them together.
+///
+/// Whatever a program can create is charged before it is created: VM buffers and lists, device memory, command buffers,
+/// fences and other objects of a device. The [`Charge`] is returned when the object is dropped.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger(Option<Arc<Account>>);
+
+#[derive(Debug)]
+struct Account {
+    bytes: Counter,
+    objects: Counter,
+}
+
+#[derive(Debug)]
+struct Counter {
+    used: AtomicU64,
+    limit: u64,
+}
+
+impl Counter {
+    fn new(limit: u64) -> Counter {
+        Counter { used: AtomicU64::new(0), limit }
+    }
+
+    fn add(&self, amount: u64, unit: &str) -> Result<()> {
+        let take = |used: u64| used.checked_add(amount).filter(|used| *used <= self.limit);
+        match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+            Ok(_) => Ok(()),
+            Err(used) => Err(exhausted(amount, used, self.limit, unit)),
+        }
+    }
+
+    fn subtract(&self, amount: u64) {
+        self.used.fetch_sub(amount, Ordering::Relaxed);
+    }
+}
+
+#[cold]
+fn exhausted(amount: u64, used: u64, limit: u64, unit: &str) -> Error {
+    Error::resource_exhausted(alloc::format!("{amount} more {unit} exceed the limit of {limit}; {used} are in use"))
+}
+
+impl Ledger {
+    /// A ledger without limits, which counts nothing.
+    #[must_use]
+    pub const fn unlimited() -> Ledger {
+        Ledger(None)
+    }
+
+    /// A ledger of at most `bytes` bytes and `objects` objects at a time.
+    #[must_use]
+    pub fn new(bytes: u64, objects: u64) -> Ledger {
+        Ledger(Some(Arc::new(Account { bytes: Counter::new(bytes), objects: Counter::new(objects) })))
+    }
+
+    /// True if the ledger has limits.
+    #[inline]
+    #[must_use]
+    pub fn is_limited(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Returns the number of bytes in use; 0 without limits.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.0.as_ref().map_or(0, |account| account.bytes.used.load(Ordering::Relaxed))
+    }
+
+    /// Returns the number of objects in use; 0 without limits.
+    #[must_use]
+    pub fn objects(&self) -> u64 {
+        self.0.as_ref().map_or(0, |account| account.objects.used.load(Ordering::Relaxed))
+    }
+
+    /// Charges one object that holds `bytes` bytes, before it is created.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if a limit would be exceeded.
+    #[inline]
+    pub fn charge(&self, bytes: u64) -> Result<Charge> {
+        match &self.0 {
+            None => Ok(Charge::none()),
+            Some(account) => charge(account, bytes),
+        }
+    }
+}
+
+fn charge(account: &Arc<Account>, bytes: u64) -> Result<Charge> {
+    account.objects.add(1, "objects")?;
+    // From here on the charge returns the object.
+    let mut charge = Charge { account: Some(Arc::clone(account)), bytes: 0 };
+    charge.grow(bytes)?;
+    Ok(charge)
+}
+
+/// What one object takes from a [`Ledger`]; returned when dropped.
+#[derive(Debug, Default)]
+pub struct Charge {
+    account: Option<Arc<Account>>,
+    bytes: u64,
+}
+
+impl Charge {
+    /// The charge of an object that no ledger counts, such as one of the host program.
+    #[inline]
+    #[must_use]
+    pub const fn none() -> Charge {
+        Charge { account: None, bytes: 0 }
+    }
+
+    /// Charges more bytes of the object, before it grows.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if the limit would be exceeded.
+    #[inline]
+    pub fn grow(&mut self, bytes: u64) -> Result<()> {
+        if let Some(account) = &self.account {
+            account.bytes.add(bytes, "bytes")?;
+            self.bytes += bytes;
+        }
+        Ok(())
+    }
+
+    /// Returns bytes that the object no longer holds; at most as many as it was charged.
+    #[inline]
+    pub fn shrink(&mut self, bytes: u64) {
+        if let Some(account) = &self.account {
+            let bytes = bytes.min(self.bytes);
+            account.bytes.subtract(bytes);
+            self.bytes -= bytes;
+        }
+    }
+}
+
+impl Drop for Charge {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(account) = self.account.take() {
+            account.bytes.subtract(self.bytes);
+            account.objects.subtract(1);
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::StatusCode;
+
+    #[test]
+    fn clones_share_the_counts_and_charges_return_them() {
+        let ledger = Ledger::new(100, 2);
+        let tenant = ledger.clone();
+        let mut first = ledger.charge(60).unwrap();
+        assert_eq!(tenant.charge(60).unwrap_err().code(), StatusCode::ResourceExhausted);
+        assert_eq!((ledger.bytes(), ledger.objects()), (60, 1));
+        let second = tenant.charge(30).unwrap();
+        assert_eq!(ledger.charge(0).unwrap_err().message(), "1 more objects exceed the limit of 2; 2 are in use");
+        assert!(first.grow(11).is_err());
+        first.grow(10).unwrap();
+        first.shrink(50);
+        first.shrink(u64::MAX);
+        assert_eq!(ledger.bytes(), 30);
+        drop((first, second));
+        assert_eq!((ledger.bytes(), ledger.objects()), (0, 0));
+        assert!(ledger.charge(u64::MAX).is_err());
+    }
+
+    #[test]
+    fn an_unlimited_ledger_counts_nothing() {
+        let ledger = Ledger::unlimited();
+        let _charge = ledger.charge(u64::MAX).unwrap();
+        assert_eq!((ledger.bytes(), ledger.objects(), ledger.is_limited()), (0, 0, false));
+    }
+}
