@@ -88,7 +88,8 @@ macro_rules! scalars {
         impl Scalar for $type {
             #[inline(always)]
             fn load(sealed::Address(pointer): sealed::Address) -> $type {
-                if pointer.addr() % size_of::<$type>() == 0 {
+                // Atomic loads of more than a word may write, which constants do not allow.
+                if size_of::<$type>() <= size_of::<usize>() && pointer.addr() % size_of::<$type>() == 0 {
                     // SAFETY: `Buffer::address` checked the range; the alignment was checked in the line above.
                     <$type>::from_ne_bytes(unsafe { $atomic::from_ptr(pointer.cast()) }.load(Ordering::Relaxed).to_ne_bytes())
                 } else {
