@@ -10,7 +10,10 @@ use crate::{Result, failure};
 
 /// Units of fuel that a stack takes from its meter at once. Between two slices the time is checked: that is some tenths of
 /// a millisecond of interpreted branches.
-const SLICE: u64 = 1 << 16;
+pub(crate) const SLICE: u64 = 1 << 16;
+
+/// The same for the iterations of a counted loop that the interpreter runs at once: some milliseconds.
+pub(crate) const LOOP_SLICE: u64 = 1 << 22;
 
 /// Units of fuel that a call begins with. The clock is first read after them, so that short calls do not read it.
 pub(crate) const FIRST_SLICE: u64 = 1 << 10;
@@ -134,12 +137,12 @@ impl Meter {
         let _ = self.fuel.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
     }
 
-    /// Takes the fuel of a stack's next steps: a slice, or what is left.
-    pub(crate) fn take_slice(&self) -> Result<u64> {
+    /// Takes the fuel of a stack's next steps: at most a slice, or what is left.
+    pub(crate) fn take_slice(&self, slice: u64) -> Result<u64> {
         self.check()?;
-        let take = |fuel: u64| (fuel > 0).then(|| fuel.saturating_sub(SLICE));
+        let take = |fuel: u64| (fuel > 0).then(|| fuel.saturating_sub(slice));
         match self.fuel.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-            Ok(fuel) => Ok(fuel.min(SLICE)),
+            Ok(fuel) => Ok(fuel.min(slice)),
             Err(_) => Err(failure::out_of_fuel()),
         }
     }
@@ -160,12 +163,12 @@ mod tests {
     #[test]
     fn slices_and_charges_share_the_fuel() {
         let meter = Meter::new(Some(SLICE + 10));
-        assert_eq!(meter.take_slice().unwrap(), SLICE);
+        assert_eq!(meter.take_slice(SLICE).unwrap(), SLICE);
         assert_eq!(meter.charge(11).unwrap_err().code(), StatusCode::ResourceExhausted);
         meter.charge(4).unwrap();
         meter.give_back(3);
-        assert_eq!(meter.take_slice().unwrap(), 9);
-        assert_eq!(meter.take_slice().unwrap_err().code(), StatusCode::ResourceExhausted);
+        assert_eq!(meter.take_slice(SLICE).unwrap(), 9);
+        assert_eq!(meter.take_slice(SLICE).unwrap_err().code(), StatusCode::ResourceExhausted);
         meter.give_back(5);
         meter.drain(u64::MAX);
         assert!(meter.charge(1).is_err());
@@ -177,7 +180,7 @@ mod tests {
     fn nothing_goes_on_after_the_deadline() {
         let meter = Meter::new(None).with_end(None, Some(Instant::now()));
         assert_eq!(meter.check().unwrap_err().code(), StatusCode::DeadlineExceeded);
-        assert!(meter.charge(0).is_err() && meter.take_slice().is_err());
+        assert!(meter.charge(0).is_err() && meter.take_slice(SLICE).is_err());
         assert_eq!(meter.time_left(), Some(Duration::ZERO));
         Meter::new(None).charge(1 << 60).unwrap();
         let meter = Meter::new(None).with_end(Some(Duration::ZERO), None);

@@ -14,7 +14,7 @@ use super::call::CallBuffer;
 use super::failure;
 use super::interpreter::frames::FrameStore;
 use super::ledger::Ledger;
-use super::meter::{FIRST_SLICE, Meter};
+use super::meter::{FIRST_SLICE, LOOP_SLICE, Meter, SLICE};
 use crate::{Error, Result};
 
 /// What a program may use up. The defaults trust the program with the machine; see [`Limits::portable`]. Sessions with
@@ -276,9 +276,17 @@ impl Stack {
     #[cold]
     #[inline(never)]
     pub(super) fn replenish(&mut self) -> Result<()> {
-        let slice = self.meter.as_ref().map_or(Ok(u64::MAX), |meter| meter.take_slice());
+        let slice = self.meter.as_ref().map_or(Ok(u64::MAX), |meter| meter.take_slice(SLICE));
         self.fuel = *slice.as_ref().unwrap_or(&1);
         slice.map(drop)
+    }
+
+    /// Returns the fuel that a slice has when a slice for loops is added, whose iterations are cheap; the same if there is none.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn extended(&self, fuel: u64) -> u64 {
+        let slice = self.meter.as_ref().and_then(|meter| meter.take_slice(LOOP_SLICE).ok());
+        fuel.saturating_add(slice.unwrap_or(0))
     }
 
     /// Counts an iteration of a loop or a call of translated code against the fuel.

@@ -151,9 +151,7 @@ impl<'f> Body<'f> {
         arguments.for_each(|(value, _)| borrowed[value.index()] = true);
         let (uses, rematerialized) = (count_uses(function), if has_selectors { segments } else { HashMap::new() });
         let mut nests = Nests::of(function);
-        if untrusted {
-            nests.found.retain(|nest| nest.only_stores_loaded_numbers(function));
-        }
+        nests.found.retain(|nest| loops::bail_out(function, nest, untrusted).is_none());
         let body = Body {
             function,
             suspensions,

@@ -113,7 +113,8 @@ impl Writer<'_, '_, '_> {
 
     /// Makes numbers of what raced, for the code behind the nest.
     fn settle(&self, root: &Counted) -> TokenStream {
-        let carried = root.carried.iter().filter(|carried| carried.next != carried.parameter);
+        let loads = !self.nest.accesses.is_empty();
+        let carried = root.carried.iter().filter(|carried| loads && carried.next != carried.parameter);
         let names = carried.map(|carried| self.emitter.name(carried.parameter));
         let settled = names.map(|name| quote!(#name = support::settled(#name);));
         let stores = self.nest.accesses.iter().any(|access| access.stored.is_some() && self.is_live(access));

@@ -8,12 +8,21 @@ mod emit;
 mod remarks;
 mod tiled;
 
-use incarnate_bytecode::ir::Value;
 use incarnate_bytecode::ir::nest::{Affine, Needed, Nest};
+use incarnate_bytecode::ir::{Function, Value};
 
 use super::tree::{Body, Node, Sequence};
 pub(crate) use remarks::remarks;
 pub use remarks::{LoopOutcome, LoopRemark};
+
+/// Returns why a nest is not emitted, if it is not.
+pub(super) fn bail_out(function: &Function, nest: &Nest, untrusted: bool) -> Option<LoopOutcome> {
+    if untrusted {
+        return nest.decides_by_loaded_numbers(function).then_some(LoopOutcome::Racing);
+    }
+    // Untrusted nests without accesses take their steps at once.
+    nest.accesses.is_empty().then_some(LoopOutcome::WithoutAccess)
+}
 
 /// Inserts nests in front of the loops that they replace.
 pub(super) fn insert(body: &Body<'_>, sequence: &mut Sequence) {

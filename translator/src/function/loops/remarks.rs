@@ -22,8 +22,10 @@ pub struct LoopRemark {
 pub enum LoopOutcome {
     /// Missed optimisation: every access is checked on its own. Holds the bail-out reason.
     Unchanged(BailOut),
-    /// Missed optimisation of an untrusted module: a loaded number, which another thread may change meanwhile, is used after
-    /// the loop, divides or selects.
+    /// Nothing to check: no buffer is accessed.
+    WithoutAccess,
+    /// Missed optimisation of an untrusted module: a loaded number, which another thread may change meanwhile, divides or
+    /// selects.
     Racing,
     /// All accesses are checked before the loops run, which stay scalar.
     Checked {
@@ -46,10 +48,8 @@ pub(crate) fn remarks(module: &VerifiedModule, functions: &[Function], untrusted
     let mut remarks = Vec::new();
     for (ordinal, function) in (0..).zip(functions) {
         let nests = Nests::of(function);
-        let outcome_of = |nest: &Nest| match untrusted && !nest.only_stores_loaded_numbers(function) {
-            true => LoopOutcome::Racing,
-            false => outcome(function, nest),
-        };
+        let outcome_of =
+            |nest: &Nest| super::bail_out(function, nest, untrusted).unwrap_or_else(|| outcome(function, nest));
         let mut outcomes: Vec<(Block, LoopOutcome)> =
             nests.found.iter().map(|nest| (nest.loops[0].header, outcome_of(nest))).collect();
         outcomes.extend(nests.rejected.into_iter().map(|(header, reason)| (header, LoopOutcome::Unchanged(reason))));
@@ -82,6 +82,7 @@ impl fmt::Display for LoopOutcome {
             LoopOutcome::Racing => f.write_str(
                 "not optimised: another thread may change a number that is used after the loop, divides or selects",
             ),
+            LoopOutcome::WithoutAccess => f.write_str("not optimised: no buffer is accessed"),
             LoopOutcome::Unchanged(reason) => write!(f, "not optimised: {reason}"),
             LoopOutcome::Checked { trip_counts, reason } => {
                 write!(f, "{} iterations, not tiled: {reason}", TripCounts(trip_counts))

@@ -229,8 +229,6 @@ pub enum BailOut {
     Buffer(u32),
     /// A value of an inner loop is used after it without being carried.
     Escapes(Value),
-    /// No buffer is accessed, so there are no ranges to check.
-    NoAccess,
     /// It exceeds the limits on loops, instructions or views.
     Size,
 }
@@ -249,7 +247,6 @@ impl fmt::Display for BailOut {
                 write!(f, "the buffer of the access at {offset:#x} is not loop-invariant")
             }
             BailOut::Escapes(value) => write!(f, "v{} is used after the inner loop that defines it", value.0),
-            BailOut::NoAccess => f.write_str("no buffer is accessed"),
             BailOut::Size => f.write_str("it is too large"),
         }
     }

@@ -8,22 +8,19 @@ use crate::ir::op::Op;
 use crate::ir::value::Value;
 
 impl Nest {
-    /// True if loaded numbers decide nothing: they are not used after the nest, but for what it stores, and they neither divide
-    /// nor select. Then a number that another thread changes during the nest, and that differs from one use of it to the
-    /// next, changes numbers in memory, and nothing else.
+    /// True if a loaded number divides or selects. Otherwise a number that another thread changes during the nest, and that
+    /// differs from one use of it to the next, changes numbers in memory and numbers that the nest carries out, and nothing
+    /// else.
     #[must_use]
-    pub fn only_stores_loaded_numbers(&self, function: &Function) -> bool {
+    pub fn decides_by_loaded_numbers(&self, function: &Function) -> bool {
         let loaded = self.loaded_numbers(function);
-        let leaves = self.loops[0].carried.iter().any(|carried| loaded.contains(&carried.next));
-        let decides =
-            self.instructions().any(|(block, position)| match &self.instruction(function, block, position).op {
-                Op::Eval { opcode, operands } if opcode.info().effects.fails => {
-                    operands.get(1).is_some_and(|divisor| loaded.contains(divisor))
-                }
-                Op::Switch { index, .. } => loaded.contains(index),
-                _ => false,
-            });
-        !leaves && !decides
+        self.instructions().any(|(block, position)| match &self.instruction(function, block, position).op {
+            Op::Eval { opcode, operands } if opcode.info().effects.fails => {
+                operands.get(1).is_some_and(|divisor| loaded.contains(divisor))
+            }
+            Op::Switch { index, .. } => loaded.contains(index),
+            _ => false,
+        })
     }
 
     /// The values that depend on a load of the nest.

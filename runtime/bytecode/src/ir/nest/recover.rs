@@ -136,9 +136,6 @@ impl<'a> Recovery<'a> {
         };
         let mut conditions = Vec::new();
         self.accesses(0, &mut nest, &mut conditions)?;
-        if nest.accesses.is_empty() {
-            return Err(BailOut::NoAccess);
-        }
         self.escapes()?;
         conditions.sort_unstable();
         conditions.dedup();

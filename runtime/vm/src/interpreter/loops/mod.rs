@@ -130,7 +130,7 @@ pub(super) struct CountedLoop {
     test: Test,
     work: Work,
     /// Fuel that an iteration takes.
-    fuel: u64,
+    pub(super) fuel: u64,
 }
 
 /// An accumulator's type: its representation in registers.

@@ -2,6 +2,7 @@
 
 use core::ops::ControlFlow;
 
+use super::super::super::meter::LOOP_SLICE;
 use super::super::super::module::Completion;
 use super::super::super::reference::Ref;
 use super::super::super::stack::BYTES_PER_FUEL;
@@ -220,10 +221,19 @@ impl<'r, 'm> Cursor<'r, 'm> {
                 core::slice::from_raw_parts(self.refs, self.code.refs),
             )
         };
-        // A copy, so that the fuel itself stays in a machine register.
-        let mut fuel = self.fuel;
-        let _ = counted.run(words, refs, &mut fuel);
-        self.fuel = fuel;
+        loop {
+            if self.fuel < LOOP_SLICE {
+                self.fuel = self.machine.stack.extended(self.fuel);
+            }
+            // A copy, so that the fuel itself stays in a machine register.
+            let mut fuel = self.fuel;
+            let _ = counted.run(words, refs, &mut fuel);
+            let is_slice_used = fuel <= counted.fuel && fuel < self.fuel;
+            self.fuel = fuel;
+            if !is_slice_used {
+                return;
+            }
+        }
     }
 }
 
