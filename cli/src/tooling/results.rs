@@ -173,7 +173,13 @@ pub(super) mod tests {
             HostValue::Primitive(value) => ResultValue::Primitive(*value),
             HostValue::Tensor(array) => {
                 let (shape, element) = (&array.tensor.shape, array.tensor.element);
-                let view = BufferView::shared(buffer(array), shape, element, EncodingType::DENSE_ROW_MAJOR);
+                let view = BufferView::shared(
+                    buffer(array),
+                    shape,
+                    element,
+                    EncodingType::DENSE_ROW_MAJOR,
+                    incarnate_runtime::vm::Ledger::HOST,
+                );
                 ResultValue::View(view.unwrap())
             }
             HostValue::Storage(array) => ResultValue::Storage(buffer(array)),

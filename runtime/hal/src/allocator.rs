@@ -141,13 +141,27 @@ impl Allocator {
     ///
     /// Constants of a module are writable in spite of that declaration, because compiler 3.13 emits programs that sort
     /// or scatter within a constant. Constants in a mapped file are mapped once more, copy on write. Of constants in
-    /// memory up to [`COPIED_CONSTANTS`] bytes are copied; longer ones are used in place and read-only. Copies, and pages that
-    /// may be copied, are charged to the ledger.
+    /// memory up to [`COPIED_CONSTANTS`] bytes are copied; longer ones are used in place and read-only.
     ///
     /// # Errors
     /// OUT_OF_RANGE if the range exceeds the source or is not aligned to [`MINIMUM_ALIGNMENT`] bytes; PERMISSION_DENIED
-    /// if a read-only source is imported for writing; RESOURCE_EXHAUSTED if the ledger is used up.
+    /// if a read-only source is imported for writing.
     pub fn import_vm_buffer(
+        &self,
+        source: &Arc<vm::Buffer>,
+        offset: u64,
+        length: u64,
+        parameters: BufferParameters,
+    ) -> Result<Arc<Buffer>> {
+        self.import_vm_buffer_charged(source, offset, length, parameters, Ledger::HOST)
+    }
+
+    /// Creates a buffer like [`Allocator::import_vm_buffer`] for a program. Copies, and pages that may be copied, are charged to
+    /// its ledger.
+    ///
+    /// # Errors
+    /// Those of [`Allocator::import_vm_buffer`]; RESOURCE_EXHAUSTED if the ledger is used up.
+    pub fn import_vm_buffer_charged(
         &self,
         source: &Arc<vm::Buffer>,
         offset: u64,
@@ -177,7 +191,7 @@ impl Allocator {
     /// # Errors
     /// OUT_OF_RANGE if the range exceeds the file; RESOURCE_EXHAUSTED if the ledger is used up.
     #[cfg(feature = "std")]
-    pub fn import_contents(
+    pub fn import_contents_charged(
         &self,
         contents: &Arc<Contents>,
         offset: u64,

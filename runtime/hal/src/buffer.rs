@@ -188,12 +188,19 @@ impl Buffer {
         resolve_range(self.byte_length, offset, length)
     }
 
-    /// A view of a range; the buffer itself where that is all of it. A new object is charged to the ledger of the program that
-    /// creates it, [`Ledger::HOST`] for a host program.
+    /// A view of a range; the buffer itself where that is all of it.
+    ///
+    /// # Errors
+    /// OUT_OF_RANGE where it leaves the buffer.
+    pub fn subspan(self: &Arc<Buffer>, offset: u64, length: u64) -> Result<Arc<Buffer>> {
+        self.subspan_charged(offset, length, Ledger::HOST)
+    }
+
+    /// A view like [`Buffer::subspan`] for a program, charged to its ledger if it is a new object.
     ///
     /// # Errors
     /// OUT_OF_RANGE where it leaves the buffer; RESOURCE_EXHAUSTED if the ledger is used up.
-    pub fn subspan(self: &Arc<Buffer>, offset: u64, length: u64, ledger: &Ledger) -> Result<Arc<Buffer>> {
+    pub fn subspan_charged(self: &Arc<Buffer>, offset: u64, length: u64, ledger: &Ledger) -> Result<Arc<Buffer>> {
         let (offset, length) = self.range(offset, length)?;
         if offset == 0 && length == self.byte_length {
             return Ok(Arc::clone(self));

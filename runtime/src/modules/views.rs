@@ -22,7 +22,7 @@ macro_rules! buffer_functions {
                 offset: u64,
                 length: u64,
             ) -> Result<Arc<Buffer>> {
-                buffer.subspan(offset, length, caller.ledger())
+                buffer.subspan_charged(offset, length, caller.ledger())
             }
 
             #[inline]
@@ -43,7 +43,7 @@ macro_rules! buffer_functions {
                 let buffer = if offset == 0 && length == buffer.byte_length() {
                     buffer
                 } else {
-                    buffer.subspan(offset, length, caller.ledger())?
+                    buffer.subspan_charged(offset, length, caller.ledger())?
                 };
                 let (element_type, encoding_type) =
                     (ElementType::from_raw(element_type), EncodingType::from_raw(encoding_type));

@@ -99,6 +99,6 @@ impl ParameterFile {
             // A later write to the file would change the buffer.
             return Ok(None);
         }
-        allocator.import_contents(&self.contents, offset, length, parameters, ledger)
+        allocator.import_contents_charged(&self.contents, offset, length, parameters, ledger)
     }
 }

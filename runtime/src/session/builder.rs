@@ -200,7 +200,9 @@ impl SessionBuilder {
         self
     }
 
-    /// Adds a module file. The file is mapped: it must not change while the session lives.
+    /// Adds a module file. Its code is copied and verified; its constants are mapped. If another process changes the file while
+    /// the session lives, constants change; if it truncates the file, an access to them ends the process.
+    /// [`SessionBuilder::module_bytes`] depends on no file.
     pub fn module_file(mut self, path: impl Into<PathBuf>) -> SessionBuilder {
         self.modules.push(ModuleChoice::File(path.into(), load_interpreted));
         self.with_all_loaders()

@@ -28,9 +28,10 @@
 //! references as `&Ref`, numbers as VM values, and types as [`ValueType`]; those that allocate memory take the stack.
 //! Globals, constants and imports belong to [`State`]: [`State::load_i32`], [`State::store_ref`], [`State::rodata`].
 //!
-//! Counted loops over buffers are checked before their first iteration: [`trip_count`] counts, [`Ref::grid`] and
-//! [`Ref::grid_mut`] check the bounds and borrow the elements, [`is_within`] checks that indices do not wrap, and
-//! [`is_injective`] that iterations access different elements. [`keep_iteration_order`] keeps LLVM from vectorising over iterations.
+//! Counted loops over buffers are checked before their first iteration: [`trip_count`] counts, [`elements_of`] checks the
+//! bounds and borrows the elements ([`Ref::grid`] and [`Ref::grid_mut`]), [`is_within`] checks that indices do not wrap, and
+//! [`is_injective`] that iterations access different elements. After the last one, [`settled`] and [`settle_memory`] make
+//! numbers of what raced. [`keep_iteration_order`] keeps LLVM from vectorising over iterations.
 //!
 //! # Errors
 //!
@@ -57,6 +58,7 @@ pub mod abi;
 mod call;
 mod constants;
 mod description;
+mod elements;
 mod executables;
 #[cfg(feature = "std")]
 mod fences;
@@ -98,15 +100,15 @@ pub use crate::session::{
     BF16, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, Input, PassedRef, Session, SessionBuilder,
     Tensor, natives,
 };
-pub use crate::vm::keep_iteration_order;
 pub use crate::vm::{
     BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, List, Module, Native, NoElements, Ref,
     RefType, Stack, Step, Traced, Value, ValueType, semantics,
 };
+pub use crate::vm::{keep_iteration_order, settle_memory, settled};
 pub use crate::{Error, Result, StatusCode};
 
-pub use crate::include_constants;
 pub use crate::processor::{LANES, Multiversion, multiversioned};
+pub use crate::{elements_of, include_constants};
 pub use call::{Elements, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction, Loader};

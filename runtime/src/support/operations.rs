@@ -312,11 +312,3 @@ pub fn list_get_ref(list: &Ref, index: i32, expected: ValueType, take: bool) -> 
 pub fn list_set_ref(list: &Ref, index: i32, value: Ref) -> Result<()> {
     list.list()?.set(index as u32, Value::Ref(value))
 }
-
-/// Returns a number that a loop nest carries out, as a number that is the same at each use. A nest loads numbers that another
-/// thread may change meanwhile, so that the compiler may assume different ones at different uses, or load one again.
-#[inline(always)]
-#[must_use]
-pub fn settled<T: Copy>(number: T) -> T {
-    core::hint::black_box(number)
-}

@@ -18,9 +18,10 @@ use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
 mod block;
 mod elements;
+mod sip_hash;
 
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
-pub use elements::{Element, Grid, GridMut, keep_iteration_order};
+pub use elements::{Element, Grid, GridMut, Number, keep_iteration_order, settle_memory, settled};
 
 use super::guest;
 use super::ledger::{Charge, Ledger, SharedCharge};
@@ -28,6 +29,7 @@ use super::mapped::MappedBytes;
 use super::ref_type::RefType;
 use crate::{Error, Result};
 use incarnate_bytecode::Contents;
+use sip_hash::SipState;
 
 /// The largest alignment that a program can ask for, in bytes.
 const MAX_ALIGNMENT: usize = 4096;
@@ -95,7 +97,8 @@ macro_rules! scalars {
         impl Scalar for $type {
             #[inline(always)]
             fn load(sealed::Address(pointer): sealed::Address) -> $type {
-                if pointer.addr() % size_of::<$type>() == 0 {
+                // Atomic loads of more than a word may write, which constants do not allow.
+                if size_of::<$type>() <= size_of::<usize>() && pointer.addr() % size_of::<$type>() == 0 {
                     // SAFETY: `Buffer::address` checked the range; the alignment was checked in the line above.
                     <$type>::from_ne_bytes(unsafe { $atomic::from_ptr(pointer.cast()) }.load(Ordering::Relaxed).to_ne_bytes())
                 } else {
@@ -536,50 +539,6 @@ impl Buffer {
 #[cold]
 fn read_only() -> Error {
     Error::permission_denied("buffer is read-only and cannot be written to")
-}
-
-/// The state of SipHash-2-4 (Aumasson, Bernstein 2012).
-struct SipState([u64; 4]);
-
-impl SipState {
-    fn new() -> SipState {
-        const KEY: [u64; 2] = [0x0706_0504_0302_0100, 0x0F0E_0D0C_0B0A_0908];
-        SipState([
-            KEY[0] ^ 0x736F_6D65_7073_6575,
-            KEY[1] ^ 0x646F_7261_6E64_6F6D,
-            KEY[0] ^ 0x6C79_6765_6E65_7261,
-            KEY[1] ^ 0x7465_6462_7974_6573,
-        ])
-    }
-
-    fn round(&mut self) {
-        let [a, b, c, d] = &mut self.0;
-        *a = a.wrapping_add(*b);
-        *b = b.rotate_left(13) ^ *a;
-        *a = a.rotate_left(32);
-        *c = c.wrapping_add(*d);
-        *d = d.rotate_left(16) ^ *c;
-        *a = a.wrapping_add(*d);
-        *d = d.rotate_left(21) ^ *a;
-        *c = c.wrapping_add(*b);
-        *b = b.rotate_left(17) ^ *c;
-        *c = c.rotate_left(32);
-    }
-
-    fn absorb(&mut self, word: u64) {
-        self.0[3] ^= word;
-        self.round();
-        self.round();
-        self.0[0] ^= word;
-    }
-
-    fn finish(mut self) -> u64 {
-        self.0[2] ^= 0xFF;
-        for _ in 0..4 {
-            self.round();
-        }
-        self.0.iter().fold(0, |hash, word| hash ^ word)
-    }
 }
 
 impl Drop for Buffer {

@@ -25,6 +25,7 @@ pub use bulk::{copy, fill};
         target_arch = "riscv64"
     )
 ))]
+#[allow(clippy::pointers_in_nomem_asm_block, reason = "the statement does not use the address")]
 mod bulk {
     use core::arch::asm;
     use core::ffi::{c_int, c_void};

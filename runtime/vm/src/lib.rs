@@ -72,7 +72,7 @@ mod value;
 pub use borrowed::{BorrowedRef, MaybeOwned};
 #[doc(hidden)]
 pub use buffer::{Block, BlockPool, Chunk, SoleBuffer};
-pub use buffer::{Buffer, Element, Grid, GridMut, Scalar, keep_iteration_order};
+pub use buffer::{Buffer, Element, Grid, GridMut, Number, Scalar, keep_iteration_order, settle_memory, settled};
 pub use call::{CallBuffer, CallReader, CallValues};
 #[cfg(feature = "std")]
 #[doc(hidden)]

@@ -11,13 +11,18 @@ pub fn matvec(input0: &Ref, input1: &Ref, input2: &Ref) -> Result<()> {
             .and_then(|count| count.checked_add(1)) else {
             break 'nest0;
         };
-        let Some(grid0) = input0.grid::<f32, 2>(0, [(count0, 16), (count1, 1)]) else {
+        let Some(grid0) = support::elements_of!(
+            input0, grid, f32, 2, 0, [(count0, 16), (count1, 1)]
+        ) else {
             break 'nest0;
         };
-        let Some(grid1) = input1.grid::<f32, 1>(0, [(count1, 1)]) else {
+        let Some(grid1) = support::elements_of!(input1, grid, f32, 1, 0, [(count1, 1)])
+        else {
             break 'nest0;
         };
-        let Some(grid2) = input2.grid_mut::<f32, 1>(0, [(count0, 1)]) else {
+        let Some(grid2) = support::elements_of!(
+            input2, grid_mut, f32, 1, 0, [(count0, 1)]
+        ) else {
             break 'nest0;
         };
         for i0 in 0..count0 {
@@ -30,6 +35,7 @@ pub fn matvec(input0: &Ref, input1: &Ref, input2: &Ref) -> Result<()> {
                 grid2.set([i0], v17);
             }
         }
+        support::settle_memory();
         v4 = count0 as i64;
     }
     loop {

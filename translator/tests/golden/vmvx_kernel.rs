@@ -92,13 +92,19 @@ pub fn simple_mul_dispatch_0_elementwise_4_f32<const LANES: usize>(
         else {
             break 'nest0;
         };
-        let Some(grid0) = element_20.grid::<f32, 1>(0, [(count0, 1)]) else {
+        let Some(grid0) = support::elements_of!(
+            element_20, grid, f32, 1, 0, [(count0, 1)]
+        ) else {
             break 'nest0;
         };
-        let Some(grid1) = element_21.grid::<f32, 1>(0, [(count0, 1)]) else {
+        let Some(grid1) = support::elements_of!(
+            element_21, grid, f32, 1, 0, [(count0, 1)]
+        ) else {
             break 'nest0;
         };
-        let Some(grid2) = element_22.grid_mut::<f32, 1>(0, [(count0, 1)]) else {
+        let Some(grid2) = support::elements_of!(
+            element_22, grid_mut, f32, 1, 0, [(count0, 1)]
+        ) else {
             break 'nest0;
         };
         for i0 in 0..count0 {
@@ -107,6 +113,7 @@ pub fn simple_mul_dispatch_0_elementwise_4_f32<const LANES: usize>(
             let v26 = semantics::mul_f32(v24, v25);
             grid2.set([i0], v26);
         }
+        support::settle_memory();
         v13 = count0 as i64;
     }
     while semantics::cmp_lt_i64_s(v13, 4) != 0 {

@@ -22,13 +22,13 @@ fn buffer(length: u64) -> Arc<Buffer> {
 fn spans_share_the_allocation() {
     let whole = buffer(64);
     whole.fill(0, WHOLE_BUFFER, 0, 1).unwrap();
-    let span = whole.subspan(16, 32, Ledger::HOST).unwrap();
-    let inner = span.subspan(8, WHOLE_BUFFER, Ledger::HOST).unwrap();
+    let span = whole.subspan(16, 32).unwrap();
+    let inner = span.subspan(8, WHOLE_BUFFER).unwrap();
     assert_eq!((inner.byte_offset(), inner.byte_length()), (24, 24));
     inner.write(0, &[1, 2, 3]).unwrap();
     assert_eq!(&whole.to_vec().unwrap()[23..28], &[0, 1, 2, 3, 0]);
     assert!(inner.same_allocation(&whole));
-    assert!(Arc::ptr_eq(&span.subspan(0, 32, Ledger::HOST).unwrap(), &span));
+    assert!(Arc::ptr_eq(&span.subspan(0, 32).unwrap(), &span));
     drop((whole, span));
     assert_eq!(inner.to_vec().unwrap()[..3], [1, 2, 3]);
 }
@@ -43,7 +43,7 @@ fn ranges_are_checked() {
     }
     assert!(buffer.write(15, &[0; 2]).is_err());
     assert!(buffer.read(15, &mut [0; 2]).is_err());
-    assert!(buffer.subspan(4, 13, Ledger::HOST).is_err());
+    assert!(buffer.subspan(4, 13).is_err());
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn read_only_memory_is_never_written() {
     let storage = Storage::from_owner(Arc::new(Aligned([1u8, 2, 3, 4])));
     let constants = allocator.wrap_aligned(storage, BufferParameters::DEVICE, Charge::none()).unwrap();
     assert_eq!(constants.to_vec().unwrap(), [1, 2, 3, 4]);
-    let span = constants.subspan(1, 2, Ledger::HOST).unwrap();
+    let span = constants.subspan(1, 2).unwrap();
     assert_eq!(span.write(0, &[9]).unwrap_err().code(), StatusCode::PermissionDenied);
     assert_eq!(span.fill(0, 1, 0, 1).unwrap_err().code(), StatusCode::PermissionDenied);
     assert_eq!(span.copy_from(0, &buffer(8), 0, 1).unwrap_err().code(), StatusCode::PermissionDenied);
@@ -132,7 +132,7 @@ fn zero_length_buffers_work() {
 #[test]
 fn allocations_count_their_owners() {
     let whole = buffer(8);
-    let span = whole.subspan(4, 4, Ledger::HOST).unwrap();
+    let span = whole.subspan(4, 4).unwrap();
     assert!(span.is_terminal_allocation());
     span.preserve_allocation();
     assert!(!whole.is_terminal_allocation());
@@ -145,7 +145,7 @@ fn byte_buffers_of_programs_keep_the_memory_and_are_made_once() {
     let allocator = Allocator::new();
     let allocate = || allocator.allocate(BufferParameters::DEVICE, 16).unwrap();
     let mut whole = allocate();
-    let span = whole.subspan(4, 8, Ledger::HOST).unwrap();
+    let span = whole.subspan(4, 8).unwrap();
     let (bytes, part) = (Arc::clone(whole.vm_buffer().unwrap()), Arc::clone(span.vm_buffer().unwrap()));
     assert!(Arc::ptr_eq(&bytes, whole.vm_buffer().unwrap()) && Arc::ptr_eq(&part, span.vm_buffer().unwrap()));
     drop(span);

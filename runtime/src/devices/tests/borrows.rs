@@ -38,7 +38,7 @@ fn what_nobody_keeps_is_not_copied() {
         let buffer = scope.borrow(&allocator, &bytes.0, None).unwrap();
         assert_eq!(buffer.pin(Access::Read).unwrap().address().0.cast_const(), bytes.0.as_ptr());
         assert_eq!(buffer.to_vec().unwrap(), bytes.0);
-        let span = buffer.subspan(64, 100, crate::vm::Ledger::HOST).unwrap();
+        let span = buffer.subspan(64, 100).unwrap();
         let pin = span.pin(Access::Read).unwrap();
         assert_eq!((pin.address().0.cast_const(), pin.is_borrowed()), (bytes.0[64..].as_ptr(), true));
         let target = allocator.allocate(BufferParameters::DEVICE, 4096).unwrap();
@@ -51,8 +51,7 @@ fn what_nobody_keeps_is_not_copied() {
 #[test]
 fn what_is_kept_is_copied_at_the_end() {
     let allocator = allocator();
-    let (mut buffer, span) =
-        kept(&allocator, |buffer| (Arc::clone(buffer), buffer.subspan(1000, 96, crate::vm::Ledger::HOST).unwrap()));
+    let (mut buffer, span) = kept(&allocator, |buffer| (Arc::clone(buffer), buffer.subspan(1000, 96).unwrap()));
     assert_eq!((buffer.to_vec().unwrap(), span.to_vec().unwrap()), (vec![7; 4096], vec![7; 96]));
     assert_eq!(allocator.statistics().live, 4096);
     let pin = span.pin(Access::Read).unwrap();

@@ -168,7 +168,7 @@ fn a_target_that_holds_something_keeps_it() {
         assert_eq!(bytes[START as usize..], counting(&device, 7).to_vec().unwrap()[START as usize..]);
         // By a part of it that has a name of its own.
         let (last, next) = (counting(&device, 7), untouched(&device));
-        let part = next.subspan(0, START, crate::vm::Ledger::HOST).unwrap();
+        let part = next.subspan(0, START).unwrap();
         let commands = recording(&device);
         commands.fill(range(&part, 0, START), 3, 1).unwrap();
         barrier(&commands);

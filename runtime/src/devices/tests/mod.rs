@@ -456,9 +456,7 @@ fn constants_that_are_written_are_copies() {
     };
     for contents in [MappedFile::contents(&path).unwrap(), Contents::from_vec(bytes.clone())] {
         let source = vm::Buffer::of_contents(Arc::new(contents), 64..200).unwrap();
-        let import = || {
-            Allocator::new().import_vm_buffer(&source, 0, WHOLE_BUFFER, parameters, crate::vm::Ledger::HOST).unwrap()
-        };
+        let import = || Allocator::new().import_vm_buffer(&source, 0, WHOLE_BUFFER, parameters).unwrap();
         let (first, second) = (import(), import());
         first.write(3, &[0xAA; 4]).unwrap();
         assert_eq!(first.to_vec().unwrap()[..8], [64, 65, 66, 0xAA, 0xAA, 0xAA, 0xAA, 71]);

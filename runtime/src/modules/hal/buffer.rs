@@ -63,7 +63,7 @@ impl HalState {
         length: u64,
     ) -> Result<Option<Arc<Buffer>>> {
         let parameters = parameters(memory_type, usage);
-        match allocator.import_vm_buffer(&source, offset, length, parameters, caller.ledger()) {
+        match allocator.import_vm_buffer_charged(&source, offset, length, parameters, caller.ledger()) {
             Ok(buffer) => Ok(Some(buffer)),
             // The program copies memory that cannot be imported.
             Err(error) if attempt != 0 && error.code() != StatusCode::ResourceExhausted => {

@@ -83,7 +83,7 @@ impl HalInlineState {
         if !source.is_mutable() {
             parameters.usage |= BufferUsage::SHARING_IMMUTABLE;
         }
-        self.options.allocator.import_vm_buffer(&source, offset, length, parameters, caller.ledger())
+        self.options.allocator.import_vm_buffer_charged(&source, offset, length, parameters, caller.ledger())
     }
 
     #[inline]

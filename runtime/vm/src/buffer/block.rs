@@ -182,7 +182,7 @@ impl Block {
     /// Obtains `capacity` bytes (at least 1) aligned to `alignment` (a power of two), or `None` where the system has
     /// none.
     pub fn allocate(capacity: usize, alignment: usize) -> Option<Block> {
-        // The standard library iterations a request for zeroed memory of a large alignment into an allocation and a
+        // The standard library converts a request for zeroed memory of a large alignment to an allocation and a
         // `memset`, which touches every page. With the base alignment it is `calloc`, whose large pieces are untouched.
         let slack = alignment.saturating_sub(BASE_ALIGNMENT);
         let layout = Layout::from_size_align(capacity.max(1).checked_add(slack)?, BASE_ALIGNMENT).ok()?;

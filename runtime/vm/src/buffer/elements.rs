@@ -17,6 +17,11 @@ use incarnate_bytecode::trip_count::{extent, has_no_iterations};
 mod sealed {
     /// Ensures that only this module implements [`super::Element`].
     pub trait Sealed {}
+
+    /// Ensures that only this module implements [`super::Number`].
+    pub trait Number: Copy {
+        fn settled(self) -> Self;
+    }
 }
 
 /// A type that buffers hold as elements: every bit pattern is a value.
@@ -26,6 +31,51 @@ macro_rules! elements {
     ($($type:ty)*) => { $(impl sealed::Sealed for $type {} impl Element for $type {})* };
 }
 elements!(u8 i8 u16 i16 i32 i64 f32 f64);
+
+/// A type of numbers that nests compute.
+pub trait Number: sealed::Number {}
+
+macro_rules! numbers {
+    ($($type:ty as $bits:ty;)*) => {
+        $(impl sealed::Number for $type {
+            #[inline(always)]
+            fn settled(self) -> $type {
+                #[allow(unused_mut, reason = "as on processors without the instruction")]
+                let mut bits = u64::from(<$bits>::from_ne_bytes(self.to_ne_bytes()));
+                #[cfg(all(not(miri), any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+                // SAFETY: no instructions: the register has the same number afterwards, which the compiler does not know.
+                unsafe {
+                    core::arch::asm!("/* {0} */", inout(reg) bits, options(nomem, nostack, preserves_flags));
+                }
+                <$type>::from_ne_bytes((bits as $bits).to_ne_bytes())
+            }
+        }
+        impl Number for $type {})*
+    };
+}
+numbers! {
+    i32 as u32;
+    i64 as u64;
+    f32 as u32;
+    f64 as u64;
+}
+
+/// Returns the number as it is in a register. Where it came from plain loads that raced, the compiler may take it to be a
+/// different one at each use; afterwards it is one number.
+#[inline(always)]
+pub fn settled<T: Number>(number: T) -> T {
+    sealed::Number::settled(number)
+}
+
+/// As [`settled`], for all memory: what plain stores wrote is from now on what is in memory.
+#[inline(always)]
+pub fn settle_memory() {
+    #[cfg(all(not(miri), any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+    // SAFETY: no instructions. Without `nomem`, the compiler takes all memory that others can reach to be read and written.
+    unsafe {
+        core::arch::asm!("", options(nostack, preserves_flags));
+    }
+}
 
 /// The elements of a buffer that a nest of `D` loops reads, or reads and writes.
 ///
@@ -264,9 +314,18 @@ impl Ref {
     ///
     /// Returns None where this is not a buffer, or elements are out of range or not aligned. The loops must then run with
     /// checked accesses, which report the failure.
+    ///
+    /// # Safety
+    /// A number that is loaded while another thread writes the element is unspecified: another one at each use, until it is
+    /// [`settled`], or was stored and the memory is settled ([`settle_memory`]). The caller must only compute with it what cannot
+    /// fail, and store the results. docs/memory.md has the argument under "Plain elements in loop nests".
     #[inline(always)]
     #[must_use]
-    pub fn grid<T: Element, const D: usize>(&self, base: i64, loops: [(usize, i64); D]) -> Option<Grid<'_, T, D>> {
+    pub unsafe fn grid<T: Element, const D: usize>(
+        &self,
+        base: i64,
+        loops: [(usize, i64); D],
+    ) -> Option<Grid<'_, T, D>> {
         match self {
             Ref::Buffer(buffer) => Grid::new(buffer, base, loops),
             _ => None,
@@ -274,9 +333,12 @@ impl Ref {
     }
 
     /// As [`Ref::grid`], for loops that also write. Returns None also where the buffer is read-only.
+    ///
+    /// # Safety
+    /// As for [`Ref::grid`].
     #[inline(always)]
     #[must_use]
-    pub fn grid_mut<T: Element, const D: usize>(
+    pub unsafe fn grid_mut<T: Element, const D: usize>(
         &self,
         base: i64,
         loops: [(usize, i64); D],
@@ -316,23 +378,46 @@ mod tests {
         buffer(&(0..count).flat_map(u32::to_ne_bytes).collect::<Vec<u8>>())
     }
 
+    fn grid<T: Element, const D: usize>(of: &Ref, base: i64, loops: [(usize, i64); D]) -> Option<Grid<'_, T, D>> {
+        // SAFETY: each test has one thread that accesses the buffer.
+        unsafe { of.grid(base, loops) }
+    }
+
+    fn grid_mut<T: Element, const D: usize>(
+        of: &Ref,
+        base: i64,
+        loops: [(usize, i64); D],
+    ) -> Option<GridMut<'_, T, D>> {
+        // SAFETY: as above.
+        unsafe { of.grid_mut(base, loops) }
+    }
+
+    #[test]
+    fn settled_numbers_are_the_same() {
+        assert_eq!(
+            (settled(-7i32), settled(1i64 << 40), settled(0.5f32), settled(-0.25f64)),
+            (-7, 1 << 40, 0.5, -0.25)
+        );
+        settle_memory();
+    }
+
     #[test]
     fn iterations_access_the_elements_of_their_strides() {
         let reference = numbers(12);
-        let matrix = reference.grid::<i32, 2>(1, [(3, 4), (3, 1)]).unwrap();
+        let matrix = grid::<i32, 2>(&reference, 1, [(3, 4), (3, 1)]).unwrap();
         assert_eq!([matrix.get([0, 0]), matrix.get([1, 2]), matrix.get([2, 2])], [1, 7, 11]);
-        let backwards = reference.grid::<i32, 2>(11, [(3, -4), (4, -1)]).unwrap();
+        let backwards = grid::<i32, 2>(&reference, 11, [(3, -4), (4, -1)]).unwrap();
         assert_eq!([backwards.get([0, 0]), backwards.get([2, 3])], [11, 0]);
-        let target = reference.grid_mut::<i32, 1>(2, [(2, 3)]).unwrap();
+        let target = grid_mut::<i32, 1>(&reference, 2, [(2, 3)]).unwrap();
         target.set([1], 70);
         assert_eq!((target.get([1]), backwards.get([1, 2])), (70, 70));
-        assert_eq!(reference.grid::<i32, 0>(3, []).unwrap().get([]), 3);
+        assert_eq!(grid::<i32, 0>(&reference, 3, []).unwrap().get([]), 3);
     }
 
     #[test]
     fn parts_begin_at_their_first_iteration() {
         let reference = numbers(24);
-        let matrix = reference.grid_mut::<i32, 2>(0, [(4, 6), (5, 1)]).unwrap();
+        let matrix = grid_mut::<i32, 2>(&reference, 0, [(4, 6), (5, 1)]).unwrap();
         let part = matrix.part(0, 1, 2).part(1, 2, 3);
         assert_eq!([part.get([0, 0]), part.get([1, 2])], [8, 16]);
         assert_eq!(part.lanes::<3>([1, 0], 1), [14, 15, 16]);
@@ -340,7 +425,7 @@ mod tests {
         assert_eq!(part.lanes::<2>([0, 1], 0), [9, 15]);
         part.set_lanes([0, 0], 1, [50, 51]);
         part.set_lanes([0, 2], 0, [60, 61]);
-        let rows = reference.grid::<i32, 2>(0, [(4, 6), (6, 1)]).unwrap();
+        let rows = grid::<i32, 2>(&reference, 0, [(4, 6), (6, 1)]).unwrap();
         assert_eq!(rows.lanes::<6>([1, 0], 1), [6, 7, 50, 51, 60, 11]);
         assert_eq!(rows.lanes::<6>([2, 0], 1), [12, 13, 14, 15, 61, 17]);
         assert_eq!(rows.part(0, 4, 0).part(1, 0, 6).loops[0].0, 0);
@@ -349,7 +434,7 @@ mod tests {
     #[test]
     fn parts_and_lanes_beyond_the_trip_count_panic() {
         let reference = numbers(24);
-        let grid = reference.grid::<i32, 2>(0, [(4, 6), (5, 1)]).unwrap();
+        let grid = grid::<i32, 2>(&reference, 0, [(4, 6), (5, 1)]).unwrap();
         let panics = |f: &dyn Fn()| std::panic::catch_unwind(core::panic::AssertUnwindSafe(f)).is_err();
         assert!(panics(&|| drop(grid.part(0, 3, 2))) && panics(&|| drop(grid.part(0, 5, 0))));
         assert!(panics(&|| drop(grid.part(1, usize::MAX, 2))));
@@ -372,26 +457,28 @@ mod tests {
             (0, [(usize::MAX, 1), (1, 0)]),
             (0, [(2, i64::MIN), (1, 0)]),
         ] {
-            assert!(reference.grid::<i32, 2>(base, loops).is_none(), "{base} {loops:?}");
+            assert!(grid::<i32, 2>(&reference, base, loops).is_none(), "{base} {loops:?}");
         }
-        assert!(reference.grid::<i32, 1>(0, [(12, 1)]).is_some() && reference.grid::<i32, 1>(0, [(13, 1)]).is_none());
-        assert!(reference.grid::<f64, 1>(0, [(6, 1)]).is_some() && reference.grid::<f64, 1>(0, [(7, 1)]).is_none());
-        assert!(Ref::Null.grid::<i32, 1>(0, [(0, 1)]).is_none());
+        assert!(
+            grid::<i32, 1>(&reference, 0, [(12, 1)]).is_some() && grid::<i32, 1>(&reference, 0, [(13, 1)]).is_none()
+        );
+        assert!(grid::<f64, 1>(&reference, 0, [(6, 1)]).is_some() && grid::<f64, 1>(&reference, 0, [(7, 1)]).is_none());
+        assert!(grid::<i32, 1>(&Ref::Null, 0, [(0, 1)]).is_none());
         // Eleven bytes hold two whole elements.
-        assert!(buffer(&[0; 11]).grid::<i32, 1>(0, [(3, 1)]).is_none());
+        assert!(grid::<i32, 1>(&buffer(&[0; 11]), 0, [(3, 1)]).is_none());
     }
 
     #[test]
     fn loops_without_iterations_access_nothing() {
-        let grid = numbers(1);
-        let grid = grid.grid::<i32, 2>(1000, [(7, i64::MAX), (0, 1)]).unwrap();
+        let reference = numbers(1);
+        let grid = grid::<i32, 2>(&reference, 1000, [(7, i64::MAX), (0, 1)]).unwrap();
         assert!(std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| grid.get([0, 0]))).is_err());
     }
 
     #[test]
     fn iterations_beyond_the_trip_count_panic() {
         let reference = numbers(12);
-        let grid = reference.grid::<i32, 1>(0, [(3, 1)]).unwrap();
+        let grid = grid::<i32, 1>(&reference, 0, [(3, 1)]).unwrap();
         assert!(std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| grid.get([3]))).is_err());
     }
 
@@ -399,11 +486,11 @@ mod tests {
     fn read_only_and_unaligned_buffers_are_refused() {
         let contents = Arc::new(Contents::copy_from(&[0; 16]));
         let constant = Ref::Buffer(Buffer::of_contents(contents.clone(), 0..16).unwrap());
-        assert!(constant.grid_mut::<u8, 1>(0, [(16, 1)]).is_none());
-        assert!(constant.grid::<u8, 1>(0, [(16, 1)]).is_some());
+        assert!(grid_mut::<u8, 1>(&constant, 0, [(16, 1)]).is_none());
+        assert!(grid::<u8, 1>(&constant, 0, [(16, 1)]).is_some());
         let unaligned = (0..4).filter(|start| {
             let part = Ref::Buffer(Buffer::of_contents(contents.clone(), *start..*start + 8).unwrap());
-            part.grid::<f32, 1>(0, [(2, 1)]).is_none()
+            grid::<f32, 1>(&part, 0, [(2, 1)]).is_none()
         });
         assert_eq!(unaligned.count(), 3);
     }
@@ -411,10 +498,10 @@ mod tests {
     #[test]
     fn grids_are_disjoint_where_their_bytes_are() {
         let reference = numbers(12);
-        let low = reference.grid::<i32, 1>(0, [(6, 1)]).unwrap();
-        let high = reference.grid::<i32, 1>(11, [(6, -1)]).unwrap();
-        let middle = reference.grid::<u8, 1>(23, [(2, 1)]).unwrap();
-        let nothing = reference.grid::<u8, 1>(0, [(0, 1)]).unwrap();
+        let low = grid::<i32, 1>(&reference, 0, [(6, 1)]).unwrap();
+        let high = grid::<i32, 1>(&reference, 11, [(6, -1)]).unwrap();
+        let middle = grid::<u8, 1>(&reference, 23, [(2, 1)]).unwrap();
+        let nothing = grid::<u8, 1>(&reference, 0, [(0, 1)]).unwrap();
         assert!(low.is_disjoint(&high) && high.is_disjoint(&low));
         assert!(!low.is_disjoint(&middle) && !middle.is_disjoint(&high) && !low.is_disjoint(&low));
         assert!(low.is_disjoint(&nothing));

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use incarnate_bytecode::ir::nest::{
     Access, Affine, Carried, Counted, Element, Induction, Item, Needed, Nest, Term, Tiling,
 };
-use incarnate_bytecode::ir::{Block, Type, Value};
+use incarnate_bytecode::ir::{Block, Op, Type, Value};
 use incarnate_bytecode::trip_count::Relation;
 use incarnate_bytecode::{Error, Result};
 use proc_macro2::{Ident, Literal, TokenStream};
@@ -63,7 +63,8 @@ impl Writer<'_, '_, '_> {
             let is_used = self.nest.accesses.iter().any(|access| access.view == at && self.is_live(access));
             let name = if is_used { quote!(#name) } else { quote!(_) };
             tokens.extend(quote! {
-                let Some(#name) = #buffer.#function::<#element, #dimensions>(#base, #loops) #leave;
+                let Some(#name) = support::elements_of!(#buffer, #function, #element, #dimensions, #base, #loops)
+                #leave;
             });
         }
         if self.emitter.analysis.untrusted {
@@ -80,12 +81,7 @@ impl Writer<'_, '_, '_> {
             _ => scalar,
         });
         let root = &self.nest.loops[0];
-        if self.emitter.analysis.untrusted && !self.nest.accesses.is_empty() {
-            for carried in root.carried.iter().filter(|carried| carried.next != carried.parameter) {
-                let name = self.emitter.name(carried.parameter);
-                tokens.extend(quote!(#name = support::settled(#name);));
-            }
-        }
+        tokens.extend(self.settle(root));
         for induction in &root.inductions {
             let count = if root.divisor.is_some() { format_ident!("iterations") } else { self.used_count(0) };
             let name = self.emitter.name(induction.parameter);
@@ -113,6 +109,28 @@ impl Writer<'_, '_, '_> {
             });
         }
         Ok(quote!(#label: { #first #tokens }))
+    }
+
+    /// Makes numbers of what raced, for the code behind the nest.
+    fn settle(&self, root: &Counted) -> TokenStream {
+        let loads = !self.nest.accesses.is_empty();
+        let carried = root.carried.iter().filter(|carried| loads && carried.next != carried.parameter);
+        let names = carried.map(|carried| self.emitter.name(carried.parameter));
+        let settled = names.map(|name| quote!(#name = support::settled(#name);));
+        let stores = self.nest.accesses.iter().any(|access| access.stored.is_some() && self.is_live(access));
+        let memory = stores.then(|| quote!(support::settle_memory();));
+        quote!(#(#settled)* #memory)
+    }
+
+    /// The divisor of a division within the nest, if it may have been loaded: the compiler must not take it for two numbers, of
+    /// which one is zero.
+    fn settled_divisor(&self, op: &Op) -> Option<TokenStream> {
+        let function = self.emitter.body.function;
+        let Op::Eval { opcode, operands } = op else { return None };
+        let divisor = *operands.get(1).filter(|_| opcode.info().effects.fails)?;
+        let is_named = function.constant_bits(divisor).is_none() && self.emitter.body.rematerialized(divisor).is_none();
+        let name = is_named.then(|| self.emitter.name(divisor))?;
+        Some(quote!(let #name = support::settled(#name);))
     }
 
     /// The iterations of a loop and of those in it, as an expression.
@@ -370,7 +388,8 @@ impl Writer<'_, '_, '_> {
                 return Ok(TokenStream::new());
             }
             let (name, expression) = (self.emitter.name(result), self.emitter.expression(inst)?);
-            return Ok(quote!(let #name = #expression;));
+            let divisor = self.settled_divisor(&inst.op);
+            return Ok(quote!(#divisor let #name = #expression;));
         };
         if !self.is_live(access) {
             return Ok(TokenStream::new());
