@@ -104,6 +104,7 @@ pub struct Case {
 pub fn generate(seed: u64, functions: &[Signature], device: Option<&str>) -> Case {
     let mut random = Random::new(seed);
     let random = &mut random;
+    let functions = &forms(random, functions);
     let importable: Vec<&Signature> = functions.iter().filter(|function| function.name.starts_with("vmvx.")).collect();
     let kernels: Vec<String> = (0..1 + random.below(2)).map(|_| kernel::generate(random, &importable)).collect();
     let mut constants = constants();
@@ -121,6 +122,18 @@ pub fn generate(seed: u64, functions: &[Signature], device: Option<&str>) -> Cas
     };
     let text = module.text(random, &mut plan, &constants);
     Case { text: plan.text() + &text, kernels }
+}
+
+/// Returns the functions in one form for each name, as the assembler identifies functions by their names.
+fn forms(random: &mut Random, functions: &[Signature]) -> Vec<Signature> {
+    let mut chosen: BTreeMap<&str, &Signature> = BTreeMap::new();
+    for function in functions {
+        // The newest form is the first, and mostly the one.
+        if !chosen.contains_key(&*function.name) || random.one_in(4) {
+            chosen.insert(&function.name, function);
+        }
+    }
+    chosen.into_values().cloned().collect()
 }
 
 /// The common part of a module's steps.
@@ -454,6 +467,7 @@ impl<'a, 'b> Operands<'a, 'b> {
                 register
             }
             Some(Operand::Constant(index)) if !differs && self.module.is_some() => self.constant(*index),
+            Some(Operand::Object(known)) => self.object(known),
             _ => self.object(ty),
         }
     }

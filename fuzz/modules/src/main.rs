@@ -11,12 +11,11 @@
 
 mod minimize;
 
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use incarnate_module_fuzz::supervisor::{Job, Report};
+use incarnate_module_fuzz::supervisor::{self, Job, Report};
 use incarnate_module_fuzz::{case, generator, process, signatures, translated};
 
 /// The result of a mode: any error ends the process with a line.
@@ -25,7 +24,7 @@ type Done = Result<ExitCode, Box<dyn std::error::Error>>;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
-        Some("--child") => child(&arguments[1..]),
+        Some("--child") => child(),
         Some("--print") => print(&arguments[1..]),
         Some("--run") => run_one(&arguments[1..]),
         Some("--minimize") => minimize(&arguments[1..]),
@@ -42,20 +41,9 @@ fn option<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
     arguments.iter().find_map(|text| text.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// Runs the cases of a range, and says which one it runs.
-fn child(arguments: &[String]) -> Done {
-    let functions = signatures::learn()?;
-    let mut numbers = arguments.iter().filter_map(|text| text.parse::<u64>().ok());
-    let (first, end, step) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0), numbers.next().unwrap_or(1));
-    let device = option(arguments, "--device");
-    let mut out = std::io::stdout().lock();
-    for seed in (first..end).step_by(step as usize) {
-        writeln!(out, "begin {seed}").and_then(|()| out.flush())?;
-        let outcome = case::run(&generator::generate(seed, &functions, device).text, None);
-        outcome.findings.iter().try_for_each(|text| writeln!(out, "finding {}", text.replace('\n', " | ")))?;
-        let (returned, failed) = outcome.counts();
-        writeln!(out, "end {seed} {returned} {failed}").and_then(|()| out.flush())?;
-    }
+/// Runs the cases that the supervisor asks for.
+fn child() -> Done {
+    supervisor::serve(&|_, text| case::run(text, None))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -101,22 +89,34 @@ fn run(arguments: &[String]) -> Done {
     let number = |name: &str, default: u64| option(arguments, name).and_then(|text| text.parse().ok()).unwrap_or(default);
     let (seed, jobs) = (number("--seed", 0), number("--jobs", 1).max(1));
     let (start, seconds) = (Instant::now(), number("--seconds", 60));
-    let mut job = Job {
-        program: std::env::current_exe()?,
+    let (functions, device) = (signatures::learn()?, option(arguments, "--device"));
+    let text = |seed| generator::generate(seed, &functions, device).text;
+    let job = |program: PathBuf, seeds: Box<dyn Iterator<Item = u64> + Send>| Job {
+        program,
         arguments: vec!["--child".to_owned()],
-        range: (seed, u64::MAX),
-        step: jobs,
-        end: Some(start + Duration::from_secs(seconds)),
+        text: &text,
+        seeds,
+        end: start + Duration::from_secs(seconds),
         pause: option(arguments, "--pause").map(PathBuf::from),
     };
-    job.arguments.extend(arguments.iter().filter(|text| text.starts_with("--device=")).cloned());
     let mut report = Report::default();
     if arguments.iter().any(|text| text == "--translated") {
-        report = run_translated(job, number("--batch", 50), option(arguments, "--device"))?;
+        let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/work"));
+        let (mut first, batch) = (seed, number("--batch", 50).max(1));
+        while start.elapsed().as_secs() < seconds {
+            let cases: Vec<_> = (first..first + batch).map(|seed| (seed, text(seed))).collect();
+            let program = translated::compile(&folder, &cases)?;
+            let mut job = job(program, Box::new(first..first + batch));
+            job.text = &|_| String::new();
+            report.add(job.run()?);
+            first += batch;
+        }
     } else {
-        let job = |index: u64| Job { range: (seed + index, u64::MAX), ..job.clone() };
+        let program = std::env::current_exe()?;
+        let jobs: Vec<_> =
+            (0..jobs).map(|index| job(program.clone(), Box::new((seed + index..).step_by(jobs as usize)))).collect();
         let reports: Vec<_> = std::thread::scope(|scope| {
-            let handles: Vec<_> = (0..jobs).map(|index| scope.spawn(move || job(index).run())).collect();
+            let handles: Vec<_> = jobs.into_iter().map(|job| scope.spawn(move || job.run())).collect();
             handles.into_iter().map(|handle| handle.join()).collect()
         });
         for other in reports {
@@ -132,21 +132,4 @@ fn run(arguments: &[String]) -> Done {
         process::seconds_of_children()
     );
     Ok(if report.findings.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Runs batches of translated cases, one after the other.
-fn run_translated(job: Job, batch: u64, device: Option<&str>) -> Result<Report, Box<dyn std::error::Error>> {
-    let functions = signatures::learn()?;
-    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/work"));
-    let mut report = Report::default();
-    let mut first = job.range.0;
-    while job.end.is_none_or(|end| Instant::now() < end) {
-        let end = first + batch.max(1);
-        let cases: Vec<_> = (first..end).map(|seed| (seed, generator::generate(seed, &functions, device).text)).collect();
-        let program = translated::compile(&folder, &cases)?;
-        let job = Job { program, arguments: Vec::new(), range: (first, end), step: 1, ..job.clone() };
-        report.add(job.run()?);
-        first = end;
-    }
-    Ok(report)
 }

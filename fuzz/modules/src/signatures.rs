@@ -66,8 +66,8 @@ pub enum Operand {
     Null,
     /// The constant of an index.
     Constant(usize),
-    /// An object of the type that the function takes, or of any.
-    Object,
+    /// An object of a type.
+    Object(&'static str),
     /// The elements of a span.
     Span(Vec<Vec<Operand>>),
 }
@@ -136,8 +136,9 @@ impl RefObject for Probe {
 const PROBE: &str = "fuzz.probe";
 /// Objects of a type that are kept for calls.
 const SAMPLES: usize = 6;
-/// Calls in all. Most are of functions of which few have succeeded.
-const CALLS: usize = 2_000_000;
+/// Sessions, and calls in each. Most are of functions of which few have succeeded.
+const ROUNDS: usize = 200;
+const CALLS: usize = 10_000;
 /// Successful calls that are kept of a function.
 const GOOD: usize = 24;
 
@@ -152,53 +153,63 @@ pub fn learn() -> Result<Vec<Signature>> {
         text += &format!("vm.import @{}.{} cconv \"{}\"\n", module.name, row.0, row.1);
     }
     text += "vm.export @f\nvm.func @f() -> () {\n^bb0:\n  vm.return\n}\n";
-    let limits = sessions::limits(Duration::from_secs(5));
-    let session = sessions::build(sessions::interpreted(&assemble(&text)?)?, "local-sync", limits)?;
-    let mut learner = Learner { random: Random::new(1), samples: BTreeMap::new(), session, constants: constants().len() };
-    let mut functions = learner.functions()?;
-    learner.seed()?;
-    for _ in 0..CALLS {
-        let place = learner.random.below(functions.len());
-        let Some((function, signature)) = functions.get_mut(place) else { break };
-        if signature.good.len() < GOOD || learner.random.one_in(8) {
-            learner.call(function, signature);
+    let module = sessions::interpreted(&assemble(&text)?)?;
+    let mut random = Random::new(1);
+    let mut signatures = Vec::new();
+    for _ in 0..ROUNDS {
+        // Another session, so that what is pending does not add up.
+        let session = sessions::build(module.clone(), "local-sync", sessions::limits(Duration::from_secs(5)))?;
+        let functions = functions(&session, &mut signatures)?;
+        let mut learner = Learner { random, samples: BTreeMap::new(), constants: constants().len(), palette: [0; 4] };
+        learner.seed()?;
+        for _ in 0..CALLS {
+            let place = learner.random.below(functions.len());
+            let (Some(function), Some(signature)) = (functions.get(place), signatures.get_mut(place)) else { break };
+            if signature.good.len() < GOOD || learner.random.one_in(8) {
+                learner.call(function, signature);
+            }
         }
+        random = learner.random;
     }
-    Ok(functions.into_iter().map(|(_, signature)| signature).collect())
+    Ok(signatures)
 }
 
-struct Learner {
-    random: Random,
-    /// Objects by the names of their types.
-    samples: BTreeMap<&'static str, Vec<Ref>>,
-    session: Session,
-    constants: usize,
-}
-
-impl Learner {
-    /// Finds the functions of the tables, in their newest and their older forms.
-    fn functions(&self) -> Result<Vec<(Function, Signature)>> {
-        let context = self.session.context();
-        let mut functions = Vec::new();
-        for (index, module) in context.program().modules().iter().enumerate() {
-            let exports = (0..).map_while(|export| Some((export, module.function(Linkage::Export, export)?)));
-            for (export, info) in exports {
-                let name = format!("{}.{}", module.name(), info.name);
-                let Some((row, _)) = imports::find(&name, info.calling_convention) else { continue };
-                let signature = Signature {
+/// Finds the functions of the tables, in their newest and their older forms; adds their signatures if there are none.
+fn functions(session: &Session, signatures: &mut Vec<Signature>) -> Result<Vec<Function>> {
+    let context = session.context();
+    let is_first = signatures.is_empty();
+    let mut functions = Vec::new();
+    for (index, module) in context.program().modules().iter().enumerate() {
+        let exports = (0..).map_while(|export| Some((export, module.function(Linkage::Export, export)?)));
+        for (export, info) in exports {
+            let name = format!("{}.{}", module.name(), info.name);
+            let Some((row, _)) = imports::find(&name, info.calling_convention) else { continue };
+            functions.push(context.export(index, export)?);
+            if is_first {
+                signatures.push(Signature {
                     name,
                     convention: info.calling_convention.to_owned(),
                     yields: row.resume.is_some(),
                     arguments: items(&mut info.convention()?.arguments()),
                     results: items(&mut info.convention()?.results()),
                     good: Vec::new(),
-                };
-                functions.push((context.export(index, export)?, signature));
+                });
             }
         }
-        Ok(functions)
     }
+    Ok(functions)
+}
 
+struct Learner {
+    random: Random,
+    /// Objects by the names of their types.
+    samples: BTreeMap<&'static str, Vec<Ref>>,
+    constants: usize,
+    /// The integers of a call.
+    palette: [i64; 4],
+}
+
+impl Learner {
     /// Creates the objects that the VM has without native functions.
     fn seed(&mut self) -> Result<()> {
         let list = List::new(ValueType::Any, 0, None)?;
@@ -220,7 +231,17 @@ impl Learner {
     fn call(&mut self, function: &Function, signature: &mut Signature) {
         let mut buffer = CallBuffer::new();
         let mut probes = 0;
-        let operands = self.operands(&signature.arguments, &mut buffer, &mut probes);
+        // Few values, since many functions want most of them to be the same.
+        self.palette = std::array::from_fn(|_| *self.random.pick(&INTEGERS));
+        let operands = match signature.good.get(self.random.below(signature.good.len() * 2)) {
+            // What succeeded before creates objects of each type in each session.
+            Some(good) => {
+                let good = good.clone();
+                self.repeat(&good, &signature.arguments, &mut buffer);
+                good
+            }
+            None => self.operands(&signature.arguments, &mut buffer, &mut probes),
+        };
         let mut invocation = function.context().take_invocation();
         let completion = invocation.begin(function.bound(), &mut buffer);
         if invocation.is_suspended() {
@@ -267,13 +288,35 @@ impl Learner {
         }
     }
 
+    /// Passes operands that succeeded, with other objects.
+    fn repeat(&mut self, operands: &[Operand], items: &[Item], buffer: &mut CallBuffer) {
+        for (operand, item) in operands.iter().zip(items) {
+            match (operand, item) {
+                (Operand::Word(value), Item::Primitive('I')) => buffer.push_word(*value as u64),
+                (Operand::Word(value), _) => buffer.push_word(u64::from(*value as u32)),
+                (Operand::Null, _) => buffer.push_ref(Ref::Null),
+                (Operand::Constant(index), _) => buffer.push_ref(self.samples["vm.buffer"][*index].clone()),
+                (Operand::Object(ty), _) => {
+                    let samples = self.samples.get(ty).map_or(&[][..], Vec::as_slice);
+                    let sample = samples.get(self.random.below(samples.len()));
+                    buffer.push_ref(sample.cloned().unwrap_or_default());
+                }
+                (Operand::Span(elements), Item::Span(items)) => {
+                    buffer.push_word(elements.len() as u64);
+                    elements.iter().for_each(|element| self.repeat(element, items, buffer));
+                }
+                (Operand::Span(_), _) => {}
+            }
+        }
+    }
+
     /// Chooses operands. Each reference has a number, in the order of the call.
     fn operands(&mut self, items: &[Item], buffer: &mut CallBuffer, probes: &mut usize) -> Vec<Operand> {
         let mut operands = Vec::new();
         for item in items {
             operands.push(match item {
                 Item::Primitive(letter) => {
-                    let value = *self.random.pick(&INTEGERS);
+                    let value = *self.random.pick(&self.palette);
                     buffer.push_word(if *letter == 'I' { value as u64 } else { u64::from(value as u32) });
                     Operand::Word(value)
                 }
@@ -303,20 +346,20 @@ impl Learner {
     }
 
     fn reference(&mut self, ty: Option<&'static str>, number: usize, buffer: &mut CallBuffer) -> Operand {
-        if self.random.one_in(4) {
+        if self.random.one_in(6) {
             buffer.push_ref(Ref::Null);
             return Operand::Null;
         }
-        let samples = ty.and_then(|ty| self.samples.get(ty)).filter(|samples| !samples.is_empty());
-        let Some(samples) = samples else {
+        let types: Vec<&'static str> = self.samples.keys().copied().collect();
+        let guess = if self.random.one_in(2) { Some(*self.random.pick(&types)) } else { None };
+        let Some((ty, samples)) = ty.or(guess).and_then(|ty| Some((ty, self.samples.get(ty)?))) else {
             let probe = RefType::intern(&format!("{PROBE}{number}"));
             buffer.push_ref(probe.map_or(Ref::Null, |ty| Ref::Object(Arc::new(Probe(ty)))));
-            return Operand::Object;
+            return Operand::Null;
         };
         let place = self.random.below(samples.len());
         buffer.push_ref(samples[place].clone());
-        let is_constant = ty == Some("vm.buffer") && place < self.constants;
-        if is_constant { Operand::Constant(place) } else { Operand::Object }
+        if ty == "vm.buffer" && place < self.constants { Operand::Constant(place) } else { Operand::Object(ty) }
     }
 }
 

@@ -1,34 +1,36 @@
 //! Runs cases in child processes, which may crash or hang.
 //!
-//! A child prints `begin SEED` before a case, then lines `finding TEXT`, and `end SEED RETURNED FAILED`.
+//! A child reads `case SEED LENGTH` and a text of that length, or none where it has the case's module. It prints lines `finding TEXT`,
+//! and `end RETURNED FAILED`.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::case::Outcome;
 use crate::process;
 
 /// The time without a line after which a child hangs.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Cases of a child, which then ends, so that what it leaked does not add up.
-const BATCH: u64 = 400;
+const BATCH: usize = 400;
 
 /// What to run.
-#[derive(Clone, Debug)]
-pub struct Job {
-    /// The program, and the arguments before those of [`Job::range`].
+pub struct Job<'a> {
+    /// The program.
     pub program: PathBuf,
-    /// Arguments before the range's.
+    /// Its arguments.
     pub arguments: Vec<String>,
-    /// The first case and the one behind the last.
-    pub range: (u64, u64),
-    /// The distance between cases.
-    pub step: u64,
+    /// Returns the text of a seed's case.
+    pub text: &'a (dyn Fn(u64) -> String + Sync),
+    /// The seeds.
+    pub seeds: Box<dyn Iterator<Item = u64> + Send + 'a>,
     /// The time after which no further case begins.
-    pub end: Option<Instant>,
+    pub end: Instant,
     /// While this file exists, no case begins.
     pub pause: Option<PathBuf>,
 }
@@ -56,78 +58,97 @@ impl Report {
     }
 }
 
-/// How a child ended.
-enum End {
-    /// It ran all its cases, or the time is over.
-    Done,
-    /// It crashed or hangs.
-    Killed(String),
+/// A process that runs cases.
+struct Worker {
+    child: Child,
+    input: ChildStdin,
+    lines: Receiver<String>,
+    errors: JoinHandle<String>,
+    cases: usize,
 }
 
-impl Job {
+impl Worker {
+    fn start(program: &Path, arguments: &[String]) -> io::Result<Worker> {
+        let mut command = process::limited(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn()?;
+        let (Some(input), Some(errors)) = (child.stdin.take(), child.stderr.take()) else {
+            return Err(io::Error::other("a child has no pipes"));
+        };
+        let errors = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            let _ = errors.take(1 << 16).read_to_end(&mut text);
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        Ok(Worker { lines: reader(&mut child), child, input, errors, cases: 0 })
+    }
+
+    /// Runs a case; None if the process is gone.
+    fn run(&mut self, seed: u64, text: &str, report: &mut Report) -> Result<(), String> {
+        self.cases += 1;
+        let sent = write!(self.input, "case {seed} {}\n{text}", text.len()).and_then(|()| self.input.flush());
+        if let Err(error) = sent {
+            return Err(format!("crash: {error}"));
+        }
+        loop {
+            let line = match self.lines.recv_timeout(SILENCE) {
+                Ok(line) => line,
+                Err(RecvTimeoutError::Timeout) => return Err(format!("hang: {} s without a line", SILENCE.as_secs())),
+                Err(RecvTimeoutError::Disconnected) => return Err("crash".to_owned()),
+            };
+            if let Some(finding) = line.strip_prefix("finding ") {
+                note(report, seed, finding);
+            } else if let Some(counts) = line.strip_prefix("end ") {
+                let mut counts = counts.split(' ').filter_map(|word| word.parse::<u64>().ok());
+                report.cases += 1;
+                report.returned += counts.next().unwrap_or(0);
+                report.failed += counts.next().unwrap_or(0);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Ends the process; returns its status and the first lines of what it said.
+    fn end(mut self) -> String {
+        let _ = self.child.kill();
+        let status = self.child.wait();
+        let errors = self.errors.join().unwrap_or_default();
+        let lines: Vec<&str> = errors.lines().filter(|line| !line.is_empty()).take(4).collect();
+        format!("{}: {}", status.map_or_else(|error| error.to_string(), |status| status.to_string()), lines.join(" | "))
+    }
+}
+
+impl Job<'_> {
     /// Runs the cases, and prints each finding at once.
     ///
     /// # Errors
     /// Errors of starting a child.
-    pub fn run(&self) -> io::Result<Report> {
+    pub fn run(mut self) -> io::Result<Report> {
         let mut report = Report::default();
-        let mut next = self.range.0;
-        while next < self.range.1 && self.end.is_none_or(|end| Instant::now() < end) {
+        let mut worker: Option<Worker> = None;
+        while Instant::now() < self.end {
             while self.pause.as_ref().is_some_and(|file| file.exists()) {
                 std::thread::sleep(Duration::from_secs(1));
             }
-            let last = next.saturating_add(BATCH * self.step).min(self.range.1);
-            let mut command = process::limited(&self.program);
-            command.args(&self.arguments).args([next, last, self.step].map(|number| number.to_string()));
-            let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-            let mut running = None;
-            let end = self.watch(&mut child, &mut running, &mut report);
-            if let (End::Killed(how), Some(seed)) = (&end, running) {
-                note(&mut report, seed, how);
-            }
-            match (end, running) {
-                // It goes on behind the case that ended it.
-                (End::Killed(_), Some(seed)) => next = seed + self.step,
-                (End::Killed(how), None) => return Err(io::Error::other(how)),
-                (End::Done, _) => next = last,
+            let Some(seed) = self.seeds.next() else { break };
+            let mut running = match worker.take() {
+                Some(running) => running,
+                None => Worker::start(&self.program, &self.arguments)?,
+            };
+            match running.run(seed, &(self.text)(seed), &mut report) {
+                Ok(()) if running.cases < BATCH => worker = Some(running),
+                Ok(()) => drop(running.end()),
+                Err(how) => {
+                    // A process that crashed has said why.
+                    std::thread::sleep(Duration::from_millis(100));
+                    report.cases += 1;
+                    let status = running.end();
+                    note(&mut report, seed, &format!("{how}: {status}"));
+                }
             }
         }
+        worker.map(Worker::end);
         Ok(report)
-    }
-
-    /// Reads what a child prints until it ends.
-    fn watch(&self, child: &mut Child, running: &mut Option<u64>, report: &mut Report) -> End {
-        let lines = reader(child);
-        let errors = child.stderr.take();
-        let errors = std::thread::spawn(move || {
-            let mut text = Vec::new();
-            let _ = errors.map(|errors| errors.take(1 << 16).read_to_end(&mut text));
-            String::from_utf8_lossy(&text).into_owned()
-        });
-        loop {
-            match lines.recv_timeout(SILENCE) {
-                Ok(line) => {
-                    *running = read(&line, *running, report);
-                    if running.is_none() && self.end.is_some_and(|end| Instant::now() >= end) {
-                        let _ = child.kill();
-                        let _ = child.wait();
-                        return End::Done;
-                    }
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    let _ = child.kill();
-                    let _ = child.wait();
-                    return End::Killed(format!("hang: {} s without progress", SILENCE.as_secs()));
-                }
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-        }
-        let text = errors.join().unwrap_or_default();
-        match child.wait() {
-            Ok(status) if status.success() => End::Done,
-            Ok(status) => End::Killed(format!("crash: {status}: {}", text.lines().take(4).collect::<Vec<_>>().join(" | "))),
-            Err(error) => End::Killed(format!("crash: {error}")),
-        }
     }
 }
 
@@ -142,25 +163,28 @@ fn reader(child: &mut Child) -> Receiver<String> {
     receive
 }
 
-/// Reads a line; returns the case that runs then.
-fn read(line: &str, running: Option<u64>, report: &mut Report) -> Option<u64> {
-    let mut words = line.split(' ');
-    match (words.next(), running) {
-        (Some("begin"), _) => words.next().and_then(|seed| seed.parse().ok()),
-        (Some("finding"), Some(seed)) => {
-            note(report, seed, line.trim_start_matches("finding "));
-            running
+/// Runs the cases that a process is told to run: the loop of a child.
+///
+/// # Errors
+/// Errors of reading and writing.
+pub fn serve(run: &dyn Fn(u64, &str) -> Outcome) -> io::Result<()> {
+    let (mut input, mut out) = (io::stdin().lock(), io::stdout().lock());
+    let mut line = String::new();
+    while input.read_line(&mut line)? > 0 {
+        let mut numbers = line.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
+        let (seed, length) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        let mut text = String::new();
+        input.by_ref().take(length).read_to_string(&mut text)?;
+        let outcome = run(seed, &text);
+        for finding in &outcome.findings {
+            writeln!(out, "finding {}", finding.replace('\n', " | "))?;
         }
-        (Some("end"), _) => {
-            let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
-            let _seed = number();
-            report.cases += 1;
-            report.returned += number();
-            report.failed += number();
-            None
-        }
-        _ => running,
+        let (returned, failed) = outcome.counts();
+        writeln!(out, "end {returned} {failed}")?;
+        out.flush()?;
+        line.clear();
     }
+    Ok(())
 }
 
 fn note(report: &mut Report, seed: u64, text: &str) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -12,34 +12,39 @@ use incarnate_runtime::bytecode::{Contents, VerifiedModule};
 use incarnate_runtime::vm::Module;
 use incarnate_translator::{File, Options, generate};
 
-use crate::case;
+use crate::case::{self, Outcome};
+use crate::supervisor;
 
 /// Creates a translated module.
 pub type Make = fn() -> Arc<dyn Module>;
 /// The seed of a case, its text, and its translated module.
 pub type Translated = (u64, &'static str, Make);
 
-/// Runs the cases of a program's arguments: the first, the one behind the last, and the distance between them. The
-/// program's `main` calls it.
+/// Runs the cases that the supervisor asks for. The program's `main` calls it.
 pub fn main(cases: &[Translated]) {
-    let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<u64>().ok());
-    let (first, end) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(u64::MAX));
-    let mut out = io::stdout().lock();
-    for (seed, text, make) in cases.iter().filter(|(seed, ..)| (first..end).contains(seed)) {
-        let _ = writeln!(out, "begin {seed}").and_then(|()| out.flush());
-        let found = case::run(text, Some(make()));
-        let _ = found.findings.iter().try_for_each(|text| writeln!(out, "finding translated: {text}"));
-        // Threads, and the workers of a device, interleave in other ways each time.
-        if !found.is_limited && found.calls.len() == 1 && text.contains("// device local-sync\n") {
-            let expected = case::run(text, None);
-            let differs = found.calls.iter().flatten().zip(expected.calls.iter().flatten()).find(|(a, b)| a != b);
-            if let Some((found, expected)) = differs.filter(|_| !expected.is_limited) {
-                let _ = writeln!(out, "finding differs: translated {found}, interpreted {expected}");
-            }
-        }
-        let (returned, failed) = found.counts();
-        let _ = writeln!(out, "end {seed} {returned} {failed}").and_then(|()| out.flush());
+    let run = |seed: u64, _: &str| match cases.iter().find(|case| case.0 == seed) {
+        Some((_, text, make)) => compare(text, *make),
+        None => Outcome { findings: vec!["not compiled".to_owned()], ..Outcome::default() },
+    };
+    if let Err(error) = supervisor::serve(&run) {
+        eprintln!("{error}");
     }
+}
+
+/// Runs a case translated, and interpreted where both must do the same.
+fn compare(text: &str, make: Make) -> Outcome {
+    let mut found = case::run(text, Some(make()));
+    found.findings.iter_mut().for_each(|finding| finding.insert_str(0, "translated: "));
+    // Threads, and the workers of a device, interleave in other ways each time.
+    if !found.is_limited && found.calls.len() == 1 && text.contains("// device local-sync\n") {
+        let expected = case::run(text, None);
+        let differs = found.calls.iter().flatten().zip(expected.calls.iter().flatten()).find(|(a, b)| a != b);
+        if let Some((found_line, line)) = differs.filter(|_| !expected.is_limited) {
+            let text = format!("differs: translated {found_line}, interpreted {line}");
+            found.findings.push(text);
+        }
+    }
+    found
 }
 
 /// Translates and compiles cases into a program in a folder; returns its path.
