@@ -165,7 +165,7 @@ impl<'a> Module<'a> {
         let mut steps = Steps::default();
         for (index, function) in self.creators(random).into_iter().enumerate() {
             let mut body = Body::new(0, 0);
-            Operands::of(random, &mut body, Some(self)).call(function);
+            Operands::faithful(random, &mut body, Some(self)).call(function);
             steps.calls.push((format!("create{index}"), body, vec![function]));
         }
         let created: Vec<String> = steps.calls.iter().map(|(name, ..)| name.clone()).collect();
@@ -293,7 +293,7 @@ impl<'a> Module<'a> {
                 let result = body.reference();
                 body.line(&format!("{result} = vm.buffer.alloc {length}, {alignment}"));
                 body.keep("vm.buffer", &result);
-                self.store(random, body, "vm.buffer", &result);
+                self.store(body, "vm.buffer", random.below(SLOTS), &result);
             }
             2 => {
                 let buffer = Operands::of(random, body, Some(self)).object("vm.buffer");
@@ -323,9 +323,9 @@ impl<'a> Module<'a> {
     }
 
     /// Stores an object in a global.
-    fn store(&self, random: &mut Random, body: &mut Body, ty: &str, register: &str) {
-        if let Some(slot) = self.slots.get(ty).or(self.slots.get(ANY)) {
-            body.line(&format!("vm.global.store.ref {register}, .refs[{}] : !vm.ref<?>", slot + random.below(SLOTS)));
+    fn store(&self, body: &mut Body, ty: &str, slot: usize, register: &str) {
+        if let Some(first) = self.slots.get(ty).or(self.slots.get(ANY)) {
+            body.line(&format!("vm.global.store.ref {register}, .refs[{}] : !vm.ref<?>", first + slot));
         }
     }
 }
@@ -343,13 +343,19 @@ pub(crate) struct Operands<'a, 'b> {
     module: Option<&'a Module<'b>>,
     /// One in this many integers is another than in a call that succeeded.
     risk: usize,
+    is_faithful: bool,
 }
 
 impl<'a, 'b> Operands<'a, 'b> {
     /// Begins the operands of a call in a body.
     pub(crate) fn of(random: &'a mut Random, body: &'a mut Body, module: Option<&'a Module<'b>>) -> Operands<'a, 'b> {
         let risk = *random.pick(&[usize::MAX, usize::MAX, usize::MAX, 12, 4, 1]);
-        Operands { random, body, module, risk }
+        Operands { random, body, module, risk, is_faithful: false }
+    }
+
+    /// Begins the operands of a call that is to succeed, and whose results go to all globals of their types.
+    fn faithful(random: &'a mut Random, body: &'a mut Body, module: Option<&'a Module<'b>>) -> Operands<'a, 'b> {
+        Operands { random, body, module, risk: usize::MAX, is_faithful: true }
     }
 
     /// Writes a call with its operands.
@@ -399,7 +405,9 @@ impl<'a, 'b> Operands<'a, 'b> {
                     let ty = ty.unwrap_or(ANY);
                     self.body.keep(ty, register);
                     if let Some(module) = self.module {
-                        module.store(self.random, self.body, ty, register);
+                        let slots = if self.is_faithful { 0..SLOTS } else { self.random.below(SLOTS)..SLOTS };
+                        let slots = slots.take(if self.is_faithful { SLOTS } else { 1 });
+                        slots.for_each(|slot| module.store(self.body, ty, slot, register));
                     }
                 }
                 _ => {}
@@ -410,7 +418,8 @@ impl<'a, 'b> Operands<'a, 'b> {
     /// Writes the elements of a span; returns their number.
     fn span(&mut self, items: &[Item], good: Option<&Operand>, operands: &mut Vec<String>) -> usize {
         let elements: &[Vec<Operand>] = if let Some(Operand::Span(elements)) = good { elements } else { &[] };
-        let count = match self.random.below(40) {
+        let count = match self.random.below(if self.is_faithful { 0 } else { 40 } + 1) {
+            _ if self.is_faithful => elements.len(),
             0 => 0,
             1 => 2,
             2 => 7,
@@ -454,9 +463,9 @@ impl<'a, 'b> Operands<'a, 'b> {
     }
 
     fn chosen(&mut self, ty: &'static str, good: Option<&Operand>) -> String {
-        let differs = self.random.one_in(12);
+        let differs = !self.is_faithful && self.random.one_in(12);
         match good {
-            _ if self.random.one_in(60) => {
+            _ if !self.is_faithful && self.random.one_in(60) => {
                 // An object of another type, as all registers are of any.
                 let others: Vec<String> = self.body.all_objects().map(|(_, register)| register.clone()).collect();
                 others.get(self.random.below(others.len())).cloned().unwrap_or_else(|| self.object(ANY))

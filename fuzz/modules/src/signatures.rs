@@ -43,7 +43,7 @@ pub fn constants() -> Vec<Vec<u8>> {
 
 /// Integers that functions take: flags, types, sizes.
 pub const INTEGERS: [i64; 24] = [
-    0, 0, 0, 1, 1, 2, 3, 4, 8, 13, 16, 28, 32, 48, 63, 64, 128, 3075, -1, -1, 4096, 0x1000_0020, 0x2100_0020, 4,
+    0, 0, 0, 1, 1, 2, 3, 4, 8, 13, 16, 28, 32, 48, 63, 64, 128, 3075, -1, -1, 4096, 0x1000_0020, 0x2100_0020, 0xFF03, 256,
 ];
 
 /// An argument or a result.
@@ -137,7 +137,7 @@ const PROBE: &str = "fuzz.probe";
 /// Objects of a type that are kept for calls.
 const SAMPLES: usize = 6;
 /// Sessions, and calls in each. Most are of functions of which few have succeeded.
-const ROUNDS: usize = 200;
+const ROUNDS: usize = 500;
 const CALLS: usize = 10_000;
 /// Successful calls that are kept of a function.
 const GOOD: usize = 24;
@@ -250,6 +250,8 @@ impl Learner {
         function.context().give_invocation(invocation);
         match completion {
             Ok(Completion::Yielded) => {}
+            // Null where an object was asked for, as for a device that there is not.
+            Ok(_) if buffer.refs().iter().any(Ref::is_null) => {}
             Ok(_) => {
                 let mut refs = buffer.refs().iter();
                 for item in &mut signature.results {
