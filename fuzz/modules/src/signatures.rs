@@ -42,7 +42,7 @@ pub fn constants() -> Vec<Vec<u8>> {
 }
 
 /// Integers that functions take: flags, types, sizes.
-pub const INTEGERS: [i64; 24] = [
+pub const INTEGERS: [i64; 25] = [
     0, 0, 0, 1, 1, 2, 3, 4, 8, 13, 16, 28, 32, 48, 63, 64, 128, 3075, -1, -1, 4096, 0x1000_0020, 0x2100_0020, 0xFF03, 256,
 ];
 
