@@ -137,7 +137,7 @@ const PROBE: &str = "fuzz.probe";
 /// Objects of a type that are kept for calls.
 const SAMPLES: usize = 6;
 /// Sessions, and calls in each. Most are of functions of which few have succeeded.
-const ROUNDS: usize = 500;
+const ROUNDS: usize = 120;
 const CALLS: usize = 10_000;
 /// Successful calls that are kept of a function.
 const GOOD: usize = 24;
