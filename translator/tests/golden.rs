@@ -26,16 +26,16 @@ fn assembled(name: &str) -> Vec<u8> {
 }
 
 /// The main file of a module.
-fn generated(module: Vec<u8>) -> String {
+fn generated(module: Vec<u8>, untrusted: bool) -> String {
     let module = VerifiedModule::load(Arc::new(Contents::from_vec(module))).expect("a valid module");
-    let options = Options { prefer: Prefer::Portable, ..Options::default() };
+    let options = Options { prefer: Prefer::Portable, untrusted, ..Options::default() };
     let files = generate(&module, &options).and_then(|output| output.files("golden")).expect("source");
     String::from_utf8(files[0].contents.clone()).expect("text")
 }
 
 /// The part of a module's main file between two texts, without its indentation.
-fn excerpt(module: Vec<u8>, from: &str, to: &str) -> String {
-    let text = generated(module);
+fn excerpt(module: Vec<u8>, untrusted: bool, from: &str, to: &str) -> String {
+    let text = generated(module, untrusted);
     let start = text.find(from).expect("the first line");
     let end = text[start..].find(to).map_or(text.len(), |length| start + length);
     let excerpt = text[start..end].trim_end();
@@ -45,7 +45,10 @@ fn excerpt(module: Vec<u8>, from: &str, to: &str) -> String {
 
 /// Compares an excerpt of a module's main file with a golden file.
 fn compare(name: &str, module: Vec<u8>, from: &str, to: &str) {
-    let excerpt = excerpt(module, from, to);
+    compare_excerpt(name, &excerpt(module, false, from, to));
+}
+
+fn compare_excerpt(name: &str, excerpt: &str) {
     assert!(excerpt.lines().count() < LINES, "{name} is too long to read");
     let path = golden(name);
     if std::env::var_os("BLESS").is_some() {
@@ -60,6 +63,13 @@ fn compare(name: &str, module: Vec<u8>, from: &str, to: &str) {
 #[test]
 fn loop_nest() {
     compare("loop_nest.rs", assembled("matvec.vmasm"), "    /// `@matvec`\n    pub fn", "\n}\n");
+}
+
+/// The same of an untrusted module: the nest takes its steps before it runs.
+#[test]
+fn untrusted_nest() {
+    let excerpt = excerpt(assembled("matvec.vmasm"), true, "    /// `@matvec`\n    pub fn", "\n}\n");
+    compare_excerpt("untrusted_nest.rs", &excerpt);
 }
 
 /// A function that awaits a fence: it saves its values when it yields, and resumes.
@@ -103,7 +113,7 @@ fn files_pass_rustfmt() {
     std::fs::create_dir_all(&folder).unwrap();
     for (name, module) in [("mul", model("simple_mul/vmvx.vmfb")), ("matvec", assembled("matvec.vmasm"))] {
         let path = folder.join(format!("{name}.rs"));
-        std::fs::write(&path, generated(module)).unwrap();
+        std::fs::write(&path, generated(module, false)).unwrap();
         let output = Command::new("rustfmt").args(["--check", "--edition", "2024"]).arg(&path).output();
         let output = output.expect("rustfmt, a component of the toolchain");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));

@@ -63,7 +63,7 @@ impl Allocator {
     /// # Errors
     /// RESOURCE_EXHAUSTED if the limit or the system's memory is exhausted.
     pub fn allocate(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
-        Ok(self.wrap(self.pool.allocate(length)?, parameters))
+        Ok(self.wrap(Storage::allocate(&self.pool, length)?, parameters))
     }
 
     /// Allocates a buffer for results of computations: a large one may take over the memory of another buffer instead of a
@@ -84,7 +84,7 @@ impl Allocator {
     #[cfg(feature = "std")]
     #[inline(never)]
     fn allocate_exchangeable(&self, parameters: BufferParameters, length: u64) -> Result<Arc<Buffer>> {
-        let movable = Movable::exchangeable(self.pool.allocate(length)?, Arc::clone(&self.pool));
+        let movable = Movable::exchangeable(Storage::allocate(&self.pool, length)?, Arc::clone(&self.pool));
         Ok(self.wrap(Storage::movable(movable), parameters))
     }
 
@@ -195,7 +195,7 @@ impl Allocator {
         if length > COPIED_CONSTANTS {
             return Ok(None);
         }
-        let storage = self.pool.allocate(length as u64)?;
+        let storage = Storage::allocate(&self.pool, length as u64)?;
         storage.write(0, bytes)?;
         Ok(Some(storage))
     }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::semaphore::{Semaphore, WaitParticipant};
-use super::wait::{self, Deadline, Reached};
+use super::wait::{self, Deadline};
 use crate::bytecode::imports::BYTES_PER_STEP;
 use crate::{Error, Result, ref_object};
 
@@ -192,11 +192,6 @@ impl Fence {
     /// Those of [`Fence::wait`].
     pub fn wait_any<'a>(fences: impl Iterator<Item = &'a Fence> + Clone, deadline: Deadline) -> Result<()> {
         wait::wait_any(fences.flat_map(Fence::timepoints), deadline)
-    }
-
-    /// Returns a future that completes when the fence is reached.
-    pub fn reached(self: &Arc<Fence>) -> Reached {
-        Reached::new(Arc::clone(self))
     }
 }
 

@@ -48,6 +48,8 @@ mod pool;
 #[cfg(feature = "std")]
 mod queue;
 #[cfg(feature = "std")]
+mod reached;
+#[cfg(feature = "std")]
 mod semaphore;
 mod storage;
 #[cfg(feature = "std")]
@@ -79,12 +81,14 @@ pub use pool::MINIMUM_ALIGNMENT;
 #[cfg(feature = "std")]
 pub use queue::SignalFence;
 #[cfg(feature = "std")]
+pub use reached::Reached;
+#[cfg(feature = "std")]
 pub use semaphore::{MAXIMUM_PAYLOAD, Semaphore};
 pub use storage::BindingPointer;
 #[cfg(feature = "std")]
 pub use transfers::Transfers;
 #[cfg(feature = "std")]
-pub use wait::{Deadline, Reached};
+pub use wait::Deadline;
 
 #[cfg(feature = "std")]
 use incarnate_bytecode as bytecode;

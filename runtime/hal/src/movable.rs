@@ -142,7 +142,7 @@ impl Movable {
         let Some(Borrowed { memory, .. }) = &self.borrowed else {
             return Err(Error::internal("no memory is borrowed"));
         };
-        let copy = self.pool.allocate(memory.length() as u64)?;
+        let copy = Storage::allocate(&self.pool, memory.length() as u64)?;
         copy.copy(0, memory, 0, memory.length())?;
         Ok(copy)
     }

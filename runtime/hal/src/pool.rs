@@ -6,8 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::storage::Storage;
-use crate::vm::{Block, BlockPool, Chunk, Lock, SoleBuffer, TryLock};
+use crate::vm::{self, Block, BlockPool, Chunk, Lock, SoleBuffer, TryLock};
 use crate::{Error, Result};
 
 /// Alignment in bytes of small blocks: a cache line, and the widest vector.
@@ -171,13 +170,9 @@ impl Pool {
         }
     }
 
-    /// A storage of `length` bytes.
-    // Inlined, since a storage that is returned is copied from memory that was just written in other pieces.
+    /// A byte buffer of `length` bytes, at least 1.
     #[inline(always)]
-    pub(super) fn allocate(self: &Arc<Pool>, length: u64) -> Result<Storage> {
-        if length == 0 {
-            return Ok(Storage::empty());
-        }
+    pub(super) fn allocate(self: &Arc<Pool>, length: u64) -> Result<Arc<vm::Buffer>> {
         let size = usize::try_from(length).ok().filter(|size| isize::try_from(*size).is_ok());
         let (Some(size), Some((class, capacity))) = (size, size.and_then(class_of)) else {
             return Err(too_large(length, self.limit));
@@ -186,7 +181,7 @@ impl Pool {
             Some(block) => block,
             None => self.take(class, capacity, size)?,
         };
-        Storage::from_pool(block.hand_out(size, Arc::clone(self) as _)?)
+        block.hand_out(size, Arc::clone(self) as _)
     }
 
     /// A block that is none of the recent ones.
@@ -365,6 +360,7 @@ fn too_large(length: u64, available: u64) -> Error {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::storage::Storage;
 
     #[test]
     fn classes_hold_their_sizes_and_waste_little() {
@@ -383,11 +379,11 @@ mod tests {
     #[test]
     fn freed_memory_is_reused_and_trimmed() {
         let pool = Pool::new(u64::MAX);
-        let first = pool.allocate(1000).unwrap();
+        let first = Storage::allocate(&pool, 1000).unwrap();
         let address = first.base().0;
         drop(first);
         assert!(pool.statistics().cached >= 1000);
-        let second = pool.allocate(990).unwrap();
+        let second = Storage::allocate(&pool, 990).unwrap();
         assert_eq!(second.base().0, address);
         assert_eq!(pool.statistics().system_allocations, 1);
         drop(second);
@@ -404,7 +400,7 @@ mod tests {
         let sizes = [16u64, 100, 200, 300, 400, 500, 600, 100_000];
         let all: u64 = sizes.iter().sum();
         for turn in 1..=3 {
-            let held: Vec<_> = sizes.iter().map(|size| pool.allocate(*size).unwrap()).collect();
+            let held: Vec<_> = sizes.iter().map(|size| Storage::allocate(&pool, *size).unwrap()).collect();
             for (index, storage) in held.iter().enumerate() {
                 storage.fill(0, storage.length(), index as u64, 1).unwrap();
             }
@@ -429,11 +425,11 @@ mod tests {
     fn blocks_are_aligned_and_large_ones_of_a_chunk_differ_in_their_low_bits() {
         let pool = Pool::new(u64::MAX);
         for length in [1u64, 65, 4000, 70_000, 3 << 20] {
-            let storage = pool.allocate(length).unwrap();
+            let storage = Storage::allocate(&pool, length).unwrap();
             assert_eq!(storage.base().0.addr() % MINIMUM_ALIGNMENT, 0, "{length}");
             assert_eq!(storage.length() as u64, length);
         }
-        let held: Vec<_> = (0..COLORS).map(|_| pool.allocate(100_000).unwrap()).collect();
+        let held: Vec<_> = (0..COLORS).map(|_| Storage::allocate(&pool, 100_000).unwrap()).collect();
         let mut ranges: Vec<_> = held.iter().map(|storage| storage.base().0.addr()).collect();
         ranges.sort_unstable();
         assert!(ranges.windows(2).all(|pair| pair[0] + 100_000 <= pair[1]), "blocks overlap: {ranges:x?}");
@@ -449,13 +445,13 @@ mod tests {
     #[test]
     fn the_limit_is_kept_and_absurd_sizes_are_refused() {
         let pool = Pool::new(4096);
-        let held = pool.allocate(4000).unwrap();
-        let error = pool.allocate(100).unwrap_err();
+        let held = Storage::allocate(&pool, 4000).unwrap();
+        let error = Storage::allocate(&pool, 100).unwrap_err();
         assert_eq!(error.code(), crate::StatusCode::ResourceExhausted);
         drop(held);
-        assert!(pool.allocate(100).is_ok());
-        assert!(Pool::new(u64::MAX).allocate(u64::MAX).is_err());
-        assert!(Pool::new(u64::MAX).allocate(1 << 62).is_err());
+        assert!(Storage::allocate(&pool, 100).is_ok());
+        assert!(Storage::allocate(&Pool::new(u64::MAX), u64::MAX).is_err());
+        assert!(Storage::allocate(&Pool::new(u64::MAX), 1 << 62).is_err());
     }
 
     #[test]
@@ -466,7 +462,7 @@ mod tests {
                 let pool = &pool;
                 scope.spawn(move || {
                     for round in 0..200u64 {
-                        let storage = pool.allocate(64 + round % 7 * 100).unwrap();
+                        let storage = Storage::allocate(pool, 64 + round % 7 * 100).unwrap();
                         storage.fill(0, storage.length(), u64::from(thread), 1).unwrap();
                         let mut bytes = vec![0; storage.length()];
                         storage.read(0, &mut bytes).unwrap();

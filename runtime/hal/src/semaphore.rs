@@ -10,7 +10,6 @@ use core::fmt;
 use core::task::Poll;
 use std::sync::PoisonError;
 
-use super::wait::{self, Deadline};
 use crate::atomic::{AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::{Error, Result, ref_object};
 
@@ -167,14 +166,6 @@ impl Semaphore {
         }
     }
 
-    /// Blocks until the payload is reached.
-    ///
-    /// # Errors
-    /// DEADLINE_EXCEEDED after the deadline; the failure of the semaphore.
-    pub fn wait(&self, payload: u64, deadline: Deadline) -> Result<()> {
-        wait::wait_all([(self, payload)].into_iter(), deadline)
-    }
-
     /// Registers a waiter unless the payload is reached or the semaphore has failed.
     pub(super) fn register(&self, payload: u64, waiter: &Arc<dyn Waiter>) -> Poll<Result<()>> {
         let mut state = self.lock();
@@ -264,7 +255,7 @@ fn bad_payload(payload: u64, present: u64) -> Error {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use crate::StatusCode;
+    use crate::{Deadline, StatusCode};
     use std::time::Duration;
 
     #[test]

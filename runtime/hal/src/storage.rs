@@ -25,6 +25,7 @@ use core::fmt;
 use core::ptr::NonNull;
 
 use super::movable::{Access, Movable, PinGuard};
+use super::pool::Pool;
 #[cfg(feature = "std")]
 use crate::mapping::WritableMapping;
 use crate::{Error, Result, vm};
@@ -78,9 +79,19 @@ unsafe impl Sync for Storage {}
 struct Aligned;
 
 impl Storage {
+    /// Allocates `length` bytes of a pool.
+    // Inlined, since a storage that is returned is copied from memory that was just written in other pieces.
+    #[inline(always)]
+    pub(super) fn allocate(pool: &Arc<Pool>, length: u64) -> Result<Storage> {
+        if length == 0 {
+            return Ok(Storage::empty());
+        }
+        Storage::from_pool(pool.allocate(length)?)
+    }
+
     /// All of a buffer that was made of a block of a pool; nobody else has a share of it.
     #[inline(always)]
-    pub(super) fn from_pool(buffer: Arc<vm::Buffer>) -> Result<Storage> {
+    fn from_pool(buffer: Arc<vm::Buffer>) -> Result<Storage> {
         let pointer = NonNull::new(buffer.as_ptr()).ok_or_else(|| Error::internal("byte buffer at address zero"))?;
         let length = buffer.length() as usize;
         Ok(Storage { pointer, length, writable: true, backing: Backing::Pooled(Some(buffer)) })

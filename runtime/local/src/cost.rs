@@ -3,8 +3,10 @@
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
+use std::time::Instant;
 
 use crate::hal::Executable;
+use crate::hal::backend::Command;
 
 /// A running mean of a cost, in picoseconds; updates of several threads may get lost, which does no harm.
 #[derive(Debug, Default)]
@@ -58,9 +60,18 @@ pub(crate) fn kernel_cost(executable: &Executable, function: usize) -> Option<&C
     costs.0.get(function)
 }
 
+/// Takes into account that `workgroups` of a dispatch ran from `start` until now; other commands have no kernel.
+pub(crate) fn measure(start: Instant, command: &Command, workgroups: u64) {
+    if let Command::Dispatch(dispatch) = command
+        && let Some(cost) = kernel_cost(&dispatch.executable, dispatch.function)
+        && let Some(time) = picoseconds(start.elapsed()).checked_div(workgroups)
+    {
+        cost.learn(time);
+    }
+}
+
 /// A duration in picoseconds.
-#[inline]
-pub(crate) fn picoseconds(duration: Duration) -> u64 {
+fn picoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX).saturating_mul(1000)
 }
 

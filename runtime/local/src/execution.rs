@@ -5,7 +5,7 @@ use core::ops::Range;
 use std::time::Instant;
 
 #[cfg(feature = "local-task")]
-use super::cost::{kernel_cost, picoseconds};
+use super::cost::measure;
 use super::dispatch::{Scratch, execute_ranges, workgroup_count};
 use crate::hal::BufferBinding;
 #[cfg(feature = "local-task")]
@@ -28,64 +28,47 @@ pub(crate) fn check_table(commands: &Commands, table: &[BufferBinding<'_>]) -> R
 
 /// Runs all commands in order; `table` holds what is bound to their slots.
 pub(crate) fn execute(commands: &Commands, table: &[BufferBinding<'_>]) -> Result<()> {
+    execute_measuring(commands, table, false)
+}
+
+/// As [`execute`], and measures the kernel of each dispatch where `is_measured`.
+pub(crate) fn execute_measuring(commands: &Commands, table: &[BufferBinding<'_>], is_measured: bool) -> Result<()> {
     check_table(commands, table)?;
     let mut scratch = Scratch::take();
-    let recording = profile::is_on();
+    let is_timed = is_measured || profile::is_on();
     let result = commands.list().iter().enumerate().try_for_each(|(index, command)| {
         if matches!(command, Command::Barrier) {
             // As below, without the call: half of the commands are.
             return Ok(());
         }
-        if recording {
-            return execute_recorded(commands, index, command, table, &mut scratch);
-        }
-        execute_command(commands, command, table, &mut scratch).map_err(|error| describe(error, index, command))
+        let start = is_timed.then(Instant::now);
+        execute_command(commands, command, table, &mut scratch).map_err(|error| describe(error, index, command))?;
+        start.map_or(Ok(()), |start| take_time(start, commands, command, table, is_measured))
     });
     scratch.give_back();
     result
 }
 
-/// As [`execute`], and measures what workgroups of each dispatch cost.
-#[cfg(feature = "local-task")]
-pub(crate) fn execute_measured(commands: &Commands, table: &[BufferBinding<'_>]) -> Result<()> {
-    check_table(commands, table)?;
-    let mut scratch = Scratch::take();
-    let recording = profile::is_on();
-    let result = commands.list().iter().enumerate().try_for_each(|(index, command)| {
-        let start = Instant::now();
-        if recording {
-            execute_recorded(commands, index, command, table, &mut scratch)?;
-        } else {
-            execute_command(commands, command, table, &mut scratch).map_err(|error| describe(error, index, command))?;
-        }
-        if let Command::Dispatch(dispatch) = command
-            && let Some(cost) = kernel_cost(&dispatch.executable, dispatch.function)
-            && let (_, workgroups @ 1..) = workgroup_count(commands, dispatch, table)?
-        {
-            cost.learn(picoseconds(start.elapsed()) / workgroups);
-        }
-        Ok(())
-    });
-    scratch.give_back();
-    result
-}
-
-/// Runs a command and records it.
+/// Records a command that began at `start`, if recording is on, and measures its kernel where `is_measured`.
 #[cold]
-pub(crate) fn execute_recorded(
+fn take_time(
+    start: Instant,
     commands: &Commands,
-    index: usize,
     command: &Command,
     table: &[BufferBinding<'_>],
-    scratch: &mut Scratch,
+    #[cfg_attr(not(feature = "local-task"), allow(unused_variables, reason = "for local-task"))] is_measured: bool,
 ) -> Result<()> {
-    let start = Instant::now();
-    execute_command(commands, command, table, scratch).map_err(|error| describe(error, index, command))?;
     let workgroups = match command {
         Command::Dispatch(dispatch) => workgroup_count(commands, dispatch, table)?.1,
         _ => 1,
     };
-    record(start, commands, command, table, workgroups, true);
+    #[cfg(feature = "local-task")]
+    if is_measured {
+        measure(start, command, workgroups);
+    }
+    if profile::is_on() {
+        record(start, commands, command, table, workgroups, true);
+    }
     Ok(())
 }
 
@@ -121,7 +104,7 @@ pub(crate) fn record(
 
 /// Runs a command.
 #[inline]
-pub(crate) fn execute_command(
+fn execute_command(
     commands: &Commands,
     command: &Command,
     table: &[BufferBinding<'_>],

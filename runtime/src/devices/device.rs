@@ -87,25 +87,6 @@ impl Device {
         Device { id: id.into(), allocator, loaders: options.loaders, imports: options.imports, backend, inline }
     }
 
-    /// Creates the device of a URI, such as `local-sync`, with default options; an empty URI selects the default
-    /// device.
-    ///
-    /// # Errors
-    /// NOT_FOUND if the driver or its device does not exist; INVALID_ARGUMENT for unknown parameters.
-    #[expect(clippy::inline_always, reason = "what a program links depends on it")]
-    #[inline(always)]
-    pub fn create(uri: &str) -> Result<Arc<Device>> {
-        // The comparison is constant for a literal: a program that uses only the default device links no other driver.
-        if uri == super::local::DEFAULT_DRIVER {
-            return Ok(super::local::default_device(DeviceOptions::default()));
-        }
-        Device::create_by_drivers(uri)
-    }
-
-    fn create_by_drivers(uri: &str) -> Result<Arc<Device>> {
-        super::driver::DriverRegistry::default().create_device(uri, DeviceOptions::default())
-    }
-
     /// Returns the name that programs match against patterns such as `local*`.
     #[must_use]
     pub fn id(&self) -> &str {

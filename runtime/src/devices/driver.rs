@@ -8,7 +8,6 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::device::{Device, DeviceOptions};
-use super::local;
 use crate::{Error, Result};
 
 /// A device that a driver can create.
@@ -67,14 +66,7 @@ pub trait Driver: Send + Sync + fmt::Debug {
 /// Drivers by name.
 #[derive(Debug)]
 pub struct DriverRegistry {
-    drivers: Vec<Box<dyn Driver>>,
-}
-
-impl Default for DriverRegistry {
-    /// Every driver of this build, the default first.
-    fn default() -> DriverRegistry {
-        DriverRegistry { drivers: local::default_drivers() }
-    }
+    pub(super) drivers: Vec<Box<dyn Driver>>,
 }
 
 impl DriverRegistry {

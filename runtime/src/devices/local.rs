@@ -1,4 +1,4 @@
-//! The drivers of local devices.
+//! The drivers of local devices, which are the default drivers.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -7,19 +7,22 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::device::{Device, DeviceOptions};
-use super::driver::{DeviceInfo, DeviceUri, Driver};
+use super::driver::{DeviceInfo, DeviceUri, Driver, DriverRegistry};
 use crate::hal::local::SyncBackend;
 #[cfg(feature = "local-task")]
 use crate::hal::local::engine::TaskBackend;
 use crate::{Error, Result};
 
-/// Every local driver, the default first. The one list of them.
-pub(super) fn default_drivers() -> Vec<Box<dyn Driver>> {
-    vec![
-        Box::new(SyncDriver),
-        #[cfg(feature = "local-task")]
-        Box::new(TaskDriver),
-    ]
+impl Default for DriverRegistry {
+    /// Every driver of this build, the default first. The one list of them.
+    fn default() -> DriverRegistry {
+        let drivers: Vec<Box<dyn Driver>> = vec![
+            Box::new(SyncDriver),
+            #[cfg(feature = "local-task")]
+            Box::new(TaskDriver),
+        ];
+        DriverRegistry { drivers }
+    }
 }
 
 /// The name of the first of them, which makes the [`default_device`].
@@ -28,6 +31,27 @@ pub(super) const DEFAULT_DRIVER: &str = "local-sync";
 /// Makes the default device without looking for its driver, which would have every driver linked into the program.
 pub(crate) fn default_device(options: DeviceOptions) -> Arc<Device> {
     Arc::new(Device::new(DEFAULT_DRIVER, options, Arc::new(SyncBackend)))
+}
+
+impl Device {
+    /// Creates the device of a URI, such as `local-sync`, with default options; an empty URI selects the default
+    /// device.
+    ///
+    /// # Errors
+    /// NOT_FOUND if the driver or its device does not exist; INVALID_ARGUMENT for unknown parameters.
+    #[expect(clippy::inline_always, reason = "what a program links depends on it")]
+    #[inline(always)]
+    pub fn create(uri: &str) -> Result<Arc<Device>> {
+        // The comparison is constant for a literal: a program that uses only the default device links no other driver.
+        if uri == DEFAULT_DRIVER {
+            return Ok(default_device(DeviceOptions::default()));
+        }
+        Device::create_by_drivers(uri)
+    }
+
+    fn create_by_drivers(uri: &str) -> Result<Arc<Device>> {
+        DriverRegistry::default().create_device(uri, DeviceOptions::default())
+    }
 }
 
 /// Makes `local-sync` devices.

@@ -266,15 +266,15 @@ impl SessionBuilder {
         self
     }
 
-    /// Sets the limits of a call; see [`Limits::portable`] for untrusted modules. Bytecode kernels, interpreted or
-    /// translated, share the memory limit with the call; stack and fuel apply to each call and to each workgroup.
-    /// Translated code does not count fuel.
+    /// Sets the limits of calls; see [`Limits::portable`] for untrusted modules. Sessions with clones of the same limits
+    /// share the ledger and the deadline. Kernels in bytecode take their steps, their time and their memory from the call
+    /// that submits them. Translated code counts steps only if it was translated as untrusted.
     pub fn limits(mut self, limits: Limits) -> SessionBuilder {
         self.limits = Some(limits);
         self
     }
 
-    /// Sets separate limits for bytecode kernels. The default is the limits of calls.
+    /// Sets separate limits of memory and stack for bytecode kernels. The default is the limits of calls.
     pub fn kernel_limits(mut self, limits: Limits) -> SessionBuilder {
         self.kernel_limits = Some(limits);
         self

@@ -60,6 +60,7 @@ mod description;
 mod executables;
 #[cfg(feature = "std")]
 mod fences;
+mod import;
 #[cfg(feature = "std")]
 mod instance;
 mod location;
@@ -106,12 +107,13 @@ pub use crate::{Error, Result, StatusCode};
 
 pub use crate::include_constants;
 pub use crate::processor::{LANES, Multiversion, multiversioned};
-pub use call::{Elements, Import, Pack, arguments, no_export, results, step};
+pub use call::{Elements, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction, Loader};
 pub use executables::*;
 #[cfg(feature = "std")]
 pub use fences::{DeferredFence, signalled, signalled_with};
+pub use import::Import;
 #[cfg(feature = "std")]
 pub use instance::{BorrowedInputs, Instance, MIN_BORROWED_BYTES, next_result};
 pub use location::{At, Here};

@@ -3,7 +3,6 @@
 use alloc::sync::Arc;
 use core::fmt;
 
-use super::call::Import;
 use super::description::Description;
 #[cfg(feature = "std")]
 use crate::modules::check::CheckState;
@@ -126,13 +125,6 @@ impl State {
             self.natives.bind(&target, self.description, &self.rodata)?;
         }
         self.core.resolve(import, target)
-    }
-
-    /// Returns the import with the given ordinal.
-    #[inline(always)]
-    #[must_use]
-    pub fn import(&self, ordinal: u32) -> Import<'_> {
-        Import { state: self, ordinal }
     }
 
     /// Returns the constant with the given ordinal, a read-only buffer.

@@ -156,7 +156,10 @@ impl Invocation {
 
     /// Ends a suspended call with an error.
     fn abandon(&mut self, error: Error) -> Error {
-        self.suspended = None;
+        let error = match self.suspended.take() {
+            Some(function) => function.locate(error),
+            None => error,
+        };
         self.failed(error)
     }
 

@@ -2,6 +2,8 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 #[cfg(feature = "std")]
+use std::sync::OnceLock;
+#[cfg(feature = "std")]
 use std::time::{Duration, Instant};
 
 use crate::{Result, failure};
@@ -10,13 +12,52 @@ use crate::{Result, failure};
 /// a millisecond of interpreted branches.
 const SLICE: u64 = 1 << 16;
 
+/// Units of fuel that a call begins with. The clock is first read after them, so that short calls do not read it.
+pub(crate) const FIRST_SLICE: u64 = 1 << 10;
+
 /// The fuel and the time of one call, with all that it has devices do. Stacks take fuel in slices, so that the kernels of a
 /// call share what it has, on whatever thread they run.
 #[derive(Debug)]
 pub struct Meter {
     fuel: AtomicU64,
     #[cfg(feature = "std")]
+    clock: Clock,
+}
+
+/// When a call ends.
+#[cfg(feature = "std")]
+#[derive(Debug, Default)]
+struct Clock {
+    /// The longest time of the call, which begins when the clock is first read.
+    timeout: Option<Duration>,
+    /// The deadline of the session.
     deadline: Option<Instant>,
+    /// The nanoseconds from the process's first reading to the end of the call; 0 until the clock is read.
+    end: AtomicU64,
+}
+
+#[cfg(feature = "std")]
+impl Clock {
+    fn end(&self) -> Option<Instant> {
+        static FIRST_READING: OnceLock<Instant> = OnceLock::new();
+        if self.timeout.is_none() {
+            return self.deadline;
+        }
+        let first = *FIRST_READING.get_or_init(Instant::now);
+        let mut end = self.end.load(Ordering::Relaxed);
+        if end == 0 {
+            end = self.start(first);
+        }
+        first.checked_add(Duration::from_nanos(end)).into_iter().chain(self.deadline).min()
+    }
+
+    /// Sets the end of a call that begins now, unless another thread has just done so; returns it.
+    #[cold]
+    fn start(&self, first: Instant) -> u64 {
+        let end = first.elapsed().saturating_add(self.timeout.unwrap_or_default()).as_nanos();
+        let end = u64::try_from(end).unwrap_or(u64::MAX).max(1);
+        self.end.compare_exchange(0, end, Ordering::Relaxed, Ordering::Relaxed).map_or_else(|other| other, |_| end)
+    }
 }
 
 impl Meter {
@@ -26,29 +67,37 @@ impl Meter {
         Meter {
             fuel: AtomicU64::new(fuel.unwrap_or(u64::MAX)),
             #[cfg(feature = "std")]
-            deadline: None,
+            clock: Clock::default(),
         }
     }
 
-    /// The same, with a point in time at which the call ends.
+    /// The same, for a call of at most a time, which ends at a deadline in any case. The time begins when it is first checked.
     #[cfg(feature = "std")]
     #[must_use]
-    pub fn with_deadline(self, deadline: Option<Instant>) -> Meter {
-        Meter { deadline, ..self }
+    pub fn with_end(self, timeout: Option<Duration>, deadline: Option<Instant>) -> Meter {
+        Meter { clock: Clock { timeout, deadline, end: AtomicU64::new(0) }, ..self }
+    }
+
+    /// Begins another call with `fuel` units. The meter must not be in use by another one.
+    #[inline]
+    pub(crate) fn restart(&self, fuel: u64) {
+        self.fuel.store(fuel, Ordering::Relaxed);
+        #[cfg(feature = "std")]
+        self.clock.end.store(0, Ordering::Relaxed);
     }
 
     /// Returns the time at which the call ends.
     #[cfg(feature = "std")]
     #[must_use]
     pub fn deadline(&self) -> Option<Instant> {
-        self.deadline
+        self.clock.end()
     }
 
     /// Returns the time that is left; `None` without a deadline.
     #[cfg(feature = "std")]
     #[must_use]
     pub fn time_left(&self) -> Option<Duration> {
-        self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
+        self.deadline().map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
     /// Checks the time: what works long calls it now and then.
@@ -58,7 +107,7 @@ impl Meter {
     #[inline]
     pub fn check(&self) -> Result<()> {
         #[cfg(feature = "std")]
-        if let Some(deadline) = self.deadline
+        if let Some(deadline) = self.deadline()
             && Instant::now() >= deadline
         {
             return Err(failure::deadline_exceeded());
@@ -126,10 +175,18 @@ mod tests {
     #[test]
     #[cfg(feature = "std")]
     fn nothing_goes_on_after_the_deadline() {
-        let meter = Meter::new(None).with_deadline(Some(Instant::now()));
+        let meter = Meter::new(None).with_end(None, Some(Instant::now()));
         assert_eq!(meter.check().unwrap_err().code(), StatusCode::DeadlineExceeded);
         assert!(meter.charge(0).is_err() && meter.take_slice().is_err());
         assert_eq!(meter.time_left(), Some(Duration::ZERO));
         Meter::new(None).charge(1 << 60).unwrap();
+        let meter = Meter::new(None).with_end(Some(Duration::ZERO), None);
+        assert!(meter.check().is_err());
+        let meter = Meter::new(None).with_end(Some(Duration::from_secs(1000)), Some(Instant::now()));
+        assert!(meter.check().is_err());
+        let meter = Meter::new(None).with_end(Some(Duration::MAX), None);
+        meter.check().unwrap();
+        let left = Meter::new(None).with_end(Some(Duration::from_secs(1000)), None).time_left().unwrap();
+        assert!(left <= Duration::from_secs(1000) && left > Duration::from_secs(500));
     }
 }

@@ -125,6 +125,14 @@ pub struct BoundFunction {
     pub export: u32,
 }
 
+impl BoundFunction {
+    /// Adds the function to the locations of an error.
+    pub(super) fn locate(&self, error: Error) -> Error {
+        let name = self.module.function(Linkage::Export, self.export).map_or("", |info| info.name);
+        super::native::locate(error, self.module.name(), name)
+    }
+}
+
 /// An exported function of a module, resolved for repeated calls.
 pub trait Entry: Send + Sync + fmt::Debug {
     /// As [`Module::begin_call`].

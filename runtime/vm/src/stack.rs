@@ -14,7 +14,7 @@ use super::call::CallBuffer;
 use super::failure;
 use super::interpreter::frames::FrameStore;
 use super::ledger::Ledger;
-use super::meter::Meter;
+use super::meter::{FIRST_SLICE, Meter};
 use crate::{Error, Result};
 
 /// What a program may use up. The defaults trust the program with the machine; see [`Limits::portable`]. Sessions with
@@ -85,14 +85,11 @@ impl Limits {
         self.fuel.is_some() || has_deadline
     }
 
-    /// Creates the meter of a call that begins now.
+    /// Creates the meter of a call.
     fn create_meter(&self) -> Arc<Meter> {
         let meter = Meter::new(self.fuel);
         #[cfg(feature = "std")]
-        let meter = {
-            let end = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-            meter.with_deadline(end.into_iter().chain(self.deadline).min())
-        };
+        let meter = meter.with_end(self.timeout, self.deadline);
         Arc::new(meter)
     }
 }
@@ -130,6 +127,8 @@ pub struct Stack {
     /// The meter of the running call; none if its steps and its time are not limited.
     meter: Option<Arc<Meter>>,
     metering: Metering,
+    /// Others may have a share of the meter.
+    is_meter_shared: bool,
     limits: Limits,
 }
 
@@ -147,6 +146,8 @@ enum Metering {
 /// Bytes that one instruction may fill, copy, compare, hash or obtain for the price of a branch.
 pub(super) use incarnate_bytecode::imports::BYTES_PER_STEP as BYTES_PER_FUEL;
 
+/// The most iterations of a loop nest that runs at once: a few seconds.
+const LONGEST_NEST: u64 = 1 << 32;
 /// What an element of a list counts as, in bytes.
 pub(super) const LIST_ELEMENT_BYTES: u64 = 16;
 
@@ -170,6 +171,7 @@ impl Stack {
             host_base: 0,
             fuel: u64::MAX,
             meter: None,
+            is_meter_shared: false,
             metering: if limits.are_metered() { Metering::OfCall } else { Metering::Off },
             limits,
         };
@@ -223,11 +225,20 @@ impl Stack {
         }
     }
 
-    #[cold]
     #[inline(never)]
     fn start_meter(&mut self) {
-        self.meter = Some(self.limits.create_meter());
-        self.fuel = 1;
+        let fuel = self.limits.fuel.unwrap_or(u64::MAX);
+        let first = fuel.min(FIRST_SLICE);
+        match &self.meter {
+            Some(meter) if !self.is_meter_shared => meter.restart(fuel - first),
+            _ => {
+                let meter = self.limits.create_meter();
+                meter.restart(fuel - first);
+                self.meter = Some(meter);
+                self.is_meter_shared = false;
+            }
+        }
+        self.fuel = first + 1;
     }
 
     /// Lets the steps of the next calls count against the meter of the call that submitted them as kernels; without one,
@@ -242,13 +253,22 @@ impl Stack {
             None => Metering::Off,
         };
         self.meter = meter.cloned();
+        self.is_meter_shared = true;
         self.fuel = if self.metering == Metering::Off { u64::MAX } else { 1 };
     }
 
     /// Returns the meter of the running call; none if its steps and its time are not limited.
     #[inline]
     #[must_use]
-    pub fn meter(&self) -> Option<&Arc<Meter>> {
+    pub fn meter(&self) -> Option<&Meter> {
+        self.meter.as_deref()
+    }
+
+    /// Shares the meter of the running call with the operations that it submits.
+    #[inline]
+    #[must_use]
+    pub fn share_meter(&mut self) -> Option<&Arc<Meter>> {
+        self.is_meter_shared = true;
         self.meter.as_ref()
     }
 
@@ -310,6 +330,14 @@ impl Stack {
             return Ok(());
         }
         self.charge_meter(units)
+    }
+
+    /// Takes the steps of a loop nest of translated code, which runs without looking at the clock; false if they do not last,
+    /// or are so many that the time must be checked in between.
+    #[inline]
+    pub fn take_steps(&mut self, steps: usize) -> bool {
+        let steps = steps as u64;
+        steps <= LONGEST_NEST && self.charge(steps).is_ok()
     }
 
     #[cold]

@@ -136,7 +136,7 @@ impl<'f> Body<'f> {
         function: &'f Function,
         suspensions: Vec<Suspension>,
         borrowed_arguments: &[bool],
-        counts_iterations: bool,
+        untrusted: bool,
     ) -> (Body<'f>, Sequence) {
         let structure = match suspensions.is_empty() {
             true => Structure::of(function),
@@ -150,7 +150,10 @@ impl<'f> Body<'f> {
         let arguments = function.arguments().iter().zip(borrowed_arguments).filter(|(_, borrowed)| **borrowed);
         arguments.for_each(|(value, _)| borrowed[value.index()] = true);
         let (uses, rematerialized) = (count_uses(function), if has_selectors { segments } else { HashMap::new() });
-        let nests = Nests::of(function);
+        let mut nests = Nests::of(function);
+        if untrusted {
+            nests.found.retain(|nest| nest.only_stores_loaded_numbers(function));
+        }
         let body = Body {
             function,
             suspensions,
@@ -166,9 +169,7 @@ impl<'f> Body<'f> {
         };
         let mut sequence = Vec::new();
         body.sequence(structure.body(), &mut sequence);
-        if !counts_iterations {
-            loops::insert(&body, &mut sequence);
-        }
+        loops::insert(&body, &mut sequence);
         (body, sequence)
     }
 

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use std::sync::PoisonError;
 use std::time::Instant;
 
-use super::super::cost::{kernel_cost, picoseconds};
+use super::super::cost::measure;
 use super::super::dispatch::{Scratch, execute_ranges};
 use super::super::execution;
 use super::claim::{Chunks, Participant, Stages, Step};
@@ -282,12 +282,7 @@ impl<'a> Participation<'a> {
         if profile::is_on() {
             execution::record(start, commands, command, table, done, is_first);
         }
-        if let Command::Dispatch(dispatch) = command
-            && let Some(cost) = kernel_cost(&dispatch.executable, dispatch.function)
-            && done > 0
-        {
-            cost.learn(picoseconds(start.elapsed()) / done);
-        }
+        measure(start, command, done);
         Ok(())
     }
 }

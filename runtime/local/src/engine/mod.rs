@@ -78,10 +78,7 @@ impl TaskBackend {
         is_unmeasured: bool,
         is_counted: bool,
     ) -> Result<()> {
-        let run = || match is_unmeasured || is_measured_now() {
-            true => sequential::execute_measured(commands, bindings),
-            false => sequential::execute(commands, bindings),
-        };
+        let run = || sequential::execute_measuring(commands, bindings, is_unmeasured || is_measured_now());
         if is_counted { self.engine.as_caller(run) } else { run() }
     }
 }

@@ -66,6 +66,11 @@ impl Writer<'_, '_, '_> {
                 let Some(#name) = #buffer.#function::<#element, #dimensions>(#base, #loops) #leave;
             });
         }
+        if self.emitter.analysis.untrusted {
+            // Without the steps, the original loop takes those that are left, and fails.
+            let steps = self.steps(0);
+            tokens.extend(quote!(if !stack.take_steps(#steps) { break #label; }));
+        }
         let scalar = self.iterations(0)?;
         tokens.extend(match Tiling::of(self.emitter.body.function, self.nest, &self.needed) {
             Ok(tiling) if self.is_tileable(&tiling) => {
@@ -102,6 +107,17 @@ impl Writer<'_, '_, '_> {
             });
         }
         Ok(quote!(#label: { #first #tokens }))
+    }
+
+    /// The iterations of a loop and of those in it, as an expression.
+    fn steps(&self, at: usize) -> TokenStream {
+        let count = self.used_count(at);
+        let inner = self.nest.loops.iter().enumerate().filter(|(_, counted)| counted.parent == Some(at));
+        let inner = inner.map(|(inner, _)| self.steps(inner)).reduce(|sum, steps| quote!(#sum.saturating_add(#steps)));
+        match inner {
+            None => quote!(#count),
+            Some(inner) => quote!(#count.saturating_mul(#inner.saturating_add(1))),
+        }
     }
 
     /// The variable of a loop's trip count, which is then used.

@@ -22,8 +22,9 @@ pub struct LoopRemark {
 pub enum LoopOutcome {
     /// Missed optimisation: every access is checked on its own. Holds the bail-out reason.
     Unchanged(BailOut),
-    /// Missed optimisation: every iteration of an untrusted module counts against the fuel.
-    Metered,
+    /// Missed optimisation of an untrusted module: a loaded number, which another thread may change meanwhile, is used after
+    /// the loop, divides or selects.
+    Racing,
     /// All accesses are checked before the loops run, which stay scalar.
     Checked {
         /// The trip counts of the loops, the outermost first; None where it is not a constant.
@@ -41,17 +42,20 @@ pub enum LoopOutcome {
 }
 
 /// The remarks about the loops of all functions of a module, in order.
-pub(crate) fn remarks(module: &VerifiedModule, functions: &[Function], is_metered: bool) -> Vec<LoopRemark> {
+pub(crate) fn remarks(module: &VerifiedModule, functions: &[Function], untrusted: bool) -> Vec<LoopRemark> {
     let mut remarks = Vec::new();
     for (ordinal, function) in (0..).zip(functions) {
         let nests = Nests::of(function);
+        let outcome_of = |nest: &Nest| match untrusted && !nest.only_stores_loaded_numbers(function) {
+            true => LoopOutcome::Racing,
+            false => outcome(function, nest),
+        };
         let mut outcomes: Vec<(Block, LoopOutcome)> =
-            nests.found.iter().map(|nest| (nest.loops[0].header, outcome(function, nest))).collect();
+            nests.found.iter().map(|nest| (nest.loops[0].header, outcome_of(nest))).collect();
         outcomes.extend(nests.rejected.into_iter().map(|(header, reason)| (header, LoopOutcome::Unchanged(reason))));
         outcomes.sort_by_key(|(header, _)| *header);
         remarks.extend(outcomes.into_iter().map(|(header, outcome)| {
             let offset = function.block(header).instructions.first().map_or(0, |inst| inst.offset);
-            let outcome = if is_metered { LoopOutcome::Metered } else { outcome };
             LoopRemark { function: module.function_name(ordinal), offset, outcome }
         }));
     }
@@ -75,9 +79,9 @@ impl fmt::Display for LoopRemark {
 impl fmt::Display for LoopOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LoopOutcome::Metered => {
-                f.write_str("not optimised: iterations of untrusted modules count against the fuel")
-            }
+            LoopOutcome::Racing => f.write_str(
+                "not optimised: another thread may change a number that is used after the loop, divides or selects",
+            ),
             LoopOutcome::Unchanged(reason) => write!(f, "not optimised: {reason}"),
             LoopOutcome::Checked { trip_counts, reason } => {
                 write!(f, "{} iterations, not tiled: {reason}", TripCounts(trip_counts))

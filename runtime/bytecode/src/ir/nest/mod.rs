@@ -12,6 +12,7 @@
 
 mod affine;
 mod needed;
+mod races;
 mod recover;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]

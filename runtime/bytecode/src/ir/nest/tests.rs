@@ -162,6 +162,31 @@ fn sums_are_carried_and_tests_may_be_last() {
     assert_eq!((text(&nest.views[0].index), nest.views[0].element), ("1 k0".into(), Element::i64));
 }
 
+#[test]
+fn loaded_numbers_may_leave_divide_or_select() {
+    let only_stores = |body: &str| {
+        let function = function(body);
+        let nests = Nests::of(&function);
+        assert_eq!(nests.rejected, [], "{function}");
+        nests.found[0].only_stores_loaded_numbers(&function)
+    };
+    let test = "vm.cmp.lt.i64.s %i12:13, %i10:11";
+    let load = "  %i16 = vm.buffer.load.i32 %r1, %i12:13\n";
+    let store = "  vm.buffer.store.i32 %i16, %r0, %i12:13\n";
+    let added = format!("{load}  %i17 = vm.add.i32 %i4, %i16\n  %i16 = vm.mul.i32 %i17, %i16\n{store}");
+    assert!(only_stores(&single(0, 1, test, &added)));
+    let carried = format!("{load}  %i16 = vm.ext.i32.i64.u %i16\n  %i6:7 = vm.add.i64 %i6:7, %i16:17\n");
+    let carried = carried.replace("%i16 = vm.ext", "%i16:17 = vm.ext");
+    assert!(!only_stores(&single(0, 1, test, &carried)));
+    let nonzero = "  %i18 = vm.const.i32.zero\n  %i19 = vm.const.i32 1\n  %i20 = vm.cmp.eq.i32 %i16, %i18\n  \
+        %i16 = vm.select.i32 %i20 ? %i19 : %i16\n  %i16 = vm.div.i32.s %i4, %i16\n";
+    assert!(!only_stores(&single(0, 1, test, &format!("{load}{nonzero}{store}"))));
+    let by_argument = nonzero.replace("%i4, %i16", "%i16, %i19");
+    assert!(only_stores(&single(0, 1, test, &format!("{load}{by_argument}{store}"))));
+    let switch = "  %i17 = vm.const.i32 7\n  %i16 = vm.switch.i32 %i16[%i4, %i17] else %i4\n";
+    assert!(!only_stores(&single(0, 1, test, &format!("{load}{switch}{store}"))));
+}
+
 /// A loop around `body`, which goes from `first` on by `step` as `test` says of %i12:13.
 fn single(first: i64, step: i64, test: &str, body: &str) -> String {
     format!(

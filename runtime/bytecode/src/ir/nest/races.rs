@@ -1,0 +1,52 @@
+//! What a nest does with numbers that another thread may change while the nest loads them.
+
+use alloc::collections::BTreeSet;
+
+use super::Nest;
+use crate::ir::function::Function;
+use crate::ir::op::Op;
+use crate::ir::value::Value;
+
+impl Nest {
+    /// True if loaded numbers decide nothing: they are not used after the nest, but for what it stores, and they neither divide
+    /// nor select. Then a number that another thread changes during the nest, and that differs from one use of it to the
+    /// next, changes numbers in memory, and nothing else.
+    #[must_use]
+    pub fn only_stores_loaded_numbers(&self, function: &Function) -> bool {
+        let loaded = self.loaded_numbers(function);
+        let leaves = self.loops[0].carried.iter().any(|carried| loaded.contains(&carried.next));
+        let decides =
+            self.instructions().any(|(block, position)| match &self.instruction(function, block, position).op {
+                Op::Eval { opcode, operands } if opcode.info().effects.fails => {
+                    operands.get(1).is_some_and(|divisor| loaded.contains(divisor))
+                }
+                Op::Switch { index, .. } => loaded.contains(index),
+                _ => false,
+            });
+        !leaves && !decides
+    }
+
+    /// The values that depend on a load of the nest.
+    fn loaded_numbers(&self, function: &Function) -> BTreeSet<Value> {
+        let mut loaded = BTreeSet::new();
+        loop {
+            let before = loaded.len();
+            for (block, position) in self.instructions() {
+                let inst = self.instruction(function, block, position);
+                let mut depends = self.access(block, position).is_some();
+                inst.op.visit(|operand| depends |= loaded.contains(&operand.value()));
+                if depends {
+                    loaded.extend(inst.results.iter().copied());
+                }
+            }
+            for carried in self.loops.iter().flat_map(|counted| &counted.carried) {
+                if loaded.contains(&carried.next) || loaded.contains(&carried.initial) {
+                    loaded.insert(carried.parameter);
+                }
+            }
+            if loaded.len() == before {
+                return loaded;
+            }
+        }
+    }
+}

@@ -1,0 +1,70 @@
+/// `@matvec`
+pub fn matvec(
+    stack: &mut Stack,
+    input0: &Ref,
+    input1: &Ref,
+    input2: &Ref,
+) -> Result<()> {
+    const HERE: Here = Here::new(&MODULE, 0);
+    stack.spend_fuel().at(HERE, 0x0)?;
+    let mut v4: i64 = 0;
+    'nest0: {
+        let Some(count0) = support::trip_count::<i64>(1, 1, support::Relation::Less, 8)
+        else {
+            break 'nest0;
+        };
+        let Some(count1) = support::trip_count::<i64>(1, 1, support::Relation::Less, 16)
+            .and_then(|count| count.checked_add(1)) else {
+            break 'nest0;
+        };
+        let Some(grid0) = input0.grid::<f32, 2>(0, [(count0, 16), (count1, 1)]) else {
+            break 'nest0;
+        };
+        let Some(grid1) = input1.grid::<f32, 1>(0, [(count1, 1)]) else {
+            break 'nest0;
+        };
+        let Some(grid2) = input2.grid_mut::<f32, 1>(0, [(count0, 1)]) else {
+            break 'nest0;
+        };
+        if !stack.take_steps(count0.saturating_mul(count1.saturating_add(1))) {
+            break 'nest0;
+        }
+        for i0 in 0..count0 {
+            for i1 in 0..count1 {
+                let v13 = grid0.get([i0, i1]);
+                let v14 = grid1.get([i1]);
+                let v15 = grid2.get([i0]);
+                let v16 = semantics::mul_f32(v13, v14);
+                let v17 = semantics::add_f32(v15, v16);
+                grid2.set([i0], v17);
+            }
+        }
+        v4 = count0 as i64;
+    }
+    loop {
+        stack.spend_fuel().at(HERE, 0x30)?;
+        let mut v5: i64 = 0;
+        loop {
+            stack.spend_fuel().at(HERE, 0x39)?;
+            let v11 = semantics::mul_i64(v4, 16);
+            let v12 = semantics::add_i64(v11, v5);
+            let v13 = support::buffer_load_f32(input0, v12).at(HERE, 0x47)?;
+            let v14 = support::buffer_load_f32(input1, v5).at(HERE, 0x4f)?;
+            let v15 = support::buffer_load_f32(input2, v4).at(HERE, 0x57)?;
+            let v16 = semantics::mul_f32(v13, v14);
+            let v17 = semantics::add_f32(v15, v16);
+            support::buffer_store_f32(input2, v4, v17).at(HERE, 0x6f)?;
+            let v18 = semantics::add_i64(v5, 1);
+            if semantics::cmp_lt_i64_s(v18, 16) == 0 {
+                break;
+            }
+            v5 = v18;
+        }
+        let v20 = semantics::add_i64(v4, 1);
+        if semantics::cmp_lt_i64_s(v20, 8) == 0 {
+            break;
+        }
+        v4 = v20;
+    }
+    Ok(())
+}
