@@ -70,7 +70,9 @@ pub fn run(text: &str, module: Option<Arc<dyn Module>>) -> Outcome {
     }
     if is_charged(&ledger) && !plan.has_cycles {
         let (bytes, objects) = (ledger.bytes(), ledger.objects());
-        outcome.findings.push(format!("leak: {bytes} bytes and {objects} objects are charged after the session is gone"));
+        outcome
+            .findings
+            .push(format!("leak: {bytes} bytes and {objects} objects are charged after the session is gone"));
     }
     if let Some(growth) = memory.growth().filter(|growth| *growth > GROWTH) {
         outcome.findings.push(format!("overshoot: the process grew by {growth} bytes"));

@@ -81,11 +81,23 @@ const ORDERS: &[&[&str]] = &[
     ],
     &["hal.allocator.allocate", "hal.buffer.", "hal.buffer_view.create", "hal.buffer_view."],
     &["hal.fence.create", "hal.fence.create", "hal.fence.join", "hal.device.queue.", "hal.fence.", "hal.fence.await"],
-    &["hal.fence.create", "hal.device.queue.alloca", "hal.device.queue.", "hal.device.queue.dealloca", "hal.fence.await"],
+    &[
+        "hal.fence.create",
+        "hal.device.queue.alloca",
+        "hal.device.queue.",
+        "hal.device.queue.dealloca",
+        "hal.fence.await",
+    ],
     &["hal_inline.buffer.allocate", "hal_inline.buffer.storage", "hal_inline.buffer.wrap", "hal_inline.buffer."],
     &["hal.allocator.import", "hal.buffer.", "hal_inline.buffer.storage", "hal.allocator.import", "hal.device.queue."],
     &["hal_loader.executable.load", "hal_loader.executable.dispatch", "hal_loader."],
-    &["hal.ex.file.from_memory", "hal.fence.create", "hal.device.queue.read", "hal.device.queue.write", "hal.fence.await"],
+    &[
+        "hal.ex.file.from_memory",
+        "hal.fence.create",
+        "hal.device.queue.read",
+        "hal.device.queue.write",
+        "hal.fence.await",
+    ],
     &["hal.fence.create", "io_parameters.", "hal.fence.await"],
     &["hal.channel.", "hal.command_buffer.create", "hal.command_buffer.collective", "hal.command_buffer.finalize"],
 ];
@@ -387,11 +399,13 @@ impl<'a, 'b> Operands<'a, 'b> {
         let registers: Vec<&str> = results.iter().map(|(register, _)| register.as_str()).collect();
         let registers = registers.join(", ");
         let variadic = if function.is_variadic() { ".variadic" } else { "" };
-        let segments = if function.is_variadic() { format!(" segments[{}]", segments.join(", ")) } else { String::new() };
+        let segments =
+            if function.is_variadic() { format!(" segments[{}]", segments.join(", ")) } else { String::new() };
         let (name, operands) = (&function.name, operands.join(", "));
         if function.yields && !self.random.one_in(8) {
             let next = self.body.block();
-            self.body.line(&format!("vm.call{variadic}.yieldable @{name}{segments}({operands}) -> {next}({registers})"));
+            self.body
+                .line(&format!("vm.call{variadic}.yieldable @{name}{segments}({operands}) -> {next}({registers})"));
             self.body.begin(&next);
         } else {
             let equals = if registers.is_empty() { "" } else { " = " };

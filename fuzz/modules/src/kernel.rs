@@ -28,7 +28,9 @@ pub fn harmless() -> Vec<u8> {
 /// Generates the text of an executable. `functions` are those that kernels can import.
 #[must_use]
 pub fn generate(random: &mut Random, functions: &[&Signature]) -> String {
-    let mut text = String::from("vm.module @kernels version 0\nvm.type !vm.buffer\nvm.type i32\nvm.type !vm.list<?>\nvm.type !vm.opaque\n");
+    let mut text = String::from(
+        "vm.module @kernels version 0\nvm.type !vm.buffer\nvm.type i32\nvm.type !vm.list<?>\nvm.type !vm.opaque\n",
+    );
     let mut imported: Vec<&Signature> = (0..random.below(4)).map(|_| *random.pick(functions)).collect();
     imported.sort_by_key(|function| &function.name);
     imported.dedup_by_key(|function| &function.name);

@@ -86,7 +86,8 @@ fn print_signatures() -> Done {
 }
 
 fn run(arguments: &[String]) -> Done {
-    let number = |name: &str, default: u64| option(arguments, name).and_then(|text| text.parse().ok()).unwrap_or(default);
+    let number =
+        |name: &str, default: u64| option(arguments, name).and_then(|text| text.parse().ok()).unwrap_or(default);
     let (seed, jobs) = (number("--seed", 0), number("--jobs", 1).max(1));
     let (start, seconds) = (Instant::now(), number("--seconds", 60));
     let (functions, device) = (signatures::learn()?, option(arguments, "--device"));

@@ -13,7 +13,9 @@ use incarnate_differential::random::Random;
 use incarnate_runtime::bytecode::imports::{self, MODULES};
 use incarnate_runtime::bytecode::{Contents, ConventionItem, assemble};
 use incarnate_runtime::session::Session;
-use incarnate_runtime::vm::{Buffer, CallBuffer, Completion, Function, Linkage, List, Ref, RefObject, RefType, ValueType};
+use incarnate_runtime::vm::{
+    Buffer, CallBuffer, Completion, Function, Linkage, List, Ref, RefObject, RefType, ValueType,
+};
 use incarnate_runtime::{Error, Result};
 
 use crate::kernel;
@@ -43,7 +45,31 @@ pub fn constants() -> Vec<Vec<u8>> {
 
 /// Integers that functions take: flags, types, sizes.
 pub const INTEGERS: [i64; 25] = [
-    0, 0, 0, 1, 1, 2, 3, 4, 8, 13, 16, 28, 32, 48, 63, 64, 128, 3075, -1, -1, 4096, 0x1000_0020, 0x2100_0020, 0xFF03, 256,
+    0,
+    0,
+    0,
+    1,
+    1,
+    2,
+    3,
+    4,
+    8,
+    13,
+    16,
+    28,
+    32,
+    48,
+    63,
+    64,
+    128,
+    3075,
+    -1,
+    -1,
+    4096,
+    0x1000_0020,
+    0x2100_0020,
+    0xFF03,
+    256,
 ];
 
 /// An argument or a result.
@@ -415,6 +441,14 @@ fn named(error: &Error) -> Option<(usize, RefType)> {
 
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {:?} -> {:?}, {} good", self.name, self.convention, self.arguments, self.results, self.good.len())
+        write!(
+            f,
+            "{} {} {:?} -> {:?}, {} good",
+            self.name,
+            self.convention,
+            self.arguments,
+            self.results,
+            self.good.len()
+        )
     }
 }
