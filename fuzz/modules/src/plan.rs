@@ -1,0 +1,92 @@
+//! The plan of a case: what its module's host does. It stands in the comments before the module's first line.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// A call of an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Name of the export.
+    pub export: String,
+    /// Drops the call when it is suspended for the first time.
+    pub is_cancelled: bool,
+}
+
+/// What the host does with the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The device's URI.
+    pub device: String,
+    /// The longest time of a call.
+    pub timeout: Duration,
+    /// Objects can hold themselves. Such cycles are never freed, so the ledger is not empty at the end.
+    pub has_cycles: bool,
+    /// The calls of each thread.
+    pub threads: Vec<Vec<Call>>,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan { device: "local-sync".into(), timeout: Duration::from_secs(5), has_cycles: false, threads: Vec::new() }
+    }
+}
+
+impl Plan {
+    /// Returns the comments.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut text = format!("// device {}\n// timeout {}\n", self.device, self.timeout.as_millis());
+        if self.has_cycles {
+            text += "// cycles\n";
+        }
+        for calls in &self.threads {
+            text += "// calls";
+            for call in calls {
+                let _ = write!(text, " {}{}", call.export, if call.is_cancelled { "!" } else { "" });
+            }
+            text += "\n";
+        }
+        text
+    }
+
+    /// Parses the comments of a module's text; others are skipped.
+    #[must_use]
+    pub fn parse(text: &str) -> Plan {
+        let mut plan = Plan::default();
+        for line in text.lines().map_while(|line| line.strip_prefix("//")) {
+            let mut words = line.split_whitespace();
+            match (words.next(), words.clone().next()) {
+                (Some("device"), Some(device)) => plan.device = device.to_owned(),
+                (Some("timeout"), Some(time)) => plan.timeout = Duration::from_millis(time.parse().unwrap_or(5000)),
+                (Some("cycles"), None) => plan.has_cycles = true,
+                (Some("calls"), Some(_)) => {
+                    let call = |word: &str| Call {
+                        export: word.trim_end_matches('!').to_owned(),
+                        is_cancelled: word.ends_with('!'),
+                    };
+                    plan.threads.push(words.map(call).collect());
+                }
+                _ => {}
+            }
+        }
+        plan
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_are_parsed_as_they_are_written() {
+        let call = |export: &str, is_cancelled| Call { export: export.into(), is_cancelled };
+        let plan = Plan {
+            device: "local-task".into(),
+            timeout: Duration::from_millis(250),
+            has_cycles: true,
+            threads: vec![vec![call("a", false), call("b", true)], vec![call("a", false)]],
+        };
+        assert_eq!(Plan::parse(&(plan.text() + "vm.module @m version 0\n")), plan);
+        assert_eq!(Plan::parse("vm.module @m version 0\n"), Plan::default());
+    }
+}
