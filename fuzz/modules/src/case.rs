@@ -115,7 +115,7 @@ fn calls(session: &Session, plan: &Plan, outcome: &mut Outcome) {
         [calls] => vec![run(calls)],
         threads => std::thread::scope(|scope| {
             let handles: Vec<_> = threads.iter().map(|calls| scope.spawn(|| run(calls))).collect();
-            handles.into_iter().map(|handle| handle.join().unwrap_or_default()).collect()
+            handles.into_iter().map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         }),
     };
     for (lines, findings) in results {

@@ -33,6 +33,8 @@ pub struct SessionBuilder {
     devices: Vec<DeviceChoice>,
     device_options: DeviceOptions,
     modules: Vec<ModuleChoice>,
+    /// Module files are read, not mapped.
+    reads_files: bool,
     natives: &'static [Native],
     loaders: &'static [Loader],
     program_loaders: Vec<Arc<dyn ExecutableLoader>>,
@@ -169,6 +171,7 @@ impl SessionBuilder {
             devices: Vec::new(),
             device_options: DeviceOptions::default(),
             modules: Vec::new(),
+            reads_files: false,
             natives,
             loaders: &[],
             program_loaders: Vec::new(),
@@ -202,10 +205,16 @@ impl SessionBuilder {
 
     /// Adds a module file. Its code is copied and verified; its constants are mapped. If another process changes the file while
     /// the session lives, constants change; if it truncates the file, an access to them ends the process.
-    /// [`SessionBuilder::module_bytes`] depends on no file.
+    /// [`SessionBuilder::read_module_files`] and [`SessionBuilder::module_bytes`] depend on no file.
     pub fn module_file(mut self, path: impl Into<PathBuf>) -> SessionBuilder {
         self.modules.push(ModuleChoice::File(path.into(), load_interpreted));
         self.with_all_loaders()
+    }
+
+    /// Reads all module files into memory instead of mapping them: for files that others may change.
+    pub fn read_module_files(mut self) -> SessionBuilder {
+        self.reads_files = true;
+        self
     }
 
     /// Adds a module file's bytes.
@@ -316,7 +325,7 @@ impl SessionBuilder {
         };
         let mut modules: Vec<Arc<dyn Module>> = Vec::new();
         for choice in self.modules {
-            let module = choice.load()?;
+            let module = choice.load(self.reads_files)?;
             for name in needed(&*module) {
                 if !modules.iter().any(|other| other.name() == name) {
                     modules.extend(natives.provide(name)?);
@@ -333,12 +342,13 @@ impl SessionBuilder {
 }
 
 impl ModuleChoice {
-    fn load(self) -> Result<Arc<dyn Module>> {
+    fn load(self, reads_files: bool) -> Result<Arc<dyn Module>> {
         match self {
             ModuleChoice::Existing(module) => Ok(module),
             ModuleChoice::Contents(contents, load) => load(contents).context(|| "loading a module"),
             ModuleChoice::File(path, load) => {
-                load(MappedFile::contents(&path)?).context(|| format!("loading '{}'", path.display()))
+                let contents = if reads_files { Contents::read(&path)? } else { MappedFile::contents(&path)? };
+                load(contents).context(|| format!("loading '{}'", path.display()))
             }
         }
     }

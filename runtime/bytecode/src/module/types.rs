@@ -314,11 +314,4 @@ mod tests {
             assert!(TypeDef::new(text).is_err(), "{text}");
         }
     }
-
-    #[test]
-    fn references_are_nested_to_any_depth() {
-        let nested = |depth: usize| format!("{}!hal.fence{}", "!vm.ref<".repeat(depth), ">".repeat(depth));
-        assert_eq!(TypeDef::new(&nested(2)).unwrap().kind(), TypeKind::Ref("hal.fence"));
-        assert_eq!(TypeDef::new(&nested(200_000)).unwrap().kind(), TypeKind::Ref("hal.fence"));
-    }
 }
