@@ -219,3 +219,21 @@ fn keys_and_scopes_of_archives_do_not_act() {
     assert_inert(&missing.error, "parameters");
     assert_eq!((missing.status, missing.error.lines().count()), (1, 1), "{}", missing.error);
 }
+
+/// Modules that use up steps, memory or objects, or wait for ever, end in the error that their second line says.
+#[test]
+fn limits_end_in_one_line() {
+    let (folder, files) = modules("limits", "limit_", 6);
+    for file in files {
+        let name = file.file_stem().expect("a name").to_string_lossy().into_owned();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../tests/hostile/{name}.vmasm"));
+        let source = fs::read_to_string(source).expect("a source");
+        let expected = source.lines().nth(1).and_then(|line| line.strip_prefix("// expect: ")).expect("an expectation");
+        let module = format!("--module={}", file.display());
+        for device in ["--device=local-sync", "--device=local-task"] {
+            let outcome = run(&folder, &["run", &module, "--function=f", "--untrusted", "--fuel=100000", device]);
+            assert_eq!(outcome.status, 1, "{name} {device}: {}", outcome.out);
+            assert!(outcome.error.contains(expected), "{name} {device}: {}", outcome.error);
+        }
+    }
+}
