@@ -245,6 +245,7 @@ impl Scratch {
 
 /// Runs ranges of a dispatch's workgroups, which `drive` names by calling its argument. `threads` may run some at once.
 #[inline]
+#[expect(clippy::too_many_arguments, reason = "the parts of a dispatch, without a structure that each call fills")]
 pub(crate) fn execute_ranges(
     commands: &Commands,
     dispatch: &Dispatch,

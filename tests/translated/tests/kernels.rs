@@ -55,7 +55,7 @@ fn kernels_keep_within_the_limits_of_their_session() {
             assert_eq!(error.code(), StatusCode::ResourceExhausted, "{mode:?}: {error}");
             assert!(error.to_string().contains(message), "{mode:?}: {error}");
         };
-        failed("hoard", memory(), "4194304 more bytes exceed the limit of 1048576; 0 are in use");
+        failed("hoard", memory(), "4194304 more bytes exceed the limit of 1048576");
         failed("deep", calls(), "more than 100 nested calls");
         // Trusted code counts no iterations.
         if mode != Mode::Translated {
@@ -68,6 +68,11 @@ fn kernels_keep_within_the_limits_of_their_session() {
             Err(error) => assert_eq!(error.code(), StatusCode::OutOfRange, "{mode:?}: {error}"),
         }
         assert_eq!(limits.ledger.bytes(), 0, "{mode:?}");
+        // Fewer steps than all workgroups need together, and more than one needs.
+        if mode != Mode::Translated {
+            let error = run("race", mode, Limits { fuel: Some(20_000), ..Limits::default() }).unwrap_err();
+            assert!(matches!(error.code(), StatusCode::ResourceExhausted | StatusCode::OutOfRange), "{mode:?}: {error}");
+        }
     }
 }
 
