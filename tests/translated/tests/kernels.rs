@@ -71,7 +71,10 @@ fn kernels_keep_within_the_limits_of_their_session() {
         // Fewer steps than all workgroups need together, and more than one needs.
         if mode != Mode::Translated {
             let error = run("race", mode, Limits { fuel: Some(20_000), ..Limits::default() }).unwrap_err();
-            assert!(matches!(error.code(), StatusCode::ResourceExhausted | StatusCode::OutOfRange), "{mode:?}: {error}");
+            assert!(
+                matches!(error.code(), StatusCode::ResourceExhausted | StatusCode::OutOfRange),
+                "{mode:?}: {error}"
+            );
         }
     }
 }

@@ -142,7 +142,7 @@ fn names_are_safe_and_distinct() {
     assert_eq!((module.v0(21).unwrap(), module.state(4).unwrap(), module.call(8).unwrap()), (42, 8, 16));
     assert_eq!(module.declared_otherwise(11).unwrap(), 11);
     assert!(module.text(0).is_err());
-    assert!(module.text(3).unwrap_err().to_string().contains("\"; } */ \n {"));
+    assert!(module.text(3).unwrap_err().to_string().contains("\"; } */ \\n {"));
     // The original names stay available at run time.
     let name = "\") } */ fn main() {} /* \n\r\t";
     assert_eq!(module.session().function(name).unwrap().call::<i32>(()).unwrap(), 7);
