@@ -15,6 +15,9 @@ pub(crate) const SLICE: u64 = 1 << 16;
 /// The same for the iterations of a counted loop that the interpreter runs at once: some milliseconds.
 pub(crate) const LOOP_SLICE: u64 = 1 << 22;
 
+/// The fuel that is left is shared by at least so many slices.
+const SHARES: u64 = 64;
+
 /// Units of fuel that a call begins with. The clock is first read after them, so that short calls do not read it.
 pub(crate) const FIRST_SLICE: u64 = 1 << 10;
 
@@ -137,12 +140,14 @@ impl Meter {
         let _ = self.fuel.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
     }
 
-    /// Takes the fuel of a stack's next steps: at most a slice, or what is left.
+    /// Takes the fuel of a stack's next steps: at most a slice, and at most one part in [`SHARES`] of what is left, so that a
+    /// thread does not keep what others need.
     pub(crate) fn take_slice(&self, slice: u64) -> Result<u64> {
         self.check()?;
-        let take = |fuel: u64| (fuel > 0).then(|| fuel.saturating_sub(slice));
+        let share = |fuel: u64| slice.min((fuel / SHARES).max(1));
+        let take = |fuel: u64| (fuel > 0).then(|| fuel - share(fuel));
         match self.fuel.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
-            Ok(fuel) => Ok(fuel.min(slice)),
+            Ok(fuel) => Ok(share(fuel)),
             Err(_) => Err(failure::out_of_fuel()),
         }
     }
@@ -162,12 +167,13 @@ mod tests {
 
     #[test]
     fn slices_and_charges_share_the_fuel() {
-        let meter = Meter::new(Some(SLICE + 10));
+        let meter = Meter::new(Some(1 << 30));
         assert_eq!(meter.take_slice(SLICE).unwrap(), SLICE);
-        assert_eq!(meter.charge(11).unwrap_err().code(), StatusCode::ResourceExhausted);
-        meter.charge(4).unwrap();
-        meter.give_back(3);
-        assert_eq!(meter.take_slice(SLICE).unwrap(), 9);
+        meter.charge((1 << 30) - SLICE - 640).unwrap();
+        assert_eq!(meter.charge(641).unwrap_err().code(), StatusCode::ResourceExhausted);
+        assert_eq!(meter.take_slice(SLICE).unwrap(), 10);
+        meter.charge(629).unwrap();
+        assert_eq!(meter.take_slice(SLICE).unwrap(), 1);
         assert_eq!(meter.take_slice(SLICE).unwrap_err().code(), StatusCode::ResourceExhausted);
         meter.give_back(5);
         meter.drain(u64::MAX);
