@@ -94,7 +94,6 @@ pub use transfers::Transfers;
 #[cfg(feature = "std")]
 pub use wait::Deadline;
 
-#[cfg(feature = "std")]
 use incarnate_bytecode as bytecode;
 use incarnate_vm as vm;
 #[cfg(test)]

@@ -28,7 +28,9 @@ use super::movable::{Access, Movable, PinGuard};
 use super::pool::Pool;
 #[cfg(feature = "std")]
 use crate::mapping::WritableMapping;
-use crate::vm::{Charge, Ledger, SharedCharge, guest};
+#[cfg(feature = "std")]
+use crate::vm::Charge;
+use crate::vm::{Ledger, SharedCharge, guest};
 use crate::{Error, Result, vm};
 
 /// A region of memory that a dispatch works on. The dispatch's caller keeps it alive and mapped while workgroups run.
