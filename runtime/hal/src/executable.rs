@@ -52,7 +52,7 @@ impl Executable {
         Executable { code, backend_data: BackendData::default(), charge }
     }
 
-    /// Charges an executable of `length` bytes, before it is loaded: [`BYTES_PER_BYTE_OF_CODE`] for each, and the contexts of
+    /// Charges an executable of `length` bytes, before it is loaded: `BYTES_PER_BYTE_OF_CODE` for each, and the contexts of
     /// the workers that run it.
     ///
     /// # Errors

@@ -339,7 +339,7 @@ impl Buffer {
     /// The bytes as text, which is a copy where they may change.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where they are not UTF-8, or more than [`LONGEST_NAME`] that may change.
+    /// INVALID_ARGUMENT where they are not UTF-8, or more than `LONGEST_NAME` bytes that may change.
     pub fn text(&self) -> Result<Cow<'_, str>> {
         let text = match self.as_bytes() {
             Some(bytes) => core::str::from_utf8(bytes).ok().map(Cow::Borrowed),
