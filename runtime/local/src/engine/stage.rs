@@ -20,7 +20,7 @@ pub(super) struct Node {
     /// Workgroups, or units of a transfer, of each chunk but the last.
     chunk: u64,
     /// Workgroups, or units of a transfer, of all chunks.
-    total: u64,
+    pub(super) total: u64,
     /// Workgroup counts of a dispatch, read once.
     pub(super) workgroup_count: [u32; 3],
 }
