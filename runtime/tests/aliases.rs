@@ -1,4 +1,4 @@
-//! Memory that changes while it is used: views of mutable memory, owners that lend other bytes each time, module files.
+//! Memory that changes while it is used: views of mutable memory, owners that return other bytes each time, module files.
 //! Safe code alone, so that nothing here may be undefined behaviour.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -71,7 +71,7 @@ fn threads_may_read_a_view_while_another_writes() {
     });
 }
 
-/// Lends one of its parts, in turns.
+/// Returns each of its parts in turn.
 struct Alternating<T> {
     parts: Vec<Vec<T>>,
     calls: AtomicUsize,

@@ -21,7 +21,7 @@ use crate::{Error, Result, ref_object, vm};
 /// A buffer (`!hal.buffer`): an allocation, or a span of one. Spans share the allocation and keep it alive.
 ///
 /// Who may touch its bytes when is the program's business, which orders accesses by barriers and fences; the methods here
-/// copy in and out and never lend a slice of shared memory.
+/// copy in and out and never return a slice of shared memory.
 pub struct Buffer {
     /// The address of the first byte if it never changes, or null.
     address: BindingPointer,
@@ -357,8 +357,8 @@ impl Buffer {
         self.storage()?.copy(self.byte_offset + offset, source.storage()?, source.byte_offset + source_offset, length)
     }
 
-    /// The bytes themselves, where this is the only share of a buffer that is a whole allocation: nobody else, neither a
-    /// kernel nor a queue, can reach them meanwhile.
+    /// The bytes themselves, where this is the only share of a buffer that is a whole allocation: no
+    /// kernel and no queue can reach them meanwhile.
     #[must_use]
     pub fn exclusive_bytes(self: &mut Arc<Buffer>) -> Option<&mut [u8]> {
         match &mut Arc::get_mut(self)?.root {

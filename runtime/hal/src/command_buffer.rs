@@ -139,7 +139,7 @@ impl CommandBuffer {
     ) -> CommandBuffer {
         let may_inline = modes.contains(CommandBufferMode::ONE_SHOT | CommandBufferMode::ALLOW_INLINE_EXECUTION)
             && binding_capacity == 0;
-        // Spare arrays are in nobody's ledger.
+        // No ledger counts spare arrays, so a command buffer with a charge takes none.
         let commands = if charge.is_none() { Commands::spare() } else { Box::new(Commands::empty()) };
         CommandBuffer {
             modes,
@@ -252,7 +252,7 @@ impl CommandBuffer {
         } else {
             commands.list.shrink_to_fit();
         }
-        // Who takes the commands sets them, so nobody else has.
+        // Only the thread that took the commands sets them, so they are not set yet.
         let _ = self.recorded.set(commands);
         Ok(())
     }

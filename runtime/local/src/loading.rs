@@ -1,4 +1,4 @@
-//! How an executable finds its loader, whoever asks: a device, or a program that loads its own.
+//! How an executable finds its loader, for a device or for a program that loads its own.
 
 use alloc::boxed::Box;
 use alloc::format;

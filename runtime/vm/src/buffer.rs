@@ -193,8 +193,8 @@ impl Buffer {
         let data = if let Some(mapped) = contents.owner::<MappedBytes>() {
             mapped.address(&range)
         } else {
-            // What a shared borrow of the owner has lent once stays valid and the same while the borrow may last. The storage keeps
-            // the owner, behind an `Arc`, so that nothing moves it or borrows it exclusively.
+            // What a shared borrow of the owner has returned once stays valid and the same while the borrow may last. The
+            // storage keeps the owner, behind an `Arc`, so that nothing moves it or borrows it exclusively.
             contents.as_bytes().and_then(|bytes| bytes.get(range.clone())).map(|bytes| NonNull::from(bytes).cast())
         };
         let data = data.ok_or_else(|| {
@@ -304,7 +304,7 @@ impl Buffer {
         if matches!(**contents, Contents::Mapped(_)) {
             return None;
         }
-        // SAFETY: `of_contents` took pointer and length from a slice that a shared borrow of the contents lent, which are kept.
+        // SAFETY: `of_contents` took pointer and length from a slice of a shared borrow of the contents, which are kept.
         // Such a slice never changes, and as the buffer is not mutable, none of its methods writes there.
         Some(unsafe { core::slice::from_raw_parts(self.data.as_ptr(), self.length) })
     }

@@ -182,7 +182,7 @@ mod tests {
         stage.restart();
         assert!(stage.advance(commands, &table, 1).unwrap());
         assert!(stage.advance(commands, &table, 1).unwrap());
-        // One thread has nobody to share a node with.
+        // One thread shares no node.
         assert_eq!(stage.chunks(), 2);
     }
 
