@@ -20,7 +20,7 @@ use incarnate_runtime::hal::local::loaders::elf::{Class, LibraryFacts, Machine, 
 use incarnate_runtime::hal::local::{
     DispatchArguments, ExecutableLoader, ExecutableParameters, LocalExecutable, Worker,
 };
-use incarnate_runtime::vm::Limits;
+use incarnate_runtime::vm::{Fuel, Limits};
 use incarnate_runtime::{Result, StatusCode};
 
 const SIMPLE_MUL: &[u8] = include_bytes!("fixtures/elf/simple_mul_x86_64.so");
@@ -319,7 +319,7 @@ mod run {
         let executable = load(simple_mul_library());
         let (mut lhs, mut rhs, mut out) = (Aligned([1.0f32; 4]), Aligned([2.0f32; 4]), Aligned([0.0f32; 4]));
         let pointers = [&mut lhs, &mut rhs, &mut out].map(|buffer| binding(buffer).pointer);
-        let mut worker = Worker { processor_id: 0, local_memory: &mut [] };
+        let mut worker = Worker { processor_id: 0, local_memory: &mut [], fuel: &mut Fuel::default() };
         let mut dispatches = || {
             [1, 2, 16, 1024].map(|workgroups| {
                 let arguments = DispatchArguments {
@@ -330,7 +330,6 @@ mod run {
                     binding_lengths: &[16; 3],
                     read_only_bindings: 0,
                     max_concurrency: 1,
-                    meter: None,
                 };
                 let picoseconds = best(4_000_000 / (workgroups + 3), &mut || {
                     let arguments = std::hint::black_box(&arguments);

@@ -135,7 +135,7 @@ impl CommandBuffer {
         categories: CommandCategory,
         binding_capacity: u32,
         inline: Option<InlineExecution>,
-        charge: Charge,
+        mut charge: Charge,
     ) -> CommandBuffer {
         let may_inline = modes.contains(CommandBufferMode::ONE_SHOT | CommandBufferMode::ALLOW_INLINE_EXECUTION)
             && binding_capacity == 0;

@@ -340,11 +340,21 @@ impl Commands {
         SPARE.try_with(Cell::take).ok().flatten().unwrap_or_else(|| Box::new(Commands::empty()))
     }
 
+    /// The bytes of the arrays.
+    pub(crate) fn extent(&self) -> u64 {
+        fn of<T>(array: &Vec<T>) -> u64 {
+            (array.capacity() * size_of::<T>()) as u64
+        }
+        let objects = of(&self.labels) + of(&self.buffers);
+        of(&self.list) + of(&self.bindings) + of(&self.constants) + of(&self.data) + objects
+    }
+
     /// Keeps the memory for those that the thread will record next, unless it is much.
     pub(crate) fn give_up(mut self: Box<Commands>) {
         self.clear();
         let is_little = self.list.capacity() <= SPARE_COMMANDS && self.data.capacity() <= SPARE_DATA;
-        if is_little && self.bindings.capacity().max(self.constants.capacity()) <= SPARE_BINDINGS {
+        let bindings = self.bindings.capacity().max(self.constants.capacity()).max(self.buffers.capacity());
+        if is_little && bindings.max(self.labels.capacity()) <= SPARE_BINDINGS {
             // Where the thread is ending there is nothing to keep it for.
             let _ = SPARE.try_with(|spare| spare.set(Some(self)));
         }

@@ -2,11 +2,10 @@
 #![allow(unsafe_code, reason = "declares the contract of calls with addresses of bindings")]
 
 use alloc::string::String;
-use alloc::sync::Arc;
 use core::fmt;
 
 use super::storage::BindingPointer;
-use crate::vm::Meter;
+use crate::vm::Fuel;
 use crate::{Error, Result};
 
 /// Facts about one function (dispatch entry point) of an executable.
@@ -56,9 +55,6 @@ pub struct DispatchArguments<'a> {
     pub read_only_bindings: u64,
     /// Number of workers that may run workgroups of this dispatch at once.
     pub max_concurrency: u8,
-    /// The steps and the time of the call that submitted the dispatch; none without limits. An executable checks the time
-    /// before each workgroup; bytecode takes its steps from here.
-    pub meter: Option<&'a Arc<Meter>>,
 }
 
 /// What belongs to the worker that runs workgroups.
@@ -68,6 +64,9 @@ pub struct Worker<'a> {
     pub processor_id: u32,
     /// Scratch memory, at least [`FunctionInfo::local_memory_size`] bytes, aligned to 64.
     pub local_memory: &'a mut [u8],
+    /// The fuel of the call that submitted the dispatch. Bytecode takes its steps from here; machine code takes none, and checks
+    /// the time before each workgroup.
+    pub fuel: &'a mut Fuel,
 }
 
 /// Code that a local device has loaded; one format each: machine code, nested bytecode, linked-in functions.

@@ -19,7 +19,7 @@ use super::growth;
 use super::semaphore::WaitParticipant;
 use crate::bytecode::imports::BYTES_PER_STEP;
 use crate::profile::{self, EventKind, Facts};
-use crate::vm::{Ledger, Meter};
+use crate::vm::{Fuel, Ledger, Meter};
 use crate::{Error, Result};
 
 /// A queue operation. Transfers are rare here: most are commands of a command buffer.
@@ -116,11 +116,8 @@ impl Operation {
     /// Runs a transfer on the calling thread. Does nothing for other operations.
     ///
     /// # Errors
-    /// Those of the transfer; those of [`Meter::charge`], before it begins.
+    /// Those of the transfer; those of [`Fuel::charge`], before it begins.
     pub fn transfer(&self, meter: Option<&Arc<Meter>>) -> Result<()> {
-        if let Some(meter) = meter {
-            meter.check()?;
-        }
         let recorded = profile::now();
         let result = self.transfer_unrecorded(meter);
         if let Some(start) = recorded {
@@ -160,10 +157,13 @@ impl Operation {
                 target.write(*target_offset, source, *source_offset, *length)
             }
             // The call that submits one transfer is charged by its operands; a batch has its own.
-            Operation::Batch(operations) => operations.iter().try_for_each(|operation| {
-                meter.map_or(Ok(()), |meter| meter.charge(1 + operation.bytes() / BYTES_PER_STEP))?;
-                operation.transfer(meter)
-            }),
+            Operation::Batch(operations) => {
+                let mut fuel = Fuel::of(meter);
+                operations.iter().try_for_each(|operation| {
+                    fuel.charge(1 + operation.bytes() / BYTES_PER_STEP)?;
+                    operation.transfer(meter)
+                })
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use super::worker_number::current_worker;
 use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
 use crate::hal::backend::{Access, Commands, Dispatch, PinGuard, WorkgroupCount, resolve_range, too_many_bindings};
 use crate::hal::{BufferBinding, Executable, MINIMUM_ALIGNMENT, MemoryAccess};
-use crate::vm::Meter;
+use crate::vm::{Fuel, Meter};
 use crate::{Error, Result, vm};
 
 /// Memory that a thread reuses from one execution to the next.
@@ -250,7 +250,7 @@ pub(crate) fn execute_ranges(
     commands: &Commands,
     dispatch: &Dispatch,
     table: &[BufferBinding<'_>],
-    meter: Option<&Arc<Meter>>,
+    fuel: &mut Fuel,
     scratch: &mut Scratch,
     threads: u8,
     workgroup_count: [u32; 3],
@@ -271,11 +271,10 @@ pub(crate) fn execute_ranges(
         binding_lengths: scratch.bindings.lengths(),
         read_only_bindings: scratch.bindings.read_only,
         max_concurrency: threads,
-        meter,
     };
     let processor_id = if threads > 1 { current_worker() } else { 0 };
     let local_memory = scratch.local_memory.reserve(info.local_memory_size)?;
-    let mut worker = Worker { processor_id, local_memory };
+    let mut worker = Worker { processor_id, local_memory, fuel };
     without_unwinding(|| {
         drive(&mut |workgroups| {
             // SAFETY: `resolve` found each address and length, one for each binding, by `Commands::resolve_binding`, which
@@ -290,7 +289,7 @@ pub(crate) fn execute_ranges(
 /// charged to the meter of the call before.
 ///
 /// # Errors
-/// Those of [`Executable::check`]; OUT_OF_RANGE for ranges that leave their buffers; those of [`Meter::charge`] and of the
+/// Those of [`Executable::check`]; OUT_OF_RANGE for ranges that leave their buffers; those of [`Fuel::charge`] and of the
 /// kernel.
 pub fn dispatch_inline(
     executable: &Executable,
@@ -302,9 +301,8 @@ pub fn dispatch_inline(
 ) -> Result<()> {
     let function = executable.check(function, constants.len(), bindings.len())?;
     let total = total(workgroup_count)?;
-    if let Some(meter) = meter {
-        meter.charge(total)?;
-    }
+    let mut fuel = Fuel::of(meter);
+    fuel.charge(total)?;
     let code = executable.code();
     let Some(info) = code.functions().get(function).filter(|_| total > 0) else { return Ok(()) };
     let mut scratch = Scratch::take();
@@ -317,10 +315,9 @@ pub fn dispatch_inline(
             binding_lengths: scratch.bindings.lengths(),
             read_only_bindings: scratch.bindings.read_only,
             max_concurrency: 1,
-            meter,
         };
         let local_memory = scratch.local_memory.reserve(info.local_memory_size)?;
-        let mut worker = Worker { processor_id: 0, local_memory };
+        let mut worker = Worker { processor_id: 0, local_memory, fuel: &mut fuel };
         // SAFETY: `resolve_ranges` found each address and length, one for each binding, and checked the range against its byte
         // buffer by `resolve_range`. `bindings` keeps the buffers, whose bytes do not move.
         unsafe { code.dispatch(function, &arguments, 0..total, &mut worker) }

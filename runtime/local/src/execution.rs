@@ -14,7 +14,7 @@ use crate::hal::BufferBinding;
 use crate::hal::backend::Access;
 use crate::hal::backend::{Command, Commands};
 use crate::profile::{self, EventKind};
-use crate::vm::Meter;
+use crate::vm::{Fuel, Meter};
 use crate::{Error, Result};
 
 /// Checks that a table has all slots that commands use.
@@ -31,15 +31,16 @@ pub(crate) fn check_table(commands: &Commands, table: &[BufferBinding<'_>]) -> R
 
 /// Runs all commands in order; `table` holds what is bound to their slots. Each command is charged to the meter before it runs.
 pub(crate) fn execute(commands: &Commands, table: &[BufferBinding<'_>], meter: Option<&Arc<Meter>>) -> Result<()> {
-    charge_list(meter, commands)?;
-    execute_measuring(commands, table, meter, false)
+    let mut fuel = Fuel::of(meter);
+    charge_list(&mut fuel, commands)?;
+    execute_measuring(commands, table, &mut fuel, false)
 }
 
 /// As [`execute`], and measures the kernel of each dispatch where `is_measured`.
 pub(crate) fn execute_measuring(
     commands: &Commands,
     table: &[BufferBinding<'_>],
-    meter: Option<&Arc<Meter>>,
+    fuel: &mut Fuel,
     is_measured: bool,
 ) -> Result<()> {
     check_table(commands, table)?;
@@ -56,11 +57,11 @@ pub(crate) fn execute_measuring(
                 Command::Dispatch(dispatch) => workgroup_count(commands, dispatch, table)?,
                 _ => ([0; 3], 0),
             };
-            if let Some(meter) = meter {
-                charge(meter, commands, command, table, total)?;
+            if fuel.is_limited() {
+                charge(fuel, commands, command, table, total)?;
             }
             let start = is_timed.then(Instant::now);
-            execute_command(commands, command, table, meter, &mut scratch, (count, total))?;
+            execute_command(commands, command, table, fuel, &mut scratch, (count, total))?;
             if let Some(start) = start {
                 take_time(start, commands, command, table, total, is_measured);
             }
@@ -73,20 +74,20 @@ pub(crate) fn execute_measuring(
 }
 
 /// Charges a step for each command, before the list is walked.
-pub(crate) fn charge_list(meter: Option<&Arc<Meter>>, commands: &Commands) -> Result<()> {
-    meter.map_or(Ok(()), |meter| meter.charge(commands.list().len() as u64))
+pub(crate) fn charge_list(fuel: &mut Fuel, commands: &Commands) -> Result<()> {
+    fuel.charge(commands.list().len() as u64)
 }
 
 /// Charges a command before it runs: a step for each workgroup of a dispatch, or for 64 bytes of a transfer.
-#[cold]
+#[inline]
 pub(crate) fn charge(
-    meter: &Meter,
+    fuel: &mut Fuel,
     commands: &Commands,
     command: &Command,
     table: &[BufferBinding<'_>],
     workgroups: u64,
 ) -> Result<()> {
-    meter.charge(match command.transfer() {
+    fuel.charge(match command.transfer() {
         Some(transfer) => commands.resolve(transfer.target, table)?.2 as u64 / BYTES_PER_STEP,
         None => workgroups,
     })
@@ -147,14 +148,14 @@ fn execute_command(
     commands: &Commands,
     command: &Command,
     table: &[BufferBinding<'_>],
-    meter: Option<&Arc<Meter>>,
+    fuel: &mut Fuel,
     scratch: &mut Scratch,
     (count, total): ([u32; 3], u64),
 ) -> Result<()> {
     match command {
         Command::Dispatch(_) if total == 0 => Ok(()),
         Command::Dispatch(dispatch) => {
-            execute_ranges(commands, dispatch, table, meter, scratch, 1, count, |run| run(0..total))
+            execute_ranges(commands, dispatch, table, fuel, scratch, 1, count, |run| run(0..total))
         }
         // In order and one at a time, every command is a barrier.
         Command::Barrier => Ok(()),

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 
 use incarnate_runtime::Result;
 use incarnate_runtime::hal::local::{BindingPointer, DispatchArguments, LocalExecutable, Worker};
+use incarnate_runtime::vm::Fuel;
 
 /// Memory with the alignment of device memory.
 #[repr(C, align(64))]
@@ -41,9 +42,8 @@ pub fn dispatch(
         binding_lengths: &lengths,
         read_only_bindings: 0,
         max_concurrency: 1,
-        meter: None,
     };
-    let mut worker = Worker { processor_id: 0, local_memory: &mut [] };
+    let mut worker = Worker { processor_id: 0, local_memory: &mut [], fuel: &mut Fuel::default() };
     // SAFETY: each address and length are those of a buffer that its `Bound` borrows exclusively.
     unsafe { executable.dispatch(0, &arguments, workgroups, &mut worker) }
 }

@@ -10,7 +10,7 @@ use core::task::{Context as TaskContext, Poll};
 
 use super::call::CallBuffer;
 use super::context::Function;
-use super::meter::Meter;
+use super::meter::Fuel;
 use super::module::{BoundFunction, Completion};
 #[cfg(feature = "std")]
 use super::native::Step;
@@ -42,10 +42,9 @@ impl Invocation {
         Invocation { concurrent: Some(concurrent), ..Invocation::new(limits) }
     }
 
-    /// Lets the next calls count against the meter of the call that submitted them as kernels; without one, against the
-    /// limits of this storage. See [`Stack::attach_meter`].
-    pub fn attach_meter(&mut self, meter: Option<&Arc<Meter>>) {
-        self.stack.attach_meter(meter);
+    /// Exchanges the fuel of the next calls for that of a thread which works for another call. See [`Stack::exchange_fuel`].
+    pub fn exchange_fuel(&mut self, fuel: &mut Fuel) {
+        self.stack.exchange_fuel(fuel);
     }
 
     /// Returns memory that few calls need, for storage that is kept.

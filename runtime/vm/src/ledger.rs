@@ -11,35 +11,39 @@ use crate::{Error, Result};
 /// Whatever a program can create is charged before it is created: VM buffers and lists, device memory, command buffers,
 /// fences and other objects of a device. The [`Charge`] is returned when the object is dropped.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger(Option<Arc<Account>>);
+pub struct Ledger(Option<Arc<Bounds>>);
 
 #[derive(Debug)]
-struct Account {
-    bytes: Counter,
-    objects: Counter,
+struct Bounds {
+    /// Each charge has a reference: there are as many objects as references other than this one.
+    account: Arc<Account>,
+    objects: u64,
 }
 
+impl Bounds {
+    fn objects(&self) -> u64 {
+        (Arc::strong_count(&self.account) - 1) as u64
+    }
+}
+
+/// The bytes in use.
 #[derive(Debug)]
-struct Counter {
+struct Account {
     used: AtomicU64,
     limit: u64,
 }
 
-impl Counter {
-    fn new(limit: u64) -> Counter {
-        Counter { used: AtomicU64::new(0), limit }
-    }
-
-    fn add(&self, amount: u64, unit: &str) -> Result<()> {
-        let take = |used: u64| used.checked_add(amount).filter(|used| *used <= self.limit);
+impl Account {
+    fn add(&self, bytes: u64) -> Result<()> {
+        let take = |used: u64| used.checked_add(bytes).filter(|used| *used <= self.limit);
         match self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(_) => Ok(()),
-            Err(used) => Err(exhausted(amount, used, self.limit, unit)),
+            Err(used) => Err(exhausted(bytes, used, self.limit, "bytes")),
         }
     }
 
-    fn subtract(&self, amount: u64) {
-        self.used.fetch_sub(amount, Ordering::Relaxed);
+    fn subtract(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
@@ -61,7 +65,8 @@ impl Ledger {
     /// A ledger of at most `bytes` bytes and `objects` objects at a time.
     #[must_use]
     pub fn new(bytes: u64, objects: u64) -> Ledger {
-        Ledger(Some(Arc::new(Account { bytes: Counter::new(bytes), objects: Counter::new(objects) })))
+        let account = Arc::new(Account { used: AtomicU64::new(0), limit: bytes });
+        Ledger(Some(Arc::new(Bounds { account, objects })))
     }
 
     /// True if the ledger has limits.
@@ -74,13 +79,13 @@ impl Ledger {
     /// Returns the number of bytes in use; 0 without limits.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.0.as_ref().map_or(0, |account| account.bytes.used.load(Ordering::Relaxed))
+        self.0.as_ref().map_or(0, |bounds| bounds.account.used.load(Ordering::Relaxed))
     }
 
     /// Returns the number of objects in use; 0 without limits.
     #[must_use]
     pub fn objects(&self) -> u64 {
-        self.0.as_ref().map_or(0, |account| account.objects.used.load(Ordering::Relaxed))
+        self.0.as_ref().map_or(0, |bounds| bounds.objects())
     }
 
     /// Charges one object that holds `bytes` bytes, before it is created.
@@ -91,15 +96,18 @@ impl Ledger {
     pub fn charge(&self, bytes: u64) -> Result<Charge> {
         match &self.0 {
             None => Ok(Charge::none()),
-            Some(account) => charge(account, bytes),
+            Some(bounds) => charge(bounds, bytes),
         }
     }
 }
 
-fn charge(account: &Arc<Account>, bytes: u64) -> Result<Charge> {
-    account.objects.add(1, "objects")?;
-    // From here on the charge returns the object.
-    let mut charge = Charge { account: Some(Arc::clone(account)), bytes: 0 };
+fn charge(bounds: &Bounds, bytes: u64) -> Result<Charge> {
+    // The reference is the object's, before it is counted: threads that pass the limit together all see that.
+    let mut charge = Charge { account: Some(Arc::clone(&bounds.account)), bytes: 0 };
+    let objects = bounds.objects();
+    if objects > bounds.objects {
+        return Err(exhausted(1, objects - 1, bounds.objects, "objects"));
+    }
     charge.grow(bytes)?;
     Ok(charge)
 }
@@ -142,8 +150,8 @@ impl Charge {
     /// RESOURCE_EXHAUSTED if the limit would be exceeded.
     #[inline]
     pub fn grow(&mut self, bytes: u64) -> Result<()> {
-        if let Some(account) = &self.account {
-            account.bytes.add(bytes, "bytes")?;
+        if let Some(account) = self.account.as_ref().filter(|_| bytes > 0) {
+            account.add(bytes)?;
             self.bytes += bytes;
         }
         Ok(())
@@ -154,7 +162,7 @@ impl Charge {
     pub fn shrink(&mut self, bytes: u64) {
         if let Some(account) = &self.account {
             let bytes = bytes.min(self.bytes);
-            account.bytes.subtract(bytes);
+            account.subtract(bytes);
             self.bytes -= bytes;
         }
     }
@@ -163,9 +171,8 @@ impl Charge {
 impl Drop for Charge {
     #[inline]
     fn drop(&mut self) {
-        if let Some(account) = self.account.take() {
-            account.bytes.subtract(self.bytes);
-            account.objects.subtract(1);
+        if let Some(account) = self.account.as_ref().filter(|_| self.bytes > 0) {
+            account.subtract(self.bytes);
         }
     }
 }

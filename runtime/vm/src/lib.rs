@@ -87,7 +87,7 @@ pub use list::List;
 pub use list::check_ref;
 #[doc(hidden)]
 pub use mapped::MappedBytes;
-pub use meter::Meter;
+pub use meter::{Fuel, Meter};
 pub use module::{
     BoundFunction, Completion, Entry, FunctionInfo, Linkage, Module, ModuleSignature, ModuleState, Signal,
 };

@@ -14,7 +14,7 @@ use super::call::CallBuffer;
 use super::failure;
 use super::interpreter::frames::FrameStore;
 use super::ledger::Ledger;
-use super::meter::{FIRST_SLICE, LOOP_SLICE, Meter, SLICE};
+use super::meter::{Fuel, Meter};
 use crate::{Error, Result};
 
 /// What a program may use up. The defaults trust the program with the machine; see [`Limits::portable`]. Sessions with
@@ -122,10 +122,8 @@ pub struct Stack {
     descents: usize,
     /// Address of the host's stack at the outermost of them.
     host_base: usize,
-    /// Steps until the next slice is taken from the meter.
-    pub(super) fuel: u64,
-    /// The meter of the running call; none if its steps and its time are not limited.
-    meter: Option<Arc<Meter>>,
+    /// The fuel of the running call, and its meter; none if its steps and its time are not limited.
+    pub(super) fuel: Fuel,
     metering: Metering,
     /// Others may have a share of the meter.
     is_meter_shared: bool,
@@ -139,8 +137,8 @@ enum Metering {
     Off,
     /// Each call has a new one, by the limits.
     OfCall,
-    /// That of the call that submitted the kernels of this stack.
-    Attached,
+    /// That of another call, see [`Stack::exchange_fuel`].
+    Exchanged,
 }
 
 /// Bytes that one instruction may fill, copy, compare, hash or obtain for the price of a branch.
@@ -169,8 +167,7 @@ impl Stack {
             nesting: 0,
             descents: 0,
             host_base: 0,
-            fuel: u64::MAX,
-            meter: None,
+            fuel: Fuel::default(),
             is_meter_shared: false,
             metering: if limits.are_metered() { Metering::OfCall } else { Metering::Off },
             limits,
@@ -228,44 +225,29 @@ impl Stack {
     #[inline(never)]
     fn start_meter(&mut self) {
         let fuel = self.limits.fuel.unwrap_or(u64::MAX);
-        let first = fuel.min(FIRST_SLICE);
-        match &self.meter {
-            Some(meter) if !self.is_meter_shared => meter.restart(fuel - first),
-            _ => {
-                let meter = self.limits.create_meter();
-                meter.restart(fuel - first);
-                self.meter = Some(meter);
-                self.is_meter_shared = false;
-            }
-        }
-        self.fuel = first + 1;
-    }
-
-    /// Lets the steps of the next calls count against the meter of the call that submitted them as kernels; without one,
-    /// against the limits of this stack. Fuel that is left of a slice returns to the former meter.
-    pub fn attach_meter(&mut self, meter: Option<&Arc<Meter>>) {
-        if let Some(former) = self.meter.take() {
-            former.give_back(self.fuel.saturating_sub(1));
-        }
-        self.metering = match meter {
-            Some(_) => Metering::Attached,
-            None if self.limits.are_metered() => Metering::OfCall,
-            None => Metering::Off,
+        let is_shared = self.is_meter_shared;
+        let own = self
+            .fuel
+            .meter
+            .as_mut()
+            .and_then(|meter| if is_shared { Arc::get_mut(meter).map(|meter| &*meter) } else { Some(&**meter) });
+        let first = match own {
+            Some(meter) => meter.restart(fuel),
+            None => self.fuel.meter.insert(self.limits.create_meter()).restart(fuel),
         };
-        self.meter = meter.cloned();
-        self.is_meter_shared = true;
-        self.fuel = if self.metering == Metering::Off { u64::MAX } else { 1 };
+        self.fuel.left = first + 1;
+        self.is_meter_shared = false;
     }
 
-    /// Shares the meter of the running call with what it has a device do: returns the rest of the slice to it. The meter is then
-    /// [`Stack::shared_meter`].
-    #[inline]
-    pub fn share_meter(&mut self) {
-        if let Some(meter) = &self.meter {
-            meter.give_back(self.fuel.saturating_sub(1));
-            self.fuel = 1;
-            self.is_meter_shared = true;
-        }
+    /// Exchanges the fuel for that of a thread which works for another call, such as the one that submitted the kernels of this stack:
+    /// the next calls count against it. The same exchange ends that.
+    pub fn exchange_fuel(&mut self, fuel: &mut Fuel) {
+        core::mem::swap(&mut self.fuel, fuel);
+        self.metering = match self.metering {
+            Metering::Exchanged if self.limits.are_metered() => Metering::OfCall,
+            Metering::Exchanged => Metering::Off,
+            Metering::Off | Metering::OfCall => Metering::Exchanged,
+        };
     }
 
     /// Returns memory of frames that few calls need, for storage that is kept.
@@ -277,31 +259,20 @@ impl Stack {
     #[inline]
     #[must_use]
     pub fn meter(&self) -> Option<&Meter> {
-        self.meter.as_deref()
+        self.fuel.meter.as_deref()
+    }
+
+    /// Shares the meter of the running call with what it has a device do. The stack keeps its slice.
+    #[inline]
+    pub fn share_meter(&mut self) {
+        self.is_meter_shared = true;
     }
 
     /// Returns the meter of the running call for the operations that it submits, if it was shared.
     #[inline]
     #[must_use]
     pub fn shared_meter(&self) -> Option<&Arc<Meter>> {
-        self.meter.as_ref().filter(|_| self.is_meter_shared)
-    }
-
-    /// Takes the next slice of fuel.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn replenish(&mut self) -> Result<()> {
-        let slice = self.meter.as_ref().map_or(Ok(u64::MAX), |meter| meter.take_slice(SLICE));
-        self.fuel = *slice.as_ref().unwrap_or(&1);
-        slice.map(drop)
-    }
-
-    /// Returns the fuel that a slice has when a slice for loops is added, whose iterations are cheap; the same if there is none.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn extended(&self, fuel: u64) -> u64 {
-        let slice = self.meter.as_ref().and_then(|meter| meter.take_slice(LOOP_SLICE).ok());
-        fuel.saturating_add(slice.unwrap_or(0))
+        self.fuel.meter.as_ref().filter(|_| self.is_meter_shared)
     }
 
     /// Counts an iteration of a loop or a call of translated code against the fuel.
@@ -310,8 +281,8 @@ impl Stack {
     /// RESOURCE_EXHAUSTED where it is used up; DEADLINE_EXCEEDED.
     #[inline]
     pub fn spend_fuel(&mut self) -> Result<()> {
-        self.fuel -= 1;
-        if self.fuel == 0 { self.replenish() } else { Ok(()) }
+        self.fuel.left -= 1;
+        if self.fuel.left == 0 { self.fuel.replenish() } else { Ok(()) }
     }
 
     /// Counts what an instruction of translated code does to many bytes, or would do if it did not fail. Where the fuel does
@@ -319,21 +290,11 @@ impl Stack {
     #[inline]
     pub fn count_bytes(&mut self, bytes: u64) {
         let units = bytes / BYTES_PER_FUEL;
-        if units < self.fuel {
-            self.fuel -= units;
+        if units < self.fuel.left {
+            self.fuel.left -= units;
         } else {
-            self.drain(units);
+            self.fuel.drain(units);
         }
-    }
-
-    /// Takes more than the rest of a slice.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn drain(&mut self, units: u64) {
-        if let Some(meter) = &self.meter {
-            meter.drain((units - self.fuel).saturating_add(1));
-        }
-        self.fuel = 1;
     }
 
     /// As [`Stack::count_bytes`], for elements of lists.
@@ -348,11 +309,7 @@ impl Stack {
     /// RESOURCE_EXHAUSTED if it does not last: then the work must not begin. DEADLINE_EXCEEDED.
     #[inline]
     pub fn charge(&mut self, units: u64) -> Result<()> {
-        if units < self.fuel {
-            self.fuel -= units;
-            return Ok(());
-        }
-        self.charge_meter(units)
+        self.fuel.charge(units)
     }
 
     /// Takes the steps of a loop nest of translated code, which runs without looking at the clock; false if they do not last,
@@ -363,23 +320,13 @@ impl Stack {
         steps <= LONGEST_NEST && self.charge(steps).is_ok()
     }
 
-    #[cold]
-    #[inline(never)]
-    fn charge_meter(&mut self, units: u64) -> Result<()> {
-        if let Some(meter) = &self.meter {
-            meter.charge((units - self.fuel).saturating_add(1))?;
-        }
-        self.fuel = 1;
-        Ok(())
-    }
-
     /// Checks the time of the call: native functions that work long call it now and then.
     ///
     /// # Errors
     /// DEADLINE_EXCEEDED.
     #[inline]
     pub fn check_deadline(&self) -> Result<()> {
-        self.meter.as_ref().map_or(Ok(()), |meter| meter.check())
+        self.fuel.check()
     }
 
     /// Forgets suspended calls and open frames.

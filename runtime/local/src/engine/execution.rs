@@ -16,7 +16,7 @@ use super::stage::{Node, Stage, TRANSFER_UNIT};
 use crate::hal::atomic::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering};
 use crate::hal::backend::{Command, Commands, Completion, WaitParticipant};
 use crate::hal::{BufferBinding, CommandBuffer};
-use crate::vm::Meter;
+use crate::vm::{Fuel, Meter};
 use crate::{Error, Result, profile};
 
 /// The state of an execution. It is set up while no other thread has a share, and reused.
@@ -272,9 +272,10 @@ impl<'a> Participation<'a> {
         };
         let result = match command {
             Command::Dispatch(dispatch) => {
+                let mut fuel = Fuel::of(meter);
                 let threads = u8::try_from(self.engine.concurrency()).unwrap_or(u8::MAX);
                 let count_of = node.workgroup_count;
-                execute_ranges(commands, dispatch, table, meter, &mut self.scratch, threads, count_of, |run| {
+                execute_ranges(commands, dispatch, table, &mut fuel, &mut self.scratch, threads, count_of, |run| {
                     drive(&mut |range| {
                         count(&range);
                         run(range)
@@ -312,15 +313,18 @@ impl Work {
 /// # Errors
 /// Those of [`execution::charge`], with the index of the command.
 fn charge(
-    meter: Option<&Meter>,
+    meter: Option<&Arc<Meter>>,
     commands: &Commands,
     table: &[BufferBinding<'_>],
     stage: &Stage,
 ) -> core::result::Result<(), (usize, Error)> {
-    let Some(meter) = meter else { return Ok(()) };
+    if meter.is_none() {
+        return Ok(());
+    }
+    let mut fuel = Fuel::of(meter);
     stage.nodes.iter().try_for_each(|node| {
         let Some(command) = commands.list().get(node.command) else { return Ok(()) };
-        execution::charge(meter, commands, command, table, node.total).map_err(|error| (node.command, error))
+        execution::charge(&mut fuel, commands, command, table, node.total).map_err(|error| (node.command, error))
     })
 }
 
@@ -365,7 +369,7 @@ impl Participant<Work> for Participation<'_> {
                 None => break Ok(0),
             };
             let advanced = stage.advance(commands, table, threads);
-            match advanced.and_then(|more| charge(meter.as_deref(), commands, table, stage).map(|()| more)) {
+            match advanced.and_then(|more| charge(meter.as_ref(), commands, table, stage).map(|()| more)) {
                 Ok(true) if stage.is_parallel() => {
                     self.published = Some((stage.time, stage.chunks()));
                     return Ok(stage.chunks());

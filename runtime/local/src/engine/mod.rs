@@ -38,7 +38,7 @@ use super::execution as sequential;
 use crate::Result;
 use crate::hal::backend::{Backend, Commands, Completion};
 use crate::hal::{BufferBinding, CommandBuffer};
-use crate::vm::Meter;
+use crate::vm::Fuel;
 use estimate::Estimate;
 use participate::{Engine, Mode};
 use workers::WorkerPool;
@@ -76,11 +76,11 @@ impl TaskBackend {
         &self,
         commands: &Commands,
         bindings: &[BufferBinding<'_>],
-        meter: Option<&Arc<Meter>>,
+        fuel: &mut Fuel,
         is_unmeasured: bool,
         is_counted: bool,
     ) -> Result<()> {
-        let run = || sequential::execute_measuring(commands, bindings, meter, is_unmeasured || is_measured_now());
+        let mut run = || sequential::execute_measuring(commands, bindings, fuel, is_unmeasured || is_measured_now());
         if is_counted { self.engine.as_caller(run) } else { run() }
     }
 }
@@ -104,16 +104,19 @@ impl Backend for TaskBackend {
             Err(error) => return completion.finish(Err(error)),
         };
         // The estimate walks the list, too.
-        if let Err(error) = sequential::charge_list(completion.meter(), commands) {
+        let mut fuel = Fuel::of(completion.meter());
+        if let Err(error) = sequential::charge_list(&mut fuel, commands) {
+            drop(fuel);
             return completion.finish(Err(error));
         }
         let estimate = Estimate::of(commands, self.engine.concurrency());
         let (mode, is_counted) = self.engine.mode(&estimate);
         if mode == Mode::Sequential {
-            let meter = completion.meter();
-            let result = self.execute_sequentially(commands, bindings, meter, estimate.is_unmeasured, is_counted);
+            let result = self.execute_sequentially(commands, bindings, &mut fuel, estimate.is_unmeasured, is_counted);
+            drop(fuel);
             return completion.finish(result);
         }
+        drop(fuel);
         if let Err(error) = sequential::check_table(commands, bindings) {
             return completion.finish(Err(error));
         }

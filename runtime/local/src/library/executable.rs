@@ -219,9 +219,7 @@ impl LocalExecutable for LibraryExecutable {
         // SAFETY: until the guard is dropped, after the loop, only kernels and integer code run.
         let mode = unsafe { FlushDenormals::enter() };
         let code = loop {
-            if let Some(meter) = arguments.meter {
-                meter.check()?;
-            }
+            worker.fuel.check()?;
             // SAFETY: the function is an export of a library that follows the ABI (contract of `load`), in code that
             // `_code` keeps mapped. Both states and the environment outlive the call. The numbers of constants and
             // bindings and the size of local memory are what the export asks for (compared above), and the caller keeps

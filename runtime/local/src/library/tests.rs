@@ -10,6 +10,7 @@ use std::sync::Mutex;
 
 use super::abi::*;
 use super::{Import, ImportProvider, ImportRegistry, LibraryExecutable, LibraryParameters};
+use crate::vm::Fuel;
 use crate::{BindingPointer, DispatchArguments, LocalExecutable, Worker};
 use crate::{Error, Result, StatusCode};
 
@@ -151,7 +152,6 @@ fn arguments<'a>(
         binding_lengths: lengths,
         read_only_bindings: 0,
         max_concurrency: 3,
-        meter: None,
     }
 }
 
@@ -165,7 +165,7 @@ fn run(
     let record = Mutex::new(Record::default());
     let pointers = [BindingPointer((&raw const record).cast_mut().cast())];
     let mut local_memory = [0u8; 4096];
-    let mut worker = Worker { processor_id: 5, local_memory: &mut local_memory };
+    let mut worker = Worker { processor_id: 5, local_memory: &mut local_memory, fuel: &mut Fuel::default() };
     let arguments = arguments(count, constants, &pointers, &[8]);
     // SAFETY: the kernel uses the binding as the mutex that it is the address of.
     let result = unsafe { executable.dispatch(0, &arguments, range, &mut worker) };
@@ -238,7 +238,7 @@ fn operands_are_compared_with_the_export() {
     let pointers = [BindingPointer((&raw const record).cast_mut().cast()); 2];
     let mut memory = [0u8; 4096];
     let mut code = |function, constants: &[u32], bindings: usize, lengths: &[usize], local: usize| {
-        let mut worker = Worker { processor_id: 0, local_memory: &mut memory[..local] };
+        let mut worker = Worker { processor_id: 0, local_memory: &mut memory[..local], fuel: &mut Fuel::default() };
         let arguments = arguments([1, 1, 1], constants, &pointers[..bindings], lengths);
         // SAFETY: as in `run`; the call is an error for other numbers of bindings.
         unsafe { executable.dispatch(function, &arguments, 0..1, &mut worker) }.map_err(|error: Error| error.code())

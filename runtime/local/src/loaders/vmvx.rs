@@ -36,8 +36,8 @@ use crate::bytecode::{Archive, Contents, Module as BytecodeFile};
 use crate::dispatch::{MAXIMUM_LOCAL_MEMORY, too_much_local_memory};
 use crate::grid::Cursor;
 use crate::vm::{
-    BoundFunction, Buffer, BytecodeModule, CallBuffer, Completion, Context, Invocation, Limits, Linkage, List, Module,
-    ModuleState, NativeModule, Program, Ref, Stack, Value, ValueType,
+    BoundFunction, Buffer, BytecodeModule, CallBuffer, Completion, Context, Fuel, Invocation, Limits, Linkage, List,
+    Module, ModuleState, NativeModule, Program, Ref, Stack, Value, ValueType,
 };
 use crate::vmvx::{self, VmvxState};
 use crate::{DispatchArguments, ExecutableLoader, ExecutableParameters, FunctionInfo};
@@ -312,16 +312,16 @@ impl LocalExecutable for VmvxExecutable {
         {
             return Err(Error::invalid_argument(format!("operands of a dispatch do not match kernel `{}`", info.name)));
         }
-        let Some(cursor) = Cursor::new(arguments.workgroup_count, workgroups)? else { return Ok(()) };
+        // Errors of the range come before all else.
+        if Cursor::new(arguments.workgroup_count, workgroups.clone())?.is_none() {
+            return Ok(());
+        }
         let hint = worker.processor_id as usize;
         let mut state = self.take_worker(hint)?;
         // SAFETY: the caller keeps the bindings valid until this function returns; the constants and the local memory
         // are borrowed as long; `reclaim` checks that the program keeps no reference to any of them.
         unsafe { state.borrow(arguments, &mut worker.local_memory[..info.local_memory_size]) }?;
-        state.invocation.attach_meter(arguments.meter);
-        let result = state.run(function, arguments, cursor);
-        // Steps that were taken and not used return to the call.
-        state.invocation.attach_meter(None);
+        let result = state.run(function, arguments, workgroups, worker.fuel);
         state.invocation.trim();
         if state.reclaim() {
             self.return_worker(hint, state);
@@ -348,6 +348,9 @@ struct VmvxWorker {
     /// Declared last, because the fields above refer into it.
     _context: Arc<Context>,
 }
+
+/// Workgroups that are run between two checks of the time.
+const WORKGROUPS_PER_CHECK: u64 = 64;
 
 /// Indices in [`VmvxWorker::borrowed`].
 const LOCAL_MEMORY: usize = 0;
@@ -389,8 +392,34 @@ impl VmvxWorker {
             .try_for_each(|buffer| self.bindings.push(Value::Ref(Ref::from(buffer.clone()))))
     }
 
-    /// Runs workgroups sequentially.
-    fn run(&mut self, function: usize, arguments: &DispatchArguments<'_>, cursor: Cursor) -> Result<()> {
+    /// Runs workgroups sequentially, with the fuel of the call that submitted them, or within the worker's own limits if there is none.
+    fn run(
+        &mut self,
+        function: usize,
+        arguments: &DispatchArguments<'_>,
+        mut workgroups: Range<u64>,
+        fuel: &mut Fuel,
+    ) -> Result<()> {
+        if !fuel.is_limited() {
+            return self.run_part(function, arguments, workgroups);
+        }
+        loop {
+            let part = workgroups.start..workgroups.end.min(workgroups.start.saturating_add(WORKGROUPS_PER_CHECK));
+            workgroups.start = part.end;
+            self.invocation.exchange_fuel(fuel);
+            let result = self.run_part(function, arguments, part);
+            self.invocation.exchange_fuel(fuel);
+            result?;
+            if workgroups.is_empty() {
+                return Ok(());
+            }
+            // Their kernels may not take a step.
+            fuel.check()?;
+        }
+    }
+
+    fn run_part(&mut self, function: usize, arguments: &DispatchArguments<'_>, workgroups: Range<u64>) -> Result<()> {
+        let Some(cursor) = Cursor::new(arguments.workgroup_count, workgroups)? else { return Ok(()) };
         let Some(function) = self.functions.get(function) else {
             return Err(Error::internal("worker without the function"));
         };
@@ -450,9 +479,6 @@ impl Workgroups<'_> {
         let [count_x, count_y, count_z] = self.arguments.workgroup_count;
         loop {
             let Cursor { x, y, z, .. } = self.cursor;
-            if let Some(meter) = self.arguments.meter {
-                meter.check()?;
-            }
             let numbers = [x, y, z, size_x, size_y, size_z, count_x, count_y, count_z].map(|number| number as i32);
             if let Err(error) = kernel(&self.local_memory, &self.constants, &self.bindings, numbers) {
                 return Err(error.context(format!("workgroup {x},{y},{z}")));

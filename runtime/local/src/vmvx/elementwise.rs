@@ -77,7 +77,6 @@ macro_rules! unary_functions {
                 size0: u64,
                 size1: u64,
             ) -> Result<()> {
-                caller.stack.check_deadline()?;
                 let source = (source, source_offset, [source_stride0, source_stride1]);
                 let target = (&*target, target_offset, [target_stride0, target_stride1]);
                 unary::<$type>(caller.stack, source, target, [size0, size1], $function)
@@ -122,7 +121,6 @@ macro_rules! binary_functions {
                 size0: u64,
                 size1: u64,
             ) -> Result<()> {
-                caller.stack.check_deadline()?;
                 let left = (left, left_offset, [left_stride0, left_stride1]);
                 let right = (&*right, right_offset, [right_stride0, right_stride1]);
                 let target = (&*target, target_offset, [target_stride0, target_stride1]);
@@ -161,7 +159,6 @@ impl VmvxState {
         size0: u64,
         size1: u64,
     ) -> Result<()> {
-        caller.stack.check_deadline()?;
         let mut target = Region::new::<u32>(&target, offset, [row_stride, 1], [size0, size1])?;
         let sizes = lengthen_rows([size0, size1], &mut [&mut target]);
         let elements = [value; CHUNK];

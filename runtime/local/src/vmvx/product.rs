@@ -55,7 +55,6 @@ impl VmvxState {
         k0: u32,
         flags: u32,
     ) -> Result<()> {
-        caller.stack.check_deadline()?;
         let sizes = Sizes { tiles: [m, n, k], tile: [m0 as usize, n0 as usize, k0 as usize] };
         let left = (left, left_offset, left_stride);
         let right = (&*right, right_offset, right_stride);

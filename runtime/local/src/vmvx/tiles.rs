@@ -109,7 +109,6 @@ impl VmvxState {
         padding: u64,
         flags: u32,
     ) -> Result<()> {
-        caller.stack.check_deadline()?;
         let packing = Packing::new([target_size0, target_size1, target_size2, target_size3], flags);
         let source = (source, source_offset, [source_stride0, source_stride1], [source_size0, source_size1]);
         let row_length = area(&[target_size1, target_size2, target_size3])?;
@@ -140,7 +139,6 @@ impl VmvxState {
         target_size1: u64,
         flags: u32,
     ) -> Result<()> {
-        caller.stack.check_deadline()?;
         let packing = Packing::new([source_size0, source_size1, source_size2, source_size3], flags);
         let row_length = area(&[source_size1, source_size2, source_size3])?;
         let source = (source, source_offset, [source_stride0, 1], [source_size0, row_length]);

@@ -56,11 +56,10 @@ fn dispatch(
         binding_lengths: &lengths,
         read_only_bindings: read_only,
         max_concurrency: 1,
-        meter: None,
     };
     let size = executable.functions().get(function).map_or(0, |info| info.local_memory_size);
     let mut local_memory = alloc::vec![0; size];
-    let mut worker = Worker { processor_id: 0, local_memory: &mut local_memory };
+    let mut worker = Worker { processor_id: 0, local_memory: &mut local_memory, fuel: &mut Fuel::default() };
     // SAFETY: the addresses and lengths are those of vectors that this function borrows exclusively.
     unsafe { executable.dispatch(function, &arguments, range, &mut worker) }
 }
@@ -245,10 +244,9 @@ fn workers_race_on_bindings_without_harm() {
                     binding_lengths: &lengths,
                     read_only_bindings: 0,
                     max_concurrency: 4,
-                    meter: None,
                 };
                 let range = u64::from(worker * 16)..u64::from(worker * 16 + 16);
-                let mut worker = Worker { processor_id: worker, local_memory: &mut [] };
+                let mut worker = Worker { processor_id: worker, local_memory: &mut [], fuel: &mut Fuel::default() };
                 // SAFETY: the address and the length are those of the vector, which only the kernels use meanwhile.
                 unsafe { executable.dispatch(0, &arguments, range, &mut worker) }.unwrap();
             });

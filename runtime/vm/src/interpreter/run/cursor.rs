@@ -2,7 +2,6 @@
 
 use core::ops::ControlFlow;
 
-use super::super::super::meter::LOOP_SLICE;
 use super::super::super::module::Completion;
 use super::super::super::reference::Ref;
 use super::super::super::stack::BYTES_PER_FUEL;
@@ -66,7 +65,7 @@ impl<'r, 'm> Cursor<'r, 'm> {
     /// Returns a cursor at the machine's position.
     #[inline(always)]
     pub(super) fn new(machine: &'r mut Machine<'m>) -> Cursor<'r, 'm> {
-        let (code, pc, fuel) = (machine.code, machine.pc, machine.stack.fuel);
+        let (code, pc, fuel) = (machine.code, machine.pc, machine.stack.fuel.left);
         let registers = machine.stack.frames.registers(code.words, code.refs);
         let mut cursor = Cursor { machine, code, words: registers.0, refs: registers.1, next: core::ptr::null(), fuel };
         cursor.go_to(pc);
@@ -79,13 +78,13 @@ impl<'r, 'm> Cursor<'r, 'm> {
         self.machine.code = self.code;
         // SAFETY: `next` is behind an instruction of the code.
         self.machine.pc = (unsafe { self.next.offset_from(self.code.instructions.as_ptr()) } - 1) as u32;
-        self.machine.stack.fuel = self.fuel;
+        self.machine.stack.fuel.left = self.fuel;
     }
 
     /// Takes registers and fuel from the machine, after a call that may have changed them.
     #[inline(always)]
     pub(super) fn reload(&mut self) {
-        self.fuel = self.machine.stack.fuel;
+        self.fuel = self.machine.stack.fuel.left;
         (self.words, self.refs) = self.machine.stack.frames.registers(self.code.words, self.code.refs);
     }
 
@@ -127,8 +126,8 @@ impl<'r, 'm> Cursor<'r, 'm> {
     pub(super) fn burn(&mut self) -> Result<()> {
         self.fuel -= 1;
         if self.fuel == 0 {
-            let replenished = self.machine.stack.replenish();
-            self.fuel = self.machine.stack.fuel;
+            let replenished = self.machine.stack.fuel.replenish();
+            self.fuel = self.machine.stack.fuel.left;
             return replenished;
         }
         Ok(())
@@ -141,8 +140,8 @@ impl<'r, 'm> Cursor<'r, 'm> {
         if units < self.fuel {
             self.fuel -= units;
         } else {
-            self.machine.stack.fuel = self.fuel;
-            self.machine.stack.drain(units);
+            self.machine.stack.fuel.left = self.fuel;
+            self.machine.stack.fuel.drain(units);
             self.fuel = 1;
         }
     }
@@ -210,6 +209,15 @@ impl<'r, 'm> Cursor<'r, 'm> {
         }
     }
 
+    /// Takes a slice for the iterations of a loop; false if there is none.
+    #[cold]
+    fn extend(&mut self) -> bool {
+        self.machine.stack.fuel.left = self.fuel;
+        let is_extended = self.machine.stack.fuel.extend();
+        self.fuel = self.machine.stack.fuel.left;
+        is_extended
+    }
+
     /// Runs a counted loop of the code as far as it runs separately from the other instructions.
     #[inline(always)]
     pub(super) fn run_loop(&mut self, index: u32) {
@@ -222,15 +230,12 @@ impl<'r, 'm> Cursor<'r, 'm> {
             )
         };
         loop {
-            if self.fuel < LOOP_SLICE {
-                self.fuel = self.machine.stack.extended(self.fuel);
-            }
             // A copy, so that the fuel itself stays in a machine register.
             let mut fuel = self.fuel;
             let _ = counted.run(words, refs, &mut fuel);
             let is_slice_used = fuel <= counted.fuel && fuel < self.fuel;
             self.fuel = fuel;
-            if !is_slice_used {
+            if !is_slice_used || !self.extend() {
                 return;
             }
         }
