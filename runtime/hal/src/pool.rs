@@ -49,8 +49,8 @@ pub struct AllocatorStatistics {
 ///
 /// The small blocks that were freed last are apart, behind a lock that is tried and never waited for: to a program that frees
 /// and allocates the same in turn, each costs one read-modify-write. Each of the two parts counts what goes through it, and
-/// reads what the other one has counted where it needs all that is live: exact if one thread allocates, and off by what is
-/// under way otherwise. So a pool with a limit does without.
+/// reads what the other one has counted where it needs all that is live: exact if one thread allocates, and otherwise off by one
+/// small block that is under way. A pool whose limit is not many times what may be recent does without.
 pub(super) struct Pool {
     recent: TryLock<Recent>,
     state: Lock<State>,
@@ -118,20 +118,28 @@ impl Pool {
         self.limit != u64::MAX
     }
 
+    /// Whether the recent blocks, which nobody counts, are at most one part in 64 of the limit.
+    #[inline]
+    fn has_recent(&self) -> bool {
+        self.limit >= (64 * RECENT * CHUNKED_FROM) as u64
+    }
+
     /// A block of the class that was just freed.
     #[inline]
     fn take_recent(&self, class: usize, length: u64) -> Option<SoleBuffer> {
-        if self.is_limited() {
-            return None;
-        }
         let taken = self.recent.with(|recent| {
+            let live = recent.statistics.live.wrapping_add(length);
+            let all_live = both_live(live, &self.state_live);
+            if all_live > self.limit {
+                return None;
+            }
             let is_of_class =
                 |block: &&mut Option<(usize, SoleBuffer)>| block.as_ref().is_some_and(|(other, _)| *other == class);
             let (_, block) = recent.blocks.iter_mut().find(is_of_class)?.take()?;
             let statistics = &mut recent.statistics;
-            statistics.live = statistics.live.wrapping_add(length);
+            statistics.live = live;
             statistics.allocated = statistics.allocated.wrapping_add(length);
-            statistics.peak = statistics.peak.max(both_live(statistics.live, &self.state_live));
+            statistics.peak = statistics.peak.max(all_live);
             self.recent_live.store(statistics.live, Ordering::Relaxed);
             Some(block)
         });
@@ -144,7 +152,7 @@ impl Pool {
     fn put_recent(&self, block: SoleBuffer) -> Option<(SoleBuffer, bool)> {
         let (length, capacity) = (block.length(), block.capacity());
         let class = match class_of(capacity) {
-            Some((class, _)) if capacity < CHUNKED_FROM && !self.is_limited() => class,
+            Some((class, _)) if capacity < CHUNKED_FROM && self.has_recent() => class,
             _ => return Some((block, false)),
         };
         let mut block = Some((class, block));
@@ -195,12 +203,12 @@ impl Pool {
             // Each is a number of bytes that can be addressed; all that were ever allocated may wrap.
             let statistics = &mut state.statistics;
             let live = statistics.live.wrapping_add(length);
-            // A pool with a limit has nothing else that is live.
-            if self.is_limited() && live > self.limit {
-                return Err(too_large(length, self.limit.saturating_sub(statistics.live)));
+            let all_live = both_live(live, &self.recent_live);
+            if length.max(all_live) > self.limit {
+                return Err(too_large(length, self.limit.saturating_sub(all_live.saturating_sub(length))));
             }
             statistics.live = live;
-            statistics.peak = statistics.peak.max(both_live(live, &self.recent_live));
+            statistics.peak = statistics.peak.max(all_live);
             statistics.allocated = statistics.allocated.wrapping_add(length);
             self.state_live.store(live, Ordering::Relaxed);
             state.take(class, capacity, self.is_limited())
@@ -476,6 +484,23 @@ mod tests {
         let cached = pool.statistics().cached;
         assert!(cached > 0 && cached <= 1 << 18, "{cached}");
         assert_eq!(ledger.bytes(), 0);
+    }
+
+    #[test]
+    fn recent_blocks_count_against_the_limit() {
+        let limit = 32 << 20;
+        let pool = Pool::new(limit);
+        let allocate = |length: u64| Storage::allocate(&pool, length, Ledger::HOST);
+        drop(allocate(60_000).unwrap());
+        let most = allocate(limit - 60_000).unwrap();
+        // The recent block is at hand, and is all that is left.
+        let last = allocate(60_000).unwrap();
+        assert_eq!(pool.statistics().live, limit);
+        assert!(allocate(1).is_err() && allocate(60_000).is_err());
+        drop(last);
+        assert!(allocate(60_001).is_err() && allocate(60_000).is_ok());
+        drop(most);
+        assert_eq!(pool.statistics().live, 0);
     }
 
     #[test]

@@ -42,6 +42,8 @@ impl Cost {
     pub const CONSTANT: Cost = Cost(&[]);
 
     /// Returns the steps of a call with these operands; operands that are missing count as 0.
+    // Inlined, so that the terms of a function are constants where it is called.
+    #[inline(always)]
     #[must_use]
     pub fn steps(self, operands: &[Operand]) -> u64 {
         let operand = |index: u8| operands.get(usize::from(index)).copied().unwrap_or_default();

@@ -49,6 +49,7 @@ fn convention<R: Results>(arguments: &str) -> String {
 }
 
 /// What a borrowed argument counts as.
+#[inline]
 pub(crate) fn operand_of<T: Borrowed>(object: &T) -> Operand {
     Operand { value: 0, extent: object.extent() }
 }
@@ -112,6 +113,7 @@ macro_rules! tuples {
             fn letters(_text: &mut String) {
                 $($name::letters(_text);)*
             }
+            #[inline]
             #[allow(non_snake_case, reason = "values named by their types")]
             fn operand(&self) -> Operand {
                 let ($($name,)*) = self;

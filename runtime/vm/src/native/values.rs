@@ -53,6 +53,7 @@ macro_rules! primitives {
             fn read(reader: &mut CallReader<'_>) -> Result<$type> {
                 Ok($from_word(reader.word()?))
             }
+            #[inline]
             fn operand(&self) -> Operand {
                 let count: fn($type) -> u64 = $count;
                 Operand { value: count(*self), extent: 0 }
@@ -110,6 +111,7 @@ macro_rules! references {
             fn read(reader: &mut CallReader<'_>) -> Result<$type> {
                 FromRef::from_ref(reader.reference()?)
             }
+            #[inline]
             fn operand(&self) -> Operand {
                 let extent: fn(&$type) -> u64 = $extent;
                 Operand { value: 0, extent: extent(self) }
@@ -143,6 +145,7 @@ impl<T: TypedRefObject> Argument for MaybeOwned<'_, T> {
     fn read(reader: &mut CallReader<'_>) -> Result<Self> {
         Arc::read(reader).map(MaybeOwned::from)
     }
+    #[inline]
     fn operand(&self) -> Operand {
         Operand { value: 0, extent: self.extent() }
     }
@@ -156,6 +159,7 @@ impl<T: TypedRefObject> Argument for Option<MaybeOwned<'_, T>> {
     fn read(reader: &mut CallReader<'_>) -> Result<Self> {
         Ok(Option::<Arc<T>>::read(reader)?.map(MaybeOwned::from))
     }
+    #[inline]
     fn operand(&self) -> Operand {
         Operand { value: 0, extent: self.as_ref().map_or(0, |object| object.extent()) }
     }
@@ -235,6 +239,7 @@ impl<T: Argument> Argument for Span<T> {
         }
         Ok(Span(values))
     }
+    #[inline]
     fn operand(&self) -> Operand {
         let extents = self.iter().map(|element| element.operand().extent.saturating_add(BYTES_PER_STEP));
         Operand { value: self.len() as u64, extent: extents.fold(0, u64::saturating_add) }
@@ -316,6 +321,7 @@ impl<T: TypedRefObject> Borrowed for T {
     fn borrow(reference: &Ref) -> Result<&T> {
         reference.get()
     }
+    #[inline]
     fn extent(&self) -> u64 {
         crate::RefObject::extent(self)
     }
@@ -326,6 +332,7 @@ impl Borrowed for Buffer {
     fn borrow(reference: &Ref) -> Result<&Buffer> {
         reference.buffer().map(|buffer| &**buffer)
     }
+    #[inline]
     fn extent(&self) -> u64 {
         self.length()
     }
