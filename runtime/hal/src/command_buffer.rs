@@ -139,8 +139,9 @@ impl CommandBuffer {
     ) -> CommandBuffer {
         let may_inline = modes.contains(CommandBufferMode::ONE_SHOT | CommandBufferMode::ALLOW_INLINE_EXECUTION)
             && binding_capacity == 0;
-        // No ledger counts spare arrays, so a command buffer with a charge takes none.
-        let commands = if charge.is_none() { Commands::spare() } else { Box::new(Commands::empty()) };
+        let spare = Commands::spare();
+        // Spare arrays are in nobody's ledger until they are taken.
+        let commands = if charge.grow(spare.extent()).is_ok() { spare } else { Box::new(Commands::empty()) };
         CommandBuffer {
             modes,
             categories,
