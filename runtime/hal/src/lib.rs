@@ -84,6 +84,7 @@ pub use narrow_float::NarrowFloat;
 #[cfg(feature = "std")]
 pub use pending::PendingOperations;
 pub use pool::MINIMUM_ALIGNMENT;
+#[cfg(feature = "std")]
 pub use queue::{CallLimits, Fences, SignalFence};
 #[cfg(feature = "std")]
 pub use reached::Reached;
