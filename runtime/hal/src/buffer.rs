@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use super::memory::{BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 use super::movable::{Access, PinGuard};
 use super::storage::{BindingPointer, Storage};
-use crate::vm::{Charge, Ledger, Once, SharedCharge};
+use crate::vm::{Charge, Ledger, Once, SharedCharge, array};
 use crate::{Error, Result, ref_object, vm};
 
 /// A buffer (`!hal.buffer`): an allocation, or a span of one. Spans share the allocation and keep it alive.
@@ -314,11 +314,7 @@ impl Buffer {
     /// OUT_OF_RANGE where the range leaves the buffer; RESOURCE_EXHAUSTED where the host has no memory for the copy.
     pub fn read_range(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
         let (offset, length) = self.range(offset, length)?;
-        let mut bytes = Vec::new();
-        bytes
-            .try_reserve_exact(length)
-            .map_err(|_| Error::resource_exhausted(format!("the host has no memory for a copy of {length} bytes")))?;
-        bytes.resize(length, 0);
+        let mut bytes = array::filled(length, 0)?;
         self.read(offset as u64, &mut bytes)?;
         Ok(bytes)
     }

@@ -356,8 +356,7 @@ impl CommandBuffer {
                 )));
             }
             let start = recorder.commands.data.len();
-            growth::reserve(&mut recorder.commands.data, recorder.charge, source.len())?;
-            recorder.commands.data.extend_from_slice(source);
+            growth::append(&mut recorder.commands.data, recorder.charge, source)?;
             Ok(Command::Update { target, data: start..start + source.len() })
         })
     }
@@ -498,8 +497,7 @@ impl Recorder<'_> {
 
     fn constants(&mut self, constants: &[u32]) -> Result<Range<u32>> {
         let start = index(self.commands.constants.len())?;
-        growth::reserve(&mut self.commands.constants, self.charge, constants.len())?;
-        self.commands.constants.extend_from_slice(constants);
+        growth::append(&mut self.commands.constants, self.charge, constants)?;
         Ok(start..index(self.commands.constants.len())?)
     }
 

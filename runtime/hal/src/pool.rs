@@ -351,6 +351,7 @@ impl State {
             return Some(block);
         };
         if self.classes.len() <= class {
+            #[expect(clippy::disallowed_methods, reason = "`class_of` returns a small number")]
             self.classes.resize_with(class + 1, Vec::new);
         }
         match self.classes.get_mut(class) {

@@ -1,8 +1,12 @@
 //! The memory and the objects that programs may hold: what passes a bound is an error, and not the end of the process.
 
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::any::Any;
+use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use super::sync::Lock;
 use crate::{Error, Result};
 
 /// Counts the bytes and the objects that programs hold against limits. Clones share the counts, so that several sessions
@@ -11,18 +15,25 @@ use crate::{Error, Result};
 /// Whatever a program can create is charged before it is created: VM buffers and lists, device memory, command buffers,
 /// fences and other objects of a device. The [`Charge`] is returned when the object is dropped.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger(Option<Arc<Bounds>>);
+pub struct Ledger {
+    bounds: Option<Arc<Bounds>>,
+    /// What the program of a context has created; `None` for a ledger that is not a context's.
+    remembered: Option<Arc<Remembered>>,
+}
 
 #[derive(Debug)]
 struct Bounds {
     /// Each charge has a reference: there are as many objects as references other than this one.
     account: Arc<Account>,
-    objects: u64,
 }
 
-impl Bounds {
-    fn objects(&self) -> u64 {
-        (Arc::strong_count(&self.account) - 1) as u64
+/// Objects that may refer to each other in cycles.
+#[derive(Default)]
+struct Remembered(Lock<Vec<Weak<dyn Any + Send + Sync>>>);
+
+impl fmt::Debug for Remembered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Remembered({})", self.0.lock().len())
     }
 }
 
@@ -31,6 +42,13 @@ impl Bounds {
 struct Account {
     used: AtomicU64,
     limit: u64,
+    /// The most objects.
+    objects: u64,
+}
+
+/// The number of charges of an account.
+fn objects(account: &Arc<Account>) -> u64 {
+    (Arc::strong_count(account) - 1) as u64
 }
 
 impl Account {
@@ -54,38 +72,67 @@ fn exhausted(amount: u64, used: u64, limit: u64, unit: &str) -> Error {
 
 impl Ledger {
     /// The ledger of host programs, without limits.
-    pub const HOST: &'static Ledger = &Ledger(None);
+    pub const HOST: &'static Ledger = &Ledger { bounds: None, remembered: None };
 
     /// A ledger without limits, which counts nothing.
     #[must_use]
     pub const fn unlimited() -> Ledger {
-        Ledger(None)
+        Ledger { bounds: None, remembered: None }
     }
 
     /// A ledger of at most `bytes` bytes and `objects` objects at a time.
     #[must_use]
     pub fn new(bytes: u64, objects: u64) -> Ledger {
-        let account = Arc::new(Account { used: AtomicU64::new(0), limit: bytes });
-        Ledger(Some(Arc::new(Bounds { account, objects })))
+        let account = Arc::new(Account { used: AtomicU64::new(0), limit: bytes, objects });
+        Ledger { bounds: Some(Arc::new(Bounds { account })), remembered: None }
     }
 
     /// True if the ledger has limits.
     #[inline]
     #[must_use]
     pub fn is_limited(&self) -> bool {
-        self.0.is_some()
+        self.bounds.is_some()
     }
 
     /// Returns the number of bytes in use; 0 without limits.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.0.as_ref().map_or(0, |bounds| bounds.account.used.load(Ordering::Relaxed))
+        self.bounds.as_ref().map_or(0, |bounds| bounds.account.used.load(Ordering::Relaxed))
     }
 
     /// Returns the number of objects in use; 0 without limits.
     #[must_use]
     pub fn objects(&self) -> u64 {
-        self.0.as_ref().map_or(0, |bounds| bounds.objects())
+        self.bounds.as_ref().map_or(0, |bounds| objects(&bounds.account))
+    }
+
+    /// Returns a ledger with the same counts for a context, which remembers what its program creates.
+    pub(crate) fn of_context(&self) -> Ledger {
+        let remembered = self.bounds.is_some().then(Arc::default);
+        Ledger { bounds: self.bounds.clone(), remembered }
+    }
+
+    /// Remembers an object that may refer to others of its kind, for as long as it lives.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if there is no memory.
+    pub(crate) fn remember(&self, object: impl FnOnce() -> Weak<dyn Any + Send + Sync>) -> Result<()> {
+        let Some(remembered) = &self.remembered else { return Ok(()) };
+        let mut objects = remembered.0.lock();
+        if objects.len() == objects.capacity() {
+            objects.retain(|object| object.strong_count() > 0);
+            // At least half are free then, so that the next search for dead ones is far.
+            let more = objects.len().max(16);
+            objects.try_reserve(more).map_err(|_| Error::resource_exhausted("no memory to remember an object"))?;
+        }
+        objects.push(object());
+        Ok(())
+    }
+
+    /// Returns the remembered objects, and forgets them.
+    pub(crate) fn take_remembered(&self) -> Vec<Arc<dyn Any + Send + Sync>> {
+        let Some(remembered) = &self.remembered else { return Vec::new() };
+        core::mem::take(&mut *remembered.0.lock()).iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Charges one object that holds `bytes` bytes, before it is created.
@@ -94,19 +141,19 @@ impl Ledger {
     /// RESOURCE_EXHAUSTED if a limit would be exceeded.
     #[inline]
     pub fn charge(&self, bytes: u64) -> Result<Charge> {
-        match &self.0 {
+        match &self.bounds {
             None => Ok(Charge::none()),
-            Some(bounds) => charge(bounds, bytes),
+            Some(bounds) => charge(&bounds.account, bytes),
         }
     }
 }
 
-fn charge(bounds: &Bounds, bytes: u64) -> Result<Charge> {
+fn charge(account: &Arc<Account>, bytes: u64) -> Result<Charge> {
     // The reference is the object's, before it is counted: threads that pass the limit together all see that.
-    let mut charge = Charge { account: Some(Arc::clone(&bounds.account)), bytes: 0 };
-    let objects = bounds.objects();
-    if objects > bounds.objects {
-        return Err(exhausted(1, objects - 1, bounds.objects, "objects"));
+    let mut charge = Charge { account: Some(Arc::clone(account)), bytes: 0 };
+    let objects = objects(account);
+    if objects > account.objects {
+        return Err(exhausted(1, objects - 1, account.objects, "objects"));
     }
     charge.grow(bytes)?;
     Ok(charge)
@@ -128,6 +175,14 @@ impl Charge {
     #[must_use]
     pub const fn none() -> Charge {
         Charge { account: None, bytes: 0 }
+    }
+
+    /// Charges another object of as many bytes to the same ledger.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if a limit would be exceeded.
+    pub(crate) fn duplicate(&self) -> Result<Charge> {
+        self.account.as_ref().map_or(Ok(Charge::none()), |account| charge(account, self.bytes))
     }
 
     /// True if no ledger counts the object.

@@ -213,7 +213,7 @@ fn a_target_in_use_keeps_its_memory() {
             run(&device, commands).unwrap();
             assert_eq!(next.pin(Access::Read).unwrap().address().0, address);
             assert_eq!(next.to_vec().unwrap(), expected(7, 3));
-            assert!(bytes.is_none_or(|bytes| bytes.to_vec() == expected(7, 3)));
+            assert!(bytes.is_none_or(|bytes| bytes.to_vec().unwrap() == expected(7, 3)));
             drop(pin);
         }
     }
