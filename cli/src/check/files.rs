@@ -9,6 +9,7 @@ use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::super::Verdict;
 use super::super::arguments::ProgramArguments;
+use super::super::compile::CompilerArguments;
 use super::super::console::Console;
 use super::progress::Progress;
 use super::{Outcome, Report, junit, parallel};
@@ -30,7 +31,16 @@ pub(crate) struct CheckArguments {
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) compiler: CompilerArguments,
+    #[command(flatten)]
     pub(crate) program: ProgramArguments,
+}
+
+impl CheckArguments {
+    /// Returns the given files and folders.
+    pub(crate) fn all_files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        self.module.iter_mut().chain(&mut self.files)
+    }
 }
 
 pub(crate) fn check_files(arguments: &CheckArguments, out: &mut Console) -> Result<Verdict> {
