@@ -23,7 +23,8 @@ pub(super) fn explain(error: Error, devices: &[std::sync::Arc<Device>], loaders:
     };
     let names: Vec<&str> = devices.iter().map(|device| device.id()).collect();
     let have = if names.is_empty() { "no device".to_owned() } else { format!("{} ({})", names.join(", "), formats()) };
-    Error::incompatible(format!("the module was compiled for {wanted}; this program has {have}"))
+    let name = error.message().split('`').nth(1).unwrap_or_default();
+    Error::incompatible(format!("the module's device `{name}` is compiled for {wanted}; this program has {have}"))
 }
 
 /// The name of this program's architecture in the names of formats.
