@@ -66,6 +66,10 @@ impl Cache {
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
+    pub(super) fn folder(&self) -> &Path {
+        &self.0
+    }
+
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

@@ -113,7 +113,11 @@ impl Compiler {
             ModelFormat::Mlir | ModelFormat::MlirBytecode => model.to_owned(),
         };
         let mut compile = Command::new(&self.program);
-        compile.arg(&source).arg("-o").arg(&output).args(arguments);
+        match source.strip_prefix(scratch.folder()) {
+            Ok(name) => compile.arg(name).current_dir(scratch.folder()),
+            Err(_) => compile.arg(&source),
+        };
+        compile.arg("-o").arg(&output).args(arguments);
         let done = run(&mut compile)?;
         if done.status.success() && output.exists() {
             return Ok(output);
@@ -130,7 +134,9 @@ impl Compiler {
                 "{IMPORTER}, which reads ONNX, is neither beside {PROGRAM} nor in PATH: {INSTALL}"
             ))
         })?;
-        let imported = scratch.path("model.mlir");
+        // Locations in the module name the file.
+        let name = model.file_stem().unwrap_or("model".as_ref());
+        let imported = scratch.path(&format!("{}.mlir", name.to_string_lossy()));
         let done = run(Command::new(importer).arg(model).arg("-o").arg(&imported))?;
         if !done.status.success() {
             return Err(import_error(&done));
@@ -148,7 +154,8 @@ impl Compiler {
 fn in_path(program: &OsStr) -> Option<PathBuf> {
     let path = Path::new(program);
     if path.components().count() > 1 {
-        return path.is_file().then(|| path.to_owned());
+        // Programs run in other folders.
+        return std::path::absolute(path).ok().filter(|path| path.is_file());
     }
     let folders = env::var_os("PATH")?;
     let file = |folder: PathBuf| {
