@@ -67,6 +67,7 @@ pub(crate) fn convert(text: &str) -> Cow<'_, str> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -84,7 +85,7 @@ mod tests {
     fn long_markers_become_comments() {
         let long = "folder/".repeat(40);
         let marker = comment(&long);
-        let file = syn::parse2(quote!(fn f() { g(); #marker g(); })).expect("a function");
+        let file = syn::parse2(quote!(fn f() { g(); #marker g(); })).unwrap();
         let text = convert(&prettyplease::unparse(&file)).into_owned();
         assert_eq!(text, format!("fn f() {{\n    g();\n    // {long}\n    g();\n}}\n"));
     }
