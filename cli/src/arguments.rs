@@ -13,25 +13,42 @@ use incarnate_runtime::vm::{Ledger, Limits};
 use incarnate_translator::Prefer;
 
 #[cfg(feature = "cli")]
+use super::compile::CompilerArguments;
+#[cfg(feature = "cli")]
 use super::static_library::StaticLibraryFile;
 
 /// The maximum number of workers of a local-task device.
 const MAXIMUM_WORKERS: i64 = incarnate_runtime::hal::local::engine::MAXIMUM_WORKERS as i64;
 
-/// Flags that print information instead of running the command.
+/// The flag that names modules, and those that print information instead of running the command.
 #[cfg(feature = "cli")]
-const LISTS: [&str; 3] = ["list_drivers", "list_devices", "dump_devices"];
+const MODULES_OR_LISTS: [&str; 4] = ["module", "list_drivers", "list_devices", "dump_devices"];
 
 /// A command on module files.
 #[cfg(feature = "cli")]
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct OfFiles<A: Args> {
-    /// A module file. Modules that others import from come first, the one to run last.
-    #[arg(long, value_name = "FILE", required_unless_present_any = LISTS)]
+    /// A module file, or a model to compile (.onnx, .mlir, .mlirbc). Modules that others import from come first, the one to run
+    /// last.
+    #[arg(value_name = "FILE", required_unless_present_any = MODULES_OR_LISTS)]
+    pub(super) files: Vec<PathBuf>,
+    /// A module file before those without a flag, as IREE's tools take it.
+    #[arg(long, value_name = "FILE")]
     pub(super) module: Vec<PathBuf>,
     #[command(flatten)]
+    pub(super) compiler: CompilerArguments,
+    #[command(flatten)]
     pub(super) arguments: A,
+}
+
+#[cfg(feature = "cli")]
+impl<A: Args> OfFiles<A> {
+    /// Adds the files without a flag to the modules; returns all modules, the main one last.
+    pub(super) fn all_modules(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        self.module.extend(self.files.iter().cloned());
+        self.module.iter_mut()
+    }
 }
 
 /// Options for building programs.

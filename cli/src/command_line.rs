@@ -1,5 +1,8 @@
 //! The parsers of the command lines: every command with its flags.
 
+#[cfg(feature = "cli")]
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -9,8 +12,8 @@ use super::run::RunArguments;
 #[cfg(feature = "cli")]
 use super::{
     arguments::OfFiles, assemble::AssembleArguments, bench::BenchFiles, build::BuildArguments, check::CheckArguments,
-    diff::DiffArguments, dump::DumpArguments, examples, manual::CompletionsArguments, manual::ManArguments,
-    parameters::ParametersArguments, translate::TranslateArguments,
+    compile::CompileArguments, compile::CompilerArguments, diff::DiffArguments, dump::DumpArguments, examples,
+    manual::CompletionsArguments, manual::ManArguments, parameters::ParametersArguments, translate::TranslateArguments,
 };
 
 /// Run, measure, check, inspect and translate models that the IREE compiler has compiled (.vmfb).
@@ -28,6 +31,9 @@ pub(super) struct CommandLine {
 #[cfg(feature = "cli")]
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// Compile a model (.onnx, .mlir, .mlirbc) with IREE's compiler.
+    #[command(after_help = examples::COMPILE)]
+    Compile(CompileArguments),
     /// Call a function and print, write or check its results.
     #[command(after_help = examples::RUN)]
     Run(OfFiles<RunArguments>),
@@ -74,6 +80,25 @@ impl Command {
             _ => None,
         }
     }
+
+    /// The files of the command that may be models, and how to compile them; `None` for commands that take no modules.
+    pub(super) fn files(&mut self) -> Option<(CompilerArguments, Vec<&mut PathBuf>)> {
+        Some(match self {
+            Command::Run(of) => {
+                let compiler = of.compiler.clone();
+                (compiler, of.all_modules().collect())
+            }
+            Command::Bench(bench) => {
+                let compiler = bench.of.compiler.clone();
+                (compiler, bench.of.all_modules().chain(&mut bench.against).collect())
+            }
+            Command::Check(arguments) => (arguments.compiler.clone(), arguments.all_files().collect()),
+            Command::Dump(arguments) => (arguments.compiler.clone(), vec![&mut arguments.file]),
+            Command::Translate(arguments) => (arguments.compiler.clone(), vec![&mut arguments.file]),
+            Command::Build(arguments) => (arguments.compiler.clone(), arguments.files.iter_mut().collect()),
+            _ => return None,
+        })
+    }
 }
 
 /// The command line of a program with embedded modules.
@@ -111,8 +136,6 @@ impl ProgramCommand {
 #[cfg(all(test, feature = "cli"))]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::path::PathBuf;
-
     use incarnate_runtime::hal::format::Equality;
 
     use super::*;

@@ -21,15 +21,18 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use program::Program;
 
 use super::Verdict;
+use super::compile::CompilerArguments;
 use super::console::Console;
 use super::tooling::output::Bounded;
 
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct DumpArguments {
-    /// The module file.
+    /// The module file, or a model to compile.
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
+    #[command(flatten)]
+    pub(super) compiler: CompilerArguments,
     /// The output.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = DumpOutput::All)]
     pub(super) output: DumpOutput,

@@ -1,11 +1,17 @@
 //! Examples in the help of each command; a test checks that they are valid.
 
 pub(super) const RUN: &str = "Examples:
-  incarnate run --module=mul.vmfb --function=mul --input=4xf32=1,2,3,4 --input=4xf32=2
+  incarnate run mul.vmfb --function=mul --input=4xf32=1,2,3,4 --input=4xf32=2
+  incarnate run net.onnx --input=@image.npy
   incarnate run --module=mlp.vmfb --input=@x.npy --expected_output=@y.npy --device=local-task
   incarnate run --module=model.vmfb --parameters=model=weights.safetensors --input=@x.npy --output=@y.npy
   incarnate run --module=anyones.vmfb --untrusted --input=1x8xf32=0
   incarnate run --module=mlp.vmfb --input=@x.npy --profile=trace.json";
+
+pub(super) const COMPILE: &str = "Examples:
+  incarnate compile net.onnx -o net.vmfb
+  incarnate compile model.mlir -o model.vmfb --target=both
+  incarnate compile model.mlir -o model.vmfb --target=aarch64-unknown-linux-gnu:cortex-a72 -- --iree-opt-level=O2";
 
 pub(super) const BENCH: &str = "Examples:
   incarnate bench --module=mlp.vmfb --function=mlp --input=8x32xf32=1
@@ -66,6 +72,7 @@ mod tests {
     fn examples_are_valid() {
         let commands = [
             super::RUN,
+            super::COMPILE,
             super::BENCH,
             super::CHECK,
             super::DUMP,

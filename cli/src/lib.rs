@@ -10,6 +10,8 @@ mod bench;
 mod build;
 mod check;
 mod command_line;
+#[cfg(feature = "cli")]
+mod compile;
 mod console;
 mod devices;
 #[cfg(feature = "cli")]
@@ -66,16 +68,25 @@ enum Verdict {
 #[cfg(feature = "cli")]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let (name, line) = match parse::<CommandLine>(&arguments) {
+    let (name, mut line) = match parse::<CommandLine>(&arguments) {
         Ok(parsed) => parsed,
         Err(error) => return usage(&error),
     };
-    finish(&format!("incarnate {name}"), line.log, |out| match &line.command {
+    finish(&format!("incarnate {name}"), line.log, |out| {
+        compile::compile_models(&mut line.command)?;
+        execute(&line.command, &arguments, out)
+    })
+}
+
+/// Runs a command; `arguments` are its words, with the program's name.
+#[cfg(feature = "cli")]
+fn execute(command: &Command, arguments: &[OsString], out: &mut Console) -> Result<Verdict> {
+    match command {
         command if command.program().is_some_and(devices::is_asked_for) => {
             command.program().map_or(Ok(Verdict::Success), |program| devices::print(program, out))
         }
         Command::Run(of) => run::run(&of.arguments, &module_files(&of.module), out),
-        Command::Bench(bench) if bench.compare => bench::compare(bench, &arguments, out),
+        Command::Bench(bench) if bench.compare => bench::compare(bench, arguments, out),
         Command::Bench(bench) => bench::bench(&bench.of.arguments, &module_files(&bench.of.module), out),
         Command::Check(arguments) => check::check_files(arguments, out),
         Command::Dump(arguments) => dump::dump(arguments, out),
@@ -86,7 +97,8 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Man(arguments) => manual::man(arguments, CommandLine::command(), out),
         Command::Parameters(arguments) => parameters::parameters(arguments, out),
         Command::Build(arguments) => build::build(arguments, out),
-    })
+        Command::Compile(arguments) => compile::compile(arguments, out),
+    }
 }
 
 /// Runs the command line of a program with embedded modules, such as translated ones: `run`, `bench` and `check` with

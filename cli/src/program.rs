@@ -26,6 +26,9 @@ use crate::tooling::results::ResultValue;
 use crate::tooling::spec::Slot;
 use crate::tooling::{HostValue, Primitive, declaration};
 
+/// Suffix of a function that takes fences and does the same as the one without the suffix.
+const ASYNC_FORM: &str = "$async";
+
 /// Adds a program's modules to its session.
 pub(super) type AddModules<'a> = &'a dyn Fn(SessionBuilder) -> SessionBuilder;
 
@@ -128,7 +131,8 @@ impl Program {
         self.session.functions()?.into_iter().map(Function::new).collect()
     }
 
-    /// Returns the function of a name, or the only one.
+    /// Returns the function of a name, or the only one. The asynchronous form of a function, which the frontend of torch and ONNX
+    /// adds as `NAME$async`, does not count.
     ///
     /// # Errors
     /// NOT_FOUND if the name is unknown, INVALID_ARGUMENT if no name is given and the function is not unique; both list
@@ -140,11 +144,15 @@ impl Program {
             if names.is_empty() { "no functions".to_owned() } else { names.join(", ") }
         };
         let Some(name) = name else {
-            if functions.len() != 1 {
-                let why = format!("the module exports {}; name one with --function=", names());
-                return Err(Error::invalid_argument(why));
-            }
-            return functions.pop().ok_or_else(|| Error::internal("the only function is gone"));
+            let has = |name: &str| functions.iter().any(|function| function.name == name);
+            let counts = |function: &&Function| !function.name.strip_suffix(ASYNC_FORM).is_some_and(has);
+            return match functions.iter().filter(counts).collect::<Vec<_>>()[..] {
+                [only] => Ok(only.clone()),
+                _ => {
+                    let why = format!("the module exports {}; name one with --function=", names());
+                    Err(Error::invalid_argument(why))
+                }
+            };
         };
         if let Some(index) = functions.iter().position(|function| function.name == name) {
             return Ok(functions.swap_remove(index));

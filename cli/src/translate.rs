@@ -10,14 +10,17 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::{Config, Prefer, TargetFeatures, Written};
 
 use super::Verdict;
+use super::compile::CompilerArguments;
 use super::console::Console;
 use super::static_library::StaticLibraryFile;
 
 #[derive(Debug, Args)]
 pub(super) struct TranslateArguments {
-    /// The module file.
+    /// The module file, or a model to compile.
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
+    #[command(flatten)]
+    pub(super) compiler: CompilerArguments,
     /// The Rust file to write; files that it includes go beside it, with its name as a prefix.
     #[arg(short, long, value_name = "OUT.rs")]
     pub(super) output: PathBuf,

@@ -43,18 +43,31 @@ pub(crate) fn convert(text: &str) -> Cow<'_, str> {
     if !text.contains(MARKER) {
         return text.into();
     }
-    let line = |line: &str| {
+    let mut converted = String::with_capacity(text.len());
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
         let code = line.trim_start();
-        let text = code.strip_prefix(MARKER).and_then(|rest| rest.strip_prefix("!(\"")?.strip_suffix("\");"));
-        match text {
-            Some(text) => format!("{}// {text}\n", &line[..line.len() - code.len()]),
-            None => format!("{line}\n"),
+        let indentation = &line[..line.len() - code.len()];
+        let comment = match code.strip_prefix(MARKER) {
+            // The formatter puts a long text on a line of its own.
+            Some("!(") => {
+                let text = lines.next().unwrap_or_default().trim();
+                lines.next();
+                text.strip_prefix('"').and_then(|text| text.strip_suffix('"'))
+            }
+            Some(rest) => rest.strip_prefix("!(\"").and_then(|text| text.strip_suffix("\");")),
+            None => None,
+        };
+        match comment {
+            Some(text) => converted.extend([indentation, "// ", text, "\n"]),
+            None => converted.extend([line, "\n"]),
         }
-    };
-    text.lines().map(line).collect::<String>().into()
+    }
+    converted.into()
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -65,5 +78,15 @@ mod tests {
         assert_eq!(strip(tokens).to_string(), quote!(f(|| { g(); });).to_string());
         #[cfg(feature = "files")]
         assert_eq!(convert("{\n    __comment!(\"a 'b' / c.mlir:1:2\");\n}\n"), "{\n    // a 'b' / c.mlir:1:2\n}\n");
+    }
+
+    #[test]
+    #[cfg(feature = "files")]
+    fn long_markers_become_comments() {
+        let long = "folder/".repeat(40);
+        let marker = comment(&long);
+        let file = syn::parse2(quote!(fn f() { g(); #marker g(); })).unwrap();
+        let text = convert(&prettyplease::unparse(&file)).into_owned();
+        assert_eq!(text, format!("fn f() {{\n    g();\n    // {long}\n    g();\n}}\n"));
     }
 }

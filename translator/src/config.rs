@@ -9,6 +9,7 @@ use std::sync::Arc;
 use incarnate_bytecode::{Contents, VerifiedModule};
 use incarnate_bytecode::{Error, Result, ResultExt};
 
+use crate::compiler::{Compiler, INSTALL, ModelFormat, Source, Target};
 use crate::files::File;
 use crate::function::LoopRemark;
 use crate::names::module_identifier;
@@ -35,6 +36,8 @@ pub struct Config {
     /// Object files of kernels, and the query functions to use of each.
     static_libraries: Vec<(PathBuf, Vec<String>)>,
     architecture: Option<String>,
+    /// What models are compiled for; portable by default.
+    compile_target: Option<Target>,
 }
 
 /// The files that a translation wrote, and its report.
@@ -137,13 +140,22 @@ impl Config {
         self
     }
 
-    /// Translates a module file to `NAME.rs` and the files that it includes.
+    /// Selects what a model in the place of a module is compiled for: [`Target::Portable`] by default, because a program may run
+    /// on other machines than the one that builds it.
+    pub fn compile_target(mut self, target: Target) -> Config {
+        self.compile_target = Some(target);
+        self
+    }
+
+    /// Translates a module file to `NAME.rs` and the files that it includes. A model (`.onnx`, `.mlir`, `.mlirbc`) is compiled
+    /// first, by [IREE's compiler](crate::compiler); where there is none, the module `NAME.vmfb` beside the model is taken, which
+    /// `incarnate compile NAME.onnx -o NAME.vmfb` writes, with a warning if it was made of another version of the model.
     ///
-    /// In a build script, cargo runs the script again when the module file changes. Files with unchanged contents are not
+    /// In a build script, cargo runs the script again when a file changes that it reads. Files with unchanged contents are not
     /// written. If an error occurs, no file is changed. Relative paths start at the package's folder.
     ///
     /// # Errors
-    /// The errors of the module, with its file and the location in it; errors of writing files.
+    /// The errors of the module, with its file and the location in it; those of the compiler; errors of writing files.
     pub fn compile(&self, module: impl AsRef<Path>) -> Result<Written> {
         let module = module.as_ref();
         if is_build_script() {
@@ -154,6 +166,8 @@ impl Config {
             Some(name) => name.clone(),
             None => module_identifier(module),
         };
+        let compiled = self.compiled(module, || Compiler::find(None))?;
+        let module = compiled.as_deref().unwrap_or(module);
         let out_dir = match &self.out_dir {
             Some(directory) => directory.clone(),
             None => std::env::var_os("OUT_DIR").map(PathBuf::from).ok_or_else(|| {
@@ -187,6 +201,35 @@ impl Config {
             loops,
             static_libraries,
         })
+    }
+
+    /// Returns the module of a model; `None` for what is a module itself.
+    fn compiled(&self, model: &Path, find: impl FnOnce() -> Result<Compiler>) -> Result<Option<PathBuf>> {
+        // A missing file is an error of the translation.
+        let Ok(Some(_)) = ModelFormat::of(model) else { return Ok(None) };
+        let beside = model.with_extension("vmfb");
+        if is_build_script() {
+            println!("cargo::rerun-if-env-changed=IREE_COMPILE");
+            println!("cargo::rerun-if-changed={}", beside.display());
+        }
+        let target = self.compile_target.as_ref().unwrap_or(&Target::Portable);
+        match find() {
+            Ok(compiler) => compiler.compile(model, target, &[], || {}).map(Some),
+            Err(_) if beside.is_file() => {
+                if is_build_script() && !Source::of(model)?.is_of(&beside) {
+                    println!(
+                        "cargo::warning='{}' was not made of this '{}': `incarnate compile` makes it anew ({INSTALL})",
+                        beside.display(),
+                        model.display()
+                    );
+                }
+                Ok(Some(beside))
+            }
+            Err(error) => {
+                let instead = format!("and there is no module '{}' to take instead", beside.display());
+                Err(error.context(format!("compiling '{}', {instead}", model.display())))
+            }
+        }
     }
 
     /// The options, with the Rust that the user wrote parsed.
@@ -282,4 +325,32 @@ fn remove_stale(chunks: &Path, directory: &Path, files: &[File]) -> io::Result<(
         fs::remove_dir(chunks)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_compiler_the_module_beside_a_model_is_taken() {
+        let folder = std::env::temp_dir().join(format!("incarnate-translator-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let none = || Err(Error::not_found("no compiler"));
+        let (model, beside) = (folder.join("net.onnx"), folder.join("net.vmfb"));
+        assert_eq!(Config::new().compiled(&model, none).unwrap(), None);
+        fs::write(&model, b"model").unwrap();
+        let error = Config::new().compiled(&model, none).unwrap_err().to_string();
+        assert!(error.contains("net.onnx") && error.contains("net.vmfb") && error.contains("no compiler"), "{error}");
+        fs::write(&beside, b"module").unwrap();
+        assert_eq!(Config::new().compiled(&model, none).unwrap(), Some(beside.clone()));
+        assert_eq!(Config::new().compiled(&beside, none).unwrap(), None);
+        let source = Source::of(&model).unwrap();
+        assert!(!source.is_of(&beside));
+        fs::write(Source::path_for(&beside), source.text()).unwrap();
+        assert!(source.is_of(&beside));
+        fs::write(&model, b"another model").unwrap();
+        assert!(!Source::of(&model).unwrap().is_of(&beside));
+        fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -23,6 +23,8 @@
 mod api;
 mod comments;
 #[cfg(feature = "files")]
+pub mod compiler;
+#[cfg(feature = "files")]
 mod config;
 mod executables;
 #[cfg(feature = "files")]

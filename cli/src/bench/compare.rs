@@ -65,7 +65,11 @@ fn translated(arguments: &BenchFiles, modules: &[PathBuf], line: &[OsString]) ->
     let untrusted = arguments.of.arguments.call.program.untrusted;
     build::program(modules, &program, &arguments.project, untrusted)?;
     let mut command = Command::new(&program);
-    command.arg("bench").args(passed(line)).arg("--benchmark_format=rows").stderr(Stdio::inherit());
+    command
+        .arg("bench")
+        .args(passed(line, &arguments.of.files))
+        .arg("--benchmark_format=rows")
+        .stderr(Stdio::inherit());
     let output = command.output().context(|| format!("running '{}'", program.display()))?;
     if !output.status.success() {
         let file = modules.last().map(|file| file.display().to_string()).unwrap_or_default();
@@ -118,9 +122,12 @@ fn ratio(value: f64) -> String {
 }
 
 /// Returns the arguments that the translated program accepts, too.
-fn passed(line: &[OsString]) -> Vec<&OsStr> {
-    const DROPPED: [&str; 9] = [
+fn passed<'a>(line: &'a [OsString], files: &[PathBuf]) -> Vec<&'a OsStr> {
+    const DROPPED: [&str; 12] = [
+        "--iree-compile",
+        "--iree_compile",
         "--module",
+        "--target",
         "--against",
         "--prefer",
         "--static-library",
@@ -136,6 +143,7 @@ fn passed(line: &[OsString]) -> Vec<&OsStr> {
     while let Some(argument) = arguments.next() {
         let text = argument.to_string_lossy();
         if text == "--compare"
+            || files.iter().any(|file| file.as_os_str() == argument)
             || DROPPED.iter().any(|name| text.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
         {
             continue;
@@ -163,6 +171,8 @@ mod tests {
             "--module=a",
             "--module",
             "b",
+            "model.onnx",
+            "--target=both",
             "--compare",
             "--against=c",
             "--against",
@@ -175,7 +185,10 @@ mod tests {
             "--benchmark_repetitions=3",
         ]
         .map(OsString::from);
-        assert_eq!(passed(&line), ["--function=f", "--input", "5", "--benchmark_repetitions=3"]);
+        assert_eq!(
+            passed(&line, &["model.onnx".into()]),
+            ["--function=f", "--input", "5", "--benchmark_repetitions=3"]
+        );
     }
 
     #[test]

@@ -13,6 +13,7 @@ use incarnate_translator::Config;
 
 use super::Verdict;
 use super::arguments::ProjectArguments;
+use super::compile::CompilerArguments;
 use super::console::Console;
 use crate::tooling::atomic_file::temporary_for;
 use project::Project;
@@ -20,9 +21,11 @@ use sources::Sources;
 
 #[derive(Debug, Args)]
 pub(super) struct BuildArguments {
-    /// Module files. Modules that others import from come first, the program's main module last.
+    /// Module files, or models to compile. Modules that others import from come first, the program's main module last.
     #[arg(value_name = "FILE", required = true)]
     pub(super) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) compiler: CompilerArguments,
     /// The program to write.
     #[arg(short, long, value_name = "EXE")]
     pub(super) output: PathBuf,

@@ -11,6 +11,7 @@ use std::process::Command;
 
 use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::Config;
+use incarnate_translator::compiler::cache_folder;
 
 use super::super::static_library::StaticLibraryFile;
 use super::sources::Sources;
@@ -42,7 +43,7 @@ impl Project {
         let flags = flags(cpu);
         let mut hasher = DefaultHasher::new();
         (format!("{sources:?}"), &flags, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
-        let root = cache()?.join("build").join(format!("{:016x}", hasher.finish()));
+        let root = cache_folder()?.join("build").join(format!("{:016x}", hasher.finish()));
         let make = || {
             fs::create_dir_all(root.join("src"))?;
             let lock = File::create(root.join("lock"))?;
@@ -154,15 +155,6 @@ fn replace(path: &Path, contents: &[u8]) -> std::io::Result<()> {
     }
     let mut file = File::create(path)?;
     file.write_all(contents)
-}
-
-/// Returns Incarnate's folder in the user's cache.
-fn cache() -> Result<PathBuf> {
-    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let home = |folder: &str| Some(absolute("HOME")?.join(folder));
-    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("LOCALAPPDATA")).or_else(|| home(".cache"));
-    let none = || Error::failed_precondition("the user's cache folder is unknown: set XDG_CACHE_HOME");
-    Ok(base.ok_or_else(none)?.join("incarnate"))
 }
 
 fn no_cargo(error: std::io::Error) -> Error {

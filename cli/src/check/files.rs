@@ -1,6 +1,6 @@
 //! Checks of module files and of folders with them.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use incarnate_runtime::{Error, Result, ResultExt};
 
 use super::super::Verdict;
 use super::super::arguments::ProgramArguments;
+use super::super::compile::CompilerArguments;
 use super::super::console::Console;
 use super::progress::Progress;
 use super::{Outcome, Report, junit, parallel};
@@ -30,18 +31,26 @@ pub(crate) struct CheckArguments {
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     #[command(flatten)]
+    pub(crate) compiler: CompilerArguments,
+    #[command(flatten)]
     pub(crate) program: ProgramArguments,
+}
+
+impl CheckArguments {
+    /// Returns the given files and folders.
+    pub(crate) fn all_files(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        self.module.iter_mut().chain(&mut self.files)
+    }
 }
 
 pub(crate) fn check_files(arguments: &CheckArguments, out: &mut Console) -> Result<Verdict> {
     let start = Instant::now();
     let has_folders = arguments.files.iter().any(|file| file.is_dir());
-    let mut in_folders = HashSet::new();
     let programs: Vec<Vec<PathBuf>> = if arguments.files.is_empty() {
         vec![arguments.module.clone()]
     } else {
         let program = |file: PathBuf| arguments.module.iter().cloned().chain([file]).collect();
-        module_files(&arguments.files, &mut in_folders)?.into_iter().map(program).collect()
+        module_files(&arguments.files)?.into_iter().map(program).collect()
     };
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize).min(programs.len());
@@ -49,14 +58,8 @@ pub(crate) fn check_files(arguments: &CheckArguments, out: &mut Console) -> Resu
     let mut report = Report::new(out);
     let mut outcomes: Vec<Outcome> = Vec::new();
     parallel::check_all(&arguments.program, &programs, jobs, &mut |event| match event {
-        parallel::Event::Test(mut outcome) => {
-            if outcome.is_empty && in_folders.contains(&outcome.program) {
-                let why = outcome.failure.take().unwrap_or_default();
-                progress.suspended(|| report.line(&format!("SKIP {}: {why}", outcome.name())))?;
-            } else {
-                outcome.is_empty = false;
-                progress.suspended(|| report.add(&outcome))?;
-            }
+        parallel::Event::Test(outcome) => {
+            progress.suspended(|| report.add(&outcome))?;
             outcomes.push(outcome);
             Ok(())
         }
@@ -91,7 +94,7 @@ fn summary(outcomes: &[Outcome], programs: usize, jobs: usize, time: Duration) -
 }
 
 /// Returns the given files and the modules in the given folders, each folder's sorted by name.
-fn module_files(paths: &[PathBuf], in_folders: &mut HashSet<String>) -> Result<Vec<PathBuf>> {
+fn module_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
         if !path.is_dir() {
@@ -105,7 +108,6 @@ fn module_files(paths: &[PathBuf], in_folders: &mut HashSet<String>) -> Result<V
             return Err(Error::not_found(format!("no .vmfb file in '{}'", path.display())));
         }
         found.sort();
-        in_folders.extend(found.iter().map(|file| file.display().to_string()));
         files.extend(found);
     }
     Ok(files)

@@ -39,9 +39,8 @@ struct Outcome {
     function: Option<String>,
     /// The failure, if there is one.
     failure: Option<String>,
-    /// True if the program has no tests, which is not a failure in a folder.
-    #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "folders have such programs"))]
-    is_empty: bool,
+    /// Why nothing of the program was tested, if it has no tests: that is not a failure.
+    skipped: Option<String>,
     #[cfg_attr(not(feature = "cli"), allow(dead_code, reason = "reports of several files tell it"))]
     time: Duration,
 }
@@ -72,12 +71,13 @@ impl<'a> Report<'a> {
 
     fn add(&mut self, outcome: &Outcome) -> Result<()> {
         let name = outcome.name();
-        let line = match &outcome.failure {
-            None => {
+        let line = match (&outcome.failure, &outcome.skipped) {
+            (None, Some(why)) => format!("SKIP {name}: {why}"),
+            (None, None) => {
                 self.passed += 1;
                 format!("PASS {name}")
             }
-            Some(why) => {
+            (Some(why), _) => {
                 self.failed += 1;
                 self.first_failure.get_or_insert_with(|| format!("{name}: {}", on_one_line(why)));
                 format!("FAIL {name}: {why}")
@@ -94,7 +94,6 @@ impl<'a> Report<'a> {
     fn finish(mut self) -> Result<Verdict> {
         self.line(&format!("{} passed, {} failed", self.passed, self.failed))?;
         Ok(match self.first_failure {
-            None if self.passed == 0 => Verdict::Failure("there are no tests".to_owned()),
             None => Verdict::Success,
             Some(first) => {
                 Verdict::Failure(format!("{} of {} failed; {first}", self.failed, self.failed + self.passed))
@@ -131,11 +130,11 @@ fn check(
     done: &mut dyn FnMut(Outcome) -> Result<()>,
 ) -> Result<()> {
     let start = Instant::now();
-    let of_program = |name: &str, failure: String| Outcome {
+    let of_program = |name: &str, failure: Option<String>, skipped: Option<String>| Outcome {
         program: name.to_owned(),
         function: None,
-        failure: Some(failure),
-        is_empty: false,
+        failure,
+        skipped,
         time: start.elapsed(),
     };
     let unmet = Unmet::default();
@@ -144,13 +143,12 @@ fn check(
     let (functions, program) = match loaded {
         Ok(loaded) => loaded,
         // A module that does not load counts as a failed test, so that the others still run.
-        Err(error) => return done(of_program(name.unwrap_or("the program"), error.to_string())),
+        Err(error) => return done(of_program(name.unwrap_or("the program"), Some(error.to_string()), None)),
     };
     let name = name.unwrap_or(program.name());
     let tests: Vec<Function> = functions.into_iter().filter(|function| function.arguments.is_empty()).collect();
     if tests.is_empty() {
-        let outcome = of_program(name, "no exported function without arguments".to_owned());
-        return done(Outcome { is_empty: true, ..outcome });
+        return done(of_program(name, None, Some("no exported function without arguments".to_owned())));
     }
     for test in tests {
         let start = Instant::now();
@@ -164,7 +162,7 @@ fn check(
             (false, false) => Some(faults.join("\n")),
         };
         let (program, function) = (name.to_owned(), Some(test.name));
-        done(Outcome { program, function, failure, is_empty: false, time: start.elapsed() })?;
+        done(Outcome { program, function, failure, skipped: None, time: start.elapsed() })?;
     }
     Ok(())
 }

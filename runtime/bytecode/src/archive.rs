@@ -21,6 +21,7 @@ use core::ops::Range;
 
 use super::bmod;
 use super::contents::{Contents, SEGMENT_ALIGNMENT};
+use super::foreign;
 use super::read::{u16_at, u32_at};
 use crate::{Error, Result};
 
@@ -78,13 +79,23 @@ impl Archive {
             let length = contents.length();
             return Err(Error::out_of_range(format!("archive {range:?} lies outside of contents of {length} bytes")));
         }
-        let head = contents.bytes(range.start..range.end.min(range.start + ZIP_LOCAL_HEADER_LENGTH))?;
-        if is_first_generation(&head) {
+        let head = range.start..range.end.min(range.start + ZIP_LOCAL_HEADER_LENGTH);
+        let head = contents.bytes(head)?.into_owned();
+        let kind = foreign::kind_of(&head);
+        Archive::divided(contents, range, &head).map_err(|error| match kind {
+            Some(kind) => Error::invalid_argument(format!("this is not a module but {kind}")),
+            None => error,
+        })
+    }
+
+    /// Divides a file that begins with `head`.
+    fn divided(contents: Arc<Contents>, range: Range<usize>, head: &[u8]) -> Result<Archive> {
+        if is_first_generation(head) {
             let (contents, origin) = bmod::open(&contents.bytes(range)?)?;
             let opened = Archive::new(Arc::new(contents))?;
             return Ok(Archive { origin: Some(Arc::new(origin)), ..opened });
         }
-        let start = zip_header_length(&head)?;
+        let start = zip_header_length(head)?;
         let size = range.len().checked_sub(start).filter(|rest| *rest >= SIZE_PREFIX_LENGTH);
         let size = size.and_then(|_| contents.array_at(range.start + start)).ok_or_else(|| too_short(range.len()))?;
         let length = u32::from_le_bytes(size) as usize;

@@ -65,6 +65,7 @@ mod escaped;
 pub mod executable_format;
 #[cfg(feature = "text")]
 mod fields;
+mod foreign;
 pub mod imports;
 mod instruction;
 #[cfg(feature = "ir")]

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 
 use crate::bytecode::Contents;
-use crate::{Result, ResultExt, vm};
+use crate::{Error, Result, ResultExt, vm};
 
 /// A file that is mapped into memory, to be read only.
 #[derive(Debug)]
@@ -48,6 +48,10 @@ impl MappedFile {
     /// to a page that is gone ends the process. Read a file instead of mapping it if others may write to it.
     pub fn open(path: &Path) -> Result<MappedFile> {
         let file = File::open(path).context(|| format!("opening {}", path.display()))?;
+        if file.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            let kind = if path.is_dir() { "is a folder" } else { "is not a regular file" };
+            return Err(Error::invalid_argument(format!("'{}' {kind}", path.display())));
+        }
         let map = memmap2::MmapOptions::new().map_raw_read_only(&file);
         let map = map.context(|| format!("mapping {}", path.display()))?;
         Ok(MappedFile { map, file })

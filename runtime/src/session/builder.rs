@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::incompatible;
 use crate::bytecode::{Contents, VerifiedModule};
 use crate::devices::default_device;
 use crate::hal::local::loaders::Loader;
@@ -339,7 +340,8 @@ impl SessionBuilder {
         let devices: Arc<[Arc<Device>]> = natives.devices.unwrap_or_default().into();
         let of_device = || devices.first().map(|device| device.allocator().clone());
         let allocator = natives.allocator.or_else(of_device).unwrap_or_default();
-        let context = Context::new(Program::link(modules)?, limits)?;
+        let context = Context::new(Program::link(modules)?, limits);
+        let context = context.map_err(|error| incompatible::explain(error, &devices, &natives.loaders))?;
         Ok(Session { context, devices, allocator, inputs_only_read: self.inputs_only_read })
     }
 }

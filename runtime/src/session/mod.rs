@@ -18,6 +18,7 @@ mod builder;
 mod convert;
 mod element;
 mod function;
+mod incompatible;
 mod input;
 mod tensor;
 

@@ -1,0 +1,97 @@
+//! `incarnate compile`, and models in the place of modules: both run IREE's compiler.
+
+use std::fs;
+use std::io::{IsTerminal, Write, stderr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use incarnate_runtime::{Error, Result, ResultExt};
+use incarnate_translator::compiler::{Compiler, ModelFormat, Source, Target};
+use indicatif::ProgressBar;
+
+use super::Verdict;
+use super::command_line::Command;
+use super::console::Console;
+use crate::tooling::atomic_file::temporary_for;
+
+/// How models are compiled.
+#[derive(Clone, Debug, Args)]
+pub(super) struct CompilerArguments {
+    /// The compiler, iree-compile; also as IREE_COMPILE, or in PATH.
+    #[arg(long = "iree-compile", visible_alias = "iree_compile", value_name = "PATH", help_heading = "Models")]
+    iree_compile: Option<PathBuf>,
+    /// What a model is compiled for: native (machine code for this processor), portable (bytecode for every machine, fast where
+    /// it is translated), both (in one file), or TRIPLE[:CPU]. The default is native, and portable with --untrusted.
+    #[arg(long, value_name = "TARGET", help_heading = "Models")]
+    target: Option<Target>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CompileArguments {
+    /// The model: .onnx, .mlir or .mlirbc.
+    #[arg(value_name = "MODEL")]
+    model: PathBuf,
+    /// The module to write. NAME.source beside it tells build scripts which model it was made of.
+    #[arg(short, long, value_name = "FILE.vmfb")]
+    output: PathBuf,
+    #[command(flatten)]
+    compiler: CompilerArguments,
+    /// Flags for the compiler, after --.
+    #[arg(last = true, value_name = "FLAG")]
+    flags: Vec<String>,
+}
+
+pub(super) fn compile(arguments: &CompileArguments, out: &mut Console) -> Result<Verdict> {
+    let target = arguments.compiler.target.clone().unwrap_or(Target::Native);
+    let compiled = compile_model(&arguments.model, &arguments.compiler, &target, &arguments.flags)?;
+    let length = write(&arguments.output, |temporary| fs::copy(&compiled, temporary))?;
+    let source = Source::of(&arguments.model)?;
+    write(&Source::path_for(&arguments.output), |temporary| fs::write(temporary, source.text()))?;
+    writeln!(out, "{} ({length} bytes, for {target})", arguments.output.display())
+        .context(|| "writing to standard output")?;
+    Ok(Verdict::Success)
+}
+
+/// Writes a file by its temporary name, and renames it.
+fn write<T>(path: &Path, write: impl FnOnce(&Path) -> std::io::Result<T>) -> Result<T> {
+    let written = || -> Result<T> {
+        let temporary = temporary_for(path)?.into_temp_path();
+        let result = write(&temporary)?;
+        temporary.persist(path).map_err(|error| error.error)?;
+        Ok(result)
+    };
+    written().context(|| format!("writing '{}'", path.display()))
+}
+
+/// Compiles a model, with a line on the terminal for as long as the compiler runs.
+fn compile_model(model: &Path, arguments: &CompilerArguments, target: &Target, flags: &[String]) -> Result<PathBuf> {
+    let compiler =
+        Compiler::find(arguments.iree_compile.as_deref()).context(|| format!("compiling '{}'", model.display()))?;
+    let line = ProgressBar::new_spinner();
+    let compiled = compiler.compile(model, target, flags, || {
+        if stderr().is_terminal() {
+            line.set_message(format!("compiling {} for {target} ...", model.display()));
+            line.enable_steady_tick(Duration::from_millis(100));
+        }
+    });
+    line.finish_and_clear();
+    compiled
+}
+
+/// Compiles the models among the files of a command and puts their modules in their place.
+pub(super) fn compile_models(command: &mut Command) -> Result<()> {
+    let untrusted = command.program().is_some_and(|program| program.untrusted);
+    let Some((compiler, mut files)) = command.files() else { return Ok(()) };
+    let default = if untrusted { Target::Portable } else { Target::Native };
+    let target = compiler.target.clone().unwrap_or(default);
+    // What cannot be read is an error of the command.
+    files.retain(|file| matches!(ModelFormat::of(file), Ok(Some(_))));
+    if let (Some(target), []) = (&compiler.target, &*files) {
+        return Err(Error::invalid_argument(format!("--target={target} is for models, and no file is one")));
+    }
+    for file in files {
+        *file = compile_model(file, &compiler, &target, &[])?;
+    }
+    Ok(())
+}

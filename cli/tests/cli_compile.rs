@@ -1,0 +1,132 @@
+//! Models in the place of modules, with a program that stands for IREE's compiler.
+#![cfg(unix)]
+#![allow(clippy::expect_used, reason = "tests")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A temporary folder with a compiler that notes its flags and writes the module simple_mul, or fails on what says so.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("incarnate-compile-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder");
+        let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/simple_mul/vmvx.vmfb");
+        let script = format!(
+            "#!/bin/sh\necho \"$@\" >> {0}/flags\nif grep -q wrong \"$1\"; then\n  \
+             echo \"$1:2:3: error: no such operation\" >&2; exit 1\nfi\n\
+             while [ \"$1\" != -o ]; do shift; done\ncp {1} \"$2\"\n",
+            path.display(),
+            module.display()
+        );
+        let program = path.join("iree-compile");
+        fs::write(&program, script).expect("a file");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("permissions");
+        let importer =
+            "#!/bin/sh\ntest -s \"$1\" || { echo 'ValueError: an empty model' >&2; exit 1; }\ncp \"$1\" \"$3\"\n";
+        fs::write(path.join("iree-import-onnx"), importer).expect("a file");
+        fs::set_permissions(path.join("iree-import-onnx"), fs::Permissions::from_mode(0o755)).expect("permissions");
+        Scratch(path)
+    }
+
+    fn file(&self, name: &str, contents: &str) {
+        fs::write(self.0.join(name), contents).expect("a file");
+    }
+
+    fn run(&self, path: &str, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_incarnate"))
+            .current_dir(&self.0)
+            .env("XDG_CACHE_HOME", self.0.join("cache"))
+            .env("PATH", format!("{path}:/usr/bin:/bin"))
+            .env_remove("IREE_COMPILE")
+            .args(arguments)
+            .output()
+            .expect("the command line starts")
+    }
+
+    /// Returns the line of an error.
+    fn error(&self, arguments: &[&str]) -> String {
+        let output = self.run(&self.0.display().to_string(), arguments);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        String::from_utf8(output.stderr).expect("text")
+    }
+
+    /// Returns standard output.
+    fn output(&self, arguments: &[&str]) -> String {
+        let output = self.run(&self.0.display().to_string(), arguments);
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// Returns how often the compiler ran, and the flags of the last time.
+    fn runs(&self) -> (usize, String) {
+        let flags = fs::read_to_string(self.0.join("flags")).unwrap_or_default();
+        (flags.lines().count(), flags.lines().last().unwrap_or_default().to_owned())
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const CALL: [&str; 2] = ["--input=4xf32=1,2,3,4", "--input=4xf32=2"];
+
+#[test]
+fn models_are_compiled_once() {
+    let scratch = Scratch::new("once");
+    scratch.file("mul.mlir", "module {}");
+    let run = ["run", "mul.mlir", CALL[0], CALL[1]];
+    for _ in 0..2 {
+        assert!(scratch.output(&run).ends_with("4xf32=2 4 6 8\n"));
+    }
+    let (runs, flags) = scratch.runs();
+    assert!(runs == 1 && flags.contains("llvm-cpu") && flags.contains("target-cpu=host"), "{runs} {flags}");
+    // Anyone's modules have no machine code.
+    scratch.output(&[&run[..], &["--untrusted"]].concat());
+    let (runs, flags) = scratch.runs();
+    assert!(runs == 2 && flags.contains("vmvx") && !flags.contains("llvm-cpu"), "{runs} {flags}");
+    scratch.file("mul.mlir", "module { }");
+    scratch.output(&["dump", "mul.mlir", "--target=both", "--output=metadata"]);
+    let (runs, flags) = scratch.runs();
+    assert!(runs == 3 && flags.contains("vmvx") && flags.contains("llvm-cpu"), "{runs} {flags}");
+    assert!(scratch.error(&["dump", "flags", "--target=both"]).contains("--target=both is for models"));
+}
+
+#[test]
+fn compile_writes_the_module_and_its_source() {
+    let scratch = Scratch::new("source");
+    scratch.file("net.onnx", "a graph");
+    let target = "--target=aarch64-unknown-linux-gnu:cortex-a72";
+    let text = scratch.output(&["compile", "net.onnx", "-o", "net.vmfb", target, "--", "--iree-opt-level=O3"]);
+    assert!(text.starts_with("net.vmfb (") && text.ends_with("for aarch64-unknown-linux-gnu:cortex-a72)\n"), "{text}");
+    let flags = scratch.runs().1;
+    let wanted = ["triple=aarch64-unknown-linux-gnu", "target-cpu=cortex-a72", "--iree-opt-level=O3"];
+    assert!(wanted.iter().all(|flag| flags.contains(flag)), "{flags}");
+    let source = fs::read_to_string(scratch.0.join("net.vmfb.source")).expect("a file");
+    assert!(source.ends_with(" net.onnx\n"), "{source}");
+    assert!(scratch.output(&["run", "net.vmfb", CALL[0], CALL[1]]).contains("2 4 6 8"));
+}
+
+#[test]
+fn errors_name_the_model_and_what_to_do() {
+    let scratch = Scratch::new("errors");
+    scratch.file("wrong.mlir", "module {\n  wrong.op\n}\n");
+    scratch.file("empty.onnx", "");
+    scratch.file("wrong.onnx", "module {\n  %0 = torch.operator \"onnx.Unique\"(%0) // wrong\n}\n");
+    let error = scratch.error(&["run", "wrong.mlir"]);
+    assert!(error.contains("wrong.mlir") && error.contains("line 2 (`wrong.op`): no such operation"), "{error}");
+    let error = scratch.error(&["run", "wrong.onnx"]);
+    assert!(error.contains("the ONNX operator Unique: no such operation"), "{error}");
+    let error = scratch.error(&["run", "empty.onnx"]);
+    assert!(error.contains("iree-import-onnx: ValueError: an empty model"), "{error}");
+    let error = scratch.error(&["compile", "flags", "-o", "x.vmfb"]);
+    assert!(error.contains("'flags'"), "{error}");
+    let nowhere = scratch.run("/nowhere", &["build", "wrong.mlir", "-o", "program"]);
+    let error = String::from_utf8(nowhere.stderr).expect("text");
+    assert!(nowhere.status.code() == Some(1) && error.contains("pip install iree-base-compiler"), "{error}");
+}

@@ -1,0 +1,80 @@
+//! Explains why a module finds no device.
+//!
+//! A program asks at its start for a device that it was compiled for. Without one, it fails with a message that the compiler wrote
+//! into it: the attributes of its targets, `#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb", {...}>]>`.
+
+use crate::hal::Device;
+use crate::hal::local::Loaders;
+use crate::{Error, StatusCode};
+
+/// Says in a few words what a module was compiled for, and what this program has.
+pub(super) fn explain(error: Error, devices: &[std::sync::Arc<Device>], loaders: &Loaders) -> Error {
+    if error.code() != StatusCode::Incompatible {
+        return error;
+    }
+    let Some(wanted) = targets(error.message()) else { return error };
+    let formats = || {
+        let supported =
+            |device: &Device, format: &str| device.query(loaders, "hal.executable.format", format) == Some(1);
+        let known =
+            [format!("embedded-elf-{ARCHITECTURE}"), format!("system-elf-{ARCHITECTURE}"), "vmvx-bytecode-fb".into()];
+        let any = |format: &String| devices.iter().any(|device| supported(device, format));
+        known.into_iter().filter(any).collect::<Vec<_>>().join(", ")
+    };
+    let names: Vec<&str> = devices.iter().map(|device| device.id()).collect();
+    let have = if names.is_empty() { "no device".to_owned() } else { format!("{} ({})", names.join(", "), formats()) };
+    let name = error.message().split('`').nth(1).unwrap_or_default();
+    Error::incompatible(format!("the module's device `{name}` is compiled for {wanted}; this program has {have}"))
+}
+
+/// The name of this program's architecture in the names of formats.
+const ARCHITECTURE: &str = if cfg!(target_arch = "x86_64") {
+    "x86_64"
+} else if cfg!(target_arch = "aarch64") {
+    "arm_64"
+} else if cfg!(target_arch = "x86") {
+    "x86_32"
+} else if cfg!(target_arch = "arm") {
+    "arm_32"
+} else if cfg!(target_arch = "riscv64") {
+    "riscv_64"
+} else {
+    "unknown"
+};
+
+/// Finds the device and the formats in a program's message, with the processors that they are for.
+fn targets(message: &str) -> Option<String> {
+    const DEVICE: &str = "#hal.device.target<\"";
+    const EXECUTABLE: &str = "#hal.executable.target<\"";
+    let (_, target) = message.split_once(DEVICE)?;
+    let (device, target) = target.split_once('"')?;
+    let executables = target.split(EXECUTABLE).skip(1).filter_map(|executable| {
+        let mut strings = executable.split('"');
+        let (_backend, format) = (strings.next()?, strings.nth(1)?);
+        let value = |key: &str| executable.split_once(&format!("{key} = \""))?.1.split('"').next();
+        match value("arch").or(value("cpu")).filter(|name| !name.is_empty()) {
+            Some(processor) => Some(format!("{format}, {processor}")),
+            None => Some(format.to_owned()),
+        }
+    });
+    let executables: Vec<String> = executables.collect();
+    Some(if executables.is_empty() { device.to_owned() } else { format!("{device} ({})", executables.join("; ")) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::targets;
+
+    #[test]
+    fn targets_are_named_by_format_and_processor() {
+        let cuda = "HAL device `__device_0` not found or unavailable: #hal.device.target<\"cuda\", [#hal.executable.target<\
+                    \"cuda\", \"cuda-nvptx-fb\", {iree_codegen.target_info = #iree_gpu.target<arch = \"sm_80\">}>]>";
+        assert_eq!(targets(cuda).as_deref(), Some("cuda (cuda-nvptx-fb, sm_80)"));
+        let local = "#hal.device.target<\"local\", {ordinal = 0 : index}, [#hal.executable.target<\"vmvx\", \
+                     \"vmvx-bytecode-fb\", {ukernels = \"none\"}>, #hal.executable.target<\"llvm-cpu\", \
+                     \"embedded-elf-arm_64\", {cpu = \"generic\", cpu_features = \"\"}>]>";
+        assert_eq!(targets(local).as_deref(), Some("local (vmvx-bytecode-fb; embedded-elf-arm_64, generic)"));
+        assert_eq!(targets("#hal.device.target<\"cuda\""), Some("cuda".to_owned()));
+        assert_eq!(targets("no such thing"), None);
+    }
+}

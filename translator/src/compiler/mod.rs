@@ -1,0 +1,220 @@
+//! IREE's compiler: from a model to a module.
+//!
+//! `iree-compile` and `iree-import-onnx` are programs of the Python package `iree-base-compiler`. They are found and run here;
+//! what they compile is kept in the user's cache, by the contents of the model, the target and the compiler.
+
+mod cache;
+mod format;
+mod onnx;
+mod source;
+mod target;
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::UNIX_EPOCH;
+
+use incarnate_bytecode::{Error, Result, ResultExt};
+
+use crate::config::failed;
+use cache::{Cache, Scratch};
+
+pub use cache::cache_folder;
+pub use format::ModelFormat;
+pub use source::Source;
+pub use target::Target;
+
+/// Environment variable that names the compiler.
+const VARIABLE: &str = "IREE_COMPILE";
+/// The name of the compiler's program.
+const PROGRAM: &str = "iree-compile";
+/// The name of the program that imports ONNX models, in the same package.
+const IMPORTER: &str = "iree-import-onnx";
+/// What to type if there is no compiler.
+pub(crate) const INSTALL: &str = "`pip install iree-base-compiler onnx` installs it; or name it with IREE_COMPILE";
+
+/// An installed compiler.
+#[derive(Clone, Debug)]
+pub struct Compiler {
+    program: PathBuf,
+}
+
+impl Compiler {
+    /// Finds the compiler: the named program, or that of the variable `IREE_COMPILE`, or `iree-compile` in `PATH`.
+    ///
+    /// # Errors
+    /// NOT_FOUND if there is none; the message says how to install it.
+    pub fn find(named: Option<&Path>) -> Result<Compiler> {
+        let variable = env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
+        if let Some(program) = named.map(Path::to_owned).or(variable) {
+            return match in_path(program.as_os_str()) {
+                Some(program) => Ok(Compiler { program }),
+                None => Err(Error::not_found(format!("there is no compiler '{}': {INSTALL}", program.display()))),
+            };
+        }
+        match in_path(PROGRAM.as_ref()) {
+            Some(program) => Ok(Compiler { program }),
+            None => Err(Error::not_found(format!("{PROGRAM}, which compiles models, is not in PATH: {INSTALL}"))),
+        }
+    }
+
+    /// Returns the path of the program.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// Compiles a model, or finds the result of an earlier compilation in the user's cache. Returns the path of the module there,
+    /// which stays as it is for as long as it is not deleted. `starting` is called before the compiler starts, which takes
+    /// from a second to minutes.
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT if the file is not a model; the compiler's first error as INVALID_ARGUMENT, with the line of the model
+    /// that it is about; INTERNAL if the compiler crashes; errors of reading and writing files.
+    pub fn compile(&self, model: &Path, target: &Target, flags: &[String], starting: impl FnOnce()) -> Result<PathBuf> {
+        let format = ModelFormat::of(model)?.ok_or_else(|| {
+            Error::invalid_argument(format!("'{}' is not a model: .onnx, .mlir or .mlirbc", model.display()))
+        })?;
+        let cache = Cache::open()?;
+        let arguments: Vec<String> = target.flags().into_iter().chain(flags.iter().cloned()).collect();
+        let key = cache::key(model, &[&arguments.join("\n"), &self.identity()])?;
+        let name = model.file_stem().and_then(OsStr::to_str).unwrap_or("model");
+        if let Some(module) = cache.find(&key, name) {
+            return Ok(module);
+        }
+        starting();
+        let scratch = cache.scratch()?;
+        let compiled = self.compile_into(&scratch, model, format, &arguments);
+        let compiled = compiled.context(|| format!("compiling '{}'", model.display()))?;
+        cache.keep(&compiled, &key, name)
+    }
+
+    /// Returns what tells a compiler from other versions of it: a version's installation writes the program anew.
+    fn identity(&self) -> String {
+        let metadata = fs::metadata(&self.program).ok();
+        let modified = metadata.as_ref().and_then(|metadata| metadata.modified().ok());
+        let modified = modified.and_then(|time| Some(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()));
+        format!("{} {:?} {:?}", self.program.display(), metadata.map(|metadata| metadata.len()), modified)
+    }
+
+    fn compile_into(
+        &self,
+        scratch: &Scratch,
+        model: &Path,
+        format: ModelFormat,
+        arguments: &[String],
+    ) -> Result<PathBuf> {
+        let output = scratch.path("model.vmfb");
+        let source = match format {
+            ModelFormat::Onnx => self.import(scratch, model)?,
+            ModelFormat::Mlir | ModelFormat::MlirBytecode => model.to_owned(),
+        };
+        let mut compile = Command::new(&self.program);
+        match source.strip_prefix(scratch.folder()) {
+            Ok(name) => compile.arg(name).current_dir(scratch.folder()),
+            Err(_) => compile.arg(&source),
+        };
+        compile.arg("-o").arg(&output).args(arguments);
+        let done = run(&mut compile)?;
+        if done.status.success() && output.exists() {
+            return Ok(output);
+        }
+        Err(compile_error(&done, &source, format))
+    }
+
+    /// Imports an ONNX model as MLIR text that declares its names and types.
+    fn import(&self, scratch: &Scratch, model: &Path) -> Result<PathBuf> {
+        let beside = self.program.with_file_name(format!("{IMPORTER}{}", env::consts::EXE_SUFFIX));
+        let importer = if beside.is_file() { Some(beside) } else { in_path(IMPORTER.as_ref()) };
+        let importer = importer.ok_or_else(|| {
+            Error::not_found(format!(
+                "{IMPORTER}, which reads ONNX, is neither beside {PROGRAM} nor in PATH: {INSTALL}"
+            ))
+        })?;
+        // Locations in the module name the file.
+        let name = model.file_stem().unwrap_or("model".as_ref());
+        let imported = scratch.path(&format!("{}.mlir", name.to_string_lossy()));
+        let done = run(Command::new(importer).arg(model).arg("-o").arg(&imported))?;
+        if !done.status.success() {
+            return Err(import_error(&done));
+        }
+        let text = with_path(fs::read(&imported), "reading", &imported)?;
+        let names = onnx::names(&with_path(fs::read(model), "reading", model)?);
+        if let Some(declared) = onnx::declare(&text, &names) {
+            with_path(fs::write(&imported, declared), "writing", &imported)?;
+        }
+        Ok(imported)
+    }
+}
+
+/// Finds a program by its path, or by its name in `PATH`.
+fn in_path(program: &OsStr) -> Option<PathBuf> {
+    let path = Path::new(program);
+    if path.components().count() > 1 {
+        // Programs run in other folders.
+        return std::path::absolute(path).ok().filter(|path| path.is_file());
+    }
+    let folders = env::var_os("PATH")?;
+    let file = |folder: PathBuf| {
+        let path = folder.join(program);
+        let with_suffix = path.with_extension(env::consts::EXE_EXTENSION);
+        [path, with_suffix].into_iter().find(|path| path.is_file())
+    };
+    env::split_paths(&folders).find_map(file)
+}
+
+fn run(command: &mut Command) -> Result<Output> {
+    let name = Path::new(command.get_program()).display().to_string();
+    command.output().map_err(|error| failed(&format!("running '{name}':"), &error))
+}
+
+/// Finds the first error among the compiler's messages, `FILE:LINE:COLUMN: error: TEXT`, and the line of the model.
+fn compile_error(done: &Output, source: &Path, format: ModelFormat) -> Error {
+    let text = String::from_utf8_lossy(&done.stderr);
+    let Some((place, message)) = text.lines().find_map(|line| line.split_once(" error: ")) else {
+        let is_crash = done.status.code().is_none() || text.contains("Stack dump:");
+        let first = text.lines().next().unwrap_or("without a message");
+        let why = if is_crash { "a bug of the compiler that this model provokes" } else { first };
+        return Error::internal(format!("{PROGRAM} ended with {}: {why}", done.status));
+    };
+    let mut numbers = place.trim_end_matches(':').rsplit(':').map(str::parse::<usize>);
+    let line = match (numbers.next(), numbers.next()) {
+        (Some(Ok(_column)), Some(Ok(line))) => line,
+        _ => return Error::invalid_argument(format!("{PROGRAM}: {message}")),
+    };
+    let of_source = fs::read_to_string(source).ok();
+    let of_source = of_source.as_deref().and_then(|text| text.lines().nth(line.saturating_sub(1))).map(str::trim);
+    let operator = of_source.and_then(|line| line.split("\"onnx.").nth(1)?.split('"').next());
+    Error::invalid_argument(match (format, operator, of_source) {
+        (ModelFormat::Onnx, Some(operator), _) => format!("the ONNX operator {operator}: {message}"),
+        (ModelFormat::Mlir, _, Some(text)) => format!("line {line} (`{}`): {message}", shortened(text)),
+        _ => format!("line {line}: {message}"),
+    })
+}
+
+/// The start of a line that may hold megabytes of weights.
+fn shortened(text: &str) -> String {
+    const SHOWN: usize = 120;
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+/// The last line of a Python traceback says what is wrong.
+fn import_error(done: &Output) -> Error {
+    let text = String::from_utf8_lossy(&done.stderr);
+    if text.contains("No module named 'onnx'") {
+        return Error::failed_precondition(format!("{IMPORTER} needs the Python package onnx: `pip install onnx`"));
+    }
+    let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no message");
+    Error::invalid_argument(format!("{IMPORTER}: {last}"))
+}
+
+/// The error of a file operation, as [`io::Error`] with a path.
+fn with_path<T>(result: io::Result<T>, what: &str, path: &Path) -> Result<T> {
+    result.map_err(|error| failed(&format!("{what} '{}':", path.display()), &error))
+}

@@ -1,0 +1,197 @@
+//! The names and types of an ONNX model's inputs and outputs, which the importer drops.
+//!
+//! A function of an imported model has no declaration (`iree.abi.declaration`). It is added here as an attribute, which the
+//! compiler keeps, so that the function is called like one of any other frontend.
+
+use std::fmt::Write as _;
+
+/// Names of inputs and outputs, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Names {
+    inputs: Vec<String>,
+    outputs: Vec<String>,
+}
+
+/// Field numbers of onnx.proto (onnx/onnx.proto of ONNX 1.0 and later).
+mod field {
+    pub(super) const MODEL_GRAPH: u64 = 7;
+    pub(super) const GRAPH_INITIALIZER: u64 = 5;
+    pub(super) const GRAPH_INPUT: u64 = 11;
+    pub(super) const GRAPH_OUTPUT: u64 = 12;
+    pub(super) const VALUE_NAME: u64 = 1;
+    pub(super) const TENSOR_NAME: u64 = 8;
+}
+
+/// Reads the names of the inputs that are not weights, and of the outputs; what is malformed has none.
+pub(super) fn names(model: &[u8]) -> Names {
+    let Some((_, graph)) = messages(model).find(|(number, _)| *number == field::MODEL_GRAPH) else {
+        return Names::default();
+    };
+    let text = |message: &[u8], number: u64| {
+        let (_, name) = messages(message).find(|(found, _)| *found == number)?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    };
+    let all = |wanted: u64, name: u64| {
+        messages(graph).filter(move |(number, _)| *number == wanted).filter_map(move |(_, message)| text(message, name))
+    };
+    let weights: Vec<String> = all(field::GRAPH_INITIALIZER, field::TENSOR_NAME).collect();
+    Names {
+        inputs: all(field::GRAPH_INPUT, field::VALUE_NAME).filter(|name| !weights.contains(name)).collect(),
+        outputs: all(field::GRAPH_OUTPUT, field::VALUE_NAME).collect(),
+    }
+}
+
+/// Returns the fields of a protocol buffer that have a length, until its end or a malformed field.
+fn messages(mut bytes: &[u8]) -> impl Iterator<Item = (u64, &[u8])> {
+    core::iter::from_fn(move || {
+        loop {
+            let tag = varint(&mut bytes)?;
+            let (number, kind) = (tag >> 3, tag & 7);
+            let length = match kind {
+                0 => {
+                    varint(&mut bytes)?;
+                    continue;
+                }
+                1 => 8,
+                2 => usize::try_from(varint(&mut bytes)?).ok()?,
+                5 => 4,
+                _ => return None,
+            };
+            let (value, rest) = bytes.split_at_checked(length)?;
+            bytes = rest;
+            if kind == 2 {
+                return Some((number, value));
+            }
+        }
+    })
+}
+
+/// Reads an integer of seven bits a byte.
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (first, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(first & 0x7F) << shift;
+        if first & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Adds the declaration to the function of an imported model; `None` if its form is unknown.
+pub(super) fn declare(mlir: &[u8], names: &Names) -> Option<Vec<u8>> {
+    let start = mlir.windows(FUNCTION.len()).position(|window| window == FUNCTION)? + FUNCTION.len();
+    let end = start + mlir.get(start..)?.iter().position(|byte| *byte == b'\n')?;
+    let header = core::str::from_utf8(mlir.get(start..end)?).ok()?;
+    let (name, rest) = header.split_once('(')?;
+    let (arguments, rest) = rest.split_once(')')?;
+    let (results, _) = rest.strip_prefix(" -> ")?.split_once(ATTRIBUTES)?;
+    let at = end - rest.len() + rest.find(ATTRIBUTES)? + ATTRIBUTES.len();
+    let arguments: Vec<&str> =
+        types(arguments).map(|argument| argument.split_once(": ").map(|(_, ty)| ty)).collect::<Option<_>>()?;
+    let results: Vec<&str> =
+        types(results.strip_prefix('(').and_then(|text| text.strip_suffix(')')).unwrap_or(results)).collect();
+    let mut declaration = format!("sync func @{name}(");
+    list(&mut declaration, &arguments, &names.inputs, "input")?;
+    declaration += ") -> (";
+    list(&mut declaration, &results, &names.outputs, "output")?;
+    declaration += ")";
+    let attribute = format!("iree.reflection = {{iree.abi.declaration = \"{declaration}\"}}, ");
+    Some([mlir.get(..at)?, attribute.as_bytes(), mlir.get(at..)?].concat())
+}
+
+/// What precedes the name of a function.
+const FUNCTION: &[u8] = b"func.func @";
+/// What precedes the attributes of a function of the importer, which has some.
+const ATTRIBUTES: &str = " attributes {";
+
+/// Splits a list of types at the commas outside of brackets.
+fn types(list: &str) -> impl Iterator<Item = &str> {
+    let mut depth = 0_i32;
+    let parts = list.split(move |c| {
+        depth += i32::from(matches!(c, '<' | '[')) - i32::from(matches!(c, '>' | ']'));
+        c == ',' && depth == 0
+    });
+    parts.map(str::trim).filter(|part| !part.is_empty())
+}
+
+/// Writes tensors with their names; generic names if there are not as many.
+fn list(declaration: &mut String, types: &[&str], names: &[String], generic: &str) -> Option<()> {
+    let mut used: Vec<String> = Vec::new();
+    for (index, ty) in types.iter().enumerate() {
+        let name = names.get(index).filter(|_| names.len() == types.len()).map(|name| identifier(name));
+        let name = name.filter(|name| !name.is_empty() && !used.contains(name));
+        let name = name.unwrap_or_else(|| format!("{generic}{index}"));
+        let comma = if index == 0 { "" } else { ", " };
+        let _ = write!(declaration, "{comma}%{name}: {}", tensor(ty)?);
+        used.push(name);
+    }
+    Some(())
+}
+
+/// Replaces what an identifier of MLIR and of Rust cannot contain.
+fn identifier(name: &str) -> String {
+    let text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    text.trim_matches('_').to_owned()
+}
+
+/// Converts `!torch.vtensor<[2,?],si64>` to `tensor<2x?xi64>`.
+fn tensor(ty: &str) -> Option<String> {
+    let (shape, element) = ty.strip_prefix("!torch.vtensor<[")?.strip_suffix('>')?.split_once("],")?;
+    let element = element.strip_prefix('s').filter(|rest| rest.starts_with('i')).unwrap_or(element);
+    let dimensions = shape.split(',').filter(|extent| !extent.is_empty());
+    Some(format!("tensor<{}{element}>", dimensions.map(|extent| format!("{extent}x")).collect::<String>()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// A field with a length.
+    fn part(number: u8, bytes: &[u8]) -> Vec<u8> {
+        [&[number << 3 | 2, bytes.len() as u8], bytes].concat()
+    }
+
+    #[test]
+    fn inputs_without_weights_and_outputs_are_named() {
+        let graph = [
+            part(11, &part(1, b"x.1")),
+            part(11, &part(1, b"w")),
+            vec![8, 0x80, 1],
+            part(5, &part(8, b"w")),
+            part(12, &part(1, b"logits")),
+        ];
+        let model = [vec![8, 9], part(7, &graph.concat())].concat();
+        let found = names(&model);
+        assert_eq!(found, Names { inputs: vec!["x.1".into()], outputs: vec!["logits".into()] });
+        for length in 0..model.len() {
+            names(&model[..length]);
+        }
+        let mlir = "module {\n  func.func @net(%arg0: !torch.vtensor<[1,?,2],si64>) -> !torch.vtensor<[],f32> \
+                    attributes {torch.onnx_meta.ir_version = 9 : si64} {\n  }\n}\n";
+        let declared = String::from_utf8(declare(mlir.as_bytes(), &found).unwrap()).unwrap();
+        let attribute = "iree.reflection = {iree.abi.declaration = \
+                         \"sync func @net(%x_1: tensor<1x?x2xi64>) -> (%logits: tensor<f32>)\"}, ";
+        assert_eq!(declared, mlir.replace("attributes {", &format!("attributes {{{attribute}")));
+    }
+
+    #[test]
+    fn names_that_are_missing_or_equal_are_generic() {
+        let names = Names { inputs: vec!["a".into()], outputs: vec!["o".into(), "o".into()] };
+        let mlir = "func.func @f(%arg0: !torch.vtensor<[4],f32>, %arg1: !torch.vtensor<[4],ui8>) -> \
+                    (!torch.vtensor<[4],f32>, !torch.vtensor<[4],i1>) attributes {a = 1} {\n";
+        let declared = String::from_utf8(declare(mlir.as_bytes(), &names).unwrap()).unwrap();
+        assert!(
+            declared.contains(
+                "@f(%input0: tensor<4xf32>, %input1: tensor<4xui8>) -> (%o: tensor<4xf32>, %output1: tensor<4xi1>)"
+            ),
+            "{declared}"
+        );
+        for other in ["", "func.func @f(%arg0: !torch.list<int>) -> i32 attributes {a = 1} {\n", "func.func @f"] {
+            assert_eq!(declare(other.as_bytes(), &names), None, "{other}");
+        }
+    }
+}
