@@ -27,7 +27,8 @@ pub struct Limits {
     pub stack_bytes: usize,
     /// Bytes and objects that the program may hold, in all calls and on all devices.
     pub ledger: Ledger,
-    /// Steps of one call; none is unlimited. A branch or a call is a step; so are 64 bytes that an instruction or a native
+    /// Steps of one call; none is unlimited. A branch or a call is a step; so are 256 interpreted instructions in a row, 64
+    /// bytes that an instruction or a native
     /// function processes, and a workgroup of a kernel. Kernels in bytecode take their steps from the call that submits
     /// them.
     pub fuel: Option<u64>,

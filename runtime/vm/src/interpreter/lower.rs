@@ -71,6 +71,9 @@ struct Test<'a> {
     targets: [(BlockOffset, RemapList<'a>); 2],
 }
 
+/// Instructions in a row that are a step, as a branch is.
+const INSTRUCTIONS_PER_STEP: usize = 256;
+
 struct Lowering<'a> {
     module: &'a VerifiedModule,
     types: &'a [ValueType],
@@ -90,6 +93,8 @@ struct Lowering<'a> {
     offset: u32,
     /// Instructions before this index belong to another block, and are not fused with.
     block_start: usize,
+    /// Index of the first instruction since the last step.
+    step_start: usize,
 }
 
 impl<'a> Lowering<'a> {
@@ -110,6 +115,7 @@ impl<'a> Lowering<'a> {
             tests: Vec::new(),
             offset: 0,
             block_start: 0,
+            step_start: 0,
         }
     }
 
@@ -121,6 +127,11 @@ impl<'a> Lowering<'a> {
 
     fn instruction(&mut self, instruction: &Instruction<'a>) -> Result<()> {
         self.offset = instruction.offset;
+        if self.instructions.len() - self.step_start >= INSTRUCTIONS_PER_STEP {
+            // To the next instruction.
+            self.emit(Operation::Branch, 0, 0, 0, 1);
+            self.step_start = self.instructions.len();
+        }
         let operation = Operation::of(instruction.opcode);
         let mut emit = |a: u16, b: u16, c: u16, imm: u64| {
             self.emit(operation, a, b, c, imm);
@@ -278,6 +289,7 @@ impl<'a> Lowering<'a> {
     fn block(&mut self) {
         self.blocks.push((BlockOffset(self.offset), self.instructions.len() as u32));
         self.block_start = self.instructions.len();
+        self.step_start = self.block_start;
     }
 
     fn type_of(&self, id: TypeId) -> ValueType {

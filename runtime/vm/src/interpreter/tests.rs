@@ -47,6 +47,18 @@ fn both(text: &str, arguments: &[i32]) -> (String, usize) {
     (last, optimized.code(0).unwrap().loops.len())
 }
 
+/// What takes long takes steps, without branches too.
+#[test]
+fn instructions_in_a_row_take_steps() {
+    let adds = "  %i0 = vm.add.i32 %i0, %i0\n".repeat(3000);
+    let text = format!(
+        "vm.module @m\nvm.type i32\nvm.export @f\nvm.func @f(%i0: i32) -> (i32) {{\n^bb0:\n{adds}  vm.return %i0\n}}\n"
+    );
+    let run = |fuel| outcome(BytecodeModule::with_optimization(verified(&text), true).unwrap(), &[1], fuel);
+    assert!(run(10).starts_with("RESOURCE_EXHAUSTED"), "{}", run(10));
+    assert_eq!(run(20), "[I32(0)]");
+}
+
 /// The loops of `@buffer_reduce` and its like, as the compiler emits them: their parts are recognised.
 #[test]
 fn reductions_are_run_apart() {
