@@ -58,7 +58,7 @@ pub fn compile(folder: &Path, cases: &[(u64, String)]) -> io::Result<PathBuf> {
     let here = env!("CARGO_MANIFEST_DIR");
     let manifest = format!(
         "[package]\nname = \"batch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
-        incarnate-module-fuzz = {{ path = \"{here}\" }}\n\
+        incarnate-module-fuzz = {{ path = \"{here}\", default-features = false }}\n\
         incarnate = {{ path = \"{here}/../..\", default-features = false }}\n\
         [profile.dev]\nopt-level = 1\ndebug = false\nincremental = false\ncodegen-units = 64\n\
         [profile.dev.package.batch]\nopt-level = 0\n"
