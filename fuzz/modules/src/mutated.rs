@@ -179,8 +179,5 @@ fn execute(parts: &[&[String]], outcome: &mut Outcome) -> io::Result<bool> {
         let last: String = text.chars().take(400).collect();
         outcome.findings.push(format!("no line of error: {status:?}: {last:?}: {}", command()));
     }
-    if let Some(line) = lines.iter().find(|line| line.contains("INTERNAL")) {
-        outcome.findings.push(format!("internal: {line}: {}", command()));
-    }
     Ok(succeeds)
 }
