@@ -85,10 +85,10 @@ impl Instance {
     ) -> Result<Instance> {
         let devices = machine.devices()?;
         let device = devices.first().cloned().expect("a device");
-        let options = hal::HalOptions { devices, loaders: loaders.clone(), trace_sink: TraceSink::default() };
+        let options = hal::HalOptions { devices, loaders: loaders.clone(), ..Default::default() };
         let inline = hal_inline::HalInlineOptions { allocator: device.allocator().clone(), ..Default::default() };
         let loader = hal_loader::HalLoaderOptions { loaders, device: None, imports: device.imports().clone() };
-        let parameters = io_parameters::IoParametersOptions { providers: machine.providers()? };
+        let parameters = io_parameters::IoParametersOptions { providers: machine.providers()?, ..Default::default() };
         let mut modules: Vec<Arc<dyn Module>> = vec![
             Arc::new(hal::module(options)),
             Arc::new(hal_inline::module(inline)),

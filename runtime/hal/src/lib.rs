@@ -81,8 +81,9 @@ pub use file::File;
 pub use memory::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 #[cfg(feature = "std")]
 pub use narrow_float::NarrowFloat;
-pub use pool::MINIMUM_ALIGNMENT;
 #[cfg(feature = "std")]
+pub use pending::PendingOperations;
+pub use pool::MINIMUM_ALIGNMENT;
 pub use queue::{CallLimits, Fences, SignalFence};
 #[cfg(feature = "std")]
 pub use reached::Reached;

@@ -1,17 +1,18 @@
 //! Operations whose wait fence is not reached.
 //!
-//! A pending operation is owned by the semaphores that it waits for, and the thread that signals the last of them submits
-//! it. If one of them fails or is dropped, the operation fails its signal fence. Chains of operations run iteratively: the
-//! depth of the stack does not grow with their length.
+//! A pending operation is owned by the [`PendingOperations`] of its session, and the thread that signals the last of the
+//! semaphores that it waits for submits it. If one of them fails or is dropped, or the session ends, the operation fails its
+//! signal fence. Chains of operations run iteratively: the depth of the stack does not grow with their length.
 //!
 //! [`Activity`] counts the operations that can still signal a fence, so that a wait that cannot end is recognised.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
-use alloc::sync::Arc;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::sync::{Arc, Weak};
 use core::cell::RefCell;
+use core::fmt;
 use core::task::Poll;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::buffer::Buffer;
 use super::command_buffer::CommandBuffer;
@@ -30,6 +31,51 @@ use crate::{Error, Result};
 pub struct Queue {
     backend: Arc<dyn Backend>,
     activity: Arc<Activity>,
+    /// The operations of host programs.
+    pending: Arc<PendingOperations>,
+}
+
+/// The pending operations of a session, which fail when it ends: those that wait for each other in a circle would never run.
+#[derive(Default)]
+pub struct PendingOperations(Mutex<Pendings>);
+
+#[derive(Default)]
+struct Pendings {
+    next: u64,
+    operations: BTreeMap<u64, Arc<Pending>>,
+}
+
+impl PendingOperations {
+    fn lock(&self) -> MutexGuard<'_, Pendings> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds an operation that becomes ready when `count` timepoints are reached.
+    fn add(self: &Arc<PendingOperations>, count: usize, work: Work) -> Arc<Pending> {
+        let mut pendings = self.lock();
+        let id = pendings.next;
+        pendings.next += 1;
+        let pending =
+            Pending { countdown: Countdown::new(count), work: Mutex::new(Some(work)), owner: Arc::downgrade(self), id };
+        let pending = Arc::new(pending);
+        pendings.operations.insert(id, Arc::clone(&pending));
+        pending
+    }
+}
+
+impl Drop for PendingOperations {
+    fn drop(&mut self) {
+        let pendings = self.0.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for pending in core::mem::take(&mut pendings.operations).into_values() {
+            pending.end(Err(Error::aborted("the session ended while the queue operation waited for a fence")));
+        }
+    }
+}
+
+impl fmt::Debug for PendingOperations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PendingOperations({})", self.lock().operations.len())
+    }
 }
 
 /// The pending operations of a queue that can still run.
@@ -76,7 +122,7 @@ impl Queue {
     /// Creates the queue of a backend.
     #[must_use]
     pub fn new(backend: Arc<dyn Backend>) -> Queue {
-        Queue { backend, activity: Arc::default() }
+        Queue { backend, activity: Arc::default(), pending: Arc::default() }
     }
 
     /// Returns the backend.
@@ -154,13 +200,23 @@ impl Queue {
         // Only a fence can be unreached.
         let Some(wait) = wait else { return completion.finish(Err(Error::internal("no fence is pending"))) };
         match charge(&operation, wait, limits.ledger()) {
-            Ok(charge) => self.defer_charged(wait, operation, completion.detach(), charge),
+            Ok(charge) => {
+                let owner = limits.pending.unwrap_or(&self.pending);
+                self.defer_charged(wait, operation, completion.detach(), charge, owner);
+            }
             Err(error) => return completion.finish(Err(error)),
         }
         Ok(())
     }
 
-    fn defer_charged(&self, wait: &Fence, operation: Operation, completion: Completion<'static>, charge: Charge) {
+    fn defer_charged(
+        &self,
+        wait: &Fence,
+        operation: Operation,
+        completion: Completion<'static>,
+        charge: Charge,
+        owner: &Arc<PendingOperations>,
+    ) {
         if let Some(participant) = wait.participant() {
             // A thread that waits for this operation participates in what the operation waits for.
             completion.set_participant(participant);
@@ -169,9 +225,7 @@ impl Queue {
         let activity = Arc::clone(&self.activity);
         let work =
             Work { backend: Arc::clone(&self.backend), operation, completion, activity, active, _charge: charge };
-        let pending =
-            Arc::new(Pending { countdown: Countdown::new(wait.timepoints().count()), work: Mutex::new(Some(work)) });
-        let waiter: Arc<dyn Waiter> = Arc::clone(&pending) as Arc<dyn Waiter>;
+        let waiter: Arc<dyn Waiter> = owner.add(wait.timepoints().count(), work);
         for (semaphore, payload) in wait.timepoints() {
             if let Poll::Ready(result) = semaphore.register(payload, &waiter) {
                 Arc::clone(&waiter).notify(result);
@@ -192,7 +246,7 @@ impl Queue {
 }
 
 /// The bytes of a pending operation for each timepoint that it waits for: an entry in an array that at most doubles.
-const WAITER_BYTES: u64 = 2 * size_of::<(u64, Arc<dyn Waiter>)>() as u64;
+const WAITER_BYTES: u64 = 2 * size_of::<(u64, Weak<dyn Waiter>)>() as u64;
 
 fn charge(operation: &Operation, wait: &Fence, ledger: &Ledger) -> Result<Charge> {
     let waiters = (wait.timepoints().count() as u64).saturating_mul(WAITER_BYTES);
@@ -202,6 +256,9 @@ fn charge(operation: &Operation, wait: &Fence, ledger: &Ledger) -> Result<Charge
 struct Pending {
     countdown: Countdown,
     work: Mutex<Option<Work>>,
+    owner: Weak<PendingOperations>,
+    /// The key of the operation in `owner`.
+    id: u64,
 }
 
 struct Work {
@@ -223,10 +280,22 @@ impl Waiter for Pending {
 }
 
 impl Pending {
-    /// Runs the operation, or queues it if a caller's frame on this thread is already running operations.
+    /// Runs the operation, which no longer is pending.
     fn ready(&self) {
+        if let Some(owner) = self.owner.upgrade() {
+            let own = owner.lock().operations.remove(&self.id);
+            drop(own);
+        }
+        if let Poll::Ready(result) = self.countdown.result() {
+            self.end(result);
+        }
+    }
+
+    /// Runs the operation if its wait succeeded, else fails it; or queues it if a caller's frame on this thread is already running
+    /// operations.
+    fn end(&self, result: Result<()>) {
         let work = self.work.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let (Some(mut work), Poll::Ready(result)) = (work, self.countdown.result()) {
+        if let Some(mut work) = work {
             work.active.get_or_insert_with(|| Active::new(&work.activity));
             enqueue(work, result);
         }

@@ -16,6 +16,7 @@ use super::commands::BufferBinding;
 use super::fence::Fence;
 use super::file::File;
 use super::growth;
+use super::pending::PendingOperations;
 use super::semaphore::WaitParticipant;
 use crate::bytecode::imports::BYTES_PER_STEP;
 use crate::profile::{self, EventKind, Facts};
@@ -316,6 +317,8 @@ pub struct CallLimits<'a> {
     pub ledger: Option<&'a Ledger>,
     /// The steps and the time of the call, which its operations share, also those that run after it.
     pub meter: Option<&'a Arc<Meter>>,
+    /// The pending operations of the session; `None` for those of the device's queue.
+    pub pending: Option<&'a Arc<PendingOperations>>,
 }
 
 impl<'a> CallLimits<'a> {

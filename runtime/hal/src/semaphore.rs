@@ -4,7 +4,7 @@
 mod model;
 
 use alloc::format;
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::fmt;
 use core::task::Poll;
@@ -54,7 +54,8 @@ ref_object!(Semaphore, "hal.semaphore");
 
 #[derive(Default)]
 struct State {
-    waiters: Vec<(u64, Arc<dyn Waiter>)>,
+    /// Whoever waits owns the waiter, so that waits in a circle own nothing.
+    waiters: Vec<(u64, Weak<dyn Waiter>)>,
     /// The task that was last set, and the payload that it will signal.
     participant: Option<(u64, Arc<dyn WaitParticipant>)>,
     failure: Option<Error>,
@@ -135,7 +136,7 @@ impl Semaphore {
     #[cold]
     fn notify_reached(&self, payload: u64) {
         let participant;
-        let reached: Vec<Arc<dyn Waiter>> = {
+        let reached: Vec<Weak<dyn Waiter>> = {
             let mut state = self.lock();
             let reached = state.waiters.extract_if(.., |(target, _)| *target <= payload).map(|row| row.1).collect();
             participant = state.participant.take_if(|(target, _)| *target <= payload);
@@ -143,7 +144,7 @@ impl Semaphore {
             reached
         };
         drop(participant);
-        for waiter in reached {
+        for waiter in reached.iter().filter_map(Weak::upgrade) {
             waiter.notify(Ok(()));
         }
     }
@@ -161,7 +162,7 @@ impl Semaphore {
             (core::mem::take(&mut state.waiters), state.participant.take())
         };
         drop(participant);
-        for (_, waiter) in waiters {
+        for waiter in waiters.iter().filter_map(|(_, waiter)| waiter.upgrade()) {
             waiter.notify(Err(error.clone()));
         }
     }
@@ -173,7 +174,7 @@ impl Semaphore {
         loom_fence();
         let present = self.payload.load(Ordering::SeqCst);
         if present != FAILED && present < payload {
-            state.waiters.push((payload, Arc::clone(waiter)));
+            state.waiters.push((payload, Arc::downgrade(waiter)));
             return Poll::Pending;
         }
         self.waiting.store(state.waiting(), Ordering::SeqCst);
@@ -210,7 +211,7 @@ impl Semaphore {
     /// Removes a waiter that has stopped waiting.
     pub(super) fn unregister(&self, waiter: &Arc<dyn Waiter>) {
         let mut state = self.lock();
-        state.waiters.retain(|(_, other)| !Arc::ptr_eq(other, waiter));
+        state.waiters.retain(|(_, other)| !core::ptr::addr_eq(other.as_ptr(), Arc::as_ptr(waiter)));
         self.waiting.store(state.waiting(), Ordering::SeqCst);
     }
 }
@@ -227,9 +228,11 @@ impl Drop for Semaphore {
 
 /// Fails the waiters of a dropped semaphore, which no thread can signal any more.
 #[cold]
-fn abandon(waiters: Vec<(u64, Arc<dyn Waiter>)>) {
+fn abandon(waiters: Vec<(u64, Weak<dyn Waiter>)>) {
     for (payload, waiter) in waiters {
-        waiter.notify(Err(Error::aborted(format!("semaphore was dropped before anything signalled {payload}"))));
+        if let Some(waiter) = waiter.upgrade() {
+            waiter.notify(Err(Error::aborted(format!("semaphore was dropped before anything signalled {payload}"))));
+        }
     }
 }
 

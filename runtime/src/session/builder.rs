@@ -8,7 +8,7 @@ use crate::bytecode::{Contents, VerifiedModule};
 use crate::devices::default_device;
 use crate::hal::local::loaders::Loader;
 use crate::hal::local::{ExecutableLoader, Loaders};
-use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry, InputsOnlyRead};
+use crate::hal::{Allocator, Device, DeviceOptions, DriverRegistry, InputsOnlyRead, PendingOperations};
 use crate::mapping::MappedFile;
 use crate::modules::{TraceSink, hal, hal_inline, hal_loader, io_parameters};
 use crate::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};
@@ -142,11 +142,13 @@ pub mod natives {
 
     fn hal_options(session: &mut Natives) -> Result<hal::HalOptions> {
         let (devices, loaders) = (session.devices()?, session.loaders.clone());
-        Ok(hal::HalOptions { devices, trace_sink: session.trace_sink.clone(), loaders })
+        let (trace_sink, pending) = (session.trace_sink.clone(), Arc::clone(&session.pending));
+        Ok(hal::HalOptions { devices, trace_sink, loaders, pending })
     }
 
     fn io_parameters_options(session: &mut Natives) -> Result<io_parameters::IoParametersOptions> {
-        Ok(io_parameters::IoParametersOptions { providers: session.parameters()? })
+        let pending = Arc::clone(&session.pending);
+        Ok(io_parameters::IoParametersOptions { providers: session.parameters()?, pending })
     }
 
     fn hal_inline_options(session: &mut Natives) -> Result<hal_inline::HalInlineOptions> {
@@ -322,6 +324,7 @@ impl SessionBuilder {
             parameters: self.parameters,
             devices: None,
             allocator: None,
+            pending: Arc::default(),
         };
         let mut modules: Vec<Arc<dyn Module>> = Vec::new();
         for choice in self.modules {
@@ -368,6 +371,7 @@ struct Natives {
     devices: Option<Vec<Arc<Device>>>,
     /// The allocator of programs without a device, created at the first use.
     allocator: Option<Arc<Allocator>>,
+    pending: Arc<PendingOperations>,
 }
 
 impl Natives {

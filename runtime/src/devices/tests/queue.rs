@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::{Aligned, buffer, device, values};
 use crate::hal::*;
+use crate::vm::Ledger;
 use crate::{Error, StatusCode};
 
 #[test]
@@ -58,6 +59,42 @@ fn long_chains_of_waiting_operations_need_no_deep_stack() {
             assert!(last.query().unwrap());
         }
     }
+}
+
+#[test]
+fn operations_that_wait_for_each_other_fail_when_their_session_ends() {
+    const LENGTH: usize = 20_000;
+    let (device, ledger) = (device(), Ledger::new(u64::MAX, u64::MAX));
+    let pending = Arc::<PendingOperations>::default();
+    let limits = CallLimits { ledger: Some(&ledger), meter: None, pending: Some(&pending) };
+    let circle: Vec<_> = (0..LENGTH).map(|_| Fence::of_program(&ledger).unwrap()).collect();
+    let after = Arc::new(Fence::new());
+    let barrier = |wait: &Arc<Fence>, signal: &Arc<Fence>| {
+        device
+            .queue_barrier(Fences { wait: Some(wait), signal: SignalFence::Given(Arc::clone(signal)), limits })
+            .unwrap();
+    };
+    for index in 0..LENGTH {
+        barrier(&circle[index], &circle[(index + 1) % LENGTH]);
+    }
+    barrier(&circle[LENGTH / 2], &after);
+    drop(circle);
+    assert_eq!(ledger.objects(), 2 * LENGTH as u64 + 1);
+    assert!(!after.query().unwrap());
+    // An operation of another session goes on.
+    let (start, other) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
+    device
+        .queue_barrier(Fences {
+            wait: Some(&start),
+            signal: SignalFence::Given(Arc::clone(&other)),
+            ..Fences::default()
+        })
+        .unwrap();
+    drop(pending);
+    assert_eq!((ledger.objects(), ledger.bytes()), (0, 0));
+    assert_eq!(after.query().unwrap_err().code(), StatusCode::Aborted);
+    start.signal().unwrap();
+    assert!(other.query().unwrap());
 }
 
 #[test]

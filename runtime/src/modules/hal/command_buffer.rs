@@ -30,7 +30,12 @@ impl HalState {
     ) -> Result<Arc<CommandBuffer>> {
         let (modes, categories) =
             (CommandBufferMode::from_bits_retain(modes), CommandCategory::from_bits_retain(categories));
-        device.create_command_buffer_within(limits_of(caller), modes, categories, binding_capacity)
+        device.create_command_buffer_within(
+            limits_of(caller, &self.options.pending),
+            modes,
+            categories,
+            binding_capacity,
+        )
     }
 
     pub fn command_buffer_finalize(&self, _: &mut Caller<'_>, commands: &CommandBuffer) -> Result<()> {

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use super::{HalState, with_bytes};
 use crate::hal::{
     Allocator, Buffer, BufferBinding, BufferParameters, BufferUsage, CallLimits, CommandBuffer, Device, Fence, Fences,
-    File, MemoryAccess, MemoryType, SignalFence,
+    File, MemoryAccess, MemoryType, PendingOperations, SignalFence,
 };
 use crate::vm::{Buffer as VmBuffer, Caller, MaybeOwned, Span};
 use crate::{Error, Result};
@@ -13,21 +13,26 @@ use crate::{Error, Result};
 /// The fence that a queue operation waits for, if any.
 pub(in crate::modules) type OptionalFence<'a> = Option<MaybeOwned<'a, Fence>>;
 
-/// The limits of what a call creates and submits, which shares the steps that the call has left.
+/// The limits of what a call creates and submits, which shares the steps that the call has left, and the pending operations of
+/// its session.
 #[inline]
-pub(in crate::modules) fn limits_of<'a>(caller: &'a mut Caller<'_>) -> CallLimits<'a> {
+pub(in crate::modules) fn limits_of<'a>(
+    caller: &'a mut Caller<'_>,
+    pending: &'a Arc<PendingOperations>,
+) -> CallLimits<'a> {
     caller.stack.share_meter();
-    CallLimits { ledger: Some(caller.ledger()), meter: caller.stack.shared_meter() }
+    CallLimits { ledger: Some(caller.ledger()), meter: caller.stack.shared_meter(), pending: Some(pending) }
 }
 
 /// The fences of an operation.
 #[inline]
 pub(in crate::modules) fn fences<'a>(
     caller: &'a mut Caller<'_>,
+    pending: &'a Arc<PendingOperations>,
     wait: &'a OptionalFence<'_>,
     signal: SignalFence<'a>,
 ) -> Fences<'a> {
-    Fences { wait: wait.as_ref().map(|wait| &***wait), signal, limits: limits_of(caller) }
+    Fences { wait: wait.as_ref().map(|wait| &***wait), signal, limits: limits_of(caller, pending) }
 }
 
 #[allow(clippy::too_many_arguments, missing_docs, reason = "the imports, as programs declare them")]
@@ -79,7 +84,7 @@ impl HalState {
             memory_type: MemoryType::from_bits_retain(memory_type),
             usage: BufferUsage::from_bits_retain(usage),
         };
-        device.queue_alloca(fences(caller, &wait, signal), parameters, length)
+        device.queue_alloca(fences(caller, &self.options.pending, &wait, signal), parameters, length)
     }
 
     #[inline]
@@ -93,7 +98,7 @@ impl HalState {
         buffer: Arc<Buffer>,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_dealloca(fences(caller, &wait, signal), buffer)
+        device.queue_dealloca(fences(caller, &self.options.pending, &wait, signal), buffer)
     }
 
     pub fn queue_fill(
@@ -110,7 +115,14 @@ impl HalState {
         pattern_length: u32,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_fill(fences(caller, &wait, signal), target, offset, length, pattern, pattern_length as usize)
+        device.queue_fill(
+            fences(caller, &self.options.pending, &wait, signal),
+            target,
+            offset,
+            length,
+            pattern,
+            pattern_length as usize,
+        )
     }
 
     pub fn queue_update(
@@ -127,7 +139,7 @@ impl HalState {
         length: u64,
         _flags: u64,
     ) -> Result<()> {
-        let fences = fences(caller, &wait, signal);
+        let fences = fences(caller, &self.options.pending, &wait, signal);
         let ledger = fences.limits.ledger();
         with_bytes(&source, source_offset, length, ledger, |bytes| {
             device.queue_update(fences, bytes, target, target_offset)
@@ -148,7 +160,12 @@ impl HalState {
         length: u64,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_copy(fences(caller, &wait, signal), (source, source_offset), (target, target_offset), length)
+        device.queue_copy(
+            fences(caller, &self.options.pending, &wait, signal),
+            (source, source_offset),
+            (target, target_offset),
+            length,
+        )
     }
 
     pub fn queue_read(
@@ -165,7 +182,12 @@ impl HalState {
         length: u64,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_read(fences(caller, &wait, signal), (source, source_offset), (target, target_offset), length)
+        device.queue_read(
+            fences(caller, &self.options.pending, &wait, signal),
+            (source, source_offset),
+            (target, target_offset),
+            length,
+        )
     }
 
     pub fn queue_write(
@@ -182,7 +204,12 @@ impl HalState {
         length: u64,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_write(fences(caller, &wait, signal), (source, source_offset), (target, target_offset), length)
+        device.queue_write(
+            fences(caller, &self.options.pending, &wait, signal),
+            (source, source_offset),
+            (target, target_offset),
+            length,
+        )
     }
 
     pub fn queue_barrier(
@@ -194,7 +221,7 @@ impl HalState {
         signal: SignalFence<'_>,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_barrier(fences(caller, &wait, signal))
+        device.queue_barrier(fences(caller, &self.options.pending, &wait, signal))
     }
 
     #[inline]
@@ -208,7 +235,7 @@ impl HalState {
         commands: MaybeOwned<'_, CommandBuffer>,
         _flags: u64,
     ) -> Result<()> {
-        device.queue_execute(fences(caller, &wait, signal), &commands, &[])
+        device.queue_execute(fences(caller, &self.options.pending, &wait, signal), &commands, &[])
     }
 
     /// Executes the only command buffer of the list, as version 0.5 of the module passes it; an empty list is a barrier.
@@ -223,7 +250,7 @@ impl HalState {
     ) -> Result<()> {
         match &*commands {
             [] => self.queue_barrier(caller, device, affinity, wait, signal, 0),
-            [only] => device.queue_execute(fences(caller, &wait, signal), only, &[]),
+            [only] => device.queue_execute(fences(caller, &self.options.pending, &wait, signal), only, &[]),
             _ => Err(Error::invalid_argument("only zero or one command buffer is allowed")),
         }
     }
@@ -240,7 +267,7 @@ impl HalState {
         _flags: u64,
         table: Span<BufferBinding<'_>>,
     ) -> Result<()> {
-        device.queue_execute(fences(caller, &wait, signal), &commands, &table)
+        device.queue_execute(fences(caller, &self.options.pending, &wait, signal), &commands, &table)
     }
 
     pub fn queue_flush(&self, _: &mut Caller<'_>, device: &Device, _affinity: u64) -> Result<()> {

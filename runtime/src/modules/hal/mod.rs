@@ -21,9 +21,9 @@ pub(in crate::modules) use device::{OptionalFence, fences, limits_of};
 
 use crate::Result;
 use crate::bytecode::{for_each_hal_function, imports};
-use crate::hal::Device;
 use crate::hal::local::loaders::Loader;
 use crate::hal::local::{ExecutableLoader, Loaders};
+use crate::hal::{Device, PendingOperations};
 use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal, direct_table, native_table};
 
 /// The name that programs import the module by.
@@ -41,12 +41,19 @@ pub struct HalOptions {
     pub trace_sink: TraceSink,
     /// The executable loaders for devices without their own.
     pub loaders: Loaders,
+    /// The pending operations of the session, which fail when the last module that submits them is dropped.
+    pub pending: Arc<PendingOperations>,
 }
 
 impl Default for HalOptions {
     /// No devices, and every loader of this build.
     fn default() -> HalOptions {
-        HalOptions { devices: Vec::new(), trace_sink: TraceSink::default(), loaders: Loaders::all() }
+        HalOptions {
+            devices: Vec::new(),
+            trace_sink: TraceSink::default(),
+            loaders: Loaders::all(),
+            pending: Arc::default(),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use super::IoParametersState;
 use crate::bytecode::read::{array_at, u32_at};
 use crate::hal::backend::Operation;
-use crate::hal::{Buffer, BufferParameters, BufferUsage, Device, MemoryType, SignalFence};
+use crate::hal::{Buffer, BufferParameters, BufferUsage, Device, Fences, MemoryType, SignalFence};
 use crate::modules::bytes::with_bytes;
 use crate::modules::hal::{OptionalFence, fences};
 use crate::parameters::{ParameterProvider, ParameterSpan, Transfer};
@@ -46,7 +46,8 @@ impl IoParametersState {
             usage: BufferUsage::from_bits_retain(usage),
         };
         let provider = self.provider(&request.scope)?;
-        let buffers = provider.load(request.transfer(caller, device, &wait, signal), parameters)?;
+        let buffers = provider
+            .load(request.transfer(device, fences(caller, &self.options.pending, &wait, signal)), parameters)?;
         let count = u32::try_from(buffers.len()).map_err(|_| Error::out_of_range("more than 32 bits of parameters"))?;
         let list = List::new(ValueType::Ref(Buffer::TYPE), count, Some(&caller.stack.limits().ledger))?;
         buffers.into_iter().try_for_each(|buffer| list.push(Value::Ref(Ref::from(buffer))))?;
@@ -67,7 +68,8 @@ impl IoParametersState {
         spans: Arc<VmBuffer>,
     ) -> Result<()> {
         let request = Request::new(scope, &key_table, &key_data, &spans, caller.ledger())?;
-        self.provider(&request.scope)?.gather(request.transfer(caller, device, &wait, signal), &target)
+        self.provider(&request.scope)?
+            .gather(request.transfer(device, fences(caller, &self.options.pending, &wait, signal)), &target)
     }
 
     pub fn scatter(
@@ -84,7 +86,8 @@ impl IoParametersState {
         spans: Arc<VmBuffer>,
     ) -> Result<()> {
         let request = Request::new(scope, &key_table, &key_data, &spans, caller.ledger())?;
-        self.provider(&request.scope)?.scatter(request.transfer(caller, device, &wait, signal), &source)
+        self.provider(&request.scope)?
+            .scatter(request.transfer(device, fences(caller, &self.options.pending, &wait, signal)), &source)
     }
 
     fn provider(&self, scope: &str) -> Result<&dyn ParameterProvider> {
@@ -144,14 +147,8 @@ impl Request {
         Ok(Request { scope, spans, _charge: charge })
     }
 
-    fn transfer<'a>(
-        &'a self,
-        caller: &'a mut Caller<'_>,
-        device: &'a Device,
-        wait: &'a OptionalFence<'_>,
-        signal: SignalFence<'a>,
-    ) -> Transfer<'a> {
-        Transfer { device, fences: fences(caller, wait, signal), scope: &self.scope, spans: &self.spans }
+    fn transfer<'a>(&'a self, device: &'a Device, fences: Fences<'a>) -> Transfer<'a> {
+        Transfer { device, fences, scope: &self.scope, spans: &self.spans }
     }
 }
 

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 
 use crate::Result;
 use crate::bytecode::for_each_io_parameters_function;
+use crate::hal::PendingOperations;
 use crate::parameters::ParameterProvider;
 use crate::vm::{ModuleState, NativeFunction, NativeModule, Signal, direct_table, native_table};
 
@@ -24,6 +25,8 @@ pub const VERSION: u32 = 0;
 pub struct IoParametersOptions {
     /// The parameter providers. The first provider of a scope serves it.
     pub providers: Vec<Arc<dyn ParameterProvider>>,
+    /// The pending operations of the session; see [`HalOptions::pending`](crate::modules::hal::HalOptions::pending).
+    pub pending: Arc<PendingOperations>,
 }
 
 /// The module's state within a context.

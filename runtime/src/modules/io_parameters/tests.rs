@@ -19,7 +19,7 @@ fn call(function: &str, arguments: impl FnOnce(Value) -> Vec<Value>) -> Result<V
     let mut index = ParameterIndex::new();
     index.add(ParameterEntry::splat("a", Splat::new(&[1], 8)?))?;
     let providers: Vec<Arc<dyn ParameterProvider>> = vec![Arc::new(ScopedIndex::new("s", index))];
-    let modules: Vec<Arc<dyn Module>> = vec![Arc::new(module(IoParametersOptions { providers }))];
+    let modules: Vec<Arc<dyn Module>> = vec![Arc::new(module(IoParametersOptions { providers, ..Default::default() }))];
     let context = Context::new(Program::link(modules)?, Limits::default())?;
     let device = Value::Ref(Ref::from(Device::create("local-sync")?));
     context.function(&alloc::format!("{NAME}.{function}"))?.call(&arguments(device))
