@@ -19,6 +19,9 @@ const LATE: Duration = Duration::from_secs(10);
 /// The time in which pending operations end after their session is dropped, besides the timeout of calls.
 const PENDING: Duration = Duration::from_secs(5);
 
+/// The message of a fence that the program fails, with the code of its choice.
+const FAILED_FENCE: &str = "the program failed the fence";
+
 /// What became of a case.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -105,7 +108,7 @@ fn calls(session: &Session, plan: &Plan, outcome: &mut Outcome) {
                     if matches!(error.code(), StatusCode::ResourceExhausted | StatusCode::DeadlineExceeded) {
                         limited.store(true, std::sync::atomic::Ordering::Relaxed);
                     }
-                    if error.code() == StatusCode::Internal {
+                    if error.code() == StatusCode::Internal && !error.message().contains(FAILED_FENCE) {
                         findings.push(format!("internal: @{}: {error}", call.export));
                     }
                     format!("@{}: {} {}", call.export, error.code(), first_line(error.message()))
