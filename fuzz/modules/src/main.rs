@@ -141,8 +141,8 @@ fn run(arguments: &[String]) -> Done {
         let (mut first, batch) = (seed, number("--batch", 50).max(1));
         while start.elapsed().as_secs() < seconds {
             let cases: Vec<_> = (first..first + batch).map(|seed| (seed, text(seed))).collect();
-            let program = translated::compile(&folder, &cases)?;
-            let mut job = job(program, Box::new(first..first + batch));
+            let (program, seeds) = translated::compile(&folder, &cases)?;
+            let mut job = job(program, Box::new(seeds.into_iter()));
             job.text = &|_| String::new();
             report.add(job.run()?);
             first += batch;
