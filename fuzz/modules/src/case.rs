@@ -19,9 +19,6 @@ const LATE: Duration = Duration::from_secs(10);
 /// The time in which pending operations end after their session is dropped, besides the timeout of calls.
 const PENDING: Duration = Duration::from_secs(5);
 
-/// The message of a fence that the program fails, with the code of its choice.
-const FAILED_FENCE: &str = "the program failed the fence";
-
 /// What became of a case.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {

@@ -129,7 +129,6 @@ pub fn generate(seed: u64, functions: &[Signature], device: Option<&str>) -> Cas
     let mut plan = Plan {
         device: device.map_or_else(|| (*random.pick(&DEVICES)).to_owned(), str::to_owned),
         timeout: Duration::from_millis(if random.one_in(64) { 5000 } else { 200 }),
-        has_cycles: random.one_in(16),
         threads: Vec::new(),
     };
     let text = module.text(random, &mut plan, &constants);
@@ -182,7 +181,7 @@ impl<'a> Module<'a> {
         }
         let created: Vec<String> = steps.calls.iter().map(|(name, ..)| name.clone()).collect();
         for index in 0..2 + random.below(8) {
-            let (body, called) = self.step(random, plan.has_cycles);
+            let (body, called) = self.step(random);
             steps.calls.push((format!("step{index}"), body, called));
         }
         for thread in 0..if random.one_in(3) { 2 } else { 1 } {
@@ -238,7 +237,7 @@ impl<'a> Module<'a> {
     }
 
     /// Writes a step; returns the functions that it calls.
-    fn step(&self, random: &mut Random, has_cycles: bool) -> (Body, Vec<&'a Signature>) {
+    fn step(&self, random: &mut Random) -> (Body, Vec<&'a Signature>) {
         let mut body = Body::new(0, 0);
         let mut called = Vec::new();
         let actions = if random.one_in(2) { self.order(random) } else { self.any(random) };
@@ -251,7 +250,7 @@ impl<'a> Module<'a> {
             let write = |body: &mut Body| {
                 for function in chunk {
                     if random.one_in(6) {
-                        self.objects(random, body, has_cycles);
+                        self.objects(random, body);
                     }
                     Operands::of(random, body, Some(self)).call(function);
                 }
@@ -297,7 +296,7 @@ impl<'a> Module<'a> {
     }
 
     /// Adds what a module does with objects of the VM.
-    fn objects(&self, random: &mut Random, body: &mut Body, has_cycles: bool) {
+    fn objects(&self, random: &mut Random, body: &mut Body) {
         match random.below(6) {
             0 => kernel::nested_lists(random, body),
             1 => {
@@ -324,8 +323,7 @@ impl<'a> Module<'a> {
             }
             _ => {
                 let list = Operands::of(random, body, Some(self)).object("vm.list");
-                let types: Vec<&'static str> =
-                    self.slots.keys().copied().filter(|ty| has_cycles || !["vm.list", ANY].contains(ty)).collect();
+                let types: Vec<&'static str> = self.slots.keys().copied().collect();
                 let ty = *random.pick(&types);
                 let value = Operands::of(random, body, Some(self)).object(ty);
                 let index = body.i32(*random.pick(&[0, 0, 1, 2, -1]));

@@ -19,15 +19,13 @@ pub struct Plan {
     pub device: String,
     /// The longest time of a call.
     pub timeout: Duration,
-    /// Objects can hold themselves. Such cycles are never freed, so the ledger is not empty at the end.
-    pub has_cycles: bool,
     /// The calls of each thread.
     pub threads: Vec<Vec<Call>>,
 }
 
 impl Default for Plan {
     fn default() -> Plan {
-        Plan { device: "local-sync".into(), timeout: Duration::from_secs(5), has_cycles: false, threads: Vec::new() }
+        Plan { device: "local-sync".into(), timeout: Duration::from_secs(5), threads: Vec::new() }
     }
 }
 
@@ -36,9 +34,6 @@ impl Plan {
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = format!("// device {}\n// timeout {}\n", self.device, self.timeout.as_millis());
-        if self.has_cycles {
-            text += "// cycles\n";
-        }
         for calls in &self.threads {
             text += "// calls";
             for call in calls {
@@ -58,7 +53,6 @@ impl Plan {
             match (words.next(), words.clone().next()) {
                 (Some("device"), Some(device)) => plan.device = device.to_owned(),
                 (Some("timeout"), Some(time)) => plan.timeout = Duration::from_millis(time.parse().unwrap_or(5000)),
-                (Some("cycles"), None) => plan.has_cycles = true,
                 (Some("calls"), Some(_)) => {
                     let call = |word: &str| Call {
                         export: word.trim_end_matches('!').to_owned(),
@@ -83,7 +77,6 @@ mod tests {
         let plan = Plan {
             device: "local-task".into(),
             timeout: Duration::from_millis(250),
-            has_cycles: true,
             threads: vec![vec![call("a", false), call("b", true)], vec![call("a", false)]],
         };
         assert_eq!(Plan::parse(&(plan.text() + "vm.module @m version 0\n")), plan);

@@ -8,6 +8,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::call::CallBuffer;
+use super::cycles::BrokenCycles;
 use super::invocation::{CallFuture, Invocation};
 use super::module::{BoundFunction, Completion, Entry, Linkage, Module, ModuleState, Signal};
 use super::program::Program;
@@ -34,15 +35,20 @@ pub struct Context {
     /// Storage of concurrent invocations, not in use.
     #[allow(clippy::vec_box, reason = "a pointer is moved in and out, not the storage itself")]
     invocations: Lock<Vec<Box<Invocation>>>,
+    /// Of this context and its forks.
+    cycles: Arc<BrokenCycles>,
 }
 
 impl Context {
-    /// Creates the state of all modules and runs their initialisers, in the order of registration.
+    /// Creates the state of all modules and runs their initialisers, in the order of registration. With limited memory, references
+    /// by which a list leads back to itself become null when the context is dropped.
     ///
     /// # Errors
     /// What a module's state needs and cannot have, and what an initialiser fails with.
     pub fn new(program: Arc<Program>, limits: Limits) -> Result<Arc<Context>> {
-        let mut context = Context::without_state(program, limits);
+        let limits = Limits { ledger: limits.ledger.of_context(), ..limits };
+        let cycles = Arc::new(BrokenCycles(limits.ledger.clone()));
+        let mut context = Context::without_state(program, limits, cycles);
         for index in 0..context.program.modules().len() {
             let module = context.program.modules()[index].clone();
             let mut state = module.allocate_state(&context.limits)?;
@@ -55,10 +61,10 @@ impl Context {
         Ok(Arc::new(context))
     }
 
-    fn without_state(program: Arc<Program>, limits: Limits) -> Context {
+    fn without_state(program: Arc<Program>, limits: Limits, cycles: Arc<BrokenCycles>) -> Context {
         let concurrent = Arc::new(AtomicUsize::new(0));
         let invocation = TryLock::new(Invocation::first(limits.clone(), concurrent.clone()));
-        Context { program, states: Vec::new(), limits, invocation, concurrent, invocations: Lock::default() }
+        Context { program, states: Vec::new(), limits, invocation, concurrent, invocations: Lock::default(), cycles }
     }
 
     /// Copies the state of all modules; what it refers to is shared. Initialisers do not run; modules are told by
@@ -67,7 +73,7 @@ impl Context {
     /// # Errors
     /// UNIMPLEMENTED where a module's state cannot be copied.
     pub fn fork(&self) -> Result<Arc<Context>> {
-        let mut child = Context::without_state(self.program.clone(), self.limits.clone());
+        let mut child = Context::without_state(self.program.clone(), self.limits.clone(), self.cycles.clone());
         for (index, module) in self.program.modules().iter().enumerate() {
             let mut state = module.fork_state(&*self.states[index])?;
             for link in self.program.links(index) {

@@ -1,8 +1,12 @@
 //! The memory and the objects that programs may hold: what passes a bound is an error, and not the end of the process.
 
-use alloc::sync::Arc;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::any::Any;
+use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use super::sync::Lock;
 use crate::{Error, Result};
 
 /// Counts the bytes and the objects that programs hold against limits. Clones share the counts, so that several sessions
@@ -11,12 +15,26 @@ use crate::{Error, Result};
 /// Whatever a program can create is charged before it is created: VM buffers and lists, device memory, command buffers,
 /// fences and other objects of a device. The [`Charge`] is returned when the object is dropped.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger(Option<Arc<Account>>);
+pub struct Ledger {
+    account: Option<Arc<Account>>,
+    /// What the program of a context has created; `None` for a ledger that is not a context's.
+    remembered: Option<Arc<Remembered>>,
+}
 
 #[derive(Debug)]
 struct Account {
     bytes: Counter,
     objects: Counter,
+}
+
+/// Objects that may refer to each other in cycles.
+#[derive(Default)]
+struct Remembered(Lock<Vec<Weak<dyn Any + Send + Sync>>>);
+
+impl fmt::Debug for Remembered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Remembered({})", self.0.lock().len())
+    }
 }
 
 #[derive(Debug)]
@@ -50,37 +68,67 @@ fn exhausted(amount: u64, used: u64, limit: u64, unit: &str) -> Error {
 
 impl Ledger {
     /// The ledger of host programs, without limits.
-    pub const HOST: &'static Ledger = &Ledger(None);
+    pub const HOST: &'static Ledger = &Ledger { account: None, remembered: None };
 
     /// A ledger without limits, which counts nothing.
     #[must_use]
     pub const fn unlimited() -> Ledger {
-        Ledger(None)
+        Ledger { account: None, remembered: None }
     }
 
     /// A ledger of at most `bytes` bytes and `objects` objects at a time.
     #[must_use]
     pub fn new(bytes: u64, objects: u64) -> Ledger {
-        Ledger(Some(Arc::new(Account { bytes: Counter::new(bytes), objects: Counter::new(objects) })))
+        let account = Account { bytes: Counter::new(bytes), objects: Counter::new(objects) };
+        Ledger { account: Some(Arc::new(account)), remembered: None }
     }
 
     /// True if the ledger has limits.
     #[inline]
     #[must_use]
     pub fn is_limited(&self) -> bool {
-        self.0.is_some()
+        self.account.is_some()
     }
 
     /// Returns the number of bytes in use; 0 without limits.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.0.as_ref().map_or(0, |account| account.bytes.used.load(Ordering::Relaxed))
+        self.account.as_ref().map_or(0, |account| account.bytes.used.load(Ordering::Relaxed))
     }
 
     /// Returns the number of objects in use; 0 without limits.
     #[must_use]
     pub fn objects(&self) -> u64 {
-        self.0.as_ref().map_or(0, |account| account.objects.used.load(Ordering::Relaxed))
+        self.account.as_ref().map_or(0, |account| account.objects.used.load(Ordering::Relaxed))
+    }
+
+    /// Returns a ledger with the same counts for a context, which remembers what its program creates.
+    pub(crate) fn of_context(&self) -> Ledger {
+        let remembered = self.account.is_some().then(Arc::default);
+        Ledger { account: self.account.clone(), remembered }
+    }
+
+    /// Remembers an object that may refer to others of its kind, for as long as it lives.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if there is no memory.
+    pub(crate) fn remember(&self, object: impl FnOnce() -> Weak<dyn Any + Send + Sync>) -> Result<()> {
+        let Some(remembered) = &self.remembered else { return Ok(()) };
+        let mut objects = remembered.0.lock();
+        if objects.len() == objects.capacity() {
+            objects.retain(|object| object.strong_count() > 0);
+            // At least half are free then, so that the next search for dead ones is far.
+            let more = objects.len().max(16);
+            objects.try_reserve(more).map_err(|_| Error::resource_exhausted("no memory to remember an object"))?;
+        }
+        objects.push(object());
+        Ok(())
+    }
+
+    /// Returns the remembered objects, and forgets them.
+    pub(crate) fn take_remembered(&self) -> Vec<Arc<dyn Any + Send + Sync>> {
+        let Some(remembered) = &self.remembered else { return Vec::new() };
+        core::mem::take(&mut *remembered.0.lock()).iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Charges one object that holds `bytes` bytes, before it is created.
@@ -89,7 +137,7 @@ impl Ledger {
     /// RESOURCE_EXHAUSTED if a limit would be exceeded.
     #[inline]
     pub fn charge(&self, bytes: u64) -> Result<Charge> {
-        match &self.0 {
+        match &self.account {
             None => Ok(Charge::none()),
             Some(account) => charge(account, bytes),
         }

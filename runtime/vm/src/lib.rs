@@ -39,6 +39,7 @@ mod borrowed;
 mod buffer;
 mod call;
 mod context;
+mod cycles;
 mod direct;
 #[doc(hidden)]
 pub mod failure;

@@ -94,7 +94,46 @@ impl List {
         let charge = ledger.map_or(Ok(Charge::none()), |ledger| ledger.charge(0))?;
         let list = List { element_type, inner: Lock::new(Inner { elements, charge, parent: None }) };
         list.reserve(capacity)?;
-        Ok(Arc::new(list))
+        let list = Arc::new(list);
+        if let Some(ledger) = ledger.filter(|_| list.can_hold_lists()) {
+            ledger.remember(|| Arc::downgrade(&list) as _)?;
+        }
+        Ok(list)
+    }
+
+    fn can_hold_lists(&self) -> bool {
+        match self.element_type {
+            ValueType::Any | ValueType::AnyRef => true,
+            element_type => element_type == ValueType::Ref(List::TYPE),
+        }
+    }
+
+    /// Finds the first list among the elements, from an index; returns its index, too.
+    pub(super) fn next_list(&self, from: usize) -> Option<(usize, Arc<List>)> {
+        let inner = self.inner.lock();
+        let as_list = |reference: &Ref| if let Ref::List(list) = reference { Some(Arc::clone(list)) } else { None };
+        let as_value_list = |value: &Value| if let Value::Ref(reference) = value { as_list(reference) } else { None };
+        match &inner.elements {
+            Elements::Refs(vec) => first(vec, from, as_list),
+            Elements::Any(vec) => first(vec, from, as_value_list),
+            _ => None,
+        }
+    }
+
+    /// Sets a reference among the elements to null.
+    pub(super) fn set_null(&self, at: usize) {
+        let mut inner = self.inner.lock();
+        let former = match &mut inner.elements {
+            Elements::Refs(vec) => vec.get_mut(at).map(core::mem::take),
+            Elements::Any(vec) => match vec.get_mut(at) {
+                Some(Value::Ref(reference)) => Some(core::mem::take(reference)),
+                _ => None,
+            },
+            _ => None,
+        };
+        // It may be the last reference to a list that leads here.
+        drop(inner);
+        drop(former);
     }
 
     /// What the list holds.
@@ -234,6 +273,11 @@ impl List {
     }
 }
 
+/// Returns the index and the result of the first element, from an index, for which the closure returns one.
+fn first<T, R>(elements: &[T], from: usize, find: impl Fn(&T) -> Option<R>) -> Option<(usize, R)> {
+    elements.iter().enumerate().skip(from).find_map(|(at, element)| Some((at, find(element)?)))
+}
+
 impl Inner {
     fn reserve(&mut self, capacity: usize) -> Result<()> {
         let before = self.elements.capacity();
@@ -252,6 +296,19 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// Removes the last element and returns it; a primitive as null.
+    fn pop_reference(&mut self) -> Option<Ref> {
+        match &mut self.elements {
+            Elements::Refs(vec) => vec.pop(),
+            Elements::Any(vec) => {
+                vec.pop().map(|value| if let Value::Ref(reference) = value { reference } else { Ref::Null })
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Drop for List {
     fn drop(&mut self) {
         let inner = self.inner.get_mut();
@@ -266,32 +323,19 @@ impl Drop for List {
 fn drop_nested(outermost: &mut Inner) {
     let mut nested: Option<Arc<List>> = None;
     loop {
-        let inner = match &mut nested {
-            Some(list) => match Arc::get_mut(list) {
-                Some(list) => list.inner.get_mut(),
-                None => return,
-            },
-            None => &mut *outermost,
-        };
-        let element = match &mut inner.elements {
-            Elements::Refs(vec) => vec.pop(),
-            Elements::Any(vec) => {
-                vec.pop().map(|value| if let Value::Ref(reference) = value { reference } else { Ref::Null })
-            }
-            _ => None,
+        let element = match &nested {
+            Some(list) => list.inner.lock().pop_reference(),
+            None => outermost.pop_reference(),
         };
         match element {
-            Some(Ref::List(mut list)) => {
-                // Without other references the list is dropped here; its elements are next.
-                if let Some(only) = Arc::get_mut(&mut list) {
-                    only.inner.get_mut().parent = nested.take();
-                    nested = Some(list);
-                }
+            // Without other references the list is dropped here; its elements are next.
+            Some(Ref::List(list)) if Arc::strong_count(&list) == 1 => {
+                list.inner.lock().parent = nested.take();
+                nested = Some(list);
             }
             Some(_) => {}
-            None => match inner.parent.take() {
-                Some(parent) => nested = Some(parent),
-                None if nested.is_some() => nested = None,
+            None => match nested.take() {
+                Some(list) => nested = list.inner.lock().parent.take(),
                 None => return,
             },
         }
