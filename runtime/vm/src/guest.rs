@@ -10,13 +10,13 @@
 //! indivisibly, in vector instructions too. What was copied is a value like any other: the compiler knows nothing of its
 //! origin and cannot take it to be uninitialised.
 //!
-//! Elsewhere, and under Miri, which checks them, they are the atomic accesses themselves. docs/memory.md has the costs.
+//! Elsewhere, and under Miri and ThreadSanitizer, which check them, they are the atomic accesses themselves. docs/memory.md has the costs.
 #![allow(unsafe_code, reason = "copies between raw addresses; see above")]
 
 pub use bulk::{copy, fill};
 
 #[cfg(all(
-    not(miri),
+    not(any(miri, tsan)),
     any(
         target_arch = "x86_64",
         target_arch = "x86",
@@ -71,7 +71,7 @@ mod bulk {
 }
 
 #[cfg(not(all(
-    not(miri),
+    not(any(miri, tsan)),
     any(
         target_arch = "x86_64",
         target_arch = "x86",

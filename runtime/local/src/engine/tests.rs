@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use super::{Executor, TaskBackend, TaskOptions, Work};
 use crate::cost::kernel_cost;
-use crate::hal::backend::{Backend, Queue};
+use crate::hal::backend::Queue;
 use crate::hal::*;
 use crate::vm::Charge;
 use crate::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
@@ -86,7 +86,7 @@ impl LocalExecutable for Kernels {
 
 /// A backend and the executable whose functions are dispatched on it.
 struct Bench {
-    backend: Arc<dyn Backend>,
+    queue: Queue,
     executable: Arc<Executable>,
     kernels: Arc<Kernels>,
 }
@@ -101,9 +101,9 @@ impl Bench {
         };
         let functions = vec![function(3, 1), function(1, 1), function(1, 1), function(1, 1), function(1, 1)];
         let kernels = Arc::new(Kernels { functions, ..Kernels::default() });
-        let backend = Arc::new(TaskBackend::new(&task).unwrap());
+        let queue = Queue::new(Arc::new(TaskBackend::new(&task).unwrap()));
         let executable = Arc::new(Executable::new(kernels.clone()));
-        Bench { backend, executable, kernels }
+        Bench { queue, executable, kernels }
     }
 
     fn with_workers(count: usize) -> Bench {
@@ -136,7 +136,7 @@ impl Bench {
 
     fn execute(&self, wait: Option<&Fence>, signal: SignalFence<'_>, commands: &Arc<CommandBuffer>) -> Result<()> {
         let fences = Fences { wait, signal, ..Fences::default() };
-        Queue::new(Arc::clone(&self.backend)).submit_execution(fences, commands, &[])
+        self.queue.submit_execution(fences, commands, &[])
     }
 
     fn start(&self, commands: &Arc<CommandBuffer>, wait: Option<&Fence>) -> Arc<Fence> {
@@ -318,8 +318,8 @@ fn dropping_a_backend_waits() {
         let bench = Bench::with_workers(workers);
         let sleep = bench.single(SLEEP, 1, &[50]);
         let fences: Vec<Arc<Fence>> = (0..3).map(|_| bench.start(&sleep, None)).collect();
-        let Bench { backend, .. } = bench;
-        drop(backend);
+        let Bench { queue, .. } = bench;
+        drop(queue);
         for fence in fences {
             assert!(fence.query().unwrap());
         }
@@ -379,7 +379,7 @@ impl Executor for Lender {
 fn a_program_lends_its_own_threads() {
     let lender = Arc::new(Lender::default());
     let bench = Bench::new(TaskOptions { executor: Some(lender.clone()), ..TaskOptions::default() });
-    assert_eq!(bench.backend.concurrency(), 3);
+    assert_eq!(bench.queue.backend().concurrency(), 3);
     let commands = bench.single(MEET, 3, &[3]);
     bench.start(&commands, None).wait(Deadline::after(PATIENCE)).unwrap();
     assert!(lender.requests.load(Ordering::Relaxed) >= 2);
