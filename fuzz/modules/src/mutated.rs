@@ -175,7 +175,7 @@ fn execute(parts: &[&[String]], outcome: &mut Outcome) -> io::Result<bool> {
     let succeeds = status == ExitCode::SUCCESS;
     let is_one_line =
         status == ExitCode::FAILURE && lines.len() == 1 && text.trim_end().lines().last() == lines.first().copied();
-    if !(succeeds && lines.is_empty()) && !is_one_line {
+    if !(is_one_line || succeeds && lines.is_empty()) {
         let last: String = text.chars().take(400).collect();
         outcome.findings.push(format!("no line of error: {status:?}: {last:?}: {}", command()));
     }
