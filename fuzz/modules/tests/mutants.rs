@@ -1,4 +1,5 @@
 //! Runs a few mutants through the supervisor, as the driver does.
+#![cfg(feature = "cli")]
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::path::PathBuf;
