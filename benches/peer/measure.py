@@ -47,13 +47,14 @@ def output_of(command: list, folder: Path = ROOT) -> str:
 
 
 def alternate(sides: dict, repetitions: int) -> dict:
-    """Measures all sides alternately, in alternating order; returns the samples of each side in nanoseconds."""
+    """Measures all sides alternately, each order forwards and backwards; returns the samples of each side in nanoseconds."""
     samples = {side: [] for side in sides}
     order = list(sides.items())
     for repetition in range(repetitions):
         for side, measure in order if repetition % 2 else reversed(order):
             samples[side].append(measure())
-        order = order[1:] + order[:1]
+        if repetition % 2:
+            order = order[1:] + order[:1]
     return samples
 
 
@@ -129,14 +130,14 @@ def bench_executable(name: str) -> str:
     raise RuntimeError(f"cargo built no benchmark {name}")
 
 
-def translated_program(modules: list[Path]) -> Path:
-    """Returns the program of `incarnate build` for some modules; rebuilds it if it is out of date."""
+def translated_program(modules: list[Path], incarnate: Path = INCARNATE, flags: tuple = ()) -> Path:
+    """Returns the program that `incarnate build` makes of some modules with some flags; rebuilds it if it is out of date."""
     main = modules[-1]
-    program = TARGET / "programs" / f"{main.parent.name}-{main.stem}"
-    newest = max(path.stat().st_mtime for path in [*modules, INCARNATE])
+    program = TARGET / "programs" / incarnate.parent.name / "".join([f"{main.parent.name}-{main.stem}", *flags])
+    newest = max(path.stat().st_mtime for path in [*modules, incarnate])
     if not program.exists() or program.stat().st_mtime < newest:
         program.parent.mkdir(parents=True, exist_ok=True)
-        output_of([INCARNATE, "build", *modules, "-o", program])
+        output_of([incarnate, "build", *modules, "-o", program, *flags])
     return program
 
 

@@ -22,6 +22,7 @@ use program::Program;
 
 use super::Verdict;
 use super::console::Console;
+use super::tooling::output::Bounded;
 
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
@@ -69,7 +70,7 @@ const IREE_REF_BYTES: u64 = 16;
 pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdict> {
     let context = || format!("reading '{}'", arguments.file.display());
     let contents = match arguments.untrusted {
-        true => Contents::from_vec(std::fs::read(&arguments.file).context(context)?),
+        true => Contents::read(&arguments.file)?,
         false => MappedFile::contents(&arguments.file).context(context)?,
     };
     let contents = Arc::new(contents);
@@ -82,13 +83,12 @@ pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdi
     // The module is not verified: an invalid one is a reason to inspect it.
     let module = Module::parse(Archive::new(contents.clone()).context(context)?).context(context)?;
     if arguments.function.is_none() && arguments.output != DumpOutput::Disassembly {
-        let limit = TEXT_BYTES.saturating_add(TEXT_PER_BYTE.saturating_mul(contents.length()));
-        let mut limited = Limited { out, left: limit, is_exceeded: false };
-        let written = write!(limited, "{}", Metadata(&module, VerifiedModule::load(contents).ok()));
-        if limited.is_exceeded {
-            return Err(Error::resource_exhausted(format!("the metadata pass the limit of {limit} bytes of text")));
-        }
-        written.context(|| "printing metadata")?;
+        let limit = TEXT_BYTES.saturating_add(TEXT_PER_BYTE.saturating_mul(contents.length() as u64));
+        let mut bounded = Bounded::new(&mut *out, limit);
+        let written = write!(bounded, "{}", Metadata(&module, VerifiedModule::load(contents).ok()));
+        bounded.finish(written.context(|| "printing metadata"), || {
+            format!("the metadata pass the limit of {limit} bytes of text")
+        })?;
     }
     if arguments.function.is_some() || arguments.output != DumpOutput::Metadata {
         let text = match &arguments.function {
@@ -135,32 +135,8 @@ fn function_text(module: &Module, name: &str) -> Result<String> {
 
 /// The bytes of metadata that are printed of every module, and for each byte of its file: any number of rows may refer to the
 /// same long text.
-const TEXT_BYTES: usize = 16 << 20;
-const TEXT_PER_BYTE: usize = 64;
-
-/// Output that is limited in length.
-struct Limited<'a> {
-    out: &'a mut Console,
-    left: usize,
-    is_exceeded: bool,
-}
-
-impl Write for Limited<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        match self.left.checked_sub(bytes.len()) {
-            Some(left) => self.left = left,
-            None => {
-                self.is_exceeded = true;
-                return Err(std::io::ErrorKind::FileTooLarge.into());
-            }
-        }
-        self.out.write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.out.flush()
-    }
-}
+const TEXT_BYTES: u64 = 16 << 20;
+const TEXT_PER_BYTE: u64 = 64;
 
 /// Returns the tables of a module as text and, if it is valid, its executables.
 struct Metadata<'a>(&'a Module, Option<Arc<VerifiedModule>>);

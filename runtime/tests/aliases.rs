@@ -1,4 +1,4 @@
-//! Memory that changes while it is used: views of mutable memory, owners that lend other bytes each time, module files.
+//! Memory that changes while it is used: views of mutable memory, owners that return other bytes each time, module files.
 //! Safe code alone, so that nothing here may be undefined behaviour.
 #![forbid(unsafe_code)]
 #![allow(clippy::unwrap_used, reason = "tests")]
@@ -65,13 +65,13 @@ fn threads_may_read_a_view_while_another_writes() {
         for _ in 0..rounds {
             let mut bytes = [0; 96];
             view.read(1000, &mut bytes).unwrap();
-            assert_eq!(view.vm_buffer().unwrap().to_vec().len(), 4096);
+            assert_eq!(view.vm_buffer().unwrap().to_vec().unwrap().len(), 4096);
             assert!(vm::Buffer::equal(&memory, 0, &memory, 0, 0).unwrap());
         }
     });
 }
 
-/// Lends one of its parts, in turns.
+/// Returns each of its parts in turn.
 struct Alternating<T> {
     parts: Vec<Vec<T>>,
     calls: AtomicUsize,
@@ -197,7 +197,7 @@ fn mapped_files_lend_no_slice() {
     assert!(constant.as_bytes().is_none() && constant.holds(&[7; 100]));
     assert!(vm::Buffer::of_contents(contents, 250..301).is_err());
     file.overwrite(&[9; 300]);
-    assert_eq!(constant.to_vec().len(), 100);
+    assert_eq!(constant.to_vec().unwrap().len(), 100);
 }
 
 /// A chain that owned its last link would need a stack of some hundred megabytes.

@@ -428,3 +428,20 @@ fn modules_can_be_inspected() {
     assert_eq!(module.function(Linkage::Export, 3), None);
     assert_eq!(module.signature().internal_count, 3);
 }
+
+#[test]
+fn globals_are_charged_to_the_ledger() {
+    let module = module("vm.module @m version 0\n//! globals 4096 16\n");
+    let state = |ledger: Ledger| {
+        let program = Program::link(vec![Arc::clone(&module) as Arc<dyn Module>]).unwrap();
+        Context::new(program, Limits { ledger, ..Limits::default() })
+    };
+    assert_eq!(state(Ledger::new(4096, 10)).unwrap_err().code(), StatusCode::ResourceExhausted);
+    let ledger = Ledger::new(8192, 10);
+    let context = state(ledger.clone()).unwrap();
+    assert!(ledger.bytes() >= 4096 && ledger.objects() == 1, "{ledger:?}");
+    // A fork has globals of its own, for which there is no room.
+    assert_eq!(context.fork().unwrap_err().code(), StatusCode::ResourceExhausted);
+    drop(context);
+    assert_eq!((ledger.bytes(), ledger.objects()), (0, 0));
+}

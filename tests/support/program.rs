@@ -10,7 +10,7 @@ use incarnate_runtime::hal::{
     BufferParameters, BufferView, Deadline, Device, DeviceOptions, DriverRegistry, EncodingType, Fence, Semaphore,
 };
 use incarnate_runtime::mapping::MappedFile;
-use incarnate_runtime::modules::{TraceSink, hal, hal_inline, hal_loader, io_parameters};
+use incarnate_runtime::modules::{hal, hal_inline, hal_loader, io_parameters};
 use incarnate_runtime::parameters::{FileAccess, ParameterIndex, ParameterProvider, ScopedIndex};
 use incarnate_runtime::vm::{BytecodeModule, Context, Function, Limits, Module, Program, Ref, Value as VmValue};
 

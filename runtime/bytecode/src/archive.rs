@@ -1,7 +1,7 @@
 //! Archive framing: where in a file the FlatBuffer is, and where the constants behind it.
 //!
 //! What is verified must stay as it was: of contents that another process can change, or that code of another crate
-//! lends, an archive keeps a copy of the FlatBuffer, which has the tables and the bytecode. Constants stay in place.
+//! owns, an archive keeps a copy of the FlatBuffer, which has the tables and the bytecode. Constants stay in place.
 //!
 //! A module file is, in this order:
 //! - optionally the local header of a ZIP entry (30 bytes, a name, extra fields; then the whole file is a ZIP archive too,
@@ -256,7 +256,7 @@ mod tests {
         assert!(Archive::within(contents, 128..1000).is_err());
     }
 
-    /// Lends other bytes each time, as no owner should.
+    /// Returns other bytes each time, as no owner should.
     struct Changing([Vec<u8>; 2], core::sync::atomic::AtomicUsize);
 
     impl AsRef<[u8]> for Changing {

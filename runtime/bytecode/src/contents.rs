@@ -17,13 +17,13 @@ pub const SEGMENT_ALIGNMENT: usize = 64;
 /// The owner of a file's bytes. Shared as `Arc<Contents>`; neither address nor length ever changes, so that constants are
 /// used in place.
 ///
-/// Only bytes that nothing can change are lent as a slice. Those of a mapped file are copied out.
+/// Only bytes that nothing can change are borrowed as a slice. Those of a mapped file are copied out.
 pub enum Contents {
     /// Bytes on the heap, aligned to [`SEGMENT_ALIGNMENT`].
     Owned(AlignedBytes),
     /// Bytes of the program itself, aligned as the program has them.
     Static(&'static [u8]),
-    /// Bytes that another type owns and lends as a slice.
+    /// Bytes that another type owns and returns as a slice.
     External(Arc<dyn ContentsOwner>),
     /// Bytes that another process can change, such as those of a mapped file.
     Mapped(Arc<dyn MappedContents>),
@@ -35,7 +35,7 @@ pub trait ContentsOwner: AsRef<[u8]> + Any + Send + Sync {}
 
 impl<T: AsRef<[u8]> + Any + Send + Sync> ContentsOwner for T {}
 
-/// An owner of bytes that another process can change, so that they are never lent as a slice.
+/// An owner of bytes that another process can change, so that they are never borrowed as a slice.
 pub trait MappedContents: Any + Send + Sync {
     /// Number of bytes; always the same.
     fn length(&self) -> usize;

@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 /// Displays text with escapes for each character that acts: `\n`, `\r`, `\t`, and `\u{1b}` for others. The result is one line,
 /// and it is the same if it is escaped again.
 ///
-/// Whoever writes a module chooses its names, attributes and messages. A terminal executes control characters, a line feed
+/// The author of a module chooses its names, attributes and messages. A terminal executes control characters, a line feed
 /// begins a line that another program may take for output of this one, and format characters hide or reorder what
 /// stands beside them.
 #[derive(Clone, Copy, Debug)]

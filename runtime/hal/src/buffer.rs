@@ -15,13 +15,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use super::memory::{BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 use super::movable::{Access, PinGuard};
 use super::storage::{BindingPointer, Storage};
-use crate::vm::{Charge, Ledger, Once, SharedCharge};
+use crate::vm::{Charge, Ledger, Once, SharedCharge, array};
 use crate::{Error, Result, ref_object, vm};
 
 /// A buffer (`!hal.buffer`): an allocation, or a span of one. Spans share the allocation and keep it alive.
 ///
 /// Who may touch its bytes when is the program's business, which orders accesses by barriers and fences; the methods here
-/// copy in and out and never lend a slice of shared memory.
+/// copy in and out and never return a slice of shared memory.
 pub struct Buffer {
     /// The address of the first byte if it never changes, or null.
     address: BindingPointer,
@@ -314,11 +314,7 @@ impl Buffer {
     /// OUT_OF_RANGE where the range leaves the buffer; RESOURCE_EXHAUSTED where the host has no memory for the copy.
     pub fn read_range(&self, offset: u64, length: u64) -> Result<Vec<u8>> {
         let (offset, length) = self.range(offset, length)?;
-        let mut bytes = Vec::new();
-        bytes
-            .try_reserve_exact(length)
-            .map_err(|_| Error::resource_exhausted(format!("the host has no memory for a copy of {length} bytes")))?;
-        bytes.resize(length, 0);
+        let mut bytes = array::filled(length, 0)?;
         self.read(offset as u64, &mut bytes)?;
         Ok(bytes)
     }
@@ -357,8 +353,8 @@ impl Buffer {
         self.storage()?.copy(self.byte_offset + offset, source.storage()?, source.byte_offset + source_offset, length)
     }
 
-    /// The bytes themselves, where this is the only share of a buffer that is a whole allocation: nobody else, neither a
-    /// kernel nor a queue, can reach them meanwhile.
+    /// The bytes themselves, where this is the only share of a buffer that is a whole allocation: no
+    /// kernel and no queue can reach them meanwhile.
     #[must_use]
     pub fn exclusive_bytes(self: &mut Arc<Buffer>) -> Option<&mut [u8]> {
         match &mut Arc::get_mut(self)?.root {

@@ -139,7 +139,7 @@ impl CommandBuffer {
     ) -> CommandBuffer {
         let may_inline = modes.contains(CommandBufferMode::ONE_SHOT | CommandBufferMode::ALLOW_INLINE_EXECUTION)
             && binding_capacity == 0;
-        // Spare arrays are in nobody's ledger.
+        // No ledger counts spare arrays, so a command buffer with a charge takes none.
         let commands = if charge.is_none() { Commands::spare() } else { Box::new(Commands::empty()) };
         CommandBuffer {
             modes,
@@ -252,7 +252,7 @@ impl CommandBuffer {
         } else {
             commands.list.shrink_to_fit();
         }
-        // Who takes the commands sets them, so nobody else has.
+        // Only the thread that took the commands sets them, so they are not set yet.
         let _ = self.recorded.set(commands);
         Ok(())
     }
@@ -355,8 +355,7 @@ impl CommandBuffer {
                 )));
             }
             let start = recorder.commands.data.len();
-            growth::reserve(&mut recorder.commands.data, recorder.charge, source.len())?;
-            recorder.commands.data.extend_from_slice(source);
+            growth::append(&mut recorder.commands.data, recorder.charge, source)?;
             Ok(Command::Update { target, data: start..start + source.len() })
         })
     }
@@ -497,8 +496,7 @@ impl Recorder<'_> {
 
     fn constants(&mut self, constants: &[u32]) -> Result<Range<u32>> {
         let start = index(self.commands.constants.len())?;
-        growth::reserve(&mut self.commands.constants, self.charge, constants.len())?;
-        self.commands.constants.extend_from_slice(constants);
+        growth::append(&mut self.commands.constants, self.charge, constants)?;
         Ok(start..index(self.commands.constants.len())?)
     }
 

@@ -388,7 +388,7 @@ mod tests {
         let again = Commands::spare();
         assert_eq!((&raw const *again, again.list.capacity()), (place, capacity));
         assert!(again.list.is_empty() && again.bindings.is_empty() && again.slot_count == 0);
-        // What is taken is nobody else's.
+        // The spare arrays were taken: the thread has none left.
         assert_eq!(Commands::spare().list.capacity(), 0);
         let mut large = again;
         large.data.reserve(SPARE_DATA + 1);

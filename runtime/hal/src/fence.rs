@@ -4,11 +4,10 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::growth;
 use super::semaphore::{Semaphore, WaitParticipant};
 use super::wait::{self, Deadline};
 use crate::bytecode::imports::BYTES_PER_STEP;
-use crate::vm::{self, Charge, Ledger};
+use crate::vm::{self, Charge, Ledger, array};
 use crate::{Error, Result, ref_object};
 
 /// A set of timepoints (`!hal.fence`), reached when all of them are. An empty one is reached from the start.
@@ -102,7 +101,7 @@ impl Fence {
         let mut joined: Vec<_> = timepoints
             .map(|(semaphore, payload)| Timepoint { semaphore: Timeline::Shared(semaphore), payload })
             .collect();
-        merge(&mut joined);
+        merge(&mut joined, Vec::new());
         Fence { timepoints: Timepoints::Joined(joined), is_of_program: false, charge: Charge::none() }
     }
 
@@ -120,7 +119,7 @@ impl Fence {
             return Ok(None);
         }
         let charge = ledger.charge(Fence::BYTES + (count as u64).saturating_mul(size_of::<Timepoint>() as u64))?;
-        let mut joined = growth::with_capacity(count)?;
+        let mut joined = array::with_capacity(count)?;
         let mut is_of_program = true;
         for fence in fences {
             is_of_program &= fence.is_of_program;
@@ -131,7 +130,9 @@ impl Fence {
                 Timepoints::Joined(timepoints) => joined.extend(timepoints.iter().cloned()),
             }
         }
-        merge(&mut joined);
+        let order_bytes = (count as u64).saturating_mul(size_of::<(Option<*const Semaphore>, usize)>() as u64);
+        let _charge = ledger.charge(order_bytes)?;
+        merge(&mut joined, array::with_capacity(count)?);
         Ok(Some(Arc::new(Fence { timepoints: Timepoints::Joined(joined), is_of_program, charge })))
     }
 
@@ -263,10 +264,13 @@ impl Fence {
     }
 }
 
-/// Merges the timepoints of each semaphore into its first one, with the greatest payload.
-fn merge(timepoints: &mut Vec<Timepoint>) {
+/// The address of each timepoint's semaphore, and the timepoint's index.
+type MergeOrder = Vec<(Option<*const Semaphore>, usize)>;
+
+/// Merges the timepoints of each semaphore into its first one, with the greatest payload. `order` has room for all of them.
+fn merge(timepoints: &mut Vec<Timepoint>, mut order: MergeOrder) {
     let address = |timepoint: &Timepoint| timepoint.semaphore.semaphore().map(core::ptr::from_ref);
-    let mut order: Vec<_> = timepoints.iter().map(address).zip(0usize..).collect();
+    order.extend(timepoints.iter().map(address).zip(0usize..));
     order.sort_unstable();
     for run in order.chunk_by(|(address, _), (other, _)| address == other).filter(|run| run.len() > 1) {
         let payload = |(_, index): &(_, usize)| timepoints.get(*index).map(|timepoint| timepoint.payload);

@@ -60,7 +60,7 @@ impl File {
         let length = contents.length();
         let source = vm::Buffer::of_contents(contents, 0..length);
         let storage = source.and_then(|source| Storage::from_vm_buffer(&source, 0, length, false));
-        // An owner that lends fewer bytes than a moment before has none.
+        // An owner that returns fewer bytes than a moment before has none.
         let storage = storage.unwrap_or_else(|_| Storage::empty());
         let contents = Buffer::new(storage, MemoryType::HOST_LOCAL, BufferUsage::TRANSFER, Charge::none());
         File { contents: Arc::new(contents), access: MemoryAccess::READ }

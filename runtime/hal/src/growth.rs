@@ -1,10 +1,9 @@
 //! Growth of arrays whose length a program chooses: charged and fallible.
 
-use alloc::format;
 use alloc::vec::Vec;
 
-use crate::vm::Charge;
-use crate::{Error, Result};
+use crate::Result;
+use crate::vm::{Charge, array::no_memory};
 
 /// Reserves room for `count` more elements. New memory is charged to the owner of the array before it is allocated.
 ///
@@ -30,29 +29,16 @@ fn grow<T>(array: &mut Vec<T>, charge: &mut Charge, count: usize) -> Result<()> 
     })
 }
 
-/// Copies elements, as many as a program chose. The caller has charged their bytes.
+/// Appends elements. New memory is charged to the owner of the array before it is allocated.
 ///
 /// # Errors
-/// RESOURCE_EXHAUSTED if the system has no memory.
-pub(crate) fn copy_of<T: Clone>(elements: &[T]) -> Result<Vec<T>> {
-    let mut copy = with_capacity(elements.len())?;
-    copy.extend(elements.iter().cloned());
-    Ok(copy)
-}
-
-/// Creates an array for `capacity` elements, as many as a program chose. The caller has charged their bytes.
-///
-/// # Errors
-/// RESOURCE_EXHAUSTED if the system has no memory.
-pub(crate) fn with_capacity<T>(capacity: usize) -> Result<Vec<T>> {
-    let mut array = Vec::new();
-    array.try_reserve_exact(capacity).map_err(|_| no_memory(capacity))?;
-    Ok(array)
-}
-
-#[cold]
-fn no_memory(count: usize) -> Error {
-    Error::resource_exhausted(format!("the host has no memory for {count} elements"))
+/// RESOURCE_EXHAUSTED if the ledger or the system has no more memory.
+#[inline]
+pub(crate) fn append<T: Clone>(array: &mut Vec<T>, charge: &mut Charge, elements: &[T]) -> Result<()> {
+    reserve(array, charge, elements.len())?;
+    #[expect(clippy::disallowed_methods, reason = "the memory is reserved")]
+    array.extend_from_slice(elements);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -74,6 +60,9 @@ mod tests {
         assert!(reserve(&mut array, &mut charge, 1).is_err() && reserve(&mut array, &mut charge, usize::MAX).is_err());
         assert_eq!((array.capacity(), ledger.bytes()), (8, 64));
         assert!(reserve(&mut array, &mut Charge::none(), usize::MAX).is_err());
-        assert_eq!(copy_of(&array).unwrap(), array);
+        assert!(append(&mut array, &mut charge, &[8]).is_err());
+        array.clear();
+        append(&mut array, &mut charge, &[8, 9]).unwrap();
+        assert_eq!(array, [8, 9]);
     }
 }

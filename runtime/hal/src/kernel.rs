@@ -52,7 +52,7 @@ pub struct DispatchArguments<'a> {
     /// Lengths of the bindings in bytes, one for each pointer.
     pub binding_lengths: &'a [usize],
     /// Bit `i` is set where binding `i` must not be written: memory that its owner shares for reading. Machine code is
-    /// trusted to keep to that; whoever runs untrusted code checks it.
+    /// trusted to keep to that; interpreters of untrusted code check it.
     pub read_only_bindings: u64,
     /// Number of workers that may run workgroups of this dispatch at once.
     pub max_concurrency: u8,

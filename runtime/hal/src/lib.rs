@@ -6,6 +6,7 @@
 //! Without the default feature `std`, on `core` and `alloc`, the crate consists of buffers, buffer views and the allocator:
 //! what programs need that run inline.
 #![cfg_attr(not(feature = "std"), no_std)]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, reason = "modules choose lengths; see `vm::array`"))]
 
 extern crate alloc;
 
@@ -84,6 +85,7 @@ pub use narrow_float::NarrowFloat;
 #[cfg(feature = "std")]
 pub use pending::PendingOperations;
 pub use pool::MINIMUM_ALIGNMENT;
+#[cfg(feature = "std")]
 pub use queue::{CallLimits, Fences, SignalFence};
 #[cfg(feature = "std")]
 pub use reached::Reached;

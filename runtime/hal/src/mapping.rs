@@ -59,7 +59,7 @@ impl MappedFile {
         let file = MappedFile::open(path)?;
         let (data, length) = (file.map.as_mut_ptr(), file.map.len());
         let data = NonNull::new(data).unwrap_or(NonNull::dangling());
-        // SAFETY: the mapping has these bytes until it is dropped, and `MmapRaw` never lends them as a slice.
+        // SAFETY: the mapping has these bytes until it is dropped, and `MmapRaw` never returns them as a slice.
         Ok(unsafe { vm::MappedBytes::new(data, length, Box::new(file)) }.contents())
     }
 
@@ -78,7 +78,7 @@ impl MappedFile {
         let mut options = memmap2::MmapOptions::new();
         options.offset(range.start as u64).len(range.len());
         // SAFETY: the bytes, which a process can change until they are written here, are reached through raw pointers only: in
-        // the next line, the mapping becomes one that lends no slice.
+        // the next line, the mapping becomes one that returns no slice.
         let map = unsafe { options.map_copy(&self.file) }.context(|| format!("mapping {} bytes", range.len()))?;
         Ok(WritableMapping { map: map.into() })
     }

@@ -18,12 +18,11 @@ use super::buffer::Buffer;
 use super::command_buffer::CommandBuffer;
 use super::commands::BufferBinding;
 use super::fence::Fence;
-use super::growth;
 use super::queue::{Backend, CallLimits, Completion, Fences, Operation};
 use super::semaphore::Waiter;
 use super::wait::Countdown;
 use crate::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::vm::{Charge, Ledger};
+use crate::vm::{Charge, Ledger, array};
 use crate::{Error, Result};
 
 /// The queue of a device: its backend, and the operations that are pending.
@@ -154,7 +153,7 @@ impl Queue {
     #[cold]
     pub fn submit_update(&self, fences: Fences<'_>, source: &[u8], target: Arc<Buffer>, offset: u64) -> Result<()> {
         let bytes = fences.limits.ledger().charge(source.len() as u64);
-        match bytes.and_then(|bytes| Ok((bytes, growth::copy_of(source)?))) {
+        match bytes.and_then(|bytes| Ok((bytes, array::copy_of(source)?))) {
             Ok((bytes, source)) => {
                 // The pending operation is charged for its copy.
                 drop(bytes);

@@ -47,10 +47,10 @@ pub struct AllocatorStatistics {
 
 /// Blocks by size class. A lock is held for a push or a pop; the system is asked outside of it.
 ///
-/// The small blocks that were freed last are apart, behind a lock that nobody waits for: to a program that frees and allocates
-/// the same in turn, each costs one read-modify-write. Each of the two parts counts what goes through it, and reads what the
-/// other one has counted where it needs all that is live: exact if one thread allocates, and off by what is under way
-/// otherwise. So a pool with a limit does without.
+/// The small blocks that were freed last are apart, behind a lock that is tried and never waited for: to a program that frees
+/// and allocates the same in turn, each costs one read-modify-write. Each of the two parts counts what goes through it, and
+/// reads what the other one has counted where it needs all that is live: exact if one thread allocates, and off by what is
+/// under way otherwise. So a pool with a limit does without.
 pub(super) struct Pool {
     recent: TryLock<Recent>,
     state: Lock<State>,
@@ -333,8 +333,8 @@ impl State {
     }
 
     /// Keeps the block, or gives it back where enough is kept: twice what was ever in use at once, so that a program in
-    /// steady state never loses a block to the system. A pool with a limit keeps at most a quarter of it, as what is kept is in
-    /// nobody's ledger.
+    /// steady state never loses a block to the system. A pool with a limit keeps at most a quarter of it, as no ledger counts
+    /// what is kept.
     fn put(&mut self, block: SoleBuffer, limit: u64) -> Option<SoleBuffer> {
         let capacity = block.capacity();
         let bound = self.statistics.peak.saturating_mul(2).max(CACHE_FLOOR as u64).min(limit / 4);
@@ -343,6 +343,7 @@ impl State {
             return Some(block);
         };
         if self.classes.len() <= class {
+            #[expect(clippy::disallowed_methods, reason = "`class_of` returns a small number")]
             self.classes.resize_with(class + 1, Vec::new);
         }
         match self.classes.get_mut(class) {

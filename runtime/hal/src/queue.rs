@@ -15,12 +15,11 @@ use super::command_buffer::{CommandBuffer, InlineExecution};
 use super::commands::BufferBinding;
 use super::fence::Fence;
 use super::file::File;
-use super::growth;
 use super::pending::PendingOperations;
 use super::semaphore::WaitParticipant;
 use crate::bytecode::imports::BYTES_PER_STEP;
 use crate::profile::{self, EventKind, Facts};
-use crate::vm::{Ledger, Meter};
+use crate::vm::{Ledger, Meter, array};
 use crate::{Error, Result};
 
 /// A queue operation. Transfers are rare here: most are commands of a command buffer.
@@ -205,7 +204,8 @@ fn splat(target: &Buffer, offset: u64, length: u64, pattern: &[u8]) -> Result<()
         return Err(Error::invalid_argument("pattern without bytes"));
     }
     let repetitions = SPLAT_BYTES.min(length).div_ceil(pattern.len());
-    let mut block = growth::with_capacity(repetitions.saturating_mul(pattern.len()))?;
+    let mut block = array::with_capacity(repetitions.saturating_mul(pattern.len()))?;
+    #[expect(clippy::disallowed_methods, reason = "the memory is reserved")]
     (0..repetitions).for_each(|_| block.extend_from_slice(pattern));
     let mut written = 0;
     while written < length {

@@ -4,7 +4,7 @@
 //!
 //! Buffer memory is shared, mutable and untyped. Kernels on any thread reach it through raw addresses
 //! ([`BindingPointer`]), several buffers may be views of the same bytes, and what orders accesses to a byte is the
-//! program: its execution barriers, semaphores and fences. So the safe interface never lends a `&[u8]` or a
+//! program: its execution barriers, semaphores and fences. So the safe interface never returns a `&[u8]` or a
 //! `&mut [u8]` into buffer memory that another holder could reach. It copies in and out and fills, by the accesses of
 //! [`guest`], which may race. A program that orders its accesses wrongly reads bytes of a mixture of writes; no bound, length
 //! or address is ever taken from buffer memory without being copied out and checked first, so that it cannot do worse.
@@ -92,7 +92,7 @@ impl Storage {
         Storage::from_pool(pool.allocate(length, ledger)?)
     }
 
-    /// All of a buffer that was made of a block of a pool; nobody else has a share of it.
+    /// All of a buffer that was made of a block of a pool, as its only share.
     #[inline(always)]
     fn from_pool(buffer: Arc<vm::Buffer>) -> Result<Storage> {
         let pointer = NonNull::new(buffer.as_ptr()).ok_or_else(|| Error::internal("byte buffer at address zero"))?;
@@ -336,13 +336,13 @@ impl Storage {
         Ok(())
     }
 
-    /// The bytes, where nobody else can reach them: memory of the pool behind an exclusive borrow.
+    /// The bytes, where no other holder can reach them: memory of the pool behind an exclusive borrow.
     pub(super) fn exclusive(&mut self) -> Option<&mut [u8]> {
         match self.backing {
             Backing::Pooled(ref mut buffer) => {
                 // A program may hold the byte buffer.
                 Arc::get_mut(buffer.as_mut()?)?;
-                // SAFETY: the borrow of the storage is exclusive, nobody else, neither a storage nor a program, has a share
+                // SAFETY: the borrow of the storage is exclusive, no other storage and no program has a share
                 // of the block (checked in the line above), and no address of it outlives the buffer that its holder keeps
                 // (which would be a second share of the buffer).
                 Some(unsafe { core::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.length) })

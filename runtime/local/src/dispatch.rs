@@ -16,7 +16,7 @@ use super::worker_number::current_worker;
 use super::{BindingPointer, DispatchArguments, MAXIMUM_BINDINGS, Worker};
 use crate::hal::backend::{Access, Commands, Dispatch, PinGuard, WorkgroupCount, resolve_range, too_many_bindings};
 use crate::hal::{BufferBinding, Executable, MINIMUM_ALIGNMENT, MemoryAccess};
-use crate::vm::Meter;
+use crate::vm::{Meter, array};
 use crate::{Error, Result, vm};
 
 /// Memory that a thread reuses from one execution to the next.
@@ -166,8 +166,7 @@ impl LocalMemory {
         let needed = size.saturating_add(MINIMUM_ALIGNMENT);
         if self.0.len() < needed {
             self.0 = Vec::new();
-            self.0.try_reserve_exact(needed).map_err(|_| no_local_memory(size))?;
-            self.0.resize(needed, 0);
+            self.0 = array::filled(needed, 0).map_err(|_| no_local_memory(size))?;
         }
         let start = self.0.as_ptr().align_offset(MINIMUM_ALIGNMENT);
         self.0.get_mut(start..).and_then(|memory| memory.get_mut(..size)).ok_or_else(|| no_local_memory(size))

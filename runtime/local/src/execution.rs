@@ -12,7 +12,7 @@ use crate::bytecode::imports::BYTES_PER_STEP;
 use crate::hal::BufferBinding;
 #[cfg(feature = "local-task")]
 use crate::hal::backend::Access;
-use crate::hal::backend::{Command, Commands, Dispatch};
+use crate::hal::backend::{Command, Commands};
 use crate::profile::{self, EventKind};
 use crate::vm::Meter;
 use crate::{Error, Result};
@@ -50,13 +50,23 @@ pub(crate) fn execute_measuring(
             // As below, without the call: half of the commands are.
             return Ok(());
         }
-        if let Some(meter) = meter {
-            charge(meter, commands, command, table).map_err(|error| describe(error, index, command))?;
-        }
-        let start = is_timed.then(Instant::now);
-        execute_command(commands, command, table, meter, &mut scratch)
-            .map_err(|error| describe(error, index, command))?;
-        start.map_or(Ok(()), |start| take_time(start, commands, command, table, is_measured))
+        let mut run = || {
+            // Read once: a program may change an indirect count at any time, and what is charged is what runs.
+            let (count, total) = match command {
+                Command::Dispatch(dispatch) => workgroup_count(commands, dispatch, table)?,
+                _ => ([0; 3], 0),
+            };
+            if let Some(meter) = meter {
+                charge(meter, commands, command, table, total)?;
+            }
+            let start = is_timed.then(Instant::now);
+            execute_command(commands, command, table, meter, &mut scratch, (count, total))?;
+            if let Some(start) = start {
+                take_time(start, commands, command, table, total, is_measured);
+            }
+            Ok(())
+        };
+        run().map_err(|error| describe(error, index, command))
     });
     scratch.give_back();
     result
@@ -67,15 +77,19 @@ pub(crate) fn charge_list(meter: Option<&Arc<Meter>>, commands: &Commands) -> Re
     meter.map_or(Ok(()), |meter| meter.charge(commands.list().len() as u64))
 }
 
-/// Charges a command before it runs: a step for each workgroup or 64 bytes.
+/// Charges a command before it runs: a step for each workgroup of a dispatch, or for 64 bytes of a transfer.
 #[cold]
-pub(crate) fn charge(meter: &Meter, commands: &Commands, command: &Command, table: &[BufferBinding<'_>]) -> Result<()> {
-    let steps = match (command, command.transfer()) {
-        (Command::Dispatch(dispatch), _) => workgroup_count(commands, dispatch, table)?.1,
-        (_, Some(transfer)) => commands.resolve(transfer.target, table)?.2 as u64 / BYTES_PER_STEP,
-        _ => 0,
-    };
-    meter.charge(steps)
+pub(crate) fn charge(
+    meter: &Meter,
+    commands: &Commands,
+    command: &Command,
+    table: &[BufferBinding<'_>],
+    workgroups: u64,
+) -> Result<()> {
+    meter.charge(match command.transfer() {
+        Some(transfer) => commands.resolve(transfer.target, table)?.2 as u64 / BYTES_PER_STEP,
+        None => workgroups,
+    })
 }
 
 /// Records a command that began at `start`, if recording is on, and measures its kernel where `is_measured`.
@@ -85,23 +99,19 @@ fn take_time(
     commands: &Commands,
     command: &Command,
     table: &[BufferBinding<'_>],
+    workgroups: u64,
     #[cfg_attr(not(feature = "local-task"), allow(unused_variables, reason = "for local-task"))] is_measured: bool,
-) -> Result<()> {
-    let workgroups = match command {
-        Command::Dispatch(dispatch) => workgroup_count(commands, dispatch, table)?.1,
-        _ => 1,
-    };
+) {
     #[cfg(feature = "local-task")]
     if is_measured {
         measure(start, command, workgroups);
     }
     if profile::is_on() {
-        record(start, commands, command, table, workgroups, true);
+        record(start, commands, command, table, workgroups, workgroups, true);
     }
-    Ok(())
 }
 
-/// Records that this thread has run workgroups of a command, if recording is on.
+/// Records that this thread has run `workgroups` of the `total` workgroups of a command, if recording is on.
 #[cold]
 pub(crate) fn record(
     start: Instant,
@@ -109,6 +119,7 @@ pub(crate) fn record(
     command: &Command,
     table: &[BufferBinding<'_>],
     workgroups: u64,
+    total: u64,
     first: bool,
 ) {
     let bytes = |binding: u32| commands.resolve(binding, table).map_or(0, |(_, _, length)| length as u64);
@@ -120,7 +131,6 @@ pub(crate) fn record(
         (Command::Dispatch(dispatch), None) => {
             let info = dispatch.executable.code().functions().get(dispatch.function);
             let name = info.map(|info| info.name.as_str()).filter(|name| !name.is_empty()).unwrap_or("dispatch");
-            let total = workgroup_count(commands, dispatch, table).map_or(0, |(_, total)| total);
             let all: u64 = dispatch.bindings.clone().map(bytes).fold(0, u64::saturating_add);
             let part = u128::from(all) * u128::from(workgroups) / u128::from(total.max(1));
             let bytes = u64::try_from(part).unwrap_or(u64::MAX);
@@ -131,7 +141,7 @@ pub(crate) fn record(
     profile::record(start, &facts);
 }
 
-/// Runs a command.
+/// Runs a command; a dispatch with the counts and the number of its workgroups.
 #[inline]
 fn execute_command(
     commands: &Commands,
@@ -139,9 +149,13 @@ fn execute_command(
     table: &[BufferBinding<'_>],
     meter: Option<&Arc<Meter>>,
     scratch: &mut Scratch,
+    (count, total): ([u32; 3], u64),
 ) -> Result<()> {
     match command {
-        Command::Dispatch(dispatch) => execute_dispatch(commands, dispatch, table, meter, scratch),
+        Command::Dispatch(_) if total == 0 => Ok(()),
+        Command::Dispatch(dispatch) => {
+            execute_ranges(commands, dispatch, table, meter, scratch, 1, count, |run| run(0..total))
+        }
         // In order and one at a time, every command is a barrier.
         Command::Barrier => Ok(()),
         Command::BeginDebugGroup { label } => {
@@ -217,21 +231,6 @@ pub(crate) fn execute_transfer_part(
         }
         Command::Dispatch(_) | Command::Barrier | Command::BeginDebugGroup { .. } | Command::EndDebugGroup => Ok(()),
     }
-}
-
-#[inline]
-fn execute_dispatch(
-    commands: &Commands,
-    dispatch: &Dispatch,
-    table: &[BufferBinding<'_>],
-    meter: Option<&Arc<Meter>>,
-    scratch: &mut Scratch,
-) -> Result<()> {
-    let (count, total) = workgroup_count(commands, dispatch, table)?;
-    if total == 0 {
-        return Ok(());
-    }
-    execute_ranges(commands, dispatch, table, meter, scratch, 1, count, |run| run(0..total))
 }
 
 /// Says which command failed.

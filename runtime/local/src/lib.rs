@@ -1,4 +1,5 @@
 //! Devices that run on the host's processors, and the executable loaders that they share.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, reason = "modules choose lengths; see `vm::array`"))]
 
 extern crate alloc;
 

@@ -1,4 +1,4 @@
-//! How an executable finds its loader, whoever asks: a device, or a program that loads its own.
+//! How an executable finds its loader, for a device or for a program that loads its own.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -10,7 +10,7 @@ use super::loaders::Loader;
 use super::{ExecutableLoader, ExecutableParameters};
 use crate::bytecode::Contents;
 use crate::hal::Executable;
-use crate::vm::{Ledger, Limits};
+use crate::vm::{Ledger, Limits, array};
 use crate::{Error, Result};
 
 /// Where a program's executables may come from.
@@ -41,6 +41,7 @@ impl Loaders {
     /// These, and loaders of what is part of the program.
     #[must_use]
     pub fn with(mut self, program: &[Arc<dyn ExecutableLoader>]) -> Loaders {
+        #[expect(clippy::disallowed_methods, reason = "the loaders are those of the host program")]
         self.program.extend_from_slice(program);
         self
     }
@@ -131,10 +132,7 @@ impl<'a> AlignedBytes<'a> {
             return Ok(AlignedBytes::InPlace(bytes));
         }
         let length = bytes.len() + Self::ALIGNMENT;
-        let mut storage = Vec::new();
-        let reserved = storage.try_reserve_exact(length);
-        reserved.map_err(|_| Error::resource_exhausted(format!("no memory for an executable of {length} bytes")))?;
-        storage.resize(length, 0);
+        let mut storage = array::filled(length, 0)?;
         let start = storage.as_ptr().align_offset(Self::ALIGNMENT);
         if let Some(target) = storage.get_mut(start..start + bytes.len()) {
             target.copy_from_slice(bytes);

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::vm::Buffer;
 #[cfg(feature = "std")]
-use crate::vm::Ledger;
+use crate::vm::{Ledger, array};
 #[cfg(feature = "std")]
 use crate::{Error, Result};
 
@@ -31,10 +31,7 @@ pub(super) fn with_bytes<T>(
         Some(bytes) => use_bytes(bytes),
         None => {
             let _charge = ledger.charge(length)?;
-            let mut bytes = Vec::new();
-            let reserved = bytes.try_reserve_exact(count);
-            reserved.map_err(|_| Error::resource_exhausted(alloc::format!("no memory for {length} bytes")))?;
-            bytes.resize(count, 0);
+            let mut bytes = array::filled(count, 0)?;
             buffer.read(offset, &mut bytes)?;
             use_bytes(&bytes)
         }
@@ -48,6 +45,7 @@ const MESSAGE_LIMIT: u64 = 4096;
 #[cold]
 pub(super) fn message_text(message: &Buffer) -> String {
     let shown = message.length().min(MESSAGE_LIMIT);
+    #[expect(clippy::disallowed_methods, reason = "at most `MESSAGE_LIMIT` bytes")]
     let mut bytes = alloc::vec![0; shown as usize];
     // The range is within the buffer.
     let _ = message.read(0, &mut bytes);

@@ -1,4 +1,5 @@
 //! Native modules that programs import.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, reason = "modules choose lengths; see `vm::array`"))]
 
 mod bytes;
 #[cfg(feature = "std")]

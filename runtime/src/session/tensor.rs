@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::builder::Session;
 use super::element::Element;
 use crate::hal::{Allocator, Buffer, BufferParameters, BufferView, Device, ElementType, EncodingType, InputsOnlyRead};
-use crate::vm::Ledger;
+use crate::vm::{Ledger, array};
 use crate::{Error, Result};
 
 /// An array of elements in row-major order, in a device's memory. Clones share the memory.
@@ -152,11 +152,7 @@ impl<T: Element> Tensor<T> {
         if self.view.byte_length() > self.view.buffer().byte_length() {
             return Err(Error::out_of_range("the view is longer than its buffer"));
         }
-        let mut elements = Vec::new();
-        elements.try_reserve_exact(self.len()).map_err(|_| {
-            Error::resource_exhausted(format!("the host has no memory for a copy of {} elements", self.len()))
-        })?;
-        elements.resize(self.len(), T::zeroed());
+        let mut elements = array::filled(self.len(), T::zeroed())?;
         self.read(&mut elements)?;
         Ok(elements)
     }

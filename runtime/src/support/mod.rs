@@ -53,6 +53,7 @@
 //! - The body of a recursive function, direct or mutual, is the closure of [`guarded`].
 //! - A function that yields saves its values: `stack.suspend(Box::new(values)); Ok(Step::Yielded)`, the innermost first. To
 //!   resume, the outermost takes its values first, `stack.take_suspended::<T>()`, and then resumes its callee.
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, reason = "modules choose lengths; see `vm::array`"))]
 
 pub mod abi;
 mod call;

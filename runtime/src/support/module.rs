@@ -135,12 +135,12 @@ impl Module for TranslatedModule {
         self.description.source_location(function, offset).map(Into::into)
     }
 
-    fn allocate_state(&self, _: &Limits) -> Result<Box<dyn ModuleState>> {
-        Ok(Box::new(State::new(self.description, self.rodata()?.clone())))
+    fn allocate_state(&self, limits: &Limits) -> Result<Box<dyn ModuleState>> {
+        Ok(Box::new(State::new(self.description, self.rodata()?.clone(), &limits.ledger)?))
     }
 
     fn fork_state(&self, parent: &dyn ModuleState) -> Result<Box<dyn ModuleState>> {
-        Ok(Box::new(parent.downcast::<State>()?.fork()))
+        Ok(Box::new(parent.downcast::<State>()?.fork()?))
     }
 
     fn resolve_import(&self, state: &mut dyn ModuleState, import: u32, target: BoundFunction) -> Result<()> {

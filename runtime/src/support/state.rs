@@ -15,7 +15,7 @@ use crate::modules::hal_loader::HalLoaderState;
 use crate::modules::io_parameters::IoParametersState;
 #[cfg(feature = "std")]
 use crate::modules::vmvx::VmvxState;
-use crate::vm::{BoundFunction, ModuleState, Native, Ref, ValueType, check_ref, state};
+use crate::vm::{BoundFunction, Ledger, ModuleState, Native, Ref, ValueType, check_ref, state};
 use crate::{Error, Result};
 
 /// The result of a lookup of a constant that does not exist.
@@ -104,20 +104,20 @@ fn not_ours(target: &BoundFunction) -> Error {
 }
 
 impl State {
-    pub(super) fn new(description: &'static Description, rodata: Arc<[Ref]>) -> State {
-        let core =
-            state::State::new(description.global_bytes, description.global_refs, description.imports.len() as u32);
-        State { description, core, rodata, natives: Natives::default() }
+    pub(super) fn new(description: &'static Description, rodata: Arc<[Ref]>, ledger: &Ledger) -> Result<State> {
+        let Description { global_bytes, global_refs, imports, .. } = description;
+        let core = state::State::new(*global_bytes, *global_refs, imports.len() as u32, ledger)?;
+        Ok(State { description, core, rodata, natives: Natives::default() })
     }
 
     /// Creates a state that shares the globals and has unresolved imports.
-    pub(super) fn fork(&self) -> State {
-        State {
+    pub(super) fn fork(&self) -> Result<State> {
+        Ok(State {
             description: self.description,
-            core: self.core.fork(),
+            core: self.core.fork()?,
             rodata: self.rodata.clone(),
             natives: Natives::default(),
-        }
+        })
     }
 
     pub(super) fn resolve(&mut self, import: u32, target: BoundFunction) -> Result<()> {

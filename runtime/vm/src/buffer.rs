@@ -23,10 +23,10 @@ mod sip_hash;
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub use elements::{Element, Grid, GridMut, Number, keep_iteration_order, settle_memory, settled};
 
-use super::guest;
 use super::ledger::{Charge, Ledger, SharedCharge};
 use super::mapped::MappedBytes;
 use super::ref_type::RefType;
+use super::{array, guest};
 use crate::{Error, Result};
 use incarnate_bytecode::Contents;
 use sip_hash::SipState;
@@ -39,6 +39,8 @@ const MIN_ALIGNMENT: usize = 16;
 /// The longest name, in bytes, that is copied out of memory which may change: names of functions, parameters and keys are
 /// shorter.
 const LONGEST_NAME: usize = 64 << 10;
+/// Bytes that [`Buffer::holds`] copies at a time.
+const COMPARED_BYTES: usize = 256;
 
 /// A range of bytes, shared by reference.
 pub struct Buffer {
@@ -193,8 +195,8 @@ impl Buffer {
         let data = if let Some(mapped) = contents.owner::<MappedBytes>() {
             mapped.address(&range)
         } else {
-            // What a shared borrow of the owner has lent once stays valid and the same while the borrow may last. The storage keeps
-            // the owner, behind an `Arc`, so that nothing moves it or borrows it exclusively.
+            // What a shared borrow of the owner has returned once stays valid and the same while the borrow may last. The
+            // storage keeps the owner, behind an `Arc`, so that nothing moves it or borrows it exclusively.
             contents.as_bytes().and_then(|bytes| bytes.get(range.clone())).map(|bytes| NonNull::from(bytes).cast())
         };
         let data = data.ok_or_else(|| {
@@ -304,7 +306,7 @@ impl Buffer {
         if matches!(**contents, Contents::Mapped(_)) {
             return None;
         }
-        // SAFETY: `of_contents` took pointer and length from a slice that a shared borrow of the contents lent, which are kept.
+        // SAFETY: `of_contents` took pointer and length from a slice of a shared borrow of the contents, which are kept.
         // Such a slice never changes, and as the buffer is not mutable, none of its methods writes there.
         Some(unsafe { core::slice::from_raw_parts(self.data.as_ptr(), self.length) })
     }
@@ -314,7 +316,15 @@ impl Buffer {
     pub fn holds(&self, bytes: &[u8]) -> bool {
         match self.as_bytes() {
             Some(own) => core::ptr::eq(own, bytes) || own == bytes,
-            None => self.length == bytes.len() && self.to_vec() == bytes,
+            None => {
+                let mut part = [0; COMPARED_BYTES];
+                let mut parts = bytes.chunks(COMPARED_BYTES).zip((0..).step_by(COMPARED_BYTES));
+                self.length == bytes.len()
+                    && parts.all(|(bytes, offset)| {
+                        let part = &mut part[..bytes.len()];
+                        self.read(offset, part).is_ok() && part == bytes
+                    })
+            }
         }
     }
 
@@ -328,23 +338,26 @@ impl Buffer {
     }
 
     /// A copy of all bytes.
-    #[must_use]
-    pub fn to_vec(&self) -> Vec<u8> {
-        let mut bytes = alloc::vec![0; self.length];
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where the host has no memory for the copy.
+    pub fn to_vec(&self) -> Result<Vec<u8>> {
+        let mut bytes = array::filled(self.length, 0)?;
         // SAFETY: both are valid for `length` bytes.
         unsafe { guest::copy(self.data.as_ptr(), bytes.as_mut_ptr(), self.length) };
-        bytes
+        Ok(bytes)
     }
 
     /// The bytes as text, which is a copy where they may change.
     ///
     /// # Errors
-    /// INVALID_ARGUMENT where they are not UTF-8, or more than `LONGEST_NAME` bytes that may change.
+    /// INVALID_ARGUMENT where they are not UTF-8, or more than `LONGEST_NAME` bytes that may change; RESOURCE_EXHAUSTED where the
+    /// host has no memory for the copy.
     pub fn text(&self) -> Result<Cow<'_, str>> {
         let text = match self.as_bytes() {
             Some(bytes) => core::str::from_utf8(bytes).ok().map(Cow::Borrowed),
             None if self.length > LONGEST_NAME => None,
-            None => String::from_utf8(self.to_vec()).ok().map(Cow::Owned),
+            None => String::from_utf8(self.to_vec()?).ok().map(Cow::Owned),
         };
         text.ok_or_else(|| match self.length > LONGEST_NAME {
             true => {

@@ -81,6 +81,7 @@ impl CallBuffer {
     pub fn set_words<const N: usize>(&mut self, words: [u64; N]) {
         self.drop_refs();
         self.words.clear();
+        #[expect(clippy::disallowed_methods, reason = "the length is a constant of the host program")]
         self.words.extend_from_slice(&words);
     }
 
@@ -92,6 +93,7 @@ impl CallBuffer {
             self.finish_refs();
         }
         self.words.clear();
+        #[expect(clippy::disallowed_methods, reason = "the length is a constant of the host program")]
         self.words.extend_from_slice(&words);
     }
 
@@ -120,6 +122,7 @@ impl CallBuffer {
     /// Appends the bits of several primitives.
     #[inline(always)]
     pub fn push_words<const N: usize>(&mut self, words: [u64; N]) {
+        #[expect(clippy::disallowed_methods, reason = "the length is a constant of the host program")]
         self.words.extend_from_slice(&words);
     }
 

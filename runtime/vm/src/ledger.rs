@@ -170,6 +170,14 @@ impl Charge {
         Charge { account: None, bytes: 0 }
     }
 
+    /// Charges another object of as many bytes to the same ledger.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if a limit would be exceeded.
+    pub(crate) fn duplicate(&self) -> Result<Charge> {
+        self.account.as_ref().map_or(Ok(Charge::none()), |account| charge(account, self.bytes))
+    }
+
     /// True if no ledger counts the object.
     #[inline]
     #[must_use]

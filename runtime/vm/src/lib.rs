@@ -30,11 +30,13 @@
 //! # Ok::<(), incarnate_bytecode::Error>(())
 //! ```
 #![no_std]
+#![cfg_attr(not(test), warn(clippy::disallowed_methods, reason = "modules choose lengths; see `array`"))]
 
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
+pub mod array;
 mod borrowed;
 mod buffer;
 mod call;

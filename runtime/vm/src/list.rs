@@ -69,6 +69,7 @@ impl Elements {
             .map_err(|_| Error::resource_exhausted(alloc::format!("no memory for a list of {capacity} elements")))
     }
 
+    #[expect(clippy::disallowed_methods, reason = "`List::resize` reserves the memory")]
     fn resize(&mut self, length: usize) {
         each_kind!(self, vec => vec.resize(length, Default::default()));
     }

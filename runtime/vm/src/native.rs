@@ -182,6 +182,7 @@ type Notify<S> = fn(&S, Signal) -> Result<()>;
 /// The indices of names in their order, those of equal names in the order given. Names come in sorted runs, so that insertion is
 /// fast; the sort of slices would be most of the code that small programs have of this.
 fn sorted_order(names: &[&str]) -> Vec<usize> {
+    #[expect(clippy::disallowed_methods, reason = "the names are those of a native module")]
     let mut order: Vec<usize> = Vec::with_capacity(names.len());
     for (index, name) in names.iter().enumerate() {
         let position = order.partition_point(|other| names.get(*other).is_some_and(|other| other <= name));

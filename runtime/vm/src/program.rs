@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use super::array;
 use super::module::{FunctionInfo, Linkage, Module};
 use crate::{Error, Result};
 
@@ -35,7 +36,7 @@ impl Program {
     /// NOT_FOUND for a module or function that is required and missing, INCOMPATIBLE for one that is too old or has
     /// another calling convention, ALREADY_EXISTS for two modules of one name.
     pub fn link(modules: Vec<Arc<dyn Module>>) -> Result<Arc<Program>> {
-        let mut links = Vec::with_capacity(modules.len());
+        let mut links = array::with_capacity(modules.len())?;
         for (index, module) in modules.iter().enumerate() {
             let (before, name) = (&modules[..index], module.name());
             if before.iter().any(|other| other.name() == name) {
@@ -101,7 +102,7 @@ fn check_dependencies(module: &dyn Module, before: &[Arc<dyn Module>]) -> Result
 
 fn resolve_imports(module: &dyn Module, before: &[Arc<dyn Module>]) -> Result<Vec<Link>> {
     let count = module.signature().import_count as u32;
-    let mut links = Vec::with_capacity(count as usize);
+    let mut links = array::with_capacity(count as usize)?;
     for import in 0..count {
         let Some(wanted) = module.function(Linkage::Import, import) else { continue };
         let found = wanted.name.split_once('.').and_then(|(module_name, function)| {

@@ -3,6 +3,8 @@
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use super::array;
+use super::ledger::{Charge, Ledger};
 use super::module::{BoundFunction, ModuleState};
 use super::reference::Ref;
 use super::sync::Lock;
@@ -16,27 +18,47 @@ pub struct State {
     words: Box<[AtomicU32]>,
     references: Box<[Lock<Ref>]>,
     imports: Box<[Option<BoundFunction>]>,
+    charge: Charge,
 }
 
 impl ModuleState for State {}
 
 impl State {
-    /// Globals that are zero and null, imports that are not resolved.
-    pub fn new(global_bytes: u32, references: u32, imports: u32) -> State {
-        State {
-            words: (0..global_bytes.div_ceil(4)).map(|_| AtomicU32::new(0)).collect(),
-            references: (0..references).map(|_| Lock::new(Ref::Null)).collect(),
-            imports: (0..imports).map(|_| None).collect(),
-        }
+    /// Creates globals that are zero and null, and imports that are not resolved.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where memory or the ledger is used up.
+    pub fn new(global_bytes: u32, references: u32, imports: u32, ledger: &Ledger) -> Result<State> {
+        let (words, references, imports) = (global_bytes.div_ceil(4) as usize, references as usize, imports as usize);
+        let bytes = words * size_of::<AtomicU32>()
+            + references * size_of::<Lock<Ref>>()
+            + imports * size_of::<Option<BoundFunction>>();
+        State::of_sizes(words, references, imports, ledger.charge(bytes as u64)?)
     }
 
-    /// The same globals, with imports that are not resolved.
-    pub fn fork(&self) -> State {
-        State {
-            words: self.words.iter().map(|word| AtomicU32::new(word.load(Ordering::Relaxed))).collect(),
-            references: self.references.iter().map(|slot| Lock::new(slot.lock().clone())).collect(),
-            imports: self.imports.iter().map(|_| None).collect(),
+    fn of_sizes(words: usize, references: usize, imports: usize, charge: Charge) -> Result<State> {
+        Ok(State {
+            words: array::filled_with(words, || AtomicU32::new(0))?.into_boxed_slice(),
+            references: array::filled_with(references, || Lock::new(Ref::Null))?.into_boxed_slice(),
+            imports: array::filled_with(imports, || None)?.into_boxed_slice(),
+            charge,
+        })
+    }
+
+    /// Copies the globals; the imports are not resolved.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where memory or the ledger is used up.
+    pub fn fork(&self) -> Result<State> {
+        let fork =
+            State::of_sizes(self.words.len(), self.references.len(), self.imports.len(), self.charge.duplicate()?)?;
+        for (copy, word) in fork.words.iter().zip(&self.words) {
+            copy.store(word.load(Ordering::Relaxed), Ordering::Relaxed);
         }
+        for (copy, slot) in fork.references.iter().zip(&self.references) {
+            *copy.lock() = slot.lock().clone();
+        }
+        Ok(fork)
     }
 
     pub fn resolve(&mut self, import: u32, target: BoundFunction) -> Result<()> {

@@ -301,27 +301,19 @@ fn cost(cost: Cost) -> TokenStream {
         return quote!(support::Cost::CONSTANT);
     }
     let index = |index: &u8| Literal::u8_unsuffixed(*index);
-    let terms = cost.0.iter().map(|term| match term {
-        Term::Bytes(count) => {
-            let count = index(count);
-            quote!(support::Term::Bytes(#count))
-        }
-        Term::BytesOf(count, of) => {
-            let (count, of) = (index(count), index(of));
-            quote!(support::Term::BytesOf(#count, #of))
-        }
-        Term::Whole(object) => {
-            let object = index(object);
-            quote!(support::Term::Whole(#object))
-        }
-        Term::Compiled(object) => {
-            let object = index(object);
-            quote!(support::Term::Compiled(#object))
-        }
-        Term::Elements(sizes) => {
-            let sizes = sizes.iter().map(index);
-            quote!(support::Term::Elements(&[#(#sizes),*]))
-        }
+    let terms = cost.0.iter().map(|term| {
+        let (name, indices) = match term {
+            Term::Elements(sizes) => {
+                let sizes = sizes.iter().map(index);
+                return quote!(support::Term::Elements(&[#(#sizes),*]));
+            }
+            Term::Bytes(count) => ("Bytes", vec![count]),
+            Term::BytesOf(count, of) => ("BytesOf", vec![count, of]),
+            Term::Whole(object) => ("Whole", vec![object]),
+            Term::Compiled(object) => ("Compiled", vec![object]),
+        };
+        let (name, indices) = (format_ident!("{name}"), indices.into_iter().map(index));
+        quote!(support::Term::#name(#(#indices),*))
     });
     quote!(support::Cost(&[#(#terms),*]))
 }

@@ -107,7 +107,7 @@ impl State {
     }
 
     fn bytes(&self, _: Call<'_, '_>, buffer: &Buffer, value: i32) -> Result<i64> {
-        let sum = buffer.to_vec().iter().map(|&byte| i64::from(byte)).sum();
+        let sum = buffer.to_vec()?.iter().map(|&byte| i64::from(byte)).sum();
         self.note("bytes", format_args!("{sum}, {value}"));
         if buffer.is_mutable() && buffer.length() > 0 {
             buffer.store::<u8>(0, value as u8)?;

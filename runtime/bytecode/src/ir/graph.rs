@@ -187,17 +187,23 @@ mod tests {
         assert_eq!(error.code(), crate::StatusCode::ResourceExhausted);
     }
 
-    #[test]
-    fn dominators_of_random_graphs_are_those_of_the_definition() {
-        let mut state = 1u32;
-        let mut random = |end: u32| {
+    /// Returns 300 graphs of up to 12 nodes and up to 3 edges from each, with the number of their nodes.
+    fn random_graphs(seed: u32) -> impl Iterator<Item = (u32, Graph)> {
+        let mut state = seed;
+        let mut random = move |end: u32| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             (state >> 8) % end
         };
-        for _ in 0..300 {
+        (0..300).map(move |_| {
             let count = 2 + random(11);
             let edges = (0..count).map(|_| (0..random(4)).map(|_| random(count)).collect()).collect();
-            let graph = Graph::new(0, edges);
+            (count, Graph::new(0, edges))
+        })
+    }
+
+    #[test]
+    fn dominators_of_random_graphs_are_those_of_the_definition() {
+        for (count, graph) in random_graphs(1) {
             let dominators = graph.dominators();
             // What is reached from the entry without going through a node.
             let reached_without = |removed: u32| {
@@ -222,15 +228,7 @@ mod tests {
 
     #[test]
     fn loops_of_random_graphs_are_those_of_the_definition() {
-        let mut state = 7u32;
-        let mut random = |end: u32| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (state >> 8) % end
-        };
-        for _ in 0..300 {
-            let count = 2 + random(11);
-            let edges = (0..count).map(|_| (0..random(4)).map(|_| random(count)).collect()).collect();
-            let graph = Graph::new(0, edges);
+        for (count, graph) in random_graphs(7) {
             let dominators = graph.dominators();
             let loops = Loops::new(&graph, &dominators);
             let mut at = 0;

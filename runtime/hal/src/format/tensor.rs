@@ -1,4 +1,5 @@
 //! Text of shapes, types and contents of whole tensors.
+#![expect(clippy::disallowed_methods, reason = "a view has at most 128 dimensions, an element 32 bytes")]
 
 use alloc::format;
 use alloc::string::String;

@@ -20,8 +20,8 @@ pub(super) trait Participant<T> {
     /// Runs chunks of the present stage: at least the one that is claimed already.
     fn run(&mut self, data: &T, chunks: &mut Chunks<'_>) -> Result<()>;
 
-    /// Takes note of an error of [`Participant::run`] or [`Participant::advance`]. The chunks of the stage that nobody has
-    /// claimed are dropped.
+    /// Takes note of an error of [`Participant::run`] or [`Participant::advance`]. The unclaimed chunks of the stage
+    /// are dropped.
     fn fail(&mut self, error: Error);
 
     /// Prepares the next stage, after every chunk of the present one is finished, and returns its number of chunks: zero ends the

@@ -291,7 +291,7 @@ impl<'a> Participation<'a> {
         };
         result.map_err(|error| execution::describe(error, node.command, command))?;
         if profile::is_on() {
-            execution::record(start, commands, command, table, done, is_first);
+            execution::record(start, commands, command, table, done, node.total, is_first);
         }
         measure(start, command, done);
         Ok(())
@@ -308,6 +308,9 @@ impl Work {
 }
 
 /// Charges the commands of a stage before other threads may run them.
+///
+/// # Errors
+/// Those of [`execution::charge`], with the index of the command.
 fn charge(
     meter: Option<&Meter>,
     commands: &Commands,
@@ -317,8 +320,7 @@ fn charge(
     let Some(meter) = meter else { return Ok(()) };
     stage.nodes.iter().try_for_each(|node| {
         let Some(command) = commands.list().get(node.command) else { return Ok(()) };
-        let charged = execution::charge(meter, commands, command, table);
-        charged.map_err(|error| (node.command, execution::describe(error, node.command, command)))
+        execution::charge(meter, commands, command, table, node.total).map_err(|error| (node.command, error))
     })
 }
 
@@ -362,11 +364,8 @@ impl Participant<Work> for Participation<'_> {
                 Some(Err(error)) => break Err(error),
                 None => break Ok(0),
             };
-            match stage.advance(commands, table, threads) {
-                Ok(true) if let Err((index, error)) = charge(meter.as_deref(), commands, table, stage) => {
-                    self.command = index;
-                    break Err(error);
-                }
+            let advanced = stage.advance(commands, table, threads);
+            match advanced.and_then(|more| charge(meter.as_deref(), commands, table, stage).map(|()| more)) {
                 Ok(true) if stage.is_parallel() => {
                     self.published = Some((stage.time, stage.chunks()));
                     return Ok(stage.chunks());
@@ -375,10 +374,10 @@ impl Participant<Work> for Participation<'_> {
                 Ok(false) => break Ok(0),
                 Err((index, error)) => {
                     self.command = index;
-                    let described = commands.list().get(index).map(|command| (index, command));
-                    break Err(
-                        described.map_or(error.clone(), |(index, command)| execution::describe(error, index, command))
-                    );
+                    break Err(match commands.list().get(index) {
+                        Some(command) => execution::describe(error, index, command),
+                        None => error,
+                    });
                 }
             }
             let run = stage

@@ -1,4 +1,4 @@
-//! Who lends the threads that local-task works with.
+//! The provider of the threads that local-task works with.
 
 use alloc::sync::Arc;
 use core::fmt;
@@ -13,7 +13,7 @@ pub trait Work: Send + Sync {
     fn has_work(&self) -> bool;
 }
 
-/// Lends threads to a device.
+/// Provides threads to a device.
 pub trait Executor: Send + Sync + fmt::Debug {
     /// How many threads may work at once, the calling thread being one of them; at least 1.
     fn concurrency(&self) -> usize;
@@ -35,7 +35,7 @@ pub struct RayonExecutor {
 
 #[cfg(feature = "rayon")]
 impl RayonExecutor {
-    /// Lends the threads of a pool, which stays the program's for other work.
+    /// Provides the threads of a pool, which stays the program's for other work.
     #[must_use]
     pub fn new(pool: Arc<rayon_core::ThreadPool>) -> RayonExecutor {
         RayonExecutor { pool }

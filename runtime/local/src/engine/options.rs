@@ -21,7 +21,7 @@ pub struct TaskOptions {
     /// How long a worker polls for work before it parks; `None` for about as long as it takes to wake it, and for no
     /// time where there are more workers than cores.
     pub spin: Option<Duration>,
-    /// Lends threads in place of the device's own; the options above then do not count, except for `spin`.
+    /// Provides threads in place of the device's own; the options above then do not count, except for `spin`.
     pub executor: Option<Arc<dyn Executor>>,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Node {
     /// Workgroups, or units of a transfer, of each chunk but the last.
     chunk: u64,
     /// Workgroups, or units of a transfer, of all chunks.
-    total: u64,
+    pub(super) total: u64,
     /// Workgroup counts of a dispatch, read once.
     pub(super) workgroup_count: [u32; 3],
 }
@@ -182,7 +182,7 @@ mod tests {
         stage.restart();
         assert!(stage.advance(commands, &table, 1).unwrap());
         assert!(stage.advance(commands, &table, 1).unwrap());
-        // One thread has nobody to share a node with.
+        // One thread shares no node.
         assert_eq!(stage.chunks(), 2);
     }
 

@@ -70,7 +70,7 @@ impl LocalExecutable for Kernels {
                 let (guard, timeout) =
                     self.came.wait_timeout_while(present, PATIENCE, |present| *present < *wanted).unwrap();
                 if timeout.timed_out() {
-                    return Err(Error::deadline_exceeded("nobody came"));
+                    return Err(Error::deadline_exceeded("no other thread came"));
                 }
                 drop(guard);
                 // What is quick is not spread.
@@ -354,13 +354,13 @@ fn callers_share_a_backend() {
     }
 }
 
-/// Lends a thread for each request.
+/// Provides a thread for each request.
 #[derive(Debug, Default)]
-struct Lender {
+struct ThreadPerRequest {
     requests: AtomicUsize,
 }
 
-impl Executor for Lender {
+impl Executor for ThreadPerRequest {
     fn concurrency(&self) -> usize {
         3
     }
@@ -376,13 +376,13 @@ impl Executor for Lender {
 }
 
 #[test]
-fn a_program_lends_its_own_threads() {
-    let lender = Arc::new(Lender::default());
-    let bench = Bench::new(TaskOptions { executor: Some(lender.clone()), ..TaskOptions::default() });
+fn a_program_provides_its_own_threads() {
+    let executor = Arc::new(ThreadPerRequest::default());
+    let bench = Bench::new(TaskOptions { executor: Some(executor.clone()), ..TaskOptions::default() });
     assert_eq!(bench.queue.backend().concurrency(), 3);
     let commands = bench.single(MEET, 3, &[3]);
     bench.start(&commands, None).wait(Deadline::after(PATIENCE)).unwrap();
-    assert!(lender.requests.load(Ordering::Relaxed) >= 2);
+    assert!(executor.requests.load(Ordering::Relaxed) >= 2);
 }
 
 #[cfg(feature = "rayon")]

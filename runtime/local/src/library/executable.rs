@@ -19,6 +19,7 @@ use super::float_state::FlushDenormals;
 use super::imports::{ImportRegistry, Imports, call_import};
 use super::processor_data;
 use crate::grid::Cursor;
+use crate::vm::array;
 use crate::{DispatchArguments, FunctionInfo, LocalExecutable, Worker};
 use crate::{Error, Result};
 
@@ -425,8 +426,8 @@ unsafe fn read_tables(library: &View, parameters: &LibraryParameters<'_>) -> Res
     if count > 0 && (library.functions.is_null() || library.attributes.are_missing()) {
         return Err(Error::invalid_argument("executable declares kernels without functions or attributes"));
     }
-    let mut functions = Vec::with_capacity(count as usize);
-    let mut kernels = Vec::with_capacity(count as usize);
+    let mut functions = array::with_capacity(count as usize)?;
+    let mut kernels = array::with_capacity(count as usize)?;
     for ordinal in 0..count as usize {
         // SAFETY: neither array is null where it must not be (checked above), so by the ABI they have `count` entries.
         let (function, attributes) = unsafe { (*library.functions.add(ordinal), library.attributes.get(ordinal)) };

@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 use super::abi::{ImportFunction, ImportTable};
 use crate::ExecutablePlugin;
+use crate::vm::array;
 use crate::{Error, Result};
 
 /// Largest accepted number of imports; compilers emit a handful.
@@ -206,8 +207,8 @@ impl Imports {
             let (name, is_optional) = symbol.strip_prefix('?').map_or((&*symbol, false), |name| (name, true));
             imports.entries.push((name.into(), is_optional));
         }
-        imports.functions.resize(imports.len(), None);
-        imports.contexts.resize(imports.len(), core::ptr::null_mut());
+        imports.functions = array::filled(imports.len(), None)?;
+        imports.contexts = array::filled(imports.len(), core::ptr::null_mut())?;
         Ok(imports)
     }
 }

@@ -10,7 +10,7 @@ use core::ops::{Deref, DerefMut};
 
 use super::VmvxState;
 use super::region::{Region, TimeCheck};
-use crate::vm::{Buffer, Caller, Charge, Scalar, Stack, semantics};
+use crate::vm::{Buffer, Caller, Charge, Scalar, Stack, array, semantics};
 use crate::{Error, Result};
 
 /// The bits of the flags that encode the element types.
@@ -98,12 +98,7 @@ impl<T> DerefMut for Scratch<T> {
 /// Allocates scratch memory, which is charged to the program's ledger.
 pub(super) fn scratch<T: Copy + Default>(stack: &Stack, length: usize) -> Result<Scratch<T>> {
     let charge = stack.limits().ledger.charge((length as u64).saturating_mul(size_of::<T>() as u64))?;
-    let mut elements = Vec::new();
-    elements
-        .try_reserve_exact(length)
-        .map_err(|_| Error::resource_exhausted(format!("no memory for a tile of {length} elements")))?;
-    elements.resize(length, T::default());
-    Ok(Scratch { elements, _charge: charge })
+    Ok(Scratch { elements: array::filled(length, T::default())?, _charge: charge })
 }
 
 /// Multiplies sizes, checked for overflow.

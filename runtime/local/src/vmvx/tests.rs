@@ -98,7 +98,7 @@ fn expected<T: Scalar>(
 fn bits<T: Scalar>(elements: &[T]) -> Vec<u8> {
     let buffer = Buffer::zeroed(size_of_val(elements) as u64, 0, None).unwrap();
     buffer.store_slice(0, elements).unwrap();
-    buffer.to_vec()
+    buffer.to_vec().unwrap()
 }
 
 fn check<T: Scalar>(
@@ -370,7 +370,7 @@ fn ranges_beyond_a_buffer_are_rejected() {
     let guest = &mut Guest::new();
     let source = guest.buffer(100, |number| number as u32);
     let target = guest.buffer(100, |number| number as u32);
-    let before = target.to_vec();
+    let before = target.to_vec().unwrap();
     let copy = |from: (u64, [u64; 2]), to: (u64, [u64; 2]), sizes: [u64; 2]| {
         let operands = [operand(&source, from.0, from.1), operand(&target, to.0, to.1)].concat();
         guest.call("copy.2d.x32", operands.into_iter().chain(words(&sizes)).collect()).unwrap_err().code()
@@ -385,7 +385,7 @@ fn ranges_beyond_a_buffer_are_rejected() {
     }
     assert_eq!(copy(dense, dense, [1 << 33, 1]), StatusCode::InvalidArgument);
     assert_eq!(copy((0, [0xFFFF_FFFF, 0xFFFF_FFFF]), dense, [0xFFFF_FFFF; 2]), StatusCode::OutOfRange);
-    assert_eq!(target.to_vec(), before);
+    assert_eq!(target.to_vec().unwrap(), before);
     let contents = Arc::new(crate::bytecode::Contents::from_vec(vec![0; 64]));
     let constant = Buffer::of_contents(contents, 0..64).unwrap();
     let operands = [operand(&source, 0, [4, 1]), operand(&constant, 0, [4, 1])].concat();

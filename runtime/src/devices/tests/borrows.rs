@@ -31,7 +31,7 @@ fn kept<R>(allocator: &Allocator, keep: impl FnOnce(&Arc<Buffer>) -> R) -> R {
 }
 
 #[test]
-fn what_nobody_keeps_is_not_copied() {
+fn what_no_other_holder_keeps_is_not_copied() {
     let allocator = allocator();
     let bytes = Aligned([7; 4096]);
     BorrowScope::enter(|scope| {
@@ -80,7 +80,7 @@ fn whatever_writes_has_a_copy() {
         |buffer, _| {
             let pin = buffer.pin(Access::Kernel).unwrap();
             assert!(pin.is_fixed());
-            // SAFETY: it is the copy's, which nobody else accesses.
+            // SAFETY: it is the copy's, which no other thread accesses.
             unsafe { pin.address().0.add(1).cast::<[u8; 2]>().write([1, 1]) };
         },
     ];
@@ -336,7 +336,7 @@ impl LocalExecutable for WritingBeside {
         _: &mut Worker<'_>,
     ) -> Result<()> {
         assert_eq!(arguments.read_only_bindings & 0b10, 0);
-        // SAFETY: both are as long, and nobody else uses them meanwhile.
+        // SAFETY: both are as long, and no other thread uses them meanwhile.
         let read = unsafe {
             arguments.binding_pointers[1].0.add(3).write(1);
             arguments.binding_pointers[0].0.add(3).read()

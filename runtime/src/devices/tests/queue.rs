@@ -51,7 +51,7 @@ fn long_chains_of_waiting_operations_need_no_deep_stack() {
         }
         let last = Arc::clone(&fences[LENGTH]);
         if fail {
-            // Nobody can signal the first any more.
+            // No signaller of the first is left.
             drop(fences);
             assert_eq!(last.query().unwrap_err().code(), StatusCode::Aborted);
         } else {
@@ -121,7 +121,7 @@ fn a_failed_fence_fails_what_waits_for_it() {
 }
 
 #[test]
-fn a_fence_that_nobody_can_signal_is_not_waited_for() {
+fn a_fence_without_a_signaller_is_not_waited_for() {
     let (kept, given_up) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
     let signaller = Arc::clone(&kept);
     let thread = std::thread::spawn(move || signaller.signal());

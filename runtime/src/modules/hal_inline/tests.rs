@@ -70,7 +70,7 @@ fn initial_contents_are_checked_and_copied() {
     };
     let results = from(1, 3).unwrap();
     assert_eq!(reference(&results[0]).to::<Buffer>().unwrap().to_vec().unwrap(), [2, 3, 4]);
-    assert_eq!(reference(&results[1]).buffer().unwrap().to_vec(), [2, 3, 4]);
+    assert_eq!(reference(&results[1]).buffer().unwrap().to_vec().unwrap(), [2, 3, 4]);
     for (offset, length) in [(1, 5), (-1, 2), (6, 0), (0, i64::MAX)] {
         assert_eq!(from(offset, length).unwrap_err().code(), StatusCode::OutOfRange, "{offset} {length}");
     }

@@ -167,6 +167,10 @@ impl FrameStore {
 
     #[cold]
     #[inline(never)]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "at most twice `Limits::stack_bytes`, and `Limits::call_depth` callers"
+    )]
     fn grow(&mut self, words: usize, refs: usize) -> Result<()> {
         if self.depth >= self.call_depth {
             return Err(failure::too_deep(self.call_depth));

@@ -12,11 +12,11 @@ mod tests;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
-use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Limits;
+use super::array;
 use super::buffer::Buffer;
 use super::call::CallBuffer;
 use super::failure;
@@ -54,7 +54,7 @@ impl BytecodeModule {
     }
 
     fn with_optimization(verified: Arc<VerifiedModule>, optimize: bool) -> Result<Arc<BytecodeModule>> {
-        let mut types = Vec::with_capacity(verified.types().len());
+        let mut types = array::with_capacity(verified.types().len())?;
         for definition in verified.types() {
             types.push(ValueType::of_definition(definition)?);
         }
@@ -273,13 +273,14 @@ impl Module for BytecodeModule {
         self.verified.source_location(function, offset)
     }
 
-    fn allocate_state(&self, _: &Limits) -> Result<Box<dyn ModuleState>> {
+    fn allocate_state(&self, limits: &Limits) -> Result<Box<dyn ModuleState>> {
         let module = &self.verified;
-        Ok(Box::new(State::new(module.global_bytes(), module.global_ref_count(), module.import_count())))
+        let (bytes, references) = (module.global_bytes(), module.global_ref_count());
+        Ok(Box::new(State::new(bytes, references, module.import_count(), &limits.ledger)?))
     }
 
     fn fork_state(&self, parent: &dyn ModuleState) -> Result<Box<dyn ModuleState>> {
-        Ok(Box::new(parent.downcast::<State>()?.fork()))
+        Ok(Box::new(parent.downcast::<State>()?.fork()?))
     }
 
     fn resolve_import(&self, state: &mut dyn ModuleState, import: u32, target: BoundFunction) -> Result<()> {

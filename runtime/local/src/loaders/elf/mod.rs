@@ -28,7 +28,6 @@ mod shared_object;
 mod tests;
 
 use alloc::format;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::ffi::c_void;
 use core::fmt;
@@ -44,6 +43,7 @@ pub use layout::{MAX_ALIGNMENT, MAX_IMAGE_SIZE};
 #[cfg(feature = "system-library")]
 pub(crate) use shared_object::check_shared_object;
 
+use crate::vm::array;
 use crate::{Error, Result};
 use dynamic::{Dynamic, Symbols};
 use image::Image;
@@ -141,7 +141,7 @@ impl RelocatedImage {
     pub fn new(data: &[u8], machine: &Machine, base: u64, symbol: &str) -> Result<RelocatedImage> {
         let layout = parse(data, machine, DETACHED_PAGE_SIZE)?;
         // The span is at most `MAX_IMAGE_SIZE`, which fits.
-        let mut bytes = vec![0; (layout.span.end - layout.span.start) as usize];
+        let mut bytes = array::filled((layout.span.end - layout.span.start) as usize, 0)?;
         let linked = link(&layout, machine, &mut bytes, base, symbol)?;
         Ok(RelocatedImage { bytes, start: layout.span.start, symbol: linked.symbol })
     }

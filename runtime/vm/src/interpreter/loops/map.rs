@@ -11,6 +11,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use super::super::super::array;
 use super::super::super::buffer::{Buffer, Scalar};
 use super::super::super::reference::Ref;
 use super::super::operation::{Inst, Operation};
@@ -215,7 +216,7 @@ impl Map {
         if progress.remaining < MIN_ITERATIONS {
             return Some(());
         }
-        let mut strips: Vec<Strip> = alloc::vec![[0; BLOCK]; self.strips];
+        let mut strips: Vec<Strip> = array::filled(self.strips, [0; BLOCK]).ok()?;
         for (value, strip) in &self.shared {
             *strips.get_mut(*strip)? = [invariant(registers, *value, false)? as u32; BLOCK];
         }
