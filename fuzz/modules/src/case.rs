@@ -13,7 +13,7 @@ use crate::process::Memory;
 use crate::sessions;
 
 /// Bytes that the process may grow by while it runs a case: four times what the program may hold.
-const GROWTH: u64 = 4 * sessions::BYTES;
+pub(crate) const GROWTH: u64 = 4 * sessions::BYTES;
 /// The time by which a call may pass its limit on a busy machine.
 const LATE: Duration = Duration::from_secs(10);
 /// The time in which pending operations end after their session is dropped, besides the timeout of calls.
@@ -24,6 +24,8 @@ const PENDING: Duration = Duration::from_secs(5);
 pub struct Outcome {
     /// The calls of each thread, in order: status codes, and integers that were returned.
     pub calls: Vec<Vec<String>>,
+    /// The verifier accepts the module.
+    pub is_verified: bool,
     /// What is wrong.
     pub findings: Vec<String>,
     /// A limit ended a call, so that the other mode may differ.
@@ -59,6 +61,7 @@ pub fn run(text: &str, module: Option<Arc<dyn Module>>) -> Outcome {
     let module = module.map_or_else(|| assemble(text).and_then(|bytes| sessions::interpreted(&bytes)), Ok);
     match module.and_then(|module| sessions::build(module, &plan.device, limits)) {
         Ok(session) => {
+            outcome.is_verified = true;
             calls(&session, &plan, &mut outcome);
             drop(session);
         }

@@ -1,8 +1,10 @@
 //! The driver:
 //!
 //! ```text
-//! incarnate-module-fuzz [--seed=0] [--seconds=60] [--jobs=1] [--device=URI] [--pause=FILE]
+//! incarnate-module-fuzz [--seed=0] [--seconds=60] [--cases=N] [--jobs=1] [--device=URI] [--pause=FILE]
 //! incarnate-module-fuzz --translated [--batch=50] ...   the same translated, in batches, and compared
+//! incarnate-module-fuzz --mutated ...        mutants of modules of the repository, through the command line
+//! incarnate-module-fuzz --mutant SEED FILE   writes a mutant to a file
 //! incarnate-module-fuzz --print SEED         prints a case
 //! incarnate-module-fuzz --run SEED|FILE      runs one case in this process, and prints what its calls return
 //! incarnate-module-fuzz --minimize SEED|FILE prints a smaller case with the same finding
@@ -15,8 +17,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "cli")]
+use incarnate_module_fuzz::mutated;
 use incarnate_module_fuzz::supervisor::{self, Job, Report};
-use incarnate_module_fuzz::{case, generator, process, signatures, translated};
+use incarnate_module_fuzz::{case, generator, mutation, process, signatures, translated};
 
 /// The result of a mode: any error ends the process with a line.
 type Done = Result<ExitCode, Box<dyn std::error::Error>>;
@@ -25,6 +29,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.first().map(String::as_str) {
         Some("--child") => child(),
+        Some("--child-mutated") => child_mutated(),
+        Some("--mutant") => write_mutant(&arguments[1..]),
         Some("--print") => print(&arguments[1..]),
         Some("--run") => run_one(&arguments[1..]),
         Some("--minimize") => minimize(&arguments[1..]),
@@ -44,6 +50,30 @@ fn option<'a>(arguments: &'a [String], name: &str) -> Option<&'a str> {
 /// Runs the cases that the supervisor asks for.
 fn child() -> Done {
     supervisor::serve(&|_, text| case::run(text, None))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs the mutants that the supervisor asks for.
+#[cfg(feature = "cli")]
+fn child_mutated() -> Done {
+    let folder = process::files_of_child(&process::errors_of_child());
+    let runner = mutated::Runner::new(mutation::bases()?, &folder);
+    supervisor::serve(&|seed, _| runner.run(seed))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(not(feature = "cli"))]
+fn child_mutated() -> Done {
+    Err("mutants run through the command line: build with the feature cli".into())
+}
+
+/// Writes the mutant of a seed to a file, and prints the name of its module.
+fn write_mutant(arguments: &[String]) -> Done {
+    let [seed, file] = arguments else { return Err("a seed and a file are needed".into()) };
+    let bases = mutation::bases()?;
+    let (base, bytes) = mutation::mutant(&bases, seed.parse()?);
+    std::fs::write(file, bytes)?;
+    println!("{}", base.name);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -90,11 +120,16 @@ fn run(arguments: &[String]) -> Done {
         |name: &str, default: u64| option(arguments, name).and_then(|text| text.parse().ok()).unwrap_or(default);
     let (seed, jobs) = (number("--seed", 0), number("--jobs", 1).max(1));
     let (start, seconds) = (Instant::now(), number("--seconds", 60));
+    let count = number("--cases", u64::MAX);
+    let is_mutated = arguments.iter().any(|text| text == "--mutated");
     let (functions, device) = (signatures::learn()?, option(arguments, "--device"));
-    let text = |seed| generator::generate(seed, &functions, device).text;
+    let text = |seed| match is_mutated {
+        true => String::new(),
+        false => generator::generate(seed, &functions, device).text,
+    };
     let job = |program: PathBuf, seeds: Box<dyn Iterator<Item = u64> + Send>| Job {
         program,
-        arguments: vec!["--child".to_owned()],
+        arguments: vec![if is_mutated { "--child-mutated" } else { "--child" }.to_owned()],
         text: &text,
         seeds,
         end: start + Duration::from_secs(seconds),
@@ -106,16 +141,19 @@ fn run(arguments: &[String]) -> Done {
         let (mut first, batch) = (seed, number("--batch", 50).max(1));
         while start.elapsed().as_secs() < seconds {
             let cases: Vec<_> = (first..first + batch).map(|seed| (seed, text(seed))).collect();
-            let program = translated::compile(&folder, &cases)?;
-            let mut job = job(program, Box::new(first..first + batch));
+            let (program, seeds) = translated::compile(&folder, &cases)?;
+            let mut job = job(program, Box::new(seeds.into_iter()));
             job.text = &|_| String::new();
             report.add(job.run()?);
             first += batch;
         }
     } else {
         let program = std::env::current_exe()?;
-        let jobs: Vec<_> =
-            (0..jobs).map(|index| job(program.clone(), Box::new((seed + index..).step_by(jobs as usize)))).collect();
+        let jobs: Vec<_> = (0..jobs)
+            .map(|index| {
+                job(program.clone(), Box::new((seed + index..seed.saturating_add(count)).step_by(jobs as usize)))
+            })
+            .collect();
         let reports: Vec<_> = std::thread::scope(|scope| {
             let handles: Vec<_> = jobs.into_iter().map(|job| scope.spawn(move || job.run())).collect();
             handles.into_iter().map(|handle| handle.join()).collect()
@@ -125,8 +163,10 @@ fn run(arguments: &[String]) -> Done {
         }
     }
     println!(
-        "{} cases, {} calls returned, {} failed, {} with findings, {:.0} s of processor time",
+        "{} cases, {} verified, {} ran, {} calls returned, {} failed, {} with findings, {:.0} s of processor time",
         report.cases,
+        report.verified,
+        report.ran,
         report.returned,
         report.failed,
         report.findings.len(),

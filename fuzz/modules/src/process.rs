@@ -1,7 +1,7 @@
 //! The memory of this process, and limits of child processes.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The address space of a child process in KiB.
@@ -41,11 +41,41 @@ pub fn seconds_of_children() -> f64 {
     fields.split_whitespace().skip(13).take(2).filter_map(|ticks| ticks.parse::<f64>().ok()).sum::<f64>() / 100.0
 }
 
+/// The variable with the file that gets a child's standard error.
+const ERRORS: &str = "INCARNATE_FUZZ_ERRORS";
+/// Where a child writes to its supervisor. Its standard output is what programs print.
+pub const TO_SUPERVISOR: &str = "/dev/fd/3";
+
+/// Returns the file that gets this child's standard error.
+#[must_use]
+pub fn errors_of_child() -> PathBuf {
+    std::env::var_os(ERRORS).map_or_else(|| "/dev/null".into(), PathBuf::from)
+}
+
+/// Returns a folder for the files of a child, by the file that gets its standard error.
+#[must_use]
+pub fn files_of_child(errors: &Path) -> PathBuf {
+    errors.with_extension("files")
+}
+
 /// A command with a limit of its address space.
 #[must_use]
 pub fn limited(program: &Path) -> Command {
+    redirected(program, "")
+}
+
+/// A child of a supervisor, whose standard error is appended to a file.
+#[must_use]
+pub fn child(program: &Path, errors: &Path) -> Command {
+    let mut command = redirected(program, &format!("3>&1 >/dev/null 2>>\"${ERRORS}\""));
+    command.env(ERRORS, errors);
+    command
+}
+
+fn redirected(program: &Path, redirections: &str) -> Command {
     let mut command = Command::new("sh");
-    command.arg("-c").arg(format!("ulimit -v {ADDRESS_SPACE} && exec \"$0\" \"$@\"")).arg(program);
+    let script = format!("ulimit -v {ADDRESS_SPACE} && exec \"$0\" \"$@\" {redirections}");
+    command.arg("-c").arg(script).arg(program);
     // Each thread's own arena would take 64 MiB of the address space.
     command.env("MALLOC_ARENA_MAX", "2").env("RUST_BACKTRACE", "0");
     command

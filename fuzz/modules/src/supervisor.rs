@@ -1,14 +1,15 @@
 //! Runs cases in child processes, which may crash or hang.
 //!
-//! A child reads `case SEED LENGTH` and a text of that length, or none where it has the case's module. It prints lines `finding TEXT`,
-//! and `end RETURNED FAILED`.
+//! A child reads `case SEED LENGTH` and a text of that length, or none where it knows the case by its seed. It writes lines
+//! `finding TEXT`, and `end VERIFIED RETURNED FAILED`.
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::case::Outcome;
@@ -18,6 +19,9 @@ use crate::process;
 const SILENCE: Duration = Duration::from_secs(30);
 /// Cases of a child, which then ends, so that what it leaked does not add up.
 const BATCH: usize = 400;
+
+/// Bytes of a child's standard error that are read.
+const ERRORS: usize = 1 << 16;
 
 /// What to run.
 pub struct Job<'a> {
@@ -40,6 +44,10 @@ pub struct Job<'a> {
 pub struct Report {
     /// Cases.
     pub cases: u64,
+    /// Cases with modules that verify.
+    pub verified: u64,
+    /// Cases with calls that returned.
+    pub ran: u64,
     /// Calls that returned.
     pub returned: u64,
     /// Calls that failed.
@@ -52,6 +60,8 @@ impl Report {
     /// Adds the report of another job.
     pub fn add(&mut self, other: Report) {
         self.cases += other.cases;
+        self.verified += other.verified;
+        self.ran += other.ran;
         self.returned += other.returned;
         self.failed += other.failed;
         self.findings.extend(other.findings);
@@ -63,23 +73,17 @@ struct Worker {
     child: Child,
     input: ChildStdin,
     lines: Receiver<String>,
-    errors: JoinHandle<String>,
+    errors: PathBuf,
     cases: usize,
 }
 
 impl Worker {
     fn start(program: &Path, arguments: &[String]) -> io::Result<Worker> {
-        let mut command = process::limited(program);
-        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let errors = errors_of_next_child();
+        let mut command = process::child(program, &errors);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn()?;
-        let (Some(input), Some(errors)) = (child.stdin.take(), child.stderr.take()) else {
-            return Err(io::Error::other("a child has no pipes"));
-        };
-        let errors = std::thread::spawn(move || {
-            let mut text = Vec::new();
-            let _ = errors.take(1 << 16).read_to_end(&mut text);
-            String::from_utf8_lossy(&text).into_owned()
-        });
+        let input = child.stdin.take().ok_or_else(|| io::Error::other("a child has no pipe"))?;
         Ok(Worker { lines: reader(&mut child), child, input, errors, cases: 0 })
     }
 
@@ -101,7 +105,10 @@ impl Worker {
             } else if let Some(counts) = line.strip_prefix("end ") {
                 let mut counts = counts.split(' ').filter_map(|word| word.parse::<u64>().ok());
                 report.cases += 1;
-                report.returned += counts.next().unwrap_or(0);
+                report.verified += counts.next().unwrap_or(0);
+                let returned = counts.next().unwrap_or(0);
+                report.ran += u64::from(returned > 0);
+                report.returned += returned;
                 report.failed += counts.next().unwrap_or(0);
                 return Ok(());
             }
@@ -112,7 +119,10 @@ impl Worker {
     fn end(mut self) -> String {
         let _ = self.child.kill();
         let status = self.child.wait();
-        let errors = self.errors.join().unwrap_or_default();
+        let errors = fs::read(&self.errors).unwrap_or_default();
+        let errors = String::from_utf8_lossy(errors.get(..ERRORS).unwrap_or(&errors));
+        let _ = fs::remove_file(&self.errors);
+        let _ = fs::remove_dir_all(process::files_of_child(&self.errors));
         let lines: Vec<&str> = errors.lines().filter(|line| !line.is_empty()).take(4).collect();
         format!("{}: {}", status.map_or_else(|error| error.to_string(), |status| status.to_string()), lines.join(" | "))
     }
@@ -152,6 +162,13 @@ impl Job<'_> {
     }
 }
 
+/// Returns a file that no other child has.
+fn errors_of_next_child() -> PathBuf {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    std::env::temp_dir().join(format!("incarnate-module-fuzz-{}-{number}.errors", std::process::id()))
+}
+
 /// Returns the lines that a child prints.
 fn reader(child: &mut Child) -> Receiver<String> {
     let (send, receive) = channel();
@@ -168,7 +185,7 @@ fn reader(child: &mut Child) -> Receiver<String> {
 /// # Errors
 /// Errors of reading and writing.
 pub fn serve(run: &dyn Fn(u64, &str) -> Outcome) -> io::Result<()> {
-    let (mut input, mut out) = (io::stdin().lock(), io::stdout().lock());
+    let (mut input, mut out) = (io::stdin().lock(), File::options().write(true).open(process::TO_SUPERVISOR)?);
     let mut line = String::new();
     while input.read_line(&mut line)? > 0 {
         let mut numbers = line.split_whitespace().filter_map(|word| word.parse::<u64>().ok());
@@ -180,8 +197,7 @@ pub fn serve(run: &dyn Fn(u64, &str) -> Outcome) -> io::Result<()> {
             writeln!(out, "finding {}", finding.replace('\n', " | "))?;
         }
         let (returned, failed) = outcome.counts();
-        writeln!(out, "end {returned} {failed}")?;
-        out.flush()?;
+        writeln!(out, "end {} {returned} {failed}", u8::from(outcome.is_verified))?;
         line.clear();
     }
     Ok(())

@@ -47,18 +47,19 @@ fn compare(text: &str, make: Make) -> Outcome {
     found
 }
 
-/// Translates and compiles cases into a program in a folder; returns its path.
+/// Translates and compiles cases into a program in a folder; returns its path, and the seeds of its cases. The translator
+/// refuses cases whose executables are none.
 ///
 /// # Errors
-/// Errors of the file system; what the translator and the compiler say.
-pub fn compile(folder: &Path, cases: &[(u64, String)]) -> io::Result<PathBuf> {
+/// Errors of the file system; what the compiler says.
+pub fn compile(folder: &Path, cases: &[(u64, String)]) -> io::Result<(PathBuf, Vec<u64>)> {
     let sources = folder.join("src");
     let _ = fs::remove_dir_all(&sources);
     fs::create_dir_all(&sources)?;
     let here = env!("CARGO_MANIFEST_DIR");
     let manifest = format!(
         "[package]\nname = \"batch\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[workspace]\n[dependencies]\n\
-        incarnate-module-fuzz = {{ path = \"{here}\" }}\n\
+        incarnate-module-fuzz = {{ path = \"{here}\", default-features = false }}\n\
         incarnate = {{ path = \"{here}/../..\", default-features = false }}\n\
         [profile.dev]\nopt-level = 1\ndebug = false\nincremental = false\ncodegen-units = 64\n\
         [profile.dev.package.batch]\nopt-level = 0\n"
@@ -69,10 +70,11 @@ pub fn compile(folder: &Path, cases: &[(u64, String)]) -> io::Result<PathBuf> {
         fs::copy(lock, folder.join("Cargo.lock"))?;
     }
     let mut main = String::from("#![forbid(unsafe_code)]\n");
-    let mut table = String::new();
+    let (mut table, mut seeds) = (String::new(), Vec::new());
     for (seed, text) in cases {
         let name = format!("p{seed}");
-        let files = translate(&name, text).map_err(|error| io::Error::other(format!("seed {seed}: {error}")))?;
+        let Ok(files) = translate(&name, text) else { continue };
+        seeds.push(*seed);
         for file in files {
             let path = sources.join(&file.path);
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
@@ -92,7 +94,7 @@ pub fn compile(folder: &Path, cases: &[(u64, String)]) -> io::Result<PathBuf> {
     cargo.current_dir(folder).args(["build", "--quiet", "--offline"]).env("RUSTFLAGS", "-Awarnings");
     let output = cargo.env("CARGO_TARGET_DIR", folder.join("target")).output()?;
     match output.status.success() {
-        true => Ok(folder.join("target/debug/batch")),
+        true => Ok((folder.join("target/debug/batch"), seeds)),
         false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
     }
 }

@@ -217,9 +217,14 @@ impl Emitter<'_, '_> {
     /// Finds the moved references that are passed as borrows.
     fn passing<'f>(&self, call: &'f Call, tree: &[Argument<'f>]) -> Passing<'f> {
         let is_owned = |operand: &Operand| {
-            operand.moved && self.body.function.ty(operand.value) == Type::Ref && !self.is_borrowed(operand.value)
+            let function = &self.body.function;
+            operand.moved
+                && function.ty(operand.value) == Type::Ref
+                && function.constant_bits(operand.value).is_none()
+                && !self.is_borrowed(operand.value)
         };
         let shared = |value: Value| call.operands.iter().any(|other| other.value == value && !other.moved);
+        let is_taken = |operand: &Operand| is_owned(operand) && !shared(operand.value);
         let mut borrowed: Vec<&'f Operand> =
             call.operands.iter().filter(|operand| is_owned(operand) && shared(operand.value)).collect();
         for argument in tree {
@@ -227,7 +232,7 @@ impl Emitter<'_, '_> {
                 let mut all = Vec::new();
                 leaves(argument, &mut all);
                 let references = || all.iter().filter(|operand| self.body.function.ty(operand.value) == Type::Ref);
-                if references().any(|operand| !is_owned(operand)) {
+                if references().any(|operand| !is_taken(operand)) {
                     borrowed.extend(references().filter(|operand| is_owned(operand)));
                 }
             }

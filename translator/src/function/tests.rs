@@ -134,6 +134,25 @@ fn calls_of_older_forms_call_the_newest_function() {
     assert!(text.contains("support::HalState::fence_join, stack, (0i64, [&fence_3])"), "{text}");
 }
 
+/// The elements of a span have one type: all are borrowed if the call passes one of them elsewhere, too.
+#[test]
+fn elements_of_a_span_are_borrowed_together() {
+    let call = |operands: &str| {
+        let text = emitted(&assembled(&format!(
+            "vm.module @m\nvm.type !hal.fence\nvm.import @hal.fence.create cconv \"0rI_r\"\n\
+             vm.import @user.pass cconv \"0rCrD_v\"\nvm.export @f\nvm.func @f(%r0: !hal.fence) -> () {{\n\
+             ^bb0:\n  %i0:1 = vm.const.i64.zero\n  %r1 = vm.call @hal.fence.create(%r0, %i0:1)\n\
+             %r2 = vm.call @hal.fence.create(%r0, %i0:1)\n\
+             vm.call.variadic @user.pass segments[65535, 2]({operands})\n  vm.return\n}}\n"
+        )));
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let (twice, once) = (call("%r1, %r1, %r2"), call("%r0, %r1, %r2"));
+    assert!(twice.contains("(&fence_3, [&fence_3, &fence_4])"), "{twice}");
+    assert!(twice.contains("drop(fence_3)") && twice.contains("drop(fence_4)"), "{twice}");
+    assert!(once.contains("(input0, [fence_3, fence_4])") && !once.contains("drop("), "{once}");
+}
+
 /// A module whose calls create references; `kept` of them are live across each call.
 fn references(count: usize, kept: usize) -> String {
     let mut text = String::from(
