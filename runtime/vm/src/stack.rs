@@ -28,9 +28,8 @@ pub struct Limits {
     /// Bytes and objects that the program may hold, in all calls and on all devices.
     pub ledger: Ledger,
     /// Steps of one call; none is unlimited. A branch or a call is a step; so are 256 interpreted instructions in a row, 64
-    /// bytes that an instruction or a native
-    /// function processes, and a workgroup of a kernel. Kernels in bytecode take their steps from the call that submits
-    /// them.
+    /// bytes that an instruction or a native function processes, and a workgroup of a kernel. Kernels in bytecode take their
+    /// steps from the call that submits them.
     pub fuel: Option<u64>,
     /// The longest time of one call, including its waits and the kernels that it has devices run; none is unlimited.
     #[cfg(feature = "std")]
