@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn what_is_no_module_is_refused() {
         let cases: [(&[u8], &str); 5] = [
-            (b"", "0 bytes is too short"),
+            (b"", "an empty file"),
             (b"abc", "3 bytes is too short"),
             (b"\x05\0\0\0\0\0\0\0I", "too short"),
             (b"\x10\0\0\0\0\0\0\0IREE", "16 bytes in an archive that has only 8"),
