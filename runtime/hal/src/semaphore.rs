@@ -54,7 +54,7 @@ ref_object!(Semaphore, "hal.semaphore");
 
 #[derive(Default)]
 struct State {
-    /// Whoever waits owns the waiter, so that waits in a circle own nothing.
+    /// A thread or an operation that waits owns its waiter, so operations that wait in a circle do not own each other.
     waiters: Vec<(u64, Weak<dyn Waiter>)>,
     /// The task that was last set, and the payload that it will signal.
     participant: Option<(u64, Arc<dyn WaitParticipant>)>,

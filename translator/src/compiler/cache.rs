@@ -77,7 +77,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is in the way of no one.
+        // A folder that cannot be removed only takes space.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -51,7 +51,7 @@ impl Source {
 }
 
 /// Returns the 128-bit FNV-1a hash of some bytes, with their lengths (<http://www.isthe.com/chongo/tech/comp/fnv/>). It does not
-/// change between versions of Rust, and nobody gains from two models with the same hash in their own cache.
+/// change between versions of Rust. A collision on purpose only harms the user's own cache.
 pub(super) fn fnv1a(parts: &[&[u8]]) -> u128 {
     const OFFSET_BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
