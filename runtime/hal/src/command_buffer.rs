@@ -140,7 +140,7 @@ impl CommandBuffer {
         let may_inline = modes.contains(CommandBufferMode::ONE_SHOT | CommandBufferMode::ALLOW_INLINE_EXECUTION)
             && binding_capacity == 0;
         let spare = Commands::spare();
-        // Spare arrays are in nobody's ledger until they are taken.
+        // No ledger counts spare arrays until they are taken.
         let commands = if charge.grow(spare.extent()).is_ok() { spare } else { Box::new(Commands::empty()) };
         CommandBuffer {
             modes,

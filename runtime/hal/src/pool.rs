@@ -118,7 +118,7 @@ impl Pool {
         self.limit != u64::MAX
     }
 
-    /// Whether the recent blocks, which nobody counts, are at most one part in 64 of the limit.
+    /// Whether the recent blocks, which no ledger counts, are at most one part in 64 of the limit.
     #[inline]
     fn has_recent(&self) -> bool {
         self.limit >= (64 * RECENT * CHUNKED_FROM) as u64
