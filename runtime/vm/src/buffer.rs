@@ -1,9 +1,8 @@
 //! `!vm.buffer`: a range of bytes that programs read and write.
 //!
 //! This is one of the modules that may use `unsafe`: a buffer's bytes are shared by all holders of a reference to it, and
-//! are reached through a raw pointer whose range is checked at every access. Scalars are loaded and stored by relaxed
-//! atomic operations where their address is aligned, which costs nothing on the supported processors, so that threads
-//! that race on a scalar read some value that was stored. Ranges are copied and filled by [`guest`].
+//! are reached through a raw pointer whose range is checked at every access. [`scalar`] loads and stores scalars; ranges are
+//! copied and filled by [`guest`].
 #![allow(unsafe_code, reason = "the storage of byte buffers")]
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
@@ -14,14 +13,16 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, Ordering};
 
 mod block;
 mod elements;
+mod scalar;
 mod sip_hash;
 
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub use elements::{Element, Grid, GridMut, Number, keep_iteration_order, settle_memory, settled};
+pub use scalar::Scalar;
 
 use super::ledger::{Charge, Ledger, SharedCharge};
 use super::mapped::MappedBytes;
@@ -29,6 +30,7 @@ use super::ref_type::RefType;
 use super::{array, guest};
 use crate::{Error, Result};
 use incarnate_bytecode::Contents;
+use scalar::sealed;
 use sip_hash::SipState;
 
 /// The largest alignment that a program can ask for, in bytes.
@@ -74,79 +76,6 @@ enum Storage {
 unsafe impl Send for Buffer {}
 // SAFETY: as above.
 unsafe impl Sync for Buffer {}
-
-/// A type that buffers hold as scalars: every bit pattern is a value.
-pub trait Scalar: Copy + sealed::Sealed {
-    #[doc(hidden)]
-    fn load(address: sealed::Address) -> Self;
-    #[doc(hidden)]
-    fn store(address: sealed::Address, value: Self);
-    #[doc(hidden)]
-    fn repeat(self, address: sealed::Address, count: usize);
-}
-
-mod sealed {
-    /// Ensures that only this module implements [`super::Scalar`].
-    pub trait Sealed {}
-    /// An address that was checked to be valid for the scalar that is read or written.
-    #[derive(Debug)]
-    pub struct Address(pub(super) *mut u8);
-}
-
-macro_rules! scalars {
-    ($($type:ty as $bits:ty, $atomic:ident;)*) => {
-        $(impl sealed::Sealed for $type {}
-        impl Scalar for $type {
-            #[inline(always)]
-            fn load(sealed::Address(pointer): sealed::Address) -> $type {
-                // Atomic loads of more than a word may write, which constants do not allow.
-                if size_of::<$type>() <= size_of::<usize>() && pointer.addr() % size_of::<$type>() == 0 {
-                    // SAFETY: `Buffer::address` checked the range; the alignment was checked in the line above.
-                    <$type>::from_ne_bytes(unsafe { $atomic::from_ptr(pointer.cast()) }.load(Ordering::Relaxed).to_ne_bytes())
-                } else {
-                    let mut bytes = [0; size_of::<$type>()];
-                    for (index, byte) in bytes.iter_mut().enumerate() {
-                        // SAFETY: `Buffer::address` checked the range; bytes have no alignment.
-                        *byte = unsafe { AtomicU8::from_ptr(pointer.add(index)) }.load(Ordering::Relaxed);
-                    }
-                    <$type>::from_ne_bytes(bytes)
-                }
-            }
-
-            #[inline(always)]
-            fn store(sealed::Address(pointer): sealed::Address, value: $type) {
-                if pointer.addr() % size_of::<$type>() == 0 {
-                    // SAFETY: `Buffer::address` checked the range; the alignment was checked in the line above.
-                    unsafe { $atomic::from_ptr(pointer.cast()) }
-                        .store(<$bits>::from_ne_bytes(value.to_ne_bytes()), Ordering::Relaxed);
-                } else {
-                    for (index, byte) in value.to_ne_bytes().into_iter().enumerate() {
-                        // SAFETY: `Buffer::address` checked the range; bytes have no alignment.
-                        unsafe { AtomicU8::from_ptr(pointer.add(index)) }.store(byte, Ordering::Relaxed);
-                    }
-                }
-            }
-
-            #[inline]
-            fn repeat(self, sealed::Address(pointer): sealed::Address, count: usize) {
-                // SAFETY: `Buffer::address` checked the range of all elements.
-                unsafe { guest::repeat(pointer, count, self.to_ne_bytes()) };
-            }
-        })*
-    };
-}
-scalars! {
-    u8 as u8, AtomicU8;
-    i8 as u8, AtomicU8;
-    u16 as u16, AtomicU16;
-    i16 as u16, AtomicU16;
-    u32 as u32, AtomicU32;
-    u64 as u64, AtomicU64;
-    i32 as u32, AtomicU32;
-    i64 as u64, AtomicU64;
-    f32 as u32, AtomicU32;
-    f64 as u64, AtomicU64;
-}
 
 impl Buffer {
     /// The type's name in modules.
