@@ -72,7 +72,17 @@ impl Program {
             let mut modules = self.modules.iter().enumerate().rev();
             modules.find_map(|(index, module)| Some((index, module.lookup(Linkage::Export, name)?)))
         });
-        found.ok_or_else(|| Error::not_found(format!("no module exports a function `{name}`")))
+        found.ok_or_else(|| Error::not_found(format!("no module exports a function `{name}`{}", self.exports())))
+    }
+
+    /// Names the functions that the last module exports for callers, for an error.
+    #[cold]
+    fn exports(&self) -> String {
+        const NAMED: usize = 16;
+        let Some(module) = self.modules.last() else { return String::new() };
+        let all = (0..).map_while(|export| module.function(Linkage::Export, export));
+        let names: Vec<&str> = all.map(|info| info.name).filter(|name| !name.starts_with("__")).take(NAMED).collect();
+        if names.is_empty() { String::new() } else { format!("; @{} exports {}", module.name(), names.join(", ")) }
     }
 }
 

@@ -47,6 +47,16 @@ fn both(text: &str, arguments: &[i32]) -> (String, usize) {
     (last, optimized.code(0).unwrap().loops.len())
 }
 
+#[test]
+fn an_unknown_function_is_answered_by_those_that_exist() {
+    let text = "vm.module @m\nvm.export @f\nvm.func @f() -> () {\n^bb0:\n  vm.return\n}\n";
+    let module = BytecodeModule::with_optimization(verified(text), true).unwrap();
+    let program = Program::link(alloc::vec![module as Arc<dyn Module>]).unwrap();
+    let context = Context::new(program, Limits::default()).unwrap();
+    let error = context.function("g").unwrap_err().to_string();
+    assert!(error.contains("`g`; @m exports f"), "{error}");
+}
+
 /// What takes long takes steps, without branches too.
 #[test]
 fn instructions_in_a_row_take_steps() {
