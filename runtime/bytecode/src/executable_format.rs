@@ -28,3 +28,29 @@ macro_rules! names {
 
 /// The names of the constants of `incarnate_local::loaders::Loader`, and the prefixes of their formats.
 pub const LOADERS: &[(&str, &str)] = for_each_loader!(names);
+
+/// The prefix of the host's formats of system libraries, such as `system-elf-x86_64`.
+pub const SYSTEM_PREFIX: &str = if cfg!(target_vendor = "apple") {
+    "system-dylib-"
+} else if cfg!(windows) {
+    "system-dll-"
+} else {
+    "system-elf-"
+};
+
+/// The name of the host's architecture in format names; empty for one that no format names.
+pub const ARCHITECTURE: &str = if cfg!(target_arch = "x86_64") {
+    "x86_64"
+} else if cfg!(target_arch = "x86") {
+    "x86_32"
+} else if cfg!(target_arch = "aarch64") {
+    "arm_64"
+} else if cfg!(target_arch = "arm") {
+    "arm_32"
+} else if cfg!(target_arch = "riscv64") {
+    "riscv_64"
+} else if cfg!(target_arch = "riscv32") {
+    "riscv_32"
+} else {
+    ""
+};

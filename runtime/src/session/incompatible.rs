@@ -3,6 +3,7 @@
 //! A program asks at its start for a device that it was compiled for. Without one, it fails with a message that the compiler wrote
 //! into it: the attributes of its targets, `#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb", {...}>]>`.
 
+use crate::bytecode::executable_format::{ARCHITECTURE, SYSTEM_PREFIX, VMVX};
 use crate::hal::Device;
 use crate::hal::local::Loaders;
 use crate::{Error, StatusCode};
@@ -16,8 +17,7 @@ pub(super) fn explain(error: Error, devices: &[std::sync::Arc<Device>], loaders:
     let formats = || {
         let supported =
             |device: &Device, format: &str| device.query(loaders, "hal.executable.format", format) == Some(1);
-        let known =
-            [format!("embedded-elf-{ARCHITECTURE}"), format!("system-elf-{ARCHITECTURE}"), "vmvx-bytecode-fb".into()];
+        let known = [format!("embedded-elf-{ARCHITECTURE}"), format!("{SYSTEM_PREFIX}{ARCHITECTURE}"), VMVX.to_owned()];
         let any = |format: &String| devices.iter().any(|device| supported(device, format));
         known.into_iter().filter(any).collect::<Vec<_>>().join(", ")
     };
@@ -26,21 +26,6 @@ pub(super) fn explain(error: Error, devices: &[std::sync::Arc<Device>], loaders:
     let name = error.message().split('`').nth(1).unwrap_or_default();
     Error::incompatible(format!("the module's device `{name}` is compiled for {wanted}; this program has {have}"))
 }
-
-/// The name of this program's architecture in the names of formats.
-const ARCHITECTURE: &str = if cfg!(target_arch = "x86_64") {
-    "x86_64"
-} else if cfg!(target_arch = "aarch64") {
-    "arm_64"
-} else if cfg!(target_arch = "x86") {
-    "x86_32"
-} else if cfg!(target_arch = "arm") {
-    "arm_32"
-} else if cfg!(target_arch = "riscv64") {
-    "riscv_64"
-} else {
-    "unknown"
-};
 
 /// Finds the device and the formats in a program's message, with the processors that they are for.
 fn targets(message: &str) -> Option<String> {

@@ -7,36 +7,11 @@ use core::ffi::c_void;
 use std::path::PathBuf;
 
 use super::dynamic_library::DynamicLibrary;
+use crate::bytecode::executable_format::{ARCHITECTURE, SYSTEM_PREFIX};
 use crate::library::abi::{EXPORT_NAME, QueryFunction};
 use crate::library::{LibraryExecutable, LibraryParameters};
 use crate::{Error, Result};
 use crate::{ExecutableLoader, ExecutableParameters, LocalExecutable};
-
-/// The prefix of the host's format names, such as `system-elf-x86_64`.
-const FORMAT_PREFIX: &str = if cfg!(target_vendor = "apple") {
-    "system-dylib-"
-} else if cfg!(windows) {
-    "system-dll-"
-} else {
-    "system-elf-"
-};
-
-/// The name of the host's architecture in format names.
-const ARCHITECTURE: &str = if cfg!(target_arch = "x86_64") {
-    "x86_64"
-} else if cfg!(target_arch = "x86") {
-    "x86_32"
-} else if cfg!(target_arch = "aarch64") {
-    "arm_64"
-} else if cfg!(target_arch = "arm") {
-    "arm_32"
-} else if cfg!(target_arch = "riscv64") {
-    "riscv_64"
-} else if cfg!(target_arch = "riscv32") {
-    "riscv_32"
-} else {
-    ""
-};
 
 /// Loads shared libraries of the platform (`--iree-llvmcpu-link-embedded=false`) by the system's dynamic linker. They
 /// may depend on other system libraries.
@@ -62,7 +37,7 @@ impl ExecutableLoader for SystemLibraryLoader {
     }
 
     fn supports(&self, format: &str) -> bool {
-        !ARCHITECTURE.is_empty() && format.strip_prefix(FORMAT_PREFIX) == Some(ARCHITECTURE)
+        !ARCHITECTURE.is_empty() && format.strip_prefix(SYSTEM_PREFIX) == Some(ARCHITECTURE)
     }
 
     fn load(&self, parameters: &ExecutableParameters<'_>) -> Result<Arc<dyn LocalExecutable>> {
