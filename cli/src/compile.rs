@@ -13,7 +13,7 @@ use indicatif::ProgressBar;
 use super::Verdict;
 use super::command_line::Command;
 use super::console::Console;
-use crate::tooling::atomic_file::temporary_for;
+use crate::tooling::atomic_file;
 
 /// How models are compiled.
 #[derive(Clone, Debug, Args)]
@@ -45,23 +45,12 @@ pub(super) struct CompileArguments {
 pub(super) fn compile(arguments: &CompileArguments, out: &mut Console) -> Result<Verdict> {
     let target = arguments.compiler.target.clone().unwrap_or(Target::Native);
     let compiled = compile_model(&arguments.model, &arguments.compiler, &target, &arguments.flags)?;
-    let length = write(&arguments.output, |temporary| fs::copy(&compiled, temporary))?;
+    let length = atomic_file::write(&arguments.output, |temporary| fs::copy(&compiled, temporary))?;
     let source = Source::of(&arguments.model)?;
-    write(&Source::path_for(&arguments.output), |temporary| fs::write(temporary, source.text()))?;
+    atomic_file::write(&Source::path_for(&arguments.output), |temporary| fs::write(temporary, source.text()))?;
     writeln!(out, "{} ({length} bytes, for {target})", arguments.output.display())
         .context(|| "writing to standard output")?;
     Ok(Verdict::Success)
-}
-
-/// Writes a file by its temporary name, and renames it.
-fn write<T>(path: &Path, write: impl FnOnce(&Path) -> std::io::Result<T>) -> Result<T> {
-    let written = || -> Result<T> {
-        let temporary = temporary_for(path)?.into_temp_path();
-        let result = write(&temporary)?;
-        temporary.persist(path).map_err(|error| error.error)?;
-        Ok(result)
-    };
-    written().context(|| format!("writing '{}'", path.display()))
 }
 
 /// Compiles a model, with a line on the terminal for as long as the compiler runs.

@@ -15,7 +15,7 @@ use super::Verdict;
 use super::arguments::ProjectArguments;
 use super::compile::CompilerArguments;
 use super::console::Console;
-use crate::tooling::atomic_file::temporary_for;
+use crate::tooling::atomic_file;
 use project::Project;
 use sources::Sources;
 
@@ -65,15 +65,6 @@ pub(super) fn program(
     let config = Config::new().prefer(arguments.prefer).target_features(&[]).untrusted(untrusted);
     let config = config.architecture(std::env::consts::ARCH);
     let (built, executables) = project.build(modules, config, &arguments.static_library)?;
-    let length = copy(&built, target).context(|| format!("writing '{}'", target.display()))?;
+    let length = atomic_file::write(target, |temporary| fs::copy(&built, temporary))?;
     Ok((length, executables))
-}
-
-/// Copies a program atomically, even over a running one.
-fn copy(from: &Path, to: &Path) -> Result<u64> {
-    // Closes the handle: a file that is open for writing cannot be executed.
-    let temporary = temporary_for(to)?.into_temp_path();
-    let length = fs::copy(from, &temporary)?;
-    temporary.persist(to).map_err(|error| error.error)?;
-    Ok(length)
 }

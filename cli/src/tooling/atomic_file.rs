@@ -41,11 +41,27 @@ impl AtomicFile {
     }
 }
 
+/// Writes a file under a temporary name, which the closure gets, and renames it, even over a running program.
+///
+/// # Errors
+/// Those of creating, writing and renaming, with the path.
+#[cfg(feature = "cli")]
+pub(crate) fn write<T>(path: &Path, write: impl FnOnce(&Path) -> io::Result<T>) -> Result<T> {
+    let written = || -> Result<T> {
+        // Closes the handle: a file that is open for writing cannot be executed.
+        let temporary = temporary_for(path)?.into_temp_path();
+        let result = write(&temporary)?;
+        temporary.persist(path).map_err(|error| error.error)?;
+        Ok(result)
+    };
+    written().context(|| format!("writing '{}'", path.display()))
+}
+
 /// Creates a file that can be renamed to `path`, with the permissions of an ordinary new file.
 ///
 /// # Errors
 /// INVALID_ARGUMENT if the path has no file name; errors of creating the file.
-pub(crate) fn temporary_for(path: &Path) -> Result<NamedTempFile> {
+fn temporary_for(path: &Path) -> Result<NamedTempFile> {
     if path.file_name().is_none() {
         return Err(Error::invalid_argument("the path has no file name"));
     }
