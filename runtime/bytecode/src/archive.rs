@@ -81,8 +81,7 @@ impl Archive {
         }
         let head = range.start..range.end.min(range.start + ZIP_LOCAL_HEADER_LENGTH);
         let head = contents.bytes(head)?.into_owned();
-        let kind = foreign::kind_of(&head);
-        Archive::divided(contents, range, &head).map_err(|error| match kind {
+        Archive::divided(contents, range, &head).map_err(|error| match foreign::kind_of(&head) {
             Some(kind) => Error::invalid_argument(format!("this is not a module but {kind}")),
             None => error,
         })

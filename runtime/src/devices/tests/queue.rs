@@ -69,27 +69,21 @@ fn operations_that_wait_for_each_other_fail_when_their_session_ends() {
     let limits = CallLimits { ledger: Some(&ledger), meter: None, pending: Some(&pending) };
     let circle: Vec<_> = (0..LENGTH).map(|_| Fence::of_program(&ledger).unwrap()).collect();
     let after = Arc::new(Fence::new());
-    let barrier = |wait: &Arc<Fence>, signal: &Arc<Fence>| {
+    let barrier = |wait: &Arc<Fence>, signal: &Arc<Fence>, limits: CallLimits<'_>| {
         device
             .queue_barrier(Fences { wait: Some(wait), signal: SignalFence::Given(Arc::clone(signal)), limits })
             .unwrap();
     };
     for index in 0..LENGTH {
-        barrier(&circle[index], &circle[(index + 1) % LENGTH]);
+        barrier(&circle[index], &circle[(index + 1) % LENGTH], limits);
     }
-    barrier(&circle[LENGTH / 2], &after);
+    barrier(&circle[LENGTH / 2], &after, limits);
     drop(circle);
     assert_eq!(ledger.objects(), 2 * LENGTH as u64 + 1);
     assert!(!after.query().unwrap());
     // An operation of another session goes on.
     let (start, other) = (Arc::new(Fence::new()), Arc::new(Fence::new()));
-    device
-        .queue_barrier(Fences {
-            wait: Some(&start),
-            signal: SignalFence::Given(Arc::clone(&other)),
-            ..Fences::default()
-        })
-        .unwrap();
+    barrier(&start, &other, CallLimits::default());
     drop(pending);
     assert_eq!((ledger.objects(), ledger.bytes()), (0, 0));
     assert_eq!(after.query().unwrap_err().code(), StatusCode::Aborted);
