@@ -54,8 +54,8 @@ pub use incarnate_runtime as runtime;
 pub use incarnate_runtime::bytecode::VerifiedModule;
 pub use incarnate_runtime::hal::{Device, ElementType};
 pub use incarnate_runtime::session::{
-    AlignedVec, Arguments, Element, FromResults, FromValue, Function, FunctionFuture, Session, SessionBuilder, Tensor,
-    ToValue,
+    AlignedVec, Arguments, Element, FromResults, FromValue, Function, FunctionFuture, Session, SessionBuilder,
+    Signature, Tensor, ToValue, ValueInfo, ValueType,
 };
 pub use incarnate_runtime::vm::{Limits, Module, Value};
 pub use incarnate_runtime::{Error, Place, Result, ResultExt, StatusCode};

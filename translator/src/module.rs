@@ -97,7 +97,8 @@ pub(crate) fn items(
     });
     let exports = module.exports().map(|export| {
         let (name, function) = (export.local_name, Literal::u32_unsuffixed(export.function));
-        quote!(support::Export { name: #name, function: #function })
+        let recovered = analysis.recovered.get(&export.function).map_or("", String::as_str);
+        quote!(support::Export { name: #name, function: #function, recovered: #recovered })
     });
     let (name, version) = (module.name(), Literal::u32_unsuffixed(module.version()));
     let global_bytes = Literal::u32_unsuffixed(module.global_bytes());

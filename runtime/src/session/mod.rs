@@ -22,6 +22,7 @@ mod incompatible;
 mod input;
 mod tensor;
 
+pub use crate::bytecode::{Signature, ValueInfo, ValueType};
 pub use aligned::AlignedVec;
 pub use builder::{Native, Session, SessionBuilder, natives};
 pub use convert::{Arguments, FromResults, FromValue, Packer, Primitives, ToValue};
