@@ -141,30 +141,30 @@ impl<'m> Flow<'_, 'm> {
         let Some(mut state) = self.states.get(block).cloned().flatten() else { return Vec::new() };
         let mut edges = Vec::new();
         for instruction in self.instructions(block) {
-            let mut edge = |target: BlockOffset, copies: Option<RemapList<'_>>, state: &Registers| {
+            let mut edge = |target: BlockOffset, copies: RemapList<'_>, state: &Registers| {
                 let mut state = state.clone();
-                copies.iter().flat_map(|copies| copies.iter()).for_each(|(from, to)| state.copy(from, to));
+                copies.iter().for_each(|(from, to)| state.copy(from, to));
                 edges.extend(self.blocks.binary_search(&target.0).ok().map(|index| (index, state)));
             };
             match instruction.body {
                 Body::Branch { dest, operands } | Body::CondBreak { dest, operands, .. } => {
-                    edge(dest, Some(operands), &state);
+                    edge(dest, operands, &state);
                 }
                 Body::CondBranch { true_dest, true_operands, false_dest, false_operands, .. } => {
-                    edge(true_dest, Some(true_operands), &state);
-                    edge(false_dest, Some(false_operands), &state);
+                    edge(true_dest, true_operands, &state);
+                    edge(false_dest, false_operands, &state);
                 }
                 Body::BranchTable { default_dest, default_operands, cases, .. } => {
-                    cases.iter().for_each(|(target, copies)| edge(target, Some(copies), &state));
-                    edge(default_dest, Some(default_operands), &state);
+                    cases.iter().for_each(|(target, copies)| edge(target, copies, &state));
+                    edge(default_dest, default_operands, &state);
                 }
                 Body::CallYieldable { resume, .. } | Body::CallVariadicYieldable { resume, .. } => {
                     self.step(&instruction, &mut state);
                     let index = self.index(resume);
                     edges.extend(index.map(|index| (index, state.clone())));
                 }
-                // A status of 0 is no failure: execution goes on behind it.
-                Body::Fail { .. } => edge(BlockOffset(instruction.end()), None, &state),
+                // Execution goes on behind it only with status 0, which compilers do not pass.
+                Body::Fail { .. } => {}
                 Body::Return { operands } => self.returned(operands, &state),
                 _ => self.step(&instruction, &mut state),
             }
@@ -175,9 +175,6 @@ impl<'m> Flow<'_, 'm> {
     fn returned(&mut self, operands: RegisterList<'_>, state: &Registers) {
         let refs = operands.iter().filter(|register| register.is_ref());
         let facts: Vec<Fact> = refs.map(|register| state.reference(register.index())).collect();
-        for fact in &facts {
-            self.used(*fact, ArgumentType::Used);
-        }
         match &mut self.results {
             None => self.results = Some(facts),
             Some(known) => {

@@ -24,7 +24,7 @@ use types::Types;
 /// What a function does with an argument.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ArgumentType {
-    /// Nothing reads it.
+    /// Nothing reads it, but it may be returned.
     #[default]
     Unused,
     /// It is read, as a reference of any type.
@@ -110,7 +110,7 @@ impl Recovery<'_> {
             ConventionItem::F64 => "f64",
             ConventionItem::Ref | ConventionItem::SpanStart | ConventionItem::SpanEnd => {
                 return match reference() {
-                    // The compiler passes tensors as buffer views, and drops the checks of those that are not used.
+                    // The compiler passes tensors as buffer views, and does not check those that nothing reads.
                     ArgumentType::Unused if self.uses_tensors => text.push_str(BUFFER_VIEW),
                     ArgumentType::Unused | ArgumentType::Used => text.push_str(UNKNOWN),
                     ArgumentType::Type(ty) => text.push_str(&self.types.get(ty).to_string()),
