@@ -71,15 +71,9 @@ fn example(signature: &Signature<'_>, options: &Options) -> Vec<String> {
     let mut lines = vec![format!("let module = Module::load(&{path}::Device::create(\"local-task\")?)?;")];
     let mut arguments = Vec::new();
     for value in &signature.parameters {
-        let name = value.ident.to_string();
-        match prepared(value, path) {
-            Prepared::Inline(text) => arguments.push(text),
-            Prepared::Variable(text) => {
-                lines.push(format!("let {name} = {text};"));
-                arguments.push(format!("&{name}"));
-            }
-            Prepared::Given(text) => arguments.push(text),
-        }
+        let (prepared, passed) = argument(value, signature, path);
+        lines.extend(prepared.map(|text| format!("let {} = {text};", value.ident)));
+        arguments.push(passed);
     }
     let results = match (signature.results_type.is_some(), &signature.results[..]) {
         (_, []) => String::new(),
@@ -108,37 +102,43 @@ fn is_tensor(value: &Value) -> bool {
     matches!(value.kind, Kind::Tensor(..) | Kind::Storage(_))
 }
 
-/// An argument of the example.
-enum Prepared {
-    /// A literal.
-    Inline(String),
-    /// The value of a variable that is passed by reference.
-    Variable(String),
-    /// An object of the program.
-    Given(String),
-}
-
-fn prepared(value: &Value, path: &str) -> Prepared {
+/// Returns the value of the variable of an argument, if it has one, and what is passed.
+fn argument(value: &Value, signature: &Signature<'_>, path: &str) -> (Option<String>, String) {
     let ident = &value.ident;
+    let on_device = |element: &str, shape: &[Option<u64>]| {
+        let dims = dims(shape);
+        format!("{path}::Tensor::new(module.session(), &[{}], &{})?", dims.join(", "), elements(element, &dims))
+    };
     match &value.kind {
-        Kind::Number(ConventionItem::F32 | ConventionItem::F64) => Prepared::Inline("1.0".to_owned()),
-        Kind::Number(_) => Prepared::Inline("1".to_owned()),
-        Kind::Bool => Prepared::Inline("true".to_owned()),
+        Kind::Number(ConventionItem::F32 | ConventionItem::F64) => (None, "1.0".to_owned()),
+        Kind::Number(_) => (None, "1".to_owned()),
+        Kind::Bool => (None, "true".to_owned()),
         Kind::Tensor(element, shape) => {
-            let element = zero(&element.rust.to_string(), path);
-            let dims: Vec<String> = shape.iter().map(|dim| dim.unwrap_or(1).to_string()).collect();
-            let count = if dims.is_empty() { "1".to_owned() } else { dims.join(" * ") };
+            let (element, dims) = (zero(&element.rust.to_string(), path), dims(shape));
+            let variable = Some(elements(&element, &dims));
             // One open dimension follows from the number of elements.
             if shape.iter().filter(|dim| dim.is_none()).count() < 2 {
-                return Prepared::Variable(format!("vec![{element}; {count}]"));
+                return (variable, format!("&{ident}"));
             }
-            let shape = dims.join(", ");
-            Prepared::Inline(format!("{path}::runtime::session::Input::new(&[{shape}], &vec![{element}; {count}])"))
+            (variable, format!("{path}::runtime::session::Input::new(&[{}], &{ident})", dims.join(", ")))
         }
-        Kind::Storage(_) => Prepared::Given(format!("&{ident}")),
-        Kind::View => Prepared::Given(format!("{ident}.view()")),
-        Kind::Reference => Prepared::Given(ident.to_string()),
+        Kind::Storage(element) => {
+            let stored = value.info.stored_output().and_then(|output| signature.results.get(output)?.info.shape());
+            (Some(on_device(&zero(&element.rust.to_string(), path), stored.unwrap_or_default())), format!("&{ident}"))
+        }
+        Kind::View => (Some(on_device("0.0f32", &[Some(1)])), format!("{ident}.view()")),
+        Kind::Reference => (None, format!("{path}::runtime::vm::Ref::Null")),
     }
+}
+
+/// Returns the dimensions of an example, with 1 for those that the call decides.
+fn dims(shape: &[Option<u64>]) -> Vec<String> {
+    shape.iter().map(|dim| dim.unwrap_or(1).to_string()).collect()
+}
+
+/// Returns a vector of the elements of a tensor.
+fn elements(element: &str, dims: &[String]) -> String {
+    format!("vec![{element}; {}]", if dims.is_empty() { "1".to_owned() } else { dims.join(" * ") })
 }
 
 /// Returns an element that is zero.
