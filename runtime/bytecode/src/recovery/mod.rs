@@ -186,3 +186,6 @@ fn begin(text: &mut String, generic: &str, index: usize) {
     // Writing to a string does not fail.
     let _ = write!(text, "{comma}%{generic}{index}: ");
 }
+
+#[cfg(all(test, feature = "text"))]
+mod tests;
