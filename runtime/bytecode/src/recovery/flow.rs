@@ -72,16 +72,25 @@ struct Flow<'r, 'm> {
     is_certain: bool,
 }
 
+/// An edge from a block to another one, with the copies of registers on it.
+struct Edge<'m> {
+    target: usize,
+    copies: Option<RemapList<'m>>,
+}
+
 impl<'m> Flow<'_, 'm> {
     /// Visits blocks until no state changes.
     fn run(&mut self, budget: &mut Budget) -> Result<()> {
         while let Some(block) = self.pending.pop_first() {
             let bytes = self.instructions(block).map(|instruction| instruction.length as usize).sum();
             budget.spend(bytes, "the instructions of the blocks")?;
-            let edges = self.visit(block);
-            for (edge, state) in edges {
-                budget.spend(state.len().saturating_add(1), "the registers of the blocks")?;
-                let Some(known) = self.states.get_mut(edge) else { continue };
+            let Some((end, edges)) = self.visit(block) else { continue };
+            budget.spend(end.len(), "the registers of the blocks")?;
+            for Edge { target, copies } in edges {
+                budget.spend(end.len().saturating_add(1), "the registers of the blocks")?;
+                let mut state = end.clone();
+                copies.iter().flat_map(|copies| copies.iter()).for_each(|(from, to)| state.copy(from, to));
+                let Some(known) = self.states.get_mut(target) else { continue };
                 let changed = match known {
                     Some(known) => known.join(&state, &mut self.recovery.types),
                     None => {
@@ -90,7 +99,7 @@ impl<'m> Flow<'_, 'm> {
                     }
                 };
                 if changed {
-                    self.pending.insert(edge);
+                    self.pending.insert(target);
                 }
             }
         }
@@ -136,32 +145,27 @@ impl<'m> Flow<'_, 'm> {
         self.blocks.binary_search(&target.0).ok()
     }
 
-    /// Returns the states that a block passes to others.
-    fn visit(&mut self, block: usize) -> Vec<(usize, Registers)> {
-        let Some(mut state) = self.states.get(block).cloned().flatten() else { return Vec::new() };
+    /// Returns the registers at the end of a block, and its edges; `None` if it is not reached.
+    fn visit(&mut self, block: usize) -> Option<(Registers, Vec<Edge<'m>>)> {
+        let mut state = self.states.get(block).cloned().flatten()?;
         let mut edges = Vec::new();
         for instruction in self.instructions(block) {
-            let mut edge = |target: BlockOffset, copies: RemapList<'_>, state: &Registers| {
-                let mut state = state.clone();
-                copies.iter().for_each(|(from, to)| state.copy(from, to));
-                edges.extend(self.blocks.binary_search(&target.0).ok().map(|index| (index, state)));
+            let mut edge = |target: BlockOffset, copies: Option<RemapList<'m>>| {
+                edges.extend(self.index(target).map(|target| Edge { target, copies }));
             };
             match instruction.body {
-                Body::Branch { dest, operands } | Body::CondBreak { dest, operands, .. } => {
-                    edge(dest, operands, &state);
-                }
+                Body::Branch { dest, operands } | Body::CondBreak { dest, operands, .. } => edge(dest, Some(operands)),
                 Body::CondBranch { true_dest, true_operands, false_dest, false_operands, .. } => {
-                    edge(true_dest, true_operands, &state);
-                    edge(false_dest, false_operands, &state);
+                    edge(true_dest, Some(true_operands));
+                    edge(false_dest, Some(false_operands));
                 }
                 Body::BranchTable { default_dest, default_operands, cases, .. } => {
-                    cases.iter().for_each(|(target, copies)| edge(target, copies, &state));
-                    edge(default_dest, default_operands, &state);
+                    cases.iter().for_each(|(target, copies)| edge(target, Some(copies)));
+                    edge(default_dest, Some(default_operands));
                 }
                 Body::CallYieldable { resume, .. } | Body::CallVariadicYieldable { resume, .. } => {
+                    edge(resume, None);
                     self.step(&instruction, &mut state);
-                    let index = self.index(resume);
-                    edges.extend(index.map(|index| (index, state.clone())));
                 }
                 // Execution goes on behind it only with status 0, which compilers do not pass.
                 Body::Fail { .. } => {}
@@ -169,7 +173,7 @@ impl<'m> Flow<'_, 'm> {
                 _ => self.step(&instruction, &mut state),
             }
         }
-        edges
+        Some((state, edges))
     }
 
     fn returned(&mut self, operands: RegisterList<'_>, state: &Registers) {
@@ -179,15 +183,7 @@ impl<'m> Flow<'_, 'm> {
             None => self.results = Some(facts),
             Some(known) => {
                 let types = &mut self.recovery.types;
-                for (known, fact) in known.iter_mut().zip(facts) {
-                    *known = match (*known, fact) {
-                        (known, fact) if known == fact => known,
-                        (Fact::Type(left), Fact::Type(right)) => {
-                            types.either(left, right).map_or(Fact::Varies, Fact::Type)
-                        }
-                        _ => Fact::Varies,
-                    };
-                }
+                known.iter_mut().zip(facts).for_each(|(known, fact)| *known = known.join(fact, types));
             }
         }
     }

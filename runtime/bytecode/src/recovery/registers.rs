@@ -22,6 +22,17 @@ pub(super) enum Fact {
     Type(u32),
 }
 
+impl Fact {
+    /// Returns what holds on both of two paths.
+    pub(super) fn join(self, other: Fact, types: &mut Types) -> Fact {
+        match (self, other) {
+            (fact, other) if fact == other => fact,
+            (Fact::Type(left), Fact::Type(right)) => types.either(left, right).map_or(Fact::Varies, Fact::Type),
+            _ => Fact::Varies,
+        }
+    }
+}
+
 /// The registers of a function at one place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Registers {
@@ -100,11 +111,7 @@ impl Registers {
     pub(super) fn join(&mut self, other: &Registers, types: &mut Types) -> bool {
         let mut changed = false;
         for (fact, other) in self.facts.iter_mut().zip(&other.facts) {
-            let joined = match (*fact, *other) {
-                (fact, other) if fact == other => fact,
-                (Fact::Type(left), Fact::Type(right)) => types.either(left, right).map_or(Fact::Varies, Fact::Type),
-                _ => Fact::Varies,
-            };
+            let joined = fact.join(*other, types);
             changed |= joined != *fact;
             *fact = joined;
         }
