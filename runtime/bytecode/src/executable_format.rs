@@ -3,6 +3,24 @@
 /// The format of bytecode executables.
 pub const VMVX: &str = "vmvx-bytecode-fb";
 
+/// The format of executables whose data is the name of a library that the program links.
+pub const STATIC: &str = "static";
+
+/// The prefixes of formats of machine code, whose names end in the architecture.
+const MACHINE_CODE: &[&str] = &["embedded-elf-", "system-elf-", "system-dll-", "system-dylib-", STATIC];
+
+/// Whether executables of a format are machine code for a processor of the host.
+#[must_use]
+pub fn is_machine_code(format: &str) -> bool {
+    MACHINE_CODE.iter().any(|prefix| format.starts_with(prefix))
+}
+
+/// Whether executables of a format are machine code for this host's architecture, or for the program's.
+#[must_use]
+pub fn is_machine_code_of_host(format: &str) -> bool {
+    is_machine_code(format) && (format == STATIC || !ARCHITECTURE.is_empty() && format.ends_with(ARCHITECTURE))
+}
+
 /// Invokes a macro with a row for each loader, in order of precedence: the name of its constant, its type in
 /// `incarnate_local::loaders`, and the prefix of its formats.
 #[doc(hidden)]

@@ -78,7 +78,7 @@ pub use alloc::sync::Arc;
 
 pub use crate::bytecode::imports::{Cost, Term};
 pub use crate::bytecode::trip_count::{Relation, is_injective, is_within, outer_trip_count, trip_count};
-pub use crate::bytecode::{Contents, Dependency};
+pub use crate::bytecode::{Contents, Dependency, ExecutableTarget};
 #[cfg(feature = "std")]
 pub use crate::hal::local::library::abi::{Environment as LibraryEnvironment, LibraryHeader};
 #[cfg(feature = "std")]
@@ -127,7 +127,7 @@ pub use state::State;
 pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
 /// The version of this interface.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// Fails to compile, in a constant, if the code was generated for another version of this interface.
 pub const fn expect_version(version: u32) {
