@@ -189,6 +189,11 @@ impl Plan {
         }
     }
 
+    /// Returns the formats of a module's executables if they are known and none is translated.
+    pub(crate) fn loaded_formats(&self) -> Option<&BTreeSet<String>> {
+        self.formats.as_ref().filter(|_| self.translated.is_empty())
+    }
+
     /// The loaders of executables that are not translated, and of libraries that the program links. If a format is not known,
     /// all loaders of the runtime are included.
     pub(crate) fn loaders(&self, options: &Options) -> TokenStream {

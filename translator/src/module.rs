@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use incarnate_bytecode::Result;
+use incarnate_bytecode::executable_format::is_machine_code;
 use incarnate_bytecode::ir::Type;
 use incarnate_bytecode::{ExecutableTarget, VerifiedModule};
 use proc_macro2::{Ident, Literal, TokenStream};
@@ -99,7 +100,8 @@ pub(crate) fn items(
         let (name, function) = (export.local_name, Literal::u32_unsuffixed(export.function));
         quote!(support::Export { name: #name, function: #function })
     });
-    let targets = module.machine_code_targets().into_iter().map(|target| {
+    let targets = module.executable_targets().into_iter().filter(|target| is_machine_code(target.format));
+    let targets = targets.map(|target| {
         let ExecutableTarget { backend, format, cpu, features } = target;
         quote!(support::ExecutableTarget { backend: #backend, format: #format, cpu: #cpu, features: #features })
     });

@@ -6,8 +6,8 @@
 //! load executables themselves (`--iree-execution-model=inline-dynamic`) record nothing.
 
 use alloc::vec::Vec;
+use core::fmt;
 
-use super::executable_format::is_machine_code;
 use super::{Body, Module};
 
 /// The start of a target's attribute.
@@ -49,22 +49,29 @@ impl<'a> ExecutableTarget<'a> {
     }
 }
 
+impl fmt::Display for ExecutableTarget<'_> {
+    /// Writes the format and, if it is known, the processor.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.format)?;
+        if self.cpu.is_empty() { Ok(()) } else { write!(f, ", {}", self.cpu) }
+    }
+}
+
 /// Returns the text between a key and the next quotation mark.
 fn value<'a>(attribute: &'a str, key: &str) -> Option<&'a str> {
     attribute.split_once(key)?.1.split('"').next()
 }
 
 impl Module {
-    /// Returns the targets of the module's machine code that its functions name when they fail.
+    /// Returns the targets of the module's executables that its functions name when they fail.
     #[must_use]
-    pub fn machine_code_targets(&self) -> Vec<ExecutableTarget<'_>> {
+    pub fn executable_targets(&self) -> Vec<ExecutableTarget<'_>> {
         let named = (0..self.function_count()).filter(|ordinal| self.names_a_target(*ordinal));
         let messages = named.flat_map(|ordinal| self.instructions(ordinal)).filter_map(|at| match at.body {
             Body::Fail { message, .. } => core::str::from_utf8(message).ok(),
             _ => None,
         });
-        let targets = messages.flat_map(ExecutableTarget::in_message);
-        targets.filter(|target| is_machine_code(target.format)).take(MAX_TARGETS).collect()
+        messages.flat_map(ExecutableTarget::in_message).take(MAX_TARGETS).collect()
     }
 
     /// Whether the bytes of a function contain a target's attribute, so that few functions are decoded.

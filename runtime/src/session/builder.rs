@@ -330,7 +330,7 @@ impl SessionBuilder {
         let load = |choice: ModuleChoice| choice.load(self.reads_files);
         let loaded = self.modules.into_iter().map(load).collect::<Result<Vec<_>>>()?;
         for module in &loaded {
-            natives.loaders = natives.loaders.for_targets(&module.machine_code_targets());
+            natives.loaders = natives.loaders.for_targets(&module.executable_targets());
         }
         let mut modules: Vec<Arc<dyn Module>> = Vec::new();
         for module in loaded {

@@ -35,11 +35,7 @@ fn targets(message: &str) -> Option<String> {
     const DEVICE: &str = "#hal.device.target<\"";
     let (_, target) = message.split_once(DEVICE)?;
     let (device, target) = target.split_once('"')?;
-    let executables = ExecutableTarget::in_message(target).map(|target| match target.cpu {
-        "" => target.format.to_owned(),
-        cpu => format!("{}, {cpu}", target.format),
-    });
-    let executables: Vec<String> = executables.collect();
+    let executables: Vec<String> = ExecutableTarget::in_message(target).map(|target| target.to_string()).collect();
     Some(if executables.is_empty() { device.to_owned() } else { format!("{device} ({})", executables.join("; ")) })
 }
 

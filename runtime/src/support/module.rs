@@ -91,7 +91,7 @@ impl Module for TranslatedModule {
         self.description.dependencies.get(index).copied()
     }
 
-    fn machine_code_targets(&self) -> Vec<ExecutableTarget<'_>> {
+    fn executable_targets(&self) -> Vec<ExecutableTarget<'_>> {
         self.description.targets.to_vec()
     }
 

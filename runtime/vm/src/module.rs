@@ -163,8 +163,8 @@ pub trait Module: Send + Sync + fmt::Debug {
         None
     }
 
-    /// The targets that the module's machine code is compiled for, as far as the module records them.
-    fn machine_code_targets(&self) -> Vec<ExecutableTarget<'_>> {
+    /// The targets that the module's executables are compiled for, as far as the module records them.
+    fn executable_targets(&self) -> Vec<ExecutableTarget<'_>> {
         Vec::new()
     }
 

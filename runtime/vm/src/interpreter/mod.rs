@@ -223,8 +223,8 @@ impl Module for BytecodeModule {
         self.verified.dependency(index)
     }
 
-    fn machine_code_targets(&self) -> Vec<ExecutableTarget<'_>> {
-        self.verified.machine_code_targets()
+    fn executable_targets(&self) -> Vec<ExecutableTarget<'_>> {
+        self.verified.executable_targets()
     }
 
     fn lookup(&self, linkage: Linkage, name: &str) -> Option<u32> {
