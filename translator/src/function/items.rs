@@ -66,6 +66,7 @@ impl<'a, 'm> Unit<'a, 'm> {
             uses_variables,
             outputs: outlined.map(|outlined| &outlined.outputs[..]),
             uses_location: Cell::new(false),
+            counts_iterations: Cell::new(false),
             source: RefCell::default(),
             sequences: Cell::new(0),
             innermost: Cell::new(None),
