@@ -426,6 +426,18 @@ impl Iterations<'_> {
         self.left = self.stack.fuel.left;
         replenished
     }
+
+    /// Counts an iteration of many instructions as so many steps, as [`Stack::charge`] does.
+    ///
+    /// # Errors
+    /// As above.
+    #[inline]
+    pub fn charge(&mut self, steps: u64) -> Result<()> {
+        self.stack.fuel.left = self.left;
+        let charged = self.stack.fuel.charge(steps);
+        self.left = self.stack.fuel.left;
+        charged
+    }
 }
 
 impl Drop for Iterations<'_> {

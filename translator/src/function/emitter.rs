@@ -144,7 +144,7 @@ impl Emitter<'_, '_> {
             }
             Node::Loop { label, body, header } => self.counting(body, || {
                 let named = self.label(*label, body);
-                let counted = self.meter_iteration(self.offset_of(*header));
+                let counted = self.meter_iteration(body, self.offset_of(*header));
                 let body = self.inner(Some(*label), body)?;
                 let body = quote!(#counted #body);
                 Ok(match body.is_empty() {
@@ -158,7 +158,7 @@ impl Emitter<'_, '_> {
             Node::While { condition, label, body, header } => self.counting(body, || {
                 let named = self.label(*label, body);
                 let condition = self.condition(condition, false)?;
-                let counted = self.meter_iteration(self.offset_of(*header));
+                let counted = self.meter_iteration(body, self.offset_of(*header));
                 let body = self.inner(Some(*label), body)?;
                 Ok(quote!(#named while #condition { #counted #body }))
             })?,

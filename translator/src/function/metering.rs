@@ -1,8 +1,9 @@
 //! The metering of untrusted code: what counts against the fuel besides calls of native functions.
 
 use incarnate_bytecode::Result;
+use incarnate_bytecode::imports::INSTRUCTIONS_PER_STEP;
 use incarnate_bytecode::ir::{Op, Value};
-use proc_macro2::TokenStream;
+use proc_macro2::{Literal, TokenStream};
 use quote::quote;
 
 use super::emitter::Emitter;
@@ -37,10 +38,31 @@ pub(super) fn bulk_work(op: &Op) -> Option<BulkWork> {
 
 impl Emitter<'_, '_> {
     /// Counts a loop iteration or a call against the fuel, in untrusted modules.
-    pub(super) fn meter_iteration(&self, offset: u32) -> Option<TokenStream> {
-        let spend = if self.counts_iterations.get() { quote!(fuel.spend()) } else { quote!(stack.spend_fuel()) };
+    /// `body` is what runs in it.
+    pub(super) fn meter_iteration(&self, body: &Sequence, offset: u32) -> Option<TokenStream> {
+        let steps = 1 + self.instructions(body) / INSTRUCTIONS_PER_STEP;
+        let (is_counting, count) = (self.counts_iterations.get(), Literal::usize_unsuffixed(steps));
+        let spend = match (is_counting, steps) {
+            (true, 1) => quote!(fuel.spend()),
+            (true, _) => quote!(fuel.charge(#count)),
+            (false, 1) => quote!(stack.spend_fuel()),
+            (false, _) => quote!(stack.charge(#count)),
+        };
         let metered = self.analysis.untrusted.then(|| self.fallible(spend, offset))?;
         Some(quote!(#metered;))
+    }
+
+    /// The number of instructions of a sequence and of arguments of its edges, without those of its loops, which take their own
+    /// steps.
+    fn instructions(&self, sequence: &Sequence) -> usize {
+        let of = |node: &Node| match node {
+            Node::Inst(..) => 1,
+            Node::Edge(edge) => self.body.edge(*edge).map_or(0, |edge| edge.arguments.len()),
+            Node::Outlined(outlined) => self.instructions(&outlined.body),
+            Node::Loop { .. } | Node::While { .. } => 0,
+            node => node.children().into_iter().map(|child| self.instructions(child)).sum(),
+        };
+        sequence.iter().map(of).sum()
     }
 
     /// Emits a loop. The outermost loop of untrusted code that takes nothing else from the stack counts its iterations, and those
