@@ -45,7 +45,7 @@ impl<'a> ExecutableTarget<'a> {
     #[must_use]
     pub fn uses(&self, feature: &str) -> bool {
         let mentions = |row: &&str| row.get(1..) == Some(feature);
-        self.features.split(',').filter(mentions).next_back().is_some_and(|row| row.starts_with('+'))
+        self.features.split(',').rfind(mentions).is_some_and(|row| row.starts_with('+'))
     }
 }
 

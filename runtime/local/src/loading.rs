@@ -73,7 +73,6 @@ impl Loaders {
             let cpu = if target.cpu.is_empty() { target.format } else { target.cpu };
             let reason =
                 format!("machine code for {cpu} needs features that this processor lacks: {}", missing.join(", "));
-            #[expect(clippy::disallowed_methods, reason = "one row for each of few formats")]
             self.refused.push((target.format.into(), reason));
         }
         self

@@ -37,9 +37,24 @@ to_tensor! {
     {T: Element} &'a Vec<T> => T;
     {T: Element} &'a AlignedVec<T> => T;
     {T: Element} Vec<T> => T;
-    {T: ScalarElement} T => T;
-    {T: ScalarElement, const A: usize} [T; A] => T;
     {T: ScalarElement, const A: usize} &'a [T; A] => T;
+}
+
+/// A tensor of rank 0.
+impl<'a, T: ScalarElement> ToTensor<'a> for T {
+    type Element = T;
+
+    fn into_input(self) -> Input<'a, T> {
+        Input::from_vec(&[], vec![self])
+    }
+}
+
+impl<'a, T: ScalarElement, const A: usize> ToTensor<'a> for [T; A] {
+    type Element = T;
+
+    fn into_input(self) -> Input<'a, T> {
+        Input::from_vec(&[A as u64], self.to_vec())
+    }
 }
 
 /// Conversions of one rank: the constants of the dimensions, outermost first, the type, and the calls that flatten it.
@@ -51,14 +66,15 @@ macro_rules! nested {
             }
         }
 
-        impl<T: Element, $(const $dimension: usize),*> From<$type> for Input<'_, T> {
-            fn from(elements: $type) -> Self {
-                Input::from_vec(&[$($dimension as u64),*], elements$(.$flatten())*.to_vec())
+        impl<'a, T: ScalarElement, $(const $dimension: usize),*> ToTensor<'a> for $type {
+            type Element = T;
+
+            fn into_input(self) -> Input<'a, T> {
+                Input::from_vec(&[$($dimension as u64),*], self$(.$flatten())*.to_vec())
             }
         }
 
         to_tensor! {
-            {T: ScalarElement, $(const $dimension: usize),*} $type => T;
             {T: ScalarElement, $(const $dimension: usize),*} &'a $type => T;
         }
         )*

@@ -137,7 +137,7 @@ mod tests {
         let halves = [f16::from_f32(1.5), f16::from_f32(-2.0)];
         let expected = (ElementType::FLOAT_16, vec![0x00, 0x3E, 0x00, 0xC0]);
         assert_eq!(bytes::<F16>(&halves[..]), expected);
-        assert_eq!(bytes::<f16>(&halves), expected);
+        assert_eq!(bytes::<f16>(&halves[..]), expected);
         assert_eq!(bytes::<F16>(&halves.to_vec()), expected);
         let numbers = [bf16::from_f32(1.5)];
         assert_eq!(bytes::<BF16>(&numbers[..]), (ElementType::BFLOAT_16, vec![0xC0, 0x3F]));

@@ -91,6 +91,7 @@ impl Module for TranslatedModule {
         self.description.dependencies.get(index).copied()
     }
 
+    #[expect(clippy::disallowed_methods, reason = "the translator emits few of them")]
     fn executable_targets(&self) -> Vec<ExecutableTarget<'_>> {
         self.description.targets.to_vec()
     }
