@@ -30,6 +30,7 @@ mod executables;
 #[cfg(feature = "files")]
 mod files;
 mod function;
+mod incompatible;
 mod kernels;
 mod module;
 mod names;

@@ -83,6 +83,7 @@ pub mod semantics;
 mod signature;
 mod status;
 pub mod target_features;
+mod targets;
 pub mod trip_count;
 mod verified;
 mod verifier;
@@ -111,4 +112,5 @@ pub use operand::{
 pub use recovery::recovered_declarations;
 pub use signature::{Signature, ValueInfo, ValueType};
 pub use status::{Error, Place, Result, ResultExt, StatusCode};
+pub use targets::ExecutableTarget;
 pub use verified::VerifiedModule;

@@ -78,7 +78,7 @@ pub use alloc::boxed::Box;
 pub use alloc::sync::Arc;
 
 pub use crate::bytecode::trip_count::{Relation, is_injective, is_within, outer_trip_count, trip_count};
-pub use crate::bytecode::{Contents, Dependency};
+pub use crate::bytecode::{Contents, Dependency, ExecutableTarget};
 #[cfg(feature = "std")]
 pub use crate::hal::local::library::abi::{Environment as LibraryEnvironment, LibraryHeader};
 #[cfg(feature = "std")]

@@ -13,6 +13,7 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -28,7 +29,7 @@ use super::sync::Once;
 use super::value::ValueType;
 use crate::{Error, Result};
 use code::Code;
-use incarnate_bytecode::{Dependency, Signature, VerifiedModule, recovered_declarations};
+use incarnate_bytecode::{Dependency, ExecutableTarget, Signature, VerifiedModule, recovered_declarations};
 use run::{Machine, Suspended};
 
 /// A bytecode module, interpreted. Functions are pre-decoded when they are first called.
@@ -232,6 +233,10 @@ impl Module for BytecodeModule {
 
     fn dependency(&self, index: usize) -> Option<Dependency<'_>> {
         self.verified.dependency(index)
+    }
+
+    fn executable_targets(&self) -> Vec<ExecutableTarget<'_>> {
+        self.verified.executable_targets()
     }
 
     fn lookup(&self, linkage: Linkage, name: &str) -> Option<u32> {
