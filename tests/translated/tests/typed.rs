@@ -37,11 +37,11 @@ fn tensors_go_in_as_slices_arrays_and_tensors() {
 #[test]
 fn open_dimensions_are_those_of_the_call() {
     let module = models::dynamic_llvm_cpu::Module::load(&device()).unwrap();
-    let scaled = module.scale_rows(&vec![1.0f32; 12], &[1.0, 2.0, 3.0, 4.0]).unwrap();
+    let scaled = module.scale_rows(vec![1.0f32; 12], &[1.0, 2.0, 3.0, 4.0]).unwrap();
     assert_eq!(scaled.shape(), [3, 4]);
     let product = module.matmul(&[[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0]], &[[1.0], [1.0]]).unwrap();
     assert_eq!((product.shape(), product.to_vec().unwrap()), (&[3, 1][..], vec![3.0, 7.0, 11.0]));
-    let error = module.matmul(&vec![1.0f32; 4], &[[1.0], [1.0]]).unwrap_err().to_string();
+    let error = module.matmul(vec![1.0f32; 4], &[[1.0], [1.0]]).unwrap_err().to_string();
     assert!(error.contains("fit several shapes"), "{error}");
     let (_, rows): (Tensor<f32>, i64) = module.normalise(&[[1.0f32, 2.0, 3.0, 4.0]; 5]).unwrap();
     assert_eq!(rows, 5);
