@@ -10,7 +10,7 @@ from check import inputs, program
 from measure import alternate, google_benchmark, iree_tool, least
 
 THREADS = (1, 2)
-REPETITIONS = 3
+REPETITIONS = 2
 
 
 def device(threads: int) -> list[str]:
