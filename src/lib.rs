@@ -43,7 +43,8 @@
 //! the session with [`Limits::portable`] and the loaders of its device.
 //!
 //! The default features are `macros` and `local-task`: what programs with a model need. `system-library` adds kernels that are
-//! libraries of the platform, `profiling` recordings of where the time goes, and `cli` the command line.
+//! libraries of the platform, `profiling` recordings of where the time goes, `half`, `ndarray` and `num-complex` the values of these
+//! crates, which are re-exported, and `cli` the command line.
 
 #[cfg(feature = "program")]
 pub use incarnate_cli as cli;
@@ -51,13 +52,24 @@ pub use incarnate_cli as cli;
 #[doc(hidden)]
 pub use incarnate_macros::include_module as __include_module;
 pub use incarnate_runtime as runtime;
+pub use incarnate_runtime::bytecode::ConventionItem;
 pub use incarnate_runtime::bytecode::VerifiedModule;
-pub use incarnate_runtime::hal::{Device, ElementType};
+pub use incarnate_runtime::hal::local::ExecutableLoader;
+pub use incarnate_runtime::hal::{Allocator, BufferView, Device, DeviceOptions, ElementType, InputsOnlyRead};
+#[cfg(feature = "half")]
+pub use incarnate_runtime::half;
+pub use incarnate_runtime::modules::TraceSink;
+#[cfg(feature = "ndarray")]
+pub use incarnate_runtime::ndarray;
+#[cfg(feature = "num-complex")]
+pub use incarnate_runtime::num_complex;
+pub use incarnate_runtime::parameters::{FileAccess, ParameterProvider};
 pub use incarnate_runtime::session::{
-    AlignedVec, Arguments, Element, FromResults, FromValue, Function, FunctionFuture, Session, SessionBuilder, Tensor,
-    ToValue,
+    AlignedVec, Arguments, BF16, Element, Elements, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16,
+    FromResults, FromValue, Function, FunctionFuture, I1, Input, Native, Packer, Primitives, ScalarElement, Session,
+    SessionBuilder, Tensor, ToTensor, ToValue,
 };
-pub use incarnate_runtime::vm::{Limits, Module, Value};
+pub use incarnate_runtime::vm::{CallValues, Context, Ledger, Limits, Module, Ref, Signal, Value};
 pub use incarnate_runtime::{Error, Place, Result, ResultExt, StatusCode};
 
 /// Translates a module file to a Rust module.

@@ -1,6 +1,8 @@
 //! The groups of flags that several commands take. Their names are those of iree-run-module and iree-benchmark-module.
 
 use std::convert::Infallible;
+#[cfg(feature = "cli")]
+use std::path::Path;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -48,6 +50,35 @@ impl<A: Args> OfFiles<A> {
     pub(super) fn all_modules(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         self.module.extend(self.files.iter().cloned());
         self.module.iter_mut()
+    }
+}
+
+/// The only module file of a command.
+#[cfg(feature = "cli")]
+#[derive(Debug, Args)]
+pub(super) struct ModuleFile {
+    /// The module file, or a model to compile (.onnx, .mlir, .mlirbc).
+    #[arg(value_name = "FILE", required_unless_present = "module")]
+    file: Option<PathBuf>,
+    /// The same, as IREE's tools take it.
+    #[arg(long, value_name = "FILE", conflicts_with = "file")]
+    module: Option<PathBuf>,
+}
+
+#[cfg(feature = "cli")]
+impl ModuleFile {
+    /// Returns the path, to put that of a compiled model in its place.
+    pub(super) fn path_mut(&mut self) -> Option<&mut PathBuf> {
+        self.module.as_mut().or(self.file.as_mut())
+    }
+}
+
+#[cfg(feature = "cli")]
+impl core::ops::Deref for ModuleFile {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        self.module.as_ref().or(self.file.as_ref()).map_or(Path::new(""), PathBuf::as_path)
     }
 }
 

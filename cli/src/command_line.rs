@@ -93,9 +93,11 @@ impl Command {
                 (compiler, bench.of.all_modules().chain(&mut bench.against).collect())
             }
             Command::Check(arguments) => (arguments.compiler.clone(), arguments.all_files().collect()),
-            Command::Dump(arguments) => (arguments.compiler.clone(), vec![&mut arguments.file]),
-            Command::Translate(arguments) => (arguments.compiler.clone(), vec![&mut arguments.file]),
-            Command::Build(arguments) => (arguments.compiler.clone(), arguments.files.iter_mut().collect()),
+            Command::Dump(arguments) => (arguments.compiler.clone(), arguments.file.path_mut().into_iter().collect()),
+            Command::Translate(arguments) => {
+                (arguments.compiler.clone(), arguments.file.path_mut().into_iter().collect())
+            }
+            Command::Build(arguments) => (arguments.compiler.clone(), arguments.all_modules().collect()),
             _ => return None,
         })
     }

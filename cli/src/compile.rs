@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use incarnate_runtime::{Error, Result, ResultExt};
-use incarnate_translator::compiler::{Compiler, ModelFormat, Source, Target};
+use incarnate_translator::compiler::{self, Compiler, ModelFormat, Source, Target};
 use indicatif::ProgressBar;
 
 use super::Verdict;
@@ -30,11 +30,15 @@ pub(super) struct CompilerArguments {
 #[derive(Debug, Args)]
 pub(super) struct CompileArguments {
     /// The model: .onnx, .mlir or .mlirbc.
-    #[arg(value_name = "MODEL")]
-    model: PathBuf,
+    #[arg(value_name = "MODEL", required_unless_present = "setup")]
+    model: Option<PathBuf>,
     /// The module to write. NAME.source beside it tells build scripts which model it was made of.
-    #[arg(short, long, value_name = "FILE.vmfb")]
-    output: PathBuf,
+    #[arg(short, long, value_name = "FILE.vmfb", required_unless_present = "setup")]
+    output: Option<PathBuf>,
+    /// Install the compiler from PyPI in an environment of its own, in the user's cache. It is used where no other compiler is
+    /// named or in PATH.
+    #[arg(long, conflicts_with_all = ["model", "output", "iree_compile", "target", "flags"])]
+    setup: bool,
     #[command(flatten)]
     compiler: CompilerArguments,
     /// Flags for the compiler, after --.
@@ -43,13 +47,25 @@ pub(super) struct CompileArguments {
 }
 
 pub(super) fn compile(arguments: &CompileArguments, out: &mut Console) -> Result<Verdict> {
+    let (Some(model), Some(output)) = (&arguments.model, &arguments.output) else { return set_up(out) };
     let target = arguments.compiler.target.clone().unwrap_or(Target::Native);
-    let compiled = compile_model(&arguments.model, &arguments.compiler, &target, &arguments.flags)?;
-    let length = atomic_file::write(&arguments.output, |temporary| fs::copy(&compiled, temporary))?;
-    let source = Source::of(&arguments.model)?;
-    atomic_file::write(&Source::path_for(&arguments.output), |temporary| fs::write(temporary, source.text()))?;
-    writeln!(out, "{} ({length} bytes, for {target})", arguments.output.display())
-        .context(|| "writing to standard output")?;
+    let compiled = compile_model(model, &arguments.compiler, &target, &arguments.flags)?;
+    let length = atomic_file::write(output, |temporary| fs::copy(&compiled, temporary))?;
+    let source = Source::of(model)?;
+    atomic_file::write(&Source::path_for(output), |temporary| fs::write(temporary, source.text()))?;
+    writeln!(out, "{} ({length} bytes, for {target})", output.display()).context(|| "writing to standard output")?;
+    Ok(Verdict::Success)
+}
+
+/// Creates the managed environment, with a line before each step.
+fn set_up(out: &mut Console) -> Result<Verdict> {
+    let mut written = Ok(());
+    let program = compiler::set_up(|line| {
+        if written.is_ok() {
+            written = writeln!(out, "{line}").and_then(|()| out.flush());
+        }
+    })?;
+    written.and_then(|()| writeln!(out, "{}", program.display())).context(|| "writing to standard output")?;
     Ok(Verdict::Success)
 }
 

@@ -7,7 +7,6 @@ mod program;
 use std::collections::HashSet;
 use std::fmt;
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -21,6 +20,7 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use program::Program;
 
 use super::Verdict;
+use super::arguments::ModuleFile;
 use super::compile::CompilerArguments;
 use super::console::Console;
 use super::tooling::output::Bounded;
@@ -28,9 +28,8 @@ use super::tooling::output::Bounded;
 #[derive(Debug, Args)]
 #[command(rename_all = "snake_case")]
 pub(super) struct DumpArguments {
-    /// The module file, or a model to compile.
-    #[arg(value_name = "FILE")]
-    pub(super) file: PathBuf,
+    #[command(flatten)]
+    pub(super) file: ModuleFile,
     #[command(flatten)]
     pub(super) compiler: CompilerArguments,
     /// The output.

@@ -10,6 +10,7 @@ pub(super) const RUN: &str = "Examples:
 
 pub(super) const COMPILE: &str = "Examples:
   incarnate compile net.onnx -o net.vmfb
+  incarnate compile --setup
   incarnate compile model.mlir -o model.vmfb --target=both
   incarnate compile model.mlir -o model.vmfb --target=aarch64-unknown-linux-gnu:cortex-a72 -- --iree-opt-level=O2";
 

@@ -10,15 +10,15 @@ use incarnate_runtime::{Error, Result, ResultExt};
 use incarnate_translator::{Config, Prefer, TargetFeatures, Written};
 
 use super::Verdict;
+use super::arguments::ModuleFile;
 use super::compile::CompilerArguments;
 use super::console::Console;
 use super::static_library::StaticLibraryFile;
 
 #[derive(Debug, Args)]
 pub(super) struct TranslateArguments {
-    /// The module file, or a model to compile.
-    #[arg(value_name = "FILE")]
-    pub(super) file: PathBuf,
+    #[command(flatten)]
+    pub(super) file: ModuleFile,
     #[command(flatten)]
     pub(super) compiler: CompilerArguments,
     /// The Rust file to write; files that it includes go beside it, with its name as a prefix.
@@ -79,7 +79,7 @@ pub(super) fn translate(arguments: &TranslateArguments, out: &mut Console) -> Re
         config = config.load_constants_from(path);
     }
     let config = StaticLibraryFile::add_to(&arguments.static_library, config);
-    let Written { files, executables, loops, static_libraries, .. } = config.compile(&arguments.file)?;
+    let Written { files, executables, loops, static_libraries, .. } = config.compile(&*arguments.file)?;
     for (path, length) in files {
         writeln!(out, "{} ({length} bytes)", Escaped(&path.display().to_string()))
             .context(|| "writing to standard output")?;

@@ -16,7 +16,7 @@ impl Scratch {
         fs::create_dir_all(&path).expect("a folder");
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/simple_mul/vmvx.vmfb");
         let script = format!(
-            "#!/bin/sh\necho \"$@\" >> {0}/flags\nif grep -q wrong \"$1\"; then\n  \
+            "#!/bin/sh\n[ \"$1\" = --version ] && exit\necho \"$@\" >> {0}/flags\nif grep -q wrong \"$1\"; then\n  \
              echo \"$1:2:3: error: no such operation\" >&2; exit 1\nfi\n\
              case \"$*\" in *f64-to-f32=false*) if grep -q narrow \"$1\"; then\n  \
              echo \"$1:1:1: error: failed to legalize operation 'arith.truncf'\" >&2; exit 1\nfi;; esac\n\
@@ -144,5 +144,58 @@ fn errors_name_the_model_and_what_to_do() {
     assert!(error.contains("'flags'"), "{error}");
     let nowhere = scratch.run("/nowhere", &["build", "wrong.mlir", "-o", "program"]);
     let error = String::from_utf8(nowhere.stderr).expect("text");
-    assert!(nowhere.status.code() == Some(1) && error.contains("pip install iree-base-compiler"), "{error}");
+    assert!(nowhere.status.code() == Some(1) && error.contains("`incarnate compile --setup` installs it"), "{error}");
+}
+
+/// A Python that creates environments whose pip copies the scratch folder's compiler, or fails where the file `offline` is.
+const PYTHON: &str = r#"#!/bin/sh
+echo "$@" >> HERE/steps
+if [ "$2" = venv ]; then mkdir -p "$4/bin"; cp HERE/python3 "$4/bin/python"; exit 0; fi
+if [ -e HERE/offline ]; then echo "ERROR: No matching distribution" >&2; echo "[notice] news" >&2; exit 1; fi
+cp HERE/tools/iree-compile "$(dirname "$0")/"
+"#;
+
+#[test]
+fn the_managed_environment_is_complete_or_not_found() {
+    let scratch = Scratch::new("setup");
+    let here = scratch.0.display().to_string();
+    // The compiler of the test is not in PATH, but in the package that pip installs.
+    fs::create_dir(scratch.0.join("tools")).expect("a folder");
+    fs::rename(scratch.0.join("iree-compile"), scratch.0.join("tools/iree-compile")).expect("a file");
+    scratch.file("python3", &PYTHON.replace("HERE", &here));
+    fs::set_permissions(scratch.0.join("python3"), fs::Permissions::from_mode(0o755)).expect("permissions");
+    scratch.file("mul.mlir", "module {}");
+    let run = ["run", "mul.mlir", CALL[0], CALL[1]];
+    assert!(scratch.error(&run).contains("not in PATH: `incarnate compile --setup` installs it"));
+    scratch.file("offline", "");
+    let error = scratch.error(&["compile", "--setup"]);
+    assert!(
+        error.contains("installing iree-base-compiler==") && error.ends_with("No matching distribution\n"),
+        "{error}"
+    );
+    let left = fs::read_dir(scratch.0.join("cache/incarnate")).expect("the cache").count();
+    assert!(left == 0 && scratch.error(&run).contains("--setup"), "{left}");
+    fs::remove_file(scratch.0.join("offline")).expect("a file");
+    let text = scratch.output(&["compile", "--setup"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines.len() == 4 && lines[0].starts_with("creating the environment '"), "{text}");
+    assert!(lines[3].starts_with(&here) && lines[3].ends_with("/bin/iree-compile"), "{text}");
+    assert!(scratch.output(&run).ends_with("4xf32=2 4 6 8\n"));
+    let steps = || fs::read_to_string(scratch.0.join("steps")).expect("the steps").lines().count();
+    let before = steps();
+    assert!(scratch.output(&["compile", "--setup"]).contains("installed, nothing to do"));
+    assert_eq!(steps(), before);
+    // The flag, the variable and PATH come first.
+    assert!(scratch.error(&["run", "mul.mlir", "--iree-compile=none"]).contains("no compiler 'none'"));
+}
+
+#[test]
+fn set_up_without_python_says_so() {
+    let scratch = Scratch::new("no-python");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
+    command.env("XDG_CACHE_HOME", scratch.0.join("cache")).env("PATH", "/nowhere").args(["compile", "--setup"]);
+    let output = command.output().expect("the command line starts");
+    let error = String::from_utf8(output.stderr).expect("text");
+    assert!(output.status.code() == Some(1) && error.contains("python3 is not in PATH: install Python"), "{error}");
+    assert_eq!(error.lines().count(), 1);
 }

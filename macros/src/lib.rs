@@ -82,6 +82,9 @@ impl Invocation {
             Failure::new(self.literal.span(), format!("translating '{}': {error}", path.display()))
         };
         let text = file.to_str().ok_or_else(|| failed(&"the path is not Unicode"))?.to_owned();
+        if file.is_dir() {
+            return Err(failed(&"it is a folder"));
+        }
         let bytes = std::fs::read(&file).map_err(|error| failed(&error))?;
         let module = VerifiedModule::load(Arc::new(Contents::from_vec(bytes))).map_err(|error| failed(&error))?;
         let options = Options {
@@ -217,7 +220,10 @@ mod tests {
     #[test]
     fn invalid_modules_are_rejected() {
         let error = expand("::incarnate; \"Cargo.toml\"").unwrap_err();
-        assert!(error.starts_with("translating 'Cargo.toml': INVALID_ARGUMENT; FlatBuffer of"), "{error}");
+        assert!(
+            error.starts_with("translating 'Cargo.toml': INVALID_ARGUMENT; this is not a module but a text file"),
+            "{error}"
+        );
         assert_eq!(expand("::incarnate; \"a\\nb\"").unwrap_err(), "the path of a module file is a string");
         let error = expand("::incarnate; a = \"b\", prefer = \"both\"").unwrap_err();
         assert_eq!(error, "`both` is neither `native` nor `portable`");

@@ -45,6 +45,8 @@ pub mod hal {
     pub use incarnate_local as local;
 }
 
+#[cfg(feature = "half")]
+pub use half;
 pub use incarnate_bytecode as bytecode;
 #[cfg(feature = "ir")]
 pub use incarnate_bytecode::ir;
@@ -54,3 +56,7 @@ pub use incarnate_vm as vm;
 #[cfg(feature = "std")]
 pub use incarnate_vm::profile;
 pub use incarnate_vm::{Error, Place, Result, ResultExt, StatusCode, native_functions, ref_object};
+#[cfg(feature = "ndarray")]
+pub use ndarray;
+#[cfg(feature = "num-complex")]
+pub use num_complex;

@@ -12,6 +12,7 @@ use incarnate_runtime::hal::{
 };
 use incarnate_runtime::mapping::MappedFile;
 use incarnate_runtime::modules::hal::{HalOptions, module};
+use incarnate_runtime::session::Session;
 use incarnate_runtime::vm::{BytecodeModule, Context, Limits, Program, Ref, Value};
 
 /// Creates a context of one of the repository's test models on local-sync.
@@ -161,4 +162,41 @@ fn mapped_constants_are_used_in_place() {
         let statistics = device.allocator().statistics();
         assert!(statistics.allocated < 4096, "{model}: {statistics:?}");
     }
+}
+
+/// Returns a model's bytes with other target features in the text that records them, which keeps its length.
+fn with_features(model: &str, features: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(model);
+    let mut bytes = std::fs::read(path).unwrap();
+    let recorded = b"cpu_features = \"\", data_layout = ";
+    let start = bytes.windows(recorded.len()).position(|window| window == recorded).unwrap();
+    let text = format!("{:width$}", format!("cpu_features = \"{features}\""), width = recorded.len());
+    bytes[start..start + recorded.len()].copy_from_slice(text.as_bytes());
+    bytes
+}
+
+/// Features that no processor has together.
+const ABSENT: &str = "+fma4,+egpr";
+
+#[test]
+fn machine_code_is_refused_if_the_processor_lacks_a_feature() {
+    let load = |features: &str| {
+        let bytes = with_features("simple_mul/llvm-cpu.vmfb", features);
+        Session::builder().device("local-sync").module_bytes(bytes).build()
+    };
+    assert!(load("+sse2,-fma4").is_ok() && load("").is_ok());
+    let error = load(ABSENT).unwrap_err();
+    assert_eq!(error.code(), StatusCode::Incompatible);
+    let text = error.to_string();
+    assert!(text.contains("(embedded-elf-x86_64, generic); machine code for generic needs features that"), "{text}");
+    assert!(text.contains("fma4") || text.contains("egpr"), "{text}");
+}
+
+#[test]
+fn a_module_with_bytecode_needs_no_features() {
+    let session = |features: &str| {
+        let bytes = with_features("several_formats/vmvx-and-llvm-cpu.vmfb", features);
+        Session::builder().device("local-sync").module_bytes(bytes).build().unwrap()
+    };
+    assert_eq!(session(ABSENT).devices().len(), session("").devices().len());
 }

@@ -70,6 +70,7 @@ fn verified() -> Arc<VerifiedModule> {
 const BUFFER: ValueType = ValueType::Ref(Buffer::TYPE);
 
 static MODULE: Description = Description {
+    targets: &[],
     loaders: &[],
     executables: incarnate_runtime::support::Executables::NONE,
     name: "m",
@@ -319,6 +320,7 @@ fn instances_have_globals_of_their_own() {
 }
 
 static CALLS_HAL: Description = Description {
+    targets: &[],
     loaders: &[],
     executables: incarnate_runtime::support::Executables::NONE,
     name: "h",
@@ -337,6 +339,7 @@ static CALLS_HAL: Description = Description {
 
 /// An empty module.
 const MODULE_DEFAULTS: Description = Description {
+    targets: &[],
     loaders: &[],
     executables: incarnate_runtime::support::Executables::NONE,
     name: "",

@@ -133,8 +133,14 @@ impl Config {
         self
     }
 
-    /// Sets the architecture that object files of kernels must have, as `target_arch` names it. The default is the target in a
-    /// build script, and any architecture elsewhere.
+    /// Accepts executables of any format: the program gives its devices loaders of its own.
+    pub fn own_loaders(mut self) -> Config {
+        self.options.own_loaders = true;
+        self
+    }
+
+    /// Sets the architecture of the program, as `target_arch` names it, which machine code must have. The default is the target in
+    /// a build script, and any architecture elsewhere.
     pub fn architecture(mut self, name: impl Into<String>) -> Config {
         self.architecture = Some(name.into());
         self
@@ -177,6 +183,9 @@ impl Config {
             })?,
         };
         let mut options = self.options()?;
+        if let Some(architecture) = &self.architecture {
+            options.target = crate::options::Target { architecture: architecture.clone(), is_certain: true };
+        }
         let mut libraries = Vec::new();
         for (path, queries) in &self.static_libraries {
             let library = StaticLibrary::read(path, self.architecture.as_deref())?;
@@ -248,6 +257,9 @@ impl Config {
 }
 
 fn generate(module: &Path, options: &Options, stem: &str) -> Result<(Vec<File>, Vec<String>, Vec<LoopRemark>)> {
+    if module.is_dir() {
+        return Err(Error::invalid_argument(format!("'{}' is a folder", module.display())));
+    }
     let bytes = fs::read(module).map_err(|error| failed("reading it:", &error))?;
     let verified = VerifiedModule::load(Arc::new(Contents::from_vec(bytes)))?;
     let output = crate::generate(&verified, options)?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use incarnate_bytecode::executable_format::{LOADERS, VMVX};
+use incarnate_bytecode::executable_format::{LOADERS, STATIC, VMVX, is_machine_code};
 use incarnate_bytecode::imports::find;
 use incarnate_bytecode::ir::{Call, Callee, Function, Op, Terminator, Value};
 use incarnate_bytecode::{Archive, Module, VerifiedModule};
@@ -16,12 +16,8 @@ use crate::options::{Options, Prefer};
 /// The methods of native modules that create executables, and the indices of the arguments for format and data.
 const CREATORS: &[(&str, usize, usize)] = &[("executable_create", 2, 3), ("executable_load", 0, 1)];
 
-/// The prefixes of machine-code formats, whose names end in the architecture.
-const MACHINE_CODE: &[&str] = &["embedded-elf-", "system-elf-", "system-dll-", "system-dylib-", STATIC];
 /// Constants of this length in bytes or more are not names of formats.
 const NAME_BYTES: usize = 256;
-/// The format of executables whose data is the name of a library that the program links.
-const STATIC: &str = "static";
 
 /// The calls of a module that create executables.
 #[derive(Debug, Default)]
@@ -193,6 +189,11 @@ impl Plan {
         }
     }
 
+    /// Returns the formats of a module's executables if they are known and none is translated.
+    pub(crate) fn loaded_formats(&self) -> Option<&BTreeSet<String>> {
+        self.formats.as_ref().filter(|_| self.translated.is_empty())
+    }
+
     /// The loaders of executables that are not translated, and of libraries that the program links. If a format is not known,
     /// all loaders of the runtime are included.
     pub(crate) fn loaders(&self, options: &Options) -> TokenStream {
@@ -265,7 +266,7 @@ pub(crate) fn libraries(options: &Options) -> Option<TokenStream> {
 /// The formats to omit if all executables exist both in the portable format and as machine code for the target.
 fn omitted<'f>(formats: &'f BTreeMap<String, Vec<Option<u32>>>, options: &Options) -> BTreeSet<&'f str> {
     let Some(portable) = formats.get(VMVX) else { return BTreeSet::new() };
-    let machine_code = formats.iter().filter(|row| MACHINE_CODE.iter().any(|prefix| row.0.starts_with(prefix)));
+    let machine_code = formats.iter().filter(|row| is_machine_code(row.0));
     let machine_code: Vec<(&str, bool)> = machine_code
         .filter(|row| row.1.len() == portable.len())
         .map(|row| (row.0.as_str(), is_native(row.0, options)))

@@ -30,6 +30,7 @@ mod executables;
 #[cfg(feature = "files")]
 mod files;
 mod function;
+mod incompatible;
 mod kernels;
 mod module;
 mod names;
@@ -53,7 +54,7 @@ pub use output::Output;
 pub use static_library::link_static_library;
 
 /// The version of `support` that generated code requires.
-const SUPPORT_VERSION: u32 = 8;
+const SUPPORT_VERSION: u32 = 9;
 
 /// Translates a module.
 ///

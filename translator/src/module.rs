@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use incarnate_bytecode::Result;
-use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::executable_format::is_machine_code;
 use incarnate_bytecode::ir::Type;
+use incarnate_bytecode::{ExecutableTarget, VerifiedModule};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
@@ -99,6 +100,11 @@ pub(crate) fn items(
         let (name, function) = (export.local_name, Literal::u32_unsuffixed(export.function));
         quote!(support::Export { name: #name, function: #function })
     });
+    let targets = module.executable_targets().into_iter().filter(|target| is_machine_code(target.format));
+    let targets = targets.map(|target| {
+        let ExecutableTarget { backend, format, cpu, features } = target;
+        quote!(support::ExecutableTarget { backend: #backend, format: #format, cpu: #cpu, features: #features })
+    });
     let (name, version) = (module.name(), Literal::u32_unsuffixed(module.version()));
     let global_bytes = Literal::u32_unsuffixed(module.global_bytes());
     let global_refs = Literal::u32_unsuffixed(module.global_ref_count());
@@ -116,6 +122,7 @@ pub(crate) fn items(
                 sources: &[#(#sources),*],
                 global_bytes: #global_bytes,
                 global_refs: #global_refs,
+                targets: &[#(#targets),*],
                 loaders: #loaders,
                 executables: #executables,
                 constants: #constants,

@@ -31,7 +31,7 @@ pub(crate) struct FunctionName {
 }
 
 /// Identifiers that bodies use; no function has one of these names.
-const RESERVED: &[&str] = &["state", "stack", "resumed", "saved", "spills", "step", "results", "drop"];
+const RESERVED: &[&str] = &["state", "stack", "fuel", "resumed", "saved", "spills", "step", "results", "drop"];
 
 /// Names of the items around functions; the names in bodies are [`RESERVED`].
 const USED: &[&str] = &["buffer", "export", "other", "main", "call", "resume", "translated"];

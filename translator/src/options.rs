@@ -1,5 +1,6 @@
 //! How a module is translated.
 
+use incarnate_bytecode::executable_format::architecture_of;
 use incarnate_bytecode::target_features;
 use proc_macro2::TokenStream;
 
@@ -27,6 +28,8 @@ pub struct Options {
     /// Query functions of kernel libraries that the program links: executables of the format `static`. With such functions, the
     /// generated code contains one module with unsafe code, which does not compile in crates that forbid it.
     pub static_libraries: Vec<String>,
+    /// The program's devices have loaders of their own, so that executables of any format are accepted.
+    pub own_loaders: bool,
 }
 
 /// Sets of target features that functions can be multiversioned for: the microarchitecture levels of the x86-64 psABI.
@@ -120,30 +123,24 @@ impl core::str::FromStr for Prefer {
 pub struct Target {
     /// The architecture, as Rust names it.
     pub architecture: String,
+    /// Whether the program is known to be compiled for it; it is a guess otherwise.
+    pub is_certain: bool,
 }
 
 impl Default for Target {
     /// In build scripts cargo's target, otherwise the host.
     fn default() -> Target {
-        let architecture = std::env::var("CARGO_CFG_TARGET_ARCH");
-        Target { architecture: architecture.unwrap_or_else(|_| std::env::consts::ARCH.to_owned()) }
+        match std::env::var("CARGO_CFG_TARGET_ARCH") {
+            Ok(architecture) => Target { architecture, is_certain: true },
+            Err(_) => Target { architecture: std::env::consts::ARCH.to_owned(), is_certain: false },
+        }
     }
 }
 
 impl Target {
     /// Whether a format is machine code for the target. The name of a format ends in the compiler's name of the architecture.
     pub(crate) fn is_of_format(&self, format: &str) -> bool {
-        const NAMES: &[(&str, &str)] = &[
-            ("x86_64", "x86_64"),
-            ("x86", "x86_32"),
-            ("aarch64", "arm_64"),
-            ("arm", "arm_32"),
-            ("riscv64", "riscv_64"),
-            ("riscv32", "riscv_32"),
-            ("wasm32", "wasm_32"),
-            ("wasm64", "wasm_64"),
-        ];
-        NAMES.iter().any(|names| names.0 == self.architecture && format.ends_with(names.1))
+        architecture_of(format) == Some(self.architecture.as_str())
     }
 }
 
@@ -169,6 +166,7 @@ impl Default for Options {
             target_features: TargetFeatures::DEFAULT.to_vec(),
             untrusted: false,
             static_libraries: Vec::new(),
+            own_loaders: false,
         }
     }
 }

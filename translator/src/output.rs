@@ -13,7 +13,7 @@ use crate::kernels::{self, is_kernel};
 use crate::module::{self, ConstantTable, Surroundings};
 use crate::names::{self, code};
 use crate::options::{Constants, Options, TargetFeatures};
-use crate::{SUPPORT_VERSION, api};
+use crate::{SUPPORT_VERSION, api, incompatible};
 
 /// A translated module.
 #[derive(Debug)]
@@ -73,6 +73,9 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let mut size = analysis.size;
     check_size(size)?;
     let plan = Plan::new(module, &analysis.creations(), options)?;
+    let loaded = plan.loaded_formats().filter(|_| !options.own_loaders);
+    let other_targets =
+        loaded.map(|formats| incompatible::check(module, formats, &options.target)).transpose()?.flatten();
     let mut bytes = Vec::new();
     let used = analysis.used_rodata();
     let table = ConstantTable::new(module, &used, &options.constants, &plan.replaced, &mut bytes);
@@ -94,6 +97,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let prelude = function::prelude(&quote!(#path::runtime));
     let version = proc_macro2::Literal::u32_unsuffixed(SUPPORT_VERSION);
     let mut tables = vec![prelude.clone(), quote!(const _: () = support::expect_version(#version);)];
+    tables.extend(other_targets);
     let is_in_file = match &options.constants {
         Constants::ModuleFile(file) => {
             tables.push(quote!(

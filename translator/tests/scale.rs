@@ -11,9 +11,13 @@ use incarnate_translator::{Options, generate};
 
 /// The text of a translated module: all of its files.
 fn translated(text: &str) -> Result<String> {
+    translated_with(text, &Options::default())
+}
+
+fn translated_with(text: &str, options: &Options) -> Result<String> {
     let contents = Contents::from_vec(assemble(text).unwrap());
     let module = VerifiedModule::load(Arc::new(contents)).unwrap();
-    let files = generate(&module, &Options::default())?.files("scale")?;
+    let files = generate(&module, options)?.files("scale")?;
     let texts = files.into_iter().map(|file| String::from_utf8_lossy(&file.contents).into_owned());
     Ok(texts.collect::<Vec<_>>().join("\n"))
 }
@@ -47,6 +51,18 @@ fn clashing_names_become_distinct() {
     assert_eq!(names.len(), 2 * count);
     assert_eq!(names.iter().collect::<HashSet<_>>().len(), count);
     assert!(names.contains(&"a_z".into()) && names.contains(&format!("a_z_{count}")));
+}
+
+#[test]
+fn long_code_of_untrusted_modules_takes_steps_by_its_length() {
+    let adds = |count| each(count, |text, _| writeln!(text, "  %i0 = vm.mul.i32 %i0, %i0"));
+    let text = function(&format!(
+        "^b0:\n{}  vm.br ^b1()\n^b1:\n{}  vm.cond_br %i0, ^b1(), ^b2()\n^b2:\n  vm.return %i0\n",
+        adds(512),
+        adds(1024)
+    ));
+    let text = translated_with(&text, &Options { untrusted: true, ..Options::default() }).unwrap();
+    assert!(text.contains("stack.charge(3)") && text.contains("fuel.charge(5)"), "{text}");
 }
 
 #[test]

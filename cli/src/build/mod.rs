@@ -22,8 +22,11 @@ use sources::Sources;
 #[derive(Debug, Args)]
 pub(super) struct BuildArguments {
     /// Module files, or models to compile. Modules that others import from come first, the program's main module last.
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "module")]
     pub(super) files: Vec<PathBuf>,
+    /// A module file before those without a flag, as IREE's tools take it.
+    #[arg(long, value_name = "FILE")]
+    pub(super) module: Vec<PathBuf>,
     #[command(flatten)]
     pub(super) compiler: CompilerArguments,
     /// The program to write.
@@ -37,8 +40,16 @@ pub(super) struct BuildArguments {
     pub(super) project: ProjectArguments,
 }
 
+impl BuildArguments {
+    /// Adds the files without a flag to the modules; returns all modules, the main one last.
+    pub(super) fn all_modules(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        self.module.append(&mut self.files);
+        self.module.iter_mut()
+    }
+}
+
 pub(super) fn build(arguments: &BuildArguments, out: &mut Console) -> Result<Verdict> {
-    let (length, executables) = program(&arguments.files, &arguments.output, &arguments.project, arguments.untrusted)?;
+    let (length, executables) = program(&arguments.module, &arguments.output, &arguments.project, arguments.untrusted)?;
     writeln!(out, "{} ({length} bytes)", arguments.output.display()).context(|| "writing to standard output")?;
     for line in executables {
         writeln!(out, "{line}").context(|| "writing to standard output")?;

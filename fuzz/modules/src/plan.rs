@@ -30,6 +30,13 @@ impl Default for Plan {
 }
 
 impl Plan {
+    /// The time that all calls may take, when each of them is ended by its limit.
+    #[must_use]
+    pub fn longest(&self) -> Duration {
+        let calls = self.threads.iter().map(Vec::len).max().unwrap_or(0);
+        self.timeout * u32::try_from(calls).unwrap_or(u32::MAX)
+    }
+
     /// Returns the comments.
     #[must_use]
     pub fn text(&self) -> String {

@@ -13,9 +13,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use crate::case::Outcome;
+use crate::plan::Plan;
 use crate::process;
 
-/// The time without a line after which a child hangs.
+/// The time without a line after which a child hangs, beyond the longest time of a case's calls.
 const SILENCE: Duration = Duration::from_secs(30);
 /// Cases of a child, which then ends, so that what it leaked does not add up.
 const BATCH: usize = 400;
@@ -94,10 +95,11 @@ impl Worker {
         if let Err(error) = sent {
             return Err(format!("crash: {error}"));
         }
+        let silence = SILENCE + Plan::parse(text).longest();
         loop {
-            let line = match self.lines.recv_timeout(SILENCE) {
+            let line = match self.lines.recv_timeout(silence) {
                 Ok(line) => line,
-                Err(RecvTimeoutError::Timeout) => return Err(format!("hang: {} s without a line", SILENCE.as_secs())),
+                Err(RecvTimeoutError::Timeout) => return Err(format!("hang: {} s without a line", silence.as_secs())),
                 Err(RecvTimeoutError::Disconnected) => return Err("crash".to_owned()),
             };
             if let Some(finding) = line.strip_prefix("finding ") {

@@ -81,9 +81,13 @@ impl Archive {
         }
         let head = range.start..range.end.min(range.start + ZIP_LOCAL_HEADER_LENGTH);
         let head = contents.bytes(head)?.into_owned();
-        Archive::divided(contents, range, &head).map_err(|error| match foreign::kind_of(&head) {
-            Some(kind) => Error::invalid_argument(format!("this is not a module but {kind}")),
-            None => error,
+        let start = range.start..range.end.min(range.start.saturating_add(foreign::START));
+        Archive::divided(contents.clone(), range, &head).map_err(|error| {
+            let start = contents.bytes(start).unwrap_or_default();
+            match foreign::kind_of(&start) {
+                Some(kind) => Error::invalid_argument(format!("this is not a module but {kind}")),
+                None => error,
+            }
         })
     }
 
@@ -102,7 +106,7 @@ impl Archive {
         let available = range.len() - data;
         if length > available {
             return Err(Error::invalid_argument(format!(
-                "FlatBuffer of {length} bytes in an archive that has only {available} left"
+                "the file is cut off or is not a module: its FlatBuffer has {length} bytes, of which {available} are there"
             )));
         }
         let flatbuffer = range.start + start..range.start + data + length;
@@ -294,7 +298,7 @@ mod tests {
             (b"", "an empty file"),
             (b"abc", "3 bytes is too short"),
             (b"\x05\0\0\0\0\0\0\0I", "too short"),
-            (b"\x10\0\0\0\0\0\0\0IREE", "16 bytes in an archive that has only 8"),
+            (b"\x10\0\0\0\0\0\0\0IREE", "FlatBuffer has 16 bytes, of which 8 are there"),
             (b"\x08\0\0\0\0\0\0\0ABCD", "`ABCD`"),
         ];
         for (bytes, message) in cases {

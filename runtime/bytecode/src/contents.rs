@@ -83,6 +83,9 @@ impl Contents {
     /// Reads a file into memory. Fails as reading fails, with the path in the message.
     #[cfg(feature = "std")]
     pub fn read(path: &std::path::Path) -> Result<Contents> {
+        if path.is_dir() {
+            return Err(Error::invalid_argument(std::format!("'{}' is a folder", path.display())));
+        }
         std::fs::read(path).context(|| std::format!("reading {}", path.display())).map(Contents::from_vec)
     }
 

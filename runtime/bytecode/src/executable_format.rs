@@ -3,6 +3,24 @@
 /// The format of bytecode executables.
 pub const VMVX: &str = "vmvx-bytecode-fb";
 
+/// The format of executables whose data is the name of a library that the program links.
+pub const STATIC: &str = "static";
+
+/// The prefixes of formats of machine code, whose names end in the architecture.
+const MACHINE_CODE: &[&str] = &["embedded-elf-", "system-elf-", "system-dll-", "system-dylib-", STATIC];
+
+/// Whether executables of a format are machine code for a processor of the host.
+#[must_use]
+pub fn is_machine_code(format: &str) -> bool {
+    MACHINE_CODE.iter().any(|prefix| format.starts_with(prefix))
+}
+
+/// Whether executables of a format are machine code for this host's architecture, or for the program's.
+#[must_use]
+pub fn is_machine_code_of_host(format: &str) -> bool {
+    is_machine_code(format) && (format == STATIC || !ARCHITECTURE.is_empty() && format.ends_with(ARCHITECTURE))
+}
+
 /// Invokes a macro with a row for each loader, in order of precedence: the name of its constant, its type in
 /// `incarnate_local::loaders`, and the prefix of its formats.
 #[doc(hidden)]
@@ -38,19 +56,29 @@ pub const SYSTEM_PREFIX: &str = if cfg!(target_vendor = "apple") {
     "system-elf-"
 };
 
-/// The name of the host's architecture in format names; empty for one that no format names.
-pub const ARCHITECTURE: &str = if cfg!(target_arch = "x86_64") {
-    "x86_64"
-} else if cfg!(target_arch = "x86") {
-    "x86_32"
-} else if cfg!(target_arch = "aarch64") {
-    "arm_64"
-} else if cfg!(target_arch = "arm") {
-    "arm_32"
-} else if cfg!(target_arch = "riscv64") {
-    "riscv_64"
-} else if cfg!(target_arch = "riscv32") {
-    "riscv_32"
-} else {
-    ""
-};
+macro_rules! architectures {
+    ($($rust:literal = $format:literal),* $(,)?) => {
+        /// The names of architectures: Rust's, as in `target_arch`, and those in which the names of formats end.
+        pub const ARCHITECTURES: &[(&str, &str)] = &[$(($rust, $format)),*];
+
+        /// The name of the host's architecture in format names; empty for one that no format names.
+        pub const ARCHITECTURE: &str = $(if cfg!(target_arch = $rust) { $format } else)* { "" };
+    };
+}
+architectures! {
+    "x86_64" = "x86_64",
+    "x86" = "x86_32",
+    "aarch64" = "arm_64",
+    "arm" = "arm_32",
+    "riscv64" = "riscv_64",
+    "riscv32" = "riscv_32",
+    "wasm32" = "wasm_32",
+    "wasm64" = "wasm_64",
+}
+
+/// Returns Rust's name of the architecture that a format of machine code is for.
+#[must_use]
+pub fn architecture_of(format: &str) -> Option<&'static str> {
+    let row = ARCHITECTURES.iter().find(|row| is_machine_code(format) && format.ends_with(row.1));
+    row.map(|row| row.0)
+}

@@ -80,6 +80,7 @@ pub mod read;
 pub mod semantics;
 mod status;
 pub mod target_features;
+mod targets;
 pub mod trip_count;
 mod verified;
 mod verifier;
@@ -105,4 +106,5 @@ pub use operand::{
     TypeId,
 };
 pub use status::{Error, Place, Result, ResultExt, StatusCode};
+pub use targets::ExecutableTarget;
 pub use verified::VerifiedModule;

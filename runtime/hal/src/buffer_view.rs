@@ -106,6 +106,12 @@ impl BufferView {
         &self.buffer
     }
 
+    /// Returns the buffer alone.
+    #[must_use]
+    pub fn into_buffer(self) -> Arc<Buffer> {
+        self.buffer
+    }
+
     /// Returns the bytes of the buffer if this view is its only reference and the buffer is a whole allocation.
     #[inline]
     #[must_use]

@@ -91,7 +91,7 @@ pub use queue::{CallLimits, Fences, SignalFence};
 pub use reached::Reached;
 #[cfg(feature = "std")]
 pub use semaphore::{MAXIMUM_PAYLOAD, Semaphore};
-pub use storage::BindingPointer;
+pub use storage::{BindingPointer, ExclusiveBytes};
 #[cfg(feature = "std")]
 pub use transfers::Transfers;
 #[cfg(feature = "std")]

@@ -1,14 +1,17 @@
 //! How an executable finds its loader, for a device or for a program that loads its own.
 
+use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
 use alloc::format;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::library::ImportRegistry;
+use super::library::{ImportRegistry, missing_features};
 use super::loaders::Loader;
 use super::{ExecutableLoader, ExecutableParameters};
-use crate::bytecode::Contents;
+use crate::bytecode::executable_format::is_machine_code_of_host;
+use crate::bytecode::{Contents, ExecutableTarget};
 use crate::hal::Executable;
 use crate::vm::{Ledger, Limits, array};
 use crate::{Error, Result};
@@ -22,6 +25,8 @@ pub struct Loaders {
     general: Vec<Arc<dyn ExecutableLoader>>,
     /// What kernels that are bytecode may use up.
     limits: Limits,
+    /// Formats whose machine code this processor cannot run, with the reason.
+    refused: Vec<(String, String)>,
 }
 
 impl Loaders {
@@ -35,7 +40,7 @@ impl Loaders {
     #[must_use]
     pub fn named(loaders: &[Loader]) -> Loaders {
         let general = loaders.iter().map(|loader| loader.create()).collect();
-        Loaders { program: Vec::new(), general, limits: Limits::default() }
+        Loaders { program: Vec::new(), general, limits: Limits::default(), refused: Vec::new() }
     }
 
     /// These, and loaders of what is part of the program.
@@ -51,6 +56,32 @@ impl Loaders {
     #[must_use]
     pub fn within(self, limits: Limits) -> Loaders {
         Loaders { limits, ..self }
+    }
+
+    /// These, for a program with a module whose machine code is compiled for `targets`: executables of a format are refused if this
+    /// processor lacks a feature of each of its targets.
+    #[must_use]
+    pub fn for_targets(mut self, targets: &[ExecutableTarget<'_>]) -> Loaders {
+        let of_host = || targets.iter().filter(|target| is_machine_code_of_host(target.format));
+        for target in of_host() {
+            let missing = missing_features(target);
+            let alternatives = of_host().filter(|other| other.format == target.format);
+            let is_refused = |format| self.refused.iter().any(|row| row.0 == format);
+            if missing.is_empty() || is_refused(target.format) || alternatives.into_iter().any(is_supported) {
+                continue;
+            }
+            let cpu = if target.cpu.is_empty() { target.format } else { target.cpu };
+            let reason =
+                format!("machine code for {cpu} needs features that this processor lacks: {}", missing.join(", "));
+            self.refused.push((target.format.into(), reason));
+        }
+        self
+    }
+
+    /// Returns why executables of a format are refused.
+    #[must_use]
+    pub fn refusal(&self, format: &str) -> Option<&str> {
+        self.refused.iter().find(|row| row.0 == format).map(|row| row.1.as_str())
     }
 
     /// These and a program's own: that of the executables which are part of it, and others that it names, behind these
@@ -78,10 +109,11 @@ impl Loaders {
         self.program.iter().chain(device.unwrap_or(&self.general))
     }
 
-    /// Whether one of them can load executables of `format` on this host; `device` are a device's own loaders.
+    /// Whether one of them can load executables of `format` on this host, and this processor can run them; `device` are a device's
+    /// own loaders.
     #[must_use]
     pub fn support(&self, device: Option<&[Arc<dyn ExecutableLoader>]>, format: &str) -> bool {
-        self.candidates(device).any(|loader| loader.supports(format))
+        self.refusal(format).is_none() && self.candidates(device).any(|loader| loader.supports(format))
     }
 
     /// Loads an executable of the given format with the first loader that takes it. `device` are a device's own loaders,
@@ -89,7 +121,7 @@ impl Loaders {
     /// is charged to the program's ledger before it is loaded, [`Ledger::HOST`] for a host program.
     ///
     /// # Errors
-    /// NOT_FOUND where no loader does; RESOURCE_EXHAUSTED if the ledger is used up; what the loader reports.
+    /// INCOMPATIBLE if this processor lacks a feature; NOT_FOUND where no loader does; RESOURCE_EXHAUSTED if the ledger is used up; what the loader reports.
     #[allow(clippy::too_many_arguments, reason = "what a device and a program each contribute")]
     pub fn load(
         &self,
@@ -101,6 +133,9 @@ impl Loaders {
         constants: &[u32],
         ledger: &Ledger,
     ) -> Result<Arc<Executable>> {
+        if let Some(reason) = self.refusal(format) {
+            return Err(Error::incompatible(reason.to_owned()));
+        }
         let charge = Executable::charge(data.len(), ledger)?;
         let aligned = AlignedBytes::new(data)?;
         let contents = contents.filter(|_| matches!(aligned, AlignedBytes::InPlace(_)));
@@ -116,6 +151,10 @@ impl Loaders {
         let code = code.map_err(|error| error.context(format!("loading an executable of format '{format}'")))?;
         Ok(Arc::new(Executable::charged(code, charge)))
     }
+}
+
+fn is_supported(target: &ExecutableTarget<'_>) -> bool {
+    missing_features(target).is_empty()
 }
 
 /// Bytes at an address that is a multiple of 16, copied only where they are not.

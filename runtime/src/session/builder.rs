@@ -327,9 +327,13 @@ impl SessionBuilder {
             allocator: None,
             pending: Arc::default(),
         };
+        let load = |choice: ModuleChoice| choice.load(self.reads_files);
+        let loaded = self.modules.into_iter().map(load).collect::<Result<Vec<_>>>()?;
+        for module in &loaded {
+            natives.loaders = natives.loaders.for_targets(&module.executable_targets());
+        }
         let mut modules: Vec<Arc<dyn Module>> = Vec::new();
-        for choice in self.modules {
-            let module = choice.load(self.reads_files)?;
+        for module in loaded {
             for name in needed(&*module) {
                 if !modules.iter().any(|other| other.name() == name) {
                     modules.extend(natives.provide(name)?);

@@ -22,11 +22,16 @@ pub trait Element: Pod + fmt::Debug {
     }
 }
 
+/// An element that is no array, so that nested arrays of it have one meaning. Complex numbers as arrays are other elements.
+pub trait ScalarElement: Element {}
+
 macro_rules! elements {
     ($($type:ty => $constant:ident;)*) => {
         $(impl Element for $type {
             const TYPE: ElementType = ElementType::$constant;
-        })*
+        }
+
+        impl ScalarElement for $type {})*
     };
 }
 elements! {
@@ -40,9 +45,15 @@ elements! {
     u64 => UINT_64;
     f32 => FLOAT_32;
     f64 => FLOAT_64;
-    [f32; 2] => COMPLEX_FLOAT_64;
-    [f64; 2] => COMPLEX_FLOAT_128;
     I1 => BOOL_8;
+}
+
+impl Element for [f32; 2] {
+    const TYPE: ElementType = ElementType::COMPLEX_FLOAT_64;
+}
+
+impl Element for [f64; 2] {
+    const TYPE: ElementType = ElementType::COMPLEX_FLOAT_128;
 }
 
 /// Declares a type of one integer as plain data.

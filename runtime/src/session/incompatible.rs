@@ -3,6 +3,7 @@
 //! A program asks at its start for a device that it was compiled for. Without one, it fails with a message that the compiler wrote
 //! into it: the attributes of its targets, `#hal.device.target<"cuda", [#hal.executable.target<"cuda", "cuda-nvptx-fb", {...}>]>`.
 
+use crate::bytecode::ExecutableTarget;
 use crate::bytecode::executable_format::{ARCHITECTURE, SYSTEM_PREFIX, VMVX};
 use crate::hal::Device;
 use crate::hal::local::Loaders;
@@ -24,25 +25,17 @@ pub(super) fn explain(error: Error, devices: &[std::sync::Arc<Device>], loaders:
     let names: Vec<&str> = devices.iter().map(|device| device.id()).collect();
     let have = if names.is_empty() { "no device".to_owned() } else { format!("{} ({})", names.join(", "), formats()) };
     let name = error.message().split('`').nth(1).unwrap_or_default();
-    Error::incompatible(format!("the module's device `{name}` is compiled for {wanted}; this program has {have}"))
+    let refusal = ExecutableTarget::in_message(error.message()).find_map(|target| loaders.refusal(target.format));
+    let reason = refusal.map_or_else(|| format!("this program has {have}"), str::to_owned);
+    Error::incompatible(format!("the module's device `{name}` is compiled for {wanted}; {reason}"))
 }
 
 /// Finds the device and the formats in a program's message, with the processors that they are for.
 fn targets(message: &str) -> Option<String> {
     const DEVICE: &str = "#hal.device.target<\"";
-    const EXECUTABLE: &str = "#hal.executable.target<\"";
     let (_, target) = message.split_once(DEVICE)?;
     let (device, target) = target.split_once('"')?;
-    let executables = target.split(EXECUTABLE).skip(1).filter_map(|executable| {
-        let mut strings = executable.split('"');
-        let (_backend, format) = (strings.next()?, strings.nth(1)?);
-        let value = |key: &str| executable.split_once(&format!("{key} = \""))?.1.split('"').next();
-        match value("arch").or(value("cpu")).filter(|name| !name.is_empty()) {
-            Some(processor) => Some(format!("{format}, {processor}")),
-            None => Some(format.to_owned()),
-        }
-    });
-    let executables: Vec<String> = executables.collect();
+    let executables: Vec<String> = ExecutableTarget::in_message(target).map(|target| target.to_string()).collect();
     Some(if executables.is_empty() { device.to_owned() } else { format!("{device} ({})", executables.join("; ")) })
 }
 

@@ -15,9 +15,10 @@ type Shape = SmallVec<[u64; 6]>;
 
 /// A tensor argument: a tensor on the device, or elements on the host.
 ///
-/// It converts from references to tensors, slices, vectors, arrays, nested arrays, and (for tensors of rank 0) numbers.
-/// Slices and vectors take the shape that the function declares. If more than one dimension of it is dynamic,
-/// [`Input::new`] states the shape.
+/// It converts from tensors and vectors, and from references to them, to slices, arrays, nested arrays of up to 8 dimensions, and (for
+/// tensors of rank 0) numbers; with the feature `ndarray` from that crate's arrays and views.
+/// Slices, vectors and arrays of one dimension take the shape that the function declares. If more than one dimension of it is
+/// dynamic, [`Input::new`] states the shape.
 ///
 /// Elements are borrowed, without a copy, if
 /// - they take 4 KiB or more ([`MIN_BORROWED_BYTES`](crate::support::MIN_BORROWED_BYTES)),
@@ -42,8 +43,12 @@ enum Source<'a, T> {
     View(Arc<BufferView>),
     /// Elements in row-major order, of the declared shape.
     Flat(&'a [T]),
-    /// Elements of nested arrays: the dimensions, and the rank.
-    Nested(&'a [T], [u64; 3], usize),
+    /// Elements of nested arrays, and the dimensions.
+    Nested(&'a [T], &'static [u64]),
+    /// Elements of its own, of the declared shape.
+    Owned(Vec<T>),
+    /// Elements of its own, and their shape.
+    OwnedShaped(Vec<T>, Box<[u64]>),
     /// Elements and their shape.
     Shaped(&'a [T], Box<[u64]>),
 }
@@ -53,6 +58,35 @@ impl<'a, T: Element> Input<'a, T> {
     #[must_use]
     pub fn new(shape: &[u64], elements: &'a [T]) -> Input<'a, T> {
         Input { source: Source::Shaped(elements, shape.into()) }
+    }
+
+    /// Creates an input from a view of elements of the type.
+    #[cfg(any(feature = "half", feature = "num-complex"))]
+    pub(super) fn borrowed(view: &'a Arc<BufferView>) -> Input<'a, T> {
+        Input { source: Source::Borrowed(view) }
+    }
+
+    /// Creates an input from elements of nested arrays.
+    pub(super) fn nested(elements: &'a [T], shape: &'static [u64]) -> Input<'a, T> {
+        Input { source: Source::Nested(elements, shape) }
+    }
+
+    /// Creates an input from elements of its own in row-major order and their shape.
+    #[must_use]
+    pub fn from_vec(shape: &[u64], elements: Vec<T>) -> Input<'a, T> {
+        Input { source: Source::OwnedShaped(elements, shape.into()) }
+    }
+
+    /// Returns the shape; of a slice, a vector or an array of one dimension its length.
+    pub(super) fn own_shape(&self) -> Shape {
+        match &self.source {
+            Source::Borrowed(view) => view.shape().into(),
+            Source::View(view) => view.shape().into(),
+            Source::Flat(elements) => [elements.len() as u64][..].into(),
+            Source::Owned(elements) => [elements.len() as u64][..].into(),
+            Source::Nested(_, shape) => (*shape).into(),
+            Source::Shaped(_, shape) | Source::OwnedShaped(_, shape) => (**shape).into(),
+        }
     }
 
     /// Returns the tensor as a device view of a shape that fits the declared one; `memory` converts host elements.
@@ -73,7 +107,7 @@ impl<'a, T: Element> Input<'a, T> {
         }
     }
 
-    fn into_owned_view(self, memory: &impl Memory<'a>, declared: &[Option<u64>]) -> Result<Arc<BufferView>> {
+    pub(super) fn into_owned_view(self, memory: &impl Memory<'a>, declared: &[Option<u64>]) -> Result<Arc<BufferView>> {
         match self.source {
             Source::Borrowed(view) => Ok(Arc::clone(view)),
             Source::View(view) => {
@@ -85,10 +119,18 @@ impl<'a, T: Element> Input<'a, T> {
                 let shape: Shape = declared.iter().map(|dim| dim.unwrap_or(rest)).collect();
                 of_elements(memory, elements, &shape)
             }
-            Source::Nested(elements, shape, rank) => {
-                let shape = shape.get(..rank).unwrap_or(&shape);
+            Source::Nested(elements, shape) => {
                 check(shape, declared)?;
                 of_elements(memory, elements, shape)
+            }
+            Source::Owned(elements) => {
+                let rest = open_dimension(elements.len() as u64, declared)?;
+                let shape: Shape = declared.iter().map(|dim| dim.unwrap_or(rest)).collect();
+                of_owned_elements(memory, &elements, &shape)
+            }
+            Source::OwnedShaped(elements, shape) => {
+                check(&shape, declared)?;
+                of_owned_elements(memory, &elements, &shape)
             }
             Source::Shaped(elements, shape) => {
                 check(&shape, declared)?;
@@ -134,6 +176,8 @@ impl std::ops::Deref for PassedRef<'_> {
 pub(crate) trait Memory<'a> {
     /// Returns the bytes as a buffer.
     fn buffer(&self, bytes: &'a [u8]) -> Result<Arc<Buffer>>;
+    /// Returns a copy of the bytes.
+    fn copy(&self, bytes: &[u8]) -> Result<Arc<Buffer>>;
 }
 
 /// Copies the bytes.
@@ -144,16 +188,36 @@ impl Memory<'_> for Allocator {
         buffer.write(0, bytes)?;
         Ok(buffer)
     }
+
+    fn copy(&self, bytes: &[u8]) -> Result<Arc<Buffer>> {
+        self.buffer(bytes)
+    }
 }
 
 /// Creates a device tensor from host elements.
 fn of_elements<'a, T: Element>(memory: &impl Memory<'a>, elements: &'a [T], shape: &[u64]) -> Result<Arc<BufferView>> {
-    if count(shape.iter().copied()) != Some(elements.len() as u64) {
-        let count = elements.len();
-        return Err(Error::invalid_argument(format!("a tensor of shape {shape:?} does not have {count} elements")));
-    }
+    check_count(elements.len(), shape)?;
     let buffer = memory.buffer(bytemuck::cast_slice(elements))?;
     BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR, Ledger::HOST)
+}
+
+/// Creates a device tensor from a copy of host elements.
+fn of_owned_elements<'a, T: Element>(
+    memory: &impl Memory<'a>,
+    elements: &[T],
+    shape: &[u64],
+) -> Result<Arc<BufferView>> {
+    check_count(elements.len(), shape)?;
+    let buffer = memory.copy(bytemuck::cast_slice(elements))?;
+    BufferView::shared(buffer, shape, T::TYPE, EncodingType::DENSE_ROW_MAJOR, Ledger::HOST)
+}
+
+#[inline(always)]
+fn check_count(elements: usize, shape: &[u64]) -> Result<()> {
+    if count(shape.iter().copied()) == Some(elements as u64) {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!("a tensor of shape {shape:?} does not have {elements} elements")))
 }
 
 fn count(mut dims: impl Iterator<Item = u64>) -> Option<u64> {
@@ -223,23 +287,16 @@ impl<'a, T, const N: usize> From<&'a [T; N]> for Input<'a, T> {
     }
 }
 
-impl<'a, T, const M: usize, const N: usize> From<&'a [[T; N]; M]> for Input<'a, T> {
-    fn from(elements: &'a [[T; N]; M]) -> Input<'a, T> {
-        Input { source: Source::Nested(elements.as_flattened(), [M as u64, N as u64, 0], 2) }
-    }
-}
-
-impl<'a, T, const L: usize, const M: usize, const N: usize> From<&'a [[[T; N]; M]; L]> for Input<'a, T> {
-    fn from(elements: &'a [[[T; N]; M]; L]) -> Input<'a, T> {
-        let shape = [L as u64, M as u64, N as u64];
-        Input { source: Source::Nested(elements.as_flattened().as_flattened(), shape, 3) }
+impl<T> From<Vec<T>> for Input<'_, T> {
+    fn from(elements: Vec<T>) -> Self {
+        Input { source: Source::Owned(elements) }
     }
 }
 
 /// A tensor of rank 0.
 impl<'a, T: Element> From<&'a T> for Input<'a, T> {
     fn from(element: &'a T) -> Input<'a, T> {
-        Input { source: Source::Nested(std::slice::from_ref(element), [0; 3], 0) }
+        Input { source: Source::Nested(std::slice::from_ref(element), &[]) }
     }
 }
 
@@ -268,14 +325,17 @@ mod tests {
 
     #[test]
     fn elements_take_the_declared_shape() {
+        let eight = vec![1.0; 8];
         assert_eq!(shape(&[1.0; 4], &[Some(4)]), Ok(vec![4]));
-        assert_eq!(shape(&vec![1.0; 8], &[Some(2), Some(4)]), Ok(vec![2, 4]));
+        assert_eq!(shape(&eight, &[Some(2), Some(4)]), Ok(vec![2, 4]));
         assert_eq!(shape([1.0; 8].as_slice(), &[None, Some(4)]), Ok(vec![2, 4]));
         assert_eq!(shape(&[[1.0; 4]; 3], &[None, None]), Ok(vec![3, 4]));
         assert_eq!(shape(&[[[1.0; 2]; 3]; 4], &[None, Some(3), None]), Ok(vec![4, 3, 2]));
         assert_eq!(shape(&1.0, &[]), Ok(vec![]));
+        assert_eq!(shape(vec![1.0; 6], &[Some(2), None]), Ok(vec![2, 3]));
+        assert_eq!(shape(Input::from_vec(&[2, 3], vec![0.0; 6]), &[None, None]), Ok(vec![2, 3]));
         assert_eq!(shape(Input::new(&[2, 3], &[0.0; 6]), &[None, None]), Ok(vec![2, 3]));
-        assert_eq!(shape(&Vec::new(), &[None, Some(4)]), Ok(vec![0, 4]));
+        assert_eq!(shape(Vec::new(), &[None, Some(4)]), Ok(vec![0, 4]));
     }
 
     #[test]

@@ -14,18 +14,24 @@
 //! ```
 
 mod aligned;
+mod arrays;
 mod builder;
 mod convert;
 mod element;
+mod elements;
+#[cfg(any(feature = "half", feature = "ndarray", feature = "num-complex"))]
+mod foreign;
 mod function;
 mod incompatible;
 mod input;
 mod tensor;
 
 pub use aligned::AlignedVec;
+pub use arrays::ToTensor;
 pub use builder::{Native, Session, SessionBuilder, natives};
 pub use convert::{Arguments, FromResults, FromValue, Packer, Primitives, ToValue};
-pub use element::{BF16, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1};
+pub use element::{BF16, Element, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16, I1, ScalarElement};
+pub use elements::Elements;
 pub use function::{Function, FunctionFuture};
 pub(crate) use input::Memory;
 pub use input::{Input, PassedRef};

@@ -4,8 +4,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use super::arrays::ToTensor;
 use super::builder::Session;
 use super::element::Element;
+use super::input::Input;
 use crate::hal::{Allocator, Buffer, BufferParameters, BufferView, Device, ElementType, EncodingType, InputsOnlyRead};
 use crate::vm::{Ledger, array};
 use crate::{Error, Result};
@@ -32,6 +34,46 @@ impl<T: Element> Tensor<T> {
     /// Those of [`Tensor::new`].
     pub fn on_device(device: &Device, shape: &[u64], elements: &[T]) -> Result<Tensor<T>> {
         Tensor::allocated(device.allocator(), shape, elements)
+    }
+
+    /// Creates a tensor on a device from nested arrays of up to 8 dimensions, a slice, a vector, a number, or with the feature
+    /// `ndarray` an array of that crate. A slice or a vector becomes a tensor of rank 1. In a session, [`Session::tensor`] does the
+    /// same.
+    ///
+    /// ```
+    /// # fn main() -> incarnate_runtime::Result<()> {
+    /// # use incarnate_runtime::{hal::Device, session::Tensor};
+    /// # let device = Device::create("local-sync")?;
+    /// let tensor = Tensor::from_values(&device, [[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]])?;
+    /// assert_eq!(tensor.shape(), [2, 3]);
+    /// let array: [[f32; 3]; 2] = tensor.try_into()?;
+    /// assert_eq!(array[1], [4.0, 5.0, 6.0]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if memory is short.
+    pub fn from_values<'a>(device: &Device, values: impl ToTensor<'a, Element = T>) -> Result<Tensor<T>> {
+        Tensor::of_input(device.allocator(), values.into_input())
+    }
+
+    fn of_input<'a>(allocator: &Arc<Allocator>, values: Input<'a, T>) -> Result<Tensor<T>> {
+        let declared: Vec<Option<u64>> = values.own_shape().iter().copied().map(Some).collect();
+        Tensor::from_view(values.into_owned_view(&**allocator, &declared)?)
+    }
+
+    /// Returns the same tensor with elements of another type for the same element type of the device, such as `half::f16` for
+    /// [`F16`](super::F16).
+    ///
+    /// # Errors
+    /// INVALID_ARGUMENT if the element types differ.
+    pub fn cast<U: Element>(self) -> Result<Tensor<U>> {
+        Tensor::from_view(self.view)
+    }
+
+    pub(super) fn into_view(self) -> Arc<BufferView> {
+        self.view
     }
 
     /// Creates a tensor from elements with shared ownership, such as an `Arc<Vec<T>>` or a mapped file. Elements that
@@ -195,6 +237,18 @@ impl<T: Element> Tensor<T> {
 
     /// Copies the elements into an `ndarray` array.
     ///
+    /// ```
+    /// # fn main() -> incarnate_runtime::Result<()> {
+    /// # use incarnate_runtime::{hal::Device, ndarray, session::Tensor};
+    /// # let device = Device::create("local-sync")?;
+    /// let pixels = ndarray::arr2(&[[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    /// // A view of another layout is copied into row-major order.
+    /// let turned = Tensor::from_values(&device, pixels.t())?;
+    /// assert_eq!(turned.to_array()?, pixels.t().into_dyn());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Those of [`Tensor::to_vec`]; OUT_OF_RANGE if the host cannot address so large an array.
     #[cfg(feature = "ndarray")]
@@ -253,6 +307,16 @@ struct Bytes<T, O> {
 impl<T: Element, O: AsRef<[T]>> AsRef<[u8]> for Bytes<T, O> {
     fn as_ref(&self) -> &[u8] {
         bytemuck::cast_slice((*self.owner).as_ref())
+    }
+}
+
+impl Session {
+    /// Creates a tensor in the memory of the session's device: see [`Tensor::from_values`].
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED if memory is short.
+    pub fn tensor<'a, V: ToTensor<'a>>(&self, values: V) -> Result<Tensor<V::Element>> {
+        Tensor::of_input(self.allocator(), values.into_input())
     }
 }
 

@@ -5,7 +5,7 @@ use alloc::borrow::Cow;
 use super::constants::Constants;
 use super::executables::Executables;
 use super::state::State;
-use crate::bytecode::Dependency;
+use crate::bytecode::{Dependency, ExecutableTarget};
 use crate::vm::{CallBuffer, Completion, Stack};
 use crate::{Place, Result};
 
@@ -39,6 +39,8 @@ pub struct Description {
     pub global_bytes: u32,
     /// The number of reference globals.
     pub global_refs: u32,
+    /// The targets that the module's machine code is compiled for, as far as the module records them.
+    pub targets: &'static [ExecutableTarget<'static>],
     /// The loaders that the module's executables need on devices without loaders of their own.
     pub loaders: &'static [Loader],
     /// The translated executables that the module creates.

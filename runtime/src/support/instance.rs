@@ -238,6 +238,10 @@ impl<'env> Memory<'env> for BorrowedInputs<'_, 'env> {
         }
         session.allocator().buffer(bytes)
     }
+
+    fn copy(&self, bytes: &[u8]) -> Result<Arc<Buffer>> {
+        Memory::copy(&**self.instance.session.allocator(), bytes)
+    }
 }
 
 #[cold]

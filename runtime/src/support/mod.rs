@@ -45,9 +45,10 @@
 //!   HalState::buffer_length, stack, (&v1,))`. Arguments are a tuple of VM values: `&Ref` for borrowed and `Ref` for moved
 //!   references, arrays (of tuples) for spans, [`NoElements`] for an empty span. The call returns a VM value or a tuple; a
 //!   method that may yield returns a [`Step`], which [`Step::done`] unwraps if the instruction is not a yieldable call.
-//!   `state.hal().resume("fence.await", HalState::fence_await_resume, stack)` resumes such a call. Some have another form ([`DirectImport::form`](crate::modules::imports::DirectImport::form)): by `call_inline`, or by a function such as
-//!   [`buffer_view_assert`] that takes the native module as its first argument. Untrusted code calls all of them by
-//!   `call_metered`, which charges the [`Cost`] of the import.
+//!   `state.hal().resume("fence.await", HalState::fence_await_resume, stack)` resumes such a call. Some have another
+//!   form ([`DirectImport::form`](crate::modules::imports::DirectImport::form)): by `call_inline`, or by a function such as
+//!   [`buffer_view_assert`] that takes the native module as its first argument. In untrusted code, the module is that of a
+//!   charged call: `state.hal().charged::<(cost::Whole<2>,)>()`.
 //! - Any other import: `state.import(3).call::<(i32, Ref)>(stack, (v0, &v1))`, with [`Import::call_yieldable`] and
 //!   [`Import::resume`]. Arguments as above; a span is an array, or [`Elements`] where its elements differ in type.
 //! - The body of a recursive function, direct or mutual, is the closure of [`guarded`].
@@ -76,9 +77,8 @@ mod views;
 pub use alloc::boxed::Box;
 pub use alloc::sync::Arc;
 
-pub use crate::bytecode::imports::{Cost, Term};
 pub use crate::bytecode::trip_count::{Relation, is_injective, is_within, outer_trip_count, trip_count};
-pub use crate::bytecode::{Contents, Dependency};
+pub use crate::bytecode::{Contents, Dependency, ExecutableTarget};
 #[cfg(feature = "std")]
 pub use crate::hal::local::library::abi::{Environment as LibraryEnvironment, LibraryHeader};
 #[cfg(feature = "std")]
@@ -103,7 +103,7 @@ pub use crate::session::{
 };
 pub use crate::vm::{
     BorrowedRef, BoundFunction, Buffer, CallBuffer, Completion, Grid, GridMut, List, Module, Native, NoElements, Ref,
-    RefType, Stack, Step, Traced, Value, ValueType, semantics,
+    RefType, Stack, Step, Traced, Value, ValueType, cost, semantics,
 };
 pub use crate::vm::{keep_iteration_order, settle_memory, settled};
 pub use crate::{Error, Result, StatusCode};
@@ -127,7 +127,7 @@ pub use state::State;
 pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
 /// The version of this interface.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// Fails to compile, in a constant, if the code was generated for another version of this interface.
 pub const fn expect_version(version: u32) {

@@ -3,11 +3,12 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 
 use super::description::Description;
 use super::state::State;
-use crate::bytecode::{Contents, Dependency};
+use crate::bytecode::{Contents, Dependency, ExecutableTarget};
 use crate::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, Entry, FunctionInfo, Limits, Linkage, Module, ModuleSignature,
     ModuleState, Once, Ref, Stack,
@@ -88,6 +89,11 @@ impl Module for TranslatedModule {
 
     fn dependency(&self, index: usize) -> Option<Dependency<'_>> {
         self.description.dependencies.get(index).copied()
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the translator emits few of them")]
+    fn executable_targets(&self) -> Vec<ExecutableTarget<'_>> {
+        self.description.targets.to_vec()
     }
 
     fn lookup(&self, linkage: Linkage, name: &str) -> Option<u32> {

@@ -5,15 +5,20 @@ use alloc::sync::Arc;
 
 use crate::Result;
 use crate::hal::{Buffer, BufferView, ElementType, EncodingType};
-use crate::vm::{self, BorrowedRef, DirectMethod, Native, NoElements, PassBorrowed, Ref, Stack};
+use crate::vm::{self, BorrowedRef, CallCost, DirectMethod, Native, NoElements, PassBorrowed, Ref, Stack};
 
 /// The dimensions that a call passes: an array, or [`NoElements`].
 pub trait Dimensions: Copy {
+    /// The number of dimensions.
+    const COUNT: usize;
+
     /// Calls `f` with the dimensions.
     fn with<R>(self, f: impl FnOnce(&[u64]) -> R) -> R;
 }
 
 impl<const N: usize> Dimensions for [i64; N] {
+    const COUNT: usize = N;
+
     #[inline(always)]
     fn with<R>(self, f: impl FnOnce(&[u64]) -> R) -> R {
         f(&self.map(|dimension| dimension as u64))
@@ -21,6 +26,8 @@ impl<const N: usize> Dimensions for [i64; N] {
 }
 
 impl Dimensions for NoElements {
+    const COUNT: usize = 0;
+
     #[inline(always)]
     fn with<R>(self, f: impl FnOnce(&[u64]) -> R) -> R {
         f(&[])
@@ -32,14 +39,15 @@ impl Dimensions for NoElements {
 /// # Errors
 /// Those of [`Native::call`].
 #[inline(always)]
-pub fn buffer_view_assert<S, F, A, V, M, D>(
-    native: Native<'_, S>,
+pub fn buffer_view_assert<S, C, F, A, V, M, D>(
+    native: Native<'_, S, C>,
     name: &'static str,
     method: F,
     stack: &mut Stack,
     passed: (V, M, i32, i32, D),
 ) -> Result<()>
 where
+    C: CallCost,
     F: DirectMethod<S, A, (V, M, i32, i32, D), Value = ()>,
     V: PassBorrowed<BufferView>,
     M: PassBorrowed<vm::Buffer>,
@@ -54,7 +62,7 @@ where
             view.is(ElementType::from_raw(*element_type as u32), encoding_type, shape)
         })
     {
-        return Ok(());
+        return native.charge_dimensions(name, stack, D::COUNT);
     }
     native.call(name, method, stack, passed)
 }
@@ -64,14 +72,15 @@ where
 /// # Errors
 /// Those of [`Native::call`].
 #[inline(always)]
-pub fn buffer_view_create<S, F, A, B, D>(
-    native: Native<'_, S>,
+pub fn buffer_view_create<S, C, F, A, B, D>(
+    native: Native<'_, S, C>,
     name: &'static str,
     method: F,
     stack: &mut Stack,
     passed: (B, i64, i64, i32, i32, D),
 ) -> Result<Ref>
 where
+    C: CallCost,
     F: DirectMethod<S, A, (B, i64, i64, i32, i32, D), Value = Ref>,
     B: vm::Pass<Arc<Buffer>> + PassBorrowed<Buffer>,
     D: Dimensions,
@@ -81,6 +90,7 @@ where
     if !native.is_present() || !is_whole {
         return native.call(name, method, stack, (buffer, offset, length, element_type, encoding_type, shape));
     }
+    native.charge_dimensions(name, stack, D::COUNT)?;
     let view = buffer.pass().and_then(|buffer| {
         let encoding_type = EncodingType::from_raw(encoding_type as u32);
         let (element_type, ledger) = (ElementType::from_raw(element_type as u32), &stack.limits().ledger);
@@ -97,7 +107,11 @@ where
 /// # Errors
 /// Those of [`Native::call`].
 #[inline(always)]
-pub fn view_buffer<'a, S>(native: Native<'_, S>, name: &'static str, view: &'a Ref) -> Result<BorrowedRef<'a>> {
+pub fn view_buffer<'a, S, C: CallCost>(
+    native: Native<'_, S, C>,
+    name: &'static str,
+    view: &'a Ref,
+) -> Result<BorrowedRef<'a>> {
     let view = native.found(name, view.get::<BufferView>())?;
     Ok(BorrowedRef::object(view.buffer()))
 }
@@ -107,7 +121,11 @@ pub fn view_buffer<'a, S>(native: Native<'_, S>, name: &'static str, view: &'a R
 /// # Errors
 /// Those of [`Native::call`].
 #[inline(always)]
-pub fn buffer_storage<'a, S>(native: Native<'_, S>, name: &'static str, buffer: &'a Ref) -> Result<BorrowedRef<'a>> {
+pub fn buffer_storage<'a, S, C: CallCost>(
+    native: Native<'_, S, C>,
+    name: &'static str,
+    buffer: &'a Ref,
+) -> Result<BorrowedRef<'a>> {
     let buffer = native.found(name, buffer.get::<Buffer>())?;
     Ok(BorrowedRef::buffer(native.found(name, buffer.vm_buffer())?))
 }

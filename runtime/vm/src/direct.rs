@@ -5,10 +5,10 @@
 //! that such a call changes no reference count and packs nothing.
 
 use alloc::sync::Arc;
+use core::marker::PhantomData;
 
 use super::borrowed::MaybeOwned;
-use incarnate_bytecode::imports::Cost;
-
+use super::cost::{CallCost, Free};
 use super::native::{Argument, Borrowed, Caller, Form, FromRef, Results, Span, for_each_form, operand_of};
 use super::reference::{Ref, TypedRefObject};
 use super::stack::Stack;
@@ -129,9 +129,9 @@ impl<T: Borrowed> PassBorrowed<T> for &Ref {
 pub trait DirectMethod<S, A, P> {
     /// The result of the call: a value of the VM or a tuple of them, within a [`Step`](super::Step) where the method may yield.
     type Value;
-    /// Calls the method; charges a cost, if one is given, before.
+    /// Charges what the call costs, and calls the method.
     #[doc(hidden)]
-    fn call_direct(&self, cost: Option<Cost>, state: &S, stack: &mut Stack, passed: P) -> Result<Self::Value>;
+    fn call_direct<COST: CallCost>(&self, state: &S, stack: &mut Stack, passed: P) -> Result<Self::Value>;
 }
 
 macro_rules! direct_method {
@@ -144,11 +144,11 @@ macro_rules! direct_method {
             type Value = RESULT::Direct;
             #[inline(always)]
             #[allow(non_snake_case, reason = "values named by their types")]
-            fn call_direct(&self, cost: Option<Cost>, state: &S, stack: &mut Stack, passed: ($($passer,)* $($passed,)*)) -> Result<Self::Value> {
+            fn call_direct<COST: CallCost>(&self, state: &S, stack: &mut Stack, passed: ($($passer,)* $($passed,)*)) -> Result<Self::Value> {
                 let ($($passer,)* $($passed,)*) = passed;
                 $(let $borrowed = $passer.pass_borrowed()?;)*
                 $(let $name: $name = $passed.pass()?;)*
-                if let Some(cost) = cost {
+                if let Some(cost) = COST::COST {
                     let steps = cost.steps(&[$(operand_of($borrowed),)* $($name.operand()),*]);
                     stack.charge(steps.saturating_add(1))?;
                 }
@@ -177,11 +177,12 @@ macro_rules! tuples {
 }
 tuples!((A PA) (B PB) (C PC) (D PD) (E PE) (G PG) (H PH) (I PI) (J PJ) (K PK) (L PL) (M PM) (N PN) (O PO) (P PP) (Q PQ));
 
-/// What translated code knows of a native module in a context: its state, if the module is there.
+/// What translated code knows of a native module in a context: its state, if the module is there. Calls cost `C`.
 #[derive(Debug)]
-pub struct Native<'a, S> {
+pub struct Native<'a, S, C = Free> {
     module: &'static str,
     state: Option<&'a Arc<S>>,
+    cost: PhantomData<fn() -> C>,
 }
 
 impl<'a, S> Native<'a, S> {
@@ -190,23 +191,31 @@ impl<'a, S> Native<'a, S> {
     #[inline(always)]
     #[must_use]
     pub fn new(module: &'static str, state: Option<&'a Arc<S>>) -> Self {
-        Native { module, state }
+        Native { module, state, cost: PhantomData }
+    }
+
+    /// Returns the module for a call that is charged: a step, and the cost by its operands.
+    #[inline(always)]
+    #[must_use]
+    pub fn charged<C: CallCost>(self) -> Native<'a, S, C> {
+        Native { module: self.module, state: self.state, cost: PhantomData }
     }
 }
 
-impl<S> Clone for Native<'_, S> {
+impl<S, C> Clone for Native<'_, S, C> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<S> Copy for Native<'_, S> {}
+impl<S, C> Copy for Native<'_, S, C> {}
 
-impl<S> Native<'_, S> {
+impl<S, C: CallCost> Native<'_, S, C> {
     /// Calls a method, which is the import of the given name (without the module's).
     ///
     /// # Errors
-    /// What the method fails with, which is placed in it; NOT_FOUND where the module is not there.
+    /// What the method fails with, which is placed in it; NOT_FOUND where the module is not there. For a charged call,
+    /// RESOURCE_EXHAUSTED if the fuel does not last; DEADLINE_EXCEEDED.
     // Recorders have thousands of these calls: each is a call of what all calls with such arguments share, not its code.
     #[inline(never)]
     pub fn call<F, A, P>(self, name: &'static str, method: F, stack: &mut Stack, passed: P) -> Result<F::Value>
@@ -214,25 +223,6 @@ impl<S> Native<'_, S> {
         F: DirectMethod<S, A, P>,
     {
         self.call_inline(name, method, stack, passed)
-    }
-
-    /// Calls a method as [`Native::call`] does, and charges a step and what the call costs by its operands before.
-    ///
-    /// # Errors
-    /// RESOURCE_EXHAUSTED if the fuel does not last; DEADLINE_EXCEEDED; those of [`Native::call`].
-    #[inline(never)]
-    pub fn call_metered<F, A, P>(
-        self,
-        name: &'static str,
-        cost: Cost,
-        method: F,
-        stack: &mut Stack,
-        passed: P,
-    ) -> Result<F::Value>
-    where
-        F: DirectMethod<S, A, P>,
-    {
-        self.call_at_cost(name, Some(cost), method, stack, passed)
     }
 
     /// The same for methods that are little more than a call: their code stands where they are called.
@@ -244,28 +234,27 @@ impl<S> Native<'_, S> {
     where
         F: DirectMethod<S, A, P>,
     {
-        self.call_at_cost(name, None, method, stack, passed)
-    }
-
-    #[inline(always)]
-    fn call_at_cost<F, A, P>(
-        self,
-        name: &'static str,
-        cost: Option<Cost>,
-        method: F,
-        stack: &mut Stack,
-        passed: P,
-    ) -> Result<F::Value>
-    where
-        F: DirectMethod<S, A, P>,
-    {
         let Some(state) = self.state else {
             return Err(missing(self.module, name));
         };
-        match method.call_direct(cost, state, stack, passed) {
+        match method.call_direct::<C>(state, stack, passed) {
             Ok(value) => Ok(value),
             Err(error) => Err(super::native::locate(error, self.module, name)),
         }
+    }
+
+    /// Charges a call that looks at so many dimensions, and does nothing else that takes time: a step each, as
+    /// [`Term::Whole`](incarnate_bytecode::imports::Term::Whole) counts them, and one for the call.
+    ///
+    /// # Errors
+    /// As above.
+    #[inline(always)]
+    #[doc(hidden)]
+    pub fn charge_dimensions(self, name: &'static str, stack: &mut Stack, count: usize) -> Result<()> {
+        if C::COST.is_none() {
+            return Ok(());
+        }
+        stack.charge(count as u64 + 1).map_err(|error| self.failed(name, error))
     }
 
     /// Goes on with a method that yielded; `resume` is what goes on with it.

@@ -41,6 +41,7 @@ mod borrowed;
 mod buffer;
 mod call;
 mod context;
+pub mod cost;
 mod cycles;
 mod direct;
 #[doc(hidden)]
@@ -81,6 +82,7 @@ pub use call::{CallBuffer, CallReader, CallValues};
 #[doc(hidden)]
 pub use context::InvocationGuard;
 pub use context::{Context, Function};
+pub use cost::CallCost;
 pub use direct::{DirectMethod, Native, NoElements, Pass, PassBorrowed};
 pub use interpreter::BytecodeModule;
 pub use invocation::{CallFuture, Invocation};
@@ -101,7 +103,7 @@ pub use reference::{Ref, TypedRefObject};
 #[doc(hidden)]
 pub use shared::arc_of;
 pub use shared::{Identified, RefObject};
-pub use stack::{Limits, Stack, WaitSource};
+pub use stack::{Iterations, Limits, Stack, WaitSource};
 #[doc(hidden)]
 pub use sync::{Lock, Once, TryLock};
 pub use trace::Traced;

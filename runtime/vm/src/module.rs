@@ -3,13 +3,14 @@
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::any::Any;
 use core::fmt;
 
 use super::call::CallBuffer;
 use super::stack::Stack;
 use crate::{Error, Result};
-use incarnate_bytecode::{CallingConvention, Dependency};
+use incarnate_bytecode::{CallingConvention, Dependency, ExecutableTarget};
 
 /// Which of a module's function tables an ordinal indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -160,6 +161,11 @@ pub trait Module: Send + Sync + fmt::Debug {
     fn dependency(&self, index: usize) -> Option<Dependency<'_>> {
         let _ = index;
         None
+    }
+
+    /// The targets that the module's executables are compiled for, as far as the module records them.
+    fn executable_targets(&self) -> Vec<ExecutableTarget<'_>> {
+        Vec::new()
     }
 
     /// The ordinal of the function of the given name; imports are named with their module's name before a dot.

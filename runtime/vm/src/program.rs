@@ -72,16 +72,24 @@ impl Program {
             let mut modules = self.modules.iter().enumerate().rev();
             modules.find_map(|(index, module)| Some((index, module.lookup(Linkage::Export, name)?)))
         });
-        found.ok_or_else(|| Error::not_found(format!("no module exports a function `{name}`{}", self.exports())))
+        found.ok_or_else(|| Error::not_found(format!("no module exports a function `{name}`{}", self.exports(name))))
     }
 
-    /// Names the functions that the last module exports for callers, for an error.
+    /// Names the functions that the last module exports for callers, for an error: first those that contain the wanted name, in
+    /// whatever case, or are contained in it.
     #[cold]
-    fn exports(&self) -> String {
+    fn exports(&self, wanted: &str) -> String {
         const NAMED: usize = 16;
         let Some(module) = self.modules.last() else { return String::new() };
         let all = (0..).map_while(|export| module.function(Linkage::Export, export));
-        let names: Vec<&str> = all.map(|info| info.name).filter(|name| !name.starts_with("__")).take(NAMED).collect();
+        let is_public = |name: &&str| !name.starts_with("__") && !name.contains('$');
+        let mut names: Vec<&str> = all.map(|info| info.name).filter(is_public).collect();
+        let wanted = wanted.to_ascii_lowercase();
+        names.sort_by_key(|name| {
+            let name = name.to_ascii_lowercase();
+            !name.contains(&wanted) && !wanted.contains(&name)
+        });
+        names.truncate(NAMED);
         if names.is_empty() { String::new() } else { format!("; @{} exports {}", module.name(), names.join(", ")) }
     }
 }

@@ -285,6 +285,13 @@ impl Stack {
         if self.fuel.left == 0 { self.fuel.replenish() } else { Ok(()) }
     }
 
+    /// Counts the iterations of a loop of translated code that takes nothing else from the stack.
+    #[inline(always)]
+    pub fn iterations(&mut self) -> Iterations<'_> {
+        let left = self.fuel.left;
+        Iterations { stack: self, left }
+    }
+
     /// Counts what an instruction of translated code does to many bytes, or would do if it did not fail. Where the fuel does
     /// not last, the next iteration or call fails.
     #[inline]
@@ -395,6 +402,51 @@ impl Stack {
     }
 }
 
+/// The fuel of a stack while a loop runs that takes nothing else from it: a count that can be in a register, and returns to the
+/// stack when it is dropped.
+#[derive(Debug)]
+pub struct Iterations<'a> {
+    stack: &'a mut Stack,
+    left: u64,
+}
+
+impl Iterations<'_> {
+    /// Counts an iteration, as [`Stack::spend_fuel`] does.
+    ///
+    /// # Errors
+    /// RESOURCE_EXHAUSTED where the fuel is used up; DEADLINE_EXCEEDED.
+    #[inline(always)]
+    pub fn spend(&mut self) -> Result<()> {
+        self.left -= 1;
+        if self.left > 0 {
+            return Ok(());
+        }
+        // What is passed is not `self`, which would then have to be in memory.
+        let replenished = self.stack.fuel.replenish();
+        self.left = self.stack.fuel.left;
+        replenished
+    }
+
+    /// Counts an iteration of many instructions as so many steps, as [`Stack::charge`] does.
+    ///
+    /// # Errors
+    /// As above.
+    #[inline]
+    pub fn charge(&mut self, steps: u64) -> Result<()> {
+        self.stack.fuel.left = self.left;
+        let charged = self.stack.fuel.charge(steps);
+        self.left = self.stack.fuel.left;
+        charged
+    }
+}
+
+impl Drop for Iterations<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.stack.fuel.left = self.left;
+    }
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -414,8 +466,15 @@ mod tests {
         stack.begin_call();
         stack.count_bytes(u64::MAX);
         assert_eq!(stack.spend_fuel().unwrap_err().code(), StatusCode::ResourceExhausted);
+        stack.begin_call();
+        let mut iterations = stack.iterations();
+        let spent = (0..).find(|_| iterations.spend().is_err());
+        assert!(spent.is_some() && iterations.spend().is_err());
+        drop(iterations);
+        assert_eq!(stack.spend_fuel().unwrap_err().code(), StatusCode::ResourceExhausted);
         let mut unlimited = Stack::new(Limits::default());
         unlimited.charge(1 << 60).unwrap();
+        unlimited.iterations().spend().unwrap();
         unlimited.spend_fuel().unwrap();
     }
 }

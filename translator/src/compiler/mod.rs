@@ -4,6 +4,7 @@
 //! what they compile is kept in the user's cache, by the contents of the model, the target and the compiler.
 
 mod cache;
+mod environment;
 mod format;
 mod onnx;
 mod source;
@@ -23,6 +24,7 @@ use crate::config::failed;
 use cache::{Cache, Scratch};
 
 pub use cache::cache_folder;
+pub use environment::{PACKAGES, set_up};
 pub use format::ModelFormat;
 pub use source::Source;
 pub use target::Target;
@@ -34,7 +36,7 @@ const PROGRAM: &str = "iree-compile";
 /// The name of the program that imports ONNX models, in the same package.
 const IMPORTER: &str = "iree-import-onnx";
 /// What to type if there is no compiler.
-pub(crate) const INSTALL: &str = "`pip install iree-base-compiler onnx` installs it; or name it with IREE_COMPILE";
+pub(crate) const INSTALL: &str = "`incarnate compile --setup` installs it";
 
 /// An installed compiler.
 #[derive(Clone, Debug)]
@@ -43,7 +45,8 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Finds the compiler: the named program, or that of the variable `IREE_COMPILE`, or `iree-compile` in `PATH`.
+    /// Finds the compiler: the named program, or that of the variable `IREE_COMPILE`, or `iree-compile` in `PATH`, or that of the
+    /// [managed environment](set_up).
     ///
     /// # Errors
     /// NOT_FOUND if there is none; the message says how to install it.
@@ -55,7 +58,7 @@ impl Compiler {
                 None => Err(Error::not_found(format!("there is no compiler '{}': {INSTALL}", program.display()))),
             };
         }
-        match in_path(PROGRAM.as_ref()) {
+        match in_path(PROGRAM.as_ref()).or_else(environment::compiler) {
             Some(program) => Ok(Compiler { program }),
             None => Err(Error::not_found(format!("{PROGRAM}, which compiles models, is not in PATH: {INSTALL}"))),
         }
@@ -120,7 +123,11 @@ impl Compiler {
         if done.status.success() && output.exists() {
             return Ok(output);
         }
-        Err(compile_error(&done, &source, format))
+        let nodes = match format {
+            ModelFormat::Onnx => fs::read(model).map(|bytes| onnx::nodes(&bytes)).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        Err(compile_error(&done, &source, format, &nodes))
     }
 
     fn run_on(&self, scratch: &Scratch, source: &Path, output: &Path, arguments: &[String]) -> Result<Output> {
@@ -178,8 +185,8 @@ fn run(command: &mut Command) -> Result<Output> {
     command.output().map_err(|error| failed(&format!("running '{name}':"), &error))
 }
 
-/// Finds the first error among the compiler's messages, `FILE:LINE:COLUMN: error: TEXT`, and the line of the model.
-fn compile_error(done: &Output, source: &Path, format: ModelFormat) -> Error {
+/// Finds the first error among the compiler's messages, `FILE:LINE:COLUMN: error: TEXT`, and the line or the node of the model.
+fn compile_error(done: &Output, source: &Path, format: ModelFormat, nodes: &[onnx::Node]) -> Error {
     let text = String::from_utf8_lossy(&done.stderr);
     let Some((place, message)) = text.lines().find_map(|line| line.split_once(" error: ")) else {
         let is_crash = done.status.code().is_none() || text.contains("Stack dump:");
@@ -189,14 +196,17 @@ fn compile_error(done: &Output, source: &Path, format: ModelFormat) -> Error {
     };
     let mut numbers = place.trim_end_matches(':').rsplit(':').map(str::parse::<usize>);
     let line = match (numbers.next(), numbers.next()) {
-        (Some(Ok(_column)), Some(Ok(line))) => line,
+        (Some(Ok(_column)), Some(Ok(line))) if line > 0 => line,
         _ => return Error::invalid_argument(format!("{PROGRAM}: {message}")),
     };
-    let of_source = fs::read_to_string(source).ok();
-    let of_source = of_source.as_deref().and_then(|text| text.lines().nth(line.saturating_sub(1))).map(str::trim);
-    let operator = of_source.and_then(|line| line.split("\"onnx.").nth(1)?.split('"').next());
+    let all = fs::read_to_string(source).unwrap_or_default();
+    let of_source = all.lines().nth(line - 1).map(str::trim);
+    let operator = of_source.and_then(onnx::operator);
     Error::invalid_argument(match (format, operator, of_source) {
-        (ModelFormat::Onnx, Some(operator), _) => format!("the ONNX operator {operator}: {message}"),
+        (ModelFormat::Onnx, Some(operator), _) => match onnx::node_at(&all, line, nodes) {
+            Some(name) => format!("the node `{name}` (ONNX operator {operator}): {message}"),
+            None => format!("the ONNX operator {operator}: {message}"),
+        },
         (ModelFormat::Mlir, _, Some(text)) => format!("line {line} (`{}`): {message}", shortened(text)),
         _ => format!("line {line}: {message}"),
     })

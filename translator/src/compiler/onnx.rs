@@ -15,6 +15,10 @@ pub(super) struct Names {
 /// Field numbers of onnx.proto (onnx/onnx.proto of ONNX 1.0 and later).
 mod field {
     pub(super) const MODEL_GRAPH: u64 = 7;
+    pub(super) const GRAPH_NODE: u64 = 1;
+    pub(super) const NODE_OUTPUT: u64 = 2;
+    pub(super) const NODE_NAME: u64 = 3;
+    pub(super) const NODE_OPERATOR: u64 = 4;
     pub(super) const GRAPH_INITIALIZER: u64 = 5;
     pub(super) const GRAPH_INPUT: u64 = 11;
     pub(super) const GRAPH_OUTPUT: u64 = 12;
@@ -39,6 +43,51 @@ pub(super) fn names(model: &[u8]) -> Names {
         inputs: all(field::GRAPH_INPUT, field::VALUE_NAME).filter(|name| !weights.contains(name)).collect(),
         outputs: all(field::GRAPH_OUTPUT, field::VALUE_NAME).collect(),
     }
+}
+
+/// A node of a graph.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Node {
+    /// The name, or that of the first output.
+    name: String,
+    operator: String,
+}
+
+/// The operator of weights, which are no nodes of the model.
+const CONSTANT: &str = "Constant";
+
+/// Reads the nodes of a model in order, without constants.
+pub(super) fn nodes(model: &[u8]) -> Vec<Node> {
+    let Some((_, graph)) = messages(model).find(|(number, _)| *number == field::MODEL_GRAPH) else {
+        return Vec::new();
+    };
+    let all = messages(graph).filter(|(number, _)| *number == field::GRAPH_NODE).map(|(_, node)| {
+        let text = |number: u64| {
+            let found = messages(node).find(|(found, text)| *found == number && !text.is_empty());
+            found.map(|(_, text)| String::from_utf8_lossy(text).into_owned())
+        };
+        let name = text(field::NODE_NAME).or_else(|| text(field::NODE_OUTPUT));
+        Node { name: name.unwrap_or_default(), operator: text(field::NODE_OPERATOR).unwrap_or_default() }
+    });
+    all.filter(|node| node.operator != CONSTANT).collect()
+}
+
+/// Returns the name of the node that a line of the imported model is made of, counted from 1. The importer writes a line for each
+/// node, in order; `None` if the lines are not those of the nodes, as with nested graphs.
+pub(super) fn node_at<'n>(mlir: &str, line: usize, nodes: &'n [Node]) -> Option<&'n str> {
+    let lines = mlir.lines().zip(1..).filter_map(|(text, number)| Some((operator(text)?, number)));
+    let lines: Vec<(&str, usize)> = lines.filter(|row| row.0 != CONSTANT).collect();
+    let operators = lines.iter().map(|row| row.0);
+    if !operators.eq(nodes.iter().map(|node| node.operator.as_str())) {
+        return None;
+    }
+    let index = lines.iter().position(|row| row.1 == line)?;
+    nodes.get(index).map(|node| node.name.as_str()).filter(|name| !name.is_empty())
+}
+
+/// Returns the operator of a line of an imported model.
+pub(super) fn operator(line: &str) -> Option<&str> {
+    line.split_once("torch.operator \"onnx.")?.1.split('"').next()
 }
 
 /// Returns the fields of a protocol buffer that have a length, until its end or a malformed field.
@@ -176,6 +225,20 @@ mod tests {
         let attribute = "iree.reflection = {iree.abi.declaration = \
                          \"sync func @net(%x_1: tensor<1x?x2xi64>) -> (%logits: tensor<f32>)\"}, ";
         assert_eq!(declared, mlir.replace("attributes {", &format!("attributes {{{attribute}")));
+    }
+
+    #[test]
+    fn lines_are_those_of_nodes() {
+        let node = |name: &[u8], operator: &[u8]| {
+            part(1, &[part(1, b"x"), part(2, b"y"), part(3, name), part(4, operator)].concat())
+        };
+        let graph = [node(b"", b"Relu"), node(b"c", b"Constant"), node(b"/block/Unique", b"Unique")].concat();
+        let nodes = nodes(&part(7, &graph));
+        let mlir = "func.func @f() {\n  %0 = torch.operator \"onnx.Constant\"() {}\n  %1 = torch.operator \"onnx.Relu\"(%0)\n  \
+                    %2 = torch.operator \"onnx.Unique\"(%1)\n}\n";
+        let names = [1, 2, 3, 4].map(|line| node_at(mlir, line, &nodes));
+        assert_eq!(names, [None, None, Some("y"), Some("/block/Unique")]);
+        assert_eq!(node_at(mlir, 4, &nodes[..1]), None);
     }
 
     #[test]

@@ -131,16 +131,15 @@ impl Emitter<'_, '_> {
         let expression = match direct {
             Some(direct) => {
                 let (native, name, method) = self.native(direct, method);
+                let charged =
+                    self.analysis.untrusted.then(|| cost(direct.cost)).map(|cost| quote!(.charged::<#cost>()));
+                let native = quote!(state.#native()#charged);
                 let call = match direct.form {
-                    _ if self.analysis.untrusted => {
-                        let cost = cost(direct.cost);
-                        quote!(state.#native().call_metered(#name, #cost, #method, stack, (#(#values,)*)))
-                    }
-                    None => quote!(state.#native().call(#name, #method, stack, (#(#values,)*))),
-                    Some("inline") => quote!(state.#native().call_inline(#name, #method, stack, (#(#values,)*))),
+                    None => quote!(#native.call(#name, #method, stack, (#(#values,)*))),
+                    Some("inline") => quote!(#native.call_inline(#name, #method, stack, (#(#values,)*))),
                     Some(form) => {
                         let form = format_ident!("{form}");
-                        quote!(support::#form(state.#native(), #name, #method, stack, (#(#values,)*)))
+                        quote!(support::#form(#native, #name, #method, stack, (#(#values,)*)))
                     }
                 };
                 match (form, direct.resume) {
@@ -295,27 +294,20 @@ impl Emitter<'_, '_> {
     }
 }
 
-/// What a call costs, as an expression.
+/// What a call costs, as a type.
 fn cost(cost: Cost) -> TokenStream {
-    if cost == Cost::CONSTANT {
-        return quote!(support::Cost::CONSTANT);
-    }
-    let index = |index: &u8| Literal::u8_unsuffixed(*index);
     let terms = cost.0.iter().map(|term| {
         let (name, indices) = match term {
-            Term::Elements(sizes) => {
-                let sizes = sizes.iter().map(index);
-                return quote!(support::Term::Elements(&[#(#sizes),*]));
-            }
-            Term::Bytes(count) => ("Bytes", vec![count]),
-            Term::BytesOf(count, of) => ("BytesOf", vec![count, of]),
-            Term::Whole(object) => ("Whole", vec![object]),
-            Term::Compiled(object) => ("Compiled", vec![object]),
+            Term::Elements(sizes) => ("Elements", sizes.to_vec()),
+            Term::Bytes(count) => ("Bytes", vec![*count]),
+            Term::BytesOf(count, of) => ("BytesOf", vec![*count, *of]),
+            Term::Whole(object) => ("Whole", vec![*object]),
+            Term::Compiled(object) => ("Compiled", vec![*object]),
         };
-        let (name, indices) = (format_ident!("{name}"), indices.into_iter().map(index));
-        quote!(support::Term::#name(#(#indices),*))
+        let (name, indices) = (format_ident!("{name}"), indices.into_iter().map(Literal::u8_unsuffixed));
+        quote!(support::cost::#name<#(#indices),*>)
     });
-    quote!(support::Cost(&[#(#terms),*]))
+    quote!((#(#terms,)*))
 }
 
 /// The values of a tuple; tuples of tuples if there are many.

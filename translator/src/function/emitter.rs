@@ -32,6 +32,8 @@ pub(super) struct Emitter<'a, 'm> {
     pub(super) outputs: Option<&'a [Value]>,
     /// The body refers to the constant of its location.
     pub(super) uses_location: Cell<bool>,
+    /// The statement is in a loop that counts iterations in the variable `fuel`.
+    pub(super) counts_iterations: Cell<bool>,
     /// The source location of the last comment.
     pub(super) source: RefCell<Option<String>>,
     /// The number of sequences whose emission has begun.
@@ -140,26 +142,26 @@ impl Emitter<'_, '_> {
                 let (label, body) = (lifetime(*label), self.inner(None, body)?);
                 quote!(#label: { #body })
             }
-            Node::Loop { label, body, header } => {
+            Node::Loop { label, body, header } => self.counting(body, || {
                 let named = self.label(*label, body);
-                let counted = self.meter_iteration(self.offset_of(*header));
+                let counted = self.meter_iteration(body, self.offset_of(*header));
                 let body = self.inner(Some(*label), body)?;
                 let body = quote!(#counted #body);
-                match body.is_empty() {
+                Ok(match body.is_empty() {
                     // Nothing ends this loop.
                     true => quote!(loop {
                         ::core::hint::spin_loop();
                     }),
                     false => quote!(#named loop { #body }),
-                }
-            }
-            Node::While { condition, label, body, header } => {
+                })
+            })?,
+            Node::While { condition, label, body, header } => self.counting(body, || {
                 let named = self.label(*label, body);
                 let condition = self.condition(condition, false)?;
-                let counted = self.meter_iteration(self.offset_of(*header));
+                let counted = self.meter_iteration(body, self.offset_of(*header));
                 let body = self.inner(Some(*label), body)?;
-                quote!(#named while #condition { #counted #body })
-            }
+                Ok(quote!(#named while #condition { #counted #body }))
+            })?,
             Node::Break(label) => self.jump(*label, quote!(break)),
             Node::Continue(label) => self.jump(*label, quote!(continue)),
             Node::Return(block) => self.return_(*block, tail)?,

@@ -8,6 +8,7 @@ use incarnate_bytecode::semantics;
 use incarnate_bytecode::{Budget, Error, Result, ResultExt};
 
 use super::imports::Imports;
+use super::metering::bulk_work;
 use super::outline::Needs;
 use super::suspend::suspensions;
 use super::types::Types;
@@ -38,10 +39,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrust
             Callee::Import(import) => imports.may_yield(import, yieldable),
         });
         body.simplify(Some(semantics::fold));
-        // Each fence of an untrusted module is charged when the program creates it.
-        if !untrusted {
-            super::deferred_fences::defer(body, &imports);
-        }
+        super::deferred_fences::defer(body, &imports);
         ownership(body, budget).context(|| format!("function @{}", module.function_name(body.ordinal)))?;
     }
     let size = size(module, &bodies);
@@ -363,32 +361,6 @@ impl Analysis<'_> {
             _ => (false, false),
         }
     }
-}
-
-/// The bulk work of an instruction, which counts against the fuel.
-pub(super) enum BulkWork {
-    /// A number of bytes.
-    Bytes(Value),
-    /// A number of elements. Each counts as eight bytes, the widest element: narrower ones are not cheaper to fill.
-    Elements(Value),
-    /// A number of list elements.
-    ListElements(Value),
-}
-
-/// The bulk work of an operation, if it has any.
-pub(super) fn bulk_work(op: &Op) -> Option<BulkWork> {
-    Some(match op {
-        Op::BufferAlloc { length, .. }
-        | Op::BufferClone { length, .. }
-        | Op::BufferCopy { length, .. }
-        | Op::BufferCompare { length, .. }
-        | Op::BufferHash { length, .. } => BulkWork::Bytes(*length),
-        Op::BufferFill { length, .. } => BulkWork::Elements(*length),
-        Op::ListAlloc { capacity: count, .. }
-        | Op::ListReserve { capacity: count, .. }
-        | Op::ListResize { size: count, .. } => BulkWork::ListElements(*count),
-        _ => return None,
-    })
 }
 
 impl Needs for Analysis<'_> {

@@ -66,6 +66,7 @@ impl<'a, 'm> Unit<'a, 'm> {
             uses_variables,
             outputs: outlined.map(|outlined| &outlined.outputs[..]),
             uses_location: Cell::new(false),
+            counts_iterations: Cell::new(false),
             source: RefCell::default(),
             sequences: Cell::new(0),
             innermost: Cell::new(None),
@@ -80,7 +81,7 @@ impl<'a, 'm> Unit<'a, 'm> {
         let emitter = self.emitter(scopes, uses_variables, None);
         let statements = emitter.sequence(sequence, true)?;
         let declarations = [spills::declaration(self.body).unwrap_or_default(), emitter.variables()];
-        let metered = emitter.meter_iteration(0);
+        let metered = emitter.meter_iteration(sequence, 0);
         let location = emitter.location();
         let parameters = self.parameters(&emitter);
         let body = quote!(#location #metered #(#declarations)* #statements);

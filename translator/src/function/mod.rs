@@ -21,6 +21,7 @@ mod facts;
 mod imports;
 mod items;
 mod loops;
+mod metering;
 mod multiversion;
 mod operations;
 mod outline;

@@ -7,7 +7,6 @@ use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::emitter::Emitter;
-use super::facts::{BulkWork, bulk_work};
 use super::values::{hexadecimal, literal, type_of};
 
 impl Emitter<'_, '_> {
@@ -68,12 +67,6 @@ impl Emitter<'_, '_> {
         quote!(#call.at(HERE, #offset)?)
     }
 
-    /// Counts a loop iteration or a call against the fuel, in untrusted modules.
-    pub(super) fn meter_iteration(&self, offset: u32) -> Option<TokenStream> {
-        let metered = self.analysis.untrusted.then(|| self.fallible(quote!(stack.spend_fuel()), offset))?;
-        Some(quote!(#metered;))
-    }
-
     /// The bytecode offset of a block's first instruction; 0 for a node that is no block, such as a loop header that
     /// dispatches to several blocks.
     pub(super) fn offset_of(&self, block: Block) -> u32 {
@@ -82,25 +75,6 @@ impl Emitter<'_, '_> {
             .blocks
             .get(block.0 as usize)
             .map_or(0, |data| data.instructions.first().map_or(data.offset, |inst| inst.offset))
-    }
-
-    /// Counts the bulk work of an instruction against the fuel, in untrusted modules.
-    fn meter_bulk_work(&self, op: &Op) -> Option<TokenStream> {
-        let work = bulk_work(op).filter(|_| self.analysis.untrusted)?;
-        Some(match work {
-            BulkWork::Bytes(length) => {
-                let length = self.typed(length);
-                quote!(stack.count_bytes(#length as u64);)
-            }
-            BulkWork::Elements(count) => {
-                let count = self.typed(count);
-                quote!(stack.count_bytes((#count as u64).saturating_mul(8));)
-            }
-            BulkWork::ListElements(count) => {
-                let count = self.typed(count);
-                quote!(stack.count_list_elements(#count as u32 as u64);)
-            }
-        })
     }
 
     /// An instruction as a statement; empty if it has no effect.

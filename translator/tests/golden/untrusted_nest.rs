@@ -47,30 +47,33 @@ pub fn matvec(
         support::settle_memory();
         v4 = count0 as i64;
     }
-    loop {
-        stack.spend_fuel().at(HERE, 0x30)?;
-        let mut v5: i64 = 0;
+    {
+        let mut fuel = stack.iterations();
         loop {
-            stack.spend_fuel().at(HERE, 0x39)?;
-            let v11 = semantics::mul_i64(v4, 16);
-            let v12 = semantics::add_i64(v11, v5);
-            let v13 = support::buffer_load_f32(input0, v12).at(HERE, 0x47)?;
-            let v14 = support::buffer_load_f32(input1, v5).at(HERE, 0x4f)?;
-            let v15 = support::buffer_load_f32(input2, v4).at(HERE, 0x57)?;
-            let v16 = semantics::mul_f32(v13, v14);
-            let v17 = semantics::add_f32(v15, v16);
-            support::buffer_store_f32(input2, v4, v17).at(HERE, 0x6f)?;
-            let v18 = semantics::add_i64(v5, 1);
-            if semantics::cmp_lt_i64_s(v18, 16) == 0 {
+            fuel.spend().at(HERE, 0x30)?;
+            let mut v5: i64 = 0;
+            loop {
+                fuel.spend().at(HERE, 0x39)?;
+                let v11 = semantics::mul_i64(v4, 16);
+                let v12 = semantics::add_i64(v11, v5);
+                let v13 = support::buffer_load_f32(input0, v12).at(HERE, 0x47)?;
+                let v14 = support::buffer_load_f32(input1, v5).at(HERE, 0x4f)?;
+                let v15 = support::buffer_load_f32(input2, v4).at(HERE, 0x57)?;
+                let v16 = semantics::mul_f32(v13, v14);
+                let v17 = semantics::add_f32(v15, v16);
+                support::buffer_store_f32(input2, v4, v17).at(HERE, 0x6f)?;
+                let v18 = semantics::add_i64(v5, 1);
+                if semantics::cmp_lt_i64_s(v18, 16) == 0 {
+                    break;
+                }
+                v5 = v18;
+            }
+            let v20 = semantics::add_i64(v4, 1);
+            if semantics::cmp_lt_i64_s(v20, 8) == 0 {
                 break;
             }
-            v5 = v18;
+            v4 = v20;
         }
-        let v20 = semantics::add_i64(v4, 1);
-        if semantics::cmp_lt_i64_s(v20, 8) == 0 {
-            break;
-        }
-        v4 = v20;
     }
     Ok(())
 }

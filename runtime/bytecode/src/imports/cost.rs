@@ -6,6 +6,9 @@
 
 /// Bytes that a step processes.
 pub const BYTES_PER_STEP: u64 = 64;
+/// Instructions of the bytecode that are a step where they run one after the other: a step of longer code would take longer than
+/// the clock may go unread.
+pub const INSTRUCTIONS_PER_STEP: usize = 256;
 /// Elements that a step computes.
 const ELEMENTS_PER_STEP: u64 = 64;
 

@@ -12,7 +12,7 @@ mod cost;
 pub mod older;
 mod rows;
 
-pub use cost::{BYTES_PER_STEP, Cost, Operand, Term};
+pub use cost::{BYTES_PER_STEP, Cost, INSTRUCTIONS_PER_STEP, Operand, Term};
 
 use crate::CallingConvention;
 use older::{Edit, OlderForm};

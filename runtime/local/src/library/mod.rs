@@ -33,4 +33,5 @@ pub(crate) use executable::{library_name, text};
 pub use float_state::FlushDenormals;
 pub use imports::{Import, ImportProvider, ImportRegistry, Imports};
 pub use processor::has_feature;
+pub(crate) use processor::missing_features;
 pub use processor::processor_data;

@@ -2,28 +2,33 @@
 //!
 //! Zero means unknown or absent in every field, so an architecture or a system without an implementation reports zeros
 //! and kernels take their portable path.
+//!
+//! The same table says which features of a [target](ExecutableTarget) this processor lacks, so that its machine code is refused
+//! instead of ending the process by an illegal instruction.
 
 use std::sync::OnceLock;
 
 use super::abi::PROCESSOR_DATA_CAPACITY;
+use crate::bytecode::ExecutableTarget;
 
 /// A feature of the processor.
 struct Feature {
     /// LLVM's name.
     name: &'static str,
-    /// Bit of the first word of the processor data.
-    bit: u32,
+    /// Bit of the first word of the processor data; `None` for a feature that executables and programs cannot query.
+    bit: Option<u32>,
     /// Whether this processor has the feature and the operating system supports it.
     present: bool,
 }
 
-/// Returns the features that executables and programs may query. They are detected once per process, because virtual
-/// machines intercept CPUID.
+/// Returns the known features. They are detected once per process, because virtual machines intercept CPUID.
 fn features() -> &'static [Feature] {
     static FEATURES: OnceLock<Vec<Feature>> = OnceLock::new();
     FEATURES.get_or_init(|| {
-        let features = host::features().into_iter();
-        features.map(|(name, bit, present)| Feature { name, bit, present }).collect()
+        let queried =
+            host::features().into_iter().map(|(name, bit, present)| Feature { name, bit: Some(bit), present });
+        let others = host::unqueried().into_iter().map(|(name, present)| Feature { name, bit: None, present });
+        queried.chain(others).collect()
     })
 }
 
@@ -31,22 +36,34 @@ fn features() -> &'static [Feature] {
 #[must_use]
 pub fn processor_data() -> [u64; PROCESSOR_DATA_CAPACITY] {
     let mut data = [0; PROCESSOR_DATA_CAPACITY];
-    data[0] = features().iter().fold(0, |bits, feature| bits | u64::from(feature.present) << feature.bit);
+    let bit = |feature: &Feature| feature.bit.filter(|_| feature.present).map_or(0, |bit| 1 << bit);
+    data[0] = features().iter().fold(0, |bits, feature| bits | bit(feature));
     data
 }
 
 /// Returns whether the processor has the feature with LLVM's `name`, for `hal.device.query`; `None` for unknown names.
 #[must_use]
 pub fn has_feature(name: &str) -> Option<bool> {
-    features().iter().find(|feature| feature.name == name).map(|feature| feature.present)
+    features().iter().find(|feature| feature.name == name && feature.bit.is_some()).map(|feature| feature.present)
 }
 
-/// Rows of [`Feature`] for features that the standard library detects: LLVM's name, bit, the standard library's name if
-/// it differs.
+/// Returns the features that machine code for `target` uses and this processor lacks.
+///
+/// Features without a row in the table are not detected, and those of [`host::UNCERTAIN`] are not required.
+pub(crate) fn missing_features(target: &ExecutableTarget<'_>) -> Vec<&'static str> {
+    let lacks = |feature: &&Feature| !feature.present && !host::UNCERTAIN.contains(&feature.name);
+    features().iter().filter(lacks).map(|feature| feature.name).filter(|name| target.uses(name)).collect()
+}
+
+/// Rows of [`Feature`] for features that the standard library detects: LLVM's name, the bit if there is one, the standard
+/// library's name if it differs.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! detected {
     ($detected:ident: $($name:tt $bit:literal $(= $std:tt)?),* $(,)?) => {
         [$(($name, $bit, detected!(@ $detected $name $($std)?))),*]
+    };
+    ($detected:ident: $($name:tt $(= $std:tt)?),* $(,)?) => {
+        [$(($name, detected!(@ $detected $name $($std)?))),*]
     };
     (@ $detected:ident $name:tt) => { std::arch::$detected!($name) };
     (@ $detected:ident $name:tt $std:tt) => { std::arch::$detected!($std) };
@@ -58,16 +75,48 @@ mod host {
 
     /// Bits of XCR0 for the state of AMX's tiles, as leaf 13 reports them.
     const TILE_STATE: u32 = 0x6_0000;
+    /// The bit of XCR0 for the further registers of APX.
+    const APX_STATE: u32 = 1 << 19;
+
+    /// Features that no machine code is refused for. Only intrinsics make code for tiles, and Linux grants them to processes that
+    /// ask, which the compiler's code does not.
+    pub(super) const UNCERTAIN: &[&str] = &["amx-tile", "amx-int8", "amx-bf16"];
 
     /// Returns CPUID's answer, or zeros if the processor does not have the leaf.
-    fn cpuid(leaf: u32) -> CpuidResult {
+    fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
         #[allow(unused_unsafe, reason = "a safe function since Rust 1.94")]
         // SAFETY: every x86-64 processor has the instruction.
-        let query = |leaf| unsafe { __cpuid_count(leaf, 0) };
-        if leaf > query(leaf & 0x8000_0000).eax {
+        let query = |leaf, subleaf| unsafe { __cpuid_count(leaf, subleaf) };
+        if leaf > query(leaf & 0x8000_0000, 0).eax {
             return CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 };
         }
-        query(leaf)
+        query(leaf, subleaf)
+    }
+
+    /// Returns the features that the compiler uses without a query.
+    pub(super) fn unqueried() -> Vec<(&'static str, bool)> {
+        let mut features = Vec::from(detected![is_x86_feature_detected:
+            "popcnt", "lzcnt", "bmi" = "bmi1", "bmi2", "tbm", "movbe", "adx", "aes", "pclmul" = "pclmulqdq", "sha", "gfni",
+            "vaes", "vpclmulqdq", "cx16" = "cmpxchg16b",
+        ]);
+        // The standard library of the oldest supported Rust does not detect these.
+        let (leaf7, subleaf1) = (cpuid(7, 0), cpuid(7, 1));
+        let states = cpuid(0xD, 0).eax;
+        let avx = std::arch::is_x86_feature_detected!("avx");
+        let avx512 = std::arch::is_x86_feature_detected!("avx512f");
+        let apx = states & APX_STATE != 0 && subleaf1.edx >> 21 & 1 == 1;
+        let row = |name, word: u32, at: u32, state: bool| (name, state && word >> at & 1 == 1);
+        features.extend([
+            row("avx512vp2intersect", leaf7.edx, 8, avx512),
+            row("avxvnni", subleaf1.eax, 4, avx),
+            row("avxifma", subleaf1.eax, 23, avx),
+            row("avxvnniint8", subleaf1.edx, 4, avx),
+            row("avxneconvert", subleaf1.edx, 5, avx),
+            row("avxvnniint16", subleaf1.edx, 10, avx),
+            row("avx10.1", subleaf1.edx, 19, avx512),
+        ]);
+        features.extend(["egpr", "push2pop2", "ppx", "ndd", "ccmp", "nf", "cf", "zu"].map(|name| (name, apx)));
+        features
     }
 
     pub(super) fn features() -> Vec<(&'static str, u32, bool)> {
@@ -79,9 +128,9 @@ mod host {
         ]);
         // The standard library of the oldest supported Rust does not detect these.
         let present = |name| features.iter().any(|row| row.0 == name && row.2);
-        let (leaf7, extended1) = (cpuid(7).edx, cpuid(0x8000_0001).ecx);
+        let (leaf7, extended1) = (cpuid(7, 0).edx, cpuid(0x8000_0001, 0).ecx);
         let (avx, avx512) = (present("avx"), present("avx512f"));
-        let tiles = cpuid(0xD).eax & TILE_STATE == TILE_STATE;
+        let tiles = cpuid(0xD, 0).eax & TILE_STATE == TILE_STATE;
         let row = |name, bit, word: u32, at: u32, state: bool| (name, bit, state && word >> at & 1 == 1);
         features.extend([
             row("fma4", 12, extended1, 16, avx),
@@ -97,6 +146,20 @@ mod host {
 
 #[cfg(target_arch = "aarch64")]
 mod host {
+    /// Features that no machine code is refused for: only Linux says whether the processor has them.
+    pub(super) const UNCERTAIN: &[&str] = if cfg!(any(target_os = "linux", target_os = "android")) {
+        &[]
+    } else {
+        &["lse128", "sve2p1", "sme", "sme2", "sme2p1", "sme-f16f16", "sme-f64f64", "sme-i16i64"]
+    };
+
+    /// Returns the features that the compiler uses without a query.
+    pub(super) fn unqueried() -> Vec<(&'static str, bool)> {
+        Vec::from(detected![is_aarch64_feature_detected:
+            "aes", "sha2", "sha3", "sm4", "crc", "rdm", "jsconv", "complxnum" = "fcma", "rcpc", "bti", "pauth" = "paca",
+        ])
+    }
+
     pub(super) fn features() -> Vec<(&'static str, u32, bool)> {
         let mut features = Vec::from(detected![is_aarch64_feature_detected:
             "fp-armv8" 0 = "fp", "lse" 1, "fullfp16" 10 = "fp16", "fp16fml" 11 = "fhm", "dotprod" 12, "i8mm" 13,
@@ -142,23 +205,24 @@ mod host {
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod host {
+    /// The names that programs may query, by bit.
+    const NAMES: &[&str] = if cfg!(target_arch = "riscv64") {
+        &["v", "zvfhmin", "zvfh", "zvfbfwma", "xsmtvdot", "zvl256b", "zvl1024b", "zvl4096b"]
+    } else {
+        &[]
+    };
+
+    /// Features that no machine code is refused for: none is detected.
+    pub(super) const UNCERTAIN: &[&str] = NAMES;
+
     /// Returns the names that programs may query, all reported as absent.
     pub(super) fn features() -> Vec<(&'static str, u32, bool)> {
-        let names: &[(&str, u32)] = if cfg!(target_arch = "riscv64") {
-            &[
-                ("v", 0),
-                ("zvfhmin", 1),
-                ("zvfh", 2),
-                ("zvfbfwma", 3),
-                ("xsmtvdot", 4),
-                ("zvl256b", 5),
-                ("zvl1024b", 6),
-                ("zvl4096b", 7),
-            ]
-        } else {
-            &[]
-        };
-        names.iter().map(|(name, bit)| (*name, *bit, false)).collect()
+        NAMES.iter().zip(0..).map(|(name, bit)| (*name, bit, false)).collect()
+    }
+
+    /// Returns no feature.
+    pub(super) fn unqueried() -> Vec<(&'static str, bool)> {
+        Vec::new()
     }
 }
 
@@ -173,7 +237,16 @@ mod tests {
         let flags = info.lines().find_map(|line| line.strip_prefix("flags")).unwrap();
         let flags: Vec<&str> = flags.split_whitespace().collect();
         // The kernel's names that differ from LLVM's.
-        const NAMES: [(&str, &str); 9] = [
+        const NAMES: [(&str, &str); 18] = [
+            ("bmi", "bmi1"),
+            ("lzcnt", "abm"),
+            ("pclmul", "pclmulqdq"),
+            ("sha", "sha_ni"),
+            ("avxvnni", "avx_vnni"),
+            ("avxifma", "avx_ifma"),
+            ("avxvnniint8", "avx_vnni_int8"),
+            ("avxvnniint16", "avx_vnni_int16"),
+            ("avxneconvert", "avx_ne_convert"),
             ("sse3", "pni"),
             ("avx512vbmi2", "avx512_vbmi2"),
             ("avx512vnni", "avx512_vnni"),
@@ -184,13 +257,29 @@ mod tests {
             ("sse4.1", "sse4_1"),
             ("sse4.2", "sse4_2"),
         ];
-        assert_eq!(features().len(), 27);
+        assert_eq!(features().iter().filter(|feature| feature.bit.is_some()).count(), 27);
         for feature in features() {
             let renamed = NAMES.iter().find(|names| names.0 == feature.name).map(|names| names.1.to_owned());
             let flag = renamed.unwrap_or_else(|| feature.name.replace('-', "_"));
-            assert_eq!(has_feature(feature.name), Some(flags.contains(&flag.as_str())), "{flag}");
-            assert_eq!(processor_data()[0] >> feature.bit & 1 == 1, feature.present, "{flag}");
+            // The kernel has one flag for all of APX, and no flag for AVX10.1.
+            if feature.bit.is_some() || feature.name.starts_with("avx") || feature.name.starts_with("bmi") {
+                assert_eq!(feature.present, flags.contains(&flag.as_str()), "{flag}");
+            }
+            if let Some(bit) = feature.bit {
+                assert_eq!(has_feature(feature.name), Some(feature.present), "{flag}");
+                assert_eq!(processor_data()[0] >> bit & 1 == 1, feature.present, "{flag}");
+            }
         }
-        assert_eq!(has_feature("neon"), None);
+        assert_eq!((has_feature("neon"), has_feature("bmi2")), (None, None));
+    }
+
+    #[test]
+    fn missing_features_are_those_that_the_target_uses() {
+        let target =
+            |features| ExecutableTarget { backend: "llvm-cpu", format: "embedded-elf-x86_64", cpu: "", features };
+        assert!(missing_features(&target("+sse3,+reserve-x18,+amx-tile")).is_empty());
+        // No processor has both FMA4 and APX.
+        let missing = missing_features(&target("+sse3,+fma4,+egpr,+xop,-xop"));
+        assert!(!missing.is_empty() && missing.iter().all(|name| ["fma4", "egpr"].contains(name)), "{missing:?}");
     }
 }

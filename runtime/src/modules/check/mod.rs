@@ -51,13 +51,15 @@ impl Unmet {
         kept
     }
 
-    fn add(&self, message: String) {
+    /// Keeps a message, which is built only if it is kept: it may show views of many elements.
+    fn add(&self, message: impl FnOnce() -> Result<String>) -> Result<()> {
         let mut messages = self.0.lock();
         if messages.kept.len() < KEPT_MESSAGES {
-            messages.kept.push(message);
+            messages.kept.push(message()?);
         } else {
             messages.others = messages.others.saturating_add(1);
         }
+        Ok(())
     }
 }
 
@@ -94,13 +96,10 @@ impl CheckState {
     }
 
     #[cold]
-    fn not_met(&self, message: String) -> Result<()> {
+    fn not_met(&self, message: impl FnOnce() -> Result<String>) -> Result<()> {
         match &self.unmet {
-            Some(unmet) => {
-                unmet.add(message);
-                Ok(())
-            }
-            None => Err(Error::failed_precondition(message)),
+            Some(unmet) => unmet.add(message),
+            None => Err(Error::failed_precondition(message()?)),
         }
     }
 
@@ -118,9 +117,11 @@ impl CheckState {
             return Ok(());
         }
         let wanted = if expected { "nonzero" } else { "zero" };
-        self.not_met(format!(
-            "Value of: operand\n  Actual: {actual}\nExpected: {expected}\nExpected {operand} to be {wanted}."
-        ))
+        self.not_met(|| {
+            Ok(format!(
+                "Value of: operand\n  Actual: {actual}\nExpected: {expected}\nExpected {operand} to be {wanted}."
+            ))
+        })
     }
 
     pub fn expect_all_true(&self, _: &mut Caller<'_>, _device: Ref, operand: Ref) -> Result<()> {
@@ -140,12 +141,14 @@ impl CheckState {
         for chunk in chunks(operand, size)? {
             let chunk = chunk?;
             if let Some(index) = chunk.chunks_exact(size).position(is_false) {
-                return self.not_met(format!(
-                    "Value of: operand\nExpected: only contains elements that isn't equal to 0\n  Actual: {}, whose \
-                     element #{} doesn't match",
-                    text(operand)?,
-                    before + index
-                ));
+                return self.not_met(|| {
+                    Ok(format!(
+                        "Value of: operand\nExpected: only contains elements that isn't equal to 0\n  Actual: {}, whose \
+                         element #{} doesn't match",
+                        text(operand)?,
+                        before + index
+                    ))
+                });
             }
             before += chunk.len() / size;
         }
@@ -160,7 +163,7 @@ impl CheckState {
         if contents_differ {
             message.push_str(" Contents does not match.");
         }
-        if differ || contents_differ { self.not_met(with_values(message, lhs, rhs)?) } else { Ok(()) }
+        if differ || contents_differ { self.not_met(|| with_values(message, lhs, rhs)) } else { Ok(()) }
     }
 
     pub fn expect_almost_eq(
@@ -175,7 +178,7 @@ impl CheckState {
         let (lhs, rhs) = (lhs.get::<BufferView>()?, rhs.get::<BufferView>()?);
         let mut message = String::from("Expected near equality of these values.");
         if describe_types(&mut message, lhs, rhs) {
-            return self.not_met(with_values(message, lhs, rhs)?);
+            return self.not_met(|| with_values(message, lhs, rhs));
         }
         let element = lhs.element_type();
         let size = element_bytes(element);
@@ -199,7 +202,7 @@ impl CheckState {
                     General(right),
                     scientific(right - left)
                 ));
-                return self.not_met(with_values(message, lhs, rhs)?);
+                return self.not_met(|| with_values(message, lhs, rhs));
             }
         }
         Ok(())

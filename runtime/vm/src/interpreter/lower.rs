@@ -13,6 +13,7 @@ use super::loops::{self, CountedLoop};
 use super::operation::{Inst, Operation, accumulation, halves, pair, parts};
 use crate::{Error, Result};
 pub(super) use calls::entry;
+use incarnate_bytecode::imports::INSTRUCTIONS_PER_STEP;
 use incarnate_bytecode::isa::Opcode;
 use incarnate_bytecode::{BlockOffset, Body, CallingConvention, Cases, Instruction, RemapList, TypeId, VerifiedModule};
 
@@ -70,9 +71,6 @@ struct Test<'a> {
     index: usize,
     targets: [(BlockOffset, RemapList<'a>); 2],
 }
-
-/// Instructions in a row that are a step, as a branch is.
-const INSTRUCTIONS_PER_STEP: usize = 256;
 
 struct Lowering<'a> {
     module: &'a VerifiedModule,

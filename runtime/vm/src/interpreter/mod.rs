@@ -12,6 +12,7 @@ mod tests;
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::fmt;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
@@ -27,7 +28,7 @@ use super::sync::Once;
 use super::value::ValueType;
 use crate::{Error, Result};
 use code::Code;
-use incarnate_bytecode::{Dependency, VerifiedModule};
+use incarnate_bytecode::{Dependency, ExecutableTarget, VerifiedModule};
 use run::{Machine, Suspended};
 
 /// A bytecode module, interpreted. Functions are pre-decoded when they are first called.
@@ -220,6 +221,10 @@ impl Module for BytecodeModule {
 
     fn dependency(&self, index: usize) -> Option<Dependency<'_>> {
         self.verified.dependency(index)
+    }
+
+    fn executable_targets(&self) -> Vec<ExecutableTarget<'_>> {
+        self.verified.executable_targets()
     }
 
     fn lookup(&self, linkage: Linkage, name: &str) -> Option<u32> {

@@ -49,12 +49,15 @@ fn both(text: &str, arguments: &[i32]) -> (String, usize) {
 
 #[test]
 fn an_unknown_function_is_answered_by_those_that_exist() {
-    let text = "vm.module @m\nvm.export @f\nvm.func @f() -> () {\n^bb0:\n  vm.return\n}\n";
+    let text = "vm.module @m\nvm.export @f\nvm.export @main_graph\nvm.func @f() -> () {\n^bb0:\n  vm.return\n}\n\
+                vm.func @main_graph() -> () {\n^bb0:\n  vm.return\n}\n";
     let module = BytecodeModule::with_optimization(verified(text), true).unwrap();
     let program = Program::link(alloc::vec![module as Arc<dyn Module>]).unwrap();
     let context = Context::new(program, Limits::default()).unwrap();
-    let error = context.function("g").unwrap_err().to_string();
-    assert!(error.contains("`g`; @m exports f"), "{error}");
+    let error = context.function("x").unwrap_err().to_string();
+    assert!(error.contains("`x`; @m exports f, main_graph"), "{error}");
+    let error = context.function("Main").unwrap_err().to_string();
+    assert!(error.contains("`Main`; @m exports main_graph, f"), "{error}");
 }
 
 /// What takes long takes steps, without branches too.

@@ -207,8 +207,9 @@ fn invalid_executables_are_rejected() {
     assert_eq!(load(&import, &[]).unwrap_err().code(), StatusCode::NotFound);
 }
 
-/// All workers of a dispatch write to the same elements. Any of the written values may remain. Each element is a
-/// multiple of the count, as each written value is.
+/// All workers of a dispatch write to the same elements. The bytes of an element may remain of different writes: only single
+/// bytes are indivisible where many are copied at once, and under ThreadSanitizer they are copied one by one. Each element is
+/// a multiple of the count, as each written value is.
 #[test]
 fn workers_race_on_bindings_without_harm() {
     let body = "  %i9 = vm.const.i32.zero
@@ -252,7 +253,5 @@ fn workers_race_on_bindings_without_harm() {
             });
         }
     });
-    let possible =
-        |element: &u32| element.is_multiple_of(WORKGROUPS) && (WORKGROUPS..=WORKGROUPS * WORKGROUPS).contains(element);
-    assert!(binding.iter().all(possible));
+    assert_eq!(binding.iter().find(|element| !element.is_multiple_of(WORKGROUPS)), None);
 }

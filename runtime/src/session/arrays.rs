@@ -1,0 +1,185 @@
+//! Nested arrays of Rust as tensors, and tensors as nested arrays.
+
+use bytemuck::Zeroable;
+
+use super::aligned::AlignedVec;
+use super::element::{Element, ScalarElement};
+use super::input::Input;
+use super::tensor::Tensor;
+use crate::{Error, Result};
+
+/// A value on the host that a tensor can be created from: nested arrays of up to 8 dimensions, a slice, a vector, a number, or with
+/// the feature `ndarray` an array or a view of that crate.
+pub trait ToTensor<'a> {
+    /// The type of the elements.
+    type Element: Element;
+    /// Returns the elements with their shape. A slice or a vector has rank 1.
+    fn into_input(self) -> Input<'a, Self::Element>;
+}
+
+/// Implements [`ToTensor`] by the conversion to [`Input`].
+macro_rules! to_tensor {
+    ($({$($generics:tt)*} $type:ty => $element:ty;)*) => {
+        $(impl<'a, $($generics)*> $crate::session::ToTensor<'a> for $type {
+            type Element = $element;
+
+            fn into_input(self) -> $crate::session::Input<'a, $element> {
+                $crate::session::Input::from(self)
+            }
+        })*
+    };
+}
+#[cfg(feature = "ndarray")]
+pub(super) use to_tensor;
+
+to_tensor! {
+    {T: Element} &'a [T] => T;
+    {T: Element} &'a Vec<T> => T;
+    {T: Element} &'a AlignedVec<T> => T;
+    {T: Element} Vec<T> => T;
+    {T: ScalarElement, const A: usize} &'a [T; A] => T;
+}
+
+/// A tensor of rank 0.
+impl<'a, T: ScalarElement> ToTensor<'a> for T {
+    type Element = T;
+
+    fn into_input(self) -> Input<'a, T> {
+        Input::from_vec(&[], vec![self])
+    }
+}
+
+impl<'a, T: ScalarElement, const A: usize> ToTensor<'a> for [T; A] {
+    type Element = T;
+
+    fn into_input(self) -> Input<'a, T> {
+        Input::from_vec(&[A as u64], self.to_vec())
+    }
+}
+
+/// Conversions of one rank: the constants of the dimensions, outermost first, the type, and the calls that flatten it.
+macro_rules! nested {
+    ($($($dimension:ident)*: $type:ty $(, $flatten:ident)*;)*) => {
+        $(impl<'a, T: Element, $(const $dimension: usize),*> From<&'a $type> for Input<'a, T> {
+            fn from(elements: &'a $type) -> Input<'a, T> {
+                Input::nested(elements$(.$flatten())*, const { &[$($dimension as u64),*] })
+            }
+        }
+
+        impl<'a, T: ScalarElement, $(const $dimension: usize),*> ToTensor<'a> for $type {
+            type Element = T;
+
+            fn into_input(self) -> Input<'a, T> {
+                Input::from_vec(&[$($dimension as u64),*], self$(.$flatten())*.to_vec())
+            }
+        }
+
+        to_tensor! {
+            {T: ScalarElement, $(const $dimension: usize),*} &'a $type => T;
+        }
+        )*
+    };
+}
+nested! {
+    A B: [[T; B]; A], as_flattened;
+    A B C: [[[T; C]; B]; A], as_flattened, as_flattened;
+    A B C D: [[[[T; D]; C]; B]; A], as_flattened, as_flattened, as_flattened;
+    A B C D E: [[[[[T; E]; D]; C]; B]; A], as_flattened, as_flattened, as_flattened, as_flattened;
+    A B C D E F: [[[[[[T; F]; E]; D]; C]; B]; A],
+        as_flattened, as_flattened, as_flattened, as_flattened, as_flattened;
+    A B C D E F G: [[[[[[[T; G]; F]; E]; D]; C]; B]; A],
+        as_flattened, as_flattened, as_flattened, as_flattened, as_flattened, as_flattened;
+    A B C D E F G H: [[[[[[[[T; H]; G]; F]; E]; D]; C]; B]; A],
+        as_flattened, as_flattened, as_flattened, as_flattened, as_flattened, as_flattened, as_flattened;
+}
+
+/// The other direction.
+macro_rules! to_nested {
+    ($($($dimension:ident)*: $type:ty $(, $flatten:ident)*;)*) => {
+        $(
+        /// Copies the elements of a tensor of that shape.
+        impl<T: Element, $(const $dimension: usize),*> TryFrom<&Tensor<T>> for $type {
+            type Error = Error;
+
+            fn try_from(tensor: &Tensor<T>) -> Result<$type> {
+                check(tensor.shape(), &[$($dimension as u64),*])?;
+                let mut elements = <$type as Zeroable>::zeroed();
+                tensor.read(elements.as_mut_slice()$(.$flatten())*)?;
+                Ok(elements)
+            }
+        }
+
+        /// Copies the elements of a tensor of that shape.
+        impl<T: Element, $(const $dimension: usize),*> TryFrom<Tensor<T>> for $type {
+            type Error = Error;
+
+            fn try_from(tensor: Tensor<T>) -> Result<$type> {
+                <$type>::try_from(&tensor)
+            }
+        }
+        )*
+    };
+}
+to_nested! {
+    A: [T; A];
+    A B: [[T; B]; A], as_flattened_mut;
+    A B C: [[[T; C]; B]; A], as_flattened_mut, as_flattened_mut;
+    A B C D: [[[[T; D]; C]; B]; A], as_flattened_mut, as_flattened_mut, as_flattened_mut;
+    A B C D E: [[[[[T; E]; D]; C]; B]; A], as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut;
+    A B C D E F: [[[[[[T; F]; E]; D]; C]; B]; A],
+        as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut;
+    A B C D E F G: [[[[[[[T; G]; F]; E]; D]; C]; B]; A],
+        as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut;
+    A B C D E F G H: [[[[[[[[T; H]; G]; F]; E]; D]; C]; B]; A],
+        as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut,
+        as_flattened_mut;
+}
+
+fn check(shape: &[u64], wanted: &[u64]) -> Result<()> {
+    if shape == wanted {
+        return Ok(());
+    }
+    Err(Error::invalid_argument(format!("a tensor of shape {shape:?} is not an array of shape {wanted:?}")))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::hal::Device;
+
+    #[test]
+    fn nested_arrays_of_all_ranks_are_tensors_and_back() {
+        let device = Device::create("local-sync").unwrap();
+        fn same<T, A>(tensor: Tensor<T>, array: &A)
+        where
+            A: TryFrom<Tensor<T>, Error = Error> + for<'t> TryFrom<&'t Tensor<T>, Error = Error> + PartialEq,
+        {
+            assert!(A::try_from(&tensor).unwrap() == *array && A::try_from(tensor).unwrap() == *array);
+        }
+        macro_rules! check {
+            ($($array:expr => $shape:expr;)*) => {
+                $({
+                    let array = $array;
+                    let tensor = Tensor::from_values(&device, &array).unwrap();
+                    assert_eq!(tensor.shape(), $shape);
+                    same(tensor, &array);
+                    same(Tensor::from_values(&device, array).unwrap(), &array);
+                })*
+            };
+        }
+        check! {
+            [1.5f32, 2.5] => [2];
+            [[1i32, 2, 3], [4, 5, 6]] => [2, 3];
+            [[[1u8, 2], [3, 4]]; 3] => [3, 2, 2];
+            [[[[7i64; 2]; 1]; 3]; 4] => [4, 3, 1, 2];
+            [[[[[7i16; 2]; 1]; 3]; 4]; 1] => [1, 4, 3, 1, 2];
+            [[[[[[7i8; 2]; 1]; 3]; 4]; 1]; 2] => [2, 1, 4, 3, 1, 2];
+            [[[[[[[7f64; 2]; 1]; 3]; 4]; 1]; 2]; 1] => [1, 2, 1, 4, 3, 1, 2];
+            [[[[[[[[7u32; 2]; 1]; 3]; 4]; 1]; 2]; 1]; 2] => [2, 1, 2, 1, 4, 3, 1, 2];
+        }
+        let tensor = Tensor::from_values(&device, [[1.0f32, 2.0], [3.0, 4.0]]).unwrap();
+        let error = <[[f32; 4]; 1]>::try_from(&tensor).unwrap_err();
+        assert!(error.to_string().contains("shape [2, 2] is not an array of shape [1, 4]"), "{error}");
+    }
+}
