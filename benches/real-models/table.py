@@ -37,7 +37,9 @@ def error(runs: dict, target: str) -> str:
     if wrong:
         reason = found[wrong[0]].get("reason") or f"error {found[wrong[0]]['relative']:.0e}"
         return f"**{len(wrong)} of {len(found)}**: {reason}"
-    return f"{max(run['absolute'] for run in found.values()):.0e}, {max(run['relative'] for run in found.values()):.0e}"
+    greatest = [max(run[kind] for run in found.values()) for kind in ("absolute", "relative")]
+    missing = [mode for mode in MODES if not any(f" {mode} " in name for name in found)]
+    return f"{greatest[0]:.0e}, {greatest[1]:.0e}{''.join(f' (not {mode})' for mode in missing)}"
 
 
 def short(reason: str) -> str:
