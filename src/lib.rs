@@ -67,7 +67,7 @@ pub use incarnate_runtime::parameters::{FileAccess, ParameterProvider};
 pub use incarnate_runtime::session::{
     AlignedVec, Arguments, BF16, Element, Elements, F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ, F8E8M0FNU, F16,
     FromResults, FromValue, Function, FunctionFuture, I1, Input, Native, Packer, Primitives, ScalarElement, Session,
-    SessionBuilder, Tensor, ToTensor, ToValue,
+    SessionBuilder, Signature, Tensor, ToTensor, ToValue, ValueInfo, ValueType,
 };
 pub use incarnate_runtime::vm::{CallValues, Context, Ledger, Limits, Module, Ref, Signal, Value};
 pub use incarnate_runtime::{Error, Place, Result, ResultExt, StatusCode};

@@ -3,6 +3,7 @@
 mod executables;
 mod graph;
 mod program;
+mod signature;
 
 use std::collections::HashSet;
 use std::fmt;
@@ -35,6 +36,9 @@ pub(super) struct DumpArguments {
     /// The output.
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = DumpOutput::All)]
     pub(super) output: DumpOutput,
+    /// Format of the signatures.
+    #[arg(long, value_enum, value_name = "FORM", default_value_t = SignatureFormat::Text)]
+    pub(super) format: SignatureFormat,
     /// Format of the graph.
     #[arg(long, value_enum, value_name = "FORM", default_value_t = GraphFormat::Dot)]
     pub(super) graph_format: GraphFormat,
@@ -54,6 +58,16 @@ pub(super) enum DumpOutput {
     All,
     /// The dispatches and transfers of command buffers, and the data flow between them.
     Graph,
+    /// The names and types of the inputs and outputs of the exported functions.
+    Signature,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum SignatureFormat {
+    /// One line for each function.
+    Text,
+    /// For tools.
+    Json,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -80,6 +94,12 @@ pub(super) fn dump(arguments: &DumpArguments, out: &mut Console) -> Result<Verdi
         let module = VerifiedModule::load(contents).context(context)?;
         let text = graph_text(&module, arguments.graph_format)?;
         out.write_all(text.as_bytes()).context(|| "printing the graph")?;
+        return Ok(Verdict::Success);
+    }
+    if arguments.output == DumpOutput::Signature {
+        let module = VerifiedModule::load(contents).context(context)?;
+        let text = signature::text(&module, arguments.format)?;
+        out.write_all(text.as_bytes()).context(|| "printing the signatures")?;
         return Ok(Verdict::Success);
     }
     // The module is not verified: an invalid one is a reason to inspect it.

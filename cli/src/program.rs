@@ -63,14 +63,13 @@ pub(super) struct Function {
 impl Function {
     fn new(session_function: session::Function) -> Result<Function> {
         let function = session_function.vm_function().clone();
-        let (declared_arguments, declared_results) =
-            session_function.declaration().map(declaration::parse).unwrap_or_default();
-        let arguments = Slot::all(session_function.arguments(), declared_arguments)?;
+        let signature = session_function.signature();
+        let arguments = Slot::all(session_function.arguments(), declaration::tensors(signature.inputs))?;
         Ok(Function {
             name: function.name().to_owned(),
             fences: arguments.len() < function.arguments().len(),
             arguments,
-            results: Slot::all(session_function.results(), declared_results)?,
+            results: Slot::all(session_function.results(), declaration::tensors(signature.outputs))?,
             declaration: session_function.declaration().map(str::to_owned),
             benchmark: function.attribute("iree.benchmark").map(str::to_owned),
             function,

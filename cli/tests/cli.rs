@@ -359,6 +359,28 @@ fn check_runs_every_function_without_arguments() {
 }
 
 #[test]
+fn dump_prints_signatures() {
+    let text = incarnate(&["dump", "dynamic/vmvx.vmfb", "--output=signature"]).out;
+    assert!(
+        text.contains("\nmatmul(input0: tensor<?x?xf32>, input1: tensor<?x?xf32>) -> (output0: tensor<?x?xf32>)\n"),
+        "{text}"
+    );
+    let text = incarnate(&["dump", "imported/vmvx.vmfb", "--output=signature"]).out;
+    assert_eq!(
+        text,
+        "classify(input0: tensor<?x4xf32>, input1: tensor<4x3xf32>) -> (output0: tensor<?x3xf32>, output1: tensor<?x3xi1>)\n\
+         advance(input0: tensor<2xi64>, input1: !hal.buffer_view) -> (output0: tensor<2xi64>)\n"
+    );
+    let json = incarnate(&["dump", "imported/vmvx.vmfb", "--output=signature", "--format=json"]).out;
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    let classify = &json["functions"][0];
+    assert_eq!((classify["name"].as_str(), classify["declared"].as_bool()), (Some("classify"), Some(false)));
+    assert_eq!(classify["inputs"][0]["shape"], serde_json::json!([null, 4]));
+    assert_eq!(classify["inputs"][0]["element_type"], "f32");
+    assert_eq!(json["functions"][1]["inputs"][1], serde_json::json!({"name": "input1", "type": "!hal.buffer_view"}));
+}
+
+#[test]
 fn dump_prints_tables_and_instructions() {
     let all = incarnate(&["dump", "simple_mul/llvm-cpu.vmfb"]);
     assert_eq!((all.code, all.error.as_str()), (Some(0), ""));

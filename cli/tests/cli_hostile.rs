@@ -144,6 +144,8 @@ fn text_of_modules_does_not_act_in_any_output() {
         let mut commands: Vec<Vec<&str>> = [
             "dump",
             "dump --output=metadata",
+            "dump --output=signature",
+            "dump --output=signature --format=json",
             "dump --output=disassembly",
             "dump --output=graph",
             "dump --function=nothing",

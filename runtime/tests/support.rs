@@ -83,11 +83,11 @@ static MODULE: Description = Description {
         ImportedFunction { name: "n.missing", convention: "0i_i", optional: true, direct: false },
     ],
     exports: &[
-        Export { name: "down", function: 0 },
-        Export { name: "sum", function: 1 },
-        Export { name: "missing", function: 2 },
-        Export { name: "wait", function: 3 },
-        Export { name: "keep", function: 4 },
+        Export { name: "down", function: 0, recovered: "" },
+        Export { name: "sum", function: 1, recovered: "" },
+        Export { name: "missing", function: 2, recovered: "" },
+        Export { name: "wait", function: 3, recovered: "" },
+        Export { name: "keep", function: 4, recovered: "" },
     ],
     functions: &[
         Function { name: "down", convention: "0i_i", attributes: &[], locations: &[] },
@@ -325,7 +325,7 @@ static CALLS_HAL: Description = Description {
     executables: incarnate_runtime::support::Executables::NONE,
     name: "h",
     imports: &[ImportedFunction { name: "hal.devices.count", convention: "0v_i", optional: false, direct: true }],
-    exports: &[Export { name: "count", function: 0 }],
+    exports: &[Export { name: "count", function: 0, recovered: "" }],
     functions: &[Function { name: "count", convention: "0v_i", attributes: &[], locations: &[] }],
     dependencies: &[Dependency { name: "hal", minimum_version: 0, optional: false }],
     call: |state, _, stack, buffer| {

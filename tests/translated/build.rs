@@ -33,6 +33,7 @@ fn main() {
     let mut table = String::new();
     let mut nested = 0;
     let mut other = String::new();
+    let mut examples = String::new();
     for path in modules(&models) {
         let folder = path.parent().and_then(Path::file_name).unwrap().to_string_lossy();
         let name = format!("{folder}_{}", path.file_stem().unwrap().to_string_lossy()).replace(['-', '.'], "_");
@@ -50,6 +51,7 @@ fn main() {
             nested += 1;
         }
         let source = out_dir.join(format!("{name}.rs"));
+        examples += &examples_of(&name, &fs::read_to_string(&source).unwrap());
         writeln!(list, "/// `{folder}`.\npub mod {name} {{ include!({:?}); }}", source.display().to_string()).unwrap();
         let key = path.strip_prefix(&models).unwrap().display().to_string();
         writeln!(table, "    ({key:?}, || {name}::module()),").unwrap();
@@ -69,6 +71,7 @@ fn main() {
             writeln!(other, "    ({key:?}, {level:?}, || {name}::module()),").unwrap();
         }
     }
+    fs::write(out_dir.join("examples.rs"), examples).unwrap();
     assert!(nested >= 5, "only {nested} modules have VMVX executables");
     fs::write(
         out_dir.join("models.rs"),
@@ -82,6 +85,21 @@ fn main() {
         ),
     )
     .unwrap();
+}
+
+/// Returns the examples in the documentation of a translated module's methods, each as a function.
+fn examples_of(name: &str, source: &str) -> String {
+    let mut functions = String::new();
+    let blocks = source.split("/// ```ignore\n").skip(1).filter_map(|rest| rest.split("/// ```\n").next());
+    for (number, block) in blocks.enumerate() {
+        let lines: String = block.lines().map(|line| format!("{}\n", line.trim().trim_start_matches("///"))).collect();
+        writeln!(
+            functions,
+            "pub async fn {name}_{number}() -> incarnate::Result<()> {{\nuse crate::{name}::Module;\n{lines}Ok(())\n}}"
+        )
+        .unwrap();
+    }
+    functions
 }
 
 /// Assembles the module of a text file beside this one.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use incarnate_bytecode::{Error, Result, VerifiedModule};
+use incarnate_bytecode::{Error, Result, VerifiedModule, recovered_declarations};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
@@ -70,6 +70,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let target_features = TargetFeatures::bits(&options.target_features);
     let mut analysis = Analysis::new(module, names::functions(module), options.untrusted)?;
     analysis.target_features = target_features;
+    analysis.recovered = recovered_declarations(module);
     let mut size = analysis.size;
     check_size(size)?;
     let plan = Plan::new(module, &analysis.creations(), options)?;

@@ -1,8 +1,8 @@
-//! The tensors in declarations, with element types that this build knows.
+//! The tensors in signatures.
 
-use incarnate_runtime::bytecode::{self, DeclaredValue};
 use incarnate_runtime::hal::ElementType;
 use incarnate_runtime::hal::format::TensorType;
+use incarnate_runtime::session::{ValueInfo, ValueType};
 
 /// The type of a tensor, as far as it is known at compile time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,35 +20,36 @@ impl DeclaredTensor {
         Some(TensorType { shape: shape?, element: self.element })
     }
 
-    fn of(value: &DeclaredValue<'_>) -> Option<DeclaredTensor> {
-        let tensor = value.tensor.as_ref()?;
-        Some(DeclaredTensor { shape: tensor.shape.clone(), element: tensor.element.parse().ok()? })
+    fn of(value: ValueInfo) -> Option<DeclaredTensor> {
+        match value.value_type() {
+            ValueType::Tensor { element, shape } => Some(DeclaredTensor { shape: shape.clone(), element: *element }),
+            _ => None,
+        }
     }
 }
 
-/// Parses the tensors among the arguments and among the results of a declaration; None for other types. Unknown syntax
-/// yields empty lists: declarations are only hints.
-pub(crate) fn parse(declaration: &str) -> (Vec<Option<DeclaredTensor>>, Vec<Option<DeclaredTensor>>) {
-    let Some(parsed) = bytecode::Declaration::parse(declaration) else { return Default::default() };
-    let tensors = |values: &[DeclaredValue<'_>]| values.iter().map(DeclaredTensor::of).collect();
-    (tensors(&parsed.arguments), tensors(&parsed.results))
+/// Returns the tensors among inputs or outputs; None for values of other types.
+pub(crate) fn tensors(values: Vec<ValueInfo>) -> Vec<Option<DeclaredTensor>> {
+    values.into_iter().map(DeclaredTensor::of).collect()
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use incarnate_runtime::bytecode::ConventionItem;
+    use incarnate_runtime::session::Signature;
 
     #[test]
     fn only_closed_shapes_are_fixed() {
         let text = "sync func @f(%a: tensor<4x2xf32>, %b: tensor<?x2xf32>, %c: tensor<4xq9>, %d: i32) -> ()";
-        let (arguments, results) = parse(text);
-        let fixed = |index: usize| {
-            let tensor: &Option<DeclaredTensor> = &arguments[index];
+        let items = [ConventionItem::Ref, ConventionItem::Ref, ConventionItem::Ref, ConventionItem::I32];
+        let inputs = tensors(Signature::new(Some(text), &items, &[]).inputs);
+        let fixed = |tensor: &Option<DeclaredTensor>| {
             tensor.as_ref().map(|tensor| tensor.fixed().map(|tensor| tensor.to_string()))
         };
-        assert_eq!((0..4).map(fixed).collect::<Vec<_>>(), [Some(Some("4x2xf32".to_owned())), Some(None), None, None]);
-        assert_eq!(results, []);
-        assert_eq!(parse("nonsense"), (vec![], vec![]));
+        assert_eq!(
+            inputs.iter().map(fixed).collect::<Vec<_>>(),
+            [Some(Some("4x2xf32".to_owned())), Some(None), None, None]
+        );
     }
 }

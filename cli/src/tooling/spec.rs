@@ -279,6 +279,7 @@ fn zeros(length: u64) -> Option<Vec<u8>> {
 mod tests {
     use super::super::declaration;
     use super::*;
+    use incarnate_runtime::session::Signature;
 
     fn slots(letters: &str) -> Result<Vec<Slot>> {
         let items: Vec<ConventionItem> = letters.bytes().filter_map(ConventionItem::from_letter).collect();
@@ -332,8 +333,9 @@ mod tests {
 
     #[test]
     fn declared_tensors_need_no_type() {
-        let (declared, _) = declaration::parse("sync func @f(%a: tensor<2xi8>, %b: tensor<?xi8>, %c: tensor<f32>)");
-        let slots = Slot::all(&[ConventionItem::Ref; 3], declared).unwrap();
+        let text = "sync func @f(%a: tensor<2xi8>, %b: tensor<?xi8>, %c: tensor<f32>)";
+        let inputs = Signature::new(Some(text), &[ConventionItem::Ref; 3], &[]).inputs;
+        let slots = Slot::all(&[ConventionItem::Ref; 3], declaration::tensors(inputs)).unwrap();
         let parse = |specs: [&str; 3]| parse_specs(&slots, &specs.map(str::to_owned));
         let values = parse(["1 -1", "3xi8=7", "0x10"]).unwrap();
         let bytes = values.iter().map(|value| match value {

@@ -5,12 +5,16 @@
 
 use alloc::vec::Vec;
 
+use crate::ConventionItem;
+
 /// Attribute of a function: its declaration.
 pub const DECLARATION: &str = "iree.abi.declaration";
 /// Attribute of a function: how it synchronises with its caller.
 pub const INVOCATION_MODEL: &str = "iree.abi.model";
 /// Value of [`INVOCATION_MODEL`]: the last two arguments are a fence to wait for and one to signal.
 pub const COARSE_FENCES: &str = "coarse-fences";
+/// The type of buffer views in a declaration.
+pub(crate) const BUFFER_VIEW: &str = "!hal.buffer_view";
 /// Attribute of an argument in a declaration: the result of this index is stored in the memory that is passed.
 const OUTPUT: &str = "iree.abi.output";
 
@@ -53,6 +57,17 @@ impl<'a> Declaration<'a> {
         let (_, rest) = text.split_once("func @")?;
         let (arguments, rest) = side(rest)?;
         Some(Declaration { arguments, results: side(rest).map(|(results, _)| results).unwrap_or_default() })
+    }
+
+    /// Returns true if the declaration has as many values as a calling convention, and references where that has some.
+    #[must_use]
+    pub fn agrees_with(&self, arguments: &[ConventionItem], results: &[ConventionItem]) -> bool {
+        let agree = |declared: &[DeclaredValue<'_>], items: &[ConventionItem]| {
+            let is_ref = |value: &DeclaredValue<'_>| value.tensor.is_some() || value.ty.starts_with('!');
+            let mut pairs = declared.iter().zip(items);
+            declared.len() == items.len() && pairs.all(|(value, item)| is_ref(value) == (*item == ConventionItem::Ref))
+        };
+        agree(&self.arguments, arguments) && agree(&self.results, results)
     }
 }
 

@@ -61,6 +61,7 @@ mod contents;
 mod declaration;
 #[cfg(feature = "text")]
 mod disassembler;
+mod element_type;
 mod escaped;
 pub mod executable_format;
 #[cfg(feature = "text")]
@@ -77,7 +78,9 @@ mod operand;
 mod quoting;
 #[doc(hidden)]
 pub mod read;
+mod recovery;
 pub mod semantics;
+mod signature;
 mod status;
 pub mod target_features;
 mod targets;
@@ -98,6 +101,7 @@ pub use declaration::{
 };
 #[cfg(feature = "text")]
 pub use disassembler::{Disassembler, disassemble, disassemble_function};
+pub use element_type::{ElementType, EncodingType, NumericalType};
 pub use escaped::{Escaped, EscapedLines, acts};
 pub use instruction::{Body, Instruction, Instructions};
 pub use module::{DebugDatabase, Dependency, Export, FunctionView, Import, Module, Requirements, TypeDef, TypeKind};
@@ -105,6 +109,8 @@ pub use operand::{
     AnyRegister, BlockOffset, Cases, FunctionOrdinal, RefRegister, Register, RegisterList, RemapList, SegmentSizes,
     TypeId,
 };
+pub use recovery::recovered_declarations;
+pub use signature::{Signature, ValueInfo, ValueType};
 pub use status::{Error, Place, Result, ResultExt, StatusCode};
 pub use targets::ExecutableTarget;
 pub use verified::VerifiedModule;

@@ -6,9 +6,9 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use super::buffer::Buffer;
-use super::element_type::{ElementType, EncodingType};
 use crate::bytecode::imports::BYTES_PER_STEP;
 use crate::vm::{Charge, Ledger};
+use crate::{ElementType, EncodingType};
 use crate::{Error, Result, ref_object, vm};
 
 /// Dimensions of up to this rank are stored in the view itself.

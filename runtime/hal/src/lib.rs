@@ -25,7 +25,6 @@ mod channel;
 mod command_buffer;
 #[cfg(feature = "std")]
 mod commands;
-mod element_type;
 #[cfg(feature = "std")]
 mod elision;
 #[cfg(feature = "std")]
@@ -72,13 +71,13 @@ pub use channel::Channel;
 pub use command_buffer::{BufferRef, CommandBuffer, CommandBufferMode, CommandCategory, DispatchFlags, Workgroups};
 #[cfg(feature = "std")]
 pub use commands::{BufferBinding, ExecutionStage};
-pub use element_type::{ElementType, EncodingType, NumericalType};
 #[cfg(feature = "std")]
 pub use executable::Executable;
 #[cfg(feature = "std")]
 pub use fence::Fence;
 #[cfg(feature = "std")]
 pub use file::File;
+pub use incarnate_bytecode::{ElementType, EncodingType, NumericalType};
 pub use memory::{BufferParameters, BufferUsage, MemoryAccess, MemoryType, WHOLE_BUFFER};
 #[cfg(feature = "std")]
 pub use narrow_float::NarrowFloat;

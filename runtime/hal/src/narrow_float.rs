@@ -3,7 +3,7 @@
 //! The formats are those of IEEE 754 (`F16`), of arXiv:2209.05433 (`F8E5M2`, `F8E4M3FN`), of arXiv:2206.02915 (the `FNUZ`
 //! pair) and of the OCP Microscaling specification 1.0 (`F8E8M0FNU`, the 6- and 4-bit formats).
 
-use super::element_type::{ElementType, NumericalType};
+use crate::{ElementType, NumericalType};
 
 /// The codes of a format that are not finite numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

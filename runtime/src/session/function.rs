@@ -7,7 +7,7 @@ use std::task::{Context as TaskContext, Poll};
 
 use super::builder::Session;
 use super::convert::{Arguments, FromResults, Packer, Primitives};
-use crate::bytecode::{COARSE_FENCES, ConventionItem, DECLARATION, INVOCATION_MODEL};
+use crate::bytecode::{COARSE_FENCES, ConventionItem, DECLARATION, INVOCATION_MODEL, Signature, ValueInfo};
 use crate::hal::{Device, Fence, Reached, wait_for_results};
 use crate::vm::{self, CallBuffer, CallFuture, CallValues, InvocationGuard, Linkage, Ref, Value};
 use crate::{Error, Result};
@@ -79,14 +79,49 @@ impl Function {
         self.function.attribute(DECLARATION)
     }
 
-    /// Returns the types of the arguments, except for the fences that `call` supplies.
+    /// Returns the names and types of the inputs. Where the module declares none, they are recovered from the code of the
+    /// function: the element type and the static extents of each tensor that it checks. A translated module contains them.
+    ///
+    /// ```
+    /// use incarnate_runtime::hal::ElementType;
+    /// use incarnate_runtime::session::Session;
+    /// # fn main() -> incarnate_runtime::Result<()> {
+    /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/models/dynamic/vmvx.vmfb");
+    /// let session = Session::load("local-sync", path)?;
+    /// let function = session.function("scale_rows")?;
+    /// let inputs = function.inputs();
+    /// assert_eq!(inputs[0].to_string(), "input0: tensor<?x4xf32>");
+    /// assert_eq!(inputs[0].element_type(), Some(ElementType::FLOAT_32));
+    /// assert_eq!(inputs[0].shape(), Some(&[None, Some(4)][..]));
+    /// assert_eq!(function.outputs()[0].name(), "output0");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn inputs(&self) -> Vec<ValueInfo> {
+        self.signature().inputs
+    }
+
+    /// Returns the names and types of the outputs; see [`Function::inputs`].
+    #[must_use]
+    pub fn outputs(&self) -> Vec<ValueInfo> {
+        self.signature().outputs
+    }
+
+    /// Returns the names and types of inputs and outputs.
+    #[must_use]
+    pub fn signature(&self) -> Signature {
+        Signature::new(self.function.declaration(), self.arguments(), self.results())
+    }
+
+    /// Returns the types of the arguments in the calling convention, except for the fences that `call` supplies.
     #[must_use]
     pub fn arguments(&self) -> &[ConventionItem] {
         let all = self.function.arguments();
         if self.fences { &all[..all.len() - 2] } else { all }
     }
 
-    /// Returns the types of the results.
+    /// Returns the types of the results in the calling convention.
     #[must_use]
     pub fn results(&self) -> &[ConventionItem] {
         self.function.results()

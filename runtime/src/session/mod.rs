@@ -26,6 +26,7 @@ mod incompatible;
 mod input;
 mod tensor;
 
+pub use crate::bytecode::{Signature, ValueInfo, ValueType};
 pub use aligned::AlignedVec;
 pub use arrays::ToTensor;
 pub use builder::{Native, Session, SessionBuilder, natives};

@@ -75,6 +75,8 @@ pub struct Export {
     pub name: &'static str,
     /// Ordinal among the internal functions.
     pub function: u32,
+    /// The declaration that is recovered from the function's body; empty if an attribute declares it.
+    pub recovered: &'static str,
 }
 
 /// A function of a translated module.

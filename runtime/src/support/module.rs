@@ -8,7 +8,7 @@ use core::fmt;
 
 use super::description::Description;
 use super::state::State;
-use crate::bytecode::{Contents, Dependency, ExecutableTarget};
+use crate::bytecode::{Contents, DECLARATION, Dependency, ExecutableTarget};
 use crate::vm::{
     BoundFunction, Buffer, CallBuffer, Completion, Entry, FunctionInfo, Limits, Linkage, Module, ModuleSignature,
     ModuleState, Once, Ref, Stack,
@@ -135,6 +135,13 @@ impl Module for TranslatedModule {
             Linkage::Import => return None,
         };
         self.description.functions.get(function as usize)?.attributes.get(index).copied()
+    }
+
+    fn declaration(&self, export: u32) -> Option<&str> {
+        match self.description.exports.get(export as usize)?.recovered {
+            "" => self.function_attribute_value(Linkage::Export, export, DECLARATION),
+            recovered => Some(recovered),
+        }
     }
 
     fn source_location(&self, function: u32, offset: u32) -> Option<String> {

@@ -295,6 +295,12 @@ impl Function {
         self.bound.module.function_attribute_value(Linkage::Export, self.bound.export, key)
     }
 
+    /// The declaration: see [`Module::declaration`].
+    #[must_use]
+    pub fn declaration(&self) -> Option<&str> {
+        self.bound.module.declaration(self.bound.export)
+    }
+
     /// Puts values into a call buffer, checked against the calling convention.
     ///
     /// # Errors

@@ -200,6 +200,12 @@ pub trait Module: Send + Sync + fmt::Debug {
             .map(|row| row.1)
     }
 
+    /// The declaration of an exported function: the value of its attribute `iree.abi.declaration` or, where it has none, what
+    /// is recovered from its body.
+    fn declaration(&self, export: u32) -> Option<&str> {
+        self.function_attribute_value(Linkage::Export, export, incarnate_bytecode::DECLARATION)
+    }
+
     /// Where in the model's source an offset of an internal function comes from, if the module has debug information.
     fn source_location(&self, function: u32, offset: u32) -> Option<String> {
         let _ = (function, offset);

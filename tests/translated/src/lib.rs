@@ -45,6 +45,12 @@ pub mod kernels {
 
 include!(concat!(env!("OUT_DIR"), "/models.rs"));
 
+/// The examples in the documentation of the typed methods.
+#[allow(missing_docs, unused_variables, clippy::all, clippy::pedantic, reason = "examples are compiled, not run")]
+pub mod examples {
+    include!(concat!(env!("OUT_DIR"), "/examples.rs"));
+}
+
 /// Alternative names of the crate in programs.
 pub mod renamed {
     pub use incarnate;

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 
 use incarnate::runtime::hal::{DeviceOptions, DriverRegistry};
+use incarnate::runtime::mapping::MappedFile;
 use incarnate::runtime::session::{BF16, F16, I1, Input};
-use incarnate::runtime::vm::{Buffer, Ref, Value};
-use incarnate::{Device, Session, StatusCode, Tensor};
+use incarnate::runtime::vm::{Buffer, BytecodeModule, Module, Ref, Value};
+use incarnate::{Device, Session, StatusCode, Tensor, VerifiedModule};
 use incarnate_translated_tests as models;
 use incarnate_translated_tests::hostile;
 
@@ -147,6 +148,55 @@ fn names_are_safe_and_distinct() {
     let name = "\") } */ fn main() {} /* \n\r\t";
     assert_eq!(module.session().function(name).unwrap().call::<i32>(()).unwrap(), 7);
     assert_eq!(module.session().context().program().modules()[0].attribute(0), Some(("key\" */", "value\n\\")));
+}
+
+/// The signatures of the public functions of a session.
+fn signatures(session: &Session) -> Vec<String> {
+    let functions = session.functions().unwrap();
+    functions.iter().map(|function| format!("{}{}", function.name(), function.signature())).collect()
+}
+
+#[test]
+fn functions_without_declarations_are_typed() {
+    let device = device();
+    for variant in ["llvm-cpu", "vmvx"] {
+        let file = format!("{}/../models/imported/{variant}.vmfb", env!("CARGO_MANIFEST_DIR"));
+        let session = Session::builder().shared_device(device.clone()).module_file(file).build().unwrap();
+        let module = models::imported_llvm_cpu::Module::load(&device).unwrap();
+        let expected = [
+            "classify(input0: tensor<?x4xf32>, input1: tensor<4x3xf32>) -> (output0: tensor<?x3xf32>, output1: \
+             tensor<?x3xi1>)",
+            "advance(input0: tensor<2xi64>, input1: !hal.buffer_view) -> (output0: tensor<2xi64>)",
+        ];
+        assert_eq!(signatures(&session), expected);
+        assert_eq!(signatures(module.session()), expected);
+    }
+    let module = models::imported_vmvx::Module::load(&device).unwrap();
+    let (scores, positive): (Tensor<f32>, Tensor<I1>) =
+        module.classify(&[[1.0f32, 0.0, 0.0, 0.0]], &[[1.0, -2.0, 3.0], [0.0; 3], [0.0; 3], [0.0; 3]]).unwrap();
+    assert_eq!(scores.to_vec().unwrap(), [1.0, -2.0, 3.0]);
+    assert_eq!((positive.shape(), positive.to_vec().unwrap()), (&[1, 3][..], [true, false, true].map(I1::from).into()));
+    // Nothing reads the second argument, so that its type is unknown.
+    let any = Tensor::new(module.session(), &[1], &[0.0f32]).unwrap();
+    let next: Tensor<i64> = module.advance(&[40, -1], any.view()).unwrap();
+    assert_eq!(next.to_vec().unwrap(), [41, 0]);
+    let error = module.advance(&[1i64], any.view()).unwrap_err();
+    assert_eq!(error.code(), StatusCode::InvalidArgument);
+}
+
+#[test]
+fn both_modes_have_the_same_signatures() {
+    let mut functions = 0;
+    for (file, module) in models::MODULES {
+        let path = format!("{}/../models/{file}", env!("CARGO_MANIFEST_DIR"));
+        let interpreted = VerifiedModule::load(MappedFile::contents(path.as_ref()).unwrap().into()).unwrap();
+        let (interpreted, translated) = (BytecodeModule::new(interpreted).unwrap(), module());
+        for export in 0..translated.signature().export_count as u32 {
+            assert_eq!(interpreted.declaration(export), translated.declaration(export), "{file}");
+            functions += usize::from(translated.declaration(export).is_some());
+        }
+    }
+    assert!(functions > 300, "{functions}");
 }
 
 #[test]

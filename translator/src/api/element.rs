@@ -1,5 +1,6 @@
 //! The Rust types of tensor elements.
 
+use incarnate_bytecode::ElementType;
 use proc_macro2::TokenStream;
 use quote::quote;
 
@@ -9,29 +10,29 @@ pub(super) struct Element {
     pub(super) rust: TokenStream,
 }
 
-/// The type of an element in a declaration; None for elements narrower than a byte and for those without a Rust type.
-pub(super) fn element(text: &str) -> Option<Element> {
-    let rust = match text {
-        "i8" | "si8" => quote!(i8),
-        "i16" | "si16" => quote!(i16),
-        "i32" | "si32" => quote!(i32),
-        "i64" | "si64" | "index" => quote!(i64),
-        "ui8" => quote!(u8),
-        "ui16" => quote!(u16),
-        "ui32" => quote!(u32),
-        "ui64" => quote!(u64),
-        "f32" => quote!(f32),
-        "f64" => quote!(f64),
-        "i1" => quote!(I1),
-        "f16" => quote!(F16),
-        "bf16" => quote!(BF16),
-        "complex<f32>" => quote!([f32; 2]),
-        "complex<f64>" => quote!([f64; 2]),
-        "f8E5M2" => quote!(F8E5M2),
-        "f8E4M3FN" => quote!(F8E4M3FN),
-        "f8E5M2FNUZ" => quote!(F8E5M2FNUZ),
-        "f8E4M3FNUZ" => quote!(F8E4M3FNUZ),
-        "f8E8M0FNU" => quote!(F8E8M0FNU),
+/// The Rust type of an element type; None for elements narrower than a byte and for those without a Rust type.
+pub(super) fn element(element: ElementType) -> Option<Element> {
+    let rust = match element {
+        ElementType::INT_8 | ElementType::SINT_8 => quote!(i8),
+        ElementType::INT_16 | ElementType::SINT_16 => quote!(i16),
+        ElementType::INT_32 | ElementType::SINT_32 => quote!(i32),
+        ElementType::INT_64 | ElementType::SINT_64 => quote!(i64),
+        ElementType::UINT_8 => quote!(u8),
+        ElementType::UINT_16 => quote!(u16),
+        ElementType::UINT_32 => quote!(u32),
+        ElementType::UINT_64 => quote!(u64),
+        ElementType::FLOAT_32 => quote!(f32),
+        ElementType::FLOAT_64 => quote!(f64),
+        ElementType::BOOL_8 => quote!(I1),
+        ElementType::FLOAT_16 => quote!(F16),
+        ElementType::BFLOAT_16 => quote!(BF16),
+        ElementType::COMPLEX_FLOAT_64 => quote!([f32; 2]),
+        ElementType::COMPLEX_FLOAT_128 => quote!([f64; 2]),
+        ElementType::FLOAT_8_E5M2 => quote!(F8E5M2),
+        ElementType::FLOAT_8_E4M3_FN => quote!(F8E4M3FN),
+        ElementType::FLOAT_8_E5M2_FNUZ => quote!(F8E5M2FNUZ),
+        ElementType::FLOAT_8_E4M3_FNUZ => quote!(F8E4M3FNUZ),
+        ElementType::FLOAT_8_E8M0_FNU => quote!(F8E8M0FNU),
         _ => return None,
     };
     Some(Element { rust })

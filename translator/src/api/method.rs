@@ -4,6 +4,7 @@ use incarnate_bytecode::ConventionItem;
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
+use super::docs;
 use super::signature::{Kind, Signature, Value};
 use crate::function::{Analysis, FunctionFacts};
 use crate::names::code;
@@ -17,8 +18,7 @@ pub(super) fn results_struct(signature: &Signature<'_>, options: &Options) -> Op
     let doc = super::doc(&format!("Results of {}.", code(&format!("@{}", signature.name))));
     let fields = signature.results.iter().map(|value| {
         let (ident, ty) = (&value.ident, result_type(&value.kind));
-        let doc = value.declared.map_or_else(|| "A result.".to_owned(), code);
-        let doc = super::doc(&doc);
+        let doc = super::doc(&docs::value(value));
         quote!(#[doc = #doc] pub #ident: #ty)
     });
     Some(quote! {
@@ -33,9 +33,9 @@ pub(super) fn results_struct(signature: &Signature<'_>, options: &Options) -> Op
 }
 
 /// The method of an exported function.
-pub(super) fn method(signature: &Signature<'_>, analysis: &Analysis<'_>) -> TokenStream {
+pub(super) fn method(signature: &Signature<'_>, analysis: &Analysis<'_>, options: &Options) -> TokenStream {
     let Some(facts) = analysis.functions.get(signature.function as usize) else { return TokenStream::new() };
-    let docs = docs(signature);
+    let docs = docs::method(signature, options);
     let (method, parameters) = (&signature.method, signature.parameters.iter().map(parameter));
     let results = results_type(signature);
     let tensors = signature.parameters.iter().any(|value| matches!(value.kind, Kind::Tensor(..)));
@@ -63,26 +63,6 @@ pub(super) fn method(signature: &Signature<'_>, analysis: &Analysis<'_>) -> Toke
     }
 }
 
-fn docs(signature: &Signature<'_>) -> Vec<String> {
-    let first = match signature.declaration {
-        Some(declaration) => code(declaration),
-        None => code(&format!("@{}", signature.name)),
-    };
-    let mut docs = vec![first, String::new()];
-    let stored = signature.parameters.iter().filter(|value| matches!(value.kind, Kind::Storage(_)));
-    for value in stored {
-        docs.push(format!("Stores a result in the memory of `{}`.", value.ident));
-        docs.push(String::new());
-    }
-    docs.push("# Errors".to_owned());
-    let tensors = signature.parameters.iter().any(|value| matches!(value.kind, Kind::Tensor(..)));
-    docs.push(match tensors {
-        true => "INVALID_ARGUMENT for a tensor of another shape; the errors of the function.".to_owned(),
-        false => "The errors of the function.".to_owned(),
-    });
-    docs.iter().map(|text| super::doc(text)).collect()
-}
-
 /// The type of a primitive.
 fn number(item: ConventionItem) -> TokenStream {
     match item {
@@ -95,7 +75,7 @@ fn number(item: ConventionItem) -> TokenStream {
     }
 }
 
-fn parameter(value: &Value<'_>) -> TokenStream {
+fn parameter(value: &Value) -> TokenStream {
     let ident = &value.ident;
     let ty = match &value.kind {
         Kind::Number(item) => number(*item),
@@ -174,7 +154,7 @@ fn arguments<'a>(
 }
 
 /// The conversion of a result to a tensor or a view.
-fn converted(value: &Value<'_>, export: &Literal) -> TokenStream {
+fn converted(value: &Value, export: &Literal) -> TokenStream {
     let ident = &value.ident;
     let name = ident.to_string();
     match &value.kind {

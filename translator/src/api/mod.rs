@@ -1,6 +1,7 @@
 //! The typed API of a translated module: `Module` with a method for each exported function, structs of results, and
 //! `module()`.
 
+mod docs;
 mod element;
 mod method;
 mod signature;
@@ -58,14 +59,14 @@ fn doc(text: &str) -> String {
 pub(crate) fn items(analysis: &Analysis<'_>, options: &Options) -> Vec<TokenStream> {
     let mut methods = Scope::with(METHODS.iter().copied());
     let mut types = Scope::with(TYPES.iter().chain(SUPPORT).copied());
-    let signatures = Signature::all(analysis.module, &mut methods, &mut types);
+    let signatures = Signature::all(analysis.module, &analysis.recovered, &mut methods, &mut types);
     let path = &options.crate_path;
     let mut items = Vec::new();
     items.push(module_struct(analysis.module, options));
     for signature in &signatures {
         items.extend(results_struct(signature, options));
     }
-    items.push(implementation(analysis, &signatures));
+    items.push(implementation(analysis, &signatures, options));
     let doc = doc(&format!(
         "Returns the module {} for `SessionBuilder::module`.",
         code(&format!("@{}", analysis.module.name()))
@@ -134,8 +135,8 @@ fn natives(analysis: &Analysis<'_>) -> Vec<TokenStream> {
     paths.collect()
 }
 
-fn implementation(analysis: &Analysis<'_>, signatures: &[Signature<'_>]) -> TokenStream {
-    let methods = signatures.iter().map(|signature| method(signature, analysis));
+fn implementation(analysis: &Analysis<'_>, signatures: &[Signature<'_>], options: &Options) -> TokenStream {
+    let methods = signatures.iter().map(|signature| method(signature, analysis, options));
     let natives = natives(analysis);
     quote! {
         #[allow(

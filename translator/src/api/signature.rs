@@ -1,9 +1,11 @@
-//! The signature of an exported function's method, from its declaration and its calling convention.
+//! The signature of an exported function's method, from its declaration or body and its calling convention.
 //!
 //! The calling convention is authoritative: a declaration that contradicts it only appears in the documentation.
 
+use std::collections::BTreeMap;
+
 use incarnate_bytecode::{
-    COARSE_FENCES, ConventionItem, DECLARATION, Declaration, DeclaredTensor, DeclaredValue, Export, INVOCATION_MODEL,
+    COARSE_FENCES, ConventionItem, DECLARATION, Export, INVOCATION_MODEL, Signature as Types, ValueInfo, ValueType,
     VerifiedModule,
 };
 use proc_macro2::Ident;
@@ -25,20 +27,20 @@ pub(super) struct Signature<'m> {
     pub(super) declaration: Option<&'m str>,
     /// It takes a wait fence and a signal fence, which the method provides.
     pub(super) fences: bool,
-    pub(super) parameters: Vec<Value<'m>>,
-    pub(super) results: Vec<Value<'m>>,
+    pub(super) parameters: Vec<Value>,
+    pub(super) results: Vec<Value>,
     /// The struct of the results, if the declaration names them.
     pub(super) results_type: Option<Ident>,
 }
 
 /// An argument or a result.
 #[derive(Debug)]
-pub(super) struct Value<'m> {
+pub(super) struct Value {
     /// The name in Rust.
     pub(super) ident: Ident,
     pub(super) kind: Kind,
-    /// The declared type in MLIR's syntax.
-    pub(super) declared: Option<&'m str>,
+    /// The name and the type in the model.
+    pub(super) info: ValueInfo,
 }
 
 /// The Rust form of a VM value.
@@ -52,16 +54,21 @@ pub(super) enum Kind {
     Tensor(Element, Vec<Option<u64>>),
     /// The memory that a result is stored in, passed as a tensor of the result's element type.
     Storage(Element),
-    /// A tensor of another element type, as a buffer view.
+    /// A tensor of an unknown type, or of an element type that does not exist in Rust, as a buffer view.
     View,
-    /// Any reference.
+    /// Another reference.
     Reference,
 }
 
 impl<'m> Signature<'m> {
     /// The signatures of a module's public functions. Names that begin with `__` or contain `$` are internal; functions with
     /// spans have no method.
-    pub(super) fn all(module: &'m VerifiedModule, methods: &mut Scope, types: &mut Scope) -> Vec<Signature<'m>> {
+    pub(super) fn all(
+        module: &'m VerifiedModule,
+        recovered: &BTreeMap<u32, String>,
+        methods: &mut Scope,
+        types: &mut Scope,
+    ) -> Vec<Signature<'m>> {
         let exports = module.exports().zip(0..);
         let public =
             exports.filter(|(export, _)| !export.local_name.starts_with("__") && !export.local_name.contains('$'));
@@ -72,13 +79,18 @@ impl<'m> Signature<'m> {
         let names: Vec<&str> = rows.iter().map(|(export, _)| export.local_name).collect();
         let idents = methods.claim_all(&names, Case::Snake, "function");
         let rows = rows.into_iter().zip(idents);
-        rows.filter_map(|((export, ordinal), method)| Signature::new(module, export, ordinal, method, types)).collect()
+        let signature = |((export, ordinal), method): ((Export<'m>, u32), Ident)| {
+            let recovered = recovered.get(&export.function).map(String::as_str);
+            Signature::new(module, export, ordinal, recovered, method, types)
+        };
+        rows.filter_map(signature).collect()
     }
 
     fn new(
         module: &'m VerifiedModule,
         row: Export<'m>,
         export: u32,
+        recovered: Option<&str>,
         method: Ident,
         types: &mut Scope,
     ) -> Option<Signature<'m>> {
@@ -93,67 +105,47 @@ impl<'m> Signature<'m> {
             arguments.truncate(arguments.len() - 2);
         }
         let declaration = attribute(DECLARATION);
-        let parsed = declaration.and_then(Declaration::parse).filter(|parsed| {
-            parsed.arguments.len() == arguments.len()
-                && parsed.results.len() == results.len()
-                && agree(&parsed.arguments, &arguments)
-                && agree(&parsed.results, &results)
-        });
-        let mut fields = Scope::default();
+        let types_of = Types::new(recovered.or(declaration), &arguments, &results);
+        let stored: Vec<Option<Element>> =
+            types_of.outputs.iter().map(|value| element(value.element_type()?)).collect();
         // Names in the scope of methods.
         let mut variables = Scope::with(["self", "instance", "state", "stack", "results", "error"]);
-        let (declared_arguments, declared_results) = match &parsed {
-            Some(parsed) => (parsed.arguments.as_slice(), parsed.results.as_slice()),
-            None => (&[][..], &[][..]),
-        };
-        let stored = |output: usize| element(declared_results.get(output)?.tensor.as_ref()?.element);
-        let parameters = arguments.iter().enumerate().map(|(index, item)| {
-            let value = declared_arguments.get(index);
-            let storage = value.and_then(|value| value.output).filter(|_| *item == ConventionItem::Ref);
-            let kind = storage.and_then(stored).map_or_else(|| kind(*item, value), Kind::Storage);
-            Value::new(value, kind, &mut variables, &format!("input{index}"))
+        let parameters = types_of.inputs.into_iter().zip(0..).map(|(info, index)| {
+            let storage = info.stored_output().and_then(|output| stored.get(output).cloned().flatten());
+            let kind = storage.map_or_else(|| kind(&info), Kind::Storage);
+            Value::new(info, kind, &mut variables, &format!("input{index}"))
         });
         let parameters = parameters.collect();
-        let results = results.iter().enumerate().map(|(index, item)| {
-            let value = declared_results.get(index);
-            Value::new(value, kind(*item, value), &mut fields, &format!("output{index}"))
+        let default = |(index, value): (usize, &ValueInfo)| value.name() == format!("output{index}");
+        let named = results.len() > 1 && !types_of.outputs.iter().enumerate().all(default);
+        let mut fields = Scope::default();
+        let results = types_of.outputs.into_iter().zip(0..).map(|(info, index)| {
+            let kind = kind(&info);
+            Value::new(info, kind, &mut fields, &format!("output{index}"))
         });
-        let results: Vec<Value<'m>> = results.collect();
-        let default = |(index, value): (usize, &DeclaredValue<'_>)| {
-            value.name.is_empty() || value.name == format!("output{index}")
-        };
-        let named = results.len() > 1 && !declared_results.iter().enumerate().all(default);
+        let results = results.collect();
         let results_type = named.then(|| types.claim(&format!("{name}_results"), Case::Camel, "Function"));
         Some(Signature { export, function, name, method, declaration, fences, parameters, results, results_type })
     }
 }
 
-impl<'m> Value<'m> {
-    fn new(declared: Option<&DeclaredValue<'m>>, kind: Kind, scope: &mut Scope, fallback: &str) -> Value<'m> {
-        let name = declared.map_or("", |value| value.name);
-        let name = if name.is_empty() { fallback } else { name };
-        Value { ident: scope.claim(name, Case::Snake, fallback), kind, declared: declared.map(|value| value.ty) }
+impl Value {
+    fn new(info: ValueInfo, kind: Kind, scope: &mut Scope, fallback: &str) -> Value {
+        Value { ident: scope.claim(info.name(), Case::Snake, fallback), kind, info }
     }
 }
 
-/// Whether declared values agree with the items of a calling convention.
-fn agree(declared: &[DeclaredValue<'_>], items: &[ConventionItem]) -> bool {
-    declared.iter().zip(items).all(|(value, item)| {
-        let reference = value.tensor.is_some() || value.ty.starts_with('!');
-        reference == (*item == ConventionItem::Ref)
-    })
-}
-
-fn kind(item: ConventionItem, declared: Option<&DeclaredValue<'_>>) -> Kind {
-    match (item, declared) {
-        (ConventionItem::I32, Some(value)) if value.ty == "i1" => Kind::Bool,
-        (ConventionItem::I32 | ConventionItem::I64 | ConventionItem::F32 | ConventionItem::F64, _) => {
-            Kind::Number(item)
+fn kind(info: &ValueInfo) -> Kind {
+    match info.value_type() {
+        ValueType::Bool => Kind::Bool,
+        ValueType::I32 => Kind::Number(ConventionItem::I32),
+        ValueType::I64 => Kind::Number(ConventionItem::I64),
+        ValueType::F32 => Kind::Number(ConventionItem::F32),
+        ValueType::F64 => Kind::Number(ConventionItem::F64),
+        ValueType::Tensor { element: found, shape } => {
+            element(*found).map_or(Kind::View, |element| Kind::Tensor(element, shape.clone()))
         }
-        (_, Some(DeclaredValue { tensor: Some(DeclaredTensor { shape, element: text }), .. })) => match element(text) {
-            Some(element) => Kind::Tensor(element, shape.clone()),
-            None => Kind::View,
-        },
+        ValueType::BufferView => Kind::View,
         _ => Kind::Reference,
     }
 }

@@ -1,6 +1,6 @@
 //! Facts about functions that their callers need, computed over the call graph.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use incarnate_bytecode::VerifiedModule;
 use incarnate_bytecode::ir::{Block, Call, Callee, Definition, Function, Op, Terminator, Type, Use, Value, ownership};
@@ -79,6 +79,7 @@ pub(super) fn analyze(module: &VerifiedModule, names: Vec<FunctionName>, untrust
         target_features: 0,
         size,
         is_executable: false,
+        recovered: BTreeMap::new(),
         has_static_locations,
     };
     needs(&mut analysis, &calls);

@@ -33,7 +33,7 @@ mod tree;
 mod types;
 mod values;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use incarnate_bytecode::Result;
 use incarnate_bytecode::VerifiedModule;
@@ -108,6 +108,8 @@ pub(crate) struct Analysis<'m> {
     pub(crate) size: usize,
     /// The module is a translated executable, whose exports are kernels.
     pub(crate) is_executable: bool,
+    /// The declarations of exported functions that have none, by the functions' ordinals; of kernels they are not needed.
+    pub(crate) recovered: BTreeMap<u32, String>,
     /// Locations are statics: the module's tables are too long for constants that refer to them.
     has_static_locations: bool,
 }

@@ -52,6 +52,24 @@ impl Module {
 
     /// `sync func @statistics(%input0: tensor<6x5xf32>) -> (%output0: tensor<f32>, %output1: tensor<6xf32>, %output2: tensor<6xi32>, %output3: i32, %output4: tensor<6x5xf32>)`
     ///
+    /// Inputs:
+    ///
+    /// - `input0`: `tensor<6x5xf32>`
+    ///
+    /// Outputs:
+    ///
+    /// - `output0`: `tensor<f32>`
+    /// - `output1`: `tensor<6xf32>`
+    /// - `output2`: `tensor<6xi32>`
+    /// - `output3`: `i32`
+    /// - `output4`: `tensor<6x5xf32>`
+    ///
+    /// ```ignore
+    /// let module = Module::load(&incarnate::Device::create("local-task")?)?;
+    /// let input0 = vec![0.0f32; 6 * 5];
+    /// let (output0, output1, output2, output3, output4) = module.statistics(&input0)?;
+    /// ```
+    ///
     /// # Errors
     /// INVALID_ARGUMENT for a tensor of another shape; the errors of the function.
     pub fn statistics<'a>(
@@ -83,6 +101,11 @@ impl Module {
 
     /// `sync func @nothing() -> ()`
     ///
+    /// ```ignore
+    /// let module = Module::load(&incarnate::Device::create("local-task")?)?;
+    /// module.nothing()?;
+    /// ```
+    ///
     /// # Errors
     /// The errors of the function.
     #[inline]
@@ -92,6 +115,21 @@ impl Module {
     }
 
     /// `sync func @echo(%input0: tensor<3xf32>) -> (%output0: tensor<3xf32>, %output1: tensor<3xf32>)`
+    ///
+    /// Inputs:
+    ///
+    /// - `input0`: `tensor<3xf32>`
+    ///
+    /// Outputs:
+    ///
+    /// - `output0`: `tensor<3xf32>`
+    /// - `output1`: `tensor<3xf32>`
+    ///
+    /// ```ignore
+    /// let module = Module::load(&incarnate::Device::create("local-task")?)?;
+    /// let input0 = vec![0.0f32; 3];
+    /// let (output0, output1) = module.echo(&input0)?;
+    /// ```
     ///
     /// # Errors
     /// INVALID_ARGUMENT for a tensor of another shape; the errors of the function.

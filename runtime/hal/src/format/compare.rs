@@ -4,8 +4,8 @@ use alloc::format;
 use alloc::string::String;
 
 use super::element::format_element;
-use crate::element_type::{ElementType, NumericalType};
 use crate::narrow_float::NarrowFloat;
+use crate::{ElementType, NumericalType};
 use crate::{Error, Result};
 
 /// The condition under which two elements are equal. NaN equals NaN.

@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::number::{Case, parse_float, parse_integer, parse_single, write_general};
-use crate::element_type::{ElementType, NumericalType};
 use crate::narrow_float::NarrowFloat;
+use crate::{ElementType, NumericalType};
 use crate::{Error, Result};
 
 /// The notation of an element type.

@@ -8,8 +8,8 @@ use core::fmt;
 use core::str::FromStr;
 
 use super::element::{format_element, is_packed, parse_element, read_packed, write_packed};
+use crate::ElementType;
 use crate::buffer_view::BufferView;
-use crate::element_type::ElementType;
 use crate::{Error, Result, ResultExt};
 
 /// Most bytes of brackets and dots of rows that show no element.

@@ -10,6 +10,7 @@ mod run;
 mod tests;
 
 use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -28,7 +29,7 @@ use super::sync::Once;
 use super::value::ValueType;
 use crate::{Error, Result};
 use code::Code;
-use incarnate_bytecode::{Dependency, ExecutableTarget, VerifiedModule};
+use incarnate_bytecode::{Dependency, ExecutableTarget, Signature, VerifiedModule, recovered_declarations};
 use run::{Machine, Suspended};
 
 /// A bytecode module, interpreted. Functions are pre-decoded when they are first called.
@@ -43,6 +44,8 @@ pub struct BytecodeModule {
     rodata: Box<[Once<Arc<Buffer>>]>,
     /// Ordinals of the exports, sorted by name.
     exports_by_name: Once<Box<[u32]>>,
+    /// See [`recovered_declarations`].
+    recovered: Once<BTreeMap<u32, String>>,
 }
 
 impl BytecodeModule {
@@ -71,6 +74,7 @@ impl BytecodeModule {
             functions,
             rodata,
             exports_by_name: Once::default(),
+            recovered: Once::default(),
             verified,
         }))
     }
@@ -131,6 +135,14 @@ impl BytecodeModule {
         };
         let found = *index.get(index.partition_point(|ordinal| name_of(*ordinal) < Some(name)))?;
         (name_of(found) == Some(name)).then_some(found)
+    }
+
+    /// Returns the declarations of exported functions that have none, by the functions' ordinals.
+    fn recovered(&self) -> Option<&BTreeMap<u32, String>> {
+        match self.recovered.get() {
+            Some(recovered) => Some(recovered),
+            None => self.recovered.get_or_try_init(|| Ok(recovered_declarations(&self.verified))).ok(),
+        }
     }
 
     #[cold]
@@ -272,6 +284,12 @@ impl Module for BytecodeModule {
             Linkage::Import => return None,
         };
         self.verified.function_attribute(function, index)
+    }
+
+    fn declaration(&self, export: u32) -> Option<&str> {
+        let function = self.verified.exported_function(export)?;
+        let declared = Signature::declared(&self.verified, function);
+        declared.or_else(|| self.recovered()?.get(&function).map(|text| &**text))
     }
 
     fn source_location(&self, function: u32, offset: u32) -> Option<String> {

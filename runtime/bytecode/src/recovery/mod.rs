@@ -1,0 +1,191 @@
+//! Recovery of signatures from the bodies of functions that no declaration describes.
+//!
+//! Compilers check each tensor argument where a function begins (`hal.buffer_view.assert`) and create each tensor result
+//! where it ends (`hal.buffer_view.create`), with the element type and the static extents as constants. A data-flow analysis
+//! ([`flow`]) follows constants, arguments and results through the registers of a function and through its calls.
+
+mod flow;
+mod imports;
+mod registers;
+mod types;
+
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use crate::declaration::BUFFER_VIEW;
+use crate::signature::{Signature, UNKNOWN, convention};
+use crate::{Body, Budget, ConventionItem, FunctionOrdinal, VerifiedModule};
+use registers::Fact;
+use types::Types;
+
+/// What a function does with an argument.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum ArgumentType {
+    /// Nothing reads it, but it may be returned.
+    #[default]
+    Unused,
+    /// It is read, as a reference of any type.
+    Used,
+    /// It is a reference of a type.
+    Type(u32),
+}
+
+/// The types of a function's arguments and results, as far as its body shows them.
+#[derive(Clone, Debug, Default)]
+struct Summary {
+    /// One for each reference argument.
+    arguments: Vec<ArgumentType>,
+    /// One for each reference result.
+    results: Vec<Fact>,
+}
+
+/// Returns declarations for the exported functions that have none or one that contradicts their calling convention, by the
+/// ordinals of the functions. Each analysis has a [`Budget`]; a function that exceeds it has unknown types.
+#[must_use]
+pub fn recovered_declarations(module: &VerifiedModule) -> BTreeMap<u32, String> {
+    let uses_tensors = module.imports().any(|import| imports::function(import.full_name).is_some());
+    let mut recovery = Recovery { module, uses_tensors, types: Types::default(), summaries: BTreeMap::new() };
+    let exports = module.exports().map(|export| export.function);
+    let functions = exports.filter(|function| Signature::declared(module, *function).is_none());
+    let mut declarations = BTreeMap::new();
+    for function in functions {
+        if !declarations.contains_key(&function)
+            && let Some(text) = recovery.declaration(function)
+        {
+            declarations.insert(function, text);
+        }
+    }
+    declarations
+}
+
+struct Recovery<'m> {
+    module: &'m VerifiedModule,
+    /// The module imports functions of buffer views.
+    uses_tensors: bool,
+    types: Types,
+    summaries: BTreeMap<u32, Summary>,
+}
+
+impl Recovery<'_> {
+    /// Returns the text of a declaration in the form of the compiler's; `None` for a function with spans.
+    fn declaration(&mut self, function: u32) -> Option<String> {
+        let (arguments, results, fences) = convention(self.module, function)?;
+        if arguments.iter().chain(&results).any(|item| matches!(item, ConventionItem::SpanStart)) {
+            return None;
+        }
+        let summary = self.summary(function);
+        let mut text = String::from(if fences { "async func @" } else { "sync func @" });
+        // What ends a name in a declaration is not part of it.
+        let name = self.module.export_of(function).map_or("", |export| export.local_name);
+        text.extend(name.chars().filter(|c| !matches!(c, '(' | ')')));
+        text.push('(');
+        let mut refs = summary.arguments.iter();
+        for (index, item) in arguments.iter().enumerate() {
+            begin(&mut text, "input", index);
+            self.write_type(&mut text, *item, || refs.next().copied().unwrap_or_default());
+        }
+        text.push_str(") -> (");
+        let mut refs = summary.results.iter();
+        for (index, item) in results.iter().enumerate() {
+            begin(&mut text, "output", index);
+            let of = |fact: &Fact| match fact {
+                Fact::Argument(index) => summary.arguments.get(*index as usize).copied().unwrap_or_default(),
+                Fact::Type(ty) => ArgumentType::Type(*ty),
+                Fact::Varies | Fact::Null | Fact::Word(_) => ArgumentType::Used,
+            };
+            self.write_type(&mut text, *item, || refs.next().map(of).unwrap_or_default());
+        }
+        text.push(')');
+        Some(text)
+    }
+
+    fn write_type(&self, text: &mut String, item: ConventionItem, reference: impl FnOnce() -> ArgumentType) {
+        let number = match item {
+            ConventionItem::I32 => "i32",
+            ConventionItem::I64 => "i64",
+            ConventionItem::F32 => "f32",
+            ConventionItem::F64 => "f64",
+            ConventionItem::Ref | ConventionItem::SpanStart | ConventionItem::SpanEnd => {
+                return match reference() {
+                    // The compiler passes tensors as buffer views, and does not check those that nothing reads.
+                    ArgumentType::Unused if self.uses_tensors => text.push_str(BUFFER_VIEW),
+                    ArgumentType::Unused | ArgumentType::Used => text.push_str(UNKNOWN),
+                    ArgumentType::Type(ty) => text.push_str(&self.types.get(ty).to_string()),
+                };
+            }
+        };
+        text.push_str(number);
+    }
+
+    /// Returns the summary of a function. Its callees are analysed before it; a function that calls itself sees itself as
+    /// unknown.
+    fn summary(&mut self, function: u32) -> Summary {
+        let mut open = vec![(function, self.callees(function))];
+        // Marks the function as begun.
+        if self.summaries.contains_key(&function) {
+            open.clear();
+        }
+        while let Some((current, callees)) = open.last_mut() {
+            let current = *current;
+            self.summaries.entry(current).or_default();
+            match callees.pop() {
+                Some(callee) if !self.summaries.contains_key(&callee) => {
+                    let next = (callee, self.callees(callee));
+                    open.push(next);
+                }
+                Some(_) => {}
+                None => {
+                    open.pop();
+                    let mut budget = Budget::of_function(self.module, current);
+                    let summary = flow::summary(self, current, &mut budget).unwrap_or_default();
+                    self.summaries.insert(current, summary);
+                }
+            }
+        }
+        self.summaries.get(&function).cloned().unwrap_or_default()
+    }
+
+    /// Returns the functions of the module that a function calls.
+    fn callees(&self, function: u32) -> Vec<u32> {
+        let callee = |body: Body<'_>| match body {
+            Body::Call { callee, .. }
+            | Body::CallVariadic { callee, .. }
+            | Body::CallYieldable { callee, .. }
+            | Body::CallVariadicYieldable { callee, .. } => Some(callee),
+            _ => None,
+        };
+        let calls = self.module.instructions(function).filter_map(|instruction| callee(instruction.body));
+        let mut callees: Vec<u32> = calls.filter_map(FunctionOrdinal::internal).collect();
+        callees.sort_unstable();
+        callees.dedup();
+        callees
+    }
+
+    /// Joins what is known of an argument with what a use of it shows. `is_certain` says that every call reaches the use.
+    fn constrain(&mut self, argument: &mut ArgumentType, used_as: ArgumentType, is_certain: bool) {
+        *argument = match (*argument, used_as) {
+            (known, ArgumentType::Unused) => known,
+            (ArgumentType::Type(known), ArgumentType::Used) => ArgumentType::Type(known),
+            (_, ArgumentType::Used) => ArgumentType::Used,
+            (known, ArgumentType::Type(other)) => {
+                let other = if is_certain { other } else { self.types.kind_of(other) };
+                match known {
+                    ArgumentType::Type(known) => ArgumentType::Type(self.types.both(known, other)),
+                    ArgumentType::Unused | ArgumentType::Used => ArgumentType::Type(other),
+                }
+            }
+        };
+    }
+}
+
+fn begin(text: &mut String, generic: &str, index: usize) {
+    let comma = if index == 0 { "" } else { ", " };
+    // Writing to a string does not fail.
+    let _ = write!(text, "{comma}%{generic}{index}: ");
+}
+
+#[cfg(all(test, feature = "text"))]
+mod tests;
