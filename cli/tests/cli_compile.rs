@@ -18,6 +18,8 @@ impl Scratch {
         let script = format!(
             "#!/bin/sh\n[ \"$1\" = --version ] && exit\necho \"$@\" >> {0}/flags\nif grep -q wrong \"$1\"; then\n  \
              echo \"$1:2:3: error: no such operation\" >&2; exit 1\nfi\n\
+             case \"$*\" in *f64-to-f32=false*) if grep -q narrow \"$1\"; then\n  \
+             echo \"$1:1:1: error: failed to legalize operation 'arith.truncf'\" >&2; exit 1\nfi;; esac\n\
              while [ \"$1\" != -o ]; do shift; done\ncp {1} \"$2\"\n",
             path.display(),
             module.display()
@@ -110,6 +112,20 @@ fn compile_writes_the_module_and_its_source() {
     let source = fs::read_to_string(scratch.0.join("net.vmfb.source")).expect("a file");
     assert!(source.ends_with(" net.onnx\n"), "{source}");
     assert!(scratch.output(&["run", "net.vmfb", CALL[0], CALL[1]]).contains("2 4 6 8"));
+}
+
+/// Portable kernels cannot narrow f64: what fails for that reason is compiled with f32.
+#[test]
+fn models_that_narrow_f64_are_compiled_with_f32() {
+    let scratch = Scratch::new("narrow");
+    scratch.file("narrow.mlir", "module { // narrow\n}");
+    scratch.output(&["compile", "narrow.mlir", "-o", "narrow.vmfb", "--target=portable"]);
+    let (runs, flags) = scratch.runs();
+    assert!(runs == 2 && flags.contains("f64-to-f32=true") && !flags.contains("f64-to-f32=false"), "{runs} {flags}");
+    scratch.file("mul.mlir", "module {}");
+    scratch.output(&["compile", "mul.mlir", "-o", "mul.vmfb", "--target=portable"]);
+    let (runs, flags) = scratch.runs();
+    assert!(runs == 3 && flags.contains("f64-to-f32=false"), "{runs} {flags}");
 }
 
 #[test]

@@ -84,6 +84,7 @@ fn arithmetic(row: &InstructionInfo, random: &mut Random) -> Option<String> {
         Format::Binary => (v, list(random, &[v, v])),
         Format::Ternary => (v, list(random, &[v, v, v])),
         Format::Shift => (v, list(random, &[v, Bank::i32])),
+        Format::Power => (v, list(random, &[v, Bank::i64])),
         Format::UnaryComparison => (Bank::i32, list(random, &[v])),
         Format::BinaryComparison => (Bank::i32, list(random, &[v, v])),
         Format::Conversion => (w, list(random, &[v])),

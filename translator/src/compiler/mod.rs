@@ -115,13 +115,11 @@ impl Compiler {
             ModelFormat::Onnx => self.import(scratch, model)?,
             ModelFormat::Mlir | ModelFormat::MlirBytecode => model.to_owned(),
         };
-        let mut compile = Command::new(&self.program);
-        match source.strip_prefix(scratch.folder()) {
-            Ok(name) => compile.arg(name).current_dir(scratch.folder()),
-            Err(_) => compile.arg(&source),
-        };
-        compile.arg("-o").arg(&output).args(arguments);
-        let done = run(&mut compile)?;
+        let mut done = self.run_on(scratch, &source, &output, arguments)?;
+        if !done.status.success() && target::lacks_narrowing(&done.stderr) {
+            let arguments: Vec<String> = arguments.iter().map(|flag| target::with_f32_for_f64(flag)).collect();
+            done = self.run_on(scratch, &source, &output, &arguments)?;
+        }
         if done.status.success() && output.exists() {
             return Ok(output);
         }
@@ -130,6 +128,15 @@ impl Compiler {
             _ => Vec::new(),
         };
         Err(compile_error(&done, &source, format, &nodes))
+    }
+
+    fn run_on(&self, scratch: &Scratch, source: &Path, output: &Path, arguments: &[String]) -> Result<Output> {
+        let mut compile = Command::new(&self.program);
+        match source.strip_prefix(scratch.folder()) {
+            Ok(name) => compile.arg(name).current_dir(scratch.folder()),
+            Err(_) => compile.arg(source),
+        };
+        run(compile.arg("-o").arg(output).args(arguments))
     }
 
     /// Imports an ONNX model as MLIR text that declares its names and types.

@@ -19,6 +19,23 @@ pub enum Target {
     Triple(String, Option<String>),
 }
 
+/// Computes with f64 where the model says f64; by default the compiler takes f32 there.
+const KEEP_F64: &str = "--iree-input-demote-f64-to-f32=false";
+/// The compiler's default.
+const F32_FOR_F64: &str = "--iree-input-demote-f64-to-f32=true";
+
+/// Whether a compilation failed because portable kernels cannot narrow f64 to f32, of compilers up to 3.13. PyTorch's models need
+/// that for scalars alone, such as the epsilon of a normalisation.
+pub(super) fn lacks_narrowing(messages: &[u8]) -> bool {
+    let needle = b"failed to legalize operation 'arith.truncf'";
+    messages.windows(needle.len()).any(|window| window == needle)
+}
+
+/// Returns a flag of [`Target::flags`] for a model whose f64 numbers are to be f32.
+pub(super) fn with_f32_for_f64(flag: &str) -> String {
+    if flag == KEEP_F64 { F32_FOR_F64.to_owned() } else { flag.to_owned() }
+}
+
 impl Target {
     /// Returns the compiler's flags.
     #[must_use]
@@ -36,8 +53,7 @@ impl Target {
                 format!("--iree-llvmcpu-target-cpu={}", cpu.as_deref().unwrap_or("generic")),
             ],
         };
-        // By default the compiler computes with f32 where the model says f64.
-        let common = ["--iree-hal-target-device=local", "--iree-input-demote-f64-to-f32=false"];
+        let common = ["--iree-hal-target-device=local", KEEP_F64];
         common.map(str::to_owned).into_iter().chain(kernels).collect()
     }
 }

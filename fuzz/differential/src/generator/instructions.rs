@@ -46,6 +46,7 @@ impl FunctionBuilder<'_> {
             Format::Binary => self.computed(name, v, &[v, v]),
             Format::Ternary => self.computed(name, v, &[v, v, v]),
             Format::Shift => self.computed(name, v, &[v, Bank::i32]),
+            Format::Power => self.computed(name, v, &[v, Bank::i64]),
             Format::UnaryComparison => self.computed(name, Bank::i32, &[v]),
             Format::BinaryComparison => self.computed(name, Bank::i32, &[v, v]),
             Format::Conversion => self.computed(name, w, &[v]),

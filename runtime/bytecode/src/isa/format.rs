@@ -35,6 +35,7 @@ macro_rules! for_each_format {
         Binary = binary { left: in_v, right: in_v, result: out_v }
         Ternary = ternary { first: in_v, second: in_v, third: in_v, result: out_v }
         Shift = shift { operand: in_v, amount: in_i32, result: out_v }
+        Power = power { base: in_v, exponent: in_i64, result: out_v }
         Select = select { condition: in_i32, true_value: in_v, false_value: in_v, result: out_v }
         UnaryComparison = unary_comparison { operand: in_v, result: out_i32 }
         BinaryComparison = binary_comparison { left: in_v, right: in_v, result: out_i32 }

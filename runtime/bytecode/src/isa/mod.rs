@@ -59,7 +59,7 @@ pub static GENERATIONS: [Generation; 3] = [
         compilers: "3.11 to 3.13",
         moves_anywhere: false,
         any_call_yields: false,
-        added: &[Opcode::CallYieldable, Opcode::CallVariadicYieldable],
+        added: &[Opcode::CallYieldable, Opcode::CallVariadicYieldable, Opcode::FPowIF32, Opcode::FPowIF64],
     },
 ];
 

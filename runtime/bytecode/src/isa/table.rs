@@ -213,6 +213,7 @@ macro_rules! for_each_instruction {
         (ExtF32, 0x3B, CastF32UI64, "cast.f32.ui64", [conversion f32 i64], [], eval cast_f32_ui64)
         (ExtF32, 0x3C, CastSI64F32, "cast.si64.f32", [conversion i64 f32], [], eval cast_si64_f32)
         (ExtF32, 0x3D, CastUI64F32, "cast.ui64.f32", [conversion i64 f32], [], eval cast_ui64_f32)
+        (ExtF32, 0x3E, FPowIF32, "fpowi.f32", [power f32], [], eval fpowi_f32)
         (ExtF64, 0x00, GlobalLoadF64, "global.load.f64", [global_load f64], [], special)
         (ExtF64, 0x01, GlobalStoreF64, "global.store.f64", [global_store f64], [], special)
         (ExtF64, 0x02, GlobalLoadIndirectF64, "global.load.indirect.f64", [global_load_indirect f64], [fails], special)
@@ -277,6 +278,7 @@ macro_rules! for_each_instruction {
         (ExtF64, 0x3D, MinF64, "min.f64", [binary f64], [], eval min_f64)
         (ExtF64, 0x3E, MaxF64, "max.f64", [binary f64], [], eval max_f64)
         (ExtF64, 0x3F, RoundF64Even, "round.f64.even", [unary f64], [], eval round_f64_even)
+        (ExtF64, 0x40, FPowIF64, "fpowi.f64", [power f64], [], eval fpowi_f64)
     } };
 }
 #[doc(hidden)]

@@ -47,7 +47,8 @@ macro_rules! floats {
         $round:ident $round_even:ident $min:ident $max:ident $select:ident
         $atan:ident $atan2:ident $cos:ident $sin:ident $exp:ident $exp2:ident $expm1:ident $log:ident $log10:ident
         $log1p:ident $log2:ident $pow:ident $rsqrt:ident $sqrt:ident $tanh:ident $erf:ident
-        $eq_o:ident $eq_u:ident $ne_o:ident $ne_u:ident $lt_o:ident $lt_u:ident $lte_o:ident $lte_u:ident $nan:ident) => {
+        $eq_o:ident $eq_u:ident $ne_o:ident $ne_u:ident $lt_o:ident $lt_u:ident $lte_o:ident $lte_u:ident $nan:ident
+        $fpowi:ident) => {
         floats! { @binary $float
             $add "Sum." |left, right| left + right;
             $sub "Difference." |left, right| left - right;
@@ -106,6 +107,20 @@ macro_rules! floats {
         pub const fn $select(condition: i32, true_value: $float, false_value: $float) -> $float {
             if condition != 0 { true_value } else { false_value }
         }
+        /// An integral power, by squaring: each product is rounded, and a negative power is the reciprocal of the positive one.
+        #[inline(always)]
+        #[must_use]
+        pub fn $fpowi(base: $float, exponent: i64) -> $float {
+            let (mut square, mut rest, mut power) = (base, exponent.unsigned_abs(), 1.0);
+            while rest != 0 {
+                if rest & 1 != 0 {
+                    power *= square;
+                }
+                rest >>= 1;
+                square *= square;
+            }
+            if exponent < 0 { 1.0 / power } else { power }
+        }
         /// Not a number.
         #[inline(always)]
         #[must_use]
@@ -147,11 +162,11 @@ floats! {
     f32 [add_f32 sub_f32 mul_f32 div_f32 rem_f32 fma_f32 abs_f32 neg_f32 ceil_f32 floor_f32 round_f32 round_f32_even
         min_f32 max_f32 select_f32 atan_f32 atan2_f32 cos_f32 sin_f32 exp_f32 exp2_f32 expm1_f32 log_f32 log10_f32
         log1p_f32 log2_f32 pow_f32 rsqrt_f32 sqrt_f32 tanh_f32 erf_f32 cmp_eq_f32_o cmp_eq_f32_u cmp_ne_f32_o
-        cmp_ne_f32_u cmp_lt_f32_o cmp_lt_f32_u cmp_lte_f32_o cmp_lte_f32_u cmp_nan_f32];
+        cmp_ne_f32_u cmp_lt_f32_o cmp_lt_f32_u cmp_lte_f32_o cmp_lte_f32_u cmp_nan_f32 fpowi_f32];
     f64 [add_f64 sub_f64 mul_f64 div_f64 rem_f64 fma_f64 abs_f64 neg_f64 ceil_f64 floor_f64 round_f64 round_f64_even
         min_f64 max_f64 select_f64 atan_f64 atan2_f64 cos_f64 sin_f64 exp_f64 exp2_f64 expm1_f64 log_f64 log10_f64
         log1p_f64 log2_f64 pow_f64 rsqrt_f64 sqrt_f64 tanh_f64 erf_f64 cmp_eq_f64_o cmp_eq_f64_u cmp_ne_f64_o
-        cmp_ne_f64_u cmp_lt_f64_o cmp_lt_f64_u cmp_lte_f64_o cmp_lte_f64_u cmp_nan_f64];
+        cmp_ne_f64_u cmp_lt_f64_o cmp_lt_f64_u cmp_lte_f64_o cmp_lte_f64_u cmp_nan_f64 fpowi_f64];
 }
 
 macro_rules! conversions {
@@ -209,6 +224,29 @@ mod tests {
         assert_eq!(round_f32(2.5), 3.0);
         assert_eq!(rem_f32(7.0, 4.0), -1.0);
         assert_eq!(min_f64(f64::NAN, 1.0).to_bits(), f64::NAN.to_bits());
+    }
+
+    /// As iree-run-module 3.13.0 has it.
+    #[test]
+    fn integral_powers_square() {
+        let cases = [
+            (1.0, 2, 1.0),
+            (2.0, 3, 8.0),
+            (-4.0, 3, -64.0),
+            (0.0, 0, 1.0),
+            (-0.5, -3, -8.0),
+            (-0.0, -1, f32::NEG_INFINITY),
+        ];
+        for (base, exponent, power) in cases {
+            assert_eq!(fpowi_f32(base, exponent), power, "{base} {exponent}");
+        }
+        // Rounded at each product, neither once nor by `powf`.
+        assert_eq!((fpowi_f32(1.280_845_3, 6), fpowi_f32(-0.264_209_72, -7)), (4.415_502, -11_126.497));
+        assert_eq!(
+            (fpowi_f32(f32::NAN, 0), fpowi_f32(-1.0, (1 << 40) + 1), fpowi_f32(1.5, i64::MIN)),
+            (1.0, -1.0, 0.0)
+        );
+        assert_eq!(fpowi_f64(1.5, 40), 11_057_332.320_940_012);
     }
 
     #[test]

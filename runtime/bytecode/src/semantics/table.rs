@@ -39,6 +39,7 @@ macro_rules! apply {
     ($operands:ident [binary $v:ident] eval $f:ident) => { apply!(@call $operands ($v $v) $f) };
     ($operands:ident [binary_comparison $v:ident] eval $f:ident) => { apply!(@call $operands ($v $v) $f) };
     ($operands:ident [shift $v:ident] eval $f:ident) => { apply!(@call $operands ($v i32) $f) };
+    ($operands:ident [power $v:ident] eval $f:ident) => { apply!(@call $operands ($v i64) $f) };
     ($operands:ident [ternary $v:ident] eval $f:ident) => { apply!(@call $operands ($v $v $v) $f) };
     ($operands:ident [select $v:ident] eval $f:ident) => { apply!(@call $operands (i32 $v $v) $f) };
     ($operands:ident [binary $v:ident] try_eval $f:ident) => {

@@ -143,6 +143,7 @@ impl<'a> Lowering<'a> {
             }
             Body::Ternary { first, second, third, result } => emit(first.0, second.0, third.0, result.0.into()),
             Body::Shift { operand, amount, result } => emit(operand.0, amount.0, result.0, 0),
+            Body::Power { base, exponent, result } => emit(base.0, exponent.0, result.0, 0),
             Body::Select { condition, true_value, false_value, result } => {
                 emit(condition.0, true_value.0, false_value.0, result.0.into());
             }

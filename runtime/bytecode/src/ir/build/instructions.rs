@@ -171,6 +171,9 @@ impl Site<'_, '_, '_> {
             Body::Shift { operand, amount, result } => {
                 self.eval(opcode, &[(operand, v), (amount, Type::i32)], (result, v));
             }
+            Body::Power { base, exponent, result } => {
+                self.eval(opcode, &[(base, v), (exponent, Type::i64)], (result, v));
+            }
             Body::Select { condition, true_value, false_value, result } => {
                 self.eval(opcode, &[(condition, Type::i32), (true_value, v), (false_value, v)], (result, v));
             }

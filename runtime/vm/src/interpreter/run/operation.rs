@@ -29,6 +29,7 @@ macro_rules! evaluation {
     ($name:ident [unary_comparison $v:ident] eval $f:ident) => { operations!(run, inst; $name => run.unary::<$v, i32>(inst, semantics::$f);); };
     ($name:ident [binary $v:ident] eval $f:ident) => { operations!(run, inst; $name => run.binary::<$v, $v, $v>(inst, semantics::$f);); };
     ($name:ident [shift $v:ident] eval $f:ident) => { operations!(run, inst; $name => run.binary::<$v, i32, $v>(inst, semantics::$f);); };
+    ($name:ident [power $v:ident] eval $f:ident) => { operations!(run, inst; $name => run.binary::<$v, i64, $v>(inst, semantics::$f);); };
     ($name:ident [binary_comparison $v:ident] eval $f:ident) => { operations!(run, inst; $name => run.binary::<$v, $v, i32>(inst, semantics::$f);); };
     ($name:ident [binary $v:ident] try_eval $f:ident) => { operations!(run, inst; $name => run.try_binary::<$v>(inst, semantics::$f);); };
     ($name:ident [ternary $v:ident] eval $f:ident) => { operations!(run, inst; $name => run.ternary::<$v, $v>(inst, semantics::$f);); };
