@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::{Error, Result, ResultExt};
-use incarnate_translator::compiler::{self, Compiler, ModelFormat, Source, Target};
+use incarnate_translator::compiler::{self, Compiler, Event, ModelFormat, Source, TAKES_F32_FOR_F64, Target};
 use indicatif::ProgressBar;
 
 use super::Verdict;
@@ -74,11 +75,16 @@ fn compile_model(model: &Path, arguments: &CompilerArguments, target: &Target, f
     let compiler =
         Compiler::find(arguments.iree_compile.as_deref()).context(|| format!("compiling '{}'", model.display()))?;
     let line = ProgressBar::new_spinner();
-    let compiled = compiler.compile(model, target, flags, || {
-        if stderr().is_terminal() {
+    let compiled = compiler.compile(model, target, flags, |event| match event {
+        Event::Starting if stderr().is_terminal() => {
             line.set_message(format!("compiling {} for {target} ...", model.display()));
             line.enable_steady_tick(Duration::from_millis(100));
         }
+        Event::Starting => {}
+        Event::TakingF32ForF64 => line.suspend(|| {
+            // Without standard error, the note is lost and the module is not.
+            let _ = writeln!(stderr(), "note: {}: {TAKES_F32_FOR_F64}", Escaped(&model.display().to_string()));
+        }),
     });
     line.finish_and_clear();
     compiled

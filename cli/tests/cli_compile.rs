@@ -119,7 +119,10 @@ fn compile_writes_the_module_and_its_source() {
 fn models_that_narrow_f64_are_compiled_with_f32() {
     let scratch = Scratch::new("narrow");
     scratch.file("narrow.mlir", "module { // narrow\n}");
-    scratch.output(&["compile", "narrow.mlir", "-o", "narrow.vmfb", "--target=portable"]);
+    let arguments = ["compile", "narrow.mlir", "-o", "narrow.vmfb", "--target=portable"];
+    let compiled = scratch.run(&scratch.0.display().to_string(), &arguments);
+    let note = String::from_utf8(compiled.stderr).expect("text");
+    assert!(compiled.status.success() && note.contains("narrow.mlir: the compiler cannot narrow f64"), "{note}");
     let (runs, flags) = scratch.runs();
     assert!(runs == 2 && flags.contains("f64-to-f32=true") && !flags.contains("f64-to-f32=false"), "{runs} {flags}");
     scratch.file("mul.mlir", "module {}");

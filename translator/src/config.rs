@@ -9,7 +9,7 @@ use std::sync::Arc;
 use incarnate_bytecode::{Contents, VerifiedModule};
 use incarnate_bytecode::{Error, Result, ResultExt};
 
-use crate::compiler::{Compiler, INSTALL, ModelFormat, Source, Target};
+use crate::compiler::{Compiler, Event, INSTALL, ModelFormat, Source, TAKES_F32_FOR_F64, Target};
 use crate::files::File;
 use crate::function::LoopRemark;
 use crate::names::module_identifier;
@@ -223,7 +223,14 @@ impl Config {
         }
         let target = self.compile_target.as_ref().unwrap_or(&Target::Portable);
         match find() {
-            Ok(compiler) => compiler.compile(model, target, &[], || {}).map(Some),
+            Ok(compiler) => {
+                let warn = |event| {
+                    if is_build_script() && event == Event::TakingF32ForF64 {
+                        println!("cargo::warning='{}': {TAKES_F32_FOR_F64}", model.display());
+                    }
+                };
+                compiler.compile(model, target, &[], warn).map(Some)
+            }
             Err(_) if beside.is_file() => {
                 if is_build_script() && !Source::of(model)?.is_of(&beside) {
                     println!(

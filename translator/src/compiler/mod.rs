@@ -44,6 +44,19 @@ pub struct Compiler {
     program: PathBuf,
 }
 
+/// What happens in a compilation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The compiler starts, which takes from a second to minutes.
+    Starting,
+    /// The compiler cannot narrow the model's f64 numbers to f32 in portable kernels, and starts again with f32 for all of them.
+    TakingF32ForF64,
+}
+
+/// What a user reads about [`Event::TakingF32ForF64`].
+pub const TAKES_F32_FOR_F64: &str = "the compiler cannot narrow f64 to f32 in portable kernels: this module computes with f32 \
+                                     where the model says f64";
+
 impl Compiler {
     /// Finds the compiler: the named program, or that of the variable `IREE_COMPILE`, or `iree-compile` in `PATH`, or that of the
     /// [managed environment](set_up).
@@ -71,13 +84,18 @@ impl Compiler {
     }
 
     /// Compiles a model, or finds the result of an earlier compilation in the user's cache. Returns the path of the module there,
-    /// which stays as it is for as long as it is not deleted. `starting` is called before the compiler starts, which takes
-    /// from a second to minutes.
+    /// which stays as it is for as long as it is not deleted. `notify` is told what happens, unless the result is in the cache.
     ///
     /// # Errors
     /// INVALID_ARGUMENT if the file is not a model; the compiler's first error as INVALID_ARGUMENT, with the line of the model
     /// that it is about; INTERNAL if the compiler crashes; errors of reading and writing files.
-    pub fn compile(&self, model: &Path, target: &Target, flags: &[String], starting: impl FnOnce()) -> Result<PathBuf> {
+    pub fn compile(
+        &self,
+        model: &Path,
+        target: &Target,
+        flags: &[String],
+        mut notify: impl FnMut(Event),
+    ) -> Result<PathBuf> {
         let format = ModelFormat::of(model)?.ok_or_else(|| {
             Error::invalid_argument(format!("'{}' is not a model: .onnx, .mlir or .mlirbc", model.display()))
         })?;
@@ -88,9 +106,9 @@ impl Compiler {
         if let Some(module) = cache.find(&key, name) {
             return Ok(module);
         }
-        starting();
+        notify(Event::Starting);
         let scratch = cache.scratch()?;
-        let compiled = self.compile_into(&scratch, model, format, &arguments);
+        let compiled = self.compile_into(&scratch, model, format, &arguments, &mut notify);
         let compiled = compiled.context(|| format!("compiling '{}'", model.display()))?;
         cache.keep(&compiled, &key, name)
     }
@@ -109,6 +127,7 @@ impl Compiler {
         model: &Path,
         format: ModelFormat,
         arguments: &[String],
+        notify: &mut dyn FnMut(Event),
     ) -> Result<PathBuf> {
         let output = scratch.path("model.vmfb");
         let source = match format {
@@ -117,6 +136,7 @@ impl Compiler {
         };
         let mut done = self.run_on(scratch, &source, &output, arguments)?;
         if !done.status.success() && target::lacks_narrowing(&done.stderr) {
+            notify(Event::TakingF32ForF64);
             let arguments: Vec<String> = arguments.iter().map(|flag| target::with_f32_for_f64(flag)).collect();
             done = self.run_on(scratch, &source, &output, &arguments)?;
         }
