@@ -294,9 +294,10 @@ mod tests {
 
     #[test]
     fn what_is_no_module_is_refused() {
-        let cases: [(&[u8], &str); 5] = [
+        let cases: [(&[u8], &str); 6] = [
             (b"", "an empty file"),
-            (b"abc", "3 bytes is too short"),
+            (b"abc", "a text file"),
+            (b"\xFF\x01\x02", "3 bytes is too short"),
             (b"\x05\0\0\0\0\0\0\0I", "too short"),
             (b"\x10\0\0\0\0\0\0\0IREE", "FlatBuffer has 16 bytes, of which 8 are there"),
             (b"\x08\0\0\0\0\0\0\0ABCD", "`ABCD`"),

@@ -258,7 +258,7 @@ mod tests {
             assert_eq!(row.opcode as usize, index);
             assert_eq!(Opcode::decode(row.set, row.byte), Some(row.opcode), "{}", row.mnemonic);
         }
-        // isa.json has 265 rows; two of them are the prefixes.
-        assert_eq!(INSTRUCTIONS.len(), 263);
+        // isa.json of early 3.13 has 265 rows, two of which are the prefixes; the release adds the two of `fpowi`.
+        assert_eq!(INSTRUCTIONS.len(), 265);
     }
 }
