@@ -5,6 +5,7 @@
 mod memory;
 mod module;
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use incarnate_runtime::bytecode::ir::nest::Nests;
@@ -41,6 +42,8 @@ pub struct IrModule {
     functions: Vec<Function>,
     nests: Vec<Nests>,
     exports: Vec<(String, u32)>,
+    /// Constants are one object each, which programs can see by comparing references.
+    rodata: Mutex<HashMap<u32, Ref>>,
 }
 
 impl IrModule {
@@ -65,7 +68,7 @@ impl IrModule {
         let nests =
             functions.iter().map(|f| if level == Level::Nests { Nests::of(f) } else { Nests::default() }).collect();
         let exports = verified.exports().map(|export| (export.local_name.to_owned(), export.function)).collect();
-        IrModule { verified, functions, nests, exports }
+        IrModule { verified, functions, nests, exports, rodata: Mutex::default() }
     }
 
     fn type_of(&self, id: TypeId) -> ValueType {
@@ -468,8 +471,14 @@ impl Machine<'_> {
                 Ok(None)
             }
             Op::Rodata { rodata } => {
+                let mut known = module.rodata.lock().unwrap();
+                if let Some(buffer) = known.get(rodata) {
+                    return reference(buffer.clone());
+                }
                 let (contents, range) = module.verified.rodata(*rodata).unwrap();
-                reference(Ref::Buffer(Buffer::of_contents(contents, range)?))
+                let buffer = Ref::Buffer(Buffer::of_contents(contents, range)?);
+                known.insert(*rodata, buffer.clone());
+                reference(buffer)
             }
             Op::CheckRef { type_def, value } => module.check(&frame.reference(f, *value), *type_def).map(|()| None),
             Op::SelectRef { condition, type_def, true_value, false_value } => {
