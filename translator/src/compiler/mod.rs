@@ -210,10 +210,11 @@ fn compile_error(done: &Output, source: &Path, format: ModelFormat, nodes: &[onn
     let text = String::from_utf8_lossy(&done.stderr);
     let Some((place, message)) = text.lines().find_map(|line| line.split_once(" error: ")) else {
         let is_crash = done.status.code().is_none() || text.contains("Stack dump:");
-        let first = text.lines().next().unwrap_or("without a message");
-        let why = if is_crash { "a bug of the compiler that this model provokes" } else { first };
+        let first = shortened(text.lines().next().unwrap_or("without a message"), SHOWN_OF_MESSAGE);
+        let why = if is_crash { "a bug of the compiler that this model provokes" } else { &first };
         return Error::internal(format!("{PROGRAM} ended with {}: {why}", done.status));
     };
+    let message = shortened(message, SHOWN_OF_MESSAGE);
     let mut numbers = place.trim_end_matches(':').rsplit(':').map(str::parse::<usize>);
     let line = match (numbers.next(), numbers.next()) {
         (Some(Ok(_column)), Some(Ok(line))) if line > 0 => line,
@@ -227,15 +228,19 @@ fn compile_error(done: &Output, source: &Path, format: ModelFormat, nodes: &[onn
             Some(name) => format!("the node `{name}` (ONNX operator {operator}): {message}"),
             None => format!("the ONNX operator {operator}: {message}"),
         },
-        (ModelFormat::Mlir, _, Some(text)) => format!("line {line} (`{}`): {message}", shortened(text)),
+        (ModelFormat::Mlir, _, Some(text)) => format!("line {line} (`{}`): {message}", shortened(text, SHOWN_OF_LINE)),
         _ => format!("line {line}: {message}"),
     })
 }
 
-/// The start of a line that may hold megabytes of weights.
-fn shortened(text: &str) -> String {
-    const SHOWN: usize = 120;
-    match text.char_indices().nth(SHOWN) {
+/// The most letters of a model's line that an error shows.
+const SHOWN_OF_LINE: usize = 120;
+/// The most letters of a compiler's message that an error shows.
+const SHOWN_OF_MESSAGE: usize = 500;
+
+/// The start of a text that may hold megabytes of weights.
+fn shortened(text: &str, shown: usize) -> String {
+    match text.char_indices().nth(shown) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }
@@ -248,10 +253,27 @@ fn import_error(done: &Output) -> Error {
         return Error::failed_precondition(format!("{IMPORTER} needs the Python package onnx: `pip install onnx`"));
     }
     let last = text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("no message");
-    Error::invalid_argument(format!("{IMPORTER}: {last}"))
+    Error::invalid_argument(format!("{IMPORTER}: {}", shortened(last, SHOWN_OF_MESSAGE)))
 }
 
 /// The error of a file operation, as [`io::Error`] with a path.
 fn with_path<T>(result: io::Result<T>, what: &str, path: &Path) -> Result<T> {
     result.map_err(|error| failed(&format!("{what} '{}':", path.display()), &error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_with_weights_are_shortened() {
+        let weights = "0.5, ".repeat(100_000);
+        let done = |text: String| Output { status: Default::default(), stdout: Vec::new(), stderr: text.into_bytes() };
+        let error =
+            |text: String| compile_error(&done(text), Path::new("missing.mlir"), ModelFormat::Mlir, &[]).to_string();
+        for text in [format!("net.mlir:3:1: error: failed [{weights}]"), format!("fatal [{weights}]")] {
+            let error = error(text);
+            assert!(error.contains("[0.5, ") && error.ends_with("...") && error.len() < 1000, "{error}");
+        }
+    }
 }
