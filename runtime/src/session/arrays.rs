@@ -1,6 +1,6 @@
 //! Nested arrays of Rust as tensors, and tensors as nested arrays.
 
-use bytemuck::Zeroable;
+use bytemuck::{Pod, Zeroable};
 
 use super::aligned::AlignedVec;
 use super::element::{Element, ScalarElement};
@@ -57,12 +57,17 @@ impl<'a, T: ScalarElement, const A: usize> ToTensor<'a> for [T; A] {
     }
 }
 
-/// Conversions of one rank: the constants of the dimensions, outermost first, the type, and the calls that flatten it.
+/// The elements of nested arrays.
+fn flattened<T: Element, A: Pod>(nested: &A) -> &[T] {
+    bytemuck::cast_slice(std::slice::from_ref(nested))
+}
+
+/// Conversions to tensors, of one rank above 1: the constants of the dimensions, outermost first, and the type.
 macro_rules! nested {
-    ($($($dimension:ident)*: $type:ty $(, $flatten:ident)*;)*) => {
-        $(impl<'a, T: Element, $(const $dimension: usize),*> From<&'a $type> for Input<'a, T> {
+    ($($dimension:ident)*: $type:ty) => {
+        impl<'a, T: Element, $(const $dimension: usize),*> From<&'a $type> for Input<'a, T> {
             fn from(elements: &'a $type) -> Input<'a, T> {
-                Input::nested(elements$(.$flatten())*, const { &[$($dimension as u64),*] })
+                Input::nested(flattened(elements), const { &[$($dimension as u64),*] })
             }
         }
 
@@ -70,33 +75,19 @@ macro_rules! nested {
             type Element = T;
 
             fn into_input(self) -> Input<'a, T> {
-                Input::from_vec(&[$($dimension as u64),*], self$(.$flatten())*.to_vec())
+                Input::from_vec(&[$($dimension as u64),*], flattened(&self).to_vec())
             }
         }
 
         to_tensor! {
             {T: ScalarElement, $(const $dimension: usize),*} &'a $type => T;
         }
-        )*
     };
 }
-nested! {
-    A B: [[T; B]; A], as_flattened;
-    A B C: [[[T; C]; B]; A], as_flattened, as_flattened;
-    A B C D: [[[[T; D]; C]; B]; A], as_flattened, as_flattened, as_flattened;
-    A B C D E: [[[[[T; E]; D]; C]; B]; A], as_flattened, as_flattened, as_flattened, as_flattened;
-    A B C D E F: [[[[[[T; F]; E]; D]; C]; B]; A],
-        as_flattened, as_flattened, as_flattened, as_flattened, as_flattened;
-    A B C D E F G: [[[[[[[T; G]; F]; E]; D]; C]; B]; A],
-        as_flattened, as_flattened, as_flattened, as_flattened, as_flattened, as_flattened;
-    A B C D E F G H: [[[[[[[[T; H]; G]; F]; E]; D]; C]; B]; A],
-        as_flattened, as_flattened, as_flattened, as_flattened, as_flattened, as_flattened, as_flattened;
-}
 
-/// The other direction.
+/// The conversions from tensors.
 macro_rules! to_nested {
-    ($($($dimension:ident)*: $type:ty $(, $flatten:ident)*;)*) => {
-        $(
+    ($($dimension:ident)*: $type:ty) => {
         /// Copies the elements of a tensor of that shape.
         impl<T: Element, $(const $dimension: usize),*> TryFrom<&Tensor<T>> for $type {
             type Error = Error;
@@ -104,7 +95,7 @@ macro_rules! to_nested {
             fn try_from(tensor: &Tensor<T>) -> Result<$type> {
                 check(tensor.shape(), &[$($dimension as u64),*])?;
                 let mut elements = <$type as Zeroable>::zeroed();
-                tensor.read(elements.as_mut_slice()$(.$flatten())*)?;
+                tensor.read(bytemuck::cast_slice_mut(std::slice::from_mut(&mut elements)))?;
                 Ok(elements)
             }
         }
@@ -117,22 +108,26 @@ macro_rules! to_nested {
                 <$type>::try_from(&tensor)
             }
         }
+    };
+}
+
+macro_rules! both_ways {
+    ($($($dimension:ident)*: $type:ty;)*) => {
+        $(
+        nested!($($dimension)*: $type);
+        to_nested!($($dimension)*: $type);
         )*
     };
 }
-to_nested! {
-    A: [T; A];
-    A B: [[T; B]; A], as_flattened_mut;
-    A B C: [[[T; C]; B]; A], as_flattened_mut, as_flattened_mut;
-    A B C D: [[[[T; D]; C]; B]; A], as_flattened_mut, as_flattened_mut, as_flattened_mut;
-    A B C D E: [[[[[T; E]; D]; C]; B]; A], as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut;
-    A B C D E F: [[[[[[T; F]; E]; D]; C]; B]; A],
-        as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut;
-    A B C D E F G: [[[[[[[T; G]; F]; E]; D]; C]; B]; A],
-        as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut;
-    A B C D E F G H: [[[[[[[[T; H]; G]; F]; E]; D]; C]; B]; A],
-        as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut, as_flattened_mut,
-        as_flattened_mut;
+to_nested!(A: [T; A]);
+both_ways! {
+    A B: [[T; B]; A];
+    A B C: [[[T; C]; B]; A];
+    A B C D: [[[[T; D]; C]; B]; A];
+    A B C D E: [[[[[T; E]; D]; C]; B]; A];
+    A B C D E F: [[[[[[T; F]; E]; D]; C]; B]; A];
+    A B C D E F G: [[[[[[[T; G]; F]; E]; D]; C]; B]; A];
+    A B C D E F G H: [[[[[[[[T; H]; G]; F]; E]; D]; C]; B]; A];
 }
 
 fn check(shape: &[u64], wanted: &[u64]) -> Result<()> {

@@ -123,13 +123,13 @@ impl Recovery<'_> {
     /// Returns the summary of a function. Its callees are analysed before it; a function that calls itself sees itself as
     /// unknown.
     fn summary(&mut self, function: u32) -> Summary {
-        let mut open = vec![(function, self.callees(function))];
-        // Marks the function as begun.
-        if self.summaries.contains_key(&function) {
-            open.clear();
+        if let Some(known) = self.summaries.get(&function) {
+            return known.clone();
         }
+        let mut open = vec![(function, self.callees(function))];
         while let Some((current, callees)) = open.last_mut() {
             let current = *current;
+            // Marks the function as begun.
             self.summaries.entry(current).or_default();
             match callees.pop() {
                 Some(callee) if !self.summaries.contains_key(&callee) => {
