@@ -2,8 +2,13 @@
 #![allow(clippy::expect_used, reason = "tests")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+
+use scratch::Scratch;
+
+#[path = "support/scratch.rs"]
+mod scratch;
 
 /// The outcome of a process.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,16 +28,7 @@ fn incarnate(arguments: &[&str]) -> Outcome {
     Outcome { code: output.status.code(), out: text(output.stdout), error: text(output.stderr) }
 }
 
-/// A temporary folder for one test, removed when dropped.
-struct Scratch(PathBuf);
-
 impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("incarnate-cli-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder");
-        Scratch(path)
-    }
-
     fn path(&self, name: &str) -> String {
         self.0.join(name).display().to_string()
     }
@@ -42,12 +38,6 @@ impl Scratch {
         let path = self.path(name);
         fs::write(&path, incarnate_runtime::bytecode::assemble(source).expect("sound assembly")).expect("a file");
         path
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

@@ -4,16 +4,19 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
-/// A temporary folder with a compiler that notes its flags and writes the module simple_mul, or fails on what says so.
-struct Scratch(PathBuf);
+use scratch::Scratch;
+
+#[path = "support/scratch.rs"]
+mod scratch;
 
 impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("incarnate-compile-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder");
+    /// Creates a folder with a compiler that notes its flags and writes the module simple_mul, or fails on what says so.
+    fn with_compiler(name: &str) -> Scratch {
+        let scratch = Scratch::new(name);
+        let path = &scratch.0;
         let module = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/simple_mul/vmvx.vmfb");
         let script = format!(
             "#!/bin/sh\n[ \"$1\" = --version ] && exit\necho \"$@\" >> {0}/flags\nif grep -q wrong \"$1\"; then\n  \
@@ -31,7 +34,7 @@ impl Scratch {
             "#!/bin/sh\ntest -s \"$1\" || { echo 'ValueError: an empty model' >&2; exit 1; }\ncp \"$1\" \"$3\"\n";
         fs::write(path.join("iree-import-onnx"), importer).expect("a file");
         fs::set_permissions(path.join("iree-import-onnx"), fs::Permissions::from_mode(0o755)).expect("permissions");
-        Scratch(path)
+        scratch
     }
 
     fn file(&self, name: &str, contents: &str) {
@@ -70,17 +73,11 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 const CALL: [&str; 2] = ["--input=4xf32=1,2,3,4", "--input=4xf32=2"];
 
 #[test]
 fn models_are_compiled_once() {
-    let scratch = Scratch::new("once");
+    let scratch = Scratch::with_compiler("once");
     scratch.file("mul.mlir", "module {}");
     let run = ["run", "mul.mlir", CALL[0], CALL[1]];
     for _ in 0..2 {
@@ -101,7 +98,7 @@ fn models_are_compiled_once() {
 
 #[test]
 fn compile_writes_the_module_and_its_source() {
-    let scratch = Scratch::new("source");
+    let scratch = Scratch::with_compiler("source");
     scratch.file("net.onnx", "a graph");
     let target = "--target=aarch64-unknown-linux-gnu:cortex-a72";
     let text = scratch.output(&["compile", "net.onnx", "-o", "net.vmfb", target, "--", "--iree-opt-level=O3"]);
@@ -117,7 +114,7 @@ fn compile_writes_the_module_and_its_source() {
 /// Portable kernels cannot narrow f64: what fails for that reason is compiled with f32.
 #[test]
 fn models_that_narrow_f64_are_compiled_with_f32() {
-    let scratch = Scratch::new("narrow");
+    let scratch = Scratch::with_compiler("narrow");
     scratch.file("narrow.mlir", "module { // narrow\n}");
     let arguments = ["compile", "narrow.mlir", "-o", "narrow.vmfb", "--target=portable"];
     let compiled = scratch.run(&scratch.0.display().to_string(), &arguments);
@@ -133,7 +130,7 @@ fn models_that_narrow_f64_are_compiled_with_f32() {
 
 #[test]
 fn errors_name_the_model_and_what_to_do() {
-    let scratch = Scratch::new("errors");
+    let scratch = Scratch::with_compiler("errors");
     scratch.file("wrong.mlir", "module {\n  wrong.op\n}\n");
     scratch.file("empty.onnx", "");
     scratch.file("wrong.onnx", "module {\n  %0 = torch.operator \"onnx.Unique\"(%0) // wrong\n}\n");
@@ -160,7 +157,7 @@ cp HERE/tools/iree-compile "$(dirname "$0")/"
 
 #[test]
 fn the_managed_environment_is_complete_or_not_found() {
-    let scratch = Scratch::new("setup");
+    let scratch = Scratch::with_compiler("setup");
     let here = scratch.0.display().to_string();
     // The compiler of the test is not in PATH, but in the package that pip installs.
     fs::create_dir(scratch.0.join("tools")).expect("a folder");
@@ -194,7 +191,7 @@ fn the_managed_environment_is_complete_or_not_found() {
 
 #[test]
 fn set_up_without_python_says_so() {
-    let scratch = Scratch::new("no-python");
+    let scratch = Scratch::with_compiler("no-python");
     let mut command = Command::new(env!("CARGO_BIN_EXE_incarnate"));
     command.env("XDG_CACHE_HOME", scratch.0.join("cache")).env("PATH", "/nowhere").args(["compile", "--setup"]);
     let output = command.output().expect("the command line starts");

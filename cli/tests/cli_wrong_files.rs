@@ -3,8 +3,13 @@
 #![allow(clippy::expect_used, reason = "tests")]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
+
+use scratch::Scratch;
+
+#[path = "support/scratch.rs"]
+mod scratch;
 
 /// Returns a test model's bytes.
 fn model(name: &str) -> Vec<u8> {
@@ -74,16 +79,7 @@ fn wrong_files() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     ]
 }
 
-/// A folder with the wrong files, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("incarnate-wrong-files-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("a folder");
-        Folder(path)
-    }
-
+impl Scratch {
     /// Runs a command line that must fail; returns the line that it prints.
     fn fails(&self, arguments: &[String]) -> String {
         let output = Command::new(env!("CARGO_BIN_EXE_incarnate")).current_dir(&self.0).args(arguments).output();
@@ -91,12 +87,6 @@ impl Folder {
         let error = String::from_utf8(output.stderr).expect("text");
         assert_eq!((output.status.code(), error.lines().count()), (Some(1), 1), "{arguments:?}: {error}");
         error
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -123,7 +113,7 @@ fn entries(file: &str) -> Vec<Vec<String>> {
 
 #[test]
 fn wrong_files_are_named_as_what_they_are() {
-    let folder = Folder::new("table");
+    let folder = Scratch::new("table");
     let files = wrong_files();
     assert!(files.len() >= 30);
     for (index, (name, contents, expected)) in files.iter().enumerate() {
@@ -141,7 +131,7 @@ fn wrong_files_are_named_as_what_they_are() {
 
 #[test]
 fn folders_and_missing_files_are_named() {
-    let folder = Folder::new("folders");
+    let folder = Scratch::new("folders");
     fs::create_dir_all(folder.0.join("models")).expect("a folder");
     for arguments in entries("models").iter().filter(|arguments| arguments[0] != "check") {
         let line = folder.fails(arguments);
@@ -155,7 +145,7 @@ fn folders_and_missing_files_are_named() {
 
 #[test]
 fn modules_for_other_machines_are_refused() {
-    let folder = Folder::new("machines");
+    let folder = Scratch::new("machines");
     for (name, format, help) in [
         ("gpu.vmfb", "vulkan-spirv-fb-xyz", "programs have local-sync and local-task"),
         ("arm.vmfb", "embedded-elf-arm_64", "the program is compiled for x86_64"),
