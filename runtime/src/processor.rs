@@ -2,8 +2,7 @@
 //! that the processor supports at run time.
 //!
 //! Programs are compiled for the baseline of their target by default. [`multiversioned`] compiles further variants of code that
-//! consists of inlined functions and closures. All variants compute the same results, bit for bit. Whether `fma` rounds once
-//! depends on the features of the whole program (`vm::semantics`), so it is the same in all variants and in the interpreter.
+//! consists of inlined functions and closures. All variants compute the same results, bit for bit: those of `vm::semantics`.
 
 pub use incarnate_bytecode::target_features::{X86_64_V2, X86_64_V3, X86_64_V4};
 

@@ -16,11 +16,13 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 mod block;
+mod contraction;
 mod elements;
 mod scalar;
 mod sip_hash;
 
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
+pub use contraction::{Computed, View, contract};
 pub use elements::{Element, Grid, GridMut, Number, keep_iteration_order, settle_memory, settled};
 pub use scalar::Scalar;
 

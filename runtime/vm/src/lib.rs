@@ -76,7 +76,10 @@ mod value;
 pub use borrowed::{BorrowedRef, MaybeOwned};
 #[doc(hidden)]
 pub use buffer::{Block, BlockPool, Chunk, SoleBuffer};
-pub use buffer::{Buffer, Element, Grid, GridMut, Number, Scalar, keep_iteration_order, settle_memory, settled};
+pub use buffer::{
+    Buffer, Computed, Element, Grid, GridMut, Number, Scalar, View, contract, keep_iteration_order, settle_memory,
+    settled,
+};
 pub use call::{CallBuffer, CallReader, CallValues};
 #[cfg(feature = "std")]
 #[doc(hidden)]
@@ -108,6 +111,8 @@ pub use stack::{Iterations, Limits, Stack, WaitSource};
 pub use sync::{Lock, Once, TryLock};
 pub use trace::Traced;
 pub use value::{Value, ValueType};
+
+pub use incarnate_kernels as kernels;
 
 pub use incarnate_bytecode::{Error, Place, Result, ResultExt, StatusCode, semantics};
 

@@ -1,7 +1,7 @@
 //! Floats: IEEE 754 arithmetic in the register's own precision.
 //!
-//! Conversions to integers round half away from zero and saturate; NaN becomes zero. `fma` may round once or twice
-//! (the instruction allows both): once where the target has the instruction, as the library call is many times slower.
+//! Conversions to integers round half away from zero and saturate; NaN becomes zero. `fma` rounds once on
+//! every processor, as in IREE: by a library call where the instruction is not known to exist.
 
 /// Functions that `core` lacks, from `std` or else from `libm`.
 #[cfg(feature = "std")]
@@ -92,14 +92,12 @@ macro_rules! floats {
             $lte_o "Not greater, and ordered." |left, right| left <= right;
             $lte_u "Not greater or unordered." |left, right| !(left > right);
         }
-        /// `first * second + third`.
+        /// `first * second + third`, rounded once.
         #[inline(always)]
         #[must_use]
         pub fn $fma(first: $float, second: $float, third: $float) -> $float {
-            #[cfg(all(feature = "std", any(target_feature = "fma", target_arch = "aarch64")))]
-            return first.mul_add(second, third);
-            #[cfg(not(all(feature = "std", any(target_feature = "fma", target_arch = "aarch64"))))]
-            return first * second + third;
+            let fused: fn($float, $float, $float) -> $float = math!($float: mul_add, fmaf, fma);
+            fused(first, second, third)
         }
         /// The first value where the condition is not zero, else the second.
         #[inline(always)]

@@ -176,9 +176,19 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
         self.element(iteration)
     }
 
+    /// The address of the element of the first iteration.
+    pub(super) const fn origin(&self) -> *mut T {
+        self.origin.as_ptr()
+    }
+
+    /// The addresses of all elements.
+    pub(super) fn span(&self) -> Range<usize> {
+        self.span.clone()
+    }
+
     /// Returns None where the element of an iteration is not within the buffer, or elements are not aligned.
     #[inline(always)]
-    fn new(buffer: &Buffer, base: i64, loops: [(usize, i64); D]) -> Option<Grid<'_, T, D>> {
+    pub(super) fn new(buffer: &Buffer, base: i64, loops: [(usize, i64); D]) -> Option<Grid<'_, T, D>> {
         let data = buffer.data.cast::<T>();
         if has_no_iterations(loops) {
             return Some(Grid { origin: data, loops, span: 0..0, buffer: PhantomData });
@@ -295,7 +305,7 @@ pub fn keep_iteration_order() {
 /// # Safety
 /// The address must be valid for reads and aligned, and every bit pattern a value of `V`.
 #[inline(always)]
-unsafe fn load<V: Copy>(address: *const V) -> V {
+pub(super) unsafe fn load<V: Copy>(address: *const V) -> V {
     // SAFETY: promised by the caller. Read as `V` itself, it would come with a promise that no byte is uninitialised, which is
     // what LLVM calls those that race.
     unsafe { address.cast::<MaybeUninit<V>>().read().assume_init() }

@@ -1,0 +1,227 @@
+//! Contractions of elements of buffers, by the kernels of [`incarnate_kernels`].
+
+use core::fmt;
+use core::ops::Range;
+
+use super::elements::{Element, Grid, load};
+use crate::Ref;
+use incarnate_bytecode::trip_count::{has_no_iterations, is_injective};
+use incarnate_kernels::contraction::{self, Gather};
+use incarnate_kernels::{Loop, Operation};
+
+/// Elements of a buffer that a contraction accesses: the index of that of the first iteration, in elements.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a, T> {
+    buffer: &'a Ref,
+    base: i64,
+    element: core::marker::PhantomData<T>,
+}
+
+impl<'a, T: Element> View<'a, T> {
+    /// Names the elements of a buffer from `base` on.
+    #[must_use]
+    pub const fn new(buffer: &'a Ref, base: i64) -> View<'a, T> {
+        View { buffer, base, element: core::marker::PhantomData }
+    }
+
+    /// Computes each number of an operand from an element. The function must not fail.
+    #[must_use]
+    pub const fn map<F>(self, function: F) -> Computed<'a, T, F> {
+        Computed { view: self, function }
+    }
+
+    fn grid<const D: usize>(&self, loops: [(usize, i64); D]) -> Option<Grid<'a, T, D>> {
+        match self.buffer {
+            Ref::Buffer(buffer) => Grid::new(buffer, self.base, loops),
+            _ => None,
+        }
+    }
+}
+
+/// Numbers that are computed from elements of a buffer: [`View::map`].
+#[derive(Clone, Copy)]
+pub struct Computed<'a, T, F> {
+    view: View<'a, T>,
+    function: F,
+}
+
+impl<T, F> fmt::Debug for Computed<'_, T, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Computed").field("base", &self.view.base).finish_non_exhaustive()
+    }
+}
+
+mod sealed {
+    use super::{Range, contraction};
+
+    /// What a contraction multiplies.
+    pub trait Source<N> {
+        /// Checks that the elements of all iterations are within the buffer, and returns what `then` makes of the operand and of
+        /// the addresses of its elements.
+        fn checked<const D: usize>(
+            &self,
+            loops: [(usize, i64); D],
+            then: impl FnOnce(contraction::Operand<'_, N>, Range<usize>) -> bool,
+        ) -> bool;
+    }
+}
+use sealed::Source;
+
+impl<N: Element> Source<N> for View<'_, N> {
+    fn checked<const D: usize>(
+        &self,
+        loops: [(usize, i64); D],
+        then: impl FnOnce(contraction::Operand<'_, N>, Range<usize>) -> bool,
+    ) -> bool {
+        self.grid(loops).is_some_and(|grid| then(contraction::Operand::Memory(grid.origin()), grid.span()))
+    }
+}
+
+/// The elements from an address on.
+struct Gathered<'f, T, F> {
+    origin: *const T,
+    function: &'f F,
+}
+
+impl<N: Copy + Default, T: Element, F: Fn(T) -> N> Gather<N> for Gathered<'_, T, F> {
+    fn zero(&self) -> N {
+        N::default()
+    }
+
+    unsafe fn gather(&self, first: i64, stride: i64, into: &mut [N]) {
+        let mut element = first;
+        for number in into {
+            // SAFETY: the caller promises that these are elements of iterations, which `checked` found within the buffer.
+            *number = (self.function)(unsafe { load(self.origin.offset(element as isize)) });
+            element = element.wrapping_add(stride);
+        }
+    }
+}
+
+impl<N: Copy + Default, T: Element, F: Fn(T) -> N> Source<N> for Computed<'_, T, F> {
+    fn checked<const D: usize>(
+        &self,
+        loops: [(usize, i64); D],
+        then: impl FnOnce(contraction::Operand<'_, N>, Range<usize>) -> bool,
+    ) -> bool {
+        self.view.grid(loops).is_some_and(|grid| {
+            let gathered = Gathered { origin: grid.origin(), function: &self.function };
+            then(contraction::Operand::Computed(&gathered), grid.span())
+        })
+    }
+}
+
+/// Runs a contraction: in each iteration of the loops, the outermost first, the element of the output becomes what the operation
+/// makes of it and of the numbers of the operands.
+///
+/// Returns false, and does nothing, where elements are out of range or not aligned, where the output is read-only or overlaps an
+/// operand, or where two iterations that differ in loops that move the output may have the same element of it. The loops must then
+/// run with checked accesses.
+///
+/// # Safety
+/// As for [`Ref::grid`].
+#[must_use]
+pub unsafe fn contract<O: Operation, const D: usize>(
+    output: View<'_, O::Number>,
+    left: impl Source<O::Number>,
+    right: impl Source<O::Number>,
+    loops: [Loop; D],
+) -> bool
+where
+    O::Number: Element,
+{
+    let is_mutable = matches!(output.buffer, Ref::Buffer(buffer) if buffer.mutable);
+    let Some(grid) = output.grid(loops.map(|each| (each.count, each.output))).filter(|_| is_mutable) else {
+        return false;
+    };
+    if has_no_iterations(loops.map(|each| (each.count, 0))) {
+        return true;
+    }
+    // A loop that does not move the output sums.
+    let moving = loops.map(|each| (if each.output == 0 { 1 } else { each.count }, each.output));
+    let is_disjoint = |span: &Range<usize>| span.end <= grid.span().start || grid.span().end <= span.start;
+    is_injective(moving)
+        && left.checked(loops.map(|each| (each.count, each.left)), |left, left_span| {
+            right.checked(loops.map(|each| (each.count, each.right)), |right, right_span| {
+                if !is_disjoint(&left_span) || !is_disjoint(&right_span) {
+                    return false;
+                }
+                // SAFETY: `Grid::new` checked that the elements are within their buffers and aligned, and this function that
+                // the output can be written to, that its elements are distinct and that they overlap no operand's.
+                unsafe { contraction::contract::<O>(grid.origin(), left, right, &loops) };
+                true
+            })
+        })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::super::Buffer;
+    use super::*;
+    use alloc::vec::Vec;
+    use incarnate_kernels::contraction::{FmaF32, MulAddI32};
+
+    fn buffer<N: Copy, const B: usize>(numbers: &[N], bytes: fn(N) -> [u8; B]) -> Ref {
+        Ref::Buffer(Buffer::copy_of(&numbers.iter().flat_map(|number| bytes(*number)).collect::<Vec<u8>>()).unwrap())
+    }
+
+    fn numbers(of: &Ref) -> Vec<f32> {
+        let Ref::Buffer(buffer) = of else { return Vec::new() };
+        (0..buffer.length() / 4).map(|at| f32::from_bits(buffer.load::<u32>(at as u64).unwrap())).collect()
+    }
+
+    /// `output[2, 2] += left[2, 3] * right[3, 2]`.
+    const LOOPS: [Loop; 3] = [
+        Loop { count: 2, output: 2, left: 3, right: 0 },
+        Loop { count: 3, output: 0, left: 1, right: 2 },
+        Loop { count: 2, output: 1, left: 0, right: 1 },
+    ];
+
+    #[test]
+    fn matrices_are_multiplied() {
+        let left = buffer(&[1f32, 2., 3., 4., 5., 6.], f32::to_le_bytes);
+        let right = buffer(&[1f32, 0., 0., 1., 1., 1.], f32::to_le_bytes);
+        let output = buffer(&[0.5f32; 4], f32::to_le_bytes);
+        // SAFETY: this test has one thread.
+        let done =
+            unsafe { contract::<FmaF32, 3>(View::new(&output, 0), View::new(&left, 0), View::new(&right, 0), LOOPS) };
+        assert!(done);
+        assert_eq!(numbers(&output), [4.5, 5.5, 10.5, 11.5]);
+    }
+
+    #[test]
+    fn operands_are_computed() {
+        let left = buffer(&[1i8, 2, 3, -4, 5, 6], i8::to_le_bytes);
+        let right = buffer(&[1i32, 0, 0, 1, 1, 1], i32::to_le_bytes);
+        let output = buffer(&[0i32; 4], i32::to_le_bytes);
+        // SAFETY: this test has one thread.
+        let done = unsafe {
+            let left = View::<i8>::new(&left, 0).map(|number| i32::from(number) - 1);
+            contract::<MulAddI32, 3>(View::new(&output, 0), left, View::new(&right, 0), LOOPS)
+        };
+        assert!(done);
+        let Ref::Buffer(output) = output else { return };
+        assert_eq!((0..4).map(|at| output.load::<u32>(at).unwrap() as i32).collect::<Vec<_>>(), [2, 3, 0, 9]);
+    }
+
+    #[test]
+    fn what_may_differ_from_the_loops_is_refused() {
+        let (left, right) = (buffer(&[1f32; 6], f32::to_le_bytes), buffer(&[1f32; 6], f32::to_le_bytes));
+        let output = buffer(&[0f32; 4], f32::to_le_bytes);
+        let run = |output: (&Ref, i64), left: (&Ref, i64), loops| {
+            let (output, left) = (View::new(output.0, output.1), View::new(left.0, left.1));
+            // SAFETY: this test has one thread.
+            unsafe { contract::<FmaF32, 3>(output, left, View::new(&right, 0), loops) }
+        };
+        assert!(!run((&output, 1), (&left, 0), LOOPS) && !run((&output, 0), (&left, 1), LOOPS));
+        assert!(!run((&output, 0), (&left, -1), LOOPS) && !run((&Ref::Null, 0), (&left, 0), LOOPS));
+        let overlapping = buffer(&[1f32; 6], f32::to_le_bytes);
+        assert!(!run((&overlapping, 0), (&overlapping, 0), LOOPS));
+        let [rows, sums, columns] = LOOPS;
+        assert!(!run((&output, 0), (&left, 0), [Loop { output: 1, ..rows }, sums, columns]));
+        assert_eq!(numbers(&output), [0.; 4]);
+        assert!(run((&output, 0), (&left, 0), [rows, Loop { count: 0, ..sums }, columns]));
+        assert_eq!(numbers(&output), [0.; 4]);
+    }
+}
