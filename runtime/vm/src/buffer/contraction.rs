@@ -168,7 +168,7 @@ mod tests {
 
     fn numbers(of: &Ref) -> Vec<f32> {
         let Ref::Buffer(buffer) = of else { return Vec::new() };
-        (0..buffer.length() / 4).map(|at| f32::from_bits(buffer.load::<u32>(at as u64).unwrap())).collect()
+        (0..buffer.length() / 4).map(|at| f32::from_bits(buffer.load::<u32>(at).unwrap())).collect()
     }
 
     /// `output[2, 2] += left[2, 3] * right[3, 2]`.
