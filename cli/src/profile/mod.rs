@@ -43,7 +43,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use incarnate_runtime::profile::{Event, EventKind, Recording, Track};
+    use incarnate_runtime::profile::{Event, EventKind, Recording, Track, Work};
 
     /// Two threads: a kernel in two ranges at the same time, then a wait of the first.
     pub(super) fn recording() -> Recording {
@@ -55,6 +55,7 @@ mod tests {
             workgroups,
             bytes: workgroups * 1000,
             first,
+            work: Work::default(),
         };
         let track = |thread: &str, events| Track { thread: thread.to_owned(), events };
         Recording {
