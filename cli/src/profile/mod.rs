@@ -11,6 +11,10 @@ use incarnate_runtime::profile::{self, Recording};
 use incarnate_runtime::{Result, ResultExt};
 
 use crate::tooling::atomic_file::AtomicFile;
+#[cfg(feature = "cli")]
+pub(super) use summary::{Row, rows};
+#[cfg(feature = "cli")]
+pub(super) use trace::read_trace;
 
 /// Runs `body` and reports its profile: as a trace to a file, or as a table to `out`. Without `destination` nothing is
 /// recorded. `threads` is the number of threads of the devices.

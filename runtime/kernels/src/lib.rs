@@ -13,5 +13,6 @@
 extern crate std;
 
 pub mod contraction;
+pub mod peak;
 
 pub use contraction::{Loop, Operand, Operation};
