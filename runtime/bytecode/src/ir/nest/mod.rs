@@ -18,6 +18,7 @@ mod recover;
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests;
 mod tiling;
+mod work;
 
 use alloc::vec::Vec;
 use core::fmt;

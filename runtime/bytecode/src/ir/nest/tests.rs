@@ -70,6 +70,8 @@ fn matrix_products_are_nests_of_three() {
         ^bb8:\n  vm.return %i6:7\n\
         ^bb9:\n  %i22:23 = vm.add.i64 %i22:23, %i8:9\n  vm.br ^bb3()\n";
     let nest = one(body);
+    let whole = function(body);
+    assert_eq!(nest.operations(&whole, &Needed::of(&whole, &nest)), [0, 0, 2]);
     assert_eq!(nest.loops.iter().map(|counted| counted.parent).collect::<Vec<_>>(), [None, Some(0), Some(1)]);
     let views: Vec<(String, bool)> = nest.views.iter().map(|view| (text(&view.index), view.written)).collect();
     let argument = |index: usize| function(body).arguments()[index].0;
