@@ -61,17 +61,16 @@ operations! {
 pub enum Operand<'a, N> {
     /// Elements in memory: the address of that of the first iteration.
     Memory(*const N),
-    /// Numbers that are computed from elements.
-    Computed(&'a dyn Gather<N>),
+    /// Numbers that are computed from elements, and the element of the first iteration.
+    Computed(&'a dyn Gather<N>, i64),
 }
 
 /// Computes the numbers of an operand.
-pub trait Gather<N> {
+pub trait Gather<N>: Sync {
     /// Returns any number, for memory that is then filled.
     fn zero(&self) -> N;
 
-    /// Writes the numbers at `first`, `first + stride` and so on, all of them: elements are counted from that of the first
-    /// iteration.
+    /// Writes the numbers of the elements `first`, `first + stride` and so on, all of them.
     ///
     /// # Safety
     /// The elements are those of iterations of the contraction.
@@ -82,7 +81,7 @@ impl<N> fmt::Debug for Operand<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Operand::Memory(address) => f.debug_tuple("Memory").field(address).finish(),
-            Operand::Computed(_) => f.write_str("Computed"),
+            Operand::Computed(_, first) => f.debug_tuple("Computed").field(first).finish(),
         }
     }
 }
@@ -138,12 +137,21 @@ impl<N: Copy> Operand<'_, N> {
         match self {
             // SAFETY: promised by the caller.
             Operand::Memory(address) => unsafe { address.offset(element as isize).read() },
-            Operand::Computed(operand) => {
+            Operand::Computed(operand, first) => {
                 let mut number = [operand.zero()];
                 // SAFETY: promised by the caller.
-                unsafe { operand.gather(element, 0, &mut number) };
+                unsafe { operand.gather(first.wrapping_add(element), 0, &mut number) };
                 number[0]
             }
+        }
+    }
+
+    /// Returns the operand whose first iteration has the element that is so many further.
+    #[must_use]
+    pub const fn moved(self, elements: i64) -> Self {
+        match self {
+            Operand::Memory(address) => Operand::Memory(address.wrapping_offset(elements as isize)),
+            Operand::Computed(operand, first) => Operand::Computed(operand, first.wrapping_add(elements)),
         }
     }
 }

@@ -56,6 +56,7 @@ mod mapped;
 mod meter;
 mod module;
 mod native;
+pub mod parallel;
 #[cfg(feature = "std")]
 pub mod profile;
 mod program;
