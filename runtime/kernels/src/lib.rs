@@ -9,7 +9,8 @@
 //! [`semantics`](incarnate_bytecode::semantics). So results are those of the plain loops, bit for bit, on every processor.
 #![no_std]
 
-#[cfg(feature = "std")]
+extern crate alloc;
+#[cfg(any(feature = "std", test))]
 extern crate std;
 
 pub mod contraction;
