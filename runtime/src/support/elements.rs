@@ -13,3 +13,24 @@ macro_rules! elements_of {
         unsafe { $crate::vm::Ref::$function::<$element, $dimensions>(&$buffer, $base, $loops) }
     };
 }
+
+/// Runs a contraction of elements of buffers: `contract!(FmaF32, output, left, right, [(count, 1, 0, 1), ..])` with
+/// [`View`](crate::vm::View)s and, for each loop, its trip count and the strides of the three.
+///
+/// It is no interface for programs, for the reason of [`elements_of`].
+#[doc(hidden)]
+#[macro_export]
+macro_rules! contract {
+    ($operation:ident, $output:expr, $left:expr, $right:expr,
+        [$(($count:expr, $output_stride:expr, $left_stride:expr, $right_stride:expr)),*]) => {{
+        let loops = [$($crate::vm::kernels::Loop {
+            count: $count,
+            output: $output_stride,
+            left: $left_stride,
+            right: $right_stride,
+        }),*];
+        // SAFETY: a nest loads numbers to compute with and to store, and settles the memory afterwards. Functions of operands only
+        // compute, and divide by nothing that was loaded.
+        unsafe { $crate::vm::contract::<$crate::vm::kernels::contraction::$operation, _>($output, $left, $right, loops) }
+    }};
+}

@@ -44,12 +44,12 @@ pub(super) struct Copies<N> {
 pub(super) unsafe fn gather<N: Copy, const CHUNK: usize>(lines: &Lines<'_, N>) {
     // SAFETY: promised by the caller.
     unsafe {
-        each_piece(lines, |operand, line, length| match lines.stride {
-            1 => adjacent::<N, CHUNK>(operand, line, length),
+        match lines.stride {
+            1 => adjacent::<N, CHUNK, false>(lines),
             // Every second element, as convolutions of stride 2 need: with a known distance, LLVM makes vectors of it.
-            2 => strided(operand, 2, line, 1, length),
-            stride => strided(operand, stride, line, 1, length),
-        });
+            2 => each_piece(lines, |operand, line, length| strided(operand, 2, line, 1, length)),
+            stride => each_piece(lines, |operand, line, length| strided(operand, stride, line, 1, length)),
+        }
     }
 }
 
@@ -59,13 +59,52 @@ pub(super) unsafe fn gather<N: Copy, const CHUNK: usize>(lines: &Lines<'_, N>) {
 pub(super) unsafe fn scatter<N: Copy, const CHUNK: usize>(lines: &Lines<'_, N>) {
     // SAFETY: promised by the caller.
     unsafe {
-        each_piece(lines, |operand, line, length| match lines.stride {
-            1 => adjacent::<N, CHUNK>(line, operand, length),
-            stride => strided(line, 1, operand, stride, length),
-        });
+        match lines.stride {
+            1 => adjacent::<N, CHUNK, true>(lines),
+            stride => each_piece(lines, |operand, line, length| strided(line, 1, operand, stride, length)),
+        }
     }
 }
 
+/// Copies adjacent elements, back to the operand if `BACK`: a piece of all lines at a time, because its length is the same in all.
+#[inline(always)]
+unsafe fn adjacent<N: Copy, const CHUNK: usize, const BACK: bool>(lines: &Lines<'_, N>) {
+    for piece in lines.pieces {
+        let of_piece = Lines { pieces: core::slice::from_ref(piece), ..*lines };
+        let length = piece.length;
+        // SAFETY: promised by the caller; there are at least as many elements as in a chunk.
+        unsafe {
+            match length {
+                0 => {}
+                _ if length >= CHUNK => {
+                    each_piece(&of_piece, |operand, line, length| chunks::<N, CHUNK, BACK>(operand, line, length))
+                }
+                8.. => each_piece(&of_piece, |operand, line, length| chunks::<N, 8, BACK>(operand, line, length)),
+                4.. => each_piece(&of_piece, |operand, line, length| chunks::<N, 4, BACK>(operand, line, length)),
+                2.. => each_piece(&of_piece, |operand, line, length| chunks::<N, 2, BACK>(operand, line, length)),
+                _ => each_piece(&of_piece, |operand, line, length| chunks::<N, 1, BACK>(operand, line, length)),
+            }
+        }
+    }
+}
+
+/// Copies adjacent elements in chunks. The last chunk overlaps the one before, so that nothing beyond the elements is accessed.
+#[inline(always)]
+unsafe fn chunks<N: Copy, const CHUNK: usize, const BACK: bool>(operand: *mut N, line: *mut N, length: usize) {
+    let (from, to) = if BACK { (line, operand) } else { (operand, line) };
+    let last = length - CHUNK;
+    let mut at = 0;
+    // SAFETY: promised by the caller; chunks are within the elements, and arrays are aligned as their elements.
+    unsafe {
+        while at < last {
+            to.add(at).cast::<[N; CHUNK]>().write(from.add(at).cast::<[N; CHUNK]>().read());
+            at += CHUNK;
+        }
+        to.add(last).cast::<[N; CHUNK]>().write(from.add(last).cast::<[N; CHUNK]>().read());
+    }
+}
+
+/// Calls `copy` with each piece of each line: in the operand, in the line, and its length.
 #[inline(always)]
 unsafe fn each_piece<N>(lines: &Lines<'_, N>, copy: impl Fn(*mut N, *mut N, usize)) {
     let mut line = lines.lines;
@@ -75,42 +114,6 @@ unsafe fn each_piece<N>(lines: &Lines<'_, N>, copy: impl Fn(*mut N, *mut N, usiz
             copy(operand.wrapping_offset(piece.from), line.wrapping_add(piece.at), piece.length);
         }
         line = line.wrapping_add(lines.width);
-    }
-}
-
-/// Copies adjacent elements in chunks. The last chunk overlaps the one before, so that nothing beyond the elements is accessed.
-#[inline(always)]
-unsafe fn adjacent<N: Copy, const CHUNK: usize>(from: *const N, to: *mut N, length: usize) {
-    // SAFETY: promised by the caller; chunks are within the elements, and arrays are aligned as their elements.
-    unsafe {
-        if length >= CHUNK {
-            let last = length - CHUNK;
-            let mut at = 0;
-            while at < last {
-                to.add(at).cast::<[N; CHUNK]>().write(from.add(at).cast::<[N; CHUNK]>().read());
-                at += CHUNK;
-            }
-            to.add(last).cast::<[N; CHUNK]>().write(from.add(last).cast::<[N; CHUNK]>().read());
-        } else if length >= 4 && CHUNK > 4 {
-            adjacent_of_four(from, to, length);
-        } else {
-            strided(from, 1, to, 1, length);
-        }
-    }
-}
-
-/// As [`adjacent`] in chunks of four.
-#[inline(always)]
-unsafe fn adjacent_of_four<N: Copy>(from: *const N, to: *mut N, length: usize) {
-    // SAFETY: promised by the caller; there are at least four elements.
-    unsafe {
-        let last = length - 4;
-        let mut at = 0;
-        while at < last {
-            to.add(at).cast::<[N; 4]>().write(from.add(at).cast::<[N; 4]>().read());
-            at += 4;
-        }
-        to.add(last).cast::<[N; 4]>().write(from.add(last).cast::<[N; 4]>().read());
     }
 }
 

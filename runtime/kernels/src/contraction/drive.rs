@@ -69,13 +69,23 @@ impl<N: Copy> Drive<'_, N> {
     fn list_products(&mut self, sums: &mut Walk<'_>, count: usize) -> Offsets {
         let first = sums.offsets();
         let Scratch { products, sources, listed, .. } = &mut *self.scratch;
-        let is_computed = matches!(self.left, Operand::Computed(..));
-        for (at, (product, source)) in products.iter_mut().zip(sources).take(count).enumerate() {
-            let offsets = sums.offsets();
-            sums.advance(1);
-            let left = offsets.left.wrapping_sub(first.left) as isize;
-            *source = Product { left, right: offsets.right.wrapping_sub(first.right) as isize };
-            *product = Product { left: if is_computed { at as isize } else { left }, right: source.right };
+        let mut at = 0;
+        while at < count {
+            let (offsets, run) = (sums.offsets(), sums.run().min(count - at));
+            let (mut left, mut right) =
+                (offsets.left.wrapping_sub(first.left) as isize, offsets.right.wrapping_sub(first.right) as isize);
+            let step = self.plan.sums.innermost();
+            for (product, source) in products[at..at + run].iter_mut().zip(&mut sources[at..at + run]) {
+                *source = Product { left, right };
+                *product = *source;
+                left = left.wrapping_add(step.left as isize);
+                right = right.wrapping_add(step.right as isize);
+            }
+            sums.advance(run);
+            at += run;
+        }
+        if matches!(self.left, Operand::Computed(..)) {
+            products.iter_mut().zip(0..).take(count).for_each(|(product, at)| product.left = at);
         }
         *listed = Listed::Operand;
         first

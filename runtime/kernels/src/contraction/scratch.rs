@@ -8,7 +8,7 @@ use super::drive::Listed;
 use super::tile::{Product, Row};
 
 /// Products whose operands are packed at once: a panel of them fits into the second cache.
-pub(super) const PRODUCTS: usize = 1024;
+pub(super) const PRODUCTS: usize = 512;
 /// Rows that are listed at once.
 pub(super) const ROWS: usize = 512;
 /// Rows of a left operand that is computed, which are packed at once.

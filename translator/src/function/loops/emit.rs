@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use incarnate_bytecode::ir::nest::{
-    Access, Affine, Carried, Counted, Element, Induction, Item, Needed, Nest, Term, Tiling,
+    Access, Affine, Carried, Contraction, Counted, Element, Induction, Item, Needed, Nest, Term, Tiling,
 };
 use incarnate_bytecode::ir::{Block, Op, Type, Value};
 use incarnate_bytecode::trip_count::Relation;
@@ -54,7 +54,11 @@ impl Writer<'_, '_, '_> {
             let (least, greatest) = (integer(condition.least), integer(condition.greatest));
             tokens.extend(quote!(if !support::is_within(#base, #loops, #least, #greatest) { break #label; }));
         }
-        for (at, view) in self.nest.views.iter().enumerate() {
+        let function = self.emitter.body.function;
+        let contraction = Contraction::of(function, self.nest, &self.needed);
+        // The kernel checks what it accesses.
+        let is_checked = |at: usize| contraction.as_ref().is_none_or(|contraction| !contraction.accesses(at));
+        for (at, view) in self.nest.views.iter().enumerate().filter(|(at, _)| is_checked(*at)) {
             let (base, loops) = self.extent(&view.index);
             let (name, buffer) = (grid(at), self.emitter.name(view.buffer));
             let (element, dimensions) = (element(view.element), Literal::usize_unsuffixed(view.index.loops().len()));
@@ -72,13 +76,12 @@ impl Writer<'_, '_, '_> {
             let steps = self.steps(0);
             tokens.extend(quote!(if !stack.take_steps(#steps) { break #label; }));
         }
-        let scalar = self.iterations(0)?;
-        tokens.extend(match Tiling::of(self.emitter.body.function, self.nest, &self.needed) {
-            Ok(tiling) if self.is_tileable(&tiling) => {
-                let (condition, tiled) = (self.tiling_conditions(&tiling), self.tiled(&tiling)?);
-                quote!(if #condition { #tiled } else { #scalar })
+        tokens.extend(match &contraction {
+            Some(contraction) => {
+                let call = self.contraction(contraction)?;
+                quote!(if !#call { break #label; })
             }
-            _ => scalar,
+            None => self.loops()?,
         });
         let root = &self.nest.loops[0];
         tokens.extend(self.settle(root));
@@ -109,6 +112,18 @@ impl Writer<'_, '_, '_> {
             });
         }
         Ok(quote!(#label: { #first #tokens }))
+    }
+
+    /// All iterations, tiled if they may be.
+    fn loops(&self) -> Result<TokenStream> {
+        let scalar = self.iterations(0)?;
+        Ok(match Tiling::of(self.emitter.body.function, self.nest, &self.needed) {
+            Ok(tiling) if self.is_tileable(&tiling) => {
+                let (condition, tiled) = (self.tiling_conditions(&tiling), self.tiled(&tiling)?);
+                quote!(if #condition { #tiled } else { #scalar })
+            }
+            _ => scalar,
+        })
     }
 
     /// Makes numbers of what raced, for the code behind the nest.
@@ -197,7 +212,7 @@ impl Writer<'_, '_, '_> {
     }
 
     /// The sum of terms without their loop indices, as an `i64`.
-    fn form<'t>(&self, terms: impl Iterator<Item = &'t Term>) -> TokenStream {
+    pub(super) fn form<'t>(&self, terms: impl Iterator<Item = &'t Term>) -> TokenStream {
         let product = |term: &Term| {
             let factors = term.factors.iter().map(|value| {
                 let name = self.emitter.name(*value);

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use incarnate_bytecode::VerifiedModule;
-use incarnate_bytecode::ir::nest::{BailOut, Needed, Nest, Nests, Tiling, TilingBailOut};
+use incarnate_bytecode::ir::nest::{BailOut, Contraction, Needed, Nest, Nests, Tiling, TilingBailOut};
 use incarnate_bytecode::ir::{Block, Function};
+use incarnate_kernels::contraction::{Loop, Machine, Plan};
 
 /// An optimisation remark about an outermost loop, or about a loop whose outer loops are not nests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,13 @@ pub enum LoopOutcome {
         trip_counts: Vec<Option<u64>>,
         /// Why the nest is not tiled.
         reason: TilingBailOut,
+    },
+    /// A contraction, which a kernel of the runtime runs.
+    Contraction {
+        /// The trip counts of the loops, the outermost first; None where it is not a constant.
+        trip_counts: Vec<Option<u64>>,
+        /// What the kernel does on a processor with AVX-512, where trip counts and strides are constants: it plans each call.
+        plan: Option<String>,
     },
     /// All accesses are checked before the loops run, and blocks of results are accumulated in registers.
     Tiled {
@@ -64,10 +72,28 @@ pub(crate) fn remarks(module: &VerifiedModule, functions: &[Function], untrusted
 
 fn outcome(function: &Function, nest: &Nest) -> LoopOutcome {
     let trip_counts = nest.loops.iter().map(|counted| counted.constant_trip_count()).collect();
-    match Tiling::of(function, nest, &Needed::of(function, nest)) {
+    let needed = Needed::of(function, nest);
+    if let Some(contraction) = Contraction::of(function, nest, &needed) {
+        let loops =
+            contraction.loops.iter().map(|at| constant_loop(nest, &contraction, *at)).collect::<Option<Vec<_>>>();
+        let plan = loops.and_then(|loops| Plan::of(&loops, &Machine::X86_64_V4)).map(|plan| plan.to_string());
+        return LoopOutcome::Contraction { trip_counts, plan };
+    }
+    match Tiling::of(function, nest, &needed) {
         Ok(tiling) => LoopOutcome::Tiled { trip_counts, tiling },
         Err(reason) => LoopOutcome::Checked { trip_counts, reason },
     }
+}
+
+/// A loop of a contraction whose trip count and strides are constants.
+fn constant_loop(nest: &Nest, contraction: &Contraction, at: usize) -> Option<Loop> {
+    let stride = |view: usize| nest.views[view].index.constant_stride(at);
+    Some(Loop {
+        count: usize::try_from(nest.loops[at].constant_trip_count()?).ok()?,
+        output: stride(contraction.output)?,
+        left: stride(contraction.left.view)?,
+        right: stride(contraction.right.view)?,
+    })
 }
 
 impl fmt::Display for LoopRemark {
@@ -84,6 +110,10 @@ impl fmt::Display for LoopOutcome {
             ),
             LoopOutcome::WithoutAccess => f.write_str("not optimised: no buffer is accessed"),
             LoopOutcome::Unchanged(reason) => write!(f, "not optimised: {reason}"),
+            LoopOutcome::Contraction { trip_counts, plan } => {
+                write!(f, "{} iterations, a contraction: ", TripCounts(trip_counts))?;
+                f.write_str(plan.as_deref().unwrap_or("planned when it runs"))
+            }
             LoopOutcome::Checked { trip_counts, reason } => {
                 write!(f, "{} iterations, not tiled: {reason}", TripCounts(trip_counts))
             }

@@ -11,6 +11,7 @@
 //! outermost loop.
 
 mod affine;
+mod contraction;
 mod needed;
 mod races;
 mod recover;
@@ -24,6 +25,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 pub use affine::{Affine, Term};
+pub use contraction::{Contraction, Factor, Product};
 pub use needed::Needed;
 pub use tiling::{Tiling, TilingBailOut};
 

@@ -5,7 +5,9 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{Affine, BailOut, Element, Item, Needed, Nest, Nests, Relation, Term, Tiling, TilingBailOut};
+use super::{
+    Affine, BailOut, Contraction, Element, Item, Needed, Nest, Nests, Product, Relation, Term, Tiling, TilingBailOut,
+};
 use crate::ir::{Function, Value};
 use crate::{Contents, VerifiedModule, assemble};
 
@@ -71,6 +73,10 @@ fn matrix_products_are_nests_of_three() {
         ^bb9:\n  %i22:23 = vm.add.i64 %i22:23, %i8:9\n  vm.br ^bb3()\n";
     let nest = one(body);
     let whole = function(body);
+    let contraction = Contraction::of(&whole, &nest, &Needed::of(&whole, &nest)).unwrap();
+    assert_eq!(contraction.product, Product::FmaF32);
+    assert_eq!((contraction.left.view, contraction.right.view, contraction.output), (0, 1, 2));
+    assert!(contraction.left.instructions.is_empty() && contraction.loops == [0, 1, 2]);
     assert_eq!(nest.operations(&whole, &Needed::of(&whole, &nest)), [0, 0, 2]);
     assert_eq!(nest.loops.iter().map(|counted| counted.parent).collect::<Vec<_>>(), [None, Some(0), Some(1)]);
     let views: Vec<(String, bool)> = nest.views.iter().map(|view| (text(&view.index), view.written)).collect();

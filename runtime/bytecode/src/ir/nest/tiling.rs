@@ -173,7 +173,7 @@ impl Counted {
 }
 
 /// The loop that holds all work, with nothing but it in those around it.
-fn innermost(function: &Function, nest: &Nest, needed: &Needed) -> Result<usize, TilingBailOut> {
+pub(super) fn innermost(function: &Function, nest: &Nest, needed: &Needed) -> Result<usize, TilingBailOut> {
     let mut at = 0;
     loop {
         let mut inner = None;
