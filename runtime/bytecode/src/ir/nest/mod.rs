@@ -11,20 +11,24 @@
 //! outermost loop.
 
 mod affine;
+mod contraction;
 mod needed;
 mod races;
 mod recover;
+pub mod schedule;
+mod strips;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests;
-mod tiling;
 
 use alloc::vec::Vec;
 use core::fmt;
 
 pub use affine::{Affine, Term};
+pub use contraction::{Contraction, Factor, Product};
 pub use needed::Needed;
-pub use tiling::{Tiling, TilingBailOut};
+pub use schedule::Schedule;
+pub use strips::Strips;
 
 use crate::isa::Opcode;
 use crate::trip_count::Relation;

@@ -1,0 +1,179 @@
+//! Contractions: sums of products, such as matrix products and convolutions.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::schedule::Perfect;
+use super::{Element, Needed, Nest};
+use crate::ir::function::Function;
+use crate::ir::op::Op;
+use crate::ir::value::{Block, Value};
+use crate::isa::Opcode;
+
+/// A nest of which each iteration adds a product to an element in memory. At least one loop moves the element, and at least one
+/// sums.
+///
+/// The loops may run in any order that keeps that of each element's own operations, provided that iterations which differ in a
+/// loop that moves the output have different elements of it, and that the output overlaps neither operand. That is checked before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contraction {
+    /// What an iteration does to the element.
+    pub operation: Product,
+    /// The view of the output.
+    pub output: usize,
+    /// The first operand.
+    pub left: Factor,
+    /// The second operand.
+    pub right: Factor,
+    /// The loops, the outermost first.
+    pub loops: Vec<usize>,
+}
+
+/// What an iteration of a contraction does to an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Product {
+    /// `left * right + element`, rounded once.
+    FmaF32,
+    /// `element + left * right`, both rounded.
+    MulAddF32,
+    /// `element + left * right`, modulo 2^32.
+    MulAddI32,
+}
+
+/// A number that a contraction multiplies: an element, or what instructions compute from it and from loop-invariant values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Factor {
+    /// The view that is loaded.
+    pub view: usize,
+    /// The loaded number.
+    pub loaded: Value,
+    /// The number that is multiplied.
+    pub value: Value,
+    /// The instructions that compute it, in order. None of them can fail.
+    pub instructions: Vec<(Block, usize)>,
+}
+
+impl Factor {
+    /// Whether the numbers are the elements as they are in memory.
+    #[must_use]
+    pub fn is_memory(&self, nest: &Nest) -> bool {
+        self.value == self.loaded && matches!(nest.views[self.view].element, Element::f32 | Element::i32)
+    }
+}
+
+/// The needed instructions of an iteration, by result.
+struct Iteration<'n> {
+    function: &'n Function,
+    nest: &'n Nest,
+    results: BTreeMap<Value, (Block, usize)>,
+}
+
+impl Contraction {
+    /// Returns the contraction that a perfect nest is; None for others.
+    pub(super) fn of(function: &Function, nest: &Nest, needed: &Needed, perfect: &Perfect) -> Option<Contraction> {
+        let mut stores = nest.accesses.iter().filter_map(|access| Some((access.view, access.stored?)));
+        let (output, stored) = stores.next().filter(|_| stores.next().is_none())?;
+        let index = &nest.views[output].index;
+        let moves = |at: &usize| index.stride(*at).next().is_some();
+        if perfect.path.iter().all(moves) || !perfect.path.iter().any(moves) {
+            return None;
+        }
+        let iteration = Iteration::of(function, nest, needed);
+        let (operation, left, right) = iteration.product(output, stored)?;
+        let (left, right) = (iteration.factor(output, left)?, iteration.factor(output, right)?);
+        let number = if operation == Product::MulAddI32 { Element::i32 } else { Element::f32 };
+        (nest.views[output].element == number).then(|| Contraction {
+            operation,
+            output,
+            left,
+            right,
+            loops: perfect.path.clone(),
+        })
+    }
+}
+
+impl<'n> Iteration<'n> {
+    fn of(function: &'n Function, nest: &'n Nest, needed: &Needed) -> Iteration<'n> {
+        let mut results = BTreeMap::new();
+        for (block, position) in nest.instructions() {
+            if needed.includes(function, nest, block, position)
+                && let [result] = nest.instruction(function, block, position).results[..]
+            {
+                results.insert(result, (block, position));
+            }
+        }
+        Iteration { function, nest, results }
+    }
+
+    /// The operation and operands of the instruction that computes a value; None for loads, and for what is loop-invariant.
+    fn evaluation(&self, value: Value) -> Option<(Opcode, &'n [Value])> {
+        let (block, position) = self.results.get(&value)?;
+        match &self.nest.instruction(self.function, *block, *position).op {
+            Op::Eval { opcode, operands } if self.nest.access(*block, *position).is_none() => Some((*opcode, operands)),
+            _ => None,
+        }
+    }
+
+    /// The view that a value is loaded from.
+    fn view(&self, value: Value) -> Option<usize> {
+        let (block, position) = self.results.get(&value)?;
+        self.nest.access(*block, *position).map(|access| access.view)
+    }
+
+    /// The operation by which a stored value comes from the output's element, and the operands of the product.
+    fn product(&self, output: usize, stored: Value) -> Option<(Product, Value, Value)> {
+        let is_element = |value: &Value| self.view(*value) == Some(output);
+        match self.evaluation(stored)? {
+            (Opcode::FmaF32, [left, right, sum]) if is_element(sum) => Some((Product::FmaF32, *left, *right)),
+            (Opcode::FmaI32, [left, right, sum]) if is_element(sum) => Some((Product::MulAddI32, *left, *right)),
+            (opcode @ (Opcode::AddF32 | Opcode::AddI32), [first, second]) => {
+                let product = if is_element(first) { *second } else { Some(*first).filter(|_| is_element(second))? };
+                match (opcode, self.evaluation(product)?) {
+                    (Opcode::AddF32, (Opcode::MulF32, [left, right])) => Some((Product::MulAddF32, *left, *right)),
+                    (Opcode::AddI32, (Opcode::MulI32, [left, right])) => Some((Product::MulAddI32, *left, *right)),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// The factor that a value is: it depends on one load, and on nothing else that iterations change.
+    fn factor(&self, output: usize, value: Value) -> Option<Factor> {
+        let mut loaded = None;
+        let mut instructions = Vec::new();
+        let mut pending = alloc::vec![value];
+        while let Some(value) = pending.pop() {
+            if let Some(view) = self.view(value) {
+                if view == output || loaded.is_some_and(|(_, other)| other != value) {
+                    return None;
+                }
+                loaded = Some((view, value));
+            } else if let Some((opcode, operands)) = self.evaluation(value) {
+                if opcode.info().effects.fails {
+                    return None;
+                }
+                let place = self.results[&value];
+                if !instructions.contains(&place) {
+                    instructions.push(place);
+                    pending.extend(operands);
+                }
+            } else if !self.is_invariant(value) {
+                return None;
+            }
+        }
+        let (view, loaded) = loaded?;
+        let order: Vec<(Block, usize)> = self.nest.instructions().collect();
+        instructions.sort_by_key(|place| order.iter().position(|other| other == place));
+        Some(Factor { view, loaded, value, instructions })
+    }
+
+    /// Whether a value is the same in all iterations.
+    fn is_invariant(&self, value: Value) -> bool {
+        let is_parameter = self.nest.loops.iter().any(|counted| {
+            counted.inductions.iter().any(|induction| induction.parameter == value)
+                || counted.carried.iter().any(|carried| carried.parameter == value)
+        });
+        !is_parameter && !self.results.contains_key(&value)
+    }
+}
