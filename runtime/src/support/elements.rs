@@ -13,3 +13,50 @@ macro_rules! elements_of {
         unsafe { $crate::vm::Ref::$function::<$element, $dimensions>(&$buffer, $base, $loops) }
     };
 }
+
+/// Runs a contraction in place of its loops: `contract!(FmaF32, (output, base), (left, base), (right, base), [(count, 1, 0, 4), ..])`.
+/// Each loop has its trip count, and the strides of the output and of the operands. Operands may be computed from elements:
+/// `(left, base).map(|element: i8| ..)`. The call returns false, and does nothing, where the original loop must run. An
+/// expression after the loops must be true; it is evaluated last.
+///
+/// It is no interface for programs, as [`elements_of`](crate::elements_of).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! contract {
+    (
+        $operation:ident,
+        ($output:expr, $base:expr),
+        ($left:expr, $left_base:expr) $(.map($left_function:expr))?,
+        ($right:expr, $right_base:expr) $(.map($right_function:expr))?,
+        $loops:expr $(, $permitted:expr)?
+    ) => {{
+        let operands = (
+            $crate::vm::View::new(&$output, $base),
+            $crate::vm::View::new(&$left, $left_base)$(.map($left_function))?,
+            $crate::vm::View::new(&$right, $right_base)$(.map($right_function))?,
+            $loops.map(|(count, output, left, right)| $crate::vm::Loop { count, output, left, right }),
+        );
+        let permitted = || true $(&& $permitted)?;
+        let (output, left, right, loops) = operands;
+        // SAFETY: a contraction computes with what it loads, and decides nothing by it.
+        unsafe { $crate::vm::contract::<$crate::vm::contraction::$operation, _>(output, left, right, loops, permitted) }
+    }};
+}
+
+/// Calls a function for the strips of a loop, the widest first: `strips!(count, [4 x LANES, 1 x 4, 1 x 1], strip(arguments))` calls
+/// `strip::<4, LANES>(arguments, first)` for as many iterations as there are, and so on.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! strips {
+    ($count:expr, [$($number:literal x $lanes:tt),*], $strip:ident $arguments:tt) => {{
+        let mut first = 0;
+        $($crate::strips!(@ first, $count, $number, $lanes, $strip $arguments);)*
+        let _ = first;
+    }};
+    (@ $first:ident, $count:expr, $number:literal, $lanes:tt, $strip:ident($($argument:expr),*)) => {
+        while $count - $first >= $number * $lanes {
+            $strip::<$number, $lanes>($($argument,)* $first);
+            $first += $number * $lanes;
+        }
+    };
+}

@@ -31,7 +31,8 @@
 //! Counted loops over buffers are checked before their first iteration: [`trip_count`] counts, [`elements_of`] checks the
 //! bounds and borrows the elements ([`Ref::grid`] and [`Ref::grid_mut`]), [`is_within`] checks that indices do not wrap, and
 //! [`is_injective`] that iterations access different elements. After the last one, [`settled`] and [`settle_memory`] make
-//! numbers of what raced. [`keep_iteration_order`] keeps LLVM from vectorising over iterations.
+//! numbers of what raced. [`contract`] runs sums of products in place of their loops, with all checks of its own. [`strips`] calls
+//! a function for vectors of a loop's iterations. [`keep_iteration_order`] keeps LLVM from vectorising over iterations.
 //!
 //! # Errors
 //!
@@ -109,7 +110,7 @@ pub use crate::vm::{keep_iteration_order, settle_memory, settled};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::processor::{LANES, Multiversion, multiversioned};
-pub use crate::{elements_of, include_constants};
+pub use crate::{contract, elements_of, include_constants, strips};
 pub use call::{Elements, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction, Loader};
@@ -127,7 +128,7 @@ pub use state::State;
 pub use views::{Dimensions, buffer_storage, buffer_view_assert, buffer_view_create, view_buffer};
 
 /// The version of this interface.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 
 /// Fails to compile, in a constant, if the code was generated for another version of this interface.
 pub const fn expect_version(version: u32) {

@@ -87,6 +87,7 @@ pub use context::InvocationGuard;
 pub use context::{Context, Function};
 pub use cost::CallCost;
 pub use direct::{DirectMethod, Native, NoElements, Pass, PassBorrowed};
+pub use incarnate_kernels::{Loop, contraction};
 pub use interpreter::BytecodeModule;
 pub use invocation::{CallFuture, Invocation};
 pub use ledger::{Charge, Ledger, SharedCharge};

@@ -4,9 +4,10 @@
 //! and the original loop only evaluates the test that ends it. Otherwise the nest does nothing, and the original loop fails
 //! at the same access as the bytecode.
 
+mod contraction;
 mod emit;
 mod remarks;
-mod tiled;
+mod strips;
 
 use std::collections::HashSet;
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use incarnate_bytecode::VerifiedModule;
-use incarnate_bytecode::ir::nest::{BailOut, Needed, Nest, Nests, Tiling, TilingBailOut};
+use incarnate_bytecode::ir::nest::{BailOut, Contraction, Element, Needed, Nest, Nests, Schedule, Strips};
 use incarnate_bytecode::ir::{Block, Function};
 
 /// An optimisation remark about an outermost loop, or about a loop whose outer loops are not nests.
@@ -27,20 +27,24 @@ pub enum LoopOutcome {
     /// Missed optimisation of an untrusted module: a loaded number, which another thread may change meanwhile, divides or
     /// selects.
     Racing,
-    /// All accesses are checked before the loops run, which stay scalar.
-    Checked {
+    /// All accesses are checked before the loops run.
+    Scheduled {
         /// The trip counts of the loops, the outermost first; None where it is not a constant.
         trip_counts: Vec<Option<u64>>,
-        /// Why the nest is not tiled.
-        reason: TilingBailOut,
+        /// What runs in place of the loops; it refers to loops by their position in `trip_counts`.
+        schedule: Schedule,
+        /// The types and constant strides of the views.
+        views: Vec<ViewRemark>,
     },
-    /// All accesses are checked before the loops run, and blocks of results are accumulated in registers.
-    Tiled {
-        /// The trip counts of the loops, the outermost first; None where it is not a constant.
-        trip_counts: Vec<Option<u64>>,
-        /// The tiling, which refers to loops by their position in `trip_counts`.
-        tiling: Tiling,
-    },
+}
+
+/// The elements that a nest accesses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewRemark {
+    /// The type of the elements.
+    pub element: Element,
+    /// The stride in each loop of the nest; None where it is not a constant.
+    pub strides: Vec<Option<i64>>,
 }
 
 /// The remarks about the loops of all functions of a module, in order.
@@ -64,9 +68,28 @@ pub(crate) fn remarks(module: &VerifiedModule, functions: &[Function], untrusted
 
 fn outcome(function: &Function, nest: &Nest) -> LoopOutcome {
     let trip_counts = nest.loops.iter().map(|counted| counted.constant_trip_count()).collect();
-    match Tiling::of(function, nest, &Needed::of(function, nest)) {
-        Ok(tiling) => LoopOutcome::Tiled { trip_counts, tiling },
-        Err(reason) => LoopOutcome::Checked { trip_counts, reason },
+    let views = nest.views.iter().map(|view| {
+        let strides = (0..nest.loops.len()).map(|at| view.index.constant_stride(at)).collect();
+        ViewRemark { element: view.element, strides }
+    });
+    let schedule = Schedule::of(function, nest, &Needed::of(function, nest));
+    LoopOutcome::Scheduled { trip_counts, schedule, views: views.collect() }
+}
+
+impl LoopRemark {
+    /// Counts loops by how they are translated: `128 contractions, 256 strips, 10 loops in order`.
+    #[must_use]
+    pub fn summary(loops: &[LoopRemark]) -> String {
+        let of = |is: fn(&Schedule) -> bool| {
+            let outcomes = loops.iter().map(|found| &found.outcome);
+            outcomes
+                .filter(|outcome| matches!(outcome, LoopOutcome::Scheduled { schedule, .. } if is(schedule)))
+                .count()
+        };
+        let contractions = of(|schedule| matches!(schedule, Schedule::Contraction(_)));
+        let strips = of(|schedule| matches!(schedule, Schedule::Strips(_)));
+        let others = loops.len() - contractions - strips;
+        format!("{contractions} contractions, {strips} strips, {others} loops in order")
     }
 }
 
@@ -84,24 +107,49 @@ impl fmt::Display for LoopOutcome {
             ),
             LoopOutcome::WithoutAccess => f.write_str("not optimised: no buffer is accessed"),
             LoopOutcome::Unchanged(reason) => write!(f, "not optimised: {reason}"),
-            LoopOutcome::Checked { trip_counts, reason } => {
-                write!(f, "{} iterations, not tiled: {reason}", TripCounts(trip_counts))
-            }
-            LoopOutcome::Tiled { trip_counts, tiling } => {
-                write!(f, "{} iterations, tiled: ", TripCounts(trip_counts))?;
-                if let Some(rows) = tiling.rows {
-                    write!(f, "{} iterations of loop {rows} by ", Tiling::ROWS)?;
+            LoopOutcome::Scheduled { trip_counts, schedule, views } => {
+                write!(f, "{} iterations, ", TripCounts(trip_counts))?;
+                match schedule {
+                    Schedule::Contraction(contraction) => write_contraction(f, contraction, views),
+                    Schedule::Strips(strips) => write_strips(f, strips),
+                    Schedule::InOrder(reason) => write!(f, "in order: {reason}"),
                 }
-                write!(f, "lanes of loop {}, reducing over", tiling.lanes)?;
-                for at in &tiling.reductions {
-                    write!(f, " {at}")?;
-                }
-                if !tiling.panels.is_empty() {
-                    write!(f, ", {} packed", tiling.panels.len())?;
-                }
-                Ok(())
             }
         }
+    }
+}
+
+/// Writes `contraction FmaF32, f32 x f32 -> f32: output [64, 1, 0], left [27, 0, 1], right [0, 1, 64]`: the strides in the loops.
+fn write_contraction(f: &mut fmt::Formatter<'_>, contraction: &Contraction, views: &[ViewRemark]) -> fmt::Result {
+    let Contraction { operation, output, left, right, .. } = contraction;
+    let [output, left_view, right_view] = [*output, left.view, right.view].map(|view| &views[view]);
+    let (left_element, right_element) = (left_view.element, right_view.element);
+    write!(f, "contraction {operation:?}, {left_element:?} x {right_element:?} -> {:?}", output.element)?;
+    let computed = |instructions: usize| if instructions == 0 { "" } else { " computed" };
+    let (left, right) = (computed(left.instructions.len()), computed(right.instructions.len()));
+    write!(f, ": output {output}, left{left} {left_view}, right{right} {right_view}")
+}
+
+/// Writes `strips of loop 1, reducing over 2 3`.
+fn write_strips(f: &mut fmt::Formatter<'_>, strips: &Strips) -> fmt::Result {
+    write!(f, "strips of loop {}", strips.lanes)?;
+    if !strips.reductions.is_empty() {
+        f.write_str(", reducing over")?;
+    }
+    strips.reductions.iter().try_for_each(|at| write!(f, " {at}"))
+}
+
+impl fmt::Display for ViewRemark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for (at, stride) in self.strides.iter().enumerate() {
+            let comma = if at == 0 { "" } else { ", " };
+            match stride {
+                Some(stride) => write!(f, "{comma}{stride}")?,
+                None => write!(f, "{comma}?")?,
+            }
+        }
+        f.write_str("]")
     }
 }
 
