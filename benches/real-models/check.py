@@ -12,8 +12,6 @@ from measure import iree_tool, translated_program
 TARGETS = ("native", "portable")
 MODES = ("interpreted", "translated")
 DEVICES = ("local-sync", "local-task")
-# A greater error, relative to the greatest element of an output, is a wrong result: kernels add f32 in other orders.
-TOLERANCE = 1e-4
 
 
 def inputs(about: dict) -> list[str]:
@@ -47,7 +45,7 @@ def errors(folder: Path, about: dict) -> dict:
             return {"reason": f"output {number} is not finite"}
         absolute = max(absolute, error)
         relative = max(relative, error / (float(np.abs(expected).max(initial=0)) or 1.0))
-    return {"absolute": absolute, "relative": relative, "right": relative <= TOLERANCE}
+    return {"absolute": absolute, "relative": relative, "right": relative <= about["tolerance"]}
 
 
 def run(command: list, folder: Path, about: dict) -> dict:

@@ -90,7 +90,7 @@ impl Command {
             }
             Command::Bench(bench) => {
                 let compiler = bench.of.compiler.clone();
-                (compiler, bench.of.all_modules().chain(&mut bench.against).collect())
+                (compiler, bench.of.all_modules().chain(&mut bench.against).chain(&mut bench.vmvx).collect())
             }
             Command::Check(arguments) => (arguments.compiler.clone(), arguments.all_files().collect()),
             Command::Dump(arguments) => (arguments.compiler.clone(), arguments.file.path_mut().into_iter().collect()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::Args;
 use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::{Error, Result, ResultExt};
-use incarnate_translator::compiler::{self, Compiler, Event, ModelFormat, Source, TAKES_F32_FOR_F64, Target};
+use incarnate_translator::compiler::{self, Compiler, Event, ModelFormat, Source, Target};
 use indicatif::ProgressBar;
 
 use super::Verdict;
@@ -81,9 +81,9 @@ fn compile_model(model: &Path, arguments: &CompilerArguments, target: &Target, f
             line.enable_steady_tick(Duration::from_millis(100));
         }
         Event::Starting => {}
-        Event::TakingF32ForF64 => line.suspend(|| {
+        Event::TakingF32(float) => line.suspend(|| {
             // Without standard error, the note is lost and the module is not.
-            let _ = writeln!(stderr(), "note: {}: {TAKES_F32_FOR_F64}", Escaped(&model.display().to_string()));
+            let _ = writeln!(stderr(), "note: {}: {float}", Escaped(&model.display().to_string()));
         }),
     });
     line.finish_and_clear();

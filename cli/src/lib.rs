@@ -86,6 +86,7 @@ fn execute(command: &Command, arguments: &[OsString], out: &mut Console) -> Resu
             command.program().map_or(Ok(Verdict::Success), |program| devices::print(program, out))
         }
         Command::Run(of) => run::run(&of.arguments, &module_files(&of.module), out),
+        Command::Bench(bench) if bench.roofline => bench::roofline(bench, arguments, out),
         Command::Bench(bench) if bench.compare => bench::compare(bench, arguments, out),
         Command::Bench(bench) => bench::bench(&bench.of.arguments, &module_files(&bench.of.module), out),
         Command::Check(arguments) => check::check_files(arguments, out),

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use incarnate_bytecode::{Contents, VerifiedModule};
 use incarnate_bytecode::{Error, Result, ResultExt};
 
-use crate::compiler::{Compiler, Event, INSTALL, ModelFormat, Source, TAKES_F32_FOR_F64, Target};
+use crate::compiler::{Compiler, Event, INSTALL, ModelFormat, Source, Target};
 use crate::files::File;
 use crate::function::LoopRemark;
 use crate::names::module_identifier;
@@ -225,8 +225,8 @@ impl Config {
         match find() {
             Ok(compiler) => {
                 let warn = |event| {
-                    if is_build_script() && event == Event::TakingF32ForF64 {
-                        println!("cargo::warning='{}': {TAKES_F32_FOR_F64}", model.display());
+                    if let (true, Event::TakingF32(float)) = (is_build_script(), event) {
+                        println!("cargo::warning='{}': {float}", model.display());
                     }
                 };
                 compiler.compile(model, target, &[], warn).map(Some)

@@ -66,6 +66,16 @@ pub(crate) struct BenchFiles {
     /// Another build of the module, for example machine code beside VMVX; --compare measures it in further columns.
     #[arg(long, value_name = "FILE", requires = "compare")]
     pub(crate) against: Vec<PathBuf>,
+    /// Print the rate of each kernel beside the greatest rates of this machine, and the limit that applies: of the interpreted
+    /// module, or with --compare of the translated one.
+    #[arg(long)]
+    pub(crate) roofline: bool,
+    /// Also draw the kernels below the roof (.svg), or write the table (.json).
+    #[arg(long = "roofline_out", alias = "roofline-out", value_name = "FILE", requires = "roofline")]
+    pub(crate) roofline_out: Vec<PathBuf>,
+    /// The same model compiled for VMVX, whose loops are counted for kernels of machine code.
+    #[arg(long, value_name = "FILE", requires = "roofline")]
+    pub(crate) vmvx: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) project: ProjectArguments,
 }

@@ -35,7 +35,7 @@ pub(crate) fn compare(arguments: &BenchFiles, line: &[OsString], out: &mut Conso
             .context(|| format!("measuring '{}', interpreted", build.display()))?;
         let rows = interpreted.iter().map(|row| (row.function.clone(), row.median())).collect();
         columns.push(Column { name: format!("{name}interpreted"), rows });
-        let rows = translated(arguments, &modules, line)?;
+        let rows = report::parse_rows(&translated(arguments, &modules, line, &[])?)?;
         columns.push(Column { name: format!("{name}translated"), rows });
         if verdict == Verdict::Success {
             verdict = outcome;
@@ -58,8 +58,13 @@ fn names(builds: &[&PathBuf]) -> Vec<String> {
     }
 }
 
-/// Builds the program of some modules and measures it; returns names of functions and medians in seconds.
-fn translated(arguments: &BenchFiles, modules: &[PathBuf], line: &[OsString]) -> Result<Vec<(String, f64)>> {
+/// Builds the program of some modules and measures it, with `more` flags; returns its report in rows.
+pub(super) fn translated(
+    arguments: &BenchFiles,
+    modules: &[PathBuf],
+    line: &[OsString],
+    more: &[OsString],
+) -> Result<String> {
     let folder = tempfile::Builder::new().prefix("incarnate-compare-").tempdir()?;
     let program = folder.path().join("program");
     let untrusted = arguments.of.arguments.call.program.untrusted;
@@ -69,13 +74,14 @@ fn translated(arguments: &BenchFiles, modules: &[PathBuf], line: &[OsString]) ->
         .arg("bench")
         .args(passed(line, &arguments.of.files))
         .arg("--benchmark_format=rows")
+        .args(more)
         .stderr(Stdio::inherit());
     let output = command.output().context(|| format!("running '{}'", program.display()))?;
     if !output.status.success() {
         let file = modules.last().map(|file| file.display().to_string()).unwrap_or_default();
         return Err(Error::aborted(format!("the translated program of '{file}' failed ({})", output.status)));
     }
-    report::parse_rows(&String::from_utf8_lossy(&output.stdout))
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The measurements of one build in one mode.
@@ -123,12 +129,14 @@ fn ratio(value: f64) -> String {
 
 /// Returns the arguments that the translated program accepts, too.
 fn passed<'a>(line: &'a [OsString], files: &[PathBuf]) -> Vec<&'a OsStr> {
-    const DROPPED: [&str; 12] = [
+    const DROPPED: [&str; 14] = [
         "--iree-compile",
         "--iree_compile",
         "--module",
         "--target",
         "--against",
+        "--roofline_out",
+        "--vmvx",
         "--prefer",
         "--static-library",
         "--target-cpu",
@@ -142,7 +150,7 @@ fn passed<'a>(line: &'a [OsString], files: &[PathBuf]) -> Vec<&'a OsStr> {
         line.iter().skip(1).map(OsString::as_os_str).skip_while(|argument| *argument != "bench").skip(1);
     while let Some(argument) = arguments.next() {
         let text = argument.to_string_lossy();
-        if text == "--compare"
+        if matches!(&*text, "--compare" | "--roofline")
             || files.iter().any(|file| file.as_os_str() == argument)
             || DROPPED.iter().any(|name| text.strip_prefix(name).is_some_and(|rest| rest.starts_with('=')))
         {
@@ -174,6 +182,8 @@ mod tests {
             "model.onnx",
             "--target=both",
             "--compare",
+            "--roofline",
+            "--vmvx=e",
             "--against=c",
             "--against",
             "d",

@@ -6,6 +6,8 @@ mod compare;
 mod machine;
 mod measure;
 mod report;
+#[cfg(feature = "cli")]
+mod roofline;
 
 use std::io::Write;
 
@@ -30,25 +32,21 @@ use report::Measurement;
 
 #[cfg(feature = "cli")]
 pub(super) use compare::compare;
+#[cfg(feature = "cli")]
+pub(super) use roofline::roofline;
 
 /// Measures the selected functions and compares their results with the expected ones.
 fn measurements(arguments: &BenchArguments, add_modules: AddModules<'_>) -> Result<(Vec<Measurement>, Verdict)> {
     let call = &arguments.call;
     let program = Program::load(&call.program, add_modules)?;
     let functions = match &call.function {
-        Some(name) => vec![with_inputs(call, program.find(Some(name))?)?],
         None if call.input.is_empty() => runnable(&program, arguments.batch_size)?,
-        None => vec![with_inputs(call, program.find(None)?)?],
+        _ => vec![selected(call, &program)?],
     };
     if functions.is_empty() {
         return Err(Error::not_found("no exported function without arguments: name one with --function="));
     }
-    let settings = Settings {
-        min_time: arguments.benchmark_min_time,
-        warmup: arguments.benchmark_min_warmup_time,
-        repetitions: arguments.benchmark_repetitions,
-        batch: arguments.batch_size,
-    };
+    let settings = settings(arguments);
     let mut measurements = Vec::new();
     let mut verdict = Verdict::Success;
     for (function, inputs) in functions {
@@ -85,6 +83,20 @@ pub(super) fn bench(arguments: &BenchArguments, add_modules: AddModules<'_>, out
         file.commit()?;
     }
     Ok(verdict)
+}
+
+fn settings(arguments: &BenchArguments) -> Settings {
+    Settings {
+        min_time: arguments.benchmark_min_time,
+        warmup: arguments.benchmark_min_warmup_time,
+        repetitions: arguments.benchmark_repetitions,
+        batch: arguments.batch_size,
+    }
+}
+
+/// Returns the function that is named, or the only one, and its arguments.
+fn selected(arguments: &CallArguments, program: &Program) -> Result<(Function, Vec<HostValue>)> {
+    with_inputs(arguments, program.find(arguments.function.as_deref())?)
 }
 
 fn with_inputs(arguments: &CallArguments, function: Function) -> Result<(Function, Vec<HostValue>)> {

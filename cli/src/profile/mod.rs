@@ -11,6 +11,10 @@ use incarnate_runtime::profile::{self, Recording};
 use incarnate_runtime::{Result, ResultExt};
 
 use crate::tooling::atomic_file::AtomicFile;
+#[cfg(feature = "cli")]
+pub(super) use summary::{Row, rows};
+#[cfg(feature = "cli")]
+pub(super) use trace::read_trace;
 
 /// Runs `body` and reports its profile: as a trace to a file, or as a table to `out`. Without `destination` nothing is
 /// recorded. `threads` is the number of threads of the devices.
@@ -43,7 +47,7 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use incarnate_runtime::profile::{Event, EventKind, Recording, Track};
+    use incarnate_runtime::profile::{Event, EventKind, Recording, Track, Work};
 
     /// Two threads: a kernel in two ranges at the same time, then a wait of the first.
     pub(super) fn recording() -> Recording {
@@ -55,6 +59,7 @@ mod tests {
             workgroups,
             bytes: workgroups * 1000,
             first,
+            work: Work::default(),
         };
         let track = |thread: &str, events| Track { thread: thread.to_owned(), events };
         Recording {

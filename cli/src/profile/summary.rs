@@ -4,25 +4,27 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use incarnate_runtime::bytecode::Escaped;
-use incarnate_runtime::profile::{EventKind, Recording};
+use incarnate_runtime::profile::{EventKind, Recording, Work};
 
 /// Start and end of an event, relative to the start of the recording.
 type Interval = (Duration, Duration);
 
 /// All events of a name.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Row {
-    pub(super) kind: EventKind,
+pub(crate) struct Row {
+    pub(crate) kind: EventKind,
     /// The name, escaped.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Commands, calls or waits.
-    pub(super) count: u64,
+    pub(crate) count: u64,
     /// The total time of all threads.
-    pub(super) busy: Duration,
+    pub(crate) busy: Duration,
     /// The time during which at least one thread was in the event.
-    pub(super) wall: Duration,
-    pub(super) workgroups: u64,
-    pub(super) bytes: u64,
+    pub(crate) wall: Duration,
+    pub(crate) workgroups: u64,
+    pub(crate) bytes: u64,
+    /// What loop nests did, where the interpreter ran them.
+    pub(crate) work: Work,
 }
 
 impl Row {
@@ -40,18 +42,23 @@ impl Row {
 }
 
 /// Returns a row for each name, the longest time first.
-pub(super) fn rows(recording: &Recording) -> Vec<Row> {
+pub(crate) fn rows(recording: &Recording) -> Vec<Row> {
     let mut spans: BTreeMap<(EventKind, &str), (Row, Vec<Interval>)> = BTreeMap::new();
     for event in recording.tracks.iter().flat_map(|track| &track.events) {
         let (row, spans) = spans.entry((event.kind, &event.name)).or_insert_with(|| {
             let name = Escaped(&event.name).to_string();
             let (busy, wall) = (Duration::ZERO, Duration::ZERO);
-            (Row { kind: event.kind, name, count: 0, busy, wall, workgroups: 0, bytes: 0 }, Vec::new())
+            (
+                Row { kind: event.kind, name, count: 0, busy, wall, workgroups: 0, bytes: 0, work: Work::default() },
+                Vec::new(),
+            )
         });
         row.count += u64::from(event.first);
         row.busy += event.duration;
         row.workgroups = row.workgroups.saturating_add(event.workgroups);
         row.bytes = row.bytes.saturating_add(event.bytes);
+        row.work.operations = row.work.operations.saturating_add(event.work.operations);
+        row.work.bytes = row.work.bytes.saturating_add(event.work.bytes);
         spans.push((event.start, event.start + event.duration));
     }
     let mut rows: Vec<Row> = spans

@@ -1,9 +1,18 @@
 //! A trace in the JSON form that Chrome's and Perfetto's viewers read ("Trace Event Format").
 
+#[cfg(feature = "cli")]
+use std::time::Duration;
+
 use incarnate_runtime::bytecode::Escaped;
+#[cfg(feature = "cli")]
+use incarnate_runtime::profile::Work;
 use incarnate_runtime::profile::{Event, EventKind, Recording, Track};
 use incarnate_runtime::{Error, Result};
 use serde_json::{Value, json};
+
+/// All kinds of events.
+#[cfg(feature = "cli")]
+const KINDS: [EventKind; 4] = [EventKind::Dispatch, EventKind::Transfer, EventKind::Wait, EventKind::Host];
 
 /// Returns the category of a kind of events.
 fn category(kind: EventKind) -> &'static str {
@@ -46,8 +55,38 @@ fn complete(thread: usize, event: &Event) -> Value {
         "tid": thread,
         "ts": event.start.as_secs_f64() * 1e6,
         "dur": event.duration.as_secs_f64() * 1e6,
-        "args": { "workgroups": event.workgroups, "bytes": event.bytes },
+        "args": { "workgroups": event.workgroups, "bytes": event.bytes, "first": event.first },
     })
+}
+
+/// Reads the events of dispatches, transfers, waits and functions that [`trace`] wrote, all as of one thread.
+///
+/// # Errors
+/// INVALID_ARGUMENT where it is no such trace.
+#[cfg(feature = "cli")]
+pub(crate) fn read_trace(text: &[u8]) -> Result<Recording> {
+    let wrong = |why: &str| Error::invalid_argument(format!("no trace of a program: {why}"));
+    let trace: Value = serde_json::from_slice(text).map_err(|error| wrong(&error.to_string()))?;
+    let rows = trace["traceEvents"].as_array().ok_or_else(|| wrong("it has no events"))?;
+    let event = |row: &Value| {
+        let kind = KINDS.into_iter().find(|kind| row["cat"] == category(*kind))?;
+        let time = |key: &str| Duration::try_from_secs_f64(row[key].as_f64()? / 1e6).ok();
+        let number = |key: &str| row["args"][key].as_u64();
+        Some(Event {
+            kind,
+            name: row["name"].as_str()?.into(),
+            start: time("ts")?,
+            duration: time("dur")?,
+            workgroups: number("workgroups")?,
+            bytes: number("bytes")?,
+            first: row["args"]["first"].as_bool()?,
+            work: Work::default(),
+        })
+    };
+    let events = rows.iter().filter(|row| row["ph"] == "X").map(event).collect::<Option<Vec<Event>>>();
+    let events = events.ok_or_else(|| wrong("an event lacks a field"))?;
+    let track = Track { thread: String::new(), events };
+    Ok(Recording { tracks: vec![track], dropped: 0, duration: Duration::ZERO })
 }
 
 #[cfg(test)]
@@ -55,6 +94,18 @@ fn complete(thread: usize, event: &Event) -> Value {
 mod tests {
     use super::super::tests::recording;
     use super::*;
+
+    #[cfg(feature = "cli")]
+    #[test]
+    fn traces_are_read_as_they_were_written() {
+        let events = |recording: &Recording| {
+            let all = recording.tracks.iter().flat_map(|track| &track.events);
+            all.map(|event| (event.kind, event.name.clone(), event.duration, event.first)).collect::<Vec<_>>()
+        };
+        let read = read_trace(trace(&recording()).unwrap().as_bytes()).unwrap();
+        assert_eq!(events(&read), events(&recording()));
+        assert!(read_trace(b"{}").is_err() && read_trace(b"").is_err());
+    }
 
     #[test]
     fn every_event_is_one_object() {

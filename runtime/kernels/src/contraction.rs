@@ -5,8 +5,55 @@ use core::fmt;
 
 use incarnate_bytecode::semantics;
 
+mod copy;
+mod drive;
+mod loops;
+mod plan;
+mod scratch;
+#[cfg(test)]
+mod tests;
+mod tile;
+
+pub use plan::{Machine, Packing, Plan};
+
+use tile::{Tiles, portable};
+
 mod sealed {
-    pub trait Sealed {}
+    use super::Tiles;
+
+    #[allow(private_interfaces, reason = "nothing else implements it")]
+    pub trait Sealed {
+        type Numbers: 'static;
+
+        /// The tiles for a level of processors.
+        fn tiles(level: super::Level) -> &'static Tiles<Self::Numbers>;
+    }
+}
+
+/// A level of processors that there are tiles for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Portable,
+    #[cfg(all(feature = "std", target_arch = "x86_64"))]
+    X86_64V3,
+    #[cfg(all(feature = "std", target_arch = "x86_64"))]
+    X86_64V4,
+}
+
+impl Level {
+    /// The best level of this processor.
+    fn current() -> Level {
+        #[cfg(all(feature = "std", target_arch = "x86_64"))]
+        {
+            if std::arch::is_x86_feature_detected!("avx512f") {
+                return Level::X86_64V4;
+            }
+            if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
+                return Level::X86_64V3;
+            }
+        }
+        Level::Portable
+    }
 }
 
 /// A loop of a contraction. The element of an operand in an iteration is that of the first iteration plus, for each loop, the
@@ -24,8 +71,8 @@ pub struct Loop {
 }
 
 /// What an iteration does to an element.
-pub trait Operation: sealed::Sealed + 'static {
-    /// The type of the numbers.
+pub trait Operation: sealed::Sealed<Numbers = Self::Number> + 'static {
+    /// The type of the numbers: of 32 bits, and every bit pattern is one.
     type Number: Copy + fmt::Debug + 'static;
 
     /// Returns the sum after an iteration.
@@ -33,11 +80,23 @@ pub trait Operation: sealed::Sealed + 'static {
 }
 
 macro_rules! operations {
-    ($($(#[$doc:meta])* $name:ident, $number:ty: |$sum:ident, $left:ident, $right:ident| $apply:expr;)*) => { $(
+    ($($(#[$doc:meta])* $name:ident, $number:ty, $portable:ident $v3:ident $v4:ident: |$sum:ident, $left:ident, $right:ident| $apply:expr;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $name;
-        impl sealed::Sealed for $name {}
+        #[allow(private_interfaces, reason = "as the trait's")]
+        impl sealed::Sealed for $name {
+            type Numbers = $number;
+            fn tiles(level: Level) -> &'static Tiles<$number> {
+                match level {
+                    Level::Portable => &portable::$portable,
+                    #[cfg(all(feature = "std", target_arch = "x86_64"))]
+                    Level::X86_64V3 => &tile::x86_64::$v3,
+                    #[cfg(all(feature = "std", target_arch = "x86_64"))]
+                    Level::X86_64V4 => &tile::x86_64::$v4,
+                }
+            }
+        }
         impl Operation for $name {
             type Number = $number;
             #[inline(always)]
@@ -49,11 +108,11 @@ macro_rules! operations {
 }
 operations! {
     /// `left * right + sum`, rounded once.
-    FmaF32, f32: |sum, left, right| semantics::fma_f32(left, right, sum);
+    FmaF32, f32, FMA_F32 FMA_F32_V3 FMA_F32_V4: |sum, left, right| semantics::fma_f32(left, right, sum);
     /// `sum + left * right`, both rounded.
-    MulAddF32, f32: |sum, left, right| semantics::add_f32(sum, semantics::mul_f32(left, right));
+    MulAddF32, f32, MUL_ADD_F32 MUL_ADD_F32_V3 MUL_ADD_F32_V4: |sum, left, right| semantics::add_f32(sum, semantics::mul_f32(left, right));
     /// `left * right + sum`, modulo 2^32.
-    MulAddI32, i32: |sum, left, right| semantics::add_i32(sum, semantics::mul_i32(left, right));
+    MulAddI32, i32, MUL_ADD_I32 MUL_ADD_I32_V3 MUL_ADD_I32_V4: |sum, left, right| semantics::add_i32(sum, semantics::mul_i32(left, right));
 }
 
 /// Numbers that a contraction multiplies.
@@ -61,17 +120,16 @@ operations! {
 pub enum Operand<'a, N> {
     /// Elements in memory: the address of that of the first iteration.
     Memory(*const N),
-    /// Numbers that are computed from elements.
-    Computed(&'a dyn Gather<N>),
+    /// Numbers that are computed from elements, and the element of the first iteration.
+    Computed(&'a dyn Gather<N>, i64),
 }
 
 /// Computes the numbers of an operand.
-pub trait Gather<N> {
+pub trait Gather<N>: Sync {
     /// Returns any number, for memory that is then filled.
     fn zero(&self) -> N;
 
-    /// Writes the numbers at `first`, `first + stride` and so on, all of them: elements are counted from that of the first
-    /// iteration.
+    /// Writes the numbers of the elements `first`, `first + stride` and so on, all of them.
     ///
     /// # Safety
     /// The elements are those of iterations of the contraction.
@@ -82,7 +140,7 @@ impl<N> fmt::Debug for Operand<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Operand::Memory(address) => f.debug_tuple("Memory").field(address).finish(),
-            Operand::Computed(_) => f.write_str("Computed"),
+            Operand::Computed(_, first) => f.debug_tuple("Computed").field(first).finish(),
         }
     }
 }
@@ -99,8 +157,32 @@ pub unsafe fn contract<O: Operation>(
     right: Operand<'_, O::Number>,
     loops: &[Loop],
 ) {
+    // SAFETY: promised by the caller; the processor is of its level.
+    unsafe { contract_on::<O>(Level::current(), output, left, right, loops) }
+}
+
+/// As [`contract`], by the tiles of a level.
+///
+/// # Safety
+/// As for [`contract`]; the processor is of the level.
+unsafe fn contract_on<O: Operation>(
+    level: Level,
+    output: *mut O::Number,
+    left: Operand<'_, O::Number>,
+    right: Operand<'_, O::Number>,
+    loops: &[Loop],
+) {
+    if loops.iter().any(|each| each.count == 0) {
+        return;
+    }
+    let tiles = <O as sealed::Sealed>::tiles(level);
+    let Some(plan) = Plan::of(loops, &tiles.machine) else {
+        // SAFETY: promised by the caller.
+        return unsafe { in_order::<O>(output, left, right, loops, [0; 3]) };
+    };
+    let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
     // SAFETY: promised by the caller.
-    unsafe { in_order::<O>(output, left, right, loops, [0; 3]) }
+    scratch::with(|scratch| unsafe { drive::Drive { plan: &plan, tiles, output, left, right, scratch }.run() });
 }
 
 /// Runs the loops as they stand, from the elements at the given offsets of output, left and right.
@@ -138,12 +220,21 @@ impl<N: Copy> Operand<'_, N> {
         match self {
             // SAFETY: promised by the caller.
             Operand::Memory(address) => unsafe { address.offset(element as isize).read() },
-            Operand::Computed(operand) => {
+            Operand::Computed(operand, first) => {
                 let mut number = [operand.zero()];
                 // SAFETY: promised by the caller.
-                unsafe { operand.gather(element, 0, &mut number) };
+                unsafe { operand.gather(first.wrapping_add(element), 0, &mut number) };
                 number[0]
             }
+        }
+    }
+
+    /// Returns the operand whose first iteration has the element that is so many further.
+    #[must_use]
+    pub const fn moved(self, elements: i64) -> Self {
+        match self {
+            Operand::Memory(address) => Operand::Memory(address.wrapping_offset(elements as isize)),
+            Operand::Computed(operand, first) => Operand::Computed(operand, first.wrapping_add(elements)),
         }
     }
 }

@@ -9,9 +9,11 @@
 //! [`semantics`](incarnate_bytecode::semantics). So results are those of the plain loops, bit for bit, on every processor.
 #![no_std]
 
-#[cfg(feature = "std")]
+extern crate alloc;
+#[cfg(any(feature = "std", test))]
 extern crate std;
 
 pub mod contraction;
+pub mod peak;
 
 pub use contraction::{Loop, Operand, Operation};

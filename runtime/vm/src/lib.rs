@@ -56,6 +56,7 @@ mod mapped;
 mod meter;
 mod module;
 mod native;
+pub mod parallel;
 #[cfg(feature = "std")]
 pub mod profile;
 mod program;
@@ -87,7 +88,6 @@ pub use context::InvocationGuard;
 pub use context::{Context, Function};
 pub use cost::CallCost;
 pub use direct::{DirectMethod, Native, NoElements, Pass, PassBorrowed};
-pub use incarnate_kernels::{Loop, contraction};
 pub use interpreter::BytecodeModule;
 pub use invocation::{CallFuture, Invocation};
 pub use ledger::{Charge, Ledger, SharedCharge};

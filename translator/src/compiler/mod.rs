@@ -27,7 +27,7 @@ pub use cache::cache_folder;
 pub use environment::{PACKAGES, set_up};
 pub use format::ModelFormat;
 pub use source::Source;
-pub use target::Target;
+pub use target::{LackingFloat, Target};
 
 /// Environment variable that names the compiler.
 const VARIABLE: &str = "IREE_COMPILE";
@@ -49,13 +49,9 @@ pub struct Compiler {
 pub enum Event {
     /// The compiler starts, which takes from a second to minutes.
     Starting,
-    /// The compiler cannot narrow the model's f64 numbers to f32 in portable kernels, and starts again with f32 for all of them.
-    TakingF32ForF64,
+    /// The compiler lacks operations on a type of floats in portable kernels, and starts again with f32 for all of them.
+    TakingF32(LackingFloat),
 }
-
-/// What a user reads about [`Event::TakingF32ForF64`].
-pub const TAKES_F32_FOR_F64: &str = "the compiler cannot narrow f64 to f32 in portable kernels: this module computes with f32 \
-                                     where the model says f64";
 
 impl Compiler {
     /// Finds the compiler: the named program, or that of the variable `IREE_COMPILE`, or `iree-compile` in `PATH`, or that of the
@@ -134,12 +130,14 @@ impl Compiler {
             ModelFormat::Onnx => self.import(scratch, model)?,
             ModelFormat::Mlir | ModelFormat::MlirBytecode => model.to_owned(),
         };
-        let mut done = self.run_on(scratch, &source, &output, arguments)?;
-        if !done.status.success() && target::lacks_narrowing(&done.stderr) {
-            notify(Event::TakingF32ForF64);
-            let arguments: Vec<String> = arguments.iter().map(|flag| target::with_f32_for_f64(flag)).collect();
-            done = self.run_on(scratch, &source, &output, &arguments)?;
-        }
+        let mut arguments = arguments.to_vec();
+        let done = loop {
+            let done = self.run_on(scratch, &source, &output, &arguments)?;
+            let lacking = if done.status.success() { None } else { LackingFloat::of(&done.stderr, &arguments) };
+            let Some(float) = lacking else { break done };
+            notify(Event::TakingF32(float));
+            float.take_f32(&mut arguments);
+        };
         if done.status.success() && output.exists() {
             return Ok(output);
         }

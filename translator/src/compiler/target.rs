@@ -21,19 +21,68 @@ pub enum Target {
 
 /// Computes with f64 where the model says f64; by default the compiler takes f32 there.
 const KEEP_F64: &str = "--iree-input-demote-f64-to-f32=false";
-/// The compiler's default.
-const F32_FOR_F64: &str = "--iree-input-demote-f64-to-f32=true";
 
-/// Whether a compilation failed because portable kernels cannot narrow f64 to f32, of compilers up to 3.13. PyTorch's models need
-/// that for scalars alone, such as the epsilon of a normalisation.
-pub(super) fn lacks_narrowing(messages: &[u8]) -> bool {
-    let needle = b"failed to legalize operation 'arith.truncf'";
-    messages.windows(needle.len()).any(|window| window == needle)
+/// A type of floats for which portable kernels lack operations, in compilers up to 3.13: conversions to a narrower type, and all
+/// arithmetic of those of 16 bits. PyTorch's models need f64 for scalars alone, such as the epsilon of a normalisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LackingFloat {
+    /// 64 bits.
+    F64,
+    /// IEEE's 16 bits.
+    F16,
+    /// The upper half of an `f32`.
+    Bf16,
 }
 
-/// Returns a flag of [`Target::flags`] for a model whose f64 numbers are to be f32.
-pub(super) fn with_f32_for_f64(flag: &str) -> String {
-    if flag == KEEP_F64 { F32_FOR_F64.to_owned() } else { flag.to_owned() }
+impl LackingFloat {
+    const ALL: [LackingFloat; 3] = [LackingFloat::F64, LackingFloat::F16, LackingFloat::Bf16];
+
+    /// The name in MLIR.
+    const fn name(self) -> &'static str {
+        match self {
+            LackingFloat::F64 => "f64",
+            LackingFloat::F16 => "f16",
+            LackingFloat::Bf16 => "bf16",
+        }
+    }
+
+    /// The flag with which the compiler takes f32 instead.
+    const fn flag(self) -> &'static str {
+        match self {
+            LackingFloat::F64 => "--iree-input-demote-f64-to-f32=true",
+            LackingFloat::F16 => "--iree-input-promote-f16-to-f32",
+            LackingFloat::Bf16 => "--iree-input-promote-bf16-to-f32",
+        }
+    }
+
+    /// Returns the type for which a compilation lacked an operation, and with f32 for which it may be tried again with `flags`.
+    pub(super) fn of(messages: &[u8], flags: &[String]) -> Option<LackingFloat> {
+        let messages = String::from_utf8_lossy(messages);
+        let mut lines = messages.lines().filter(|line| line.contains("failed to legalize operation"));
+        let is_word =
+            |line: &str, name: &str| line.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word == name);
+        let taken = |float: &LackingFloat| flags.iter().any(|flag| flag == float.flag());
+        lines.find_map(|line| LackingFloat::ALL.into_iter().find(|float| is_word(line, float.name()) && !taken(float)))
+    }
+
+    /// Adds to the flags of [`Target::flags`] that f32 is taken.
+    pub(super) fn take_f32(self, flags: &mut Vec<String>) {
+        if self == LackingFloat::F64 {
+            flags.retain(|flag| flag != KEEP_F64);
+        }
+        flags.push(self.flag().to_owned());
+    }
+}
+
+impl fmt::Display for LackingFloat {
+    /// Tells a user what the compiled module computes with.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = self.name();
+        write!(
+            f,
+            "the compiler lacks operations on {name} in portable kernels: this module computes with f32 where the model says {name}"
+        )
+    }
 }
 
 impl Target {
@@ -107,5 +156,23 @@ mod tests {
             assert!(text.parse::<Target>().is_err(), "{text}");
         }
         assert!(Target::Triple("a-b".into(), None).flags().contains(&"--iree-llvmcpu-target-cpu=generic".to_owned()));
+    }
+
+    #[test]
+    fn floats_that_kernels_lack_are_found_in_messages() {
+        let truncation =
+            b"error: failed to legalize operation 'arith.truncf' that was explicitly marked illegal: (f64) -> f32";
+        let half =
+            b"a note on f64\nfailed to legalize operation 'arith.truncf': %38 = \"arith.truncf\"(%37) : (f32) -> f16";
+        let brain = b"failed to legalize operation 'arith.constant': <{value = 0.000000e+00 : bf16}> : () -> bf16";
+        let mut flags = Target::Portable.flags();
+        assert_eq!(LackingFloat::of(truncation, &flags), Some(LackingFloat::F64));
+        LackingFloat::F64.take_f32(&mut flags);
+        assert!(!flags.iter().any(|flag| flag == KEEP_F64));
+        // Once f32 is taken, it is not tried again.
+        assert_eq!(LackingFloat::of(truncation, &flags), None);
+        assert_eq!(LackingFloat::of(half, &flags), Some(LackingFloat::F16));
+        assert_eq!(LackingFloat::of(brain, &flags), Some(LackingFloat::Bf16));
+        assert_eq!(LackingFloat::of(b"failed to legalize operation 'torch.operator'", &flags), None);
     }
 }

@@ -36,6 +36,15 @@ pub(super) fn chunks(time: u64, units: u64, threads: usize) -> u64 {
     wanted.min(CHUNKS_PER_THREAD * threads as u64).min(units).max(1)
 }
 
+/// The most parts of a divided loop for each thread. Fewer than chunks of a dispatch: operands that parts share are packed by each.
+const PARTS_PER_THREAD: u64 = 2;
+
+/// The number of parts of a loop of a kernel, at least 1.
+pub(super) fn parts(time: u64, iterations: u64, threads: usize) -> u64 {
+    let wanted = if cfg!(perturb) { u64::MAX } else { time / MINIMUM_CHUNK };
+    wanted.min(PARTS_PER_THREAD * threads as u64).min(iterations).max(1)
+}
+
 /// The expected time of an execution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Estimate {

@@ -13,7 +13,7 @@ use super::claim::{Chunks, Participant, Stages, Step};
 use super::participate::Engine;
 use super::sleep::Idle;
 use super::stage::{Node, Stage, TRANSFER_UNIT};
-use crate::hal::atomic::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering};
+use crate::hal::atomic::{AtomicBool, AtomicU32, Mutex, MutexGuard, Ordering, fence};
 use crate::hal::backend::{Command, Commands, Completion, WaitParticipant};
 use crate::hal::{BufferBinding, CommandBuffer};
 use crate::vm::{Fuel, Meter};
@@ -155,7 +155,7 @@ impl Execution {
 
     fn participate_once(self: &Arc<Execution>, engine: &Engine, role: Role) {
         let mut participation = Participation::new(self, engine);
-        let mut idle = Idle::default();
+        let (mut idle, mut epoch_of_divisions) = (Idle::default(), engine.epoch().wrapping_sub(1));
         loop {
             match participation.step() {
                 Step::Ended => break,
@@ -167,6 +167,12 @@ impl Execution {
                     }
                 }
                 Step::Nothing => {
+                    // The chunks that others run may be divided.
+                    let epoch = engine.epoch();
+                    if core::mem::replace(&mut epoch_of_divisions, epoch) != epoch && engine.join_divisions() {
+                        idle = Idle::default();
+                        continue;
+                    }
                     let elsewhere = matches!(role, Role::Worker { epoch } if engine.epoch() != epoch);
                     if self.has_ended() || elsewhere || idle.is_over(engine.stage_spin()) {
                         break;
@@ -207,7 +213,14 @@ impl Execution {
 impl WaitParticipant for Execution {
     fn participate(self: Arc<Self>) -> bool {
         if let Some(engine) = self.engine.upgrade() {
-            engine.as_caller(|| Execution::participate(&self, &engine, Role::Caller));
+            loop {
+                engine.as_caller(|| Execution::participate(&self, &engine, Role::Caller));
+                // A thread that divided a loop may have counted on this one.
+                fence(Ordering::SeqCst);
+                if self.has_ended() || !engine.has_divisions() {
+                    break;
+                }
+            }
         }
         self.has_ended()
     }
@@ -275,10 +288,13 @@ impl<'a> Participation<'a> {
                 let mut fuel = Fuel::of(meter);
                 let threads = u8::try_from(self.engine.concurrency()).unwrap_or(u8::MAX);
                 let count_of = node.workgroup_count;
-                execute_ranges(commands, dispatch, table, &mut fuel, &mut self.scratch, threads, count_of, |run| {
-                    drive(&mut |range| {
-                        count(&range);
-                        run(range)
+                let scratch = &mut self.scratch;
+                self.engine.dividing(|| {
+                    execute_ranges(commands, dispatch, table, &mut fuel, scratch, threads, count_of, |run| {
+                        drive(&mut |range| {
+                            count(&range);
+                            run(range)
+                        })
                     })
                 })
             }

@@ -7,6 +7,8 @@
 //! (`participate`), and so does a thread that waits for the fence of the execution. A worker without work polls for some time
 //! and then parks (`sleep`, `workers`).
 //!
+//! A loop of a kernel whose iterations do not depend on each other is divided in the same way while the kernel runs (`division`).
+//!
 //! An execution that takes too little time to be shared runs on the submitting thread as it does on `local-sync`.
 //! `docs/engine.md` has the argument for the order of memory accesses, and the measurements behind the constants.
 
@@ -14,6 +16,7 @@ use alloc::sync::Arc;
 use core::cell::Cell;
 
 mod claim;
+mod division;
 mod estimate;
 mod execution;
 mod executor;
@@ -81,7 +84,8 @@ impl TaskBackend {
         is_counted: bool,
     ) -> Result<()> {
         let mut run = || sequential::execute_measuring(commands, bindings, fuel, is_unmeasured || is_measured_now());
-        if is_counted { self.engine.as_caller(run) } else { run() }
+        // What counts takes long enough for its loops to be divided.
+        if is_counted { self.engine.as_caller(|| self.engine.dividing(run)) } else { run() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The executions of a device that are under way, and the threads that participate in them.
 
+use alloc::borrow::ToOwned;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -7,7 +8,8 @@ use core::fmt;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use super::estimate::{ASYNCHRONOUS, Estimate};
+use super::division::Division;
+use super::estimate::{self, ASYNCHRONOUS, Estimate};
 use super::execution::{Execution, Role};
 use super::executor::{Executor, Work};
 use super::padded::Padded;
@@ -16,6 +18,7 @@ use crate::Result;
 use crate::hal::atomic::{AtomicU64, AtomicUsize, Condvar, Mutex, MutexGuard, Ordering};
 use crate::hal::backend::Completion;
 use crate::hal::{BufferBinding, CommandBuffer};
+use crate::vm::parallel::{Divider, with_divider};
 
 /// The least time of divisible work, in picoseconds, that is shared with workers that are awake: the time in which an execution
 /// is set up and published ten times (`cargo bench --bench task`).
@@ -40,7 +43,9 @@ pub(super) struct Engine {
     spin: Duration,
     /// Executions that other threads may participate in.
     registered: Padded<Mutex<Vec<Arc<Execution>>>>,
-    /// Number of executions that have ever been registered, for workers that poll.
+    /// Loops that other threads may run parts of.
+    divisions: Padded<Mutex<Vec<Arc<Division>>>>,
+    /// Number of executions and divisions that have ever been registered, for threads that poll.
     epoch: Padded<AtomicU64>,
     /// Executions for reuse, which other threads may still have a share of.
     kept: Padded<Mutex<Vec<Arc<Execution>>>>,
@@ -90,6 +95,7 @@ impl Engine {
             executor,
             spin: spin.unwrap_or(SPIN),
             registered: Padded::default(),
+            divisions: Padded::default(),
             epoch: Padded(AtomicU64::new(0)),
             kept: Padded::default(),
             callers: Padded(AtomicUsize::new(0)),
@@ -103,7 +109,7 @@ impl Engine {
         self.concurrency
     }
 
-    /// Number of executions that have ever been registered.
+    /// Number of executions and divisions that have ever been registered.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
@@ -217,6 +223,31 @@ impl Engine {
         }
     }
 
+    /// Has loops of the kernels that `work` runs divided among threads.
+    pub(super) fn dividing<R>(&self, work: impl FnOnce() -> R) -> R {
+        match self.this.upgrade() {
+            Some(this) if self.concurrency > 1 => with_divider(this, work),
+            _ => work(),
+        }
+    }
+
+    /// Runs parts of loops that other threads divide, if there are any; false where there are none.
+    pub(super) fn join_divisions(&self) -> bool {
+        let mut joined = false;
+        loop {
+            let open = lock(&self.divisions).iter().find(|division| division.is_claimable()).map(Arc::clone);
+            match open {
+                Some(division) => joined |= division.join(),
+                None => return joined,
+            }
+        }
+    }
+
+    /// True where a loop has unclaimed parts, and this thread, which is not counted, may run some.
+    pub(super) fn has_divisions(&self) -> bool {
+        !self.is_crowded_with(1) && lock(&self.divisions).iter().any(|division| division.is_claimable())
+    }
+
     /// Has an execution that ended `signal`.
     pub(super) fn end(&self, signal: impl FnOnce()) {
         ENDING.set(ENDING.get() + 1);
@@ -291,6 +322,10 @@ impl Work for Engine {
         let mut idle = Idle::default();
         loop {
             let epoch = self.epoch();
+            if !self.is_crowded() && self.join_divisions() {
+                idle = Idle::default();
+                continue;
+            }
             if let Some(execution) = self.find(!self.spin.is_zero(), 0)
                 && execution.participate(self, Role::Worker { epoch })
             {
@@ -303,7 +338,7 @@ impl Work for Engine {
             }
             // Either a publisher sees that this thread has left, or this thread sees what was published.
             self.workers.leave(1);
-            if self.find(false, 1).is_none() {
+            if !self.has_work() {
                 return;
             }
             self.workers.enter(1);
@@ -311,6 +346,31 @@ impl Work for Engine {
     }
 
     fn has_work(&self) -> bool {
-        self.find(false, 1).is_some()
+        self.find(false, 1).is_some() || self.has_divisions()
+    }
+}
+
+impl Divider for Engine {
+    fn parts(&self, iterations: usize, time: u64) -> usize {
+        let free = self.concurrency.saturating_sub(self.callers.load(Ordering::Relaxed).max(1)) > 0;
+        let least = if self.workers.count() > 0 { SHARE } else { WAKE };
+        match free && (time >= least || cfg!(perturb)) {
+            true => usize::try_from(estimate::parts(time, iterations as u64, self.concurrency)).unwrap_or(1),
+            false => 1,
+        }
+    }
+
+    fn divide(&self, parts: usize, time: u64, run: &(dyn Fn(usize) + Sync)) {
+        let publish = |division: &Arc<Division>| {
+            lock(&self.divisions).push(Arc::clone(division));
+            self.epoch.fetch_add(1, Ordering::AcqRel);
+            self.wake_for(time, parts - 1);
+        };
+        let withdraw = |division: &Arc<Division>| lock(&self.divisions).retain(|other| !Arc::ptr_eq(other, division));
+        let count = u32::try_from(parts).unwrap_or(u32::MAX);
+        if let Err(error) = Division::run(count, run, publish, withdraw) {
+            // As if the loop had panicked on this thread, which the kernel's call catches.
+            std::panic::resume_unwind(alloc::boxed::Box::new(error.message().to_owned()));
+        }
     }
 }

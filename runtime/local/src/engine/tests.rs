@@ -37,6 +37,7 @@ const SLEEP: u64 = 1;
 const FAIL: u64 = 2;
 const MEET: u64 = 3;
 const PANIC: u64 = 4;
+const DIVIDE: u64 = 5;
 
 impl LocalExecutable for Kernels {
     fn functions(&self) -> &[FunctionInfo] {
@@ -63,23 +64,39 @@ impl LocalExecutable for Kernels {
             (SLEEP, [milliseconds]) => std::thread::sleep(Duration::from_millis(u64::from(*milliseconds) * count)),
             (FAIL, [code]) => return Err(Error::data_loss(alloc::format!("kernel fails with {code}"))),
             // Waits until as many workgroups are here at the same time.
-            (MEET, [wanted]) => {
-                let mut present = self.present.lock().unwrap();
-                *present += 1;
-                self.came.notify_all();
-                let (guard, timeout) =
-                    self.came.wait_timeout_while(present, PATIENCE, |present| *present < *wanted).unwrap();
-                if timeout.timed_out() {
-                    return Err(Error::deadline_exceeded("no other thread came"));
-                }
-                drop(guard);
-                // What is quick is not spread.
-                std::thread::sleep(Duration::from_millis(3));
+            (MEET, [wanted]) => self.meet(*wanted)?,
+            // Divides a loop whose parts meet, and counts the iterations.
+            (DIVIDE, [wanted]) => {
+                let strangers = AtomicUsize::new(0);
+                crate::vm::parallel::divide(100, u64::MAX, &|range| {
+                    self.counts[0].fetch_add(range.len() as u64, Ordering::Relaxed);
+                    if self.meet(*wanted).is_err() {
+                        strangers.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+                self.faults.fetch_add(strangers.into_inner(), Ordering::Relaxed);
             }
             // Without the message that a panic prints.
             (PANIC, [_]) => std::panic::resume_unwind(Box::new("as told")),
             other => panic!("{other:?}"),
         }
+        Ok(())
+    }
+}
+
+impl Kernels {
+    /// Waits until as many threads are here at the same time.
+    fn meet(&self, wanted: u32) -> Result<()> {
+        let mut present = self.present.lock().unwrap();
+        *present += 1;
+        self.came.notify_all();
+        let (guard, timeout) = self.came.wait_timeout_while(present, PATIENCE, |present| *present < wanted).unwrap();
+        if timeout.timed_out() {
+            return Err(Error::deadline_exceeded("no other thread came"));
+        }
+        drop(guard);
+        // What is quick is not spread.
+        std::thread::sleep(Duration::from_millis(3));
         Ok(())
     }
 }
@@ -99,7 +116,8 @@ impl Bench {
             name: "kernel".into(),
             ..FunctionInfo::default()
         };
-        let functions = vec![function(3, 1), function(1, 1), function(1, 1), function(1, 1), function(1, 1)];
+        let functions =
+            vec![function(3, 1), function(1, 1), function(1, 1), function(1, 1), function(1, 1), function(1, 1)];
         let kernels = Arc::new(Kernels { functions, ..Kernels::default() });
         let queue = Queue::new(Arc::new(TaskBackend::new(&task).unwrap()));
         let executable = Arc::new(Executable::new(kernels.clone()));
@@ -185,6 +203,21 @@ fn every_workgroup_runs_once_and_after_what_it_waits_for() {
             }
         }
         assert_eq!(bench.kernels.faults.load(Ordering::Relaxed), 0);
+    }
+}
+
+#[test]
+fn loops_of_one_workgroup_are_divided() {
+    // On one thread nothing is divided; with more, at least two meet in the parts.
+    for (workers, meeting) in [(1, 1), (2, 2), (4, 2)] {
+        let bench = Bench::with_workers(workers);
+        let commands = bench.single(DIVIDE, 1, &[meeting]);
+        for round in 1..=20 {
+            *bench.kernels.present.lock().unwrap() = 0;
+            bench.start(&commands, None).wait(Deadline::NEVER).unwrap();
+            assert_eq!(bench.kernels.counts[0].load(Ordering::Relaxed), round * 100, "{workers} workers");
+        }
+        assert_eq!(bench.kernels.faults.load(Ordering::Relaxed), 0, "{workers} workers");
     }
 }
 

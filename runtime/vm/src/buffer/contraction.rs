@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::Range;
 
 use super::elements::{Element, Grid, load};
-use crate::Ref;
+use crate::{Ref, parallel};
 use incarnate_bytecode::trip_count::{has_no_iterations, is_injective};
 use incarnate_kernels::contraction::{self, Gather};
 use incarnate_kernels::{Loop, Operation};
@@ -83,7 +83,10 @@ struct Gathered<'f, T, F> {
     function: &'f F,
 }
 
-impl<N: Copy + Default, T: Element, F: Fn(T) -> N> Gather<N> for Gathered<'_, T, F> {
+// SAFETY: an address that is read only, as `Gather` promises; the function is `Sync`.
+unsafe impl<T, F: Sync> Sync for Gathered<'_, T, F> {}
+
+impl<N: Copy + Default, T: Element, F: Fn(T) -> N + Sync> Gather<N> for Gathered<'_, T, F> {
     fn zero(&self) -> N {
         N::default()
     }
@@ -98,7 +101,7 @@ impl<N: Copy + Default, T: Element, F: Fn(T) -> N> Gather<N> for Gathered<'_, T,
     }
 }
 
-impl<N: Copy + Default, T: Element, F: Fn(T) -> N> Source<N> for Computed<'_, T, F> {
+impl<N: Copy + Default, T: Element, F: Fn(T) -> N + Sync> Source<N> for Computed<'_, T, F> {
     fn checked<const D: usize>(
         &self,
         loops: [(usize, i64); D],
@@ -106,7 +109,7 @@ impl<N: Copy + Default, T: Element, F: Fn(T) -> N> Source<N> for Computed<'_, T,
     ) -> bool {
         self.view.grid(loops).is_some_and(|grid| {
             let gathered = Gathered { origin: grid.origin(), function: &self.function };
-            then(contraction::Operand::Computed(&gathered), grid.span())
+            then(contraction::Operand::Computed(&gathered, 0), grid.span())
         })
     }
 }
@@ -149,10 +152,54 @@ where
                 }
                 // SAFETY: `Grid::new` checked that the elements are within their buffers and aligned, and this function that
                 // the output can be written to, that its elements are distinct and that they overlap no operand's.
-                unsafe { contraction::contract::<O>(grid.origin(), left, right, &loops) };
+                unsafe { divided::<O, D>(grid.origin(), left, right, loops) };
                 true
             })
         })
+}
+
+/// How long a multiplication and addition takes at least, in picoseconds: at most 50 of them a nanosecond.
+const LEAST_TIME: u64 = 20;
+
+/// What threads share.
+struct Shared<T>(T);
+
+// SAFETY: addresses, by which each thread accesses what `divided` leaves to it, and operands, which are `Sync`.
+unsafe impl<T> Sync for Shared<T> {}
+
+/// Runs a contraction, on several threads where that pays: the loop with the most iterations of those that move the output is
+/// divided.
+///
+/// # Safety
+/// As for [`contraction::contract`].
+unsafe fn divided<O: Operation, const D: usize>(
+    output: *mut O::Number,
+    left: contraction::Operand<'_, O::Number>,
+    right: contraction::Operand<'_, O::Number>,
+    loops: [Loop; D],
+) {
+    let steps = loops.iter().fold(1u64, |steps, each| steps.saturating_mul(each.count as u64));
+    let moving = (0..D).filter(|at| loops[*at].output != 0);
+    let Some(longest) = moving.max_by_key(|at| loops[*at].count) else {
+        // SAFETY: promised by the caller.
+        return unsafe { contraction::contract::<O>(output, left, right, &loops) };
+    };
+    let shared = Shared((output, left, right));
+    parallel::divide(loops[longest].count, steps.saturating_mul(LEAST_TIME), &|range: Range<usize>| {
+        let Shared((output, left, right)) = &shared;
+        let (mut part, whole, first) = (loops, loops[longest], range.start as i64);
+        part[longest].count = range.len();
+        // SAFETY: promised by the caller: the elements are those of iterations of the whole contraction. Iterations that differ in
+        // this loop have different elements of the output, so no other thread accesses those of these.
+        unsafe {
+            contraction::contract::<O>(
+                output.wrapping_offset(whole.output.wrapping_mul(first) as isize),
+                left.moved(whole.left.wrapping_mul(first)),
+                right.moved(whole.right.wrapping_mul(first)),
+                &part,
+            );
+        }
+    });
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::Facts;
+use super::{Facts, Work};
 
 /// Returns false: nothing is recorded.
 #[inline]
@@ -17,6 +17,10 @@ pub const fn is_on() -> bool {
 pub const fn now() -> Option<Instant> {
     None
 }
+
+/// Does nothing.
+#[doc(hidden)]
+pub const fn add_work(_: Work) {}
 
 /// Does nothing.
 #[doc(hidden)]

@@ -26,6 +26,15 @@ pub enum EventKind {
     Host,
 }
 
+/// What loop nests do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Operations of arithmetic on what is loaded and stored: a fused multiplication and addition counts as two.
+    pub operations: u64,
+    /// Bytes of the elements that are loaded and stored, each once in a nest.
+    pub bytes: u64,
+}
+
 /// What there is to be told of an event beside its time.
 #[doc(hidden)]
 #[derive(Debug)]

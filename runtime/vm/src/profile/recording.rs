@@ -1,13 +1,13 @@
 //! The recording of events.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::string::String;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::vec::Vec;
 
-use super::{EventKind, Facts};
+use super::{EventKind, Facts, Work};
 
 /// What one thread did without a break.
 #[derive(Clone, Debug)]
@@ -26,6 +26,8 @@ pub struct Event {
     pub bytes: u64,
     /// The event is the first of its command: a dispatch that is divided among threads has several.
     pub first: bool,
+    /// What the loops of a kernel did, as far as the interpreter ran them as loop nests.
+    pub work: Work,
 }
 
 /// What a thread did.
@@ -75,6 +77,8 @@ struct Local {
 
 std::thread_local! {
     static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
+    /// Work that belongs to the dispatch under way.
+    static WORK: Cell<Work> = const { Cell::new(Work { operations: 0, bytes: 0 }) };
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -116,11 +120,29 @@ pub fn now() -> Option<Instant> {
     is_on().then(Instant::now)
 }
 
+/// Adds work to the dispatch that this thread is running.
+#[doc(hidden)]
+#[cold]
+pub fn add_work(more: Work) {
+    let add = |work: &Cell<Work>| {
+        let Work { operations, bytes } = work.get();
+        work.set(Work {
+            operations: operations.saturating_add(more.operations),
+            bytes: bytes.saturating_add(more.bytes),
+        });
+    };
+    let _ = WORK.try_with(add);
+}
+
 /// Records what this thread has done since `start`.
 #[doc(hidden)]
 #[cold]
 pub fn record(start: Instant, facts: &Facts<'_>) {
     let duration = start.elapsed();
+    let work = match facts.kind {
+        EventKind::Dispatch => WORK.try_with(Cell::take).unwrap_or_default(),
+        _ => Work::default(),
+    };
     // A thread that is ending records no more.
     let _ = LOCAL.try_with(|local| {
         let mut local = local.borrow_mut();
@@ -139,7 +161,7 @@ pub fn record(start: Instant, facts: &Facts<'_>) {
         let known = track.events.iter().rev().take(64).find(|event| &*event.name == name);
         let name = known.map_or_else(|| Arc::from(name), |event| Arc::clone(&event.name));
         let start = start.saturating_duration_since(local.epoch);
-        track.events.push(Event { kind, name, start, duration, workgroups, bytes, first });
+        track.events.push(Event { kind, name, start, duration, workgroups, bytes, first, work });
     });
 }
 
@@ -164,6 +186,8 @@ mod tests {
         start();
         let begin = now().unwrap_or_else(Instant::now);
         let facts = Facts { workgroups: 3, bytes: 40, ..Facts::plain(EventKind::Dispatch, "profiled kernel") };
+        add_work(Work { operations: 1, bytes: 2 });
+        add_work(Work { operations: 10, bytes: 20 });
         record(begin, &facts);
         std::thread::scope(|scope| {
             let body = || record(begin, &Facts::plain(EventKind::Wait, "profiled wait"));
@@ -177,6 +201,7 @@ mod tests {
         };
         let (_, kernel) = find("profiled kernel").unwrap_or_else(|| unreachable!());
         assert_eq!((kernel.workgroups, kernel.bytes, kernel.first), (3, 40, true));
+        assert_eq!(kernel.work, Work { operations: 11, bytes: 22 });
         assert!(kernel.start + kernel.duration <= recording.duration);
         assert_eq!(find("profiled wait").map(|(thread, _)| thread).as_deref(), Some("profiled"));
         assert!(stop().tracks.is_empty());

@@ -112,7 +112,10 @@ impl Writer<'_, '_, '_> {
         });
         let steps = permitted.as_ref().map(|permitted| quote!(if !#permitted { break #label; }));
         match schedule {
-            Schedule::Contraction(contraction) => self.contraction(contraction, permitted, label),
+            Schedule::Contraction(contraction) => {
+                let call = self.contraction(contraction, permitted)?;
+                Ok(quote!(if !#call { break #label; }))
+            }
             Schedule::Strips(strips) if self.is_strip_function(strips) => {
                 let (conditions, strips) = (self.strip_conditions(strips), self.strips(strips)?);
                 Ok(quote!(if !(#conditions) { break #label; } #steps #strips))

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use incarnate_bytecode::VerifiedModule;
-use incarnate_bytecode::ir::nest::{BailOut, Contraction, Element, Needed, Nest, Nests, Schedule, Strips};
+use incarnate_bytecode::ir::nest::{BailOut, Contraction, Needed, Nest, Nests, Schedule, Strips};
 use incarnate_bytecode::ir::{Block, Function};
+use incarnate_kernels::contraction::{Loop, Machine, Plan};
 
 /// An optimisation remark about an outermost loop, or about a loop whose outer loops are not nests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,18 +34,10 @@ pub enum LoopOutcome {
         trip_counts: Vec<Option<u64>>,
         /// What runs in place of the loops; it refers to loops by their position in `trip_counts`.
         schedule: Schedule,
-        /// The types and constant strides of the views.
-        views: Vec<ViewRemark>,
+        /// What the kernel of a contraction does on a processor with AVX-512, where trip counts and strides are constants: it plans
+        /// each call.
+        plan: Option<String>,
     },
-}
-
-/// The elements that a nest accesses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ViewRemark {
-    /// The type of the elements.
-    pub element: Element,
-    /// The stride in each loop of the nest; None where it is not a constant.
-    pub strides: Vec<Option<i64>>,
 }
 
 /// The remarks about the loops of all functions of a module, in order.
@@ -68,12 +61,28 @@ pub(crate) fn remarks(module: &VerifiedModule, functions: &[Function], untrusted
 
 fn outcome(function: &Function, nest: &Nest) -> LoopOutcome {
     let trip_counts = nest.loops.iter().map(|counted| counted.constant_trip_count()).collect();
-    let views = nest.views.iter().map(|view| {
-        let strides = (0..nest.loops.len()).map(|at| view.index.constant_stride(at)).collect();
-        ViewRemark { element: view.element, strides }
-    });
     let schedule = Schedule::of(function, nest, &Needed::of(function, nest));
-    LoopOutcome::Scheduled { trip_counts, schedule, views: views.collect() }
+    let plan = match &schedule {
+        Schedule::Contraction(contraction) => constant_plan(nest, contraction),
+        _ => None,
+    };
+    LoopOutcome::Scheduled { trip_counts, schedule, plan }
+}
+
+/// The plan of a contraction whose trip counts and strides are constants.
+fn constant_plan(nest: &Nest, contraction: &Contraction) -> Option<String> {
+    let stride = |view: usize, at: usize| nest.views[view].index.constant_stride(at);
+    let constant_loop = |at: &usize| {
+        Some(Loop {
+            count: usize::try_from(nest.loops[*at].constant_trip_count()?).ok()?,
+            output: stride(contraction.output, *at)?,
+            left: stride(contraction.left.view, *at)?,
+            right: stride(contraction.right.view, *at)?,
+        })
+    };
+    let loops = contraction.loops.iter().map(constant_loop).collect::<Option<Vec<_>>>()?;
+    let plan = Plan::of(&loops, &Machine::X86_64_V4);
+    Some(plan.map_or_else(|| "no loop along which one operand stays, so no tiles".to_owned(), |plan| plan.to_string()))
 }
 
 impl LoopRemark {
@@ -107,27 +116,19 @@ impl fmt::Display for LoopOutcome {
             ),
             LoopOutcome::WithoutAccess => f.write_str("not optimised: no buffer is accessed"),
             LoopOutcome::Unchanged(reason) => write!(f, "not optimised: {reason}"),
-            LoopOutcome::Scheduled { trip_counts, schedule, views } => {
+            LoopOutcome::Scheduled { trip_counts, schedule, plan } => {
                 write!(f, "{} iterations, ", TripCounts(trip_counts))?;
                 match schedule {
-                    Schedule::Contraction(contraction) => write_contraction(f, contraction, views),
+                    Schedule::Contraction(contraction) => {
+                        let plan = plan.as_deref().unwrap_or("planned when it runs");
+                        write!(f, "contraction {:?}: {plan}", contraction.operation)
+                    }
                     Schedule::Strips(strips) => write_strips(f, strips),
                     Schedule::InOrder(reason) => write!(f, "in order: {reason}"),
                 }
             }
         }
     }
-}
-
-/// Writes `contraction FmaF32, f32 x f32 -> f32: output [64, 1, 0], left [27, 0, 1], right [0, 1, 64]`: the strides in the loops.
-fn write_contraction(f: &mut fmt::Formatter<'_>, contraction: &Contraction, views: &[ViewRemark]) -> fmt::Result {
-    let Contraction { operation, output, left, right, .. } = contraction;
-    let [output, left_view, right_view] = [*output, left.view, right.view].map(|view| &views[view]);
-    let (left_element, right_element) = (left_view.element, right_view.element);
-    write!(f, "contraction {operation:?}, {left_element:?} x {right_element:?} -> {:?}", output.element)?;
-    let computed = |instructions: usize| if instructions == 0 { "" } else { " computed" };
-    let (left, right) = (computed(left.instructions.len()), computed(right.instructions.len()));
-    write!(f, ": output {output}, left{left} {left_view}, right{right} {right_view}")
 }
 
 /// Writes `strips of loop 1, reducing over 2 3`.
@@ -137,20 +138,6 @@ fn write_strips(f: &mut fmt::Formatter<'_>, strips: &Strips) -> fmt::Result {
         f.write_str(", reducing over")?;
     }
     strips.reductions.iter().try_for_each(|at| write!(f, " {at}"))
-}
-
-impl fmt::Display for ViewRemark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[")?;
-        for (at, stride) in self.strides.iter().enumerate() {
-            let comma = if at == 0 { "" } else { ", " };
-            match stride {
-                Some(stride) => write!(f, "{comma}{stride}")?,
-                None => write!(f, "{comma}?")?,
-            }
-        }
-        f.write_str("]")
-    }
 }
 
 /// Trip counts as text, such as `4 x 8 x ?`.

@@ -70,6 +70,12 @@ impl Affine {
         self.terms.iter().filter(move |term| term.iteration == Some(of))
     }
 
+    /// Whether an iteration of a loop changes it.
+    #[must_use]
+    pub fn moves_along(&self, at: usize) -> bool {
+        self.stride(at).next().is_some()
+    }
+
     /// The loops whose iteration indices occur in the form, ascending.
     #[must_use]
     pub fn loops(&self) -> Vec<usize> {

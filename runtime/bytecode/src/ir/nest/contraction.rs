@@ -10,8 +10,8 @@ use crate::ir::op::Op;
 use crate::ir::value::{Block, Value};
 use crate::isa::Opcode;
 
-/// A nest of which each iteration adds a product to an element in memory. At least one loop moves the element, and at least one
-/// sums.
+/// A nest of which each iteration adds a product to an element in memory. At least one loop sums, and along at least one the element
+/// moves and a factor stays: only then are numbers used several times.
 ///
 /// The loops may run in any order that keeps that of each element's own operations, provided that iterations which differ in a
 /// loop that moves the output have different elements of it, and that the output overlaps neither operand. That is checked before.
@@ -74,21 +74,25 @@ impl Contraction {
         let mut stores = nest.accesses.iter().filter_map(|access| Some((access.view, access.stored?)));
         let (output, stored) = stores.next().filter(|_| stores.next().is_none())?;
         let index = &nest.views[output].index;
-        let moves = |at: &usize| index.stride(*at).next().is_some();
-        if perfect.path.iter().all(moves) || !perfect.path.iter().any(moves) {
+        if perfect.path.iter().all(|at| index.moves_along(*at)) {
             return None;
         }
         let iteration = Iteration::of(function, nest, needed);
         let (operation, left, right) = iteration.product(output, stored)?;
         let (left, right) = (iteration.factor(output, left)?, iteration.factor(output, right)?);
         let number = if operation == Product::MulAddI32 { Element::i32 } else { Element::f32 };
-        (nest.views[output].element == number).then(|| Contraction {
-            operation,
-            output,
-            left,
-            right,
-            loops: perfect.path.clone(),
-        })
+        let contraction = Contraction { operation, output, left, right, loops: perfect.path.clone() };
+        (nest.views[output].element == number && contraction.reuses(nest)).then_some(contraction)
+    }
+
+    /// Whether there are rows or columns: loops that move the output and not both factors. Where elements of the output are adjacent,
+    /// vectors need one factor to stay, too.
+    fn reuses(&self, nest: &Nest) -> bool {
+        let moves = |view: usize, at: usize| nest.views[view].index.moves_along(at);
+        let mut selecting = self.loops.iter().filter(|at| moves(self.output, **at));
+        let stays = |at: usize| !moves(self.left.view, at) || !moves(self.right.view, at);
+        let is_adjacent = |at: usize| nest.views[self.output].index.constant_stride(at) == Some(1);
+        selecting.clone().any(|at| stays(*at)) && selecting.all(|at| !is_adjacent(*at) || stays(*at))
     }
 }
 

@@ -20,6 +20,7 @@ mod strips;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests;
+mod work;
 
 use alloc::vec::Vec;
 use core::fmt;

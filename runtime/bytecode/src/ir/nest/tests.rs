@@ -97,6 +97,7 @@ fn matrix_products_are_nests_of_three() {
         inst.results.iter().any(|value| needed.has(*value))
     });
     assert_eq!(computed.count(), 4);
+    assert_eq!(nest.operations(&function, &needed), [0, 0, 2]);
     let Schedule::Contraction(contraction) = Schedule::of(&function, &nest, &needed) else { panic!() };
     let (left, right) = (&contraction.left, &contraction.right);
     assert_eq!((contraction.operation, contraction.output, left.view, right.view), (Product::FmaF32, 2, 0, 1));

@@ -1,0 +1,115 @@
+//! The rate of contractions, in 10^9 operations a second, beside the rate of the processor's arithmetic:
+//!
+//!     cargo bench -p incarnate-benches --bench kernels [-- NAME]
+#![allow(unsafe_code, reason = "kernels take addresses")]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use incarnate_kernels::contraction::{FmaF32, Loop, Operand, contract};
+use incarnate_kernels::peak;
+
+const fn each(count: usize, output: i64, left: i64, right: i64) -> Loop {
+    Loop { count, output, left, right }
+}
+
+/// A product of `m` x `k` and `k` x `n`.
+fn product(m: usize, k: usize, n: usize) -> Vec<Loop> {
+    vec![each(m, n as i64, k as i64, 0), each(k, 0, 1, n as i64), each(n, 1, 0, 1)]
+}
+
+/// A matrix stored by columns, times a vector.
+fn matrix_vector(n: usize, k: usize) -> Vec<Loop> {
+    vec![each(n, 1, k as i64, 0), each(k, 0, 1, 1)]
+}
+
+/// A convolution of `inputs` maps to `channels` maps of `side` x `side`.
+fn convolution(inputs: usize, channels: usize, side: usize, taps: usize, stride: usize) -> Vec<Loop> {
+    let source = ((side - 1) * stride + taps) as i64;
+    let (s, t) = (side as i64, taps as i64);
+    vec![
+        each(channels, s * s, inputs as i64 * t * t, 0),
+        each(side, s, 0, source * stride as i64),
+        each(side, 1, 0, stride as i64),
+        each(inputs, 0, t * t, source * source),
+        each(taps, 0, t, source),
+        each(taps, 0, 1, 1),
+    ]
+}
+
+/// A convolution of each of some maps.
+fn depthwise(channels: usize, side: usize, taps: usize, stride: usize) -> Vec<Loop> {
+    let source = ((side - 1) * stride + taps) as i64;
+    let (s, t) = (side as i64, taps as i64);
+    vec![
+        each(channels, s * s, t * t, source * source),
+        each(side, s, 0, source * stride as i64),
+        each(side, 1, 0, stride as i64),
+        each(taps, 0, t, source),
+        each(taps, 0, 1, 1),
+    ]
+}
+
+fn length(loops: &[Loop], stride: impl Fn(&Loop) -> i64) -> usize {
+    loops.iter().map(|each| stride(each) as usize * (each.count - 1)).sum::<usize>() + 1
+}
+
+/// Returns the least time of a call, in seconds.
+fn time(loops: &[Loop]) -> f64 {
+    let numbers = |count: usize| (0..count).map(|number| (number % 17) as f32 * 0.125).collect::<Vec<f32>>();
+    let mut output = numbers(length(loops, |each| each.output));
+    let (left, right) = (numbers(length(loops, |each| each.left)), numbers(length(loops, |each| each.right)));
+    let (mut best, end) = (f64::INFINITY, Instant::now() + Duration::from_millis(300));
+    while Instant::now() < end {
+        // The sums would grow beyond what a float holds.
+        output.fill(0.0);
+        let start = Instant::now();
+        // SAFETY: the vectors contain the elements of all iterations, and those of the output are distinct.
+        unsafe {
+            let (left, right) = (Operand::Memory(left.as_ptr()), Operand::Memory(right.as_ptr()));
+            contract::<FmaF32>(output.as_mut_ptr(), left, right, loops);
+        }
+        best = best.min(start.elapsed().as_secs_f64());
+        black_box(&output);
+    }
+    best
+}
+
+fn main() {
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let shapes = [
+        ("stem 3x3 stride 2, 3 -> 64, 112", convolution(3, 64, 112, 3, 2)),
+        ("stem 7x7 stride 2, 3 -> 64, 112", convolution(3, 64, 112, 7, 2)),
+        ("3x3, 16 -> 64, 55", convolution(16, 64, 55, 3, 1)),
+        ("3x3, 64 -> 256, 13", convolution(64, 256, 13, 3, 1)),
+        ("3x3, 64 -> 64, 56", convolution(64, 64, 56, 3, 1)),
+        ("3x3, 256 -> 256, 14", convolution(256, 256, 14, 3, 1)),
+        ("3x3, 64 -> 64, 7", convolution(64, 64, 7, 3, 1)),
+        ("3x3, 32 -> 64, 15", convolution(32, 64, 15, 3, 1)),
+        ("product 64 x 512 x 49", product(64, 512, 49)),
+        ("product 1000 x 512 x 169", product(1000, 512, 169)),
+        ("product 64 x 16 x 3025", product(64, 16, 3025)),
+        ("product 16 x 64 x 3025", product(16, 64, 3025)),
+        ("product 512 x 256 x 196", product(512, 256, 196)),
+        ("product 64 x 1024 x 256", product(64, 1024, 256)),
+        ("product 64 x 256 x 1024", product(64, 256, 1024)),
+        ("product 16 x 16 x 16", product(16, 16, 16)),
+        ("vector 1 x 784 x 512", product(1, 784, 512)),
+        ("matrix by columns, 512 x 784", matrix_vector(512, 784)),
+        ("depthwise 3x3, 64 at 56", depthwise(64, 56, 3, 1)),
+        ("depthwise 3x3 stride 2, 64 at 28", depthwise(64, 28, 3, 2)),
+        ("depthwise 3x3, 256 at 14", depthwise(256, 14, 3, 1)),
+        ("depthwise 3x3, 512 at 7", depthwise(512, 7, 3, 1)),
+    ];
+    let start = Instant::now();
+    let operations = peak::multiply_and_add(10_000_000);
+    println!("{:36} {:>8.1} GFLOP/s", "arithmetic alone", operations as f64 / start.elapsed().as_secs_f64() / 1e9);
+    for (name, loops) in shapes {
+        if wanted.as_ref().is_some_and(|wanted| !name.contains(wanted.as_str())) {
+            continue;
+        }
+        let seconds = time(&loops);
+        let operations = 2.0 * loops.iter().map(|each| each.count as f64).product::<f64>();
+        println!("{name:36} {:>8.1} GFLOP/s {:>10.1} us", operations / seconds / 1e9, seconds * 1e6);
+    }
+}

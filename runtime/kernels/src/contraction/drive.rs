@@ -1,0 +1,297 @@
+//! The loops around the tiles.
+
+use super::copy::{Lines, Piece};
+use super::loops::{Offsets, Walk};
+use super::plan::{Packing, Plan};
+use super::scratch::{COMPUTED_ROWS, PRODUCTS, ROWS, Scratch, TILE_ROWS};
+use super::tile::{Product, Row, Tile, Tiles};
+use super::{Gather, Operand};
+
+/// A contraction under way.
+pub(super) struct Drive<'a, N: 'static> {
+    pub(super) plan: &'a Plan,
+    pub(super) tiles: &'static Tiles<N>,
+    pub(super) output: *mut N,
+    pub(super) left: Operand<'a, N>,
+    pub(super) right: Operand<'a, N>,
+    pub(super) scratch: &'a mut Scratch<N>,
+}
+
+/// A part of the present run of columns.
+struct Strip {
+    /// How far its first column is.
+    first: Offsets,
+    columns: usize,
+    vectors: usize,
+    /// The number of pieces of adjacent columns.
+    pieces: usize,
+}
+
+/// What the list of products holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(super) enum Listed {
+    /// Offsets in the right operand.
+    Operand = 0,
+    /// Offsets in a panel of this width.
+    Panel(usize) = 1,
+}
+
+impl<N: Copy> Drive<'_, N> {
+    /// Runs the contraction.
+    ///
+    /// # Safety
+    /// As for [`contract`](super::contract); the processor has the features of the tiles.
+    pub(super) unsafe fn run(&mut self) {
+        let plan = self.plan;
+        let mut batch = Walk::new(&plan.batch);
+        for _ in 0..plan.batch.count() {
+            let base = batch.offsets();
+            batch.advance(1);
+            let (mut sums, mut products_left) = (Walk::new(&plan.sums), plan.sums.count());
+            while products_left > 0 {
+                let products = products_left.min(PRODUCTS);
+                products_left -= products;
+                let first = self.list_products(&mut sums, products);
+                let (mut rows, mut rows_left) = (Walk::new(&plan.rows), plan.rows.count());
+                while rows_left > 0 {
+                    let is_computed = matches!(self.left, Operand::Computed(..));
+                    let count = rows_left.min(if is_computed { COMPUTED_ROWS } else { ROWS });
+                    rows_left -= count;
+                    // SAFETY: promised by the caller.
+                    unsafe { self.rows(&mut rows, (count, products), base, first) };
+                }
+            }
+        }
+    }
+
+    /// Lists the offsets of products, relative to those of the first, which are returned.
+    fn list_products(&mut self, sums: &mut Walk<'_>, count: usize) -> Offsets {
+        let first = sums.offsets();
+        let Scratch { products, sources, listed, .. } = &mut *self.scratch;
+        let mut at = 0;
+        while at < count {
+            let (offsets, run) = (sums.offsets(), sums.run().min(count - at));
+            let (mut left, mut right) =
+                (offsets.left.wrapping_sub(first.left) as isize, offsets.right.wrapping_sub(first.right) as isize);
+            let step = self.plan.sums.innermost();
+            for (product, source) in products[at..at + run].iter_mut().zip(&mut sources[at..at + run]) {
+                *source = Product { left, right };
+                *product = *source;
+                left = left.wrapping_add(step.left as isize);
+                right = right.wrapping_add(step.right as isize);
+            }
+            sums.advance(run);
+            at += run;
+        }
+        if matches!(self.left, Operand::Computed(..)) {
+            products.iter_mut().zip(0..).take(count).for_each(|(product, at)| product.left = at);
+        }
+        *listed = Listed::Operand;
+        first
+    }
+
+    /// Makes the list of products one of a kind.
+    fn list_as(&mut self, kind: Listed, count: usize) {
+        let Scratch { products, sources, listed, .. } = &mut *self.scratch;
+        if *listed == kind {
+            return;
+        }
+        for (at, (product, source)) in products.iter_mut().zip(sources).take(count).enumerate() {
+            product.right = match kind {
+                Listed::Operand => source.right,
+                Listed::Panel(width) => (at * width) as isize,
+            };
+        }
+        *listed = kind;
+    }
+
+    /// Runs all strips of some rows.
+    unsafe fn rows(&mut self, walk: &mut Walk<'_>, (count, products): (usize, usize), base: Offsets, first: Offsets) {
+        let base = base.plus(first);
+        for row in self.scratch.rows.iter_mut().take(count) {
+            let offsets = walk.offsets();
+            walk.advance(1);
+            *row = Row { output: offsets.output as isize, left: offsets.left as isize };
+        }
+        if let Operand::Computed(operand, element) = self.left {
+            // SAFETY: promised by the caller.
+            unsafe { self.pack_left(operand, element.wrapping_add(base.left), count, products) };
+        }
+        let columns = self.plan.columns;
+        let (runs, run) = match self.plan.packing {
+            Packing::CrossingPanels => (1, columns.count()),
+            Packing::None | Packing::Panels => (columns.count() / columns.innermost().count, columns.innermost().count),
+        };
+        let mut walk = Walk::new(&columns);
+        for _ in 0..runs {
+            let lanes = self.plan.lanes;
+            let vectors = run.div_ceil(lanes);
+            let strips = vectors.div_ceil(self.tiles.by_width.len());
+            let mut left = run;
+            for strip in 0..strips {
+                let vectors = vectors / strips + usize::from(strip < vectors % strips);
+                let count_of_columns = left.min(vectors * lanes);
+                left -= count_of_columns;
+                let strip = self.strip(&mut walk, count_of_columns, vectors);
+                // SAFETY: promised by the caller.
+                unsafe { self.run_strip(&strip, (count, products), base) };
+            }
+        }
+    }
+
+    /// Lists the pieces of the next columns.
+    fn strip(&mut self, walk: &mut Walk<'_>, columns: usize, vectors: usize) -> Strip {
+        let first = walk.offsets();
+        let (mut at, mut pieces) = (0, 0);
+        while at < columns {
+            let (offsets, length) = (walk.offsets(), walk.run().min(columns - at));
+            walk.advance(length);
+            let from = offsets.right.wrapping_sub(first.right) as isize;
+            self.scratch.pieces[pieces] = Piece { from, at, length };
+            let from = offsets.output.wrapping_sub(first.output) as isize;
+            self.scratch.output_pieces[pieces] = Piece { from, at, length };
+            (at, pieces) = (at + length, pieces + 1);
+        }
+        Strip { first, columns, vectors, pieces }
+    }
+
+    /// Runs all tiles of a strip.
+    unsafe fn run_strip(&mut self, strip: &Strip, (rows, products): (usize, usize), base: Offsets) {
+        let width = strip.vectors * self.plan.lanes;
+        let first = base.plus(strip.first);
+        let is_whole = strip.columns == width && strip.pieces == 1;
+        // SAFETY: promised by the caller, here and below: offsets are those of iterations. A strip that is not whole is packed, so
+        // nothing is loaded that belongs to no iteration.
+        unsafe {
+            let right = match (self.right, self.plan.packing) {
+                (Operand::Memory(address), Packing::None) if is_whole => {
+                    self.list_as(Listed::Operand, products);
+                    address.wrapping_offset(first.right as isize)
+                }
+                (operand, _) => {
+                    self.list_as(Listed::Panel(width), products);
+                    self.pack_right(operand.moved(first.right), strip, width, products);
+                    self.scratch.panel.as_ptr()
+                }
+            };
+            let left = match self.left {
+                Operand::Memory(address) => address.wrapping_offset(base.left as isize),
+                Operand::Computed(..) => self.scratch.left.as_ptr(),
+            };
+            let output = self.output.wrapping_offset(first.output as isize);
+            let is_direct = is_whole && self.plan.columns.innermost().output == 1;
+            let mut done = 0;
+            while done < rows {
+                let sizes = self.tiles.by_width[strip.vectors - 1];
+                let Some((size, run)) = sizes.iter().find(|(size, _)| *size <= rows - done) else { return };
+                let tile = Tile {
+                    output,
+                    left,
+                    right,
+                    rows: self.scratch.rows.as_ptr().add(done),
+                    products: self.scratch.products.as_ptr(),
+                    count: products,
+                };
+                if is_direct {
+                    run(&tile);
+                } else {
+                    self.run_copied(&tile, *size, *run, strip, width);
+                }
+                done += size;
+            }
+        }
+    }
+
+    /// Runs a tile whose elements of the output are not adjacent, or not all there, in memory of its own.
+    unsafe fn run_copied(
+        &mut self,
+        tile: &Tile<N>,
+        size: usize,
+        run: unsafe fn(&Tile<N>),
+        strip: &Strip,
+        width: usize,
+    ) {
+        let mut rows = [Row::default(); TILE_ROWS];
+        let mut offsets = [0; TILE_ROWS];
+        // SAFETY: promised by the caller.
+        unsafe {
+            for (at, (row, offset)) in rows.iter_mut().zip(&mut offsets).take(size).enumerate() {
+                let listed = *tile.rows.add(at);
+                *offset = listed.output;
+                *row = Row { output: (at * width) as isize, left: listed.left };
+            }
+            let lines = Lines {
+                operand: tile.output,
+                offsets: &offsets[..size],
+                pieces: &self.scratch.output_pieces[..strip.pieces],
+                stride: self.plan.columns.innermost().output as isize,
+                lines: self.scratch.tile.as_mut_ptr(),
+                width,
+            };
+            (self.tiles.copies.gather)(&lines);
+            run(&Tile { output: lines.lines, rows: rows.as_ptr(), ..*tile });
+            (self.tiles.copies.scatter)(&lines);
+        }
+    }
+
+    /// Copies a strip of the right operand into the panel: a line for each product.
+    unsafe fn pack_right(&mut self, operand: Operand<'_, N>, strip: &Strip, width: usize, products: usize) {
+        let stride = self.plan.columns.innermost().right;
+        let Scratch { sources, pieces, panel, offsets, .. } = &mut *self.scratch;
+        let pieces = &pieces[..strip.pieces];
+        match operand {
+            Operand::Memory(address) => {
+                for (offset, source) in offsets.iter_mut().zip(sources).take(products) {
+                    *offset = source.right;
+                }
+                let lines = Lines {
+                    operand: address.cast_mut(),
+                    offsets: &offsets[..products],
+                    pieces,
+                    stride: stride as isize,
+                    lines: panel.as_mut_ptr(),
+                    width,
+                };
+                // SAFETY: promised by the caller: the elements are those of iterations. A panel holds as many lines of `width`.
+                unsafe { (self.tiles.copies.gather)(&lines) };
+            }
+            Operand::Computed(operand, element) => {
+                for (source, line) in sources.iter().zip(panel.chunks_exact_mut(width)).take(products) {
+                    for piece in pieces {
+                        let first = element.wrapping_add(source.right as i64).wrapping_add(piece.from as i64);
+                        // SAFETY: promised by the caller.
+                        unsafe { operand.gather(first, stride, &mut line[piece.at..piece.at + piece.length]) };
+                    }
+                }
+            }
+        }
+    }
+
+    /// Computes the left operand of the listed rows: a line for each.
+    unsafe fn pack_left(&mut self, operand: &dyn Gather<N>, element: i64, rows: usize, products: usize) {
+        // Where all products are at a constant distance, a line is computed at once.
+        let distance = match self.plan.sums.as_slice() {
+            [only] => Some(only.left),
+            _ => None,
+        };
+        let Scratch { rows: listed, sources, left, .. } = &mut *self.scratch;
+        for (at, (row, line)) in listed.iter_mut().zip(left.chunks_exact_mut(PRODUCTS)).take(rows).enumerate() {
+            let first = element.wrapping_add(row.left as i64);
+            let line = &mut line[..products];
+            // SAFETY: promised by the caller: the elements are those of iterations.
+            unsafe {
+                match distance {
+                    Some(distance) => operand.gather(first, distance, line),
+                    None => {
+                        for (number, source) in line.iter_mut().zip(sources.iter()) {
+                            let number = core::slice::from_mut(number);
+                            operand.gather(first.wrapping_add(source.left as i64), 0, number);
+                        }
+                    }
+                }
+            }
+            row.left = (at * PRODUCTS) as isize;
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Short lists of loops, and the walk over their iterations.
+
+use super::Loop;
+
+/// The most loops of a contraction that is planned; those with more run as they stand.
+pub(super) const MAX_LOOPS: usize = 16;
+
+/// Up to [`MAX_LOOPS`] loops, the outermost first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Loops {
+    loops: [Loop; MAX_LOOPS],
+    length: usize,
+}
+
+impl Loops {
+    pub(super) fn as_slice(&self) -> &[Loop] {
+        &self.loops[..self.length]
+    }
+
+    /// Adds a loop within the others. What [`MAX_LOOPS`] loops are made of has no more.
+    pub(super) fn push(&mut self, inner: Loop) {
+        if let Some(slot) = self.loops.get_mut(self.length) {
+            *slot = inner;
+            self.length += 1;
+        }
+    }
+
+    /// Adds a loop within the others; the innermost one becomes longer where it goes on with the same strides.
+    pub(super) fn push_merged(&mut self, inner: Loop) {
+        let goes_on = |outer: &Loop| {
+            let span = |stride: i64| stride.wrapping_mul(inner.count as i64);
+            (outer.output, outer.left, outer.right) == (span(inner.output), span(inner.left), span(inner.right))
+        };
+        match self.length.checked_sub(1).map(|last| &mut self.loops[last]) {
+            Some(outer) if goes_on(outer) => *outer = Loop { count: outer.count * inner.count, ..inner },
+            _ => self.push(inner),
+        }
+    }
+
+    /// Takes a loop out.
+    pub(super) fn remove(&mut self, at: usize) -> Loop {
+        let removed = self.loops[at];
+        self.loops.copy_within(at + 1..self.length, at);
+        self.length -= 1;
+        removed
+    }
+
+    /// The product of the trip counts.
+    pub(super) fn count(&self) -> usize {
+        self.as_slice().iter().fold(1, |count, each| count.saturating_mul(each.count))
+    }
+
+    /// The innermost loop, or one of a single iteration.
+    pub(super) fn innermost(&self) -> Loop {
+        self.as_slice().last().copied().unwrap_or(Loop { count: 1, ..Loop::default() })
+    }
+}
+
+/// How far an iteration is from the first one, in elements of each operand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Offsets {
+    pub(super) output: i64,
+    pub(super) left: i64,
+    pub(super) right: i64,
+}
+
+impl Offsets {
+    pub(super) const fn plus(self, other: Offsets) -> Offsets {
+        Offsets {
+            output: self.output.wrapping_add(other.output),
+            left: self.left.wrapping_add(other.left),
+            right: self.right.wrapping_add(other.right),
+        }
+    }
+
+    /// So many iterations of a loop further.
+    pub(super) const fn after(self, iterations: usize, of: &Loop) -> Offsets {
+        let iterations = iterations as i64;
+        self.plus(Offsets {
+            output: of.output.wrapping_mul(iterations),
+            left: of.left.wrapping_mul(iterations),
+            right: of.right.wrapping_mul(iterations),
+        })
+    }
+}
+
+/// The iterations of loops, one after the other: the innermost loop counts first.
+#[derive(Clone, Debug)]
+pub(super) struct Walk<'a> {
+    loops: &'a [Loop],
+    indices: [usize; MAX_LOOPS],
+    offsets: Offsets,
+}
+
+impl<'a> Walk<'a> {
+    pub(super) fn new(loops: &'a Loops) -> Walk<'a> {
+        Walk { loops: loops.as_slice(), indices: [0; MAX_LOOPS], offsets: Offsets::default() }
+    }
+
+    /// The present iteration.
+    pub(super) const fn offsets(&self) -> Offsets {
+        self.offsets
+    }
+
+    /// How many iterations of the innermost loop are left, with the present one.
+    pub(super) fn run(&self) -> usize {
+        self.loops.last().map_or(1, |innermost| innermost.count - self.indices[self.loops.len() - 1])
+    }
+
+    /// Goes on by at most [`Walk::run`] iterations. After the last iteration it begins anew.
+    pub(super) fn advance(&mut self, iterations: usize) {
+        let Some((innermost, outer)) = self.loops.split_last() else { return };
+        let at = outer.len();
+        self.indices[at] += iterations;
+        self.offsets = self.offsets.after(iterations, innermost);
+        let mut at = at;
+        while self.indices[at] == self.loops[at].count {
+            // Back to the first iteration of this loop, and one further in the loop around it.
+            self.offsets = subtract(self.offsets, &self.loops[at]);
+            self.indices[at] = 0;
+            let Some(around) = at.checked_sub(1) else { return };
+            at = around;
+            self.indices[at] += 1;
+            self.offsets = self.offsets.after(1, &self.loops[at]);
+        }
+    }
+}
+
+/// Takes all iterations of a loop back.
+fn subtract(offsets: Offsets, of: &Loop) -> Offsets {
+    let whole = Offsets::default().after(of.count, of);
+    Offsets {
+        output: offsets.output.wrapping_sub(whole.output),
+        left: offsets.left.wrapping_sub(whole.left),
+        right: offsets.right.wrapping_sub(whole.right),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn each(count: usize, output: i64, left: i64, right: i64) -> Loop {
+        Loop { count, output, left, right }
+    }
+
+    #[test]
+    fn loops_that_go_on_are_merged() {
+        let mut loops = Loops::default();
+        [each(3, 20, 0, 40), each(4, 5, 0, 10), each(5, 1, 0, 2)]
+            .into_iter()
+            .for_each(|inner| loops.push_merged(inner));
+        assert_eq!(loops.as_slice(), [each(60, 1, 0, 2)]);
+        loops.push_merged(each(2, 1, 0, 2));
+        assert_eq!((loops.as_slice().len(), loops.count()), (2, 120));
+        assert_eq!((loops.remove(0), loops.innermost()), (each(60, 1, 0, 2), each(2, 1, 0, 2)));
+    }
+
+    #[test]
+    fn walks_visit_every_iteration_in_order() {
+        let mut loops = Loops::default();
+        [each(2, 100, 1, 0), each(3, 10, 0, 7), each(4, 1, 0, 1)].into_iter().for_each(|inner| loops.push(inner));
+        let mut walk = Walk::new(&loops);
+        for round in 0..2 {
+            for (i, j, k) in (0..24i64).map(|n| (n / 12, n / 4 % 3, n % 4)) {
+                let expected = Offsets { output: 100 * i + 10 * j + k, left: i, right: 7 * j + k };
+                assert_eq!((walk.offsets(), walk.run()), (expected, 4 - k as usize), "{round}");
+                walk.advance(1);
+            }
+        }
+        walk.advance(4);
+        assert_eq!(walk.offsets(), Offsets { output: 10, left: 0, right: 7 });
+        let none = Loops::default();
+        let mut single = Walk::new(&none);
+        assert_eq!((single.run(), single.offsets()), (1, Offsets::default()));
+        single.advance(1);
+    }
+}

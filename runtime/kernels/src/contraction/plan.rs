@@ -1,0 +1,200 @@
+//! What is done with a contraction: which loops are rows, columns and sums, what is packed, and the tile in registers.
+
+use core::fmt;
+
+use super::Loop;
+use super::loops::{Loops, MAX_LOOPS};
+
+/// What a plan must know of a processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// The name of the level, as LLVM spells it.
+    pub name: &'static str,
+    /// Elements of 32 bits in a vector.
+    pub lanes: usize,
+    /// The most rows of a tile whose strips have one vector, two, and so on: accumulators, a strip of the right operand and a number of
+    /// the left one are in registers.
+    pub rows: &'static [usize],
+}
+
+impl Machine {
+    /// 512-bit vectors, 32 of them.
+    pub const X86_64_V4: Machine = Machine { name: "x86-64-v4", lanes: 16, rows: &[8, 8, 8, 6] };
+    /// 256-bit vectors, 16 of them.
+    pub const X86_64_V3: Machine = Machine { name: "x86-64-v3", lanes: 8, rows: &[8, 6] };
+    /// 128-bit vectors, 16 of them, as LLVM makes them of arrays.
+    pub const PORTABLE: Machine = Machine { name: "portable", lanes: 4, rows: &[8, 4] };
+}
+
+/// Where vectors of the right operand are loaded from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// From the operand: along the innermost loop of the columns, its elements are adjacent.
+    None,
+    /// From a panel, into which each strip of columns is copied for all products. Strips end where the innermost loop ends.
+    Panels,
+    /// The same, with strips across the ends of the innermost loop. Tiles are copied from the output and back.
+    CrossingPanels,
+}
+
+/// The plan of a contraction.
+///
+/// ```
+/// use incarnate_kernels::contraction::{Loop, Machine, Plan};
+///
+/// // 64 x 256 times 256 x 1024.
+/// let loops = [
+///     Loop { count: 64, output: 1024, left: 256, right: 0 },
+///     Loop { count: 1024, output: 1, left: 0, right: 1 },
+///     Loop { count: 256, output: 0, left: 1, right: 1024 },
+/// ];
+/// let plan = Plan::of(&loops, &Machine::X86_64_V4).map(|plan| plan.to_string());
+/// assert_eq!(plan.as_deref(), Some("64 rows x 1024 columns, sums of 256; tiles of 6 x 64 in registers; vectors loaded from the right operand"));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Loops that move the output and both operands.
+    pub(super) batch: Loops,
+    /// Loops that move the output and the left operand.
+    pub(super) rows: Loops,
+    /// Loops that move the output and the right operand; along the innermost one, elements of the output are adjacent if they are along
+    /// any.
+    pub(super) columns: Loops,
+    /// Loops that do not move the output, in order.
+    pub(super) sums: Loops,
+    /// The operands are exchanged: left is right.
+    pub(super) is_swapped: bool,
+    pub(super) packing: Packing,
+    /// Elements in a vector.
+    pub(super) lanes: usize,
+    /// The number of vectors in a strip of columns, at most.
+    pub(super) vectors: usize,
+    /// The number of rows in a tile, at most.
+    pub(super) tile_rows: usize,
+}
+
+impl Plan {
+    /// Plans the contraction of some loops. None where it runs as it stands: without a loop along which one operand stays and the
+    /// output moves, there are no tiles.
+    #[must_use]
+    pub fn of(loops: &[Loop], machine: &Machine) -> Option<Plan> {
+        if loops.len() > MAX_LOOPS {
+            return None;
+        }
+        let [mut batch, mut rows, mut columns, mut sums] = [Loops::default(); 4];
+        for each in loops.iter().filter(|each| each.count != 1) {
+            match (each.output != 0, each.left != 0, each.right != 0) {
+                (false, ..) => sums.push_merged(*each),
+                (true, _, false) => rows.push_merged(*each),
+                (true, false, true) => columns.push_merged(*each),
+                (true, true, true) => batch.push_merged(*each),
+            }
+        }
+        let is_swapped = adjacent(&columns).is_none() && (adjacent(&rows).is_some() || columns.as_slice().is_empty());
+        if is_swapped {
+            let swapped = |loops: &Loops| {
+                let mut all = Loops::default();
+                let swap = |each: &Loop| Loop { left: each.right, right: each.left, ..*each };
+                loops.as_slice().iter().for_each(|each| all.push(swap(each)));
+                all
+            };
+            (rows, columns) = (swapped(&columns), swapped(&rows));
+            (batch, sums) = (swapped(&batch), swapped(&sums));
+        }
+        if columns.as_slice().is_empty() {
+            return None;
+        }
+        if let Some(at) = adjacent(&columns) {
+            let innermost = columns.remove(at);
+            columns.push(innermost);
+        }
+        let mut plan = Plan {
+            batch,
+            rows,
+            columns,
+            sums,
+            is_swapped,
+            packing: Packing::None,
+            lanes: machine.lanes,
+            vectors: 1,
+            tile_rows: 1,
+        };
+        plan.choose(machine);
+        Some(plan)
+    }
+
+    /// Chooses the packing by the cycles that each way is expected to take.
+    fn choose(&mut self, machine: &Machine) {
+        let (rows, columns, products) = (self.rows.count(), self.columns.count(), self.sums.count());
+        let innermost = self.columns.innermost();
+        let runs = columns / innermost.count.max(1);
+        let separate = Tiling::of(machine, rows, runs, innermost.count);
+        let crossing = Tiling::of(machine, rows, 1, columns);
+        // For each product, each piece of a strip is copied, in some cycles if its elements are adjacent.
+        let pieces = 2 * runs.max(columns.div_ceil(machine.lanes));
+        let packing = if innermost.right == 1 { pieces } else { pieces + columns };
+        // Each row of a tile is copied from the output and back.
+        let moving = 2 * rows * (pieces + if innermost.output == 1 { 0 } else { columns });
+        let whole = |tiling: Tiling, packing: usize| tiling.cycles.saturating_add(packing).saturating_mul(products);
+        let mut ways = [
+            (whole(separate, 0), Packing::None, separate),
+            (whole(separate, packing), Packing::Panels, separate),
+            (whole(crossing, packing).saturating_add(moving), Packing::CrossingPanels, crossing),
+        ];
+        if innermost.right != 1 {
+            ways[0].0 = usize::MAX;
+        }
+        let [first, others @ ..] = ways;
+        let (_, packing, tiling) = others.into_iter().fold(first, |best, way| if way.0 < best.0 { way } else { best });
+        (self.packing, self.vectors, self.tile_rows) = (packing, tiling.vectors, tiling.rows);
+    }
+}
+
+/// A cut of rows and columns into tiles, and the cycles of all tiles for each product.
+#[derive(Clone, Copy, Debug)]
+struct Tiling {
+    vectors: usize,
+    rows: usize,
+    cycles: usize,
+}
+
+impl Tiling {
+    /// Of `runs` runs of adjacent columns.
+    fn of(machine: &Machine, rows: usize, runs: usize, columns: usize) -> Tiling {
+        let vectors = columns.div_ceil(machine.lanes).max(1);
+        // As few strips as possible, of equal width.
+        let strips = vectors.div_ceil(machine.rows.len());
+        let width = vectors.div_ceil(strips);
+        let tile = machine.rows[width - 1];
+        // Two multiplications and additions, or two loads, a cycle; and an addition of a sum waits four cycles for the one before.
+        let tiles = rows.div_ceil(tile).saturating_mul(strips);
+        let (arithmetic, loads) =
+            (rows.saturating_mul(vectors), rows.saturating_mul(strips).saturating_add(tiles * width));
+        let cycles = (arithmetic.max(loads) / 2).max(4 * tiles).saturating_mul(runs);
+        Tiling { vectors: width, rows: tile, cycles }
+    }
+}
+
+/// The loop along which elements of the output are adjacent: the one with the most iterations.
+fn adjacent(loops: &Loops) -> Option<usize> {
+    let all = loops.as_slice();
+    (0..all.len()).filter(|at| all[*at].output == 1).max_by_key(|at| all[*at].count)
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let batch = self.batch.count();
+        if batch != 1 {
+            write!(f, "{batch} times ")?;
+        }
+        let (rows, columns, sums) = (self.rows.count(), self.columns.count(), self.sums.count());
+        write!(f, "{rows} rows x {columns} columns, sums of {sums}; tiles of {} x ", self.tile_rows.min(rows))?;
+        write!(f, "{} in registers; ", self.vectors * self.lanes)?;
+        let right = if self.is_swapped { "left" } else { "right" };
+        match self.packing {
+            Packing::None => write!(f, "vectors loaded from the {right} operand"),
+            Packing::Panels => write!(f, "panels of the {right} operand packed"),
+            Packing::CrossingPanels => write!(f, "panels of the {right} operand packed across runs of columns"),
+        }
+    }
+}

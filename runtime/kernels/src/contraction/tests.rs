@@ -1,0 +1,230 @@
+//! Contractions of all shapes against the loops as they stand.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use std::string::ToString;
+use std::vec;
+use std::vec::Vec;
+
+/// Numbers that look random, the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (bits ^ (bits >> 31)) % bound
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+}
+
+/// Numbers of an operation.
+trait Sample: Copy + PartialEq + std::fmt::Debug + Default {
+    fn sample(random: &mut Random) -> Self;
+    fn bits(self) -> u32;
+    fn changed(self) -> Self;
+}
+
+impl Sample for f32 {
+    fn sample(random: &mut Random) -> f32 {
+        random.below(2001) as f32 / 777.0 - 1.25
+    }
+    fn bits(self) -> u32 {
+        self.to_bits()
+    }
+    fn changed(self) -> f32 {
+        self * 0.5 + 0.125
+    }
+}
+
+impl Sample for i32 {
+    fn sample(random: &mut Random) -> i32 {
+        random.below(1 << 32) as i32
+    }
+    fn bits(self) -> u32 {
+        self as u32
+    }
+    fn changed(self) -> i32 {
+        self.wrapping_mul(3) - 7
+    }
+}
+
+/// An operand that changes its elements.
+struct Changed<N>(*const N);
+
+// SAFETY: tests have one thread.
+unsafe impl<N> Sync for Changed<N> {}
+
+impl<N: Sample> Gather<N> for Changed<N> {
+    fn zero(&self) -> N {
+        N::default()
+    }
+
+    unsafe fn gather(&self, first: i64, stride: i64, into: &mut [N]) {
+        for (at, number) in into.iter_mut().enumerate() {
+            // SAFETY: promised by the caller.
+            *number = unsafe { self.0.offset((first + stride * at as i64) as isize).read() }.changed();
+        }
+    }
+}
+
+/// The first element and the number of elements that the strides need.
+fn memory(loops: &[Loop], stride: impl Fn(&Loop) -> i64) -> (usize, usize) {
+    let reach = |each: &Loop| stride(each) * (each.count as i64 - 1).max(0);
+    let below: i64 = loops.iter().map(|each| reach(each).min(0)).sum();
+    let above: i64 = loops.iter().map(|each| reach(each).max(0)).sum();
+    ((-below) as usize, (above - below + 1) as usize)
+}
+
+fn levels() -> Vec<Level> {
+    let mut levels = vec![Level::Portable];
+    #[cfg(all(feature = "std", target_arch = "x86_64"))]
+    {
+        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
+            levels.push(Level::X86_64V3);
+        }
+        if std::arch::is_x86_feature_detected!("avx512f") {
+            levels.push(Level::X86_64V4);
+        }
+    }
+    levels
+}
+
+/// Compares all levels with the loops in order.
+fn check<O: Operation>(random: &mut Random, loops: &[Loop])
+where
+    O::Number: Sample,
+{
+    let [output, left, right] =
+        [memory(loops, |each| each.output), memory(loops, |each| each.left), memory(loops, |each| each.right)];
+    let mut numbers = |count: usize| (0..count).map(|_| O::Number::sample(random)).collect::<Vec<O::Number>>();
+    let (before, lefts, rights) = (numbers(output.1), numbers(left.1), numbers(right.1));
+    let kind = random.below(4);
+    let run = |level: Option<Level>| {
+        let mut result = before.clone();
+        // SAFETY: the vectors contain the elements of all iterations, and elements of the output are distinct.
+        unsafe {
+            let (output, left, right) =
+                (result.as_mut_ptr().add(output.0), lefts.as_ptr().add(left.0), rights.as_ptr().add(right.0));
+            let (changed_left, changed_right) = (Changed(left), Changed(right));
+            let left = if kind == 1 { Operand::Computed(&changed_left, 0) } else { Operand::Memory(left) };
+            let right = if kind == 2 { Operand::Computed(&changed_right, 0) } else { Operand::Memory(right) };
+            match level {
+                Some(level) => contract_on::<O>(level, output, left, right, loops),
+                None => in_order::<O>(output, left, right, loops, [0; 3]),
+            }
+        }
+        result.into_iter().map(Sample::bits).collect::<Vec<u32>>()
+    };
+    let expected = run(None);
+    for level in levels() {
+        assert!(run(Some(level)) == expected, "{level:?} {kind} {loops:?}");
+    }
+}
+
+/// Loops whose output is dense in some order, with operands of any strides.
+fn random_loops(random: &mut Random, sizes: &[usize]) -> Vec<Loop> {
+    let count = random.below(7) as usize;
+    let mut loops: Vec<Loop> = (0..count)
+        .map(|_| {
+            let stride = |random: &mut Random| random.pick(&[0, 0, 1, 1, 2, 3, 5, 17, 40, -1, -3, 100]);
+            let (left, right) = (stride(random), stride(random));
+            Loop { count: random.pick(sizes), output: i64::from(random.below(3) > 0), left, right }
+        })
+        .collect();
+    // The moving loops get strides in a random order.
+    let mut moving: Vec<usize> = (0..count).filter(|at| loops[*at].output != 0).collect();
+    let mut stride = random.pick(&[1, 1, 1, 2, -1]);
+    while !moving.is_empty() {
+        let at = moving.swap_remove(random.below(moving.len() as u64) as usize);
+        loops[at].output = stride;
+        stride *= loops[at].count.max(1) as i64 + random.below(2) as i64;
+    }
+    loops
+}
+
+#[test]
+fn contractions_of_all_shapes_are_those_of_the_loops() {
+    let mut random = Random(20);
+    for round in 0..1500 {
+        let sizes: &[usize] = match round % 3 {
+            0 => &[1, 2, 3, 4, 5],
+            1 => &[0, 1, 2, 7, 9],
+            _ => &[1, 2, 3, 19, 33],
+        };
+        let loops = random_loops(&mut random, sizes);
+        if loops.iter().fold(1, |all, each| all * each.count) > 40_000 {
+            continue;
+        }
+        match round % 5 {
+            0 => check::<MulAddI32>(&mut random, &loops),
+            1 => check::<MulAddF32>(&mut random, &loops),
+            _ => check::<FmaF32>(&mut random, &loops),
+        }
+    }
+}
+
+const fn each(count: usize, output: i64, left: i64, right: i64) -> Loop {
+    Loop { count, output, left, right }
+}
+
+/// `channels` maps of `side` x `side` from `inputs` maps, with a filter of `taps` x `taps`.
+fn convolution(channels: usize, side: usize, inputs: usize, taps: usize, stride: usize) -> [Loop; 6] {
+    let (source, s) = (side * stride + taps, side as i64);
+    let (row, map, taps_i64) = (source as i64, (source * source) as i64, taps as i64);
+    [
+        each(channels, s * s, inputs as i64 * taps_i64 * taps_i64, 0),
+        each(side, s, 0, row * stride as i64),
+        each(side, 1, 0, stride as i64),
+        each(inputs, 0, taps_i64 * taps_i64, map),
+        each(taps, 0, taps_i64, row),
+        each(taps, 0, 1, 1),
+    ]
+}
+
+#[test]
+fn real_shapes_are_those_of_the_loops() {
+    let mut random = Random(7);
+    for (channels, side, inputs, taps, stride) in
+        [(10, 13, 5, 3, 1), (6, 29, 3, 3, 2), (3, 30, 2, 7, 2), (9, 7, 3, 1, 1), (1, 14, 4, 3, 1), (64, 5, 2, 3, 1)]
+    {
+        check::<FmaF32>(&mut random, &convolution(channels, side, inputs, taps, stride));
+    }
+    for (m, n, k) in [(1, 100, 50), (100, 1, 50), (7, 65, 1), (13, 31, 40), (8, 16, 1100), (2, 3, 2100), (600, 17, 3)] {
+        let product = [each(m, n as i64, k as i64, 0), each(k, 0, 1, n as i64), each(n, 1, 0, 1)];
+        check::<FmaF32>(&mut random, &product);
+        let transposed = [each(m, n as i64, k as i64, 0), each(n, 1, 0, k as i64), each(k, 0, 1, 1)];
+        check::<MulAddI32>(&mut random, &transposed);
+    }
+    // Depthwise, in both layouts.
+    check::<FmaF32>(
+        &mut random,
+        &[each(5, 49, 9, 81), each(7, 7, 0, 9), each(7, 1, 0, 1), each(3, 0, 3, 9), each(3, 0, 1, 1)],
+    );
+    check::<FmaF32>(
+        &mut random,
+        &[each(7, 35, 0, 45), each(7, 5, 0, 5), each(5, 1, 1, 1), each(3, 0, 15, 45), each(3, 0, 5, 5)],
+    );
+}
+
+#[test]
+fn plans_explain_themselves() {
+    let plan = |loops: &[Loop]| Plan::of(loops, &Machine::X86_64_V4).unwrap().to_string();
+    assert_eq!(
+        plan(&convolution(64, 112, 3, 3, 2)),
+        "64 rows x 12544 columns, sums of 27; tiles of 6 x 64 in registers; panels of the right operand packed"
+    );
+    let vector = [each(512, 1, 784, 0), each(784, 0, 1, 1)];
+    assert_eq!(
+        plan(&vector),
+        "1 rows x 512 columns, sums of 784; tiles of 1 x 64 in registers; panels of the left operand packed"
+    );
+    assert!(Plan::of(&[each(4, 0, 1, 1)], &Machine::X86_64_V4).is_none());
+    assert!(Plan::of(&[each(4, 1, 1, 1); 17], &Machine::X86_64_V4).is_none());
+}

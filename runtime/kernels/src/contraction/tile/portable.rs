@@ -1,0 +1,68 @@
+//! Tiles for all processors, of arrays that LLVM makes vectors of.
+
+use super::{Machine, Tile, Tiles, Vector, run, tiles};
+use crate::contraction::copy::{self, Copies, Lines};
+use crate::contraction::{FmaF32, MulAddF32, MulAddI32, Operation};
+
+const LANES: usize = Machine::PORTABLE.lanes;
+
+/// Numbers that an operation computes one by one.
+#[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
+pub(super) struct Array<O: Operation>([O::Number; LANES]);
+
+impl<O: Operation + Copy> Vector for Array<O> {
+    type Number = O::Number;
+    const LANES: usize = LANES;
+
+    #[inline(always)]
+    unsafe fn load(address: *const O::Number) -> Array<O> {
+        // SAFETY: promised by the caller; an array is aligned as its elements.
+        Array(unsafe { address.cast::<[O::Number; LANES]>().read() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, address: *mut O::Number) {
+        // SAFETY: as above.
+        unsafe { address.cast::<[O::Number; LANES]>().write(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(address: *const O::Number) -> Array<O> {
+        // SAFETY: promised by the caller.
+        Array([unsafe { address.read() }; LANES])
+    }
+
+    #[inline(always)]
+    unsafe fn apply(self, left: Array<O>, right: Array<O>) -> Array<O> {
+        let mut sums = self.0;
+        let mut lane = 0;
+        while lane < LANES {
+            sums[lane] = O::apply(sums[lane], left.0[lane], right.0[lane]);
+            lane += 1;
+        }
+        Array(sums)
+    }
+}
+
+/// Safety: see [`super::Run`].
+unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
+    // SAFETY: promised by the caller.
+    unsafe { run::<V, ROWS, VECTORS>(tile) }
+}
+
+/// Safety: see [`Copies`].
+unsafe fn gather<N: Copy>(lines: &Lines<'_, N>) {
+    // SAFETY: promised by the caller.
+    unsafe { copy::gather::<N, 4>(lines) }
+}
+
+/// Safety: see [`Copies`].
+unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
+    // SAFETY: promised by the caller.
+    unsafe { copy::scatter::<N, 4>(lines) }
+}
+
+tiles!(FMA_F32: Array<FmaF32> as f32, Machine::PORTABLE, tile gather scatter [1: 8 4 2 1; 2: 4 2 1;]);
+tiles!(MUL_ADD_F32: Array<MulAddF32> as f32, Machine::PORTABLE, tile gather scatter [1: 8 4 2 1; 2: 4 2 1;]);
+tiles!(MUL_ADD_I32: Array<MulAddI32> as i32, Machine::PORTABLE, tile gather scatter [1: 8 4 2 1; 2: 4 2 1;]);

@@ -1,0 +1,138 @@
+//! Division of loops among threads.
+//!
+//! The iterations of some loops of a kernel do not depend on each other, which whoever runs them has checked. A device with several
+//! threads lets such a loop be divided while it runs a kernel: [`with_divider`]. Elsewhere one thread runs all iterations.
+
+use alloc::sync::Arc;
+use core::fmt;
+use core::ops::Range;
+
+/// Runs the parts of a loop on several threads.
+pub trait Divider: Send + Sync + fmt::Debug {
+    /// Returns into how many parts a loop of `iterations` is to be cut that takes `time` in picoseconds; 1 where it does not pay.
+    fn parts(&self, iterations: usize, time: u64) -> usize;
+
+    /// Calls `run` once with each number below `parts`, on any threads, and returns when all calls have returned. `time` is that of
+    /// all parts, in picoseconds.
+    fn divide(&self, parts: usize, time: u64, run: &(dyn Fn(usize) + Sync));
+}
+
+#[cfg(feature = "std")]
+mod current {
+    use super::{Arc, Divider};
+    use core::cell::RefCell;
+
+    std::thread_local! {
+        static DIVIDER: RefCell<Option<Arc<dyn Divider>>> = const { RefCell::new(None) };
+    }
+
+    /// Puts a divider in the place of the thread's, which comes back when it is dropped.
+    pub(super) struct Replaced(Option<Arc<dyn Divider>>);
+
+    impl Replaced {
+        pub(super) fn by(divider: Option<Arc<dyn Divider>>) -> Replaced {
+            Replaced(DIVIDER.try_with(|current| current.replace(divider)).ok().flatten())
+        }
+
+        /// The thread's divider before.
+        pub(super) fn before(&self) -> Option<&Arc<dyn Divider>> {
+            self.0.as_ref()
+        }
+    }
+
+    impl Drop for Replaced {
+        fn drop(&mut self) {
+            // Where the thread is ending there is none.
+            let _ = DIVIDER.try_with(|current| current.replace(self.0.take()));
+        }
+    }
+}
+
+#[cfg(not(feature = "std"))]
+mod current {
+    use super::{Arc, Divider};
+
+    /// Without threads there is no divider.
+    pub(super) struct Replaced;
+
+    impl Replaced {
+        pub(super) fn by(_: Option<Arc<dyn Divider>>) -> Replaced {
+            Replaced
+        }
+
+        pub(super) fn before(&self) -> Option<&Arc<dyn Divider>> {
+            None
+        }
+    }
+}
+use current::Replaced;
+
+/// Has the loops that `work` runs on this thread divided.
+pub fn with_divider<R>(divider: Arc<dyn Divider>, work: impl FnOnce() -> R) -> R {
+    let _replaced = Replaced::by(Some(divider));
+    work()
+}
+
+/// Runs the iterations of a loop that do not depend on each other: `run` is called with ranges that cover all of them, each once, on
+/// this thread and on others. `time` is how long all of them take on one thread, in picoseconds.
+///
+/// Loops within `run` are not divided again.
+pub fn divide(iterations: usize, time: u64, run: &(dyn Fn(Range<usize>) + Sync)) {
+    let replaced = Replaced::by(None);
+    let parts = replaced.before().map_or(1, |divider| divider.parts(iterations, time).clamp(1, iterations.max(1)));
+    match replaced.before() {
+        Some(divider) if parts > 1 => {
+            let (each, rest) = (iterations / parts, iterations % parts);
+            // The first ones are longer by one.
+            let start = |part: usize| part * each + part.min(rest);
+            divider.divide(parts, time, &|part| run(start(part)..start(part + 1)));
+        }
+        _ => run(0..iterations),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+    use std::sync::Mutex;
+
+    /// Runs parts in reverse.
+    #[derive(Debug)]
+    struct Reverse(usize);
+
+    impl Divider for Reverse {
+        fn parts(&self, _: usize, time: u64) -> usize {
+            if time < 100 { 1 } else { self.0 }
+        }
+
+        fn divide(&self, parts: usize, _: u64, run: &(dyn Fn(usize) + Sync)) {
+            (0..parts).rev().for_each(run);
+        }
+    }
+
+    fn ranges(iterations: usize, time: u64) -> Vec<Range<usize>> {
+        let ranges = Mutex::new(Vec::new());
+        divide(iterations, time, &|range| {
+            if let Ok(mut ranges) = ranges.lock() {
+                ranges.push(range);
+            }
+            // Not divided again.
+            divide(1000, u64::MAX, &|inner| assert_eq!(inner, 0..1000));
+        });
+        ranges.into_inner().unwrap_or_default()
+    }
+
+    #[test]
+    fn parts_cover_all_iterations() {
+        assert_eq!(ranges(10, 1000), [0..10]);
+        with_divider(Arc::new(Reverse(3)), || {
+            assert_eq!(ranges(10, 1000), [7..10, 4..7, 0..4]);
+            assert_eq!(ranges(2, 1000), [1..2, 0..1]);
+            assert_eq!((ranges(0, 1000), ranges(10, 10)), (alloc::vec![0..0], alloc::vec![0..10]));
+            with_divider(Arc::new(Reverse(2)), || assert_eq!(ranges(4, 1000), [2..4, 0..2]));
+            assert_eq!(ranges(3, 1000).len(), 3);
+        });
+        assert_eq!(ranges(10, 1000), [0..10]);
+    }
+}
