@@ -7,7 +7,7 @@ use std::str::FromStr;
 use clap::Args;
 use incarnate_runtime::bytecode::Escaped;
 use incarnate_runtime::{Error, Result, ResultExt};
-use incarnate_translator::{Config, Prefer, TargetFeatures, Written};
+use incarnate_translator::{Config, LoopRemark, Prefer, TargetFeatures, Written};
 
 use super::Verdict;
 use super::arguments::ModuleFile;
@@ -44,6 +44,9 @@ pub(super) struct TranslateArguments {
     /// memory access is checked separately. Loops are slower.
     #[arg(long)]
     pub(super) untrusted: bool,
+    /// Print for each loop what runs in its place, or what prevented it.
+    #[arg(long)]
+    pub(super) remarks: bool,
 }
 
 /// A list of target-feature levels, possibly empty.
@@ -92,7 +95,10 @@ pub(super) fn translate(arguments: &TranslateArguments, out: &mut Console) -> Re
     for line in executables {
         writeln!(out, "{}", Escaped(&line)).context(|| "writing to standard output")?;
     }
-    for found in loops {
+    if !loops.is_empty() {
+        writeln!(out, "{}", LoopRemark::summary(&loops)).context(|| "writing to standard output")?;
+    }
+    for found in loops.iter().filter(|_| arguments.remarks) {
         writeln!(out, "{}", Escaped(&found.to_string())).context(|| "writing to standard output")?;
     }
     Ok(Verdict::Success)

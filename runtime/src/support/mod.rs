@@ -29,9 +29,10 @@
 //! Globals, constants and imports belong to [`State`]: [`State::load_i32`], [`State::store_ref`], [`State::rodata`].
 //!
 //! Counted loops over buffers are checked before their first iteration: [`trip_count`] counts, [`elements_of`] checks the
-//! bounds and borrows the elements ([`Ref::grid`] and [`Ref::grid_mut`]), [`contract`] runs contractions, [`is_within`] checks that indices do not wrap, and
+//! bounds and borrows the elements ([`Ref::grid`] and [`Ref::grid_mut`]), [`is_within`] checks that indices do not wrap, and
 //! [`is_injective`] that iterations access different elements. After the last one, [`settled`] and [`settle_memory`] make
-//! numbers of what raced. [`keep_iteration_order`] keeps LLVM from vectorising over iterations.
+//! numbers of what raced. [`contract`] runs sums of products in place of their loops, with all checks of its own. [`strips`] calls
+//! a function for vectors of a loop's iterations. [`keep_iteration_order`] keeps LLVM from vectorising over iterations.
 //!
 //! # Errors
 //!
@@ -109,8 +110,7 @@ pub use crate::vm::{keep_iteration_order, settle_memory, settled};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::processor::{LANES, Multiversion, multiversioned};
-pub use crate::vm::View;
-pub use crate::{contract, elements_of, include_constants};
+pub use crate::{contract, elements_of, include_constants, strips};
 pub use call::{Elements, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};
 pub use description::{Description, Export, Function, ImportedFunction, Loader};

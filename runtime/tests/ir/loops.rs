@@ -289,11 +289,19 @@ pub fn product(random: &mut Random) -> String {
     }
     let ty = if float { "f32" } else { "i32" };
     let (a, b) = (if same_first { 1 } else { 0 }, 2);
-    body.push_str(&format!("  %i50 = vm.buffer.load.{ty} %r{a}, {}\n", pair(32)));
+    let narrow = !float && random.next(2) == 0;
+    let first_ty = if narrow { ["i8.s", "i8.u", "i16.s"][random.next(3)] } else { ty };
+    body.push_str(&format!("  %i50 = vm.buffer.load.{first_ty} %r{a}, {}\n", pair(32)));
     body.push_str(&format!("  %i51 = vm.buffer.load.{ty} %r{b}, {}\n", pair(34)));
     body.push_str(&format!("  %i52 = vm.buffer.load.{ty} %r1, {}\n", pair(30)));
-    match random.next(4) {
+    body.push_str(&operands(random, float));
+    match random.next(6) {
         0 => body.push_str(&format!("  %i52 = vm.mul.{ty} %i50, %i51\n")),
+        // Rounded twice.
+        2 => {
+            let sum = ["%i53, %i52", "%i52, %i53"][random.next(2)];
+            body.push_str(&format!("  %i53 = vm.mul.{ty} %i50, %i51\n  %i52 = vm.add.{ty} {sum}\n"));
+        }
         1 => body.push_str(&format!(
             "  %i53 = vm.trunc.i64.i32 {}\n  %i52 = vm.{}\n",
             pair(10),
@@ -341,6 +349,18 @@ pub fn product(random: &mut Random) -> String {
         "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%r0: !vm.buffer, %r1: !vm.buffer, %r2: !vm.buffer, \
          %i0:1: i64, %i2:3: i64) -> (i64, f32) {{\n{text}  %i60 = vm.const.f32 0.5\n  vm.return %i6:7, %i60\n}}\n",
     )
+}
+
+/// Computes operands of a product from what was loaded, rarely from other numbers, too: a zero point or a scale.
+fn operands(random: &mut Random, float: bool) -> String {
+    let by = ["%i58", "%i58", "%i58", "%i51"][random.next(4)];
+    match (random.next(4), float) {
+        (0, false) => format!("  %i58 = vm.const.i32 3\n  %i50 = vm.sub.i32 %i50, {by}\n"),
+        (1, false) => format!("  %i58 = vm.const.i32 -5\n  %i51 = vm.add.i32 {by}, %i51\n"),
+        (0, true) => format!("  %i58 = vm.const.f32 0.75\n  %i50 = vm.mul.f32 {by}, %i50\n"),
+        (1, true) => String::from("  %i51 = vm.neg.f32 %i51\n"),
+        _ => String::new(),
+    }
 }
 
 /// The registers of the collapsed loop's counter, of its bound, and of products of trip counts.

@@ -1,6 +1,6 @@
 //! Function multiversioning: bodies that are compiled for several sets of target features.
 
-use incarnate_bytecode::ir::nest::Nest;
+use incarnate_bytecode::ir::nest::{Needed, Nest, Schedule};
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::quote;
 
@@ -47,13 +47,17 @@ pub(super) fn is_worthwhile(analysis: &Analysis<'_>, body: &Body<'_>, sequence: 
 
 fn has_long_nest(body: &Body<'_>, node: &Node) -> bool {
     match node {
-        Node::Nest(index) => body.nests.found.get(*index as usize).is_some_and(is_long),
+        Node::Nest(index) => body.nests.found.get(*index as usize).is_some_and(|nest| is_long(body, nest)),
         _ => node.children().into_iter().flatten().any(|child| has_long_nest(body, child)),
     }
 }
 
-/// Whether a nest runs many iterations, or a number that is only known at run time.
-fn is_long(nest: &Nest) -> bool {
+/// Whether a nest runs many iterations, or a number that is only known at run time. Contractions do not count: their kernels
+/// have variants of their own.
+fn is_long(body: &Body<'_>, nest: &Nest) -> bool {
+    if matches!(Schedule::of(body.function, nest, &Needed::of(body.function, nest)), Schedule::Contraction(_)) {
+        return false;
+    }
     let mut trip_counts = nest.loops.iter().map(|counted| counted.constant_trip_count());
     let product = trip_counts.try_fold(1u64, |product, count| Some(product.saturating_mul(count?)));
     product.is_none_or(|iterations| iterations >= MIN_ITERATIONS)

@@ -11,29 +11,11 @@ pub fn matvec(input0: &Ref, input1: &Ref, input2: &Ref) -> Result<()> {
             .and_then(|count| count.checked_add(1)) else {
             break 'nest0;
         };
-        let Some(grid0) = support::elements_of!(
-            input0, grid, f32, 2, 0, [(count0, 16), (count1, 1)]
-        ) else {
+        if !support::contract!(
+            MulAddF32, (input2, 0), (input0, 0), (input1, 0), [(count0, 1, 16, 0),
+            (count1, 0, 1, 1)]
+        ) {
             break 'nest0;
-        };
-        let Some(grid1) = support::elements_of!(input1, grid, f32, 1, 0, [(count1, 1)])
-        else {
-            break 'nest0;
-        };
-        let Some(grid2) = support::elements_of!(
-            input2, grid_mut, f32, 1, 0, [(count0, 1)]
-        ) else {
-            break 'nest0;
-        };
-        for i0 in 0..count0 {
-            for i1 in 0..count1 {
-                let v13 = grid0.get([i0, i1]);
-                let v14 = grid1.get([i1]);
-                let v15 = grid2.get([i0]);
-                let v16 = semantics::mul_f32(v13, v14);
-                let v17 = semantics::add_f32(v15, v16);
-                grid2.set([i0], v17);
-            }
         }
         support::settle_memory();
         v4 = count0 as i64;

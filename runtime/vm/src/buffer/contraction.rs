@@ -119,7 +119,7 @@ impl<N: Copy + Default, T: Element, F: Fn(T) -> N + Sync> Source<N> for Computed
 ///
 /// Returns false, and does nothing, where elements are out of range or not aligned, where the output is read-only or overlaps an
 /// operand, or where two iterations that differ in loops that move the output may have the same element of it. The loops must then
-/// run with checked accesses.
+/// run with checked accesses. The last check is `permitted`, which may take the loops' steps from the limits of a call.
 ///
 /// # Safety
 /// As for [`Ref::grid`].
@@ -129,6 +129,7 @@ pub unsafe fn contract<O: Operation, const D: usize>(
     left: impl Source<O::Number>,
     right: impl Source<O::Number>,
     loops: [Loop; D],
+    permitted: impl FnOnce() -> bool,
 ) -> bool
 where
     O::Number: Element,
@@ -138,7 +139,7 @@ where
         return false;
     };
     if has_no_iterations(loops.map(|each| (each.count, 0))) {
-        return true;
+        return permitted();
     }
     // A loop that does not move the output sums.
     let moving = loops.map(|each| (if each.output == 0 { 1 } else { each.count }, each.output));
@@ -146,7 +147,7 @@ where
     is_injective(moving)
         && left.checked(loops.map(|each| (each.count, each.left)), |left, left_span| {
             right.checked(loops.map(|each| (each.count, each.right)), |right, right_span| {
-                if !is_disjoint(&left_span) || !is_disjoint(&right_span) {
+                if !is_disjoint(&left_span) || !is_disjoint(&right_span) || !permitted() {
                     return false;
                 }
                 // SAFETY: `Grid::new` checked that the elements are within their buffers and aligned, and this function that
@@ -231,8 +232,9 @@ mod tests {
         let right = buffer(&[1f32, 0., 0., 1., 1., 1.], f32::to_le_bytes);
         let output = buffer(&[0.5f32; 4], f32::to_le_bytes);
         // SAFETY: this test has one thread.
-        let done =
-            unsafe { contract::<FmaF32, 3>(View::new(&output, 0), View::new(&left, 0), View::new(&right, 0), LOOPS) };
+        let done = unsafe {
+            contract::<FmaF32, 3>(View::new(&output, 0), View::new(&left, 0), View::new(&right, 0), LOOPS, || true)
+        };
         assert!(done);
         assert_eq!(numbers(&output), [4.5, 5.5, 10.5, 11.5]);
     }
@@ -245,7 +247,7 @@ mod tests {
         // SAFETY: this test has one thread.
         let done = unsafe {
             let left = View::<i8>::new(&left, 0).map(|number| i32::from(number) - 1);
-            contract::<MulAddI32, 3>(View::new(&output, 0), left, View::new(&right, 0), LOOPS)
+            contract::<MulAddI32, 3>(View::new(&output, 0), left, View::new(&right, 0), LOOPS, || true)
         };
         assert!(done);
         let Ref::Buffer(output) = output else { return };
@@ -259,7 +261,7 @@ mod tests {
         let run = |output: (&Ref, i64), left: (&Ref, i64), loops| {
             let (output, left) = (View::new(output.0, output.1), View::new(left.0, left.1));
             // SAFETY: this test has one thread.
-            unsafe { contract::<FmaF32, 3>(output, left, View::new(&right, 0), loops) }
+            unsafe { contract::<FmaF32, 3>(output, left, View::new(&right, 0), loops, || true) }
         };
         assert!(!run((&output, 1), (&left, 0), LOOPS) && !run((&output, 0), (&left, 1), LOOPS));
         assert!(!run((&output, 0), (&left, -1), LOOPS) && !run((&Ref::Null, 0), (&left, 0), LOOPS));

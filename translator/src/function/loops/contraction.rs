@@ -1,57 +1,56 @@
 //! Emission of contractions: a call of the runtime's kernels.
 
 use incarnate_bytecode::Result;
-use incarnate_bytecode::ir::nest::{Contraction, Element, Factor, Product};
+use incarnate_bytecode::ir::nest::{Contraction, Factor, Product};
 use proc_macro2::TokenStream;
 use quote::quote;
 
-use super::emit::{Writer, element};
+use super::emit::{Writer, element, is_extended};
 
 impl Writer<'_, '_, '_> {
-    /// Emits a contraction: an expression that is false where nothing was done.
-    pub(super) fn contraction(&self, contraction: &Contraction) -> Result<TokenStream> {
-        let (product, number) = match contraction.product {
-            Product::FmaF32 => (quote!(FmaF32), Element::f32),
-            Product::MulAddF32 => (quote!(MulAddF32), Element::f32),
-            Product::MulAddI32 => (quote!(MulAddI32), Element::i32),
+    /// Emits a contraction: an expression that is false where nothing was done. `permitted` is evaluated last.
+    pub(super) fn contraction(&self, contraction: &Contraction, permitted: Option<TokenStream>) -> Result<TokenStream> {
+        let product = match contraction.operation {
+            Product::FmaF32 => quote!(FmaF32),
+            Product::MulAddF32 => quote!(MulAddF32),
+            Product::MulAddI32 => quote!(MulAddI32),
         };
         let output = self.view(contraction.output);
-        let (left, right) = (self.factor(&contraction.left, number)?, self.factor(&contraction.right, number)?);
+        let (left, right) = (self.factor(&contraction.left)?, self.factor(&contraction.right)?);
         let loops = contraction.loops.iter().map(|at| {
             let count = self.used_count(*at);
             let strides = [contraction.output, contraction.left.view, contraction.right.view]
                 .map(|view| self.form(self.nest.views[view].index.stride(*at)));
             quote!((#count, #(#strides),*))
         });
-        Ok(quote!(support::contract!(#product, #output, #left, #right, [#(#loops),*])))
+        let permitted = permitted.map(|permitted| quote!(, #permitted));
+        Ok(quote!(support::contract!(#product, #output, #left, #right, [#(#loops),*] #permitted)))
     }
 
-    /// The elements of a view.
+    /// The buffer of a view, and the index of the element of the first iteration.
     fn view(&self, view: usize) -> TokenStream {
         let view = &self.nest.views[view];
-        let (buffer, base, ty) = (self.emitter.name(view.buffer), self.form(view.index.base()), element(view.element));
-        quote!(support::View::<#ty>::new(&#buffer, #base))
+        let (buffer, base) = (self.emitter.name(view.buffer), self.form(view.index.base()));
+        quote!((#buffer, #base))
     }
 
     /// The numbers of a factor.
-    fn factor(&self, factor: &Factor, number: Element) -> Result<TokenStream> {
+    fn factor(&self, factor: &Factor) -> Result<TokenStream> {
         let (view, of) = (self.view(factor.view), self.nest.views[factor.view].element);
-        if factor.instructions.is_empty() && of == number {
+        if factor.is_memory(self.nest) {
             return Ok(view);
         }
-        let (loaded, value, ty) = (self.emitter.name(factor.loaded), self.emitter.name(factor.value), element(of));
-        let extended = match of {
-            Element::u8 | Element::i8 | Element::u16 | Element::i16 => quote!(i32::from(#loaded)),
-            _ => quote!(#loaded),
-        };
-        if factor.instructions.is_empty() {
+        let (loaded, ty) = (self.emitter.name(factor.loaded), element(of));
+        let extended = is_extended(of).then(|| quote!(i32::from(#loaded)));
+        let Some(((block, position), before)) = factor.instructions.split_last() else {
             return Ok(quote!(#view.map(|#loaded: #ty| #extended)));
-        }
-        let extension = (extended.to_string() != loaded.to_string()).then(|| quote!(let #loaded = #extended;));
-        let mut body = TokenStream::new();
-        for (block, position) in &factor.instructions {
+        };
+        let mut body = extended.map(|extended| quote!(let #loaded = #extended;)).unwrap_or_default();
+        for (block, position) in before {
             body.extend(self.instruction(*block, *position)?);
         }
-        Ok(quote!(#view.map(|#loaded: #ty| { #extension #body #value })))
+        let value = self.emitter.expression(self.nest.instruction(self.emitter.body.function, *block, *position))?;
+        let body = if body.is_empty() { value } else { quote!({ #body #value }) };
+        Ok(quote!(#view.map(|#loaded: #ty| #body)))
     }
 }

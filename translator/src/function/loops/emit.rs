@@ -1,9 +1,9 @@
-//! Emission of nests that are not tiled.
+//! Emission of nests: what is checked before them, and their loops.
 
 use std::cell::RefCell;
 
 use incarnate_bytecode::ir::nest::{
-    Access, Affine, Carried, Contraction, Counted, Element, Induction, Item, Needed, Nest, Term, Tiling,
+    Access, Affine, Carried, Counted, Element, Induction, Item, Needed, Nest, Schedule, Term,
 };
 use incarnate_bytecode::ir::{Block, Op, Type, Value};
 use incarnate_bytecode::trip_count::Relation;
@@ -13,7 +13,7 @@ use quote::{format_ident, quote};
 
 use super::super::emitter::{Emitter, lifetime_named};
 use super::super::values::type_of;
-use super::tiled::Tile;
+use super::strips::Tile;
 
 /// A nest while it is emitted.
 pub(super) struct Writer<'a, 'e, 'm> {
@@ -24,7 +24,7 @@ pub(super) struct Writer<'a, 'e, 'm> {
     pub(super) used_indices: RefCell<Vec<bool>>,
     /// Whether the emitted code uses the trip count of each loop.
     used_counts: RefCell<Vec<bool>>,
-    /// The elements that the current tile holds in variables.
+    /// The elements that the current strip holds in variables.
     pub(super) tile: RefCell<Tile>,
 }
 
@@ -54,35 +54,24 @@ impl Writer<'_, '_, '_> {
             let (least, greatest) = (integer(condition.least), integer(condition.greatest));
             tokens.extend(quote!(if !support::is_within(#base, #loops, #least, #greatest) { break #label; }));
         }
-        let function = self.emitter.body.function;
-        let contraction = Contraction::of(function, self.nest, &self.needed);
-        // The kernel checks what it accesses.
-        let is_checked = |at: usize| contraction.as_ref().is_none_or(|contraction| !contraction.accesses(at));
-        for (at, view) in self.nest.views.iter().enumerate().filter(|(at, _)| is_checked(*at)) {
+        let schedule = Schedule::of(self.emitter.body.function, self.nest, &self.needed);
+        for (at, view) in self.nest.views.iter().enumerate() {
+            // Loads without uses are checked, too.
+            let is_used = self.nest.accesses.iter().any(|access| access.view == at && self.is_live(access));
+            if is_used && matches!(schedule, Schedule::Contraction(_)) {
+                continue;
+            }
             let (base, loops) = self.extent(&view.index);
             let (name, buffer) = (grid(at), self.emitter.name(view.buffer));
             let (element, dimensions) = (element(view.element), Literal::usize_unsuffixed(view.index.loops().len()));
             let function = if view.written { format_ident!("grid_mut") } else { format_ident!("grid") };
-            // Loads without uses are checked, too.
-            let is_used = self.nest.accesses.iter().any(|access| access.view == at && self.is_live(access));
             let name = if is_used { quote!(#name) } else { quote!(_) };
             tokens.extend(quote! {
                 let Some(#name) = support::elements_of!(#buffer, #function, #element, #dimensions, #base, #loops)
                 #leave;
             });
         }
-        if self.emitter.analysis.untrusted {
-            // Without the steps, the original loop takes those that are left, and fails.
-            let steps = self.steps(0);
-            tokens.extend(quote!(if !stack.take_steps(#steps) { break #label; }));
-        }
-        tokens.extend(match &contraction {
-            Some(contraction) => {
-                let call = self.contraction(contraction)?;
-                quote!(if !#call { break #label; })
-            }
-            None => self.loops()?,
-        });
+        tokens.extend(self.scheduled(&schedule, &quote!(#label))?);
         let root = &self.nest.loops[0];
         tokens.extend(self.settle(root));
         for induction in &root.inductions {
@@ -114,16 +103,28 @@ impl Writer<'_, '_, '_> {
         Ok(quote!(#label: { #first #tokens }))
     }
 
-    /// All iterations, tiled if they may be.
-    fn loops(&self) -> Result<TokenStream> {
-        let scalar = self.iterations(0)?;
-        Ok(match Tiling::of(self.emitter.body.function, self.nest, &self.needed) {
-            Ok(tiling) if self.is_tileable(&tiling) => {
-                let (condition, tiled) = (self.tiling_conditions(&tiling), self.tiled(&tiling)?);
-                quote!(if #condition { #tiled } else { #scalar })
+    /// The iterations, as a schedule runs them, after the last checks.
+    fn scheduled(&self, schedule: &Schedule, label: &TokenStream) -> Result<TokenStream> {
+        // Without the steps, the original loop takes those that are left, and fails.
+        let permitted = self.emitter.analysis.untrusted.then(|| {
+            let steps = self.steps(0);
+            quote!(stack.take_steps(#steps))
+        });
+        let steps = permitted.as_ref().map(|permitted| quote!(if !#permitted { break #label; }));
+        match schedule {
+            Schedule::Contraction(contraction) => {
+                let call = self.contraction(contraction, permitted)?;
+                Ok(quote!(if !#call { break #label; }))
             }
-            _ => scalar,
-        })
+            Schedule::Strips(strips) if self.is_strip_function(strips) => {
+                let (conditions, strips) = (self.strip_conditions(strips), self.strips(strips)?);
+                Ok(quote!(if !(#conditions) { break #label; } #steps #strips))
+            }
+            _ => {
+                let iterations = self.iterations(0)?;
+                Ok(quote!(#steps #iterations))
+            }
+        }
     }
 
     /// Makes numbers of what raced, for the code behind the nest.
@@ -415,9 +416,6 @@ impl Writer<'_, '_, '_> {
         let grid = grid(access.view);
         let indices = || {
             let indices = view.index.loops().into_iter().map(|at| {
-                if let Some((_, index)) = tile.indices.iter().find(|row| row.0 == at) {
-                    return index.clone();
-                }
                 self.used_indices.borrow_mut()[at] = true;
                 let index = index(at);
                 quote!(#index)
@@ -447,15 +445,17 @@ impl Writer<'_, '_, '_> {
                     let indices = indices();
                     quote!(#grid.get(#indices))
                 });
-                let value = match view.element {
-                    Element::u8 | Element::i8 | Element::u16 | Element::i16 => quote!(i32::from(#value)),
-                    _ => value,
-                };
+                let value = if is_extended(view.element) { quote!(i32::from(#value)) } else { value };
                 quote!(let #name = #value;)
             }
             _ => return Err(Error::internal("a load with several results")),
         })
     }
+}
+
+/// Whether loads extend an element to 32 bits.
+pub(super) const fn is_extended(element: Element) -> bool {
+    matches!(element, Element::u8 | Element::i8 | Element::u16 | Element::i16)
 }
 
 /// The variable of a loop's index.

@@ -7,7 +7,7 @@
 mod contraction;
 mod emit;
 mod remarks;
-mod tiled;
+mod strips;
 
 use std::collections::HashSet;
 

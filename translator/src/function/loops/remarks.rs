@@ -3,7 +3,7 @@
 use std::fmt;
 
 use incarnate_bytecode::VerifiedModule;
-use incarnate_bytecode::ir::nest::{BailOut, Contraction, Needed, Nest, Nests, Tiling, TilingBailOut};
+use incarnate_bytecode::ir::nest::{BailOut, Contraction, Needed, Nest, Nests, Schedule, Strips};
 use incarnate_bytecode::ir::{Block, Function};
 use incarnate_kernels::contraction::{Loop, Machine, Plan};
 
@@ -28,26 +28,15 @@ pub enum LoopOutcome {
     /// Missed optimisation of an untrusted module: a loaded number, which another thread may change meanwhile, divides or
     /// selects.
     Racing,
-    /// All accesses are checked before the loops run, which stay scalar.
-    Checked {
+    /// All accesses are checked before the loops run.
+    Scheduled {
         /// The trip counts of the loops, the outermost first; None where it is not a constant.
         trip_counts: Vec<Option<u64>>,
-        /// Why the nest is not tiled.
-        reason: TilingBailOut,
-    },
-    /// A contraction, which a kernel of the runtime runs.
-    Contraction {
-        /// The trip counts of the loops, the outermost first; None where it is not a constant.
-        trip_counts: Vec<Option<u64>>,
-        /// What the kernel does on a processor with AVX-512, where trip counts and strides are constants: it plans each call.
+        /// What runs in place of the loops; it refers to loops by their position in `trip_counts`.
+        schedule: Schedule,
+        /// What the kernel of a contraction does on a processor with AVX-512, where trip counts and strides are constants: it plans
+        /// each call.
         plan: Option<String>,
-    },
-    /// All accesses are checked before the loops run, and blocks of results are accumulated in registers.
-    Tiled {
-        /// The trip counts of the loops, the outermost first; None where it is not a constant.
-        trip_counts: Vec<Option<u64>>,
-        /// The tiling, which refers to loops by their position in `trip_counts`.
-        tiling: Tiling,
     },
 }
 
@@ -72,28 +61,45 @@ pub(crate) fn remarks(module: &VerifiedModule, functions: &[Function], untrusted
 
 fn outcome(function: &Function, nest: &Nest) -> LoopOutcome {
     let trip_counts = nest.loops.iter().map(|counted| counted.constant_trip_count()).collect();
-    let needed = Needed::of(function, nest);
-    if let Some(contraction) = Contraction::of(function, nest, &needed) {
-        let loops =
-            contraction.loops.iter().map(|at| constant_loop(nest, &contraction, *at)).collect::<Option<Vec<_>>>();
-        let plan = loops.and_then(|loops| Plan::of(&loops, &Machine::X86_64_V4)).map(|plan| plan.to_string());
-        return LoopOutcome::Contraction { trip_counts, plan };
-    }
-    match Tiling::of(function, nest, &needed) {
-        Ok(tiling) => LoopOutcome::Tiled { trip_counts, tiling },
-        Err(reason) => LoopOutcome::Checked { trip_counts, reason },
-    }
+    let schedule = Schedule::of(function, nest, &Needed::of(function, nest));
+    let plan = match &schedule {
+        Schedule::Contraction(contraction) => constant_plan(nest, contraction),
+        _ => None,
+    };
+    LoopOutcome::Scheduled { trip_counts, schedule, plan }
 }
 
-/// A loop of a contraction whose trip count and strides are constants.
-fn constant_loop(nest: &Nest, contraction: &Contraction, at: usize) -> Option<Loop> {
-    let stride = |view: usize| nest.views[view].index.constant_stride(at);
-    Some(Loop {
-        count: usize::try_from(nest.loops[at].constant_trip_count()?).ok()?,
-        output: stride(contraction.output)?,
-        left: stride(contraction.left.view)?,
-        right: stride(contraction.right.view)?,
-    })
+/// The plan of a contraction whose trip counts and strides are constants.
+fn constant_plan(nest: &Nest, contraction: &Contraction) -> Option<String> {
+    let stride = |view: usize, at: usize| nest.views[view].index.constant_stride(at);
+    let constant_loop = |at: &usize| {
+        Some(Loop {
+            count: usize::try_from(nest.loops[*at].constant_trip_count()?).ok()?,
+            output: stride(contraction.output, *at)?,
+            left: stride(contraction.left.view, *at)?,
+            right: stride(contraction.right.view, *at)?,
+        })
+    };
+    let loops = contraction.loops.iter().map(constant_loop).collect::<Option<Vec<_>>>()?;
+    let plan = Plan::of(&loops, &Machine::X86_64_V4);
+    Some(plan.map_or_else(|| "no loop along which one operand stays, so no tiles".to_owned(), |plan| plan.to_string()))
+}
+
+impl LoopRemark {
+    /// Counts loops by how they are translated: `128 contractions, 256 strips, 10 loops in order`.
+    #[must_use]
+    pub fn summary(loops: &[LoopRemark]) -> String {
+        let of = |is: fn(&Schedule) -> bool| {
+            let outcomes = loops.iter().map(|found| &found.outcome);
+            outcomes
+                .filter(|outcome| matches!(outcome, LoopOutcome::Scheduled { schedule, .. } if is(schedule)))
+                .count()
+        };
+        let contractions = of(|schedule| matches!(schedule, Schedule::Contraction(_)));
+        let strips = of(|schedule| matches!(schedule, Schedule::Strips(_)));
+        let others = loops.len() - contractions - strips;
+        format!("{contractions} contractions, {strips} strips, {others} loops in order")
+    }
 }
 
 impl fmt::Display for LoopRemark {
@@ -110,29 +116,28 @@ impl fmt::Display for LoopOutcome {
             ),
             LoopOutcome::WithoutAccess => f.write_str("not optimised: no buffer is accessed"),
             LoopOutcome::Unchanged(reason) => write!(f, "not optimised: {reason}"),
-            LoopOutcome::Contraction { trip_counts, plan } => {
-                write!(f, "{} iterations, a contraction: ", TripCounts(trip_counts))?;
-                f.write_str(plan.as_deref().unwrap_or("planned when it runs"))
-            }
-            LoopOutcome::Checked { trip_counts, reason } => {
-                write!(f, "{} iterations, not tiled: {reason}", TripCounts(trip_counts))
-            }
-            LoopOutcome::Tiled { trip_counts, tiling } => {
-                write!(f, "{} iterations, tiled: ", TripCounts(trip_counts))?;
-                if let Some(rows) = tiling.rows {
-                    write!(f, "{} iterations of loop {rows} by ", Tiling::ROWS)?;
+            LoopOutcome::Scheduled { trip_counts, schedule, plan } => {
+                write!(f, "{} iterations, ", TripCounts(trip_counts))?;
+                match schedule {
+                    Schedule::Contraction(contraction) => {
+                        let plan = plan.as_deref().unwrap_or("planned when it runs");
+                        write!(f, "contraction {:?}: {plan}", contraction.operation)
+                    }
+                    Schedule::Strips(strips) => write_strips(f, strips),
+                    Schedule::InOrder(reason) => write!(f, "in order: {reason}"),
                 }
-                write!(f, "lanes of loop {}, reducing over", tiling.lanes)?;
-                for at in &tiling.reductions {
-                    write!(f, " {at}")?;
-                }
-                if !tiling.panels.is_empty() {
-                    write!(f, ", {} packed", tiling.panels.len())?;
-                }
-                Ok(())
             }
         }
     }
+}
+
+/// Writes `strips of loop 1, reducing over 2 3`.
+fn write_strips(f: &mut fmt::Formatter<'_>, strips: &Strips) -> fmt::Result {
+    write!(f, "strips of loop {}", strips.lanes)?;
+    if !strips.reductions.is_empty() {
+        f.write_str(", reducing over")?;
+    }
+    strips.reductions.iter().try_for_each(|at| write!(f, " {at}"))
 }
 
 /// Trip counts as text, such as `4 x 8 x ?`.

@@ -1,17 +1,35 @@
-//! Contractions: nests in which each iteration adds a product to an element, as matrix products and convolutions do.
+//! Contractions: sums of products, such as matrix products and convolutions.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::tiling::innermost;
+use super::schedule::Perfect;
 use super::{Element, Needed, Nest};
 use crate::ir::function::Function;
 use crate::ir::op::Op;
 use crate::ir::value::{Block, Value};
 use crate::isa::Opcode;
 
-/// What an iteration does with an element and two factors.
-#[allow(non_camel_case_types, reason = "types are spelled as Rust spells them")]
+/// A nest of which each iteration adds a product to an element in memory. At least one loop sums, and along at least one the element
+/// moves and a factor stays: only then are numbers used several times.
+///
+/// The loops may run in any order that keeps that of each element's own operations, provided that iterations which differ in a
+/// loop that moves the output have different elements of it, and that the output overlaps neither operand. That is checked before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contraction {
+    /// What an iteration does to the element.
+    pub operation: Product,
+    /// The view of the output.
+    pub output: usize,
+    /// The first operand.
+    pub left: Factor,
+    /// The second operand.
+    pub right: Factor,
+    /// The loops, the outermost first.
+    pub loops: Vec<usize>,
+}
+
+/// What an iteration of a contraction does to an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Product {
     /// `left * right + element`, rounded once.
@@ -22,65 +40,49 @@ pub enum Product {
     MulAddI32,
 }
 
-/// A factor of the products: a loaded element, or a number that is computed from one.
+/// A number that a contraction multiplies: an element, or what instructions compute from it and from loop-invariant values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Factor {
-    /// The elements.
+    /// The view that is loaded.
     pub view: usize,
-    /// The loaded value.
+    /// The loaded number.
     pub loaded: Value,
-    /// The factor.
+    /// The number that is multiplied.
     pub value: Value,
-    /// The instructions that compute it from the loaded value, in order. They read nothing else that the nest defines.
+    /// The instructions that compute it, in order. None of them can fail.
     pub instructions: Vec<(Block, usize)>,
 }
 
-/// A nest that adds products to the elements of a view. Iterations may run in any order in which each element sees its own in that of the
-/// loops, if elements of the output are distinct where a loop moves the output, and none is an element of a factor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contraction {
-    /// What an iteration does.
-    pub product: Product,
-    /// The elements to which products are added.
-    pub output: usize,
-    /// The first factor.
-    pub left: Factor,
-    /// The second factor.
-    pub right: Factor,
-    /// The loops, the outermost first.
-    pub loops: Vec<usize>,
+impl Factor {
+    /// Whether the numbers are the elements as they are in memory.
+    #[must_use]
+    pub fn is_memory(&self, nest: &Nest) -> bool {
+        self.value == self.loaded && matches!(nest.views[self.view].element, Element::f32 | Element::i32)
+    }
+}
+
+/// The needed instructions of an iteration, by result.
+struct Iteration<'n> {
+    function: &'n Function,
+    nest: &'n Nest,
+    results: BTreeMap<Value, (Block, usize)>,
 }
 
 impl Contraction {
-    /// Recognises a contraction along one of whose loops an output moves and a factor stays: only then are numbers used several
-    /// times.
-    #[must_use]
-    pub fn of(function: &Function, nest: &Nest, needed: &Needed) -> Option<Contraction> {
-        let innermost = innermost(function, nest, needed).ok()?;
-        let carries = |index: usize| {
-            let counted = &nest.loops[index];
-            counted.tested_last || counted.carried.iter().any(|carried| index == 0 || needed.has(carried.parameter))
-        };
-        if (0..nest.loops.len()).any(carries) {
-            return None;
-        }
+    /// Returns the contraction that a perfect nest is; None for others.
+    pub(super) fn of(function: &Function, nest: &Nest, needed: &Needed, perfect: &Perfect) -> Option<Contraction> {
         let mut stores = nest.accesses.iter().filter_map(|access| Some((access.view, access.stored?)));
-        let (Some((output, stored)), None) = (stores.next(), stores.next()) else { return None };
-        let body = Body::of(function, nest);
-        let (product, [left, right]) = body.product(stored, output)?;
-        let element = nest.views[output].element;
-        if element != if product == Product::MulAddI32 { Element::i32 } else { Element::f32 } {
+        let (output, stored) = stores.next().filter(|_| stores.next().is_none())?;
+        let index = &nest.views[output].index;
+        if perfect.path.iter().all(|at| index.moves_along(*at)) {
             return None;
         }
-        let (left, right) = (body.factor(left)?, body.factor(right)?);
-        let contraction = Contraction { product, output, left, right, loops: nest.path(innermost) };
-        contraction.reuses(nest).then_some(contraction)
-    }
-
-    /// Whether it loads or stores elements of a view.
-    #[must_use]
-    pub fn accesses(&self, view: usize) -> bool {
-        [self.output, self.left.view, self.right.view].contains(&view)
+        let iteration = Iteration::of(function, nest, needed);
+        let (operation, left, right) = iteration.product(output, stored)?;
+        let (left, right) = (iteration.factor(output, left)?, iteration.factor(output, right)?);
+        let number = if operation == Product::MulAddI32 { Element::i32 } else { Element::f32 };
+        let contraction = Contraction { operation, output, left, right, loops: perfect.path.clone() };
+        (nest.views[output].element == number && contraction.reuses(nest)).then_some(contraction)
     }
 
     /// Whether there are rows or columns: loops that move the output and not both factors. Where elements of the output are adjacent,
@@ -88,107 +90,94 @@ impl Contraction {
     fn reuses(&self, nest: &Nest) -> bool {
         let moves = |view: usize, at: usize| nest.views[view].index.moves_along(at);
         let mut selecting = self.loops.iter().filter(|at| moves(self.output, **at));
-        let sums = selecting.clone().count() < self.loops.len();
         let stays = |at: usize| !moves(self.left.view, at) || !moves(self.right.view, at);
         let is_adjacent = |at: usize| nest.views[self.output].index.constant_stride(at) == Some(1);
-        sums && selecting.clone().any(|at| stays(*at)) && selecting.all(|at| !is_adjacent(*at) || stays(*at))
+        selecting.clone().any(|at| stays(*at)) && selecting.all(|at| !is_adjacent(*at) || stays(*at))
     }
 }
 
-/// The instructions of a nest by what they define.
-struct Body<'a> {
-    function: &'a Function,
-    nest: &'a Nest,
-    defined: BTreeMap<Value, (Block, usize)>,
-}
-
-impl<'a> Body<'a> {
-    fn of(function: &'a Function, nest: &'a Nest) -> Body<'a> {
-        let places = nest.instructions().flat_map(|place| {
-            let results = &nest.instruction(function, place.0, place.1).results;
-            results.iter().map(move |result| (*result, place))
-        });
-        Body { function, nest, defined: places.collect() }
+impl<'n> Iteration<'n> {
+    fn of(function: &'n Function, nest: &'n Nest, needed: &Needed) -> Iteration<'n> {
+        let mut results = BTreeMap::new();
+        for (block, position) in nest.instructions() {
+            if needed.includes(function, nest, block, position)
+                && let [result] = nest.instruction(function, block, position).results[..]
+            {
+                results.insert(result, (block, position));
+            }
+        }
+        Iteration { function, nest, results }
     }
 
-    fn op(&self, value: Value) -> Option<&'a Op> {
-        let (block, position) = *self.defined.get(&value)?;
-        Some(&self.nest.instruction(self.function, block, position).op)
-    }
-
-    fn eval(&self, value: Value) -> Option<(Opcode, &'a [Value])> {
-        match self.op(value)? {
-            Op::Eval { opcode, operands } => Some((*opcode, operands)),
+    /// The operation and operands of the instruction that computes a value; None for loads, and for what is loop-invariant.
+    fn evaluation(&self, value: Value) -> Option<(Opcode, &'n [Value])> {
+        let (block, position) = self.results.get(&value)?;
+        match &self.nest.instruction(self.function, *block, *position).op {
+            Op::Eval { opcode, operands } if self.nest.access(*block, *position).is_none() => Some((*opcode, operands)),
             _ => None,
         }
     }
 
     /// The view that a value is loaded from.
-    fn loaded(&self, value: Value) -> Option<usize> {
-        let (block, position) = *self.defined.get(&value)?;
-        self.nest.access(block, position).filter(|access| access.stored.is_none()).map(|access| access.view)
+    fn view(&self, value: Value) -> Option<usize> {
+        let (block, position) = self.results.get(&value)?;
+        self.nest.access(*block, *position).map(|access| access.view)
     }
 
-    /// The product that a stored value adds to the element of the output, and its factors.
-    fn product(&self, stored: Value, output: usize) -> Option<(Product, [Value; 2])> {
-        let is_element = |value: Value| self.loaded(value) == Some(output);
-        let (opcode, operands) = self.eval(stored)?;
-        let (product, multiply) = match opcode {
-            Opcode::FmaF32 | Opcode::FmaI32 => {
-                let product = if opcode == Opcode::FmaF32 { Product::FmaF32 } else { Product::MulAddI32 };
-                let [left, right, element] = *operands else { return None };
-                return is_element(element).then_some((product, [left, right]));
+    /// The operation by which a stored value comes from the output's element, and the operands of the product.
+    fn product(&self, output: usize, stored: Value) -> Option<(Product, Value, Value)> {
+        let is_element = |value: &Value| self.view(*value) == Some(output);
+        match self.evaluation(stored)? {
+            (Opcode::FmaF32, [left, right, sum]) if is_element(sum) => Some((Product::FmaF32, *left, *right)),
+            (Opcode::FmaI32, [left, right, sum]) if is_element(sum) => Some((Product::MulAddI32, *left, *right)),
+            (opcode @ (Opcode::AddF32 | Opcode::AddI32), [first, second]) => {
+                let product = if is_element(first) { *second } else { Some(*first).filter(|_| is_element(second))? };
+                match (opcode, self.evaluation(product)?) {
+                    (Opcode::AddF32, (Opcode::MulF32, [left, right])) => Some((Product::MulAddF32, *left, *right)),
+                    (Opcode::AddI32, (Opcode::MulI32, [left, right])) => Some((Product::MulAddI32, *left, *right)),
+                    _ => None,
+                }
             }
-            Opcode::AddF32 => (Product::MulAddF32, Opcode::MulF32),
-            Opcode::AddI32 => (Product::MulAddI32, Opcode::MulI32),
-            _ => return None,
-        };
-        let [first, second] = *operands else { return None };
-        let other = if is_element(first) { second } else { Some(first).filter(|_| is_element(second))? };
-        match self.eval(other)? {
-            (opcode, &[left, right]) if opcode == multiply => Some((product, [left, right])),
             _ => None,
         }
     }
 
-    /// The one load that a factor is computed from, and how.
-    fn factor(&self, value: Value) -> Option<Factor> {
-        let mut factor = Factor { view: 0, loaded: value, value, instructions: Vec::new() };
-        let (mut pending, mut found) = (alloc::vec![value], None);
-        while let Some(next) = pending.pop() {
-            let Some(place) = self.defined.get(&next) else {
-                // A parameter of a loop counts; everything else is loop-invariant.
-                let counts = |parameter: Value| {
-                    let mut inductions = self.nest.loops.iter().flat_map(|counted| &counted.inductions);
-                    inductions.any(|induction| induction.parameter == parameter)
-                };
-                if counts(next) {
+    /// The factor that a value is: it depends on one load, and on nothing else that iterations change.
+    fn factor(&self, output: usize, value: Value) -> Option<Factor> {
+        let mut loaded = None;
+        let mut instructions = Vec::new();
+        let mut pending = alloc::vec![value];
+        while let Some(value) = pending.pop() {
+            if let Some(view) = self.view(value) {
+                if view == output || loaded.is_some_and(|(_, other)| other != value) {
                     return None;
                 }
-                continue;
-            };
-            if let Some(view) = self.loaded(next) {
-                if found.is_some_and(|(_, other)| other != next) {
+                loaded = Some((view, value));
+            } else if let Some((opcode, operands)) = self.evaluation(value) {
+                if opcode.info().effects.fails {
                     return None;
                 }
-                found = Some((view, next));
-                continue;
-            }
-            match self.op(next)? {
-                Op::Eval { opcode, operands } if !opcode.info().effects.fails => {
-                    pending.extend(operands.iter().copied())
+                let place = self.results[&value];
+                if !instructions.contains(&place) {
+                    instructions.push(place);
+                    pending.extend(operands);
                 }
-                Op::Bitcast { operand } => pending.push(*operand),
-                _ => return None,
-            }
-            if !factor.instructions.contains(place) {
-                factor.instructions.push(*place);
+            } else if !self.is_invariant(value) {
+                return None;
             }
         }
-        (factor.view, factor.loaded) = found?;
-        // In the order in which they stand.
+        let (view, loaded) = loaded?;
         let order: Vec<(Block, usize)> = self.nest.instructions().collect();
-        factor.instructions.sort_by_key(|place| order.iter().position(|other| other == place));
-        Some(factor)
+        instructions.sort_by_key(|place| order.iter().position(|other| other == place));
+        Some(Factor { view, loaded, value, instructions })
+    }
+
+    /// Whether a value is the same in all iterations.
+    fn is_invariant(&self, value: Value) -> bool {
+        let is_parameter = self.nest.loops.iter().any(|counted| {
+            counted.inductions.iter().any(|induction| induction.parameter == value)
+                || counted.carried.iter().any(|carried| carried.parameter == value)
+        });
+        !is_parameter && !self.results.contains_key(&value)
     }
 }

@@ -15,10 +15,11 @@ mod contraction;
 mod needed;
 mod races;
 mod recover;
+pub mod schedule;
+mod strips;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests;
-mod tiling;
 mod work;
 
 use alloc::vec::Vec;
@@ -27,7 +28,8 @@ use core::fmt;
 pub use affine::{Affine, Term};
 pub use contraction::{Contraction, Factor, Product};
 pub use needed::Needed;
-pub use tiling::{Tiling, TilingBailOut};
+pub use schedule::Schedule;
+pub use strips::Strips;
 
 use crate::isa::Opcode;
 use crate::trip_count::Relation;

@@ -96,4 +96,13 @@ impl Needed {
         let inst = nest.instruction(function, access.block, access.position);
         access.stored.is_some() || inst.results.iter().any(|value| self.has(*value))
     }
+
+    /// Returns true if an instruction or access is needed.
+    #[must_use]
+    pub fn includes(&self, function: &Function, nest: &Nest, block: Block, position: usize) -> bool {
+        match nest.access(block, position) {
+            Some(access) => self.keeps(function, nest, access),
+            None => nest.instruction(function, block, position).results.iter().any(|value| self.has(*value)),
+        }
+    }
 }

@@ -5,9 +5,8 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use super::{
-    Affine, BailOut, Contraction, Element, Item, Needed, Nest, Nests, Product, Relation, Term, Tiling, TilingBailOut,
-};
+use super::schedule::{BailOut as InOrder, Schedule};
+use super::{Affine, BailOut, Element, Item, Needed, Nest, Nests, Product, Relation, Strips, Term};
 use crate::ir::{Function, Value};
 use crate::{Contents, VerifiedModule, assemble};
 
@@ -72,12 +71,6 @@ fn matrix_products_are_nests_of_three() {
         ^bb8:\n  vm.return %i6:7\n\
         ^bb9:\n  %i22:23 = vm.add.i64 %i22:23, %i8:9\n  vm.br ^bb3()\n";
     let nest = one(body);
-    let whole = function(body);
-    let contraction = Contraction::of(&whole, &nest, &Needed::of(&whole, &nest)).unwrap();
-    assert_eq!(contraction.product, Product::FmaF32);
-    assert_eq!((contraction.left.view, contraction.right.view, contraction.output), (0, 1, 2));
-    assert!(contraction.left.instructions.is_empty() && contraction.loops == [0, 1, 2]);
-    assert_eq!(nest.operations(&whole, &Needed::of(&whole, &nest)), [0, 0, 2]);
     assert_eq!(nest.loops.iter().map(|counted| counted.parent).collect::<Vec<_>>(), [None, Some(0), Some(1)]);
     let views: Vec<(String, bool)> = nest.views.iter().map(|view| (text(&view.index), view.written)).collect();
     let argument = |index: usize| function(body).arguments()[index].0;
@@ -104,54 +97,135 @@ fn matrix_products_are_nests_of_three() {
         inst.results.iter().any(|value| needed.has(*value))
     });
     assert_eq!(computed.count(), 4);
-    let tiling = Tiling::of(&function, &nest, &needed).unwrap();
-    assert_eq!((&tiling.stores[..], tiling.lanes, tiling.rows, tiling.innermost), (&[2][..], 1, Some(0), 2));
-    assert_eq!((&tiling.outer[..], &tiling.reductions[..], &tiling.non_aliasing[..]), (&[][..], &[2][..], &[0, 1][..]));
-    // What goes along the lanes is the same for all rows.
-    assert_eq!(tiling.panels, [1]);
+    assert_eq!(nest.operations(&function, &needed), [0, 0, 2]);
+    let Schedule::Contraction(contraction) = Schedule::of(&function, &nest, &needed) else { panic!() };
+    let (left, right) = (&contraction.left, &contraction.right);
+    assert_eq!((contraction.operation, contraction.output, left.view, right.view), (Product::FmaF32, 2, 0, 1));
+    assert!(left.is_memory(&nest) && right.is_memory(&nest) && contraction.loops == [0, 1, 2]);
 }
 
-fn tiling_bail_out(body: &str) -> TilingBailOut {
-    let nest = one(body);
-    let function = function(body);
-    Tiling::of(&function, &nest, &Needed::of(&function, &nest)).unwrap_err()
+fn schedule(body: &str) -> Schedule {
+    let (function, nest) = (function(body), one(body));
+    Schedule::of(&function, &nest, &Needed::of(&function, &nest))
+}
+
+fn strips(body: &str) -> Strips {
+    match schedule(body) {
+        Schedule::Strips(strips) => strips,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn in_order(body: &str) -> InOrder {
+    match schedule(body) {
+        Schedule::InOrder(reason) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+const TEST: &str = "vm.cmp.lt.i64.s %i12:13, %i10:11";
+
+/// Two loops of 16 iterations, %i12:13 and in it %i16:17; %i18:19 is twice the outer one's. `behind` follows the inner loop.
+fn nested(inner: &str, behind: &str) -> String {
+    format!(
+        "  %i14:15 = vm.const.i64 2\n  vm.br ^bb1(%i6->%i12, %i7->%i13)\n\
+         ^bb1:\n  %i5 = {TEST}\n  vm.cond_br %i5, ^bb2(), ^bb3()\n\
+         ^bb2:\n  %i18:19 = vm.mul.i64 %i12:13, %i14:15\n  vm.br ^bb4(%i6->%i16, %i7->%i17)\n\
+         ^bb3:\n{RETURN}^bb4:\n  %i5 = vm.cmp.lt.i64.s %i16:17, %i10:11\n  vm.cond_br %i5, ^bb5(), ^bb6()\n\
+         ^bb5:\n{inner}  %i16:17 = vm.add.i64 %i16:17, %i8:9\n  vm.br ^bb4()\n\
+         ^bb6:\n{behind}  %i12:13 = vm.add.i64 %i12:13, %i8:9\n  vm.br ^bb1()\n"
+    )
 }
 
 #[test]
-fn nests_that_do_not_reduce_keep_their_order() {
-    let test = "vm.cmp.lt.i64.s %i12:13, %i10:11";
-    assert_eq!(tiling_bail_out(&single(0, 1, test, STORE)), TilingBailOut::NoReduction);
-    let one_place = "  vm.buffer.store.i32 %i4, %r0, %i0:1\n";
-    assert_eq!(tiling_bail_out(&single(0, 1, test, one_place)), TilingBailOut::NoReduction);
-    assert_eq!(tiling_bail_out(&single(0, 1, test, &format!("{STORE}{one_place}"))), TilingBailOut::Stores);
-    let sum = "  %i20:21 = vm.buffer.load.i64 %r0, %i12:13\n  %i6:7 = vm.add.i64 %i6:7, %i20:21\n";
-    assert_eq!(tiling_bail_out(&single(0, 1, test, sum)), TilingBailOut::Carried);
-    // Two loops: the inner one reduces with a stride of two elements, and there is a store beside it.
-    let nested = |inner: &str, behind: &str| {
-        format!(
-            "  %i14:15 = vm.const.i64 2\n  vm.br ^bb1(%i6->%i12, %i7->%i13)\n\
-             ^bb1:\n  %i5 = {test}\n  vm.cond_br %i5, ^bb2(), ^bb3()\n\
-             ^bb2:\n  %i18:19 = vm.mul.i64 %i12:13, %i14:15\n  vm.br ^bb4(%i6->%i16, %i7->%i17)\n\
-             ^bb3:\n{RETURN}^bb4:\n  %i5 = vm.cmp.lt.i64.s %i16:17, %i10:11\n  vm.cond_br %i5, ^bb5(), ^bb6()\n\
-             ^bb5:\n{inner}  %i16:17 = vm.add.i64 %i16:17, %i8:9\n  vm.br ^bb4()\n\
-             ^bb6:\n{behind}  %i12:13 = vm.add.i64 %i12:13, %i8:9\n  vm.br ^bb1()\n"
-        )
-    };
-    let store = "  vm.buffer.store.i32 %i4, %r0, %i18:19\n";
-    assert_eq!(tiling_bail_out(&nested(store, "")), TilingBailOut::Strides);
-    assert_eq!(tiling_bail_out(&nested(STORE, store)), TilingBailOut::Imperfect);
-    let tiling = {
-        let body = nested(STORE, "");
-        let (function, nest) = (function(&body), one(&body));
-        Tiling::of(&function, &nest, &Needed::of(&function, &nest)).unwrap()
-    };
-    assert_eq!((tiling.lanes, &tiling.reductions[..], tiling.non_aliasing.len()), (0, &[1][..], 0));
+fn reductions_run_on_strips() {
+    let strided = "  vm.buffer.store.i32 %i4, %r0, %i18:19\n";
+    assert_eq!(in_order(&nested(strided, "")), InOrder::Strides);
+    assert_eq!(in_order(&nested(STORE, strided)), InOrder::Imperfect);
+    let found = strips(&nested(STORE, ""));
+    assert_eq!((found.lanes, &found.reductions[..], found.non_aliasing.len()), (0, &[1][..], 0));
     // Several elements, which the same loop chooses; but not one of them twice.
-    assert_eq!(tiling_bail_out(&nested(&format!("{STORE}{STORE}"), "")), TilingBailOut::Stores);
-    let several = nested(&format!("{STORE}  vm.buffer.store.i32 %i4, %r1, %i18:19\n"), "");
-    let (function, nest) = (function(&several), one(&several));
-    let tiling = Tiling::of(&function, &nest, &Needed::of(&function, &nest)).unwrap();
-    assert_eq!((&tiling.stores[..], tiling.lanes, &tiling.reductions[..]), (&[0, 1][..], 0, &[1][..]));
+    assert_eq!(in_order(&nested(&format!("{STORE}{STORE}"), "")), InOrder::Stores);
+    let several = strips(&nested(&format!("{STORE}  vm.buffer.store.i32 %i4, %r1, %i18:19\n"), ""));
+    assert_eq!((&several.stores[..], several.lanes, &several.reductions[..]), (&[0, 1][..], 0, &[1][..]));
+    // A maximum is no contraction.
+    let maximum = "  %i20 = vm.buffer.load.i32 %r1, %i16:17\n  %i21 = vm.buffer.load.i32 %r0, %i12:13\n  \
+        %i20 = vm.max.i32.s %i20, %i21\n  vm.buffer.store.i32 %i20, %r0, %i12:13\n";
+    let found = strips(&nested(maximum, ""));
+    assert_eq!((found.lanes, &found.reductions[..], &found.non_aliasing[..]), (0, &[1][..], &[0][..]));
+}
+
+#[test]
+fn nests_without_reductions_run_on_strips() {
+    let fill = strips(&single(0, 1, TEST, STORE));
+    assert_eq!((&fill.stores[..], fill.lanes, &fill.outer[..], &fill.reductions[..]), (&[0][..], 0, &[][..], &[][..]));
+    // Transpositions: along the store, or else along the load.
+    let copy = |from: &str, to: &str| {
+        nested(&format!("  %i20 = vm.buffer.load.i32 %r1, {from}\n  vm.buffer.store.i32 %i20, %r0, {to}\n"), "")
+            .replace(
+                "^bb5:\n",
+                "^bb5:\n  %i22:23 = vm.fma.i64 %i12:13, %i10:11, %i16:17\n  \
+                      %i24:25 = vm.fma.i64 %i16:17, %i10:11, %i12:13\n  %i26:27 = vm.mul.i64 %i24:25, %i14:15\n",
+            )
+    };
+    let lanes = |from: &str, to: &str| strips(&copy(from, to)).lanes;
+    assert_eq!((lanes("%i22:23", "%i24:25"), lanes("%i24:25", "%i22:23")), (0, 1));
+    assert_eq!((lanes("%i22:23", "%i22:23"), lanes("%i22:23", "%i26:27")), (1, 1));
+    assert_eq!(in_order(&copy("%i26:27", "%i26:27")), InOrder::Strides);
+    let one_place = "  vm.buffer.store.i32 %i4, %r0, %i0:1\n";
+    assert_eq!(in_order(&single(0, 1, TEST, one_place)), InOrder::OneElement);
+    assert_eq!(in_order(&single(0, 1, TEST, &format!("{STORE}{one_place}"))), InOrder::Stores);
+    let sum = "  %i20:21 = vm.buffer.load.i64 %r0, %i12:13\n  %i6:7 = vm.add.i64 %i6:7, %i20:21\n";
+    assert_eq!(in_order(&single(0, 1, TEST, sum)), InOrder::Carried);
+}
+
+/// `r0[i] += left * right`, where the operands are computed from `a = r1[j]` in %i20 and `b = r2[i + j]` in %i21.
+fn product(operands: &str, sum: &str) -> String {
+    nested(
+        &format!(
+            "  %i22:23 = vm.add.i64 %i12:13, %i16:17\n  %i20 = vm.buffer.load.i8.s %r1, %i16:17\n  \
+             %i21 = vm.buffer.load.i32 %r2, %i22:23\n  %i24 = vm.buffer.load.i32 %r0, %i12:13\n{operands}{sum}  \
+             vm.buffer.store.i32 %i24, %r0, %i12:13\n"
+        ),
+        "",
+    )
+}
+
+#[test]
+fn operands_of_contractions_may_be_computed() {
+    let fma = "  %i24 = vm.fma.i32 %i20, %i21, %i24\n";
+    let Schedule::Contraction(found) = schedule(&product("", fma)) else { panic!() };
+    assert_eq!((found.operation, &found.loops[..]), (Product::MulAddI32, &[0, 1][..]));
+    let nest = one(&product("", fma));
+    // The element of 8 bits is extended.
+    assert!(!found.left.is_memory(&nest) && found.right.is_memory(&nest) && found.left.instructions.is_empty());
+    for sum in ["%i24, %i25", "%i25, %i24"] {
+        let sum = format!("  %i25 = vm.mul.i32 %i20, %i21\n  %i24 = vm.add.i32 {sum}\n");
+        assert!(matches!(schedule(&product("", &sum)), Schedule::Contraction(_)), "{sum}");
+    }
+    let zero_point = "  %i20 = vm.sub.i32 %i20, %i4\n  %i20 = vm.mul.i32 %i20, %i20\n";
+    let Schedule::Contraction(found) = schedule(&product(zero_point, fma)) else { panic!() };
+    assert_eq!((found.left.instructions.len(), found.right.instructions.len()), (2, 0));
+}
+
+#[test]
+fn products_of_what_iterations_change_are_no_contractions() {
+    let fma = "  %i24 = vm.fma.i32 %i20, %i21, %i24\n";
+    let index = "  %i25 = vm.trunc.i64.i32 %i16:17\n  %i20 = vm.add.i32 %i20, %i25\n";
+    for (operands, sum) in [
+        (index, fma),
+        ("  %i20 = vm.add.i32 %i20, %i21\n", fma),
+        ("  %i20 = vm.add.i32 %i20, %i24\n", fma),
+        ("", "  %i24 = vm.fma.i32 %i20, %i24, %i24\n"),
+        ("", "  %i24 = vm.fma.i32 %i20, %i4, %i24\n"),
+        ("", "  %i24 = vm.fma.i32 %i24, %i20, %i21\n"),
+        ("", "  %i25 = vm.mul.i32 %i20, %i21\n  %i24 = vm.sub.i32 %i24, %i25\n"),
+    ] {
+        assert!(matches!(schedule(&product(operands, sum)), Schedule::Strips(_)), "{operands}{sum}");
+    }
+    // Nothing is summed.
+    let elements = product("", fma).replace("%r0, %i12:13", "%r0, %i22:23").replace("%r2, %i22:23", "%r2, %i16:17");
+    assert!(matches!(schedule(&elements), Schedule::Strips(_)));
 }
 
 #[test]

@@ -1,0 +1,107 @@
+//! Schedules: what back ends run in place of the loops of a nest.
+//!
+//! A schedule says what may be done, and what must be checked before. Trip counts and strides may be known only at run time,
+//! so cache blocks, register tiles and packing are the kernel's business.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::contraction::Contraction;
+use super::strips::Strips;
+use super::{Item, Needed, Nest};
+use crate::ir::function::Function;
+
+/// How a nest is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Schedule {
+    /// Sums of products, by a kernel.
+    Contraction(Contraction),
+    /// Vector operations over strips of elements.
+    Strips(Strips),
+    /// One iteration after the other, as the bytecode has them.
+    InOrder(BailOut),
+}
+
+/// The bail-out reason for a nest whose iterations run in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BailOut {
+    /// It contains instructions outside of its innermost loop.
+    Imperfect,
+    /// Iterations carry values other than memory.
+    Carried,
+    /// It stores nothing, or an iteration stores to a view twice, to views that depend on different loops, or to too many views.
+    Stores,
+    /// All iterations store the same element.
+    OneElement,
+    /// No access has unit stride in a loop that moves the stored element.
+    Strides,
+}
+
+impl fmt::Display for BailOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BailOut::Imperfect => "there are instructions outside of the innermost loop",
+            BailOut::Carried => "iterations carry values",
+            BailOut::Stores => "nothing is stored, or to a view twice, or to views that depend on different loops",
+            BailOut::OneElement => "everything is reduced to one element",
+            BailOut::Strides => "no access has unit stride in a loop that moves the stored element",
+        })
+    }
+}
+
+/// A nest whose work is all in its innermost loop, which carries nothing but memory.
+pub(super) struct Perfect {
+    pub(super) innermost: usize,
+    /// The loops, the outermost first.
+    pub(super) path: Vec<usize>,
+}
+
+impl Schedule {
+    /// Returns the schedule of a nest.
+    #[must_use]
+    pub fn of(function: &Function, nest: &Nest, needed: &Needed) -> Schedule {
+        let scheduled = Perfect::of(function, nest, needed).and_then(|perfect| {
+            match Contraction::of(function, nest, needed, &perfect) {
+                Some(contraction) => Ok(Schedule::Contraction(contraction)),
+                None => Strips::of(function, nest, needed, &perfect).map(Schedule::Strips),
+            }
+        });
+        scheduled.unwrap_or_else(Schedule::InOrder)
+    }
+}
+
+impl Perfect {
+    fn of(function: &Function, nest: &Nest, needed: &Needed) -> Result<Perfect, BailOut> {
+        let innermost = innermost(function, nest, needed)?;
+        let carries = |(index, counted): (usize, &super::Counted)| {
+            counted.carried.iter().any(|carried| index == 0 || needed.has(carried.parameter))
+        };
+        if nest.loops.iter().enumerate().any(carries) {
+            return Err(BailOut::Carried);
+        }
+        Ok(Perfect { innermost, path: nest.path(innermost) })
+    }
+}
+
+/// The loop that holds all work, with nothing but it in those around it.
+fn innermost(function: &Function, nest: &Nest, needed: &Needed) -> Result<usize, BailOut> {
+    let mut at = 0;
+    loop {
+        let mut inner = None;
+        let mut works = false;
+        for item in &nest.loops[at].items {
+            match item {
+                Item::Loop(index) if inner.is_none() => inner = Some(*index),
+                Item::Loop(_) => return Err(BailOut::Imperfect),
+                Item::Instruction(block, position) => {
+                    works |= needed.includes(function, nest, *block, *position);
+                }
+            }
+        }
+        match inner {
+            None => return Ok(at),
+            Some(_) if works => return Err(BailOut::Imperfect),
+            Some(inner) => at = inner,
+        }
+    }
+}

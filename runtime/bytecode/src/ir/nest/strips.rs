@@ -1,0 +1,108 @@
+//! Strips: loops that run on vectors of elements.
+//!
+//! Iterations that store different elements are independent if what is stored aliases no other view of the nest. So one of the
+//! loops that select the stored element can run on vectors. Where iterations store an element again and again, as sums and maxima
+//! in memory do, the loops that do not select it go inside, in order: each element sees the same operations in the same order as
+//! before, and stays in a register.
+
+use alloc::vec::Vec;
+
+use super::schedule::{BailOut, Perfect};
+use super::{Counted, Needed, Nest, Test};
+use crate::ir::function::Function;
+use crate::ir::value::Type;
+use crate::trip_count::{outer_trip_count, trip_count};
+
+/// The most views that are stored; their elements are in registers.
+const MAX_STORES: usize = 3;
+
+/// The schedule of a nest that runs on strips of elements. For each iteration of the `outer` loops and each strip of the loop
+/// `lanes`, all iterations of the `reductions` run: the stored elements are loaded before and stored after them.
+///
+/// The schedule is valid if no loop of `reductions` is empty, if iterations of `outer` and `lanes` store distinct elements of each of
+/// `stores`, and if `stores` alias neither each other nor the views of `non_aliasing`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Strips {
+    /// The views that are stored. All depend on the same loops.
+    pub stores: Vec<usize>,
+    /// The loops that select the stored element, except `lanes`, in order.
+    pub outer: Vec<usize>,
+    /// The loop that is split into strips: that in which the stored views have unit stride, or else the most loaded views.
+    pub lanes: usize,
+    /// The other loops, in order. Empty where every iteration stores an element of its own.
+    pub reductions: Vec<usize>,
+    /// The other views that are loaded.
+    pub non_aliasing: Vec<usize>,
+    /// The loop that contains the instructions.
+    pub innermost: usize,
+}
+
+impl Strips {
+    /// Returns the strips of a perfect nest, or the bail-out reason.
+    pub(super) fn of(function: &Function, nest: &Nest, needed: &Needed, perfect: &Perfect) -> Result<Strips, BailOut> {
+        let innermost = perfect.innermost;
+        let stores: Vec<usize> =
+            nest.accesses.iter().filter(|access| access.stored.is_some()).map(|access| access.view).collect();
+        let Some(store) = stores.first() else { return Err(BailOut::Stores) };
+        let stored = &nest.views[*store].index;
+        let is_alike =
+            |at: usize| !stores[..at].contains(&stores[at]) && nest.views[stores[at]].index.loops() == stored.loops();
+        if stores.len() > MAX_STORES || !(1..stores.len()).all(is_alike) {
+            return Err(BailOut::Stores);
+        }
+        let (chosen, reductions): (Vec<usize>, Vec<usize>) =
+            perfect.path.iter().partition(|index| stored.stride(**index).next().is_some());
+        if chosen.is_empty() {
+            return Err(BailOut::OneElement);
+        }
+        let mut non_aliasing: Vec<usize> = nest
+            .accesses
+            .iter()
+            .filter(|access| !stores.contains(&access.view) && needed.keeps(function, nest, access))
+            .map(|access| access.view)
+            .collect();
+        non_aliasing.sort_unstable();
+        non_aliasing.dedup();
+        // The loads that are neither contiguous nor the same along a loop, and the stores that are not contiguous.
+        let strided = |views: &[usize], lanes: usize, contiguous: &[i64]| {
+            let stride = |view: &usize| nest.views[*view].index.constant_stride(lanes);
+            views.iter().filter(|view| stride(view).is_none_or(|stride| !contiguous.contains(&stride))).count()
+        };
+        let is_vector_axis = |lanes: &usize| {
+            stored.constant_stride(*lanes) == Some(1)
+                || reductions.is_empty()
+                    && non_aliasing.iter().any(|view| nest.views[*view].index.constant_stride(*lanes) == Some(1))
+        };
+        // Of equal candidates the innermost: inner loops access memory that is closer together.
+        let lanes = chosen
+            .iter()
+            .copied()
+            .rev()
+            .filter(is_vector_axis)
+            .min_by_key(|lanes| (strided(&stores, *lanes, &[1]), strided(&non_aliasing, *lanes, &[0, 1])))
+            .ok_or(BailOut::Strides)?;
+        let outer = chosen.into_iter().filter(|index| *index != lanes).collect();
+        Ok(Strips { stores, outer, lanes, reductions, non_aliasing, innermost })
+    }
+}
+
+impl Counted {
+    /// Returns the trip count where the test and the divisor are constants.
+    #[must_use]
+    pub fn constant_trip_count(&self) -> Option<u64> {
+        let Test { step, relation, .. } = self.test;
+        let (first, bound) = (self.test.first.as_constant()?, self.test.bound.as_constant()?);
+        let passed = match (self.test.ty, self.test.signed) {
+            (Type::i64, true) => trip_count(first, step, relation, bound),
+            (Type::i64, false) => trip_count(first as u64, step, relation, bound as u64),
+            (_, true) => trip_count(first as i32, step, relation, bound as i32),
+            (_, false) => trip_count(first as u32, step, relation, bound as u32),
+        };
+        let count = passed?.checked_add(self.tested_last.into())?;
+        let count = match &self.divisor {
+            None => count,
+            Some(divisor) => outer_trip_count(count, divisor.as_constant()?)?,
+        };
+        Some(count as u64)
+    }
+}

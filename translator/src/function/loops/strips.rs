@@ -1,0 +1,318 @@
+//! Emission of reductions over strips of elements, which stay in vector registers.
+
+use std::collections::BTreeSet;
+
+use incarnate_bytecode::ir::nest::{Affine, Element, Item, Nest, Strips};
+use incarnate_bytecode::ir::{Block, Type, Value};
+use incarnate_bytecode::{Error, Result};
+use proc_macro2::{Ident, Literal, TokenStream};
+use quote::{format_ident, quote};
+
+use super::super::values::type_of;
+use super::emit::{Writer, count, element, grid, index};
+
+/// The variables of the strip that is being emitted.
+#[derive(Default)]
+pub(super) struct Tile {
+    /// By view: the variable that holds its element.
+    pub(super) elements: Vec<(usize, TokenStream)>,
+}
+
+/// The numbers of interleaved strips and their widths that cover any number of iterations of a loop, the widest first. Each
+/// operation depends on the previous one of the same element, so several strips hide its latency. `is_dense` says that elements of
+/// strips are adjacent: others are loaded one by one, and not interleaved.
+fn widths(trip_count: Option<u64>, is_dense: bool) -> TokenStream {
+    let mut widths = Vec::new();
+    if is_dense && trip_count.is_none_or(|count| count >= 32) {
+        widths.extend([quote!(4 x LANES), quote!(2 x LANES)]);
+    }
+    match trip_count {
+        None => widths.extend([quote!(1 x LANES), quote!(1 x 4), quote!(1 x 1)]),
+        Some(count) => {
+            widths.extend((count >= 16).then(|| quote!(1 x LANES)));
+            for (lanes, covered) in [(16u8, 32), (8, 16), (4, 8), (1, 4)] {
+                let width = Literal::u8_unsuffixed(lanes);
+                widths.extend((count % covered >= lanes.into()).then(|| quote!(1 x #width)));
+            }
+        }
+    }
+    quote!([#(#widths),*])
+}
+
+/// Strips while they are emitted.
+struct Plan<'t> {
+    strips: &'t Strips,
+    /// The views that the strip function takes, ascending: stores and live loads.
+    views: Vec<usize>,
+    /// Numbers defined before the nest that the strip function takes.
+    captured: Vec<Value>,
+    /// Values that differ between lanes.
+    varying: BTreeSet<Value>,
+}
+
+impl Writer<'_, '_, '_> {
+    /// Whether a function is emitted for the strips. Loops without reductions stay as they are: LLVM vectorises them. References
+    /// cannot be captured.
+    pub(super) fn is_strip_function(&self, strips: &Strips) -> bool {
+        let is_contiguous = |store: &usize| self.nest.views[*store].index.constant_stride(strips.lanes) == Some(1);
+        !strips.reductions.is_empty()
+            && strips.stores.iter().all(is_contiguous)
+            && self.plan(strips).captured.iter().all(|value| self.emitter.body.function.ty(*value) != Type::Ref)
+    }
+
+    /// The conditions under which strips compute the same as the loops: iterations store distinct elements, views do not alias, and
+    /// reductions are not empty.
+    pub(super) fn strip_conditions(&self, strips: &Strips) -> TokenStream {
+        let mut conditions = Vec::new();
+        for (at, view) in strips.stores.iter().enumerate() {
+            let store = grid(*view);
+            let (_, loops) = self.extent(&self.nest.views[*view].index);
+            conditions.push(quote!(support::is_injective(#loops)));
+            conditions.extend(strips.non_aliasing.iter().map(|view| {
+                let other = grid(*view);
+                quote!(#store.is_disjoint(&#other))
+            }));
+            conditions.extend(strips.stores[..at].iter().map(|view| {
+                let other = grid(*view);
+                quote!(#store.is_disjoint(#other.as_grid()))
+            }));
+        }
+        // An empty reduction stores nothing.
+        conditions.extend(strips.reductions.iter().map(|at| {
+            let count = self.used_count(*at);
+            quote!(#count != 0)
+        }));
+        quote!(#(#conditions)&&*)
+    }
+
+    /// Emits a function for a number of strips of any width, and the loops around it.
+    pub(super) fn strips(&self, strips: &Strips) -> Result<TokenStream> {
+        let plan = self.plan(strips);
+        let (mut parameters, mut arguments) = (Vec::new(), Vec::new());
+        for view in &plan.views {
+            let (name, ty) = (grid(*view), self.grid_type(*view));
+            parameters.push(quote!(#name: &#ty));
+            arguments.push(quote!(&#name));
+        }
+        let counts = strips.reductions.iter().map(|at| self.used_count(*at));
+        for name in counts.chain(strips.outer.iter().map(|at| index(*at))) {
+            parameters.push(quote!(#name: usize));
+            arguments.push(quote!(#name));
+        }
+        for value in &plan.captured {
+            let (name, ty) = (self.emitter.name(*value), type_of(self.emitter.body.function.ty(*value)));
+            parameters.push(quote!(#name: #ty));
+            arguments.push(quote!(#name));
+        }
+        let body = self.strip(&plan)?;
+        let count = self.used_count(strips.lanes);
+        let is_dense = |view: &usize| matches!(self.nest.views[*view].index.constant_stride(strips.lanes), Some(0 | 1));
+        let trip_count = self.nest.loops[strips.lanes].constant_trip_count();
+        let widths = widths(trip_count, strips.non_aliasing.iter().all(is_dense));
+        let mut loops = quote!(support::strips!(#count, #widths, strip(#(#arguments),*)););
+        for at in strips.outer.iter().rev() {
+            let (index, count) = (index(*at), self.used_count(*at));
+            loops = quote!(for #index in 0..#count { #loops });
+        }
+        Ok(quote! {
+            #[inline(always)]
+            fn strip<const STRIPS: usize, const L: usize>(#(#parameters,)* first: usize) { #body }
+            #loops
+        })
+    }
+
+    fn plan<'t>(&self, strips: &'t Strips) -> Plan<'t> {
+        let function = self.emitter.body.function;
+        let mut views = strips.non_aliasing.clone();
+        views.extend(&strips.stores);
+        views.sort_unstable();
+        let mut varying = BTreeSet::new();
+        let (mut read, mut defined) = (BTreeSet::new(), BTreeSet::new());
+        for at in self.nest.path(strips.innermost) {
+            for induction in &self.nest.loops[at].inductions {
+                if induction.form.loops().contains(&strips.lanes) {
+                    varying.insert(induction.parameter);
+                }
+                if self.is_read(induction.parameter) {
+                    read.extend(induction.step.factors().chain(induction.initial));
+                    match (at, induction.form.as_constant_base()) {
+                        (0, None) => _ = read.insert(induction.parameter),
+                        _ => _ = defined.insert(induction.parameter),
+                    }
+                }
+            }
+        }
+        for (block, position) in self.live_instructions(strips) {
+            let inst = self.nest.instruction(function, block, position);
+            let mut varies = false;
+            match self.nest.access(block, position) {
+                Some(access) => {
+                    read.extend(access.stored);
+                    varies |= strips.stores.contains(&access.view) || self.depends_on(access.view, strips.lanes);
+                }
+                None => inst.op.visit(|operand| {
+                    read.insert(operand.value());
+                    varies |= varying.contains(&operand.value());
+                }),
+            }
+            defined.extend(inst.results.iter().copied());
+            if varies {
+                varying.extend(inst.results.iter().copied());
+            }
+        }
+        let is_captured = |value: &Value| !defined.contains(value) && function.constant_bits(*value).is_none();
+        let captured = read.into_iter().filter(is_captured).collect();
+        Plan { strips, views, captured, varying }
+    }
+
+    /// The live instructions of an iteration of the innermost loop.
+    fn live_instructions(&self, strips: &Strips) -> Vec<(Block, usize)> {
+        let items = self.nest.loops[strips.innermost].items.iter().filter_map(|item| match item {
+            Item::Instruction(block, position) => Some((*block, *position)),
+            Item::Loop(_) => None,
+        });
+        items.filter(|(block, position)| self.is_emitted(*block, *position)).collect()
+    }
+
+    /// Whether a view depends on a loop.
+    fn depends_on(&self, view: usize, at: usize) -> bool {
+        axis(self.nest, view, at).is_some()
+    }
+
+    fn grid_type(&self, view: usize) -> TokenStream {
+        let view = &self.nest.views[view];
+        let name = if view.written { quote!(GridMut) } else { quote!(Grid) };
+        let (ty, dimensions) = (element(view.element), Literal::usize_unsuffixed(view.index.loops().len()));
+        quote!(support::#name<'_, #ty, #dimensions>)
+    }
+
+    /// The body of the function: all iterations of the reductions for some strips.
+    fn strip(&self, plan: &Plan<'_>) -> Result<TokenStream> {
+        let strips = plan.strips;
+        let slices = plan.views.iter().filter_map(|view| {
+            let (name, axis) = (grid(*view), axis(self.nest, *view, strips.lanes)?);
+            Some(quote!(let #name = #name.part(#axis, first, STRIPS * L);))
+        });
+        let slices = quote!(#(#slices)*);
+        let (mut load, mut store) = (TokenStream::new(), TokenStream::new());
+        for view in &strips.stores {
+            let (name, target) = (accumulators(*view), grid(*view));
+            let (ty, zero) = (element(self.nest.views[*view].element), zero(self.nest.views[*view].element));
+            let elements = self.lanes_of(plan, *view);
+            load.extend(quote! {
+                let mut #name: [[#ty; L]; STRIPS] = [[#zero; L]; STRIPS];
+                for (strip, accumulators) in #name.iter_mut().enumerate() { *accumulators = #elements; }
+            });
+            let (position, axis) = self.position(plan, *view);
+            store.extend(quote! {
+                for (strip, accumulators) in #name.into_iter().enumerate() {
+                    #target.set_lanes(#position, #axis, accumulators);
+                }
+            });
+        }
+        self.used_indices.borrow_mut().fill(false);
+        let mut work = self.iteration(plan)?;
+        // Sums of integers may be reordered, so LLVM would vectorise over iterations instead of elements, which is slower.
+        let is_integer = |view: &usize| !matches!(self.nest.views[*view].element, Element::f32 | Element::f64);
+        if strips.stores.iter().any(is_integer) {
+            work = quote!(support::keep_iteration_order(); #work);
+        }
+        for at in strips.reductions.iter().rev() {
+            let (name, count) = (index(*at), count(*at));
+            let name = if self.used_indices.borrow()[*at] { quote!(#name) } else { quote!(_) };
+            work = quote!(for #name in 0..#count { #work });
+        }
+        Ok(quote!(#slices #load #work #store))
+    }
+
+    /// One iteration of the reductions for all strips.
+    fn iteration(&self, plan: &Plan<'_>) -> Result<TokenStream> {
+        let strips = plan.strips;
+        let mut tile = Tile::default();
+        let (mut before, mut within) = (TokenStream::new(), TokenStream::new());
+        let mut lanes = Vec::new();
+        for (at, view) in strips.stores.iter().enumerate() {
+            let name = accumulators(*view);
+            lanes.push(quote!(#name[strip]));
+            tile.elements.push((*view, if at == 0 { quote!(*accumulator) } else { quote!(#name[strip][lane]) }));
+        }
+        for view in strips.non_aliasing.iter().filter(|view| self.depends_on(**view, strips.lanes)) {
+            let lanes = format_ident!("lanes{}", view);
+            let (elements, ty) = (self.lanes_of(plan, *view), element(self.nest.views[*view].element));
+            before.extend(quote!(let #lanes: [#ty; L] = #elements;));
+            tile.elements.push((*view, quote!(#lanes[lane])));
+        }
+        self.tile.replace(tile);
+        let (scalar, varying) = self.path_inductions(plan);
+        before.extend(scalar);
+        if self.used_indices.borrow()[strips.lanes] {
+            let index = index(strips.lanes);
+            within.extend(quote!(let #index = first + strip * L + lane;));
+        }
+        within.extend(varying);
+        for (block, position) in self.live_instructions(strips) {
+            let inst = self.nest.instruction(self.emitter.body.function, block, position);
+            let is_stored = self.nest.access(block, position).is_some_and(|access| access.stored.is_some());
+            let varies = is_stored || inst.results.iter().any(|result| plan.varying.contains(result));
+            let tokens = self.instruction(block, position)?;
+            if varies { within.extend(tokens) } else { before.extend(tokens) }
+        }
+        self.tile.replace(Tile::default());
+        let Some(lanes) = lanes.first() else { return Err(Error::internal("strips without a store")) };
+        Ok(quote! {
+            #[allow(clippy::needless_range_loop, clippy::unused_enumerate_index, reason = "strips index several arrays")]
+            for strip in 0..STRIPS {
+                #before
+                for (lane, accumulator) in #lanes.iter_mut().enumerate() { #within }
+            }
+        })
+    }
+
+    /// The inductions of the loops down to the innermost one: those that are equal in all lanes, and those that vary.
+    fn path_inductions(&self, plan: &Plan<'_>) -> (TokenStream, TokenStream) {
+        let (mut scalar, mut varying) = (TokenStream::new(), TokenStream::new());
+        for at in self.nest.path(plan.strips.innermost) {
+            scalar.extend(self.inductions(at, |induction| !plan.varying.contains(&induction.parameter)));
+            varying.extend(self.inductions(at, |induction| plan.varying.contains(&induction.parameter)));
+        }
+        (scalar, varying)
+    }
+
+    /// The elements of a strip.
+    fn lanes_of(&self, plan: &Plan<'_>, view: usize) -> TokenStream {
+        let (grid, (position, axis)) = (grid(view), self.position(plan, view));
+        quote!(#grid.lanes(#position, #axis))
+    }
+
+    /// The indices of the first element of a strip, and the position of the vector axis among them.
+    fn position(&self, plan: &Plan<'_>, view: usize) -> (TokenStream, TokenStream) {
+        let lanes = plan.strips.lanes;
+        let indices = self.nest.views[view].index.loops().into_iter().map(|at| {
+            if at == lanes {
+                return quote!(strip * L);
+            }
+            self.used_indices.borrow_mut()[at] = true;
+            let index = index(at);
+            quote!(#index)
+        });
+        let position = quote!([#(#indices),*]);
+        (position, axis(self.nest, view, lanes).unwrap_or_else(|| quote!(0)))
+    }
+}
+
+/// The position of a loop among those that a view depends on.
+fn axis(nest: &Nest, view: usize, at: usize) -> Option<TokenStream> {
+    let form: &Affine = &nest.views[view].index;
+    let position = form.loops().into_iter().position(|other| other == at)?;
+    let position = Literal::usize_unsuffixed(position);
+    Some(quote!(#position))
+}
+
+/// The variable of the elements of a stored view.
+fn accumulators(view: usize) -> Ident {
+    format_ident!("accumulators{}", view)
+}
+
+fn zero(element: Element) -> TokenStream {
+    if matches!(element, Element::f32 | Element::f64) { quote!(0.0) } else { quote!(0) }
+}
