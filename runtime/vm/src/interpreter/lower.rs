@@ -10,6 +10,7 @@ use super::super::value::ValueType;
 use super::code::{CallSite, Code, Operand, Table, Transfer};
 use super::frames::FRAME_UNIT;
 use super::loops::{self, CountedLoop};
+use super::nests::{self, Nest};
 use super::operation::{Inst, Operation, accumulation, halves, pair, parts};
 use crate::{Error, Result};
 pub(super) use calls::entry;
@@ -427,9 +428,10 @@ impl<'a> Lowering<'a> {
         for fixup in &fixups {
             self.patch(&fixup.slot, self.blocks[self.block_of(fixup)?].1);
         }
-        let mut loops = Box::default();
+        let (mut loops, mut nests) = (Box::default(), Box::default());
         if optimize {
             loops = self.find_loops(&fixups, end)?;
+            nests = self.find_nests(&fixups, function)?;
             self.fuse_pairs();
         }
         Ok(Code {
@@ -439,11 +441,67 @@ impl<'a> Lowering<'a> {
             operands: self.operands.into(),
             tables: self.tables.into(),
             loops,
+            nests,
             strings: self.strings.into(),
             entry,
             function,
             words,
             refs,
+        })
+    }
+
+    /// Offset in bytes of a fixup's instruction; None where a table has the target.
+    fn source_of(&self, fixup: &Fixup) -> Option<u32> {
+        let index = match fixup.slot {
+            FixupSlot::Low(index) | FixupSlot::High(index) => index,
+            FixupSlot::Resume(site) => self.sites[site].pc as usize,
+            FixupSlot::Table(..) => return None,
+        };
+        self.offsets.get(index).copied()
+    }
+
+    /// Finds nests of loops; branches to them from before then lead to an instruction that runs them.
+    fn find_nests(&mut self, fixups: &[Fixup], function: u32) -> Result<Box<[Nest]>> {
+        let is_store = |inst: &Inst| {
+            let operation = inst.operation;
+            matches!(
+                operation,
+                Operation::BufferStoreI8
+                    | Operation::BufferStoreI16
+                    | Operation::BufferStoreI32
+                    | Operation::BufferStoreI64
+            )
+        };
+        let is_back = |fixup: &Fixup| self.source_of(fixup).is_none_or(|source| fixup.target.0 <= source);
+        if !fixups.iter().any(is_back) || !self.instructions.iter().any(is_store) {
+            return Ok(Box::default());
+        }
+        let mut nests = Vec::new();
+        for (offset, nest) in nests::find(self.module, function) {
+            let entering = fixups.iter().filter(|fixup| fixup.target.0 == offset);
+            for fixup in entering {
+                if self.source_of(fixup).is_some_and(|source| source >= offset) {
+                    continue;
+                }
+                // It continues where the branch went.
+                let plain = self.target_of(fixup)?;
+                let entry = self.instructions.len();
+                self.offset = offset;
+                let displacement = plain.wrapping_sub(entry as u32);
+                self.emit(Operation::Nest, 0, 0, 0, halves(displacement, nests.len() as u32));
+                self.patch(&fixup.slot, entry as u32);
+            }
+            nests.push(nest);
+        }
+        Ok(nests.into())
+    }
+
+    /// The index of the instruction that a patched fixup leads to.
+    fn target_of(&self, fixup: &Fixup) -> Result<u32> {
+        Ok(match fixup.slot {
+            FixupSlot::Low(index) => (index as u32).wrapping_add(self.instructions[index].low()),
+            FixupSlot::High(index) => (index as u32).wrapping_add(self.instructions[index].high()),
+            FixupSlot::Table(..) | FixupSlot::Resume(_) => self.blocks[self.block_of(fixup)?].1,
         })
     }
 

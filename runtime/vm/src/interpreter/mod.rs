@@ -4,6 +4,7 @@ mod code;
 pub(super) mod frames;
 mod loops;
 mod lower;
+mod nests;
 mod operation;
 mod run;
 #[cfg(test)]

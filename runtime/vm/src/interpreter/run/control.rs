@@ -58,6 +58,12 @@ impl<'m> Cursor<'_, 'm> {
     }
 
     #[inline(always)]
+    pub(super) fn nest(&mut self, inst: &'m Inst) {
+        self.run_nest(inst.high());
+        self.skip(inst, inst.low());
+    }
+
+    #[inline(always)]
     pub(super) fn call(&mut self, inst: &'m Inst) -> Result<()> {
         self.burn()?;
         let (callee, registers) = self.machine.call(self.code, inst)?;

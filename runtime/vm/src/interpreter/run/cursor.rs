@@ -6,6 +6,7 @@ use super::super::super::module::Completion;
 use super::super::super::reference::Ref;
 use super::super::super::stack::BYTES_PER_FUEL;
 use super::super::code::Code;
+use super::super::nests::{self, Frame};
 use super::super::operation::Inst;
 use super::Machine;
 use super::registers::{self, RegisterValue, Registers};
@@ -216,6 +217,24 @@ impl<'r, 'm> Cursor<'r, 'm> {
         let is_extended = self.machine.stack.fuel.extend();
         self.fuel = self.machine.stack.fuel.left;
         is_extended
+    }
+
+    /// Runs a nest of the code where its checks hold.
+    #[inline(always)]
+    pub(super) fn run_nest(&mut self, index: u32) {
+        let nest = &self.code.nests[index as usize];
+        // SAFETY: the register files of the frame, which are not borrowed otherwise during the call.
+        let (words, refs) = unsafe {
+            (
+                core::slice::from_raw_parts_mut(self.words, self.code.words * 2),
+                core::slice::from_raw_parts(self.refs, self.code.refs),
+            )
+        };
+        let stack = &mut *self.machine.stack;
+        stack.fuel.left = self.fuel;
+        let mut frame = Frame { module: self.machine.module, words, refs };
+        nests::run(nest, &mut frame, |steps| stack.take_steps(steps));
+        self.fuel = self.machine.stack.fuel.left;
     }
 
     /// Runs a counted loop of the code as far as it runs separately from the other instructions.
