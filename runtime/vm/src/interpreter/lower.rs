@@ -462,18 +462,27 @@ impl<'a> Lowering<'a> {
 
     /// Finds nests of loops; branches to them from before then lead to an instruction that runs them.
     fn find_nests(&mut self, fixups: &[Fixup], function: u32) -> Result<Box<[Nest]>> {
-        let is_store = |inst: &Inst| {
-            let operation = inst.operation;
-            matches!(
-                operation,
-                Operation::BufferStoreI8
-                    | Operation::BufferStoreI16
-                    | Operation::BufferStoreI32
-                    | Operation::BufferStoreI64
-            )
+        let is_access = |inst: &Inst| {
+            let is_load = matches!(
+                inst.operation,
+                Operation::BufferLoadI8U
+                    | Operation::BufferLoadI8S
+                    | Operation::BufferLoadI16U
+                    | Operation::BufferLoadI16S
+                    | Operation::BufferLoadI32
+                    | Operation::BufferLoadI64
+            );
+            is_load
+                || matches!(
+                    inst.operation,
+                    Operation::BufferStoreI8
+                        | Operation::BufferStoreI16
+                        | Operation::BufferStoreI32
+                        | Operation::BufferStoreI64
+                )
         };
         let is_back = |fixup: &Fixup| self.source_of(fixup).is_none_or(|source| fixup.target.0 <= source);
-        if !fixups.iter().any(is_back) || !self.instructions.iter().any(is_store) {
+        if !fixups.iter().any(is_back) || !self.instructions.iter().any(is_access) {
             return Ok(Box::default());
         }
         let mut nests = Vec::new();

@@ -58,6 +58,15 @@ impl BytecodeModule {
         BytecodeModule::with_optimization(verified, true)
     }
 
+    /// As [`BytecodeModule::new`], but functions run one instruction after the other: what tests compare with.
+    ///
+    /// # Errors
+    /// As [`BytecodeModule::new`].
+    #[doc(hidden)]
+    pub fn without_optimization(verified: Arc<VerifiedModule>) -> Result<Arc<BytecodeModule>> {
+        BytecodeModule::with_optimization(verified, false)
+    }
+
     fn with_optimization(verified: Arc<VerifiedModule>, optimize: bool) -> Result<Arc<BytecodeModule>> {
         let mut types = array::with_capacity(verified.types().len())?;
         for definition in verified.types() {

@@ -9,7 +9,8 @@ use incarnate_bytecode::ir::{Block, Entry, Function, Op, Type, Value};
 
 use super::kernels::{extension, is_wide, kernel};
 use super::{
-    Body, Counted, Factor, Form, Induction, MAX_LOOPS, MAX_SLOTS, Nest, Scalar, Source, Step, Strided, View, Work,
+    Body, Carried, Counted, Factor, Form, Induction, MAX_LOOPS, MAX_SLOTS, Nest, Scalar, Source, Step, Strided, View,
+    Work,
 };
 
 /// Returns the nests of a function that the interpreter runs, and the offset in bytes of the block where each begins.
@@ -73,9 +74,6 @@ impl<'a> Lowering<'a> {
         }
         let mut inductions = Vec::new();
         let root = &nest.loops[0];
-        if root.carried.iter().any(|carried| carried.next != carried.parameter) {
-            return None;
-        }
         for induction in &root.inductions {
             let (step, is_wide) = (self.form(induction.step.base())?, self.is_wide(induction.parameter));
             let held = self.entry.registers.iter().filter(|(_, value)| *value == induction.parameter);
@@ -94,7 +92,7 @@ impl<'a> Lowering<'a> {
                 loops: contraction.loops.clone(),
             },
             Schedule::Strips(strips) => self.strips(strips)?,
-            Schedule::InOrder(_) => return None,
+            Schedule::InOrder(_) => self.in_order()?,
         };
         Some(Nest { scalars: self.scalars, loops, views, conditions, inductions, work })
     }
@@ -196,8 +194,9 @@ impl<'a> Lowering<'a> {
         if factor.is_memory(self.nest) {
             return Some(Factor { view: factor.view, body: None });
         }
+        let is_wide = self.is_wide(factor.loaded);
         let mut body = BodyLowering::new(self);
-        let loaded = body.strip()?;
+        let loaded = body.strip(is_wide)?;
         body.places.insert(factor.loaded, loaded);
         for (block, position) in &factor.instructions {
             body.instruction(*block, *position)?;
@@ -222,6 +221,7 @@ impl<'a> Lowering<'a> {
         body.borrow_loads();
         body.reuse_strips(&[]);
         Some(Work::Strips {
+            is_ordered: false,
             outer: strips.outer.clone(),
             lanes: strips.lanes,
             reductions: strips.reductions.clone(),
@@ -229,6 +229,73 @@ impl<'a> Lowering<'a> {
             loads: strips.non_aliasing.clone(),
             body,
         })
+    }
+}
+
+impl Lowering<'_> {
+    /// The loop that holds all work, with nothing but it in those around it, which carry nothing but memory if they are several.
+    fn innermost(&self) -> Option<usize> {
+        let mut at = 0;
+        loop {
+            let counted = &self.nest.loops[at];
+            // A loop on its own may carry values in registers.
+            let is_alone = self.nest.loops.len() == 1;
+            let is_carried = |carried: &nest::Carried| match at {
+                0 => carried.next != carried.parameter,
+                _ => self.needed.has(carried.parameter),
+            };
+            if !is_alone && counted.carried.iter().any(is_carried) {
+                return None;
+            }
+            let is_work = |item: &nest::Item| match item {
+                nest::Item::Loop(_) => false,
+                nest::Item::Instruction(block, position) => {
+                    self.needed.includes(self.function, self.nest, *block, *position)
+                }
+            };
+            let mut inner = counted.items.iter().filter_map(|item| match item {
+                nest::Item::Loop(inner) => Some(*inner),
+                nest::Item::Instruction(..) => None,
+            });
+            match (inner.next(), inner.next()) {
+                (None, _) => return Some(at),
+                (Some(inner), None) if !counted.items.iter().any(is_work) => at = inner,
+                _ => return None,
+            }
+        }
+    }
+
+    /// A nest whose iterations run in order: what depends on no stored element runs on strips first.
+    fn in_order(&mut self) -> Option<Work> {
+        let innermost = self.innermost()?;
+        let nest = self.nest;
+        let mut lowering = BodyLowering::new(self);
+        let carried = nest.loops[0].carried.iter().filter(|carried| carried.next != carried.parameter);
+        for carried in carried.clone() {
+            let strip = lowering.operand(carried.parameter)?;
+            lowering.body.serial_strips.push(strip);
+        }
+        for item in &nest.loops[innermost].items {
+            if let nest::Item::Instruction(block, position) = item {
+                lowering.instruction(*block, *position)?;
+            }
+        }
+        for carried in carried {
+            let (strip, next) = (lowering.operand(carried.parameter)?, lowering.operand(carried.next)?);
+            let is_wide = lowering.lowering.is_wide(carried.parameter);
+            let held = lowering.lowering.entry.registers.iter().filter(|(_, value)| *value == carried.parameter);
+            let registers: Vec<u16> = held.map(|row| row.0).collect();
+            (!registers.is_empty()).then_some(())?;
+            lowering.body.carried.push(Carried { strip, next, is_wide, registers });
+        }
+        let mut body = lowering.body;
+        let stores: Vec<usize> =
+            nest.accesses.iter().filter(|access| access.stored.is_some()).map(|access| access.view).collect();
+        body.split(&stores);
+        let loads = (0..nest.views.len()).filter(|view| !stores.contains(view)).collect();
+        let mut outer = nest.path(innermost);
+        outer.pop();
+        Some(Work::Strips { is_ordered: true, outer, lanes: innermost, reductions: Vec::new(), stores, loads, body })
     }
 }
 
@@ -245,8 +312,9 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
         BodyLowering { lowering, places: BTreeMap::new(), body: Body::default() }
     }
 
-    fn strip(&mut self) -> Option<u16> {
+    fn strip(&mut self, is_wide: bool) -> Option<u16> {
         self.body.strips += 1;
+        self.body.advances.push(if is_wide { 8 } else { 4 });
         (usize::from(self.body.strips) <= MAX_SLOTS).then_some(self.body.strips - 1)
     }
 
@@ -255,8 +323,8 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
         if let Some(strip) = self.places.get(&value) {
             return Some(*strip);
         }
-        let into = self.strip()?;
         let wide = self.lowering.is_wide(value);
+        let into = self.strip(wide)?;
         let nest = self.lowering.nest;
         let mut inductions = nest.loops.iter().flat_map(|counted| &counted.inductions);
         if let Some(induction) = inductions.find(|induction| induction.parameter == value) {
@@ -291,7 +359,7 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
                     *strip = u16::MAX;
                 }
                 let kernel = kernel(*opcode, self.lowering.wide)?;
-                let into = self.strip()?;
+                let into = self.strip(self.lowering.is_wide(result))?;
                 self.body.steps.push(Step::Eval { kernel, operands: strips, into });
                 self.places.insert(result, into);
             }
@@ -312,7 +380,7 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
                 self.body.steps.push(Step::Store { view, from });
             }
             (None, [result]) => {
-                let into = self.strip()?;
+                let into = self.strip(self.lowering.is_wide(*result))?;
                 let extension = extension(self.lowering.nest.views[view].element, self.lowering.wide);
                 self.body.steps.push(Step::Load { view, into, extension, is_borrowed: false });
                 self.places.insert(*result, into);
@@ -352,6 +420,33 @@ impl Body {
             if let Step::Load { into, extension: None, is_borrowed, .. } = step {
                 let last = last_uses.iter().filter(|(strip, _)| strip == into).map(|(_, at)| *at).max();
                 *is_borrowed = last <= first_store;
+            }
+        }
+    }
+
+    /// Moves the steps that depend on stored views to the serial ones.
+    fn split(&mut self, stores: &[usize]) {
+        for (strip, ..) in &self.broadcasts {
+            self.advances[usize::from(*strip)] = 0;
+        }
+        for mut step in core::mem::take(&mut self.steps) {
+            let mut is_serial = match &step {
+                Step::Load { view, .. } | Step::Store { view, .. } => stores.contains(view),
+                Step::Sequence { .. } | Step::Eval { .. } => false,
+            };
+            let mut result = None;
+            step.visit_strips(|strip, is_result| {
+                is_serial |= !is_result && self.serial_strips.contains(strip);
+                result = Some(*strip).filter(|_| is_result).or(result);
+            });
+            if is_serial {
+                if let Some(result) = result {
+                    self.serial_strips.push(result);
+                    self.advances[usize::from(result)] = 0;
+                }
+                self.serial.push(step);
+            } else {
+                self.steps.push(step);
             }
         }
     }

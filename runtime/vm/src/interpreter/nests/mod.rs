@@ -107,6 +107,16 @@ enum Step {
     Eval { kernel: Kernel, operands: [u16; 3], into: u16 },
 }
 
+/// A number that iterations carry in registers.
+#[derive(Clone, Debug)]
+struct Carried {
+    /// The strip of the number, and that of the number in the next iteration.
+    strip: u16,
+    next: u16,
+    is_wide: bool,
+    registers: Vec<u16>,
+}
+
 /// The instructions of an iteration.
 #[derive(Clone, Debug, Default)]
 struct Body {
@@ -117,6 +127,14 @@ struct Body {
     broadcasts: Vec<(u16, u16, bool)>,
     /// Numbers that iterations step; true for 64 bits.
     sequences: Vec<(Strided, bool)>,
+    /// The steps that run for one element after the other.
+    serial: Vec<Step>,
+    /// What iterations carry.
+    carried: Vec<Carried>,
+    /// The strips of the results of serial steps, and of what is carried, which have one element.
+    serial_strips: Vec<u16>,
+    /// Bytes from one element of each strip to the next, zero where all are the same. Only for bodies with serial steps.
+    advances: Vec<usize>,
 }
 
 /// An operand of a contraction.
@@ -138,6 +156,8 @@ enum Work {
         loops: Vec<usize>,
     },
     Strips {
+        /// Iterations run in the order of the bytecode.
+        is_ordered: bool,
         outer: Vec<usize>,
         lanes: usize,
         reductions: Vec<usize>,

@@ -64,6 +64,7 @@ fn attempt(nest: &Nest, frame: &mut Frame<'_>, permitted: impl FnOnce(usize) -> 
     }
     let regions = values.regions(nest, &buffers)?;
     let steps = values.steps(nest, 0);
+    let mut carried = Vec::new();
     let done = match &nest.work {
         Work::Contraction { operation, output, left, right, loops } => {
             let contraction =
@@ -75,15 +76,27 @@ fn attempt(nest: &Nest, frame: &mut Frame<'_>, permitted: impl FnOnce(usize) -> 
                 Product::MulAddI32 => contraction.run::<MulAddI32>(permitted),
             }
         }
-        Work::Strips { outer, lanes, reductions, stores, loads, body } => {
+        Work::Strips { is_ordered, outer, lanes, reductions, stores, loads, body } => {
             let mut run = values.strips(nest, body, &regions, (outer, *lanes, reductions));
-            let is_valid = values.is_independent(nest, &regions, stores, loads) && permitted(steps);
-            // SAFETY: the regions of all views were checked, and the iterations are independent.
-            is_valid && unsafe { run.all() }
+            run.join(*is_ordered);
+            let is_disjoint = |store: &usize| loads.iter().all(|load| regions[*load].is_disjoint(&regions[*store]));
+            let is_valid = match is_ordered {
+                true => stores.iter().all(is_disjoint),
+                false => values.is_independent(nest, &regions, stores, loads),
+            } && permitted(steps);
+            // SAFETY: the regions of all views were checked, and the iterations are independent, or run in order.
+            let done = is_valid && unsafe { run.all() };
+            carried.extend(body.carried.iter().zip(run.results));
+            done
         }
     };
     settle_memory();
     if done {
+        for (carried, number) in carried {
+            for register in &carried.registers {
+                write(frame.words, usize::from(*register), carried.is_wide, number);
+            }
+        }
         for induction in &nest.inductions {
             let advance = values.form(&induction.step).wrapping_mul(iterations as i64);
             step(frame.words, usize::from(induction.register), induction.is_wide, advance);
@@ -94,7 +107,10 @@ fn attempt(nest: &Nest, frame: &mut Frame<'_>, permitted: impl FnOnce(usize) -> 
 
 /// Adds to a register, or to a pair.
 fn step(words: &mut [u32], register: usize, is_wide: bool, advance: i64) {
-    let number = read(words, register, is_wide).wrapping_add(advance as u64);
+    write(words, register, is_wide, read(words, register, is_wide).wrapping_add(advance as u64));
+}
+
+fn write(words: &mut [u32], register: usize, is_wide: bool, number: u64) {
     words[register] = number as u32;
     if is_wide {
         words[register + 1] = (number >> 32) as u32;
@@ -224,7 +240,7 @@ impl Values<'_> {
         };
         let positions = streams.iter().enumerate();
         let positions = positions.map(|(at, form)| if at < nest.views.len() { 0 } else { self.form(&form.base) });
-        let mut run = Run {
+        Run {
             body,
             views: &nest.views,
             regions,
@@ -233,9 +249,8 @@ impl Values<'_> {
             lanes: dimension(lanes),
             reductions: reductions.iter().map(|at| dimension(*at)).collect(),
             positions: positions.collect(),
-        };
-        run.join();
-        run
+            results: Vec::new(),
+        }
     }
 }
 

@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use super::super::super::array;
 use super::super::super::buffer::{Compute, Region};
 use super::kernels::{Strips, gather, scatter, sequence, width};
-use super::{Body, Step, View};
+use super::{Body, Carried, Step, View};
 use incarnate_bytecode::ir::nest::Element;
+use smallvec::SmallVec;
 
 /// Elements of a strip: few enough that strips stay in the first-level cache, and enough that the choice of an operation
 /// costs little.
@@ -40,6 +41,8 @@ pub(super) struct Run<'a> {
     pub(super) reductions: Vec<Dimension>,
     /// The position in each stream: elements from the first iteration's, or the number.
     pub(super) positions: Vec<i64>,
+    /// What is carried out of the last iteration.
+    pub(super) results: Vec<u64>,
 }
 
 /// The strips of a nest.
@@ -52,6 +55,27 @@ struct Store {
 impl Store {
     fn own(&mut self, strip: u16) -> *mut u8 {
         self.numbers[usize::from(strip)].as_mut_ptr().cast()
+    }
+}
+
+/// Reads a number of a strip, in a register's form.
+///
+/// # Safety
+/// The number is there, and aligned.
+unsafe fn number(address: *const u8, is_wide: bool) -> core::mem::MaybeUninit<u64> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        match is_wide {
+            true => address.cast::<core::mem::MaybeUninit<u64>>().read(),
+            false => {
+                let mut number = core::mem::MaybeUninit::new(0u64);
+                number
+                    .as_mut_ptr()
+                    .cast::<core::mem::MaybeUninit<u32>>()
+                    .write(address.cast::<core::mem::MaybeUninit<u32>>().read());
+                number
+            }
+        }
     }
 }
 
@@ -72,8 +96,9 @@ unsafe fn broadcast(is_wide: bool, number: u64, into: *mut u8, count: usize) {
 }
 
 impl Run<'_> {
-    /// Joins loops: where an iteration of one goes as far as all of the strips' loop, both are one loop.
-    pub(super) fn join(&mut self) {
+    /// Joins loops: where an iteration of one goes as far as all of the strips' loop, both are one loop. In order, only the loop
+    /// around that one can be joined with it.
+    pub(super) fn join(&mut self, is_ordered: bool) {
         self.outer.retain(|dimension| dimension.count != 1);
         loop {
             let lanes = &self.lanes;
@@ -81,7 +106,8 @@ impl Run<'_> {
                 let mut pairs = dimension.strides.iter().zip(&lanes.strides);
                 lanes.count == 1 || pairs.all(|(outer, inner)| *outer == inner.wrapping_mul(lanes.count as i64))
             };
-            let Some(at) = self.outer.iter().rposition(follows) else { return };
+            let last = self.outer.len().wrapping_sub(1);
+            let Some(at) = self.outer.iter().rposition(follows).filter(|at| !is_ordered || *at == last) else { return };
             let Some(count) = self.outer[at].count.checked_mul(lanes.count) else { return };
             let joined = self.outer.remove(at);
             if self.lanes.count == 1 {
@@ -113,6 +139,10 @@ impl Run<'_> {
         }
         // SAFETY: promised by the caller.
         unsafe { self.outer(0, &mut store) };
+        for carried in &self.body.carried {
+            // SAFETY: the strip holds a number since before the first iteration.
+            unsafe { self.results.push(number(store.own(carried.strip), true).assume_init()) };
+        }
         true
     }
 
@@ -175,45 +205,111 @@ impl Run<'_> {
     /// As for `all`; these iterations exist.
     unsafe fn steps(&mut self, count: usize, store: &mut Store) {
         for step in &self.body.steps {
-            match step {
-                Step::Load { view, into, extension, is_borrowed } => {
-                    let (address, stride, element) = self.element(*view);
-                    let own = store.own(*into);
-                    let mut at = own.cast_const();
-                    // SAFETY: promised by the caller; a strip has room for `count` numbers.
-                    unsafe {
-                        match extension {
-                            None if stride == 1 && *is_borrowed => at = address,
-                            None if stride == 1 => core::ptr::copy_nonoverlapping(address, own, count * width(element)),
-                            Some(extend) if stride == 1 => {
-                                extend(Strips { into: own, from: [address; 3], count });
-                            }
-                            _ => gather(element, address, stride, own, count),
-                        }
+            // SAFETY: promised by the caller; operands were computed before.
+            unsafe { self.step(step, count, store) };
+        }
+        if !self.body.serial.is_empty() || !self.body.carried.is_empty() {
+            // SAFETY: promised by the caller.
+            unsafe { self.serial(count, store) };
+        }
+    }
+
+    /// Runs the serial steps for `count` iterations.
+    ///
+    /// # Safety
+    /// As for `steps`.
+    unsafe fn serial(&mut self, count: usize, store: &mut Store) {
+        let serial = &self.body.serial;
+        // An element that all iterations load and store stays in its strip.
+        let kept = match (serial.first(), serial.last()) {
+            (Some(Step::Load { view, into, extension: None, .. }), Some(Step::Store { view: stored, from }))
+                if view == stored && self.lanes.strides[*view] == 0 && self.body.serial_strips.contains(from) =>
+            {
+                let within = &serial[1..serial.len() - 1];
+                within.iter().all(|step| matches!(step, Step::Eval { .. })).then_some((*into, *from, within))
+            }
+            _ => None,
+        };
+        let steps = kept.map_or(&serial[..], |(_, _, within)| within);
+        // SAFETY: promised by the caller; operands were computed before.
+        unsafe {
+            if kept.is_some() {
+                self.step(&serial[0], 1, store);
+            }
+            for index in 0..count {
+                for step in steps {
+                    self.step(step, 1, store);
+                }
+                let next = |carried: &Carried| store.addresses[usize::from(carried.next)];
+                // All are read before the first is written.
+                let numbers: SmallVec<[core::mem::MaybeUninit<u64>; 4]> =
+                    self.body.carried.iter().map(|carried| number(next(carried), carried.is_wide)).collect();
+                for (carried, number) in self.body.carried.iter().zip(numbers) {
+                    store.own(carried.strip).cast::<core::mem::MaybeUninit<u64>>().write(number);
+                }
+                for (address, advance) in store.addresses.iter_mut().zip(&self.body.advances) {
+                    *address = address.wrapping_add(*advance);
+                }
+                if let Some((into, from, _)) = kept {
+                    let next = store.addresses[usize::from(from)].cast::<core::mem::MaybeUninit<u64>>();
+                    // A strip has room for a number of 64 bits, whatever the numbers are.
+                    if index + 1 < count {
+                        store.own(into).cast::<core::mem::MaybeUninit<u64>>().write(next.read());
                     }
-                    store.addresses[usize::from(*into)] = at;
+                } else {
+                    Run::advance(&mut self.positions, &self.lanes, 1);
                 }
-                Step::Store { view, from } => {
-                    let (address, stride, element) = self.element(*view);
-                    // SAFETY: promised by the caller; the strip was computed before.
-                    unsafe { scatter(element, store.addresses[usize::from(*from)], address, stride, count) };
+            }
+            if kept.is_some() {
+                self.step(&serial[serial.len() - 1], 1, store);
+            } else {
+                Run::advance(&mut self.positions, &self.lanes, (count as i64).wrapping_neg());
+            }
+        }
+    }
+
+    /// Runs a step for `count` iterations.
+    ///
+    /// # Safety
+    /// As for `all`; these iterations exist, and the strips of operands have as many elements.
+    unsafe fn step(&self, step: &Step, count: usize, store: &mut Store) {
+        match step {
+            Step::Load { view, into, extension, is_borrowed } => {
+                let (address, stride, element) = self.element(*view);
+                let own = store.own(*into);
+                let mut at = own.cast_const();
+                // SAFETY: promised by the caller; a strip has room for `count` numbers.
+                unsafe {
+                    match extension {
+                        None if stride == 1 && *is_borrowed => at = address,
+                        None if stride == 1 => core::ptr::copy_nonoverlapping(address, own, count * width(element)),
+                        Some(extend) if stride == 1 => {
+                            extend(Strips { into: own, from: [address; 3], count });
+                        }
+                        _ => gather(element, address, stride, own, count),
+                    }
                 }
-                Step::Sequence { sequence: index, into } => {
-                    let stream = self.views.len() + index;
-                    let own = store.own(*into);
-                    let (first, step) = (self.positions[stream], self.lanes.strides[stream]);
-                    // SAFETY: a strip has room for `count` numbers.
-                    unsafe { sequence(self.body.sequences[*index].1, first, step, own, count) };
-                    store.addresses[usize::from(*into)] = own;
-                }
-                Step::Eval { kernel, operands, into } => {
-                    let from =
-                        operands.map(|strip| store.addresses.get(usize::from(strip)).copied().unwrap_or_default());
-                    let own = store.own(*into);
-                    // SAFETY: the operands were computed before, and are of the instruction's types; the result is no operand.
-                    unsafe { kernel(Strips { into: own, from, count }) };
-                    store.addresses[usize::from(*into)] = own;
-                }
+                store.addresses[usize::from(*into)] = at;
+            }
+            Step::Store { view, from } => {
+                let (address, stride, element) = self.element(*view);
+                // SAFETY: promised by the caller; the strip was computed before.
+                unsafe { scatter(element, store.addresses[usize::from(*from)], address, stride, count) };
+            }
+            Step::Sequence { sequence: index, into } => {
+                let stream = self.views.len() + index;
+                let own = store.own(*into);
+                let (first, step) = (self.positions[stream], self.lanes.strides[stream]);
+                // SAFETY: a strip has room for `count` numbers.
+                unsafe { sequence(self.body.sequences[*index].1, first, step, own, count) };
+                store.addresses[usize::from(*into)] = own;
+            }
+            Step::Eval { kernel, operands, into } => {
+                let from = operands.map(|strip| store.addresses.get(usize::from(strip)).copied().unwrap_or_default());
+                let own = store.own(*into);
+                // SAFETY: the operands were computed before, and are of the instruction's types; the result is no operand.
+                unsafe { kernel(Strips { into: own, from, count }) };
+                store.addresses[usize::from(*into)] = own;
             }
         }
     }
