@@ -6,7 +6,6 @@ use alloc::boxed::Box;
 use core::ops::Range;
 
 use super::super::value::ValueType;
-use super::loops::CountedLoop;
 use super::nests::Nest;
 use super::operation::Inst;
 
@@ -70,7 +69,6 @@ pub(super) struct Code {
     pub(super) sites: Box<[CallSite]>,
     pub(super) operands: Box<[Operand]>,
     pub(super) tables: Box<[Table]>,
-    pub(super) loops: Box<[CountedLoop]>,
     pub(super) nests: Box<[Nest]>,
     /// Messages of `fail` and names of events.
     pub(super) strings: Box<[Box<str>]>,

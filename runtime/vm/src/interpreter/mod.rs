@@ -2,7 +2,6 @@
 
 mod code;
 pub(super) mod frames;
-mod loops;
 mod lower;
 mod nests;
 mod operation;

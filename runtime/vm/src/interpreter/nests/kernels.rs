@@ -51,7 +51,7 @@ impl Strips {
     /// # Safety
     /// As for [`Kernel`].
     #[inline(always)]
-    unsafe fn result<R: Element>(&self) -> &mut [MaybeUninit<R>] {
+    unsafe fn result<'a, R: Element>(self) -> &'a mut [MaybeUninit<R>] {
         // SAFETY: promised by the caller.
         unsafe { core::slice::from_raw_parts_mut(self.into.cast(), self.count) }
     }

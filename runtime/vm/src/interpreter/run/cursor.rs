@@ -210,15 +210,6 @@ impl<'r, 'm> Cursor<'r, 'm> {
         }
     }
 
-    /// Takes a slice for the iterations of a loop; false if there is none.
-    #[cold]
-    fn extend(&mut self) -> bool {
-        self.machine.stack.fuel.left = self.fuel;
-        let is_extended = self.machine.stack.fuel.extend();
-        self.fuel = self.machine.stack.fuel.left;
-        is_extended
-    }
-
     /// Runs a nest of the code where its checks hold.
     #[inline(always)]
     pub(super) fn run_nest(&mut self, index: u32) {
@@ -235,29 +226,6 @@ impl<'r, 'm> Cursor<'r, 'm> {
         let mut frame = Frame { module: self.machine.module, words, refs };
         nests::run(nest, &mut frame, |steps| stack.take_steps(steps));
         self.fuel = self.machine.stack.fuel.left;
-    }
-
-    /// Runs a counted loop of the code as far as it runs separately from the other instructions.
-    #[inline(always)]
-    pub(super) fn run_loop(&mut self, index: u32) {
-        let counted = &self.code.loops[index as usize];
-        // SAFETY: the register files of the frame, which are not borrowed otherwise during the call.
-        let (words, refs) = unsafe {
-            (
-                core::slice::from_raw_parts_mut(self.words, self.code.words * 2),
-                core::slice::from_raw_parts(self.refs, self.code.refs),
-            )
-        };
-        loop {
-            // A copy, so that the fuel itself stays in a machine register.
-            let mut fuel = self.fuel;
-            let _ = counted.run(words, refs, &mut fuel);
-            let is_slice_used = fuel <= counted.fuel && fuel < self.fuel;
-            self.fuel = fuel;
-            if !is_slice_used || !self.extend() {
-                return;
-            }
-        }
     }
 }
 
