@@ -102,8 +102,10 @@ impl Creations {
 /// How a module's executables are provided.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// The translated executables, with the constants that hold them.
-    pub(crate) translated: Vec<(u32, Arc<VerifiedModule>)>,
+    /// The translated executables, each with the constants that hold it.
+    pub(crate) translated: Vec<(Vec<u32>, Arc<VerifiedModule>)>,
+    /// The first of `translated` with a digest of its bytes.
+    by_digest: BTreeMap<u128, usize>,
     /// The replacement bytes of constants that only serve to create translated or omitted executables.
     pub(crate) replaced: BTreeMap<u32, Vec<u8>>,
     /// The formats that need loaders; None if a format is not known at translation time.
@@ -175,10 +177,19 @@ impl Plan {
 
     fn translate(&mut self, module: &VerifiedModule, creations: &Creations, ordinal: u32) -> Result<()> {
         let context = || format!("translating the executable in constant {ordinal}");
+        self.replace(module, creations, ordinal);
+        let bytes = module.rodata_bytes(ordinal);
+        let index =
+            *self.by_digest.entry(digest(bytes.as_deref().unwrap_or_default())).or_insert(self.translated.len());
+        if let Some((held, _)) = self.translated.get_mut(index)
+            && held.first().is_some_and(|first| module.rodata_bytes(*first) == bytes)
+        {
+            held.push(ordinal);
+            return Ok(());
+        }
         let (contents, range) = module.rodata(ordinal).ok_or_else(|| Error::internal("no such constant"))?;
         let nested = Archive::within(contents, range).and_then(Module::parse).and_then(Module::verify);
-        self.translated.push((ordinal, nested.context(context)?));
-        self.replace(module, creations, ordinal);
+        self.translated.push((vec![ordinal], nested.context(context)?));
         Ok(())
     }
 

@@ -117,13 +117,15 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
     let mut executables = Vec::new();
     let mut rows = Vec::new();
     let of_executables = constants(&quote!(super::CONSTANTS));
-    for (index, ((rodata, _), (analysis, table))) in plan.translated.iter().zip(&nested).enumerate() {
+    for (index, ((held, _), (analysis, table))) in plan.translated.iter().zip(&nested).enumerate() {
         let ident = format_ident!("executable_{index}");
-        let rodata_literal = proc_macro2::Literal::u32_unsuffixed(*rodata);
-        rows.push(quote! {
-            support::Executable { rodata: #rodata_literal, module: &#ident::MODULE, kernels: #ident::KERNELS }
-        });
-        let doc = format!(" The executable in constant {rodata}, {}.", code(&format!("@{}", analysis.module.name())));
+        rows.extend(held.iter().map(|rodata| {
+            let rodata = proc_macro2::Literal::u32_unsuffixed(*rodata);
+            quote!(support::Executable { rodata: #rodata, module: &#ident::MODULE, kernels: #ident::KERNELS })
+        }));
+        let constants = held.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        let doc =
+            format!(" The executable in constant {constants}, {}.", code(&format!("@{}", analysis.module.name())));
         let items = executable_items(analysis, table, of_executables.clone(), prelude.clone(), target_features)?;
         executables.push(Nested { ident, doc, items });
     }

@@ -176,7 +176,8 @@ unsafe fn contract_on<O: Operation>(
         return;
     }
     let tiles = <O as sealed::Sealed>::tiles(level);
-    let Some(plan) = Plan::of(loops, &tiles.machine) else {
+    let is_computed = [&left, &right].map(|operand| matches!(operand, Operand::Computed(..)));
+    let Some(plan) = Plan::with(loops, &tiles.machine, is_computed) else {
         // SAFETY: promised by the caller.
         return unsafe { in_order::<O>(output, left, right, loops, [0; 3]) };
     };

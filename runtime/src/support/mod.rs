@@ -110,7 +110,6 @@ pub use crate::vm::{keep_iteration_order, settle_memory, settled};
 pub use crate::{Error, Result, StatusCode};
 
 pub use crate::processor::{LANES, Multiversion, multiversioned};
-pub use crate::vm::View;
 pub use crate::{contract, elements_of, include_constants, strips};
 pub use call::{Elements, Pack, arguments, no_export, results, step};
 pub use constants::{Aligned, Constants};

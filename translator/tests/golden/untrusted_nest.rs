@@ -18,9 +18,8 @@ pub fn matvec(
             break 'nest0;
         };
         if !support::contract!(
-            MulAddF32, support::View:: < f32 > ::new(& input2, 0), support::View:: < f32
-            > ::new(& input0, 0), support::View:: < f32 > ::new(& input1, 0), [(count0,
-            1, 16, 0), (count1, 0, 1, 1)], stack.take_steps(count0.saturating_mul(count1
+            MulAddF32, (input2, 0), (input0, 0), (input1, 0), [(count0, 1, 16, 0),
+            (count1, 0, 1, 1)], stack.take_steps(count0.saturating_mul(count1
             .saturating_add(1)))
         ) {
             break 'nest0;

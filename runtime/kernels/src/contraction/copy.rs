@@ -38,14 +38,22 @@ pub(super) struct Copies<N> {
     pub(super) scatter: unsafe fn(&Lines<'_, N>),
 }
 
+/// `transpose` is [`transpose`] for the level.
+///
 /// # Safety
 /// See [`Copies`].
 #[inline(always)]
-pub(super) unsafe fn gather<N: Copy, const CHUNK: usize>(lines: &Lines<'_, N>) {
+pub(super) unsafe fn gather<N: Copy, const CHUNK: usize>(
+    lines: &Lines<'_, N>,
+    transpose: impl Fn(*const N, isize, *mut N, usize),
+) {
+    let is_transposed = |offsets: &[isize]| offsets.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == 1);
     // SAFETY: promised by the caller.
     unsafe {
         match lines.stride {
             1 => adjacent::<N, CHUNK, false>(lines),
+            // The lines are what is adjacent in the operand.
+            _ if lines.offsets.len() >= BLOCK && is_transposed(lines.offsets) => transposed(lines, transpose),
             // Every second element, as convolutions of stride 2 need: with a known distance, LLVM makes vectors of it.
             2 => each_piece(lines, |operand, line, length| strided(operand, 2, line, 1, length)),
             stride => each_piece(lines, |operand, line, length| strided(operand, stride, line, 1, length)),
@@ -62,6 +70,52 @@ pub(super) unsafe fn scatter<N: Copy, const CHUNK: usize>(lines: &Lines<'_, N>) 
         match lines.stride {
             1 => adjacent::<N, CHUNK, true>(lines),
             stride => each_piece(lines, |operand, line, length| strided(line, 1, operand, stride, length)),
+        }
+    }
+}
+
+/// Rows and columns that are transposed at once.
+const BLOCK: usize = 8;
+
+/// Transposes [`BLOCK`] columns, whose elements are adjacent in the operand, to as many lines.
+///
+/// # Safety
+/// All numbers are valid at their addresses.
+#[inline(always)]
+pub(super) unsafe fn transpose<N: Copy>(from: *const N, stride: isize, to: *mut N, width: usize) {
+    for line in 0..BLOCK {
+        // SAFETY: promised by the caller.
+        unsafe { strided(from.add(line), stride, to.add(line * width), 1, BLOCK) };
+    }
+}
+
+/// Copies lines that follow each other in the operand, block by block.
+#[inline(always)]
+unsafe fn transposed<N: Copy>(lines: &Lines<'_, N>, transpose: impl Fn(*const N, isize, *mut N, usize)) {
+    let first = lines.offsets.first().copied().unwrap_or(0);
+    let (count, operand) = (lines.offsets.len(), lines.operand.wrapping_offset(first));
+    let whole = count / BLOCK * BLOCK;
+    for piece in lines.pieces {
+        let (from, to) = (operand.wrapping_offset(piece.from), lines.lines.wrapping_add(piece.at));
+        let columns = piece.length / BLOCK * BLOCK;
+        for column in (0..columns).step_by(BLOCK) {
+            let from = from.wrapping_offset(lines.stride.wrapping_mul(column as isize));
+            for line in (0..whole).step_by(BLOCK) {
+                transpose(
+                    from.wrapping_add(line),
+                    lines.stride,
+                    to.wrapping_add(line * lines.width + column),
+                    lines.width,
+                );
+            }
+        }
+        for line in 0..count {
+            // What is in no block.
+            let done = if line < whole { columns } else { 0 };
+            let from = from.wrapping_add(line).wrapping_offset(lines.stride.wrapping_mul(done as isize));
+            let to = to.wrapping_add(line * lines.width + done);
+            // SAFETY: promised by the caller.
+            unsafe { strided(from, lines.stride, to, 1, piece.length - done) };
         }
     }
 }
@@ -132,6 +186,29 @@ mod tests {
     use std::vec::Vec;
 
     #[test]
+    fn columns_are_transposed_to_lines() {
+        for (columns, count) in [(8, 8), (17, 30), (3, 9), (64, 16)] {
+            let operand: Vec<u32> = (0..10_000).collect();
+            let (offsets, width) = ((5..5 + count).collect::<Vec<isize>>(), columns + 2);
+            let mut lines = vec![u32::MAX; width * count as usize];
+            let described = Lines {
+                operand: operand.as_ptr().cast_mut(),
+                offsets: &offsets,
+                pieces: &[Piece { from: 100, at: 1, length: columns }],
+                stride: 100,
+                lines: lines.as_mut_ptr(),
+                width,
+            };
+            // SAFETY: pieces and lines are within the vectors.
+            unsafe { gather::<u32, 16>(&described, |from, stride, to, width| transpose(from, stride, to, width)) };
+            for (line, column) in (0..count as usize).flat_map(|line| (0..columns).map(move |column| (line, column))) {
+                assert_eq!(lines[line * width + 1 + column] as usize, 105 + line + 100 * column);
+            }
+            assert_eq!(lines.iter().filter(|number| **number == u32::MAX).count(), 2 * count as usize);
+        }
+    }
+
+    #[test]
     fn pieces_are_copied_to_lines_and_back() {
         for stride in [1isize, 2, 3, -1] {
             for length in 0..40usize {
@@ -148,7 +225,7 @@ mod tests {
                     width,
                 };
                 // SAFETY: pieces and lines are within the vectors.
-                unsafe { gather::<u32, 16>(&described) };
+                unsafe { gather::<u32, 16>(&described, |from, stride, to, width| transpose(from, stride, to, width)) };
                 for (line, from, at) in
                     (0..2).flat_map(|line| pieces.iter().map(move |piece| (line, piece.from, piece.at)))
                 {

@@ -4,7 +4,7 @@ use super::copy::{Lines, Piece};
 use super::loops::{Offsets, Walk};
 use super::plan::{Packing, Plan};
 use super::scratch::{COMPUTED_ROWS, PRODUCTS, ROWS, Scratch, TILE_ROWS};
-use super::tile::{Product, Row, Tile, Tiles};
+use super::tile::{Product, Row, Sizes, Tile, Tiles};
 use super::{Gather, Operand};
 
 /// A contraction under way.
@@ -44,25 +44,38 @@ impl<N: Copy> Drive<'_, N> {
     /// As for [`contract`](super::contract); the processor has the features of the tiles.
     pub(super) unsafe fn run(&mut self) {
         let plan = self.plan;
-        let mut batch = Walk::new(&plan.batch);
-        for _ in 0..plan.batch.count() {
-            let base = batch.offsets();
-            batch.advance(1);
-            let (mut sums, mut products_left) = (Walk::new(&plan.sums), plan.sums.count());
-            while products_left > 0 {
-                let products = products_left.min(PRODUCTS);
-                products_left -= products;
-                let first = self.list_products(&mut sums, products);
-                let (mut rows, mut rows_left) = (Walk::new(&plan.rows), plan.rows.count());
-                while rows_left > 0 {
-                    let is_computed = matches!(self.left, Operand::Computed(..));
-                    let count = rows_left.min(if is_computed { COMPUTED_ROWS } else { ROWS });
-                    rows_left -= count;
+        let (batches, rows_of_all) = (plan.batch.count(), plan.rows.count());
+        let at_once = if matches!(self.left, Operand::Computed(..)) { COMPUTED_ROWS } else { ROWS };
+        let (mut sums, mut products_left) = (Walk::new(&plan.sums), plan.sums.count());
+        while products_left > 0 {
+            let products = products_left.min(PRODUCTS);
+            products_left -= products;
+            let first = self.list_products(&mut sums, products);
+            let (mut rows, mut rows_left) = (Walk::new(&plan.rows), rows_of_all);
+            while rows_left > 0 {
+                let count = rows_left.min(at_once);
+                rows_left -= count;
+                self.list_rows(&mut rows, count);
+                let mut batch = Walk::new(&plan.batch);
+                for _ in 0..batches {
+                    let base = batch.offsets().plus(first);
+                    batch.advance(1);
                     // SAFETY: promised by the caller.
-                    unsafe { self.rows(&mut rows, (count, products), base, first) };
+                    unsafe { self.rows((count, products), base) };
                 }
             }
         }
+    }
+
+    /// Lists the offsets of rows.
+    fn list_rows(&mut self, rows: &mut Walk<'_>, count: usize) {
+        let Scratch { rows: listed, tile_rows, .. } = &mut *self.scratch;
+        for row in listed.iter_mut().take(count) {
+            let Offsets { output, left, right } = rows.offsets();
+            rows.advance(1);
+            *row = Row { output: output as isize, left: left as isize, right: right as isize };
+        }
+        tile_rows[..count].copy_from_slice(&listed[..count]);
     }
 
     /// Lists the offsets of products, relative to those of the first, which are returned.
@@ -106,14 +119,8 @@ impl<N: Copy> Drive<'_, N> {
         *listed = kind;
     }
 
-    /// Runs all strips of some rows.
-    unsafe fn rows(&mut self, walk: &mut Walk<'_>, (count, products): (usize, usize), base: Offsets, first: Offsets) {
-        let base = base.plus(first);
-        for row in self.scratch.rows.iter_mut().take(count) {
-            let offsets = walk.offsets();
-            walk.advance(1);
-            *row = Row { output: offsets.output as isize, left: offsets.left as isize };
-        }
+    /// Runs all strips of the listed rows.
+    unsafe fn rows(&mut self, (count, products): (usize, usize), base: Offsets) {
         if let Operand::Computed(operand, element) = self.left {
             // SAFETY: promised by the caller.
             unsafe { self.pack_left(operand, element.wrapping_add(base.left), count, products) };
@@ -121,13 +128,15 @@ impl<N: Copy> Drive<'_, N> {
         let columns = self.plan.columns;
         let (runs, run) = match self.plan.packing {
             Packing::CrossingPanels => (1, columns.count()),
-            Packing::None | Packing::Panels => (columns.count() / columns.innermost().count, columns.innermost().count),
+            Packing::None | Packing::Separate | Packing::Panels => {
+                (columns.count() / columns.innermost().count, columns.innermost().count)
+            }
         };
         let mut walk = Walk::new(&columns);
+        let lanes = self.plan.lanes;
+        let vectors = run.div_ceil(lanes);
+        let strips = vectors.div_ceil(self.sizes().len());
         for _ in 0..runs {
-            let lanes = self.plan.lanes;
-            let vectors = run.div_ceil(lanes);
-            let strips = vectors.div_ceil(self.tiles.by_width.len());
             let mut left = run;
             for strip in 0..strips {
                 let vectors = vectors / strips + usize::from(strip < vectors % strips);
@@ -138,6 +147,11 @@ impl<N: Copy> Drive<'_, N> {
                 unsafe { self.run_strip(&strip, (count, products), base) };
             }
         }
+    }
+
+    /// The tiles by their sizes.
+    fn sizes(&self) -> Sizes<N> {
+        if self.plan.packing == Packing::Separate { self.tiles.separate } else { self.tiles.by_width }
     }
 
     /// Lists the pieces of the next columns.
@@ -160,12 +174,10 @@ impl<N: Copy> Drive<'_, N> {
     unsafe fn run_strip(&mut self, strip: &Strip, (rows, products): (usize, usize), base: Offsets) {
         let width = strip.vectors * self.plan.lanes;
         let first = base.plus(strip.first);
-        let is_whole = strip.columns == width && strip.pieces == 1;
-        // SAFETY: promised by the caller, here and below: offsets are those of iterations. A strip that is not whole is packed, so
-        // nothing is loaded that belongs to no iteration.
+        // SAFETY: promised by the caller, here and below: offsets are those of iterations.
         unsafe {
             let right = match (self.right, self.plan.packing) {
-                (Operand::Memory(address), Packing::None) if is_whole => {
+                (Operand::Memory(address), Packing::None | Packing::Separate) => {
                     self.list_as(Listed::Operand, products);
                     address.wrapping_offset(first.right as isize)
                 }
@@ -180,19 +192,15 @@ impl<N: Copy> Drive<'_, N> {
                 Operand::Computed(..) => self.scratch.left.as_ptr(),
             };
             let output = self.output.wrapping_offset(first.output as isize);
-            let is_direct = is_whole && self.plan.columns.innermost().output == 1;
+            let is_direct = strip.pieces == 1 && self.plan.columns.innermost().output == 1;
+            let tail = strip.columns - (strip.vectors - 1) * self.plan.lanes;
+            let sizes = self.sizes()[strip.vectors - 1];
             let mut done = 0;
             while done < rows {
-                let sizes = self.tiles.by_width[strip.vectors - 1];
                 let Some((size, run)) = sizes.iter().find(|(size, _)| *size <= rows - done) else { return };
-                let tile = Tile {
-                    output,
-                    left,
-                    right,
-                    rows: self.scratch.rows.as_ptr().add(done),
-                    products: self.scratch.products.as_ptr(),
-                    count: products,
-                };
+                let rows = self.scratch.tile_rows.as_ptr().add(done);
+                let products_of_tile = self.scratch.products.as_ptr();
+                let tile = Tile { output, left, right, rows, products: products_of_tile, count: products, tail };
                 if is_direct {
                     run(&tile);
                 } else {
@@ -219,7 +227,7 @@ impl<N: Copy> Drive<'_, N> {
             for (at, (row, offset)) in rows.iter_mut().zip(&mut offsets).take(size).enumerate() {
                 let listed = *tile.rows.add(at);
                 *offset = listed.output;
-                *row = Row { output: (at * width) as isize, left: listed.left };
+                *row = Row { output: (at * width) as isize, ..listed };
             }
             let lines = Lines {
                 operand: tile.output,
@@ -275,8 +283,9 @@ impl<N: Copy> Drive<'_, N> {
             [only] => Some(only.left),
             _ => None,
         };
-        let Scratch { rows: listed, sources, left, .. } = &mut *self.scratch;
-        for (at, (row, line)) in listed.iter_mut().zip(left.chunks_exact_mut(PRODUCTS)).take(rows).enumerate() {
+        let Scratch { rows: listed, tile_rows, sources, left, .. } = &mut *self.scratch;
+        let lines = left.chunks_exact_mut(PRODUCTS);
+        for (at, ((row, packed), line)) in listed.iter().zip(tile_rows).zip(lines).take(rows).enumerate() {
             let first = element.wrapping_add(row.left as i64);
             let line = &mut line[..products];
             // SAFETY: promised by the caller: the elements are those of iterations.
@@ -291,7 +300,7 @@ impl<N: Copy> Drive<'_, N> {
                     }
                 }
             }
-            row.left = (at * PRODUCTS) as isize;
+            packed.left = (at * PRODUCTS) as isize;
         }
     }
 }

@@ -15,15 +15,17 @@ pub struct Machine {
     /// The most rows of a tile whose strips have one vector, two, and so on: accumulators, a strip of the right operand and a number of
     /// the left one are in registers.
     pub rows: &'static [usize],
+    /// The same for rows with a right operand each.
+    pub separate: &'static [usize],
 }
 
 impl Machine {
     /// 512-bit vectors, 32 of them.
-    pub const X86_64_V4: Machine = Machine { name: "x86-64-v4", lanes: 16, rows: &[8, 8, 8, 6] };
+    pub const X86_64_V4: Machine = Machine { name: "x86-64-v4", lanes: 16, rows: &[8, 8, 8, 6], separate: &[8, 8] };
     /// 256-bit vectors, 16 of them.
-    pub const X86_64_V3: Machine = Machine { name: "x86-64-v3", lanes: 8, rows: &[8, 6] };
+    pub const X86_64_V3: Machine = Machine { name: "x86-64-v3", lanes: 8, rows: &[8, 6], separate: &[8] };
     /// 128-bit vectors, 16 of them, as LLVM makes them of arrays.
-    pub const PORTABLE: Machine = Machine { name: "portable", lanes: 4, rows: &[8, 4] };
+    pub const PORTABLE: Machine = Machine { name: "portable", lanes: 4, rows: &[8, 4], separate: &[4] };
 }
 
 /// Where vectors of the right operand are loaded from.
@@ -31,6 +33,9 @@ impl Machine {
 pub enum Packing {
     /// From the operand: along the innermost loop of the columns, its elements are adjacent.
     None,
+    /// The same, where the other loops of the columns are the rows: each row of a tile has vectors of its own, and all have the
+    /// same left operand.
+    Separate,
     /// From a panel, into which each strip of columns is copied for all products. Strips end where the innermost loop ends.
     Panels,
     /// The same, with strips across the ends of the innermost loop. Tiles are copied from the output and back.
@@ -78,6 +83,11 @@ impl Plan {
     /// output moves, there are no tiles.
     #[must_use]
     pub fn of(loops: &[Loop], machine: &Machine) -> Option<Plan> {
+        Plan::with(loops, machine, [false; 2])
+    }
+
+    /// As [`Plan::of`], where the left or the right operand is computed: that is not loaded as vectors.
+    pub(super) fn with(loops: &[Loop], machine: &Machine, is_computed: [bool; 2]) -> Option<Plan> {
         if loops.len() > MAX_LOOPS {
             return None;
         }
@@ -119,34 +129,42 @@ impl Plan {
             vectors: 1,
             tile_rows: 1,
         };
-        plan.choose(machine);
+        plan.choose(machine, is_computed[usize::from(!is_swapped)]);
         Some(plan)
     }
 
     /// Chooses the packing by the cycles that each way is expected to take.
-    fn choose(&mut self, machine: &Machine) {
+    fn choose(&mut self, machine: &Machine, is_computed: bool) {
         let (rows, columns, products) = (self.rows.count(), self.columns.count(), self.sums.count());
         let innermost = self.columns.innermost();
         let runs = columns / innermost.count.max(1);
-        let separate = Tiling::of(machine, rows, runs, innermost.count);
-        let crossing = Tiling::of(machine, rows, 1, columns);
+        let within = Tiling::of(machine.lanes, machine.rows, false, rows, runs, innermost.count);
+        let crossing = Tiling::of(machine.lanes, machine.rows, false, rows, 1, columns);
+        let separate = Tiling::of(machine.lanes, machine.separate, true, runs, rows, innermost.count);
         // For each product, each piece of a strip is copied, in some cycles if its elements are adjacent.
         let pieces = 2 * runs.max(columns.div_ceil(machine.lanes));
         let packing = if innermost.right == 1 { pieces } else { pieces + columns };
         // Each row of a tile is copied from the output and back.
         let moving = 2 * rows * (pieces + if innermost.output == 1 { 0 } else { columns });
         let whole = |tiling: Tiling, packing: usize| tiling.cycles.saturating_add(packing).saturating_mul(products);
-        let mut ways = [
-            (whole(separate, 0), Packing::None, separate),
-            (whole(separate, packing), Packing::Panels, separate),
+        let is_adjacent = innermost.right == 1 && innermost.output == 1 && !is_computed;
+        let ways = [
+            (whole(within, packing), Packing::Panels, within),
             (whole(crossing, packing).saturating_add(moving), Packing::CrossingPanels, crossing),
+            (if is_adjacent { whole(within, 0) } else { usize::MAX }, Packing::None, within),
+            (if is_adjacent && rows == 1 { whole(separate, 0) } else { usize::MAX }, Packing::Separate, separate),
         ];
-        if innermost.right != 1 {
-            ways[0].0 = usize::MAX;
-        }
         let [first, others @ ..] = ways;
-        let (_, packing, tiling) = others.into_iter().fold(first, |best, way| if way.0 < best.0 { way } else { best });
+        let (_, packing, tiling) = others.into_iter().fold(first, |best, way| if way.0 <= best.0 { way } else { best });
         (self.packing, self.vectors, self.tile_rows) = (packing, tiling.vectors, tiling.rows);
+        if packing == Packing::Separate {
+            // A row is an iteration of the other loops of the columns.
+            let mut innermost = Loops::default();
+            self.rows = self.columns;
+            self.rows.remove(self.columns.as_slice().len() - 1);
+            innermost.push(self.columns.innermost());
+            self.columns = innermost;
+        }
     }
 }
 
@@ -159,17 +177,18 @@ struct Tiling {
 }
 
 impl Tiling {
-    /// Of `runs` runs of adjacent columns.
-    fn of(machine: &Machine, rows: usize, runs: usize, columns: usize) -> Tiling {
-        let vectors = columns.div_ceil(machine.lanes).max(1);
+    /// Of `runs` runs of adjacent columns, by tiles of so many rows for each number of vectors.
+    fn of(lanes: usize, tile_rows: &[usize], is_separate: bool, rows: usize, runs: usize, columns: usize) -> Tiling {
+        let vectors = columns.div_ceil(lanes).max(1);
         // As few strips as possible, of equal width.
-        let strips = vectors.div_ceil(machine.rows.len());
+        let strips = vectors.div_ceil(tile_rows.len());
         let width = vectors.div_ceil(strips);
-        let tile = machine.rows[width - 1];
+        let tile = tile_rows[width - 1];
         // Two multiplications and additions, or two loads, a cycle; and an addition of a sum waits four cycles for the one before.
         let tiles = rows.div_ceil(tile).saturating_mul(strips);
-        let (arithmetic, loads) =
-            (rows.saturating_mul(vectors), rows.saturating_mul(strips).saturating_add(tiles * width));
+        let arithmetic = rows.saturating_mul(vectors);
+        let vectors_loaded = if is_separate { arithmetic } else { tiles * width };
+        let loads = rows.saturating_mul(strips).saturating_add(vectors_loaded);
         let cycles = (arithmetic.max(loads) / 2).max(4 * tiles).saturating_mul(runs);
         Tiling { vectors: width, rows: tile, cycles }
     }
@@ -193,6 +212,7 @@ impl fmt::Display for Plan {
         let right = if self.is_swapped { "left" } else { "right" };
         match self.packing {
             Packing::None => write!(f, "vectors loaded from the {right} operand"),
+            Packing::Separate => write!(f, "vectors loaded from the {right} operand for each row"),
             Packing::Panels => write!(f, "panels of the {right} operand packed"),
             Packing::CrossingPanels => write!(f, "panels of the {right} operand packed across runs of columns"),
         }

@@ -23,6 +23,8 @@ pub(super) const TILE_ROWS: usize = 8;
 pub(super) struct Scratch<N> {
     pub(super) listed: Listed,
     pub(super) rows: [Row; ROWS],
+    /// The same, with the left operand where it is packed.
+    pub(super) tile_rows: [Row; ROWS],
     pub(super) products: [Product; PRODUCTS],
     /// For each product, how far the operands are before they are packed.
     pub(super) sources: [Product; PRODUCTS],

@@ -49,6 +49,8 @@ pub(super) struct Engine {
     epoch: Padded<AtomicU64>,
     /// Executions for reuse, which other threads may still have a share of.
     kept: Padded<Mutex<Vec<Arc<Execution>>>>,
+    /// Threads that run chunks or parts.
+    busy: Padded<AtomicUsize>,
     /// Threads of the program that execute or participate.
     callers: Padded<AtomicUsize>,
     /// Threads of the executor in [`Work::participate`], and those that have been woken and have not arrived.
@@ -98,6 +100,7 @@ impl Engine {
             divisions: Padded::default(),
             epoch: Padded(AtomicU64::new(0)),
             kept: Padded::default(),
+            busy: Padded(AtomicUsize::new(0)),
             callers: Padded(AtomicUsize::new(0)),
             workers: Presence::default(),
             under_way: Padded(AtomicUsize::new(0)),
@@ -226,9 +229,17 @@ impl Engine {
     /// Has loops of the kernels that `work` runs divided among threads.
     pub(super) fn dividing<R>(&self, work: impl FnOnce() -> R) -> R {
         match self.this.upgrade() {
-            Some(this) if self.concurrency > 1 => with_divider(this, work),
+            Some(this) if self.concurrency > 1 => self.as_busy(|| with_divider(this, work)),
             _ => work(),
         }
+    }
+
+    /// Counts the calling thread as busy for the time of `work`, which does not unwind.
+    fn as_busy<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        let result = work();
+        self.busy.fetch_sub(1, Ordering::Relaxed);
+        result
     }
 
     /// Runs parts of loops that other threads divide, if there are any; false where there are none.
@@ -237,7 +248,7 @@ impl Engine {
         loop {
             let open = lock(&self.divisions).iter().find(|division| division.is_claimable()).map(Arc::clone);
             match open {
-                Some(division) => joined |= division.join(),
+                Some(division) => joined |= self.as_busy(|| division.join()),
                 None => return joined,
             }
         }
@@ -352,10 +363,12 @@ impl Work for Engine {
 
 impl Divider for Engine {
     fn parts(&self, iterations: usize, time: u64) -> usize {
-        let free = self.concurrency.saturating_sub(self.callers.load(Ordering::Relaxed).max(1)) > 0;
+        // Threads that run other chunks have enough to do.
+        let idle = self.concurrency.saturating_sub(self.busy.load(Ordering::Relaxed));
+        let idle = if cfg!(perturb) { self.concurrency } else { idle };
         let least = if self.workers.count() > 0 { SHARE } else { WAKE };
-        match free && (time >= least || cfg!(perturb)) {
-            true => usize::try_from(estimate::parts(time, iterations as u64, self.concurrency)).unwrap_or(1),
+        match idle > 0 && (time >= least || cfg!(perturb)) {
+            true => usize::try_from(estimate::parts(time, iterations as u64, idle + 1)).unwrap_or(1),
             false => 1,
         }
     }

@@ -27,11 +27,11 @@ impl Writer<'_, '_, '_> {
         Ok(quote!(support::contract!(#product, #output, #left, #right, [#(#loops),*] #permitted)))
     }
 
-    /// The elements of a view.
+    /// The buffer of a view, and the index of the element of the first iteration.
     fn view(&self, view: usize) -> TokenStream {
         let view = &self.nest.views[view];
-        let (buffer, base, ty) = (self.emitter.name(view.buffer), self.form(view.index.base()), element(view.element));
-        quote!(support::View::<#ty>::new(&#buffer, #base))
+        let (buffer, base) = (self.emitter.name(view.buffer), self.form(view.index.base()));
+        quote!((#buffer, #base))
     }
 
     /// The numbers of a factor.
@@ -40,16 +40,17 @@ impl Writer<'_, '_, '_> {
         if factor.is_memory(self.nest) {
             return Ok(view);
         }
-        let (loaded, value, ty) = (self.emitter.name(factor.loaded), self.emitter.name(factor.value), element(of));
+        let (loaded, ty) = (self.emitter.name(factor.loaded), element(of));
         let extended = is_extended(of).then(|| quote!(i32::from(#loaded)));
-        if let (Some(extended), []) = (&extended, &factor.instructions[..]) {
+        let Some(((block, position), before)) = factor.instructions.split_last() else {
             return Ok(quote!(#view.map(|#loaded: #ty| #extended)));
-        }
-        let extension = extended.map(|extended| quote!(let #loaded = #extended;));
-        let mut body = TokenStream::new();
-        for (block, position) in &factor.instructions {
+        };
+        let mut body = extended.map(|extended| quote!(let #loaded = #extended;)).unwrap_or_default();
+        for (block, position) in before {
             body.extend(self.instruction(*block, *position)?);
         }
-        Ok(quote!(#view.map(|#loaded: #ty| { #extension #body #value })))
+        let value = self.emitter.expression(self.nest.instruction(self.emitter.body.function, *block, *position))?;
+        let body = if body.is_empty() { value } else { quote!({ #body #value }) };
+        Ok(quote!(#view.map(|#loaded: #ty| #body)))
     }
 }

@@ -13,6 +13,7 @@ pub(super) struct Array<O: Operation>([O::Number; LANES]);
 
 impl<O: Operation + Copy> Vector for Array<O> {
     type Number = O::Number;
+    type Mask = usize;
     const LANES: usize = LANES;
 
     #[inline(always)]
@@ -25,6 +26,29 @@ impl<O: Operation + Copy> Vector for Array<O> {
     unsafe fn store(self, address: *mut O::Number) {
         // SAFETY: as above.
         unsafe { address.cast::<[O::Number; LANES]>().write(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn mask(count: usize) -> usize {
+        count
+    }
+
+    #[inline(always)]
+    unsafe fn load_some(address: *const O::Number, mask: usize) -> Array<O> {
+        if mask == LANES {
+            // SAFETY: promised by the caller.
+            return unsafe { Array::load(address) };
+        }
+        // SAFETY: promised by the caller: there is at least one lane, whose number the others have.
+        Array(core::array::from_fn(|lane| unsafe { address.add(if lane < mask { lane } else { 0 }).read() }))
+    }
+
+    #[inline(always)]
+    unsafe fn store_some(self, address: *mut O::Number, mask: usize) {
+        for (lane, number) in self.0.into_iter().enumerate().take(mask) {
+            // SAFETY: promised by the caller.
+            unsafe { address.add(lane).write(number) };
+        }
     }
 
     #[inline(always)]
@@ -46,15 +70,15 @@ impl<O: Operation + Copy> Vector for Array<O> {
 }
 
 /// Safety: see [`super::Run`].
-unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
+unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(tile: &Tile<V::Number>) {
     // SAFETY: promised by the caller.
-    unsafe { run::<V, ROWS, VECTORS>(tile) }
+    unsafe { run::<V, ROWS, VECTORS, SEPARATE>(tile) }
 }
 
 /// Safety: see [`Copies`].
 unsafe fn gather<N: Copy>(lines: &Lines<'_, N>) {
     // SAFETY: promised by the caller.
-    unsafe { copy::gather::<N, 4>(lines) }
+    unsafe { copy::gather::<N, 4>(lines, |from, stride, to, width| copy::transpose::<N>(from, stride, to, width)) }
 }
 
 /// Safety: see [`Copies`].
@@ -63,6 +87,15 @@ unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
     unsafe { copy::scatter::<N, 4>(lines) }
 }
 
-tiles!(FMA_F32: Array<FmaF32> as f32, Machine::PORTABLE, tile gather scatter [1: 8 4 2 1; 2: 4 2 1;]);
-tiles!(MUL_ADD_F32: Array<MulAddF32> as f32, Machine::PORTABLE, tile gather scatter [1: 8 4 2 1; 2: 4 2 1;]);
-tiles!(MUL_ADD_I32: Array<MulAddI32> as i32, Machine::PORTABLE, tile gather scatter [1: 8 4 2 1; 2: 4 2 1;]);
+/// The table of an operation.
+macro_rules! operations {
+    ($($name:ident: $operation:ty, $number:ty;)*) => { $(
+        tiles!($name: Array<$operation> as $number, Machine::PORTABLE, tile, Copies { gather, scatter },
+            [1: 8 4 2 1; 2: 4 2 1;], separate [1: 4 2 1;]);
+    )* };
+}
+operations! {
+    FMA_F32: FmaF32, f32;
+    MUL_ADD_F32: MulAddF32, f32;
+    MUL_ADD_I32: MulAddI32, i32;
+}

@@ -1,10 +1,13 @@
 //! Tiles for AVX2 and AVX-512.
 
 use core::arch::x86_64::{
-    __m256, __m256i, __m512, __m512i, _mm256_add_epi32, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
-    _mm256_loadu_si256, _mm256_mul_ps, _mm256_mullo_epi32, _mm256_set1_epi32, _mm256_set1_ps, _mm256_storeu_ps,
-    _mm256_storeu_si256, _mm512_add_epi32, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
-    _mm512_mul_ps, _mm512_mullo_epi32, _mm512_set1_epi32, _mm512_set1_ps, _mm512_storeu_ps, _mm512_storeu_si512,
+    __m256, __m256i, __m512, __m512i, __mmask16, _mm256_add_epi32, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
+    _mm256_loadu_si256, _mm256_maskload_epi32, _mm256_maskload_ps, _mm256_maskstore_epi32, _mm256_maskstore_ps,
+    _mm256_mul_ps, _mm256_mullo_epi32, _mm256_permute2f128_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_shuffle_ps,
+    _mm256_storeu_ps, _mm256_storeu_si256, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm512_add_epi32, _mm512_add_ps,
+    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_storeu_epi32, _mm512_mask_storeu_ps,
+    _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_mullo_epi32, _mm512_set1_epi32,
+    _mm512_set1_ps, _mm512_storeu_ps, _mm512_storeu_si512,
 };
 
 use super::{Machine, Tile, Tiles, Vector, run, tiles};
@@ -12,13 +15,15 @@ use crate::contraction::copy::{self, Copies, Lines};
 
 /// A kind of vectors: a register type, and the intrinsics of its loads, stores and operation.
 macro_rules! vectors {
-    ($($name:ident, $register:ty as $pointer:ty, $number:ty, $lanes:literal: $load:ident $store:ident $splat:ident,
+    ($($name:ident, $register:ty as $pointer:ty, $number:ty, $lanes:literal: $load:ident $store:ident $splat:ident
+        [$mask:ty] $some:ident $load_some:ident $store_some:ident,
         |$sum:ident, $left:ident, $right:ident| $apply:expr;)*) => { $(
         #[derive(Clone, Copy, Debug)]
         pub(super) struct $name($register);
 
         impl Vector for $name {
             type Number = $number;
+            type Mask = $mask;
             const LANES: usize = $lanes;
 
             #[inline(always)]
@@ -31,6 +36,24 @@ macro_rules! vectors {
             unsafe fn store(self, address: *mut $number) {
                 // SAFETY: promised by the caller; the store may be unaligned.
                 unsafe { $store(address.cast::<$pointer>(), self.0) }
+            }
+
+            #[inline(always)]
+            unsafe fn mask(count: usize) -> $mask {
+                // SAFETY: promised by the caller.
+                unsafe { $some(count) }
+            }
+
+            #[inline(always)]
+            unsafe fn load_some(address: *const $number, mask: $mask) -> $name {
+                // SAFETY: promised by the caller; lanes that are not in the mask are not accessed.
+                $name(unsafe { $load_some(address, mask) })
+            }
+
+            #[inline(always)]
+            unsafe fn store_some(self, address: *mut $number, mask: $mask) {
+                // SAFETY: as above.
+                unsafe { $store_some(address, mask, self.0) }
             }
 
             #[inline(always)]
@@ -49,18 +72,95 @@ macro_rules! vectors {
     )* };
 }
 vectors! {
-    FmaF32x16, __m512 as f32, f32, 16: _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps,
+    FmaF32x16, __m512 as f32, f32, 16: _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps
+        [__mmask16] some_of_16 load_some_ps store_some_ps,
         |sum, left, right| _mm512_fmadd_ps(left, right, sum);
-    MulAddF32x16, __m512 as f32, f32, 16: _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps,
+    MulAddF32x16, __m512 as f32, f32, 16: _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps
+        [__mmask16] some_of_16 load_some_ps store_some_ps,
         |sum, left, right| _mm512_add_ps(sum, _mm512_mul_ps(left, right));
-    MulAddI32x16, __m512i as __m512i, i32, 16: _mm512_loadu_si512 _mm512_storeu_si512 _mm512_set1_epi32,
+    MulAddI32x16, __m512i as __m512i, i32, 16: _mm512_loadu_si512 _mm512_storeu_si512 _mm512_set1_epi32
+        [__mmask16] some_of_16 load_some_epi32 store_some_epi32,
         |sum, left, right| _mm512_add_epi32(sum, _mm512_mullo_epi32(left, right));
-    FmaF32x8, __m256 as f32, f32, 8: _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps,
+    FmaF32x8, __m256 as f32, f32, 8: _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps
+        [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps,
         |sum, left, right| _mm256_fmadd_ps(left, right, sum);
-    MulAddF32x8, __m256 as f32, f32, 8: _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps,
+    MulAddF32x8, __m256 as f32, f32, 8: _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps
+        [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps,
         |sum, left, right| _mm256_add_ps(sum, _mm256_mul_ps(left, right));
-    MulAddI32x8, __m256i as __m256i, i32, 8: _mm256_loadu_si256 _mm256_storeu_si256 _mm256_set1_epi32,
+    MulAddI32x8, __m256i as __m256i, i32, 8: _mm256_loadu_si256 _mm256_storeu_si256 _mm256_set1_epi32
+        [__m256i] some_of_8 _mm256_maskload_epi32 _mm256_maskstore_epi32,
         |sum, left, right| _mm256_add_epi32(sum, _mm256_mullo_epi32(left, right));
+}
+
+/// The first lanes of sixteen.
+///
+/// Safety: none is needed.
+#[inline(always)]
+unsafe fn some_of_16(count: usize) -> __mmask16 {
+    u16::MAX >> (16 - count)
+}
+
+/// The first lanes of eight, all bits of each.
+///
+/// Safety: the processor has AVX2.
+#[inline(always)]
+unsafe fn some_of_8(count: usize) -> __m256i {
+    const LANES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+    // SAFETY: `count` is at most eight, so that eight numbers follow.
+    unsafe { _mm256_loadu_si256(LANES.as_ptr().add(8 - count).cast()) }
+}
+
+/// Intrinsics of AVX-512 with the operands in the order of AVX2.
+macro_rules! masked {
+    ($($load:ident $store:ident: $register:ty, $number:ty, $from:ident $to:ident;)*) => { $(
+        /// Safety: see [`Vector::load_some`].
+        #[inline(always)]
+        unsafe fn $load(address: *const $number, mask: __mmask16) -> $register {
+            // SAFETY: promised by the caller.
+            unsafe { $from(mask, address) }
+        }
+
+        /// Safety: see [`Vector::store_some`].
+        #[inline(always)]
+        unsafe fn $store(address: *mut $number, mask: __mmask16, numbers: $register) {
+            // SAFETY: promised by the caller.
+            unsafe { $to(address, mask, numbers) }
+        }
+    )* };
+}
+masked! {
+    load_some_ps store_some_ps: __m512, f32, _mm512_maskz_loadu_ps _mm512_mask_storeu_ps;
+    load_some_epi32 store_some_epi32: __m512i, i32, _mm512_maskz_loadu_epi32 _mm512_mask_storeu_epi32;
+}
+
+/// Transposes eight times eight numbers of 32 bits: those of a column are adjacent in the operand, those of a row in the lines.
+///
+/// # Safety
+/// All numbers are valid at their addresses; the processor has AVX2.
+#[inline(always)]
+unsafe fn transpose<N>(from: *const N, stride: isize, to: *mut N, width: usize) {
+    let (from, to) = (from.cast::<f32>(), to.cast::<f32>());
+    // SAFETY: promised by the caller.
+    unsafe {
+        let load = |column: isize| _mm256_loadu_ps(from.offset(stride * column));
+        let pairs = |first: isize| {
+            let (even, odd) = (load(first), load(first + 1));
+            (_mm256_unpacklo_ps(even, odd), _mm256_unpackhi_ps(even, odd))
+        };
+        let fours = |first: isize| {
+            let ((low, high), (low_next, high_next)) = (pairs(first), pairs(first + 2));
+            [
+                _mm256_shuffle_ps::<0x44>(low, low_next),
+                _mm256_shuffle_ps::<0xEE>(low, low_next),
+                _mm256_shuffle_ps::<0x44>(high, high_next),
+                _mm256_shuffle_ps::<0xEE>(high, high_next),
+            ]
+        };
+        for (row, (first, second)) in fours(0).into_iter().zip(fours(4)).enumerate() {
+            _mm256_storeu_ps(to.add(row * width), _mm256_permute2f128_ps::<0x20>(first, second));
+            _mm256_storeu_ps(to.add((row + 4) * width), _mm256_permute2f128_ps::<0x31>(first, second));
+        }
+    }
 }
 
 /// The functions of a level, which are compiled for its features.
@@ -68,16 +168,18 @@ macro_rules! level {
     ($features:literal, $chunk:literal, $tile:ident $gather:ident $scatter:ident) => {
         /// Safety: see [`super::Run`], for these features.
         #[target_feature(enable = $features)]
-        unsafe fn $tile<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
+        unsafe fn $tile<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(
+            tile: &Tile<V::Number>,
+        ) {
             // SAFETY: promised by the caller.
-            unsafe { run::<V, ROWS, VECTORS>(tile) }
+            unsafe { run::<V, ROWS, VECTORS, SEPARATE>(tile) }
         }
 
         /// Safety: see [`Copies`], for these features.
         #[target_feature(enable = $features)]
         unsafe fn $gather<N: Copy>(lines: &Lines<'_, N>) {
             // SAFETY: promised by the caller.
-            unsafe { copy::gather::<N, $chunk>(lines) }
+            unsafe { copy::gather::<N, $chunk>(lines, |from, stride, to, width| transpose(from, stride, to, width)) }
         }
 
         /// Safety: see [`Copies`], for these features.
@@ -88,15 +190,16 @@ macro_rules! level {
         }
     };
 }
-level!("avx512f", 16, v4 gather_v4 scatter_v4);
+level!("avx512f,avx2", 16, v4 gather_v4 scatter_v4);
 level!("avx2,fma", 8, v3 gather_v3 scatter_v3);
 
 /// The tables of an operation.
 macro_rules! operations {
     ($($number:ty: $v4:ident $wide:ty, $v3:ident $narrow:ty;)*) => { $(
-        tiles!($v4: $wide as $number, Machine::X86_64_V4, v4 gather_v4 scatter_v4
-            [1: 8 4 2 1; 2: 8 4 2 1; 3: 8 4 2 1; 4: 6 4 2 1;]);
-        tiles!($v3: $narrow as $number, Machine::X86_64_V3, v3 gather_v3 scatter_v3 [1: 8 4 2 1; 2: 6 4 2 1;]);
+        tiles!($v4: $wide as $number, Machine::X86_64_V4, v4, Copies { gather: gather_v4, scatter: scatter_v4 },
+            [1: 8 4 2 1; 2: 8 4 2 1; 3: 8 4 2 1; 4: 6 4 2 1;], separate [1: 8 4 2 1; 2: 8 4 2 1;]);
+        tiles!($v3: $narrow as $number, Machine::X86_64_V3, v3, Copies { gather: gather_v3, scatter: scatter_v3 },
+            [1: 8 4 2 1; 2: 6 4 2 1;], separate [1: 8 4 2 1;]);
     )* };
 }
 operations! {
