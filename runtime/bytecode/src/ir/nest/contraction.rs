@@ -92,7 +92,7 @@ impl Contraction {
         let mut selecting = self.loops.iter().filter(|at| moves(self.output, **at));
         let stays = |at: usize| !moves(self.left.view, at) || !moves(self.right.view, at);
         let is_adjacent = |at: usize| nest.views[self.output].index.constant_stride(at) == Some(1);
-        selecting.clone().any(|at| !moves(self.left.view, *at)) && selecting.clone().any(|at| !moves(self.right.view, *at)) && selecting.all(|at| !is_adjacent(*at) || stays(*at))
+        selecting.clone().any(|at| stays(*at)) && selecting.all(|at| !is_adjacent(*at) || stays(*at))
     }
 }
 
