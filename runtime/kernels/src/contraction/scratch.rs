@@ -52,10 +52,9 @@ std::thread_local! {
 pub(super) fn with<N, R>(work: impl FnOnce(&mut Scratch<N>) -> R) -> R {
     const { assert!(size_of::<N>() == size_of::<u32>() && align_of::<N>() == align_of::<u32>()) };
     #[cfg(feature = "std")]
-    let kept = KEPT.try_with(core::cell::Cell::take).ok().flatten();
+    let mut scratch = KEPT.try_with(core::cell::Cell::take).ok().flatten().unwrap_or_else(zeroed);
     #[cfg(not(feature = "std"))]
-    let kept: Option<Box<Any>> = None;
-    let mut scratch = kept.unwrap_or_else(zeroed);
+    let mut scratch = zeroed();
     let any: *mut Any = &mut *scratch;
     // SAFETY: the layouts are the same, as numbers are of the same size and alignment; every bit pattern is a number (`Operation`).
     let result = work(unsafe { &mut *any.cast::<Scratch<N>>() });

@@ -53,7 +53,10 @@ impl<'a> Lowering<'a> {
             self.hoisted(*block, *position)?;
         }
         let nest = self.nest;
-        let loops = nest.loops.iter().map(|counted| self.counted(counted)).collect::<Option<_>>()?;
+        let mut loops = nest.loops.iter().map(|counted| self.counted(counted)).collect::<Option<Vec<Counted>>>()?;
+        for (counted, operations) in loops.iter_mut().zip(nest.operations(self.function, &self.needed)) {
+            counted.operations = operations;
+        }
         let mut conditions = Vec::new();
         for condition in &nest.conditions {
             conditions.push((self.strided(&condition.form)?, condition.least, condition.greatest));
@@ -187,6 +190,7 @@ impl<'a> Lowering<'a> {
                 None => None,
             },
             parent: counted.parent,
+            operations: 0,
         })
     }
 

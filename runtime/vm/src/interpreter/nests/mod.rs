@@ -64,6 +64,8 @@ struct Counted {
     tested_last: bool,
     divisor: Option<Form>,
     parent: Option<usize>,
+    /// Operations of arithmetic in an iteration, without those of inner loops.
+    operations: u64,
 }
 
 /// Where a buffer is.

@@ -91,6 +91,10 @@ fn attempt(nest: &Nest, frame: &mut Frame<'_>, permitted: impl FnOnce(usize) -> 
         }
     };
     settle_memory();
+    #[cfg(feature = "profiling")]
+    if done && crate::profile::is_on() {
+        crate::profile::add_work(values.work(nest));
+    }
     if done {
         for (carried, number) in carried {
             for register in &carried.registers {
@@ -182,6 +186,29 @@ impl Values<'_> {
         let inner = nest.loops.iter().enumerate().filter(|(_, counted)| counted.parent == Some(at));
         let inner = inner.map(|(inner, _)| self.steps(nest, inner)).fold(0, usize::saturating_add);
         self.counts[at].saturating_mul(inner.saturating_add(1))
+    }
+
+    /// What all iterations do.
+    #[cfg(feature = "profiling")]
+    fn work(&self, nest: &Nest) -> crate::profile::Work {
+        let mut work = crate::profile::Work::default();
+        // Loops stand behind those around them.
+        let mut iterations = [1u64; MAX_LOOPS];
+        for (at, counted) in nest.loops.iter().enumerate() {
+            let around = counted.parent.map_or(1, |parent| iterations[parent]);
+            iterations[at] = around.saturating_mul(self.counts[at] as u64);
+            work.operations = work.operations.saturating_add(iterations[at].saturating_mul(counted.operations));
+        }
+        for view in &nest.views {
+            let (base, loops) = self.extent(&view.index);
+            let moving = loops.iter().filter(|each| each.1 != 0);
+            let accessed = moving.fold(1u64, |count, each| count.saturating_mul(each.0 as u64));
+            // Where iterations access the same elements, each counts once.
+            let span =
+                incarnate_bytecode::trip_count::extent(base, loops).map_or(0, |(least, most)| most.abs_diff(least) + 1);
+            work.bytes = work.bytes.saturating_add(accessed.min(span).saturating_mul(width(view.element) as u64));
+        }
+        work
     }
 
     /// The base of a form, and trip count and stride of each loop.
