@@ -120,13 +120,13 @@ fn reductions_are_run_apart() {
 fn nest(body: &str) -> String {
     format!(
         "vm.module @m\nvm.type i32\nvm.type !vm.buffer\nvm.rodata[0] = 0100000002000000030000000400000005000000\n\
-        vm.export @f\nvm.func @f(%i8: i32) -> (i32) {{\n\
-        ^bb0:\n  %r0 = vm.const.ref.rodata 0\n  %i4:5 = vm.const.i64 32\n  %i9 = vm.const.i32 16\n  \
+        vm.export @f\nvm.func @f(%i0: i32) -> (i32) {{\n\
+        ^bb0:\n  %i14:15 = vm.ext.i32.i64.s %i0\n  %r0 = vm.const.ref.rodata 0\n  %i4:5 = vm.const.i64 32\n  %i9 = vm.const.i32 16\n  \
         %r1 = vm.buffer.alloc %i4:5, %i9\n  %i0:1 = vm.const.i64.zero\n  %i2:3 = vm.const.i64 1\n  \
         %i4:5 = vm.const.i64 5\n  %i6:7 = vm.const.i64.zero\n  vm.br ^bb1()\n\
         ^bb1:\n  %i10 = vm.cmp.lt.i64.s %i0:1, %i4:5\n  vm.cond_br %i10, ^bb2(), ^bb3()\n\
         ^bb2:\n{body}  %i0:1 = vm.add.i64 %i0:1, %i2:3\n  vm.br ^bb1()\n\
-        ^bb3:\n  %i6:7 = vm.ext.i32.i64.s %i8\n  %i9 = vm.buffer.load.i32 %r1, %i6:7\n  vm.return %i9\n}}\n"
+        ^bb3:\n  %i9 = vm.buffer.load.i32 %r1, %i14:15\n  vm.return %i9\n}}\n"
     )
 }
 
