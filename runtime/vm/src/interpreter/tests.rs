@@ -116,6 +116,40 @@ fn reductions_are_run_apart() {
     assert_eq!(both(&growing, &[9]), ("[I32(0)]".into(), 0));
 }
 
+/// A loop over `k` in 0:1, with numbers in `%r0` and zeros in `%r1`, of which the element of the argument is returned.
+fn nest(body: &str) -> String {
+    format!(
+        "vm.module @m\nvm.type i32\nvm.type !vm.buffer\nvm.rodata[0] = 0100000002000000030000000400000005000000\n\
+        vm.export @f\nvm.func @f(%i0: i32) -> (i32) {{\n\
+        ^bb0:\n  %i14:15 = vm.ext.i32.i64.s %i0\n  %r0 = vm.const.ref.rodata 0\n  %i4:5 = vm.const.i64 32\n  %i9 = vm.const.i32 16\n  \
+        %r1 = vm.buffer.alloc %i4:5, %i9\n  %i0:1 = vm.const.i64.zero\n  %i2:3 = vm.const.i64 1\n  \
+        %i4:5 = vm.const.i64 5\n  %i6:7 = vm.const.i64.zero\n  vm.br ^bb1()\n\
+        ^bb1:\n  %i10 = vm.cmp.lt.i64.s %i0:1, %i4:5\n  vm.cond_br %i10, ^bb2(), ^bb3()\n\
+        ^bb2:\n{body}  %i0:1 = vm.add.i64 %i0:1, %i2:3\n  vm.br ^bb1()\n\
+        ^bb3:\n  %i9 = vm.buffer.load.i32 %r1, %i14:15\n  vm.return %i9\n}}\n"
+    )
+}
+
+#[test]
+fn nests_run_on_strips_and_in_order() {
+    let load = "  %i9 = vm.buffer.load.i32 %r0, %i0:1\n";
+    let elements = nest(&format!("{load}  %i9 = vm.mul.i32 %i9, %i9\n  vm.buffer.store.i32 %i9, %r1, %i0:1\n"));
+    assert_eq!(both(&elements, &[3]), ("[I32(16)]".into(), 1));
+    // All iterations add to one element.
+    let sum =
+        "  %i11 = vm.buffer.load.i32 %r1, %i6:7\n  %i9 = vm.add.i32 %i11, %i9\n  vm.buffer.store.i32 %i9, %r1, %i6:7\n";
+    assert_eq!(both(&nest(&format!("{load}{sum}")), &[0]), ("[I32(15)]".into(), 1));
+    // Each iteration loads what the one before has stored.
+    let chain = "  %i9 = vm.buffer.load.i32 %r1, %i0:1\n  %i9 = vm.add.i32 %i9, %i2\n  %i12:13 = vm.add.i64 %i0:1, %i2:3\n  \
+        vm.buffer.store.i32 %i9, %r1, %i12:13\n";
+    assert_eq!(both(&nest(chain), &[5]), ("[I32(5)]".into(), 1));
+    // The last iteration fails, after the others have stored.
+    let beyond = nest(&format!("{load}  %i12:13 = vm.mul.i64 %i0:1, %i2:3\n  vm.buffer.store.i32 %i9, %r1, %i12:13\n"))
+        .replace("%i4:5 = vm.const.i64 5", "%i4:5 = vm.const.i64 6");
+    let (error, nests) = both(&beyond, &[0]);
+    assert!(nests == 1 && error.contains("at element 5 of a buffer of 20 bytes"), "{error}");
+}
+
 impl Random {
     /// Most often the register of a regular loop, else any other one: so registers often coincide.
     fn register(&mut self, regular: u64) -> u64 {

@@ -15,6 +15,9 @@ use incarnate_bytecode::trip_count::{is_injective, is_within, outer_trip_count, 
 use incarnate_kernels::contraction::{FmaF32, MulAddF32, MulAddI32};
 use incarnate_kernels::{Loop, Operation};
 
+/// The most iterations that run in order without a look at the clock: a few seconds.
+const LONGEST_IN_ORDER: usize = 1 << 28;
+
 /// The registers of a frame, and what else nests read.
 pub(in super::super) struct Frame<'a> {
     pub(in super::super) module: &'a BytecodeModule,
@@ -81,7 +84,7 @@ fn attempt(nest: &Nest, frame: &mut Frame<'_>, permitted: impl FnOnce(usize) -> 
             run.join(*is_ordered);
             let is_disjoint = |store: &usize| loads.iter().all(|load| regions[*load].is_disjoint(&regions[*store]));
             let is_valid = match is_ordered {
-                true => stores.iter().all(is_disjoint),
+                true => steps <= LONGEST_IN_ORDER && stores.iter().all(is_disjoint),
                 false => values.is_independent(nest, &regions, stores, loads),
             } && permitted(steps);
             // SAFETY: the regions of all views were checked, and the iterations are independent, or run in order.
