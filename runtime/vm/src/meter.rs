@@ -13,9 +13,6 @@ use crate::{Result, failure};
 /// millisecond of interpreted branches.
 pub(crate) const SLICE: u64 = 1 << 16;
 
-/// The same for the iterations of a counted loop that the interpreter runs at once: some milliseconds.
-const LOOP_SLICE: u64 = 1 << 22;
-
 /// Steps that are taken beyond those of a charge, for the next charges.
 const CHARGE_SLICE: u64 = 1 << 10;
 
@@ -168,16 +165,9 @@ impl Meter {
         };
         #[cfg(feature = "std")]
         {
-            // A longer slice, which is for a loop, counts as a slice.
-            let longer = (fuel - left - steps).saturating_sub(SLICE - 1);
-            let mut next = self.clock.next.load(Ordering::Relaxed).saturating_sub(longer);
-            let is_due = left < next;
-            if is_due {
+            if left < self.clock.next.load(Ordering::Relaxed) {
                 self.check()?;
-                next = left.saturating_sub(SLICE);
-            }
-            if is_due || longer > 0 {
-                self.clock.next.store(next, Ordering::Relaxed);
+                self.clock.next.store(left.saturating_sub(SLICE), Ordering::Relaxed);
             }
         }
         Ok(fuel - left)
@@ -266,15 +256,6 @@ impl Fuel {
         taken.map(drop)
     }
 
-    /// Takes a slice for the iterations of a loop, which are cheap; false if there is none.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn extend(&mut self) -> bool {
-        let taken = self.meter.as_ref().and_then(|meter| meter.take(1, LOOP_SLICE - 1).ok());
-        self.left = self.left.saturating_add(taken.unwrap_or(0));
-        taken.is_some()
-    }
-
     /// Takes more than there is of a slice for work that was done, as far as the fuel lasts.
     #[cold]
     #[inline(never)]
@@ -319,7 +300,7 @@ mod tests {
         assert_eq!(meter.take(629, SLICE).unwrap(), 629);
         assert_eq!(meter.take(1, SLICE).unwrap_err().code(), StatusCode::ResourceExhausted);
         let mut fuel = Fuel::of(Some(&meter));
-        assert!(!fuel.extend() && fuel.replenish().is_err());
+        assert!(fuel.replenish().is_err());
         meter.give_back(5);
         fuel.drain(u64::MAX);
         assert!(fuel.charge(1).is_err());
@@ -341,15 +322,11 @@ mod tests {
         assert!(!has_begun(&meter));
         Fuel::of(Some(&meter)).charge(SLICE / 2).unwrap();
         assert!(has_begun(&meter));
-        let meter = Arc::new(Meter::new(Some(1 << 40)).with_end(hour, None));
-        let mut fuel = Fuel::of(Some(&meter));
-        assert!(fuel.extend() && !has_begun(&meter));
-        assert!(fuel.extend() && has_begun(&meter));
         // A deadline that has passed ends a call at its first step, and again.
         let meter = Arc::new(Meter::new(None).with_end(None, Some(Instant::now())));
         assert_eq!(meter.restart(u64::MAX), 0);
         let mut fuel = Fuel::of(Some(&meter));
-        assert!(!fuel.extend() && fuel.charge(1).is_err() && fuel.replenish().is_err());
+        assert!(fuel.charge(1).is_err() && fuel.replenish().is_err());
     }
 
     #[test]

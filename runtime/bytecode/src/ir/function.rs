@@ -1,5 +1,6 @@
 //! A function: its values, its blocks, and who defines what.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -41,6 +42,15 @@ pub struct Inst {
     pub offset: u32,
 }
 
+/// What registers hold when a block of the bytecode begins that several edges lead to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Offset in bytes of the block in the bytecode.
+    pub offset: u32,
+    /// The live registers of known values that are not constants: the lower one of each pair for 64-bit values.
+    pub registers: Vec<(u16, Value)>,
+}
+
 /// What a block holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockData {
@@ -52,6 +62,8 @@ pub struct BlockData {
     pub terminator: Terminator,
     /// Offset in bytes of the terminator's instruction in the bytecode.
     pub offset: u32,
+    /// What registers hold when it begins, where [`Function::with_registers`] records it.
+    pub entry: Option<Box<Entry>>,
 }
 
 /// Where the instructions stand that define values.

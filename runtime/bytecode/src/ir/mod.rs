@@ -30,7 +30,7 @@ mod validate;
 mod value;
 
 pub use dominators::Dominators;
-pub use function::{BlockData, Definition, Function, Inst, Places, ValueInfo};
+pub use function::{BlockData, Definition, Entry, Function, Inst, Places, ValueInfo};
 pub use graph::{Graph, NONE, ReversePostorder};
 pub use liveness::Liveness;
 pub use loops::{Loop, Loops};
@@ -67,7 +67,19 @@ impl Function {
     /// # Errors
     /// As [`Function::new`].
     pub fn unsimplified(module: &VerifiedModule, ordinal: u32, budget: &mut Budget) -> Result<Function> {
-        build::build(module, ordinal, budget).context(|| function_name(module, ordinal))
+        build::build(module, ordinal, false, budget).context(|| function_name(module, ordinal))
+    }
+
+    /// Builds the IR of a function and simplifies it, with what registers hold at the beginning of blocks ([`Entry`]) and
+    /// without owners of references: for the interpreter, which continues in the bytecode.
+    ///
+    /// # Errors
+    /// As [`Function::new`].
+    pub fn with_registers(module: &VerifiedModule, ordinal: u32) -> Result<Function> {
+        let mut budget = Budget::of_function(module, ordinal);
+        let mut function = build::build(module, ordinal, true, &mut budget)?;
+        function.simplify(None);
+        Ok(function)
     }
 }
 

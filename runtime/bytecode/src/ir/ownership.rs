@@ -83,6 +83,7 @@ impl Walk {
                 instructions: Vec::new(),
                 terminator: Terminator::Return(Vec::new()),
                 offset: 0,
+                entry: None,
             },
         );
         self.edges(&mut data.terminator, liveness, &leaving, budget)?;

@@ -45,6 +45,9 @@ impl Function {
             *value = replacements[value.index()];
         };
         for block in &mut self.blocks {
+            for (_, value) in block.entry.iter_mut().flat_map(|entry| &mut entry.registers) {
+                *value = replacements[value.index()];
+            }
             for inst in &mut block.instructions {
                 inst.op.visit_mut(replace);
             }
@@ -434,7 +437,13 @@ impl Function {
             (block.terminator, block.offset) = (Terminator::CallYieldable { call, results, resume }, offset);
             let empty = Terminator::Return(Vec::new());
             let (parameters, instructions) = (Vec::new(), Vec::new());
-            self.blocks.push(BlockData { parameters, instructions, terminator: empty, offset: last_offset });
+            self.blocks.push(BlockData {
+                parameters,
+                instructions,
+                terminator: empty,
+                offset: last_offset,
+                entry: None,
+            });
             at = next as usize;
             next += 1;
         }

@@ -128,7 +128,7 @@ impl<N: Copy> Drive<'_, N> {
         let columns = self.plan.columns;
         let (runs, run) = match self.plan.packing {
             Packing::CrossingPanels => (1, columns.count()),
-            Packing::None | Packing::Separate | Packing::Panels => {
+            Packing::None | Packing::Separate | Packing::Gathered | Packing::Panels => {
                 (columns.count() / columns.innermost().count, columns.innermost().count)
             }
         };
@@ -151,7 +151,11 @@ impl<N: Copy> Drive<'_, N> {
 
     /// The tiles by their sizes.
     fn sizes(&self) -> Sizes<N> {
-        if self.plan.packing == Packing::Separate { self.tiles.separate } else { self.tiles.by_width }
+        match self.plan.packing {
+            Packing::Separate => self.tiles.separate,
+            Packing::Gathered => self.tiles.gathered,
+            Packing::None | Packing::Panels | Packing::CrossingPanels => self.tiles.by_width,
+        }
     }
 
     /// Lists the pieces of the next columns.
@@ -177,7 +181,7 @@ impl<N: Copy> Drive<'_, N> {
         // SAFETY: promised by the caller, here and below: offsets are those of iterations.
         unsafe {
             let right = match (self.right, self.plan.packing) {
-                (Operand::Memory(address), Packing::None | Packing::Separate) => {
+                (Operand::Memory(address), Packing::None | Packing::Separate | Packing::Gathered) => {
                     self.list_as(Listed::Operand, products);
                     address.wrapping_offset(first.right as isize)
                 }
@@ -195,12 +199,15 @@ impl<N: Copy> Drive<'_, N> {
             let is_direct = strip.pieces == 1 && self.plan.columns.innermost().output == 1;
             let tail = strip.columns - (strip.vectors - 1) * self.plan.lanes;
             let sizes = self.sizes()[strip.vectors - 1];
+            // Less than 2^16 where it is used.
+            let stride = self.plan.columns.innermost().right as i32;
             let mut done = 0;
             while done < rows {
                 let Some((size, run)) = sizes.iter().find(|(size, _)| *size <= rows - done) else { return };
                 let rows = self.scratch.tile_rows.as_ptr().add(done);
                 let products_of_tile = self.scratch.products.as_ptr();
-                let tile = Tile { output, left, right, rows, products: products_of_tile, count: products, tail };
+                let tile =
+                    Tile { output, left, right, rows, products: products_of_tile, count: products, tail, stride };
                 if is_direct {
                     run(&tile);
                 } else {

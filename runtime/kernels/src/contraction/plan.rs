@@ -36,6 +36,8 @@ pub enum Packing {
     /// The same, where the other loops of the columns are the rows: each row of a tile has vectors of its own, and all have the
     /// same left operand.
     Separate,
+    /// The same, where the elements of the operand are at a distance from each other, and are gathered.
+    Gathered,
     /// From a panel, into which each strip of columns is copied for all products. Strips end where the innermost loop ends.
     Panels,
     /// The same, with strips across the ends of the innermost loop. Tiles are copied from the output and back.
@@ -148,16 +150,20 @@ impl Plan {
         let moving = 2 * rows * (pieces + if innermost.output == 1 { 0 } else { columns });
         let whole = |tiling: Tiling, packing: usize| tiling.cycles.saturating_add(packing).saturating_mul(products);
         let is_adjacent = innermost.right == 1 && innermost.output == 1 && !is_computed;
+        // A gathered number takes a cycle.
+        let far = Tiling::of(machine.lanes, &machine.separate[..1], true, runs, rows, innermost.count);
+        let is_near = innermost.right.unsigned_abs() < 1 << 16 && innermost.output == 1 && !is_computed;
         let ways = [
             (whole(within, packing), Packing::Panels, within),
             (whole(crossing, packing).saturating_add(moving), Packing::CrossingPanels, crossing),
             (if is_adjacent { whole(within, 0) } else { usize::MAX }, Packing::None, within),
             (if is_adjacent && rows == 1 { whole(separate, 0) } else { usize::MAX }, Packing::Separate, separate),
+            (if is_near && rows == 1 && runs > 1 { whole(far, columns) } else { usize::MAX }, Packing::Gathered, far),
         ];
         let [first, others @ ..] = ways;
         let (_, packing, tiling) = others.into_iter().fold(first, |best, way| if way.0 <= best.0 { way } else { best });
         (self.packing, self.vectors, self.tile_rows) = (packing, tiling.vectors, tiling.rows);
-        if packing == Packing::Separate {
+        if matches!(packing, Packing::Separate | Packing::Gathered) {
             // A row is an iteration of the other loops of the columns.
             let mut innermost = Loops::default();
             self.rows = self.columns;
@@ -212,6 +218,7 @@ impl fmt::Display for Plan {
         let right = if self.is_swapped { "left" } else { "right" };
         match self.packing {
             Packing::None => write!(f, "vectors loaded from the {right} operand"),
+            Packing::Gathered => write!(f, "numbers gathered from the {right} operand for each row"),
             Packing::Separate => write!(f, "vectors loaded from the {right} operand for each row"),
             Packing::Panels => write!(f, "panels of the {right} operand packed"),
             Packing::CrossingPanels => write!(f, "panels of the {right} operand packed across runs of columns"),

@@ -24,6 +24,8 @@ pub(super) struct Tile<N> {
     pub(super) count: usize,
     /// The number of columns in the last vector.
     pub(super) tail: usize,
+    /// The distance of the right operand's numbers of adjacent columns, for tiles that gather them.
+    pub(super) stride: i32,
 }
 
 /// A row of the output.
@@ -57,6 +59,8 @@ pub(super) struct Tiles<N: 'static> {
     pub(super) by_width: Sizes<N>,
     /// The same for rows with a right operand each.
     pub(super) separate: Sizes<N>,
+    /// The same for rows with a right operand each, whose numbers are at a distance from each other.
+    pub(super) gathered: Sizes<N>,
     pub(super) copies: Copies<N>,
 }
 
@@ -75,6 +79,9 @@ pub(super) trait Vector: Copy {
     unsafe fn mask(count: usize) -> Self::Mask;
     /// Loads these lanes, any numbers in the others. Safety: see [`Vector::load`], for these lanes.
     unsafe fn load_some(address: *const Self::Number, mask: Self::Mask) -> Self;
+    /// Loads these lanes from numbers at a distance from each other, any numbers in the others. Safety: see [`Vector::load`], for
+    /// these lanes.
+    unsafe fn gather(address: *const Self::Number, stride: i32, mask: Self::Mask) -> Self;
     /// Stores these lanes. Safety: see [`Vector::load`], for these lanes.
     unsafe fn store_some(self, address: *mut Self::Number, mask: Self::Mask);
     /// Safety: see [`Vector::load`], for one number.
@@ -83,15 +90,22 @@ pub(super) trait Vector: Copy {
     unsafe fn apply(self, left: Self, right: Self) -> Self;
 }
 
-/// Runs a tile of so many rows and vectors; with `SEPARATE`, rows have a right operand each.
+/// Runs a tile of so many rows and vectors; with `SEPARATE`, rows have a right operand each, and with `GATHERED` its numbers are at a
+/// distance from each other.
 ///
 /// # Safety
 /// See [`Run`].
 #[inline(always)]
-pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(
+pub(super) unsafe fn run<
+    V: Vector,
+    const ROWS: usize,
+    const VECTORS: usize,
+    const SEPARATE: bool,
+    const GATHERED: bool,
+>(
     tile: &Tile<V::Number>,
 ) {
-    let Tile { output, left, right, rows, products, count, tail } = *tile;
+    let Tile { output, left, right, rows, products, count, tail, stride } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
         let mask = V::mask(tail);
@@ -112,6 +126,13 @@ pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, con
             while row < ROWS {
                 let vectors = match shared {
                     Some(vectors) => vectors,
+                    None if GATHERED => {
+                        let right = rights[row].offset(product.right);
+                        core::array::from_fn(|vector| {
+                            let all = if vector + 1 == VECTORS { mask } else { V::mask(V::LANES) };
+                            V::gather(right.offset(vector as isize * V::LANES as isize * stride as isize), stride, all)
+                        })
+                    }
                     None => load(rights[row].offset(product.right)),
                 };
                 let number = V::splat(lefts[row].offset(product.left));
@@ -135,11 +156,13 @@ pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, con
 /// Makes the table of a level's tiles: for each number of vectors, the numbers of rows.
 macro_rules! tiles {
     ($name:ident: $vector:ty as $number:ty, $machine:expr, $function:ident, $copies:expr,
-        [$($vectors:literal: $($rows:literal)*;)*], separate [$($separate:literal: $($single:literal)*;)*]) => {
+        [$($vectors:literal: $($rows:literal)*;)*], separate [$($separate:literal: $($single:literal)*;)*],
+        gathered [$($gathered:literal: $($far:literal)*;)*]) => {
         pub(in super::super) static $name: Tiles<$number> = Tiles {
             machine: $machine,
-            by_width: &[$(&[$(($rows, $function::<$vector, $rows, $vectors, false>)),*]),*],
-            separate: &[$(&[$(($single, $function::<$vector, $single, $separate, true>)),*]),*],
+            by_width: &[$(&[$(($rows, $function::<$vector, $rows, $vectors, false, false>)),*]),*],
+            separate: &[$(&[$(($single, $function::<$vector, $single, $separate, true, false>)),*]),*],
+            gathered: &[$(&[$(($far, $function::<$vector, $far, $gathered, true, true>)),*]),*],
             copies: $copies,
         };
     };

@@ -77,6 +77,67 @@ impl<N: Element> Source<N> for View<'_, N> {
     }
 }
 
+/// Computes the numbers of an operand from elements whose type is known only at run time.
+pub(crate) trait Compute<N>: Sync {
+    /// Writes the numbers of the element at an address and of those that follow at a stride, in elements.
+    ///
+    /// # Safety
+    /// The elements are within a buffer and aligned.
+    unsafe fn compute(&self, first: *const u8, stride: i64, into: &mut [N]);
+}
+
+/// Elements of a buffer whose type is known only at run time.
+pub(crate) struct Elements<'a, N> {
+    pub(crate) buffer: &'a Ref,
+    /// The index of the element of the first iteration.
+    pub(crate) base: i64,
+    /// Bytes of an element.
+    pub(crate) width: usize,
+    /// What is computed from elements; None where they are the numbers.
+    pub(crate) compute: Option<&'a dyn Compute<N>>,
+}
+
+/// The elements from an address on.
+struct Addressed<'a, N> {
+    origin: *const u8,
+    width: usize,
+    compute: &'a dyn Compute<N>,
+}
+
+// SAFETY: an address that is read only, as `Gather` promises.
+unsafe impl<N> Sync for Addressed<'_, N> {}
+
+impl<N: Copy + Default> Gather<N> for Addressed<'_, N> {
+    fn zero(&self) -> N {
+        N::default()
+    }
+
+    unsafe fn gather(&self, first: i64, stride: i64, into: &mut [N]) {
+        let first = self.origin.wrapping_offset((first as isize).wrapping_mul(self.width as isize));
+        // SAFETY: the caller promises that these are elements of iterations, which `checked` found within the buffer.
+        unsafe { self.compute.compute(first, stride, into) };
+    }
+}
+
+impl<N: Element + Default> Source<N> for Elements<'_, N> {
+    fn checked<const D: usize>(
+        &self,
+        loops: [(usize, i64); D],
+        then: impl FnOnce(contraction::Operand<'_, N>, Range<usize>) -> bool,
+    ) -> bool {
+        self.buffer.region((self.width, false), self.base, loops).is_some_and(|region| {
+            let (origin, width) = (region.origin.cast_const(), self.width);
+            match self.compute {
+                None => then(contraction::Operand::Memory(origin.cast()), region.span),
+                Some(compute) => {
+                    let addressed = Addressed { origin, width, compute };
+                    then(contraction::Operand::Computed(&addressed, 0), region.span)
+                }
+            }
+        })
+    }
+}
+
 /// The elements from an address on.
 struct Gathered<'f, T, F> {
     origin: *const T,

@@ -360,6 +360,51 @@ impl Ref {
     }
 }
 
+/// Elements that a nest accesses whose types are known only at run time: [`Grid`]'s checks, without its accesses.
+#[derive(Clone, Debug)]
+pub(crate) struct Region {
+    /// The address of the element of the first iteration.
+    pub(crate) origin: *mut u8,
+    /// The addresses of all elements.
+    pub(crate) span: Range<usize>,
+}
+
+impl Region {
+    /// Whether no byte belongs to both.
+    pub(crate) const fn is_disjoint(&self, other: &Region) -> bool {
+        self.span.end <= other.span.start || other.span.end <= self.span.start
+    }
+}
+
+impl Ref {
+    /// Checks the elements of a buffer that loops read, or also write: `width` is the size of an element in bytes, a power of two.
+    /// None as for [`Ref::grid`].
+    pub(crate) fn region<const D: usize>(
+        &self,
+        (width, is_written): (usize, bool),
+        base: i64,
+        loops: [(usize, i64); D],
+    ) -> Option<Region> {
+        let Ref::Buffer(buffer) = self else { return None };
+        let data = buffer.data.as_ptr();
+        if is_written && !buffer.mutable {
+            return None;
+        }
+        if has_no_iterations(loops) {
+            return Some(Region { origin: data, span: 0..0 });
+        }
+        if !data.addr().is_multiple_of(width) {
+            return None;
+        }
+        let (first, last) = extent(base, loops)?;
+        if first < 0 || last >= (buffer.length / width) as i64 {
+            return None;
+        }
+        let address = |element: i64| data.addr() + element as usize * width;
+        Some(Region { origin: data.wrapping_add(base as usize * width), span: address(first)..address(last + 1) })
+    }
+}
+
 impl<T, const D: usize> fmt::Debug for Grid<'_, T, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Grid").field("loops", &self.loops).finish_non_exhaustive()

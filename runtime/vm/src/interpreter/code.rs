@@ -6,7 +6,7 @@ use alloc::boxed::Box;
 use core::ops::Range;
 
 use super::super::value::ValueType;
-use super::loops::CountedLoop;
+use super::nests::Nest;
 use super::operation::Inst;
 
 /// How a value of a call, a return or an entry is transferred.
@@ -69,7 +69,7 @@ pub(super) struct Code {
     pub(super) sites: Box<[CallSite]>,
     pub(super) operands: Box<[Operand]>,
     pub(super) tables: Box<[Table]>,
-    pub(super) loops: Box<[CountedLoop]>,
+    pub(super) nests: Box<[Nest]>,
     /// Messages of `fail` and names of events.
     pub(super) strings: Box<[Box<str>]>,
     /// How arguments enter the first registers, when the call comes from another module.

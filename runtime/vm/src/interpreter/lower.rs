@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use super::super::value::ValueType;
 use super::code::{CallSite, Code, Operand, Table, Transfer};
 use super::frames::FRAME_UNIT;
-use super::loops::{self, CountedLoop};
+use super::nests::{self, Nest};
 use super::operation::{Inst, Operation, accumulation, halves, pair, parts};
 use crate::{Error, Result};
 pub(super) use calls::entry;
@@ -17,7 +17,7 @@ use incarnate_bytecode::imports::INSTRUCTIONS_PER_STEP;
 use incarnate_bytecode::isa::Opcode;
 use incarnate_bytecode::{BlockOffset, Body, CallingConvention, Cases, Instruction, RemapList, TypeId, VerifiedModule};
 
-/// Lowers a function. Where `optimize` is set, loops are recognised and pairs fused, which changes no result.
+/// Lowers a function. Where `optimize` is set, nests of loops are recognised and pairs fused, which changes no result.
 ///
 /// # Errors
 /// INTERNAL where the module is not what the verifier promises.
@@ -414,7 +414,6 @@ impl<'a> Lowering<'a> {
         refs: usize,
     ) -> Result<Code> {
         self.emit(Operation::FellThrough, 0, 0, 0, 0);
-        let end = self.instructions.len();
         // Edges that lead to tests stay plain branches, or else they would have edges of their own.
         self.tests.clear();
         for edge in core::mem::take(&mut self.edges) {
@@ -427,9 +426,9 @@ impl<'a> Lowering<'a> {
         for fixup in &fixups {
             self.patch(&fixup.slot, self.blocks[self.block_of(fixup)?].1);
         }
-        let mut loops = Box::default();
+        let mut nests = Box::default();
         if optimize {
-            loops = self.find_loops(&fixups, end)?;
+            nests = self.find_nests(&fixups, function)?;
             self.fuse_pairs();
         }
         Ok(Code {
@@ -438,7 +437,7 @@ impl<'a> Lowering<'a> {
             sites: self.sites.into(),
             operands: self.operands.into(),
             tables: self.tables.into(),
-            loops,
+            nests,
             strings: self.strings.into(),
             entry,
             function,
@@ -447,69 +446,73 @@ impl<'a> Lowering<'a> {
         })
     }
 
+    /// Offset in bytes of a fixup's instruction; None where a table has the target.
+    fn source_of(&self, fixup: &Fixup) -> Option<u32> {
+        let index = match fixup.slot {
+            FixupSlot::Low(index) | FixupSlot::High(index) => index,
+            FixupSlot::Resume(site) => self.sites[site].pc as usize,
+            FixupSlot::Table(..) => return None,
+        };
+        self.offsets.get(index).copied()
+    }
+
+    /// Finds nests of loops; branches to them from before then lead to an instruction that runs them.
+    fn find_nests(&mut self, fixups: &[Fixup], function: u32) -> Result<Box<[Nest]>> {
+        let is_access = |inst: &Inst| {
+            let is_load = matches!(
+                inst.operation,
+                Operation::BufferLoadI8U
+                    | Operation::BufferLoadI8S
+                    | Operation::BufferLoadI16U
+                    | Operation::BufferLoadI16S
+                    | Operation::BufferLoadI32
+                    | Operation::BufferLoadI64
+            );
+            is_load
+                || matches!(
+                    inst.operation,
+                    Operation::BufferStoreI8
+                        | Operation::BufferStoreI16
+                        | Operation::BufferStoreI32
+                        | Operation::BufferStoreI64
+                )
+        };
+        let is_back = |fixup: &Fixup| self.source_of(fixup).is_none_or(|source| fixup.target.0 <= source);
+        if !fixups.iter().any(is_back) || !self.instructions.iter().any(is_access) {
+            return Ok(Box::default());
+        }
+        let mut nests = Vec::new();
+        for (offset, nest) in nests::find(self.module, function) {
+            let entering = fixups.iter().filter(|fixup| fixup.target.0 == offset);
+            for fixup in entering {
+                if self.source_of(fixup).is_some_and(|source| source >= offset) {
+                    continue;
+                }
+                // It continues where the branch went.
+                let plain = self.target_of(fixup)?;
+                let entry = self.instructions.len();
+                self.offset = offset;
+                let displacement = plain.wrapping_sub(entry as u32);
+                self.emit(Operation::Nest, 0, 0, 0, halves(displacement, nests.len() as u32));
+                self.patch(&fixup.slot, entry as u32);
+            }
+            nests.push(nest);
+        }
+        Ok(nests.into())
+    }
+
+    /// The index of the instruction that a patched fixup leads to.
+    fn target_of(&self, fixup: &Fixup) -> Result<u32> {
+        Ok(match fixup.slot {
+            FixupSlot::Low(index) => (index as u32).wrapping_add(self.instructions[index].low()),
+            FixupSlot::High(index) => (index as u32).wrapping_add(self.instructions[index].high()),
+            FixupSlot::Table(..) | FixupSlot::Resume(_) => self.blocks[self.block_of(fixup)?].1,
+        })
+    }
+
     /// The block that a fixup's branch leads to, as an index of `blocks`.
     fn block_of(&self, fixup: &Fixup) -> Result<usize> {
         self.blocks.binary_search_by_key(&fixup.target, |block| block.0).map_err(|_| broken())
-    }
-
-    /// Finds blocks that branch to themselves and can be run as loops; branches to them from outside then lead to an
-    /// instruction that does so. Edges begin at the instruction `end`.
-    fn find_loops(&mut self, fixups: &[Fixup], end: usize) -> Result<Box<[CountedLoop]>> {
-        let mut loops = Vec::new();
-        // For each block, the branches that lead to its next iteration, and the one that leads to its first.
-        let mut entries = Vec::new();
-        for index in 0..self.blocks.len() {
-            let start = self.blocks[index].1 as usize;
-            let next = self.blocks.get(index + 1).map_or(end - 1, |block| block.1 as usize);
-            let found = self.self_loop(start, next, end);
-            entries.push(found.map(|(counted, back)| {
-                self.offset = self.offsets[start];
-                let entry = self.instructions.len();
-                let displacement = (start as u32).wrapping_sub(entry as u32);
-                self.emit(Operation::Loop, 0, 0, 0, halves(displacement, loops.len() as u32));
-                loops.push(counted);
-                (next - 1, back, entry as u32)
-            }));
-        }
-        for fixup in fixups.iter().filter(|_| !loops.is_empty()) {
-            if let Some((last, back, entry)) = entries[self.block_of(fixup)?]
-                && !matches!(fixup.slot, FixupSlot::Low(from) | FixupSlot::High(from) if from == last || from == back)
-            {
-                self.patch(&fixup.slot, entry);
-            }
-        }
-        Ok(loops.into())
-    }
-
-    /// Recognises the loop of a block of the given instructions. Returns it with the branch that ends its back edge.
-    fn self_loop(&self, start: usize, next: usize, end: usize) -> Option<(CountedLoop, usize)> {
-        let body = self.instructions.get(start..next)?;
-        let last = body.last()?;
-        let target = |index: usize, displacement: u32| index.wrapping_add_signed(displacement as i32 as isize);
-        [(last.low(), true), (last.high(), false)].into_iter().find_map(|(displacement, expected)| {
-            let to = target(next - 1, displacement);
-            if to == start {
-                return Some((loops::recognize(body, &[], expected)?, next - 1));
-            }
-            if to < end {
-                return None;
-            }
-            let mut copies = Vec::new();
-            for (index, inst) in self.instructions.iter().enumerate().skip(to).take(loops::MAX_INSTRUCTIONS) {
-                let (copy, ends) = match inst.operation {
-                    Operation::Move32 | Operation::Move64 => (inst.operation, false),
-                    Operation::Move32Branch => (Operation::Move32, true),
-                    Operation::Move64Branch => (Operation::Move64, true),
-                    _ => return None,
-                };
-                copies.push(Inst { operation: copy, ..*inst });
-                if ends {
-                    let back = target(index, inst.low()) == start;
-                    return if back { Some((loops::recognize(body, &copies, expected)?, index)) } else { None };
-                }
-            }
-            None
-        })
     }
 
     /// Runs frequent sequences as one operation.

@@ -2,8 +2,8 @@
 
 mod code;
 pub(super) mod frames;
-mod loops;
 mod lower;
+mod nests;
 mod operation;
 mod run;
 #[cfg(test)]
@@ -55,6 +55,15 @@ impl BytecodeModule {
     /// RESOURCE_EXHAUSTED where the process knows too many names of types already.
     pub fn new(verified: Arc<VerifiedModule>) -> Result<Arc<BytecodeModule>> {
         BytecodeModule::with_optimization(verified, true)
+    }
+
+    /// As [`BytecodeModule::new`], but functions run one instruction after the other: what tests compare with.
+    ///
+    /// # Errors
+    /// As [`BytecodeModule::new`].
+    #[doc(hidden)]
+    pub fn without_optimization(verified: Arc<VerifiedModule>) -> Result<Arc<BytecodeModule>> {
+        BytecodeModule::with_optimization(verified, false)
     }
 
     fn with_optimization(verified: Arc<VerifiedModule>, optimize: bool) -> Result<Arc<BytecodeModule>> {

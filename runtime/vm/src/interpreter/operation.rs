@@ -55,8 +55,8 @@ macro_rules! for_each_synthetic {
         CallImport;
         /// As `CallImport`; the callee may yield, and execution continues at the site's `resume`.
         CallImportYieldable;
-        /// Runs iterations of the loop that the high half of `imm` indexes, then branches to its block.
-        Loop;
+        /// Runs the nest that the high half of `imm` indexes, as far as its checks hold, then branches to its block.
+        Nest;
         /// Runs into the end of the function: a `fail` with a status of zero in the last block.
         FellThrough;
     } {

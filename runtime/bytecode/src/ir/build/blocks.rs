@@ -22,6 +22,8 @@ pub(super) struct RawBlock<'a> {
     pub(super) instructions: Vec<Instruction<'a>>,
     /// In the order of [`Terminator::visit_edges`](super::super::op::Terminator::visit_edges).
     pub(super) edges: Vec<RawEdge<'a>>,
+    /// Offset in bytes of the block; None for added blocks.
+    pub(super) begin: Option<u32>,
 }
 
 /// The blocks of a function: the entry first.
@@ -48,7 +50,7 @@ impl<'a> RawBlocks<'a> {
         for instruction in instructions {
             if let Body::Block {} = instruction.body {
                 offsets.push(BlockOffset(instruction.offset));
-                blocks.push(RawBlock::default());
+                blocks.push(RawBlock { begin: Some(instruction.offset), ..RawBlock::default() });
             } else {
                 blocks.last_mut().ok_or_else(broken)?.instructions.push(instruction);
             }
@@ -64,7 +66,7 @@ impl<'a> RawBlocks<'a> {
             let landing = blocks.len() as u32;
             let edges = edges(last, next, &find)?;
             if matches!(last.body, Body::CallYieldable { .. } | Body::CallVariadicYieldable { .. }) {
-                blocks.push(RawBlock { instructions: Vec::new(), edges });
+                blocks.push(RawBlock { instructions: Vec::new(), edges, begin: None });
                 blocks[index as usize].edges.push(RawEdge { target: landing, copies: None });
             } else {
                 blocks[index as usize].edges = edges;

@@ -10,10 +10,11 @@ mod demand;
 mod instructions;
 mod registers;
 
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::function::{BlockData, Definition, Function};
+use super::function::{BlockData, Definition, Entry, Function};
 use super::op::{Edge, Op, Operand, Terminator};
 use super::value::{Block, Type, Value};
 use crate::{AnyRegister, CallingConvention, VerifiedModule};
@@ -23,12 +24,17 @@ use blocks::{RawBlocks, RawEdge, broken};
 use demand::{Demands, Expected};
 use registers::{Place, Registers};
 
-/// Builds the values of a function, without simplifications.
+/// Builds the values of a function, without simplifications; `with_registers` records [`Entry`]s.
 ///
 /// # Errors
 /// OUT_OF_RANGE where the module has no such function; RESOURCE_EXHAUSTED where it needs more than the budget has; INTERNAL
 /// where it is not what the verifier promises.
-pub(super) fn build(module: &VerifiedModule, ordinal: u32, budget: &mut Budget) -> Result<Function> {
+pub(super) fn build(
+    module: &VerifiedModule,
+    ordinal: u32,
+    with_registers: bool,
+    budget: &mut Budget,
+) -> Result<Function> {
     let view = module.function(ordinal).ok_or_else(|| {
         crate::Error::out_of_range(alloc::format!("function {ordinal} of {}", module.function_count()))
     })?;
@@ -42,7 +48,10 @@ pub(super) fn build(module: &VerifiedModule, ordinal: u32, budget: &mut Budget) 
     budget.spend(arguments, "the arguments of the blocks")?;
     let mut function = Function::empty(ordinal, convention.results().filter_map(Type::of_item).collect());
     let registers = Registers::new(&mut function, counts);
-    let mut builder = Builder { module, convention, raw: &raw, expected, parameters: Vec::new(), function, registers };
+    let all_live = |block: u32| demands.expected(block).into_iter().map(|row| row.1).collect();
+    let live = if with_registers { (0..raw.blocks.len() as u32).map(all_live).collect() } else { Vec::new() };
+    let mut builder =
+        Builder { module, convention, raw: &raw, expected, parameters: Vec::new(), live, function, registers };
     builder.run()?;
     Ok(builder.function)
 }
@@ -124,6 +133,8 @@ struct Builder<'a, 'r> {
     /// The parameters of each raw block, as registers and as values.
     expected: Vec<Vec<Expected>>,
     parameters: Vec<Vec<Value>>,
+    /// The live registers of each raw block; empty where nothing asks for them.
+    live: Vec<Vec<Expected>>,
     function: Function,
     registers: Registers,
 }
@@ -199,6 +210,20 @@ impl<'a> Builder<'a, '_> {
         self.parameters[raw as usize] = parameters;
     }
 
+    /// What the live registers hold when a block begins, for blocks that several edges lead to.
+    fn entry(&self, raw: u32) -> Option<Entry> {
+        let live = self.live.get(raw as usize).filter(|_| raw != 0 && self.raw.is_join(raw))?;
+        let offset = self.raw.blocks[raw as usize].begin?;
+        let registers = live.iter().filter_map(|expected| {
+            let value = match expected.ty {
+                Type::Ref => Some(self.registers.share(expected.register)),
+                _ => self.registers.held(expected.register),
+            };
+            Some((expected.register, value.filter(|value| self.function.constant_bits(*value).is_none())?))
+        });
+        Some(Entry { offset, registers: registers.collect() })
+    }
+
     fn translate(&mut self, raw: u32) -> Result<BlockData> {
         self.enter(raw);
         let block = self.block(raw);
@@ -207,6 +232,7 @@ impl<'a> Builder<'a, '_> {
             instructions: Vec::new(),
             terminator: Terminator::Return(Vec::new()),
             offset: 0,
+            entry: self.entry(raw).map(Box::new),
         };
         let source = &self.raw.blocks[raw as usize];
         match source.instructions.split_last() {

@@ -119,6 +119,15 @@ impl Registers {
         self.refs[usize::from(register)]
     }
 
+    /// The value that a register, or the pair that begins with it, holds; None for constants and for halves of others.
+    pub(super) fn held(&self, register: u16) -> Option<Value> {
+        match (self.values[usize::from(register)], self.values.get(usize::from(register) + 1)) {
+            (Content::Whole(value), _) => Some(value),
+            (Content::Low(low), Some(Content::High(high))) if low == *high => Some(low),
+            _ => None,
+        }
+    }
+
     /// Reads a reference; one that is moved leaves null.
     pub(super) fn take(&mut self, register: u16, moved: bool) -> Value {
         let value = self.share(register);

@@ -44,6 +44,14 @@ impl<O: Operation + Copy> Vector for Array<O> {
     }
 
     #[inline(always)]
+    unsafe fn gather(address: *const O::Number, stride: i32, mask: usize) -> Array<O> {
+        // SAFETY: promised by the caller; the first number is there, too.
+        Array(core::array::from_fn(|lane| unsafe {
+            address.offset(stride as isize * if lane < mask { lane as isize } else { 0 }).read()
+        }))
+    }
+
+    #[inline(always)]
     unsafe fn store_some(self, address: *mut O::Number, mask: usize) {
         for (lane, number) in self.0.into_iter().enumerate().take(mask) {
             // SAFETY: promised by the caller.
@@ -70,9 +78,11 @@ impl<O: Operation + Copy> Vector for Array<O> {
 }
 
 /// Safety: see [`super::Run`].
-unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(tile: &Tile<V::Number>) {
+unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool, const GATHERED: bool>(
+    tile: &Tile<V::Number>,
+) {
     // SAFETY: promised by the caller.
-    unsafe { run::<V, ROWS, VECTORS, SEPARATE>(tile) }
+    unsafe { run::<V, ROWS, VECTORS, SEPARATE, GATHERED>(tile) }
 }
 
 /// Safety: see [`Copies`].
@@ -91,7 +101,7 @@ unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
 macro_rules! operations {
     ($($name:ident: $operation:ty, $number:ty;)*) => { $(
         tiles!($name: Array<$operation> as $number, Machine::PORTABLE, tile, Copies { gather, scatter },
-            [1: 8 4 2 1; 2: 4 2 1;], separate [1: 4 2 1;]);
+            [1: 8 4 2 1; 2: 4 2 1;], separate [1: 4 2 1;], gathered [1: 4 2 1;]);
     )* };
 }
 operations! {

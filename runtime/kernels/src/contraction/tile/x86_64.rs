@@ -1,13 +1,15 @@
 //! Tiles for AVX2 and AVX-512.
 
 use core::arch::x86_64::{
-    __m256, __m256i, __m512, __m512i, __mmask16, _mm256_add_epi32, _mm256_add_ps, _mm256_fmadd_ps, _mm256_loadu_ps,
-    _mm256_loadu_si256, _mm256_maskload_epi32, _mm256_maskload_ps, _mm256_maskstore_epi32, _mm256_maskstore_ps,
-    _mm256_mul_ps, _mm256_mullo_epi32, _mm256_permute2f128_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_shuffle_ps,
-    _mm256_storeu_ps, _mm256_storeu_si256, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm512_add_epi32, _mm512_add_ps,
-    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_storeu_epi32, _mm512_mask_storeu_ps,
-    _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_mullo_epi32, _mm512_set1_epi32,
-    _mm512_set1_ps, _mm512_storeu_ps, _mm512_storeu_si512,
+    __m256, __m256i, __m512, __m512i, __mmask16, _mm256_add_epi32, _mm256_add_ps, _mm256_castsi256_ps, _mm256_fmadd_ps,
+    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_mask_i32gather_epi32, _mm256_mask_i32gather_ps, _mm256_maskload_epi32,
+    _mm256_maskload_ps, _mm256_maskstore_epi32, _mm256_maskstore_ps, _mm256_mul_ps, _mm256_mullo_epi32,
+    _mm256_permute2f128_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps, _mm256_setzero_si256,
+    _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm512_add_epi32,
+    _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_i32gather_epi32,
+    _mm512_mask_i32gather_ps, _mm512_mask_storeu_epi32, _mm512_mask_storeu_ps, _mm512_maskz_loadu_epi32,
+    _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_mullo_epi32, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps,
+    _mm512_setzero_si512, _mm512_storeu_ps, _mm512_storeu_si512,
 };
 
 use super::{Machine, Tile, Tiles, Vector, run, tiles};
@@ -17,7 +19,7 @@ use crate::contraction::load;
 /// A kind of vectors: a register type, and the intrinsics of its loads, stores and operation.
 macro_rules! vectors {
     ($($name:ident, $register:ty as $pointer:ty, $number:ty, $lanes:literal: $load:ident $store:ident $splat:ident
-        [$mask:ty] $some:ident $load_some:ident $store_some:ident,
+        [$mask:ty] $some:ident $load_some:ident $store_some:ident $gather:ident,
         |$sum:ident, $left:ident, $right:ident| $apply:expr;)*) => { $(
         #[derive(Clone, Copy, Debug)]
         pub(super) struct $name($register);
@@ -52,6 +54,12 @@ macro_rules! vectors {
             }
 
             #[inline(always)]
+            unsafe fn gather(address: *const $number, stride: i32, mask: $mask) -> $name {
+                // SAFETY: as above.
+                $name(unsafe { $gather(address, stride, mask) })
+            }
+
+            #[inline(always)]
             unsafe fn store_some(self, address: *mut $number, mask: $mask) {
                 // SAFETY: as above.
                 unsafe { $store_some(address, mask, self.0) }
@@ -74,22 +82,22 @@ macro_rules! vectors {
 }
 vectors! {
     FmaF32x16, __m512 as f32, f32, 16: _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps
-        [__mmask16] some_of_16 load_some_ps store_some_ps,
+        [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16,
         |sum, left, right| _mm512_fmadd_ps(left, right, sum);
     MulAddF32x16, __m512 as f32, f32, 16: _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps
-        [__mmask16] some_of_16 load_some_ps store_some_ps,
+        [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16,
         |sum, left, right| _mm512_add_ps(sum, _mm512_mul_ps(left, right));
     MulAddI32x16, __m512i as __m512i, i32, 16: _mm512_loadu_si512 _mm512_storeu_si512 _mm512_set1_epi32
-        [__mmask16] some_of_16 load_some_epi32 store_some_epi32,
+        [__mmask16] some_of_16 load_some_epi32 store_some_epi32 gather_epi32_16,
         |sum, left, right| _mm512_add_epi32(sum, _mm512_mullo_epi32(left, right));
     FmaF32x8, __m256 as f32, f32, 8: _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps
-        [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps,
+        [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8,
         |sum, left, right| _mm256_fmadd_ps(left, right, sum);
     MulAddF32x8, __m256 as f32, f32, 8: _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps
-        [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps,
+        [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8,
         |sum, left, right| _mm256_add_ps(sum, _mm256_mul_ps(left, right));
     MulAddI32x8, __m256i as __m256i, i32, 8: _mm256_loadu_si256 _mm256_storeu_si256 _mm256_set1_epi32
-        [__m256i] some_of_8 _mm256_maskload_epi32 _mm256_maskstore_epi32,
+        [__m256i] some_of_8 _mm256_maskload_epi32 _mm256_maskstore_epi32 gather_epi32_8,
         |sum, left, right| _mm256_add_epi32(sum, _mm256_mullo_epi32(left, right));
 }
 
@@ -134,6 +142,39 @@ masked! {
     load_some_epi32 store_some_epi32: __m512i, i32, _mm512_maskz_loadu_epi32 _mm512_mask_storeu_epi32;
 }
 
+/// The loads of numbers at a distance from each other.
+macro_rules! gathers {
+    ($($name:ident: $number:ty, $register:ty, $mask:ty, |$address:ident, $indices:ident, $lanes:ident| $gather:expr,
+        $first:ident $multiply:ident $splat:ident;)*) => { $(
+        /// Safety: see [`Vector::gather`].
+        #[inline(always)]
+        unsafe fn $name($address: *const $number, stride: i32, $lanes: $mask) -> $register {
+            // SAFETY: promised by the caller; lanes that are not in the mask are not accessed.
+            unsafe {
+                let $indices = $multiply($first(FIRST_INDICES.as_ptr().cast()), $splat(stride));
+                $gather
+            }
+        }
+    )* };
+}
+
+const FIRST_INDICES: [i32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+
+gathers! {
+    gather_ps_16: f32, __m512, __mmask16, |address, indices, lanes|
+        _mm512_mask_i32gather_ps::<4>(_mm512_setzero_ps(), lanes, indices, address),
+        _mm512_loadu_si512 _mm512_mullo_epi32 _mm512_set1_epi32;
+    gather_epi32_16: i32, __m512i, __mmask16, |address, indices, lanes|
+        _mm512_mask_i32gather_epi32::<4>(_mm512_setzero_si512(), lanes, indices, address),
+        _mm512_loadu_si512 _mm512_mullo_epi32 _mm512_set1_epi32;
+    gather_ps_8: f32, __m256, __m256i, |address, indices, lanes|
+        _mm256_mask_i32gather_ps::<4>(_mm256_setzero_ps(), address, indices, _mm256_castsi256_ps(lanes)),
+        _mm256_loadu_si256 _mm256_mullo_epi32 _mm256_set1_epi32;
+    gather_epi32_8: i32, __m256i, __m256i, |address, indices, lanes|
+        _mm256_mask_i32gather_epi32::<4>(_mm256_setzero_si256(), address, indices, lanes),
+        _mm256_loadu_si256 _mm256_mullo_epi32 _mm256_set1_epi32;
+}
+
 /// Transposes eight times eight numbers of 32 bits: those of a column are adjacent in the operand, those of a row in the lines.
 ///
 /// # Safety
@@ -169,11 +210,17 @@ macro_rules! level {
     ($features:literal, $chunk:literal, $tile:ident $gather:ident $scatter:ident) => {
         /// Safety: see [`super::Run`], for these features.
         #[target_feature(enable = $features)]
-        unsafe fn $tile<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(
+        unsafe fn $tile<
+            V: Vector,
+            const ROWS: usize,
+            const VECTORS: usize,
+            const SEPARATE: bool,
+            const GATHERED: bool,
+        >(
             tile: &Tile<V::Number>,
         ) {
             // SAFETY: promised by the caller.
-            unsafe { run::<V, ROWS, VECTORS, SEPARATE>(tile) }
+            unsafe { run::<V, ROWS, VECTORS, SEPARATE, GATHERED>(tile) }
         }
 
         /// Safety: see [`Copies`], for these features.
@@ -198,9 +245,9 @@ level!("avx2,fma", 8, v3 gather_v3 scatter_v3);
 macro_rules! operations {
     ($($number:ty: $v4:ident $wide:ty, $v3:ident $narrow:ty;)*) => { $(
         tiles!($v4: $wide as $number, Machine::X86_64_V4, v4, Copies { gather: gather_v4, scatter: scatter_v4 },
-            [1: 8 4 2 1; 2: 8 4 2 1; 3: 8 4 2 1; 4: 6 4 2 1;], separate [1: 8 4 2 1; 2: 8 4 2 1;]);
+            [1: 8 4 2 1; 2: 8 4 2 1; 3: 8 4 2 1; 4: 6 4 2 1;], separate [1: 8 4 2 1; 2: 8 4 2 1;], gathered [1: 4 2 1;]);
         tiles!($v3: $narrow as $number, Machine::X86_64_V3, v3, Copies { gather: gather_v3, scatter: scatter_v3 },
-            [1: 8 4 2 1; 2: 6 4 2 1;], separate [1: 8 4 2 1;]);
+            [1: 8 4 2 1; 2: 6 4 2 1;], separate [1: 8 4 2 1;], gathered [1: 4 2 1;]);
     )* };
 }
 operations! {

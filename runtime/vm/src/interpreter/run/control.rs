@@ -51,9 +51,10 @@ impl<'m> Cursor<'_, 'm> {
         self.set(inst.c, value);
     }
 
+    /// Runs a nest where its checks hold, and continues at its header.
     #[inline(always)]
-    pub(super) fn counted_loop(&mut self, inst: &'m Inst) {
-        self.run_loop(inst.high());
+    pub(super) fn nest(&mut self, inst: &'m Inst) {
+        self.run_nest(inst.high());
         self.skip(inst, inst.low());
     }
 

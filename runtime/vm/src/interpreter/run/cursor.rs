@@ -6,6 +6,7 @@ use super::super::super::module::Completion;
 use super::super::super::reference::Ref;
 use super::super::super::stack::BYTES_PER_FUEL;
 use super::super::code::Code;
+use super::super::nests::{self, Frame};
 use super::super::operation::Inst;
 use super::Machine;
 use super::registers::{self, RegisterValue, Registers};
@@ -209,19 +210,10 @@ impl<'r, 'm> Cursor<'r, 'm> {
         }
     }
 
-    /// Takes a slice for the iterations of a loop; false if there is none.
-    #[cold]
-    fn extend(&mut self) -> bool {
-        self.machine.stack.fuel.left = self.fuel;
-        let is_extended = self.machine.stack.fuel.extend();
-        self.fuel = self.machine.stack.fuel.left;
-        is_extended
-    }
-
-    /// Runs a counted loop of the code as far as it runs separately from the other instructions.
+    /// Runs a nest of the code where its checks hold.
     #[inline(always)]
-    pub(super) fn run_loop(&mut self, index: u32) {
-        let counted = &self.code.loops[index as usize];
+    pub(super) fn run_nest(&mut self, index: u32) {
+        let nest = &self.code.nests[index as usize];
         // SAFETY: the register files of the frame, which are not borrowed otherwise during the call.
         let (words, refs) = unsafe {
             (
@@ -229,16 +221,11 @@ impl<'r, 'm> Cursor<'r, 'm> {
                 core::slice::from_raw_parts(self.refs, self.code.refs),
             )
         };
-        loop {
-            // A copy, so that the fuel itself stays in a machine register.
-            let mut fuel = self.fuel;
-            let _ = counted.run(words, refs, &mut fuel);
-            let is_slice_used = fuel <= counted.fuel && fuel < self.fuel;
-            self.fuel = fuel;
-            if !is_slice_used || !self.extend() {
-                return;
-            }
-        }
+        let stack = &mut *self.machine.stack;
+        stack.fuel.left = self.fuel;
+        let mut frame = Frame { module: self.machine.module, words, refs };
+        nests::run(nest, &mut frame, |steps| stack.take_steps(steps));
+        self.fuel = self.machine.stack.fuel.left;
     }
 }
 

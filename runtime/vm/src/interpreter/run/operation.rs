@@ -71,7 +71,7 @@ operations! { run, inst;
     CmpLtI64SBranch => run.compare_and_branch(inst, semantics::cmp_lt_i64_s);
     CmpLtI64UBranch => run.compare_and_branch(inst, semantics::cmp_lt_i64_u);
     BranchTable => run.branch_by_table(inst);
-    Loop => run.counted_loop(inst);
+    Nest => run.nest(inst);
     SwitchI32 => run.switch::<i32>(inst);
     SwitchI64 => run.switch::<i64>(inst);
     SwitchF32 => run.switch::<f32>(inst);

@@ -1,0 +1,274 @@
+//! Vector operations: one function for each instruction, over strips of elements.
+//!
+//! All consist of inlined functions of `semantics`, so that they are vectorised, and are compiled for two sets of target
+//! features. They compute the same results, bit for bit.
+#![allow(unsafe_code, reason = "strips at raw addresses")]
+
+use core::mem::MaybeUninit;
+
+use super::super::super::buffer::Element;
+use incarnate_bytecode::ir::nest::Element as Kind;
+use incarnate_bytecode::isa::{Opcode, for_each_instruction};
+use incarnate_bytecode::semantics;
+
+/// The strips of a vector operation.
+#[derive(Clone, Copy)]
+pub(super) struct Strips {
+    /// The result, which overlaps no operand.
+    pub(super) into: *mut u8,
+    /// The operands.
+    pub(super) from: [*const u8; 3],
+    /// Number of elements.
+    pub(super) count: usize,
+}
+
+/// A vector operation.
+///
+/// # Safety
+/// The strips have as many elements of the instruction's types as `count` says, and are aligned for them; the processor has
+/// the target features that the operation was selected for.
+pub(super) type Kernel = unsafe fn(Strips);
+
+/// Whether the processor has the target features of the second set.
+pub(super) fn is_wide() -> bool {
+    #[cfg(all(feature = "std", target_arch = "x86_64"))]
+    return std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
+    #[cfg(not(all(feature = "std", target_arch = "x86_64")))]
+    false
+}
+
+impl Strips {
+    /// The elements of an operand.
+    ///
+    /// # Safety
+    /// As for [`Kernel`]. Elements that another thread writes meanwhile are unspecified numbers.
+    #[inline(always)]
+    unsafe fn operand<A: Element>(&self, at: usize, index: usize) -> A {
+        // SAFETY: promised by the caller. Read as `A` itself, it would promise that no other thread writes the element.
+        unsafe { self.from[at].cast::<MaybeUninit<A>>().add(index).read().assume_init() }
+    }
+
+    /// # Safety
+    /// As for [`Kernel`].
+    #[inline(always)]
+    unsafe fn result<'a, R: Element>(self) -> &'a mut [MaybeUninit<R>] {
+        // SAFETY: promised by the caller.
+        unsafe { core::slice::from_raw_parts_mut(self.into.cast(), self.count) }
+    }
+
+    /// # Safety
+    /// As for [`Kernel`].
+    #[inline(always)]
+    unsafe fn unary<A: Element, R: Element>(self, evaluate: impl Fn(A) -> R) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            for (index, result) in self.result().iter_mut().enumerate() {
+                result.write(evaluate(self.operand(0, index)));
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Kernel`].
+    #[inline(always)]
+    unsafe fn binary<A: Element, B: Element, R: Element>(self, evaluate: impl Fn(A, B) -> R) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            for (index, result) in self.result().iter_mut().enumerate() {
+                result.write(evaluate(self.operand(0, index), self.operand(1, index)));
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Kernel`].
+    #[inline(always)]
+    unsafe fn ternary<A: Element, B: Element, R: Element>(self, evaluate: impl Fn(A, B, B) -> R) {
+        // SAFETY: promised by the caller.
+        unsafe {
+            for (index, result) in self.result().iter_mut().enumerate() {
+                result.write(evaluate(self.operand(0, index), self.operand(1, index), self.operand(2, index)));
+            }
+        }
+    }
+}
+
+/// Selects the variant of an operation for the processor.
+macro_rules! variants {
+    ($wide:ident, |$strips:ident| $run:expr) => {{
+        unsafe fn portable($strips: Strips) {
+            // SAFETY: promised by the caller.
+            unsafe { $run }
+        }
+        #[cfg(all(feature = "std", target_arch = "x86_64"))]
+        #[target_feature(enable = "avx2,fma,bmi1,bmi2,popcnt,lzcnt")]
+        unsafe fn featured($strips: Strips) {
+            // SAFETY: promised by the caller.
+            unsafe { $run }
+        }
+        #[cfg(not(all(feature = "std", target_arch = "x86_64")))]
+        use portable as featured;
+        Some(if $wide { featured as Kernel } else { portable as Kernel })
+    }};
+}
+
+macro_rules! kernel {
+    ($wide:ident [unary $v:ident] eval $f:ident) => {
+        variants!($wide, |strips| strips.unary::<$v, $v>(semantics::$f))
+    };
+    ($wide:ident [conversion $v:ident $w:ident] eval $f:ident) => {
+        variants!($wide, |strips| strips.unary::<$v, $w>(semantics::$f))
+    };
+    ($wide:ident [unary_comparison $v:ident] eval $f:ident) => {
+        variants!($wide, |strips| strips.unary::<$v, i32>(semantics::$f))
+    };
+    ($wide:ident [binary $v:ident] eval $f:ident) => {
+        variants!($wide, |strips| strips.binary::<$v, $v, $v>(semantics::$f))
+    };
+    ($wide:ident [binary $v:ident] try_eval $f:ident) => {
+        // Only divisors that are not zero get here.
+        variants!($wide, |strips| strips
+            .binary::<$v, $v, $v>(|left, right| semantics::$f(left, right).unwrap_or_default()))
+    };
+    ($wide:ident [binary_comparison $v:ident] eval $f:ident) => {
+        variants!($wide, |strips| strips.binary::<$v, $v, i32>(semantics::$f))
+    };
+    ($wide:ident [shift $v:ident] eval $f:ident) => {
+        variants!($wide, |strips| strips.binary::<$v, i32, $v>(semantics::$f))
+    };
+    ($wide:ident [power $v:ident] eval $f:ident) => {
+        variants!($wide, |strips| strips.binary::<$v, i64, $v>(semantics::$f))
+    };
+    ($wide:ident [ternary $v:ident] eval $f:ident) => {
+        variants!($wide, |strips| strips.ternary::<$v, $v, $v>(semantics::$f))
+    };
+    ($wide:ident [select $v:ident] eval $f:ident) => {
+        variants!($wide, |strips| strips.ternary::<i32, $v, $v>(semantics::$f))
+    };
+    ($wide:ident [$($format:tt)*] special) => {
+        None
+    };
+}
+
+macro_rules! kernels {
+    ($(($set:ident, $byte:literal, $name:ident, $mnemonic:literal, $format:tt, [$($effect:tt)*], $($semantics:ident)*))*) => {
+        /// Returns the vector operation of an instruction; `wide` selects the target features.
+        pub(super) fn kernel(opcode: Opcode, wide: bool) -> Option<Kernel> {
+            match opcode {
+                $(Opcode::$name => kernel!(wide $format $($semantics)*),)*
+            }
+        }
+    };
+}
+for_each_instruction!(kernels);
+
+/// Extends elements to 32 bits; None for those that registers hold as they are.
+pub(super) fn extension(kind: Kind, wide: bool) -> Option<Kernel> {
+    match kind {
+        Kind::u8 => variants!(wide, |strips| strips.unary::<u8, i32>(i32::from)),
+        Kind::i8 => variants!(wide, |strips| strips.unary::<i8, i32>(i32::from)),
+        Kind::u16 => variants!(wide, |strips| strips.unary::<u16, i32>(i32::from)),
+        Kind::i16 => variants!(wide, |strips| strips.unary::<i16, i32>(i32::from)),
+        Kind::i32 | Kind::f32 | Kind::i64 | Kind::f64 => None,
+    }
+}
+
+/// Bytes of an element in memory.
+pub(super) const fn width(kind: Kind) -> usize {
+    match kind {
+        Kind::u8 | Kind::i8 => 1,
+        Kind::u16 | Kind::i16 => 2,
+        Kind::i32 | Kind::f32 => 4,
+        Kind::i64 | Kind::f64 => 8,
+    }
+}
+
+/// Copies elements of a stride in memory into a strip, as registers hold them.
+///
+/// # Safety
+/// The elements are in memory, and the strip has room for `count`.
+#[inline(always)]
+pub(super) unsafe fn gather(kind: Kind, from: *const u8, stride: i64, into: *mut u8, count: usize) {
+    /// # Safety
+    /// As for `gather`.
+    #[inline(always)]
+    unsafe fn each<T: Element, R>(
+        (from, stride): (*const u8, i64),
+        (into, count): (*mut u8, usize),
+        extend: impl Fn(T) -> R,
+    ) {
+        let mut address = from.cast::<MaybeUninit<T>>();
+        for index in 0..count {
+            // SAFETY: promised by the caller; the address after the last element is not read.
+            unsafe { into.cast::<R>().add(index).write(extend(address.read().assume_init())) };
+            address = address.wrapping_offset(stride as isize);
+        }
+    }
+    // SAFETY: promised by the caller.
+    unsafe {
+        match kind {
+            Kind::u8 => each::<u8, i32>((from, stride), (into, count), i32::from),
+            Kind::i8 => each::<i8, i32>((from, stride), (into, count), i32::from),
+            Kind::u16 => each::<u16, i32>((from, stride), (into, count), i32::from),
+            Kind::i16 => each::<i16, i32>((from, stride), (into, count), i32::from),
+            Kind::i32 | Kind::f32 => each::<i32, i32>((from, stride), (into, count), |bits| bits),
+            Kind::i64 | Kind::f64 => each::<i64, i64>((from, stride), (into, count), |bits| bits),
+        }
+    }
+}
+
+/// Copies a strip to elements of a stride in memory, truncated.
+///
+/// # Safety
+/// The elements are in memory, which can be written to, and the strip has `count` elements.
+#[inline(always)]
+pub(super) unsafe fn scatter(kind: Kind, from: *const u8, into: *mut u8, stride: i64, count: usize) {
+    /// # Safety
+    /// As for `scatter`.
+    #[inline(always)]
+    unsafe fn each<T: Element, R>(from: *const u8, into: (*mut u8, i64), count: usize, truncate: impl Fn(T) -> R) {
+        let (mut address, stride) = (into.0.cast::<R>(), into.1);
+        if stride == 1 {
+            for index in 0..count {
+                // SAFETY: promised by the caller.
+                unsafe {
+                    address.add(index).write(truncate(from.cast::<MaybeUninit<T>>().add(index).read().assume_init()));
+                }
+            }
+            return;
+        }
+        for index in 0..count {
+            // SAFETY: promised by the caller; nothing is written to the address after the last element.
+            unsafe { address.write(truncate(from.cast::<MaybeUninit<T>>().add(index).read().assume_init())) };
+            address = address.wrapping_offset(stride as isize);
+        }
+    }
+    // SAFETY: promised by the caller.
+    unsafe {
+        match kind {
+            Kind::u8 | Kind::i8 => each::<i32, u8>(from, (into, stride), count, |bits| bits as u8),
+            Kind::u16 | Kind::i16 => each::<i32, u16>(from, (into, stride), count, |bits| bits as u16),
+            Kind::i32 | Kind::f32 if stride == 1 => core::ptr::copy(from.cast::<u32>(), into.cast(), count),
+            Kind::i32 | Kind::f32 => each::<i32, i32>(from, (into, stride), count, |bits| bits),
+            Kind::i64 | Kind::f64 => each::<i64, i64>(from, (into, stride), count, |bits| bits),
+        }
+    }
+}
+
+/// Fills a strip with the numbers of an arithmetic sequence; of 64 bits if `wide`, else of 32.
+///
+/// # Safety
+/// The strip has room for `count` numbers.
+pub(super) unsafe fn sequence(wide: bool, first: i64, step: i64, into: *mut u8, count: usize) {
+    let mut number = first;
+    for index in 0..count {
+        // SAFETY: promised by the caller.
+        unsafe {
+            match wide {
+                true => into.cast::<i64>().add(index).write(number),
+                false => into.cast::<i32>().add(index).write(number as i32),
+            }
+        }
+        number = number.wrapping_add(step);
+    }
+}

@@ -1,0 +1,494 @@
+//! From the nests of a function to [`Nest`]s.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use incarnate_bytecode::VerifiedModule;
+use incarnate_bytecode::ir::nest::{self, Affine, Needed, Nests, Schedule, Term};
+use incarnate_bytecode::ir::{Block, Entry, Function, Op, Type, Value};
+
+use super::kernels::{extension, is_wide, kernel};
+use super::{
+    Body, Carried, Counted, Factor, Form, Induction, MAX_LOOPS, MAX_SLOTS, Nest, Scalar, Source, Step, Strided, View,
+    Work,
+};
+
+/// Returns the nests of a function that the interpreter runs, and the offset in bytes of the block where each begins.
+pub(in super::super) fn find(module: &VerifiedModule, ordinal: u32) -> Vec<(u32, Nest)> {
+    // Functions that exceed the budget of analyses run as they are.
+    let Ok(function) = Function::with_registers(module, ordinal) else { return Vec::new() };
+    let nests = Nests::of(&function);
+    let lowered = nests.found.iter().filter_map(|nest| {
+        let entry = function.block(nest.loops[0].header).entry.as_deref()?;
+        let lowering = Lowering::new(&function, nest, entry);
+        Some((entry.offset, lowering.nest()?))
+    });
+    lowered.collect()
+}
+
+struct Lowering<'a> {
+    function: &'a Function,
+    nest: &'a nest::Nest,
+    entry: &'a Entry,
+    needed: Needed,
+    scalars: Vec<Scalar>,
+    /// The scalars of values.
+    slots: BTreeMap<Value, u16>,
+    wide: bool,
+}
+
+impl<'a> Lowering<'a> {
+    fn new(function: &'a Function, nest: &'a nest::Nest, entry: &'a Entry) -> Lowering<'a> {
+        let needed = Needed::of(function, nest);
+        let (scalars, slots) = (Vec::new(), BTreeMap::new());
+        Lowering { function, nest, entry, needed, scalars, slots, wide: is_wide() }
+    }
+
+    fn nest(mut self) -> Option<Nest> {
+        if self.nest.loops.len() > MAX_LOOPS || self.nest.decides_by_loaded_numbers(self.function) {
+            return None;
+        }
+        let schedule = Schedule::of(self.function, self.nest, &self.needed);
+        for (block, position) in &self.nest.hoisted {
+            self.hoisted(*block, *position)?;
+        }
+        let nest = self.nest;
+        let loops = nest.loops.iter().map(|counted| self.counted(counted)).collect::<Option<_>>()?;
+        let mut conditions = Vec::new();
+        for condition in &nest.conditions {
+            conditions.push((self.strided(&condition.form)?, condition.least, condition.greatest));
+        }
+        let is_contraction = matches!(schedule, Schedule::Contraction(_));
+        let mut views = Vec::new();
+        for (at, view) in nest.views.iter().enumerate() {
+            let is_used = |access: &nest::Access| access.view == at && self.needed.keeps(self.function, nest, access);
+            // The kernel checks its operands itself.
+            let is_checked = !(is_contraction && nest.accesses.iter().any(is_used));
+            views.push(View {
+                source: self.source(view.buffer)?,
+                element: view.element,
+                index: self.strided(&view.index)?,
+                is_written: view.written,
+                is_checked,
+            });
+        }
+        let mut inductions = Vec::new();
+        let root = &nest.loops[0];
+        for induction in &root.inductions {
+            let (step, is_wide) = (self.form(induction.step.base())?, self.is_wide(induction.parameter));
+            let held = self.entry.registers.iter().filter(|(_, value)| *value == induction.parameter);
+            let before = inductions.len();
+            inductions.extend(held.map(|(register, _)| Induction { register: *register, is_wide, step: step.clone() }));
+            if inductions.len() == before {
+                return None;
+            }
+        }
+        let work = match &schedule {
+            Schedule::Contraction(contraction) => Work::Contraction {
+                operation: contraction.operation,
+                output: contraction.output,
+                left: self.factor(&contraction.left)?,
+                right: self.factor(&contraction.right)?,
+                loops: contraction.loops.clone(),
+            },
+            Schedule::Strips(strips) => self.strips(strips)?,
+            Schedule::InOrder(_) => self.in_order()?,
+        };
+        Some(Nest { scalars: self.scalars, loops, views, conditions, inductions, work })
+    }
+
+    fn is_wide(&self, value: Value) -> bool {
+        self.function.ty(value).is_wide()
+    }
+
+    fn scalar(&mut self, scalar: Scalar) -> Option<u16> {
+        self.scalars.push(scalar);
+        (self.scalars.len() <= MAX_SLOTS).then_some(self.scalars.len() as u16 - 1)
+    }
+
+    /// The scalar of a value that no iteration changes.
+    fn slot(&mut self, value: Value) -> Option<u16> {
+        if let Some(slot) = self.slots.get(&value) {
+            return Some(*slot);
+        }
+        let scalar = match self.function.constant_bits(value) {
+            Some(bits) => Scalar::Constant(bits),
+            None => {
+                let (register, _) = self.entry.registers.iter().find(|(_, held)| *held == value)?;
+                if self.is_wide(value) { Scalar::Wide(*register) } else { Scalar::Narrow(*register) }
+            }
+        };
+        let slot = self.scalar(scalar)?;
+        self.slots.insert(value, slot);
+        Some(slot)
+    }
+
+    /// An instruction that is computed before the nest.
+    fn hoisted(&mut self, block: Block, position: usize) -> Option<()> {
+        let inst = self.nest.instruction(self.function, block, position);
+        let [result] = inst.results[..] else { return Some(()) };
+        if !self.needed.has(result) || self.function.ty(result) == Type::Ref {
+            return Some(());
+        }
+        let scalar = match &inst.op {
+            Op::Eval { opcode, operands } => {
+                Scalar::Eval(*opcode, operands.iter().map(|value| self.slot(*value)).collect::<Option<_>>()?)
+            }
+            Op::Bitcast { operand } => Scalar::Copy(self.slot(*operand)?),
+            Op::Low { operand } => Scalar::Low(self.slot(*operand)?),
+            Op::High { operand } => Scalar::High(self.slot(*operand)?),
+            Op::Pair { low, high } => Scalar::Pair(self.slot(*low)?, self.slot(*high)?),
+            _ => return None,
+        };
+        let slot = self.scalar(scalar)?;
+        self.slots.insert(result, slot);
+        Some(())
+    }
+
+    fn source(&self, buffer: Value) -> Option<Source> {
+        if let Some((register, _)) = self.entry.registers.iter().find(|(_, held)| *held == buffer) {
+            return Some(Source::Register(*register));
+        }
+        self.nest.hoisted.iter().find_map(|(block, position)| {
+            let inst = self.nest.instruction(self.function, *block, *position);
+            match inst.op {
+                Op::Rodata { rodata } if inst.results[..] == [buffer] => Some(Source::Rodata(rodata)),
+                _ => None,
+            }
+        })
+    }
+
+    fn form<'t>(&mut self, terms: impl Iterator<Item = &'t Term>) -> Option<Form> {
+        let term = |term: &Term| {
+            let factor = |value: &Value| Some((self.slot(*value)?, !self.is_wide(*value)));
+            Some((term.coefficient, term.factors.iter().map(factor).collect::<Option<_>>()?))
+        };
+        terms.map(term).collect()
+    }
+
+    fn strided(&mut self, form: &Affine) -> Option<Strided> {
+        let base = self.form(form.base())?;
+        let stride = |at: usize| Some((at, self.form(form.stride(at))?));
+        Some(Strided { base, strides: form.loops().into_iter().map(stride).collect::<Option<_>>()? })
+    }
+
+    fn counted(&mut self, counted: &nest::Counted) -> Option<Counted> {
+        let test = &counted.test;
+        Some(Counted {
+            first: self.form(test.first.base())?,
+            bound: self.form(test.bound.base())?,
+            step: test.step,
+            relation: test.relation,
+            is_wide: test.ty == Type::i64,
+            is_signed: test.signed,
+            tested_last: counted.tested_last,
+            divisor: match &counted.divisor {
+                Some(divisor) => Some(self.form(divisor.base())?),
+                None => None,
+            },
+            parent: counted.parent,
+        })
+    }
+
+    fn factor(&mut self, factor: &nest::Factor) -> Option<Factor> {
+        if factor.is_memory(self.nest) {
+            return Some(Factor { view: factor.view, body: None });
+        }
+        let is_wide = self.is_wide(factor.loaded);
+        let mut body = BodyLowering::new(self);
+        let loaded = body.strip(is_wide)?;
+        body.places.insert(factor.loaded, loaded);
+        for (block, position) in &factor.instructions {
+            body.instruction(*block, *position)?;
+        }
+        let result = body.operand(factor.value)?;
+        let mut body = body.body;
+        let names = body.reuse_strips(&[loaded, result]);
+        // Strips of factors are on the stack.
+        let is_small = body.strips as usize <= super::strips::FACTOR_STRIPS;
+        is_small.then_some(Factor { view: factor.view, body: Some((body, names[&loaded], names[&result])) })
+    }
+
+    fn strips(&mut self, strips: &nest::Strips) -> Option<Work> {
+        let items = self.nest.loops[strips.innermost].items.clone();
+        let mut lowering = BodyLowering::new(self);
+        for item in items {
+            if let nest::Item::Instruction(block, position) = item {
+                lowering.instruction(block, position)?;
+            }
+        }
+        let mut body = lowering.body;
+        body.borrow_loads();
+        body.reuse_strips(&[]);
+        Some(Work::Strips {
+            is_ordered: false,
+            outer: strips.outer.clone(),
+            lanes: strips.lanes,
+            reductions: strips.reductions.clone(),
+            stores: strips.stores.clone(),
+            loads: strips.non_aliasing.clone(),
+            body,
+        })
+    }
+}
+
+impl Lowering<'_> {
+    /// The loop that holds all work, with nothing but it in those around it, which carry nothing but memory if they are several.
+    fn innermost(&self) -> Option<usize> {
+        let mut at = 0;
+        loop {
+            let counted = &self.nest.loops[at];
+            // A loop on its own may carry values in registers.
+            let is_alone = self.nest.loops.len() == 1;
+            let is_carried = |carried: &nest::Carried| match at {
+                0 => carried.next != carried.parameter,
+                _ => self.needed.has(carried.parameter),
+            };
+            if !is_alone && counted.carried.iter().any(is_carried) {
+                return None;
+            }
+            let is_work = |item: &nest::Item| match item {
+                nest::Item::Loop(_) => false,
+                nest::Item::Instruction(block, position) => {
+                    self.needed.includes(self.function, self.nest, *block, *position)
+                }
+            };
+            let mut inner = counted.items.iter().filter_map(|item| match item {
+                nest::Item::Loop(inner) => Some(*inner),
+                nest::Item::Instruction(..) => None,
+            });
+            match (inner.next(), inner.next()) {
+                (None, _) => return Some(at),
+                (Some(inner), None) if !counted.items.iter().any(is_work) => at = inner,
+                _ => return None,
+            }
+        }
+    }
+
+    /// A nest whose iterations run in order: what depends on no stored element runs on strips first.
+    fn in_order(&mut self) -> Option<Work> {
+        let innermost = self.innermost()?;
+        let nest = self.nest;
+        let mut lowering = BodyLowering::new(self);
+        let carried = nest.loops[0].carried.iter().filter(|carried| carried.next != carried.parameter);
+        for carried in carried.clone() {
+            let strip = lowering.operand(carried.parameter)?;
+            lowering.body.serial_strips.push(strip);
+        }
+        for item in &nest.loops[innermost].items {
+            if let nest::Item::Instruction(block, position) = item {
+                lowering.instruction(*block, *position)?;
+            }
+        }
+        for carried in carried {
+            let (strip, next) = (lowering.operand(carried.parameter)?, lowering.operand(carried.next)?);
+            let is_wide = lowering.lowering.is_wide(carried.parameter);
+            let held = lowering.lowering.entry.registers.iter().filter(|(_, value)| *value == carried.parameter);
+            let registers: Vec<u16> = held.map(|row| row.0).collect();
+            (!registers.is_empty()).then_some(())?;
+            lowering.body.carried.push(Carried { strip, next, is_wide, registers });
+        }
+        let mut body = lowering.body;
+        let stores: Vec<usize> =
+            nest.accesses.iter().filter(|access| access.stored.is_some()).map(|access| access.view).collect();
+        body.split(&stores);
+        let loads = (0..nest.views.len()).filter(|view| !stores.contains(view)).collect();
+        let mut outer = nest.path(innermost);
+        outer.pop();
+        Some(Work::Strips { is_ordered: true, outer, lanes: innermost, reductions: Vec::new(), stores, loads, body })
+    }
+}
+
+/// The instructions of an iteration while they are lowered.
+struct BodyLowering<'l, 'a> {
+    lowering: &'l mut Lowering<'a>,
+    /// The strips of values.
+    places: BTreeMap<Value, u16>,
+    body: Body,
+}
+
+impl<'l, 'a> BodyLowering<'l, 'a> {
+    fn new(lowering: &'l mut Lowering<'a>) -> BodyLowering<'l, 'a> {
+        BodyLowering { lowering, places: BTreeMap::new(), body: Body::default() }
+    }
+
+    fn strip(&mut self, is_wide: bool) -> Option<u16> {
+        self.body.strips += 1;
+        self.body.advances.push(if is_wide { 8 } else { 4 });
+        (usize::from(self.body.strips) <= MAX_SLOTS).then_some(self.body.strips - 1)
+    }
+
+    /// The strip of a value.
+    fn operand(&mut self, value: Value) -> Option<u16> {
+        if let Some(strip) = self.places.get(&value) {
+            return Some(*strip);
+        }
+        let wide = self.lowering.is_wide(value);
+        let into = self.strip(wide)?;
+        let nest = self.lowering.nest;
+        let mut inductions = nest.loops.iter().flat_map(|counted| &counted.inductions);
+        if let Some(induction) = inductions.find(|induction| induction.parameter == value) {
+            let form = self.lowering.strided(&induction.form)?;
+            self.body.steps.push(Step::Sequence { sequence: self.body.sequences.len(), into });
+            self.body.sequences.push((form, wide));
+        } else {
+            let slot = self.lowering.slot(value)?;
+            self.body.broadcasts.push((into, slot, wide));
+        }
+        self.places.insert(value, into);
+        Some(into)
+    }
+
+    fn instruction(&mut self, block: Block, position: usize) -> Option<()> {
+        let (function, nest) = (self.lowering.function, self.lowering.nest);
+        if !self.lowering.needed.includes(function, nest, block, position) {
+            return Some(());
+        }
+        let inst = nest.instruction(function, block, position);
+        if let Some(access) = nest.access(block, position) {
+            return self.access(access, &inst.results);
+        }
+        let [result] = inst.results[..] else { return None };
+        match &inst.op {
+            Op::Eval { opcode, operands } => {
+                let mut strips = [0; 3];
+                for (strip, value) in strips.iter_mut().zip(operands) {
+                    *strip = self.operand(*value)?;
+                }
+                for strip in &mut strips[operands.len().min(3)..] {
+                    *strip = u16::MAX;
+                }
+                let kernel = kernel(*opcode, self.lowering.wide)?;
+                let into = self.strip(self.lowering.is_wide(result))?;
+                self.body.steps.push(Step::Eval { kernel, operands: strips, into });
+                self.places.insert(result, into);
+            }
+            Op::Bitcast { operand } => {
+                let strip = self.operand(*operand)?;
+                self.places.insert(result, strip);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn access(&mut self, access: &nest::Access, results: &[Value]) -> Option<()> {
+        let view = access.view;
+        match (access.stored, results) {
+            (Some(stored), _) => {
+                let from = self.operand(stored)?;
+                self.body.steps.push(Step::Store { view, from });
+            }
+            (None, [result]) => {
+                let into = self.strip(self.lowering.is_wide(*result))?;
+                let extension = extension(self.lowering.nest.views[view].element, self.lowering.wide);
+                self.body.steps.push(Step::Load { view, into, extension, is_borrowed: false });
+                self.places.insert(*result, into);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+impl Step {
+    fn visit_strips(&mut self, mut visit: impl FnMut(&mut u16, bool)) {
+        match self {
+            Step::Load { into, .. } | Step::Sequence { into, .. } => visit(into, true),
+            Step::Store { from, .. } => visit(from, false),
+            Step::Eval { operands, into, .. } => {
+                operands.iter_mut().filter(|strip| **strip != u16::MAX).for_each(|strip| visit(strip, false));
+                visit(into, true);
+            }
+        }
+    }
+}
+
+impl Body {
+    /// Lets strips be elements in memory where nothing is stored before their last use.
+    fn borrow_loads(&mut self) {
+        let first_store = self.steps.iter().position(|step| matches!(step, Step::Store { .. }));
+        let mut last_uses = alloc::vec::Vec::new();
+        for (at, step) in self.steps.iter_mut().enumerate() {
+            step.visit_strips(|strip, is_result| {
+                if !is_result {
+                    last_uses.push((*strip, at));
+                }
+            });
+        }
+        for step in &mut self.steps {
+            if let Step::Load { into, extension: None, is_borrowed, .. } = step {
+                let last = last_uses.iter().filter(|(strip, _)| strip == into).map(|(_, at)| *at).max();
+                *is_borrowed = last <= first_store;
+            }
+        }
+    }
+
+    /// Moves the steps that depend on stored views to the serial ones.
+    fn split(&mut self, stores: &[usize]) {
+        for (strip, ..) in &self.broadcasts {
+            self.advances[usize::from(*strip)] = 0;
+        }
+        for mut step in core::mem::take(&mut self.steps) {
+            let mut is_serial = match &step {
+                Step::Load { view, .. } | Step::Store { view, .. } => stores.contains(view),
+                Step::Sequence { .. } | Step::Eval { .. } => false,
+            };
+            let mut result = None;
+            step.visit_strips(|strip, is_result| {
+                is_serial |= !is_result && self.serial_strips.contains(strip);
+                result = Some(*strip).filter(|_| is_result).or(result);
+            });
+            if is_serial {
+                if let Some(result) = result {
+                    self.serial_strips.push(result);
+                    self.advances[usize::from(result)] = 0;
+                }
+                self.serial.push(step);
+            } else {
+                self.steps.push(step);
+            }
+        }
+    }
+
+    /// Gives results the strips of values that nothing uses any more, and returns the new numbers. Broadcast strips and those
+    /// of `kept` stay their own.
+    fn reuse_strips(&mut self, kept: &[u16]) -> BTreeMap<u16, u16> {
+        let mut last_use = BTreeMap::new();
+        for (at, step) in self.steps.iter_mut().enumerate() {
+            step.visit_strips(|strip, _| _ = last_use.insert(*strip, at));
+        }
+        let mut names: BTreeMap<u16, u16> = BTreeMap::new();
+        let mut count = 0u16;
+        let fixed = self.broadcasts.iter().map(|row| row.0).chain(kept.iter().copied());
+        for strip in fixed {
+            names.entry(strip).or_insert_with(|| {
+                count += 1;
+                count - 1
+            });
+            last_use.remove(&strip);
+        }
+        let mut free: Vec<u16> = Vec::new();
+        for (at, step) in self.steps.iter_mut().enumerate() {
+            let mut ended = Vec::new();
+            step.visit_strips(|strip, _| {
+                let name = *names.entry(*strip).or_insert_with(|| {
+                    free.pop().unwrap_or_else(|| {
+                        count += 1;
+                        count - 1
+                    })
+                });
+                if last_use.get(strip) == Some(&at) && !ended.contains(&name) {
+                    ended.push(name);
+                }
+                *strip = name;
+            });
+            free.extend(ended);
+        }
+        for (strip, ..) in &mut self.broadcasts {
+            *strip = names[strip];
+        }
+        self.strips = count;
+        names
+    }
+}

@@ -1,0 +1,180 @@
+//! Loop nests that run separately from the other instructions: `incarnate_bytecode::ir::nest`'s back end of the interpreter.
+//!
+//! [`find`] turns the nests of a function into [`Nest`]s, at the instruction where the outermost loop begins. There, [`run`]
+//! computes trip counts and checks what the accesses need. Contractions are then run by their kernels, and other nests as
+//! vector operations over strips of elements that stay in the processor's cache. What one iteration after the other computes
+//! is the same, bit for bit. Where a check fails, nothing is done, and the plain code reports the failure at its place.
+
+mod kernels;
+mod lower;
+mod run;
+mod strips;
+
+use alloc::vec::Vec;
+
+use incarnate_bytecode::ir::nest::{Element, Product};
+use incarnate_bytecode::isa::Opcode;
+use incarnate_bytecode::trip_count::Relation;
+
+use kernels::Kernel;
+pub(super) use lower::find;
+pub(super) use run::{Frame, run};
+
+/// The most loops of a nest.
+pub(super) const MAX_LOOPS: usize = 16;
+/// The most scalars of a nest, and the most strips.
+const MAX_SLOTS: usize = 512;
+
+/// How a number that no iteration changes is obtained. Narrow ones are the lower half, the upper half being zero.
+#[derive(Clone, Debug)]
+enum Scalar {
+    Constant(u64),
+    /// A register of 32 bits.
+    Narrow(u16),
+    /// The pair of a register.
+    Wide(u16),
+    /// Computed from scalars before it.
+    Eval(Opcode, Vec<u16>),
+    /// The same bits as a scalar before it.
+    Copy(u16),
+    Low(u16),
+    High(u16),
+    Pair(u16, u16),
+}
+
+/// Products of a number and of scalars, which are added; `true` for scalars of 32 bits, which are sign-extended.
+type Form = Vec<(i64, Vec<(u16, bool)>)>;
+
+/// A form of iterations: what it is in the first iteration of all loops, and what an iteration of a loop adds.
+#[derive(Clone, Debug)]
+struct Strided {
+    base: Form,
+    strides: Vec<(usize, Form)>,
+}
+
+/// A counted loop.
+#[derive(Clone, Debug)]
+struct Counted {
+    first: Form,
+    bound: Form,
+    step: i64,
+    relation: Relation,
+    is_wide: bool,
+    is_signed: bool,
+    tested_last: bool,
+    divisor: Option<Form>,
+    parent: Option<usize>,
+}
+
+/// Where a buffer is.
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    /// In a register.
+    Register(u16),
+    /// Among the read-only segments of the module.
+    Rodata(u32),
+}
+
+/// Elements that accesses load or store.
+#[derive(Clone, Debug)]
+struct View {
+    source: Source,
+    element: Element,
+    index: Strided,
+    is_written: bool,
+    /// It is checked before the nest runs.
+    is_checked: bool,
+}
+
+/// A register that the outermost loop steps.
+#[derive(Clone, Debug)]
+struct Induction {
+    register: u16,
+    is_wide: bool,
+    step: Form,
+}
+
+/// A step of the body of a nest, which runs on strips.
+#[derive(Clone, Debug)]
+enum Step {
+    /// Copies elements into a strip, or lets the strip be the elements themselves.
+    Load { view: usize, into: u16, extension: Option<Kernel>, is_borrowed: bool },
+    /// Copies a strip to elements.
+    Store { view: usize, from: u16 },
+    /// Numbers that iterations step, by their index in [`Body::sequences`].
+    Sequence { sequence: usize, into: u16 },
+    /// A vector operation.
+    Eval { kernel: Kernel, operands: [u16; 3], into: u16 },
+}
+
+/// A number that iterations carry in registers.
+#[derive(Clone, Debug)]
+struct Carried {
+    /// The strip of the number, and that of the number in the next iteration.
+    strip: u16,
+    next: u16,
+    is_wide: bool,
+    registers: Vec<u16>,
+}
+
+/// The instructions of an iteration.
+#[derive(Clone, Debug, Default)]
+struct Body {
+    steps: Vec<Step>,
+    /// Number of strips.
+    strips: u16,
+    /// Strips in which all elements are the same scalar; true for 64 bits.
+    broadcasts: Vec<(u16, u16, bool)>,
+    /// Numbers that iterations step; true for 64 bits.
+    sequences: Vec<(Strided, bool)>,
+    /// The steps that run for one element after the other.
+    serial: Vec<Step>,
+    /// What iterations carry.
+    carried: Vec<Carried>,
+    /// The strips of the results of serial steps, and of what is carried, which have one element.
+    serial_strips: Vec<u16>,
+    /// Bytes from one element of each strip to the next, zero where all are the same. Only for bodies with serial steps.
+    advances: Vec<usize>,
+}
+
+/// An operand of a contraction.
+#[derive(Clone, Debug)]
+struct Factor {
+    view: usize,
+    /// What is computed from an element, and the strips of the element and of the result; None for elements as they are.
+    body: Option<(Body, u16, u16)>,
+}
+
+/// What the iterations do.
+#[derive(Clone, Debug)]
+enum Work {
+    Contraction {
+        operation: Product,
+        output: usize,
+        left: Factor,
+        right: Factor,
+        loops: Vec<usize>,
+    },
+    Strips {
+        /// Iterations run in the order of the bytecode.
+        is_ordered: bool,
+        outer: Vec<usize>,
+        lanes: usize,
+        reductions: Vec<usize>,
+        stores: Vec<usize>,
+        loads: Vec<usize>,
+        body: Body,
+    },
+}
+
+/// A nest of loops.
+#[derive(Clone, Debug)]
+pub(super) struct Nest {
+    scalars: Vec<Scalar>,
+    loops: Vec<Counted>,
+    views: Vec<View>,
+    /// Forms that must be within a range.
+    conditions: Vec<(Strided, i64, i64)>,
+    inductions: Vec<Induction>,
+    work: Work,
+}
