@@ -2,6 +2,7 @@
 #![allow(unsafe_code, reason = "elements at addresses that callers have checked")]
 
 use core::fmt;
+use core::mem::MaybeUninit;
 
 use incarnate_bytecode::semantics;
 
@@ -41,17 +42,21 @@ enum Level {
 }
 
 impl Level {
-    /// The best level of this processor.
-    fn current() -> Level {
+    /// The best level of this processor whose vectors have at most so many lanes.
+    fn best(lanes: usize) -> Level {
         #[cfg(all(feature = "std", target_arch = "x86_64"))]
         {
-            if std::arch::is_x86_feature_detected!("avx512f") {
+            use std::arch::is_x86_feature_detected as has;
+
+            let has_v3 = has!("avx2") && has!("fma");
+            if lanes >= Machine::X86_64_V4.lanes && has_v3 && has!("avx512f") {
                 return Level::X86_64V4;
             }
-            if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
+            if lanes >= Machine::X86_64_V3.lanes && has_v3 {
                 return Level::X86_64V3;
             }
         }
+        let _ = lanes;
         Level::Portable
     }
 }
@@ -158,7 +163,25 @@ pub unsafe fn contract<O: Operation>(
     loops: &[Loop],
 ) {
     // SAFETY: promised by the caller; the processor is of its level.
-    unsafe { contract_on::<O>(Level::current(), output, left, right, loops) }
+    unsafe { contract_on::<O>(Level::best(usize::MAX), output, left, right, loops) }
+}
+
+/// As [`contract`], by vectors that are no longer than the machine's: to compare the levels of one processor. Returns the name of
+/// the level.
+///
+/// # Safety
+/// As for [`contract`].
+pub unsafe fn contract_at_most<O: Operation>(
+    machine: &Machine,
+    output: *mut O::Number,
+    left: Operand<'_, O::Number>,
+    right: Operand<'_, O::Number>,
+    loops: &[Loop],
+) -> &'static str {
+    let level = Level::best(machine.lanes);
+    // SAFETY: promised by the caller; the processor is of its level.
+    unsafe { contract_on::<O>(level, output, left, right, loops) };
+    <O as sealed::Sealed>::tiles(level).machine.name
 }
 
 /// As [`contract`], by the tiles of a level.
@@ -186,6 +209,18 @@ unsafe fn contract_on<O: Operation>(
     scratch::with(|scratch| unsafe { drive::Drive { plan: &plan, tiles, output, left, right, scratch }.run() });
 }
 
+/// A plain load that promises the compiler nothing about the bytes: where another thread writes them meanwhile, the number is
+/// unspecified, and it is not the load that is undefined.
+///
+/// # Safety
+/// The address is valid for reads and aligned, and every bit pattern is an `N`.
+#[inline(always)]
+unsafe fn load<N: Copy>(address: *const N) -> N {
+    // SAFETY: promised by the caller. Read as `N` itself, it would come with a promise that no byte is uninitialised, which is what
+    // LLVM calls those that race.
+    unsafe { address.cast::<MaybeUninit<N>>().read().assume_init() }
+}
+
 /// Runs the loops as they stand, from the elements at the given offsets of output, left and right.
 unsafe fn in_order<O: Operation>(
     output: *mut O::Number,
@@ -208,7 +243,7 @@ unsafe fn in_order<O: Operation>(
     // SAFETY: promised by the caller: these are the elements of an iteration.
     unsafe {
         let element = output.offset(offsets[0] as isize);
-        element.write(O::apply(element.read(), left.number(offsets[1]), right.number(offsets[2])));
+        element.write(O::apply(load(element), left.number(offsets[1]), right.number(offsets[2])));
     }
 }
 
@@ -220,7 +255,7 @@ impl<N: Copy> Operand<'_, N> {
     unsafe fn number(&self, element: i64) -> N {
         match self {
             // SAFETY: promised by the caller.
-            Operand::Memory(address) => unsafe { address.offset(element as isize).read() },
+            Operand::Memory(address) => unsafe { load(address.offset(element as isize)) },
             Operand::Computed(operand, first) => {
                 let mut number = [operand.zero()];
                 // SAFETY: promised by the caller.

@@ -1,5 +1,7 @@
 //! Copies between an operand and adjacent memory, line by line.
 
+use super::load;
+
 /// Elements of an operand that have the same distance from each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Piece {
@@ -151,10 +153,10 @@ unsafe fn chunks<N: Copy, const CHUNK: usize, const BACK: bool>(operand: *mut N,
     // SAFETY: promised by the caller; chunks are within the elements, and arrays are aligned as their elements.
     unsafe {
         while at < last {
-            to.add(at).cast::<[N; CHUNK]>().write(from.add(at).cast::<[N; CHUNK]>().read());
+            to.add(at).cast::<[N; CHUNK]>().write(load(from.add(at).cast::<[N; CHUNK]>()));
             at += CHUNK;
         }
-        to.add(last).cast::<[N; CHUNK]>().write(from.add(last).cast::<[N; CHUNK]>().read());
+        to.add(last).cast::<[N; CHUNK]>().write(load(from.add(last).cast::<[N; CHUNK]>()));
     }
 }
 
@@ -175,7 +177,7 @@ unsafe fn each_piece<N>(lines: &Lines<'_, N>, copy: impl Fn(*mut N, *mut N, usiz
 unsafe fn strided<N: Copy>(from: *const N, from_stride: isize, to: *mut N, to_stride: isize, length: usize) {
     for at in 0..length as isize {
         // SAFETY: promised by the caller.
-        unsafe { to.offset(at * to_stride).write(from.offset(at * from_stride).read()) };
+        unsafe { to.offset(at * to_stride).write(load(from.offset(at * from_stride))) };
     }
 }
 

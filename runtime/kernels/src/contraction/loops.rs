@@ -31,9 +31,15 @@ impl Loops {
             let span = |stride: i64| stride.wrapping_mul(inner.count as i64);
             (outer.output, outer.left, outer.right) == (span(inner.output), span(inner.left), span(inner.right))
         };
-        match self.length.checked_sub(1).map(|last| &mut self.loops[last]) {
-            Some(outer) if goes_on(outer) => *outer = Loop { count: outer.count * inner.count, ..inner },
-            _ => self.push(inner),
+        let last = self.length.checked_sub(1).map(|last| &mut self.loops[last]);
+        let merged = last.filter(|outer| goes_on(outer)).and_then(|outer| {
+            // Loops that move nothing may have any trip counts.
+            outer.count = outer.count.checked_mul(inner.count)?;
+            (outer.output, outer.left, outer.right) = (inner.output, inner.left, inner.right);
+            Some(())
+        });
+        if merged.is_none() {
+            self.push(inner);
         }
     }
 
@@ -153,6 +159,9 @@ mod tests {
         assert_eq!(loops.as_slice(), [each(60, 1, 0, 2)]);
         loops.push_merged(each(2, 1, 0, 2));
         assert_eq!((loops.as_slice().len(), loops.count()), (2, 120));
+        let mut still = Loops::default();
+        [each(usize::MAX, 0, 0, 0); 2].into_iter().for_each(|inner| still.push_merged(inner));
+        assert_eq!((still.as_slice().len(), still.count()), (2, usize::MAX));
         assert_eq!((loops.remove(0), loops.innermost()), (each(60, 1, 0, 2), each(2, 1, 0, 2)));
     }
 

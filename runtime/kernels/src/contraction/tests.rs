@@ -3,7 +3,6 @@
 
 use super::*;
 use std::string::ToString;
-use std::vec;
 use std::vec::Vec;
 
 /// Numbers that look random, the same in each run.
@@ -83,16 +82,9 @@ fn memory(loops: &[Loop], stride: impl Fn(&Loop) -> i64) -> (usize, usize) {
 }
 
 fn levels() -> Vec<Level> {
-    let mut levels = vec![Level::Portable];
-    #[cfg(all(feature = "std", target_arch = "x86_64"))]
-    {
-        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-            levels.push(Level::X86_64V3);
-        }
-        if std::arch::is_x86_feature_detected!("avx512f") {
-            levels.push(Level::X86_64V4);
-        }
-    }
+    let mut levels =
+        [Machine::PORTABLE, Machine::X86_64_V3, Machine::X86_64_V4].map(|of| Level::best(of.lanes)).to_vec();
+    levels.dedup();
     levels
 }
 

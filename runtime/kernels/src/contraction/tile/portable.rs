@@ -2,7 +2,7 @@
 
 use super::{Machine, Tile, Tiles, Vector, run, tiles};
 use crate::contraction::copy::{self, Copies, Lines};
-use crate::contraction::{FmaF32, MulAddF32, MulAddI32, Operation};
+use crate::contraction::{FmaF32, MulAddF32, MulAddI32, Operation, load};
 
 const LANES: usize = Machine::PORTABLE.lanes;
 
@@ -19,7 +19,7 @@ impl<O: Operation + Copy> Vector for Array<O> {
     #[inline(always)]
     unsafe fn load(address: *const O::Number) -> Array<O> {
         // SAFETY: promised by the caller; an array is aligned as its elements.
-        Array(unsafe { address.cast::<[O::Number; LANES]>().read() })
+        Array(unsafe { load(address.cast::<[O::Number; LANES]>()) })
     }
 
     #[inline(always)]
@@ -40,7 +40,7 @@ impl<O: Operation + Copy> Vector for Array<O> {
             return unsafe { Array::load(address) };
         }
         // SAFETY: promised by the caller: there is at least one lane, whose number the others have.
-        Array(core::array::from_fn(|lane| unsafe { address.add(if lane < mask { lane } else { 0 }).read() }))
+        Array(core::array::from_fn(|lane| unsafe { load(address.add(if lane < mask { lane } else { 0 })) }))
     }
 
     #[inline(always)]
@@ -62,7 +62,7 @@ impl<O: Operation + Copy> Vector for Array<O> {
     #[inline(always)]
     unsafe fn splat(address: *const O::Number) -> Array<O> {
         // SAFETY: promised by the caller.
-        Array([unsafe { address.read() }; LANES])
+        Array([unsafe { load(address) }; LANES])
     }
 
     #[inline(always)]

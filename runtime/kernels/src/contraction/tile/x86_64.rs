@@ -14,6 +14,7 @@ use core::arch::x86_64::{
 
 use super::{Machine, Tile, Tiles, Vector, run, tiles};
 use crate::contraction::copy::{self, Copies, Lines};
+use crate::contraction::load;
 
 /// A kind of vectors: a register type, and the intrinsics of its loads, stores and operation.
 macro_rules! vectors {
@@ -67,7 +68,7 @@ macro_rules! vectors {
             #[inline(always)]
             unsafe fn splat(address: *const $number) -> $name {
                 // SAFETY: promised by the caller.
-                $name(unsafe { $splat(address.read()) })
+                $name(unsafe { $splat(load(address)) })
             }
 
             #[inline(always)]
