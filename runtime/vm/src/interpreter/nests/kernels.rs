@@ -32,7 +32,12 @@ pub(super) type Kernel = unsafe fn(Strips);
 /// Whether the processor has the target features of the second set.
 pub(super) fn is_wide() -> bool {
     #[cfg(all(feature = "std", target_arch = "x86_64"))]
-    return std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma");
+    return std::arch::is_x86_feature_detected!("avx2")
+        && std::arch::is_x86_feature_detected!("fma")
+        && std::arch::is_x86_feature_detected!("bmi1")
+        && std::arch::is_x86_feature_detected!("bmi2")
+        && std::arch::is_x86_feature_detected!("popcnt")
+        && std::arch::is_x86_feature_detected!("lzcnt");
     #[cfg(not(all(feature = "std", target_arch = "x86_64")))]
     false
 }
