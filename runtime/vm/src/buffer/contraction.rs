@@ -125,7 +125,8 @@ impl<N: Element + Default> Source<N> for Elements<'_, N> {
         loops: [(usize, i64); D],
         then: impl FnOnce(contraction::Operand<'_, N>, Range<usize>) -> bool,
     ) -> bool {
-        self.buffer.region((self.width, false), self.base, loops).is_some_and(|region| {
+        let Ref::Buffer(buffer) = self.buffer else { return false };
+        buffer.region((self.width, false), self.base, loops).is_some_and(|region| {
             let (origin, width) = (region.origin.cast_const(), self.width);
             match self.compute {
                 None => then(contraction::Operand::Memory(origin.cast()), region.span),

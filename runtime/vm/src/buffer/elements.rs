@@ -376,8 +376,8 @@ impl Region {
     }
 }
 
-impl Ref {
-    /// Checks the elements of a buffer that loops read, or also write: `width` is the size of an element in bytes, a power of two.
+impl Buffer {
+    /// Checks the elements that loops read, or also write: `width` is the size of an element in bytes, a power of two.
     /// None as for [`Ref::grid`].
     pub(crate) fn region<const D: usize>(
         &self,
@@ -385,9 +385,8 @@ impl Ref {
         base: i64,
         loops: [(usize, i64); D],
     ) -> Option<Region> {
-        let Ref::Buffer(buffer) = self else { return None };
-        let data = buffer.data.as_ptr();
-        if is_written && !buffer.mutable {
+        let data = self.data.as_ptr();
+        if is_written && !self.mutable {
             return None;
         }
         if has_no_iterations(loops) {
@@ -397,7 +396,7 @@ impl Ref {
             return None;
         }
         let (first, last) = extent(base, loops)?;
-        if first < 0 || last >= (buffer.length / width) as i64 {
+        if first < 0 || last >= (self.length / width) as i64 {
             return None;
         }
         let address = |element: i64| data.addr() + element as usize * width;

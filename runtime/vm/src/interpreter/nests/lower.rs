@@ -1,5 +1,6 @@
 //! From the nests of a function to [`Nest`]s.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -7,10 +8,11 @@ use incarnate_bytecode::VerifiedModule;
 use incarnate_bytecode::ir::nest::{self, Affine, Needed, Nests, Schedule, Term};
 use incarnate_bytecode::ir::{Block, Entry, Function, Op, Type, Value};
 
-use super::kernels::{extension, is_wide, kernel};
+use super::copies;
+use super::kernels::{is_wide, kernel, width};
 use super::{
-    Body, Carried, Counted, Factor, Form, Induction, MAX_LOOPS, MAX_SLOTS, Nest, Scalar, Source, Step, Strided, View,
-    Work,
+    Body, Carried, Computed, Counted, Factor, Form, Induction, MAX_LOOPS, MAX_SLOTS, Nest, OnStrips, Scalar, Source,
+    Step, Strided, View, Work,
 };
 
 /// Returns the nests of a function that the interpreter runs, and the offset in bytes of the block where each begins.
@@ -90,8 +92,7 @@ impl<'a> Lowering<'a> {
             Schedule::Contraction(contraction) => Work::Contraction {
                 operation: contraction.operation,
                 output: contraction.output,
-                left: self.factor(&contraction.left)?,
-                right: self.factor(&contraction.right)?,
+                factors: Box::new([self.factor(&contraction.left)?, self.factor(&contraction.right)?]),
                 loops: contraction.loops.clone(),
             },
             Schedule::Strips(strips) => self.strips(strips)?,
@@ -196,7 +197,7 @@ impl<'a> Lowering<'a> {
 
     fn factor(&mut self, factor: &nest::Factor) -> Option<Factor> {
         if factor.is_memory(self.nest) {
-            return Some(Factor { view: factor.view, body: None });
+            return Some(Factor { view: factor.view, computed: None });
         }
         let is_wide = self.is_wide(factor.loaded);
         let mut body = BodyLowering::new(self);
@@ -210,7 +211,9 @@ impl<'a> Lowering<'a> {
         let names = body.reuse_strips(&[loaded, result]);
         // Strips of factors are on the stack.
         let is_small = body.strips as usize <= super::strips::FACTOR_STRIPS;
-        is_small.then_some(Factor { view: factor.view, body: Some((body, names[&loaded], names[&result])) })
+        let load = copies::load(self.nest.views[factor.view].element, self.wide);
+        let computed = Computed { body, load, loaded: names[&loaded], result: names[&result] };
+        is_small.then_some(Factor { view: factor.view, computed: Some(computed) })
     }
 
     fn strips(&mut self, strips: &nest::Strips) -> Option<Work> {
@@ -222,9 +225,17 @@ impl<'a> Lowering<'a> {
             }
         }
         let mut body = lowering.body;
+        let is_separate = !strips.reductions.is_empty() && body.accumulate(&strips.stores);
+        let kept: Vec<u16> = body.accumulators.iter().flat_map(|(loaded, stored)| [*loaded, *stored]).collect();
         body.borrow_loads();
-        body.reuse_strips(&[]);
-        Some(Work::Strips {
+        let names = body.reuse_strips(&kept);
+        if is_separate {
+            let count = strips.stores.len();
+            body.after = body.steps.split_off(body.steps.len() - count);
+            body.before = body.steps.drain(..count).collect();
+            body.accumulators.iter_mut().for_each(|pair| *pair = (names[&pair.0], names[&pair.1]));
+        }
+        Some(Work::Strips(OnStrips {
             is_ordered: false,
             outer: strips.outer.clone(),
             lanes: strips.lanes,
@@ -232,7 +243,7 @@ impl<'a> Lowering<'a> {
             stores: strips.stores.clone(),
             loads: strips.non_aliasing.clone(),
             body,
-        })
+        }))
     }
 }
 
@@ -299,7 +310,8 @@ impl Lowering<'_> {
         let loads = (0..nest.views.len()).filter(|view| !stores.contains(view)).collect();
         let mut outer = nest.path(innermost);
         outer.pop();
-        Some(Work::Strips { is_ordered: true, outer, lanes: innermost, reductions: Vec::new(), stores, loads, body })
+        let (lanes, reductions) = (innermost, Vec::new());
+        Some(Work::Strips(OnStrips { is_ordered: true, outer, lanes, reductions, stores, loads, body }))
     }
 }
 
@@ -381,12 +393,14 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
         match (access.stored, results) {
             (Some(stored), _) => {
                 let from = self.operand(stored)?;
-                self.body.steps.push(Step::Store { view, from });
+                let copy = copies::store(self.lowering.nest.views[view].element, self.lowering.wide);
+                self.body.steps.push(Step::Store { view, from, copy });
             }
             (None, [result]) => {
                 let into = self.strip(self.lowering.is_wide(*result))?;
-                let extension = extension(self.lowering.nest.views[view].element, self.lowering.wide);
-                self.body.steps.push(Step::Load { view, into, extension, is_borrowed: false });
+                let element = self.lowering.nest.views[view].element;
+                let (copy, is_extended) = (copies::load(element, self.lowering.wide), width(element) < 4);
+                self.body.steps.push(Step::Load { view, into, copy, is_extended, is_borrowed: false });
                 self.places.insert(*result, into);
             }
             _ => return None,
@@ -421,7 +435,7 @@ impl Body {
             });
         }
         for step in &mut self.steps {
-            if let Step::Load { into, extension: None, is_borrowed, .. } = step {
+            if let Step::Load { into, is_extended: false, is_borrowed, .. } = step {
                 let last = last_uses.iter().filter(|(strip, _)| strip == into).map(|(_, at)| *at).max();
                 *is_borrowed = last <= first_store;
             }
@@ -450,9 +464,51 @@ impl Body {
                 }
                 self.serial.push(step);
             } else {
+                if let Step::Load { is_extended: false, is_borrowed, .. } = &mut step {
+                    // What is stored does not overlap it.
+                    *is_borrowed = true;
+                }
                 self.steps.push(step);
             }
         }
+    }
+
+    /// Moves the loads of the elements that reductions store to the front and the stores to the end; false, and nothing done, where an
+    /// iteration does anything else with these elements.
+    fn accumulate(&mut self, stores: &[usize]) -> bool {
+        let is_load = |step: &Step| matches!(step, Step::Load { .. });
+        let is_store = |step: &Step| matches!(step, Step::Store { .. });
+        let first_store = self.steps.iter().position(is_store).unwrap_or(self.steps.len());
+        if self.steps[first_store..].iter().any(is_load) {
+            return false;
+        }
+        let mut accumulators: Vec<(u16, u16)> = Vec::new();
+        for store in stores {
+            let mut loads = self.steps.iter().filter_map(|step| match step {
+                Step::Load { view, into, is_extended: false, .. } if view == store => Some(*into),
+                _ => None,
+            });
+            let mut stored = self.steps.iter().filter_map(|step| match step {
+                Step::Store { view, from, .. } if view == store => Some(*from),
+                _ => None,
+            });
+            let (Some(load), None, Some(sum), None) = (loads.next(), loads.next(), stored.next(), stored.next()) else {
+                return false;
+            };
+            let is_computed = |step: &Step| matches!(step, Step::Eval { into, .. } if *into == sum);
+            if !self.steps.iter().any(is_computed) || accumulators.iter().any(|(_, other)| *other == sum) {
+                return false;
+            }
+            accumulators.push((load, sum));
+        }
+        let is_accumulator = |step: &Step| match step {
+            Step::Load { view, .. } => stores.contains(view),
+            _ => false,
+        };
+        // A stable sort.
+        self.steps.sort_by_key(|step| if is_accumulator(step) { 0 } else { 1 + u8::from(is_store(step)) });
+        self.accumulators = accumulators;
+        true
     }
 
     /// Gives results the strips of values that nothing uses any more, and returns the new numbers. Broadcast strips and those

@@ -3,17 +3,18 @@
 
 use alloc::vec::Vec;
 
-use super::super::super::buffer::{Elements, Region, View as Elementary, contract, settle_memory};
+use super::super::super::buffer::{Buffer, Elements, Region, View as Elementary, contract, settle_memory};
 use super::super::super::reference::Ref;
 use super::super::BytecodeModule;
 use super::kernels::width;
-use super::strips::{Computation, Dimension, Run};
-use super::{Body, Counted, Factor, Form, MAX_LOOPS, Nest, Scalar, Source, Strided, View, Work};
+use super::strips::{Computation, Dimension, Loops, Run, Scratch};
+use super::{Counted, Factor, Form, MAX_LOOPS, Nest, OnStrips, Scalar, Source, Strided, View, Work};
 use incarnate_bytecode::ir::nest::Product;
 use incarnate_bytecode::semantics;
 use incarnate_bytecode::trip_count::{is_injective, is_within, outer_trip_count, trip_count};
 use incarnate_kernels::contraction::{FmaF32, MulAddF32, MulAddI32};
 use incarnate_kernels::{Loop, Operation};
+use smallvec::SmallVec;
 
 /// The most iterations that run in order without a look at the clock: a few seconds.
 const LONGEST_IN_ORDER: usize = 1 << 28;
@@ -26,71 +27,66 @@ pub(in super::super) struct Frame<'a> {
 }
 
 /// Runs the iterations of a nest that pass its outermost test, where all checks hold and `permitted` takes their steps.
-pub(in super::super) fn run(nest: &Nest, frame: &mut Frame<'_>, permitted: impl FnOnce(usize) -> bool) {
-    // None where the plain code must run.
-    let _ = attempt(nest, frame, permitted);
+pub(in super::super) fn run(
+    nest: &Nest,
+    frame: &mut Frame<'_>,
+    scratch: &mut Scratch,
+    permitted: impl FnOnce(usize) -> bool,
+) {
+    // None where the plain code must run. What is computed for each loop is compiled for few loops and for many.
+    let _ = match nest.loops.len() {
+        ..=4 => attempt::<4>(nest, frame, scratch, permitted),
+        5..=8 => attempt::<8>(nest, frame, scratch, permitted),
+        _ => attempt::<MAX_LOOPS>(nest, frame, scratch, permitted),
+    };
 }
 
-fn attempt(nest: &Nest, frame: &mut Frame<'_>, permitted: impl FnOnce(usize) -> bool) -> Option<()> {
+fn attempt<const D: usize>(
+    nest: &Nest,
+    frame: &mut Frame<'_>,
+    scratch: &mut Scratch,
+    permitted: impl FnOnce(usize) -> bool,
+) -> Option<()> {
     let scalars = scalars(nest, frame)?;
-    let mut values = Values { scalars: &scalars, counts: [1; MAX_LOOPS] };
-    let mut iterations = 0;
-    for (at, counted) in nest.loops.iter().enumerate() {
-        let all = values.trip_count(counted)?;
-        iterations = if at == 0 { all } else { iterations };
-        values.counts[at] = match &counted.divisor {
-            None => all,
-            Some(divisor) => outer_trip_count(all, values.form(divisor))?,
-        };
-    }
-    if iterations == 0 {
-        return None;
-    }
+    let (values, iterations) = Values::<D>::of(nest, &scalars)?;
     for (form, least, greatest) in &nest.conditions {
         let (base, loops) = values.extent(form);
         is_within(base, loops, *least, *greatest).then_some(())?;
     }
-    let mut rodata = Vec::new();
-    for view in &nest.views {
-        rodata.push(match view.source {
-            Source::Register(_) => None,
-            Source::Rodata(ordinal) => Some(Ref::Buffer(frame.module.rodata(ordinal).ok()?.clone())),
-        });
+    let extents: Extents<D> = nest.views.iter().map(|view| values.extent(&view.index)).collect();
+    let mut regions: SmallVec<[Region; 8]> = SmallVec::new();
+    for (view, extent) in nest.views.iter().zip(&extents) {
+        // Contractions check their operands themselves.
+        if view.is_checked {
+            let buffer = frame.buffer(view)?;
+            regions.push(buffer.region((width(view.element), view.is_written), extent.0, extent.1)?);
+        }
     }
-    let mut buffers = Vec::new();
-    for (view, rodata) in nest.views.iter().zip(&rodata) {
-        buffers.push(match (view.source, rodata) {
-            (_, Some(rodata)) => rodata,
-            (Source::Register(register), _) => frame.refs.get(usize::from(register))?,
-            (Source::Rodata(_), None) => return None,
-        });
-    }
-    let regions = values.regions(nest, &buffers)?;
     let steps = values.steps(nest, 0);
-    let mut carried = Vec::new();
-    let done = match &nest.work {
-        Work::Contraction { operation, output, left, right, loops } => {
-            let contraction =
-                Contraction { nest, values: &values, buffers: &buffers, output: *output, left, right, loops };
-            let permitted = || permitted(steps);
-            match operation {
+    let permitted = || permitted(steps);
+    let mut results = SmallVec::new();
+    let (done, carried) = match &nest.work {
+        Work::Contraction { operation, output, factors, loops } => {
+            let contraction = Contraction {
+                nest,
+                values: &values,
+                extents: &extents,
+                frame,
+                operands: [*output, factors[0].view, factors[1].view],
+                factors,
+                loops,
+            };
+            let done = match operation {
                 Product::FmaF32 => contraction.run::<FmaF32>(permitted),
                 Product::MulAddF32 => contraction.run::<MulAddF32>(permitted),
                 Product::MulAddI32 => contraction.run::<MulAddI32>(permitted),
-            }
+            };
+            (done?, &[][..])
         }
-        Work::Strips { is_ordered, outer, lanes, reductions, stores, loads, body } => {
-            let mut run = values.strips(nest, body, &regions, (outer, *lanes, reductions));
-            run.join(*is_ordered);
-            let is_disjoint = |store: &usize| loads.iter().all(|load| regions[*load].is_disjoint(&regions[*store]));
-            let is_valid = match is_ordered {
-                true => steps <= LONGEST_IN_ORDER && stores.iter().all(is_disjoint),
-                false => values.is_independent(nest, &regions, stores, loads),
-            } && permitted(steps);
-            // SAFETY: the regions of all views were checked, and the iterations are independent, or run in order.
-            let done = is_valid && unsafe { run.all() };
-            carried.extend(body.carried.iter().zip(run.results));
-            done
+        Work::Strips(strips) => {
+            let of_strips = OfStrips { nest, strips, values: &values, extents: &extents, regions: &regions };
+            let is_permitted = || (!strips.is_ordered || steps <= LONGEST_IN_ORDER) && permitted();
+            (of_strips.run(is_permitted, scratch, &mut results), &strips.body.carried[..])
         }
     };
     settle_memory();
@@ -99,7 +95,7 @@ fn attempt(nest: &Nest, frame: &mut Frame<'_>, permitted: impl FnOnce(usize) -> 
         crate::profile::add_work(values.work(nest));
     }
     if done {
-        for (carried, number) in carried {
+        for (carried, number) in carried.iter().zip(results) {
             for register in &carried.registers {
                 write(frame.words, usize::from(*register), carried.is_wide, number);
             }
@@ -110,6 +106,19 @@ fn attempt(nest: &Nest, frame: &mut Frame<'_>, permitted: impl FnOnce(usize) -> 
         }
     }
     Some(())
+}
+
+impl<'a> Frame<'a> {
+    /// The buffer of a view; None where it is null, or another object.
+    fn buffer(&self, view: &View) -> Option<&'a Buffer> {
+        match view.source {
+            Source::Register(register) => match self.refs.get(usize::from(register))? {
+                Ref::Buffer(buffer) => Some(buffer),
+                _ => None,
+            },
+            Source::Rodata(ordinal) => Some(self.module.rodata(ordinal).ok()?),
+        }
+    }
 }
 
 /// Adds to a register, or to a pair.
@@ -130,8 +139,9 @@ fn read(words: &[u32], register: usize, is_wide: bool) -> u64 {
 }
 
 /// Computes what no iteration changes.
-fn scalars(nest: &Nest, frame: &Frame<'_>) -> Option<Vec<u64>> {
-    let mut scalars: Vec<u64> = super::super::super::array::with_capacity(nest.scalars.len()).ok()?;
+fn scalars(nest: &Nest, frame: &Frame<'_>) -> Option<SmallVec<[u64; 32]>> {
+    let mut scalars: SmallVec<[u64; 32]> = SmallVec::new();
+    scalars.try_reserve(nest.scalars.len()).ok()?;
     for scalar in &nest.scalars {
         let of = |slot: &u16| scalars[usize::from(*slot)];
         let number = match scalar {
@@ -154,14 +164,33 @@ fn scalars(nest: &Nest, frame: &Frame<'_>) -> Option<Vec<u64>> {
     Some(scalars)
 }
 
+/// The base of a form, and trip count and stride of each loop.
+type Extent<const D: usize> = (i64, [(usize, i64); D]);
+type Extents<const D: usize> = SmallVec<[Extent<D>; 8]>;
+
 /// The numbers of a nest that are known before it.
-struct Values<'a> {
+struct Values<'a, const D: usize> {
     scalars: &'a [u64],
     /// The trip counts.
-    counts: [usize; MAX_LOOPS],
+    counts: [usize; D],
 }
 
-impl Values<'_> {
+impl<'a, const D: usize> Values<'a, D> {
+    /// Computes the trip counts, and how many iterations of the outermost loop there are. None where that is none.
+    fn of(nest: &Nest, scalars: &'a [u64]) -> Option<(Values<'a, D>, usize)> {
+        let mut values = Values { scalars, counts: [1; D] };
+        let mut iterations = 0;
+        for (at, counted) in nest.loops.iter().enumerate() {
+            let all = values.trip_count(counted)?;
+            iterations = if at == 0 { all } else { iterations };
+            values.counts[at] = match &counted.divisor {
+                None => all,
+                Some(divisor) => outer_trip_count(all, values.form(divisor))?,
+            };
+        }
+        (iterations != 0).then_some((values, iterations))
+    }
+
     fn form(&self, form: &Form) -> i64 {
         let product = |(coefficient, factors): &(i64, Vec<(u16, bool)>)| {
             factors.iter().fold(*coefficient, |product, (slot, is_narrow)| {
@@ -196,7 +225,7 @@ impl Values<'_> {
     fn work(&self, nest: &Nest) -> crate::profile::Work {
         let mut work = crate::profile::Work::default();
         // Loops stand behind those around them.
-        let mut iterations = [1u64; MAX_LOOPS];
+        let mut iterations = [1u64; D];
         for (at, counted) in nest.loops.iter().enumerate() {
             let around = counted.parent.map_or(1, |parent| iterations[parent]);
             iterations[at] = around.saturating_mul(self.counts[at] as u64);
@@ -215,135 +244,136 @@ impl Values<'_> {
     }
 
     /// The base of a form, and trip count and stride of each loop.
-    fn extent(&self, form: &Strided) -> (i64, [(usize, i64); MAX_LOOPS]) {
-        let mut loops = [(1, 0); MAX_LOOPS];
+    fn extent(&self, form: &Strided) -> Extent<D> {
+        let mut loops = [(1, 0); D];
         for (at, stride) in &form.strides {
             loops[*at] = (self.counts[*at], self.form(stride));
         }
         (self.form(&form.base), loops)
     }
+}
 
-    /// Checks the views; contractions check their operands themselves.
-    fn regions(&self, nest: &Nest, buffers: &[&Ref]) -> Option<Vec<Region>> {
-        let mut regions = Vec::new();
-        for (view, buffer) in nest.views.iter().zip(buffers) {
-            if view.is_checked {
-                let (base, loops) = self.extent(&view.index);
-                regions.push(buffer.region((width(view.element), view.is_written), base, loops)?);
-            }
+/// A nest on strips before it runs.
+struct OfStrips<'a, const D: usize> {
+    nest: &'a Nest,
+    strips: &'a OnStrips,
+    values: &'a Values<'a, D>,
+    extents: &'a Extents<D>,
+    regions: &'a [Region],
+}
+
+impl<const D: usize> OfStrips<'_, D> {
+    fn run(&self, permitted: impl FnOnce() -> bool, scratch: &mut Scratch, results: &mut SmallVec<[u64; 4]>) -> bool {
+        let OnStrips { is_ordered, outer, lanes, reductions, stores, loads, body } = self.strips;
+        let is_disjoint = |store: &usize| {
+            let region = &self.regions[*store];
+            loads.iter().all(|load| self.regions[*load].is_disjoint(region))
+        };
+        let is_disjoint = stores.iter().all(is_disjoint);
+        if !(if *is_ordered { is_disjoint } else { self.is_independent(is_disjoint) }) || !permitted() {
+            return false;
         }
-        Some(regions)
+        let sequences: SmallVec<[Extent<D>; 4]> =
+            body.sequences.iter().map(|(form, _)| self.values.extent(form)).collect();
+        let views = self.nest.views.len();
+        let mut positions: SmallVec<[i64; 16]> = SmallVec::from_elem(0, views);
+        positions.extend(sequences.iter().map(|extent| extent.0));
+        // The strides of all streams in each loop.
+        let mut strides: SmallVec<[i64; 48]> = SmallVec::new();
+        for at in 0..self.nest.loops.len() {
+            strides.extend(self.extents.iter().chain(&sequences).map(|extent| extent.1[at].1));
+        }
+        let dimension = |at: &usize| Dimension {
+            count: self.values.counts[*at],
+            strides: &strides[at * positions.len()..(at + 1) * positions.len()],
+        };
+        let loops = Loops {
+            outer: outer.iter().map(dimension).collect(),
+            lanes: dimension(lanes),
+            reductions: reductions.iter().map(dimension).collect(),
+            is_ordered: *is_ordered,
+        };
+        let run = Run {
+            body,
+            views: &self.nest.views,
+            regions: self.regions,
+            scalars: self.values.scalars,
+            is_accumulated: is_disjoint && !body.accumulators.is_empty(),
+        };
+        // SAFETY: the regions of all views were checked, and the iterations are independent, or run in order.
+        unsafe { run.all(loops, positions, scratch, results) }
     }
 
-    /// Whether the iterations of all loops but the reductions may run in any order.
-    fn is_independent(&self, nest: &Nest, regions: &[Region], stores: &[usize], loads: &[usize]) -> bool {
+    /// Whether the iterations of all loops but the reductions may run in any order; `is_disjoint` says that no store overlaps a load.
+    fn is_independent(&self, is_disjoint: bool) -> bool {
+        let OnStrips { stores, loads, .. } = self.strips;
         stores.iter().enumerate().all(|(at, store)| {
-            let (view, region) = (&nest.views[*store], &regions[*store]);
-            let loops = self.extent(&view.index).1;
+            let (view, region) = (&self.nest.views[*store], &self.regions[*store]);
+            let loops = self.extents[*store].1;
             let is_same = |other: usize| {
-                let (one, two) = (&nest.views[other], &regions[other]);
+                let (one, two) = (&self.nest.views[other], &self.regions[other]);
                 two.origin == region.origin
                     && width(one.element) == width(view.element)
-                    && self.extent(&one.index).1 == loops
+                    && self.extents[other].1 == loops
             };
-            // Few nests have more than four loops, and the test takes the square of their number.
-            let is_short = view.index.strides.len() <= 4;
-            let mut short = [(1, 0); 4];
-            let chosen = view.index.strides.iter().map(|(at, _)| loops[*at]);
-            short.iter_mut().zip(chosen).for_each(|(short, each)| *short = each);
-            (if is_short { is_injective(short) } else { is_injective(loops) })
-                && loads.iter().all(|load| regions[*load].is_disjoint(region) || is_same(*load))
-                && stores[..at].iter().all(|store| regions[*store].is_disjoint(region))
+            // Loops that do not move the element count as one iteration.
+            is_injective(loops)
+                && (is_disjoint || loads.iter().all(|load| self.regions[*load].is_disjoint(region) || is_same(*load)))
+                && stores[..at].iter().all(|store| self.regions[*store].is_disjoint(region))
         })
-    }
-
-    fn strips<'n>(
-        &'n self,
-        nest: &'n Nest,
-        body: &'n Body,
-        regions: &'n [Region],
-        (outer, lanes, reductions): (&[usize], usize, &[usize]),
-    ) -> Run<'n> {
-        let sequences = body.sequences.iter().map(|row| &row.0);
-        let streams: Vec<&Strided> = nest.views.iter().map(|view| &view.index).chain(sequences).collect();
-        let stride = |form: &&Strided, at: usize| {
-            form.strides.iter().find(|(other, _)| *other == at).map_or(0, |(_, stride)| self.form(stride))
-        };
-        let dimension = |at: usize| Dimension {
-            count: self.counts[at],
-            strides: streams.iter().map(|form| stride(form, at)).collect(),
-        };
-        let positions = streams.iter().enumerate();
-        let positions = positions.map(|(at, form)| if at < nest.views.len() { 0 } else { self.form(&form.base) });
-        Run {
-            body,
-            views: &nest.views,
-            regions,
-            scalars: self.scalars,
-            outer: outer.iter().map(|at| dimension(*at)).collect(),
-            lanes: dimension(lanes),
-            reductions: reductions.iter().map(|at| dimension(*at)).collect(),
-            positions: positions.collect(),
-            results: Vec::new(),
-        }
     }
 }
 
 /// A contraction before it runs.
-struct Contraction<'a> {
+struct Contraction<'a, 'f, const D: usize> {
     nest: &'a Nest,
-    values: &'a Values<'a>,
-    buffers: &'a [&'a Ref],
-    output: usize,
-    left: &'a Factor,
-    right: &'a Factor,
+    values: &'a Values<'a, D>,
+    extents: &'a Extents<D>,
+    frame: &'a Frame<'f>,
+    /// The views of the output and of the factors.
+    operands: [usize; 3],
+    factors: &'a [Factor; 2],
     loops: &'a [usize],
 }
 
-impl Contraction<'_> {
-    fn view(&self, at: usize) -> (&View, i64, [(usize, i64); MAX_LOOPS]) {
-        let view = &self.nest.views[at];
-        let (base, loops) = self.values.extent(&view.index);
-        (view, base, loops)
-    }
-
-    fn run<O: Operation>(&self, permitted: impl FnOnce() -> bool) -> bool
+impl<const D: usize> Contraction<'_, '_, D> {
+    /// None where an operand is no buffer.
+    fn run<O: Operation>(&self, permitted: impl FnOnce() -> bool) -> Option<bool>
     where
         O::Number: super::super::super::buffer::Element + Default,
     {
-        let (_, base, output) = self.view(self.output);
-        let [(left_view, left_base, left), (right_view, right_base, right)] =
-            [self.left.view, self.right.view].map(|at| self.view(at));
-        let mut loops = [Loop { count: 1, output: 0, left: 0, right: 0 }; MAX_LOOPS];
-        let first = MAX_LOOPS - self.loops.len();
+        let rodata = self.operands.map(|at| match self.nest.views[at].source {
+            Source::Rodata(ordinal) => Some(Ref::Buffer(self.frame.module.rodata(ordinal).ok()?.clone())),
+            Source::Register(_) => None,
+        });
+        let buffer = |operand: usize| match (&rodata[operand], self.nest.views[self.operands[operand]].source) {
+            (Some(rodata), _) => Some(rodata),
+            (None, Source::Register(register)) => self.frame.refs.get(usize::from(register)),
+            (None, Source::Rodata(_)) => None,
+        };
+        let [(base, output), left, right] = self.operands.map(|at| &self.extents[at]);
+        let mut loops = [Loop { count: 1, output: 0, left: 0, right: 0 }; D];
+        let first = D - self.loops.len();
         for (each, at) in loops[first..].iter_mut().zip(self.loops) {
             let count = self.values.counts[*at];
-            *each = Loop { count, output: output[*at].1, left: left[*at].1, right: right[*at].1 };
+            *each = Loop { count, output: output[*at].1, left: left.1[*at].1, right: right.1[*at].1 };
         }
-        let [left_computation, right_computation] =
-            [(self.left, left_view), (self.right, right_view)].map(|(factor, view)| {
-                factor.body.as_ref().map(|(body, loaded, result)| Computation {
-                    body,
-                    scalars: self.values.scalars,
-                    element: view.element,
-                    loaded: *loaded,
-                    result: *result,
-                })
-            });
-        let left = Elements {
-            buffer: self.buffers[self.left.view],
-            base: left_base,
-            width: width(left_view.element),
-            compute: left_computation.as_ref().map(|computation| computation as _),
+        let computations = self.factors.each_ref().map(|factor| {
+            let element = self.nest.views[factor.view].element;
+            let computed = factor.computed.as_ref()?;
+            Some(Computation { computed, scalars: self.values.scalars, element })
+        });
+        let elements = |at: usize, base: i64| {
+            Some(Elements {
+                buffer: buffer(1 + at)?,
+                base,
+                width: width(self.nest.views[self.factors[at].view].element),
+                compute: computations[at].as_ref().map(|computation| computation as _),
+            })
         };
-        let right = Elements {
-            buffer: self.buffers[self.right.view],
-            base: right_base,
-            width: width(right_view.element),
-            compute: right_computation.as_ref().map(|computation| computation as _),
-        };
-        let output = Elementary::new(self.buffers[self.output], base);
+        let (left, right) = (elements(0, left.0)?, elements(1, right.0)?);
+        let output = Elementary::new(buffer(0)?, *base);
         // SAFETY: what races is only multiplied, added and stored, and the memory is settled afterwards.
-        unsafe { contract::<O, MAX_LOOPS>(output, left, right, loops, permitted) }
+        Some(unsafe { contract::<O, D>(output, left, right, loops, permitted) })
     }
 }
