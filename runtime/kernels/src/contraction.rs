@@ -80,6 +80,9 @@ pub trait Operation: sealed::Sealed<Numbers = Self::Number> + 'static {
     /// The type of the numbers: of 32 bits, and every bit pattern is one.
     type Number: Copy + fmt::Debug + 'static;
 
+    /// The number of all zero bits.
+    const ZERO: Self::Number;
+
     /// Returns the sum after an iteration.
     fn apply(sum: Self::Number, left: Self::Number, right: Self::Number) -> Self::Number;
 }
@@ -104,6 +107,7 @@ macro_rules! operations {
         }
         impl Operation for $name {
             type Number = $number;
+            const ZERO: $number = 0 as $number;
             #[inline(always)]
             fn apply($sum: $number, $left: $number, $right: $number) -> $number {
                 $apply

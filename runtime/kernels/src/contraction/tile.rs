@@ -71,6 +71,8 @@ pub(super) trait Vector: Copy {
     type Mask: Copy;
     const LANES: usize;
 
+    /// Returns zeros. Safety: the processor has the features.
+    unsafe fn zero() -> Self;
     /// Safety: so many numbers are valid at the address, and the processor has the features. So for the others.
     unsafe fn load(address: *const Self::Number) -> Self;
     /// Safety: see [`Vector::load`].
@@ -90,8 +92,9 @@ pub(super) trait Vector: Copy {
     unsafe fn apply(self, left: Self, right: Self) -> Self;
 }
 
-/// Runs a tile of so many rows and vectors; with `SEPARATE`, rows have a right operand each, and with `GATHERED` its numbers are at a
-/// distance from each other.
+/// Runs a tile of so many rows and vectors, compiled as a part of the level's function: without closures and adapters of iterators,
+/// because LLVM does not inline a function without the level's features if it calls one that passes vectors. With `SEPARATE`, rows have
+/// a right operand each, and with `GATHERED` its numbers are at a distance from each other.
 ///
 /// # Safety
 /// See [`Run`].
@@ -109,32 +112,29 @@ pub(super) unsafe fn run<
     // SAFETY: promised by the caller.
     unsafe {
         let mask = V::mask(tail);
-        let load = |address: *const V::Number| -> [V; VECTORS] {
-            core::array::from_fn(|vector| match vector + 1 == VECTORS {
-                true => V::load_some(address.add(vector * V::LANES), mask),
-                false => V::load(address.add(vector * V::LANES)),
-            })
-        };
-        let rows: [Row; ROWS] = core::array::from_fn(|row| *rows.add(row));
-        let mut sums: [[V; VECTORS]; ROWS] = core::array::from_fn(|row| load(output.offset(rows[row].output)));
-        let lefts: [*const V::Number; ROWS] = core::array::from_fn(|row| left.offset(rows[row].left));
-        let rights: [*const V::Number; ROWS] = core::array::from_fn(|row| right.offset(rows[row].right));
+        let rows = &*rows.cast::<[Row; ROWS]>();
+        let mut sums = [[V::zero(); VECTORS]; ROWS];
+        let (mut lefts, mut rights) = ([left; ROWS], [right; ROWS]);
+        let mut row = 0;
+        while row < ROWS {
+            sums[row] = load_strip::<V, VECTORS>(output.offset(rows[row].output), mask);
+            lefts[row] = left.offset(rows[row].left);
+            rights[row] = right.offset(rows[row].right);
+            row += 1;
+        }
         for at in 0..count {
             let product = *products.add(at);
-            let shared = if SEPARATE { None } else { Some(load(right.offset(product.right))) };
+            let mut vectors = [V::zero(); VECTORS];
+            if !SEPARATE {
+                vectors = load_strip::<V, VECTORS>(right.offset(product.right), mask);
+            }
             let mut row = 0;
             while row < ROWS {
-                let vectors = match shared {
-                    Some(vectors) => vectors,
-                    None if GATHERED => {
-                        let right = rights[row].offset(product.right);
-                        core::array::from_fn(|vector| {
-                            let all = if vector + 1 == VECTORS { mask } else { V::mask(V::LANES) };
-                            V::gather(right.offset(vector as isize * V::LANES as isize * stride as isize), stride, all)
-                        })
-                    }
-                    None => load(rights[row].offset(product.right)),
-                };
+                if GATHERED {
+                    vectors = gather_strip::<V, VECTORS>(rights[row].offset(product.right), stride, mask);
+                } else if SEPARATE {
+                    vectors = load_strip::<V, VECTORS>(rights[row].offset(product.right), mask);
+                }
                 let number = V::splat(lefts[row].offset(product.left));
                 let mut vector = 0;
                 while vector < VECTORS {
@@ -144,12 +144,60 @@ pub(super) unsafe fn run<
                 row += 1;
             }
         }
-        for (row, sums) in rows.iter().zip(sums) {
-            for (vector, sum) in sums.into_iter().enumerate() {
-                let address = output.offset(row.output).add(vector * V::LANES);
-                if vector + 1 == VECTORS { sum.store_some(address, mask) } else { sum.store(address) }
+        let mut row = 0;
+        while row < ROWS {
+            let address = output.offset(rows[row].output);
+            let mut vector = 0;
+            while vector + 1 < VECTORS {
+                sums[row][vector].store(address.add(vector * V::LANES));
+                vector += 1;
             }
+            sums[row][vector].store_some(address.add(vector * V::LANES), mask);
+            row += 1;
         }
+    }
+}
+
+/// Loads adjacent numbers, of the last vector only the lanes of the mask.
+///
+/// # Safety
+/// See [`Vector::load`], for these numbers.
+#[inline(always)]
+unsafe fn load_strip<V: Vector, const VECTORS: usize>(address: *const V::Number, mask: V::Mask) -> [V; VECTORS] {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut vectors = [V::zero(); VECTORS];
+        let mut vector = 0;
+        while vector + 1 < VECTORS {
+            vectors[vector] = V::load(address.add(vector * V::LANES));
+            vector += 1;
+        }
+        vectors[vector] = V::load_some(address.add(vector * V::LANES), mask);
+        vectors
+    }
+}
+
+/// As [`load_strip`], for numbers at a distance from each other.
+///
+/// # Safety
+/// See [`Vector::load`], for these numbers.
+#[inline(always)]
+unsafe fn gather_strip<V: Vector, const VECTORS: usize>(
+    address: *const V::Number,
+    stride: i32,
+    mask: V::Mask,
+) -> [V; VECTORS] {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut vectors = [V::zero(); VECTORS];
+        let distance = V::LANES as isize * stride as isize;
+        let mut vector = 0;
+        while vector < VECTORS {
+            let lanes = if vector + 1 == VECTORS { mask } else { V::mask(V::LANES) };
+            vectors[vector] = V::gather(address.offset(vector as isize * distance), stride, lanes);
+            vector += 1;
+        }
+        vectors
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tiles for all processors, of arrays that LLVM makes vectors of.
 
 use super::{Machine, Tile, Tiles, Vector, run, tiles};
-use crate::contraction::copy::{self, Copies, Lines};
+use crate::contraction::copy::{self, Copies, Elements, Lines};
 use crate::contraction::{FmaF32, MulAddF32, MulAddI32, Operation, load};
 
 const LANES: usize = Machine::PORTABLE.lanes;
@@ -15,6 +15,11 @@ impl<O: Operation + Copy> Vector for Array<O> {
     type Number = O::Number;
     type Mask = usize;
     const LANES: usize = LANES;
+
+    #[inline(always)]
+    unsafe fn zero() -> Array<O> {
+        Array([O::ZERO; LANES])
+    }
 
     #[inline(always)]
     unsafe fn load(address: *const O::Number) -> Array<O> {
@@ -39,23 +44,35 @@ impl<O: Operation + Copy> Vector for Array<O> {
             // SAFETY: promised by the caller.
             return unsafe { Array::load(address) };
         }
-        // SAFETY: promised by the caller: there is at least one lane, whose number the others have.
-        Array(core::array::from_fn(|lane| unsafe { load(address.add(if lane < mask { lane } else { 0 })) }))
+        let mut numbers = [O::ZERO; LANES];
+        let mut lane = 0;
+        while lane < mask {
+            // SAFETY: promised by the caller.
+            numbers[lane] = unsafe { load(address.add(lane)) };
+            lane += 1;
+        }
+        Array(numbers)
     }
 
     #[inline(always)]
     unsafe fn gather(address: *const O::Number, stride: i32, mask: usize) -> Array<O> {
-        // SAFETY: promised by the caller; the first number is there, too.
-        Array(core::array::from_fn(|lane| unsafe {
-            address.offset(stride as isize * if lane < mask { lane as isize } else { 0 }).read()
-        }))
+        let mut numbers = [O::ZERO; LANES];
+        let mut lane = 0;
+        while lane < mask {
+            // SAFETY: promised by the caller.
+            numbers[lane] = unsafe { load(address.offset(lane as isize * stride as isize)) };
+            lane += 1;
+        }
+        Array(numbers)
     }
 
     #[inline(always)]
     unsafe fn store_some(self, address: *mut O::Number, mask: usize) {
-        for (lane, number) in self.0.into_iter().enumerate().take(mask) {
+        let mut lane = 0;
+        while lane < mask {
             // SAFETY: promised by the caller.
-            unsafe { address.add(lane).write(number) };
+            unsafe { address.add(lane).write(self.0[lane]) };
+            lane += 1;
         }
     }
 
@@ -88,7 +105,7 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARAT
 /// Safety: see [`Copies`].
 unsafe fn gather<N: Copy>(lines: &Lines<'_, N>) {
     // SAFETY: promised by the caller.
-    unsafe { copy::gather::<N, 4>(lines, |from, stride, to, width| copy::transpose::<N>(from, stride, to, width)) }
+    unsafe { copy::gather::<N, Elements, 4>(lines) }
 }
 
 /// Safety: see [`Copies`].

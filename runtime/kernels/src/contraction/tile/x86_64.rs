@@ -1,24 +1,25 @@
 //! Tiles for AVX2 and AVX-512.
 
 use core::arch::x86_64::{
-    __m256, __m256i, __m512, __m512i, __mmask16, _mm256_add_epi32, _mm256_add_ps, _mm256_castsi256_ps, _mm256_fmadd_ps,
-    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_mask_i32gather_epi32, _mm256_mask_i32gather_ps, _mm256_maskload_epi32,
-    _mm256_maskload_ps, _mm256_maskstore_epi32, _mm256_maskstore_ps, _mm256_mul_ps, _mm256_mullo_epi32,
-    _mm256_permute2f128_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps, _mm256_setzero_si256,
-    _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm512_add_epi32,
-    _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_i32gather_epi32,
-    _mm512_mask_i32gather_ps, _mm512_mask_storeu_epi32, _mm512_mask_storeu_ps, _mm512_maskz_loadu_epi32,
-    _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_mullo_epi32, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps,
-    _mm512_setzero_si512, _mm512_storeu_ps, _mm512_storeu_si512,
+    __m256, __m256i, __m512, __m512i, __mmask16, _mm_loadu_ps, _mm256_add_epi32, _mm256_add_ps, _mm256_castps128_ps256,
+    _mm256_castsi256_ps, _mm256_fmadd_ps, _mm256_insertf128_ps, _mm256_loadu_ps, _mm256_loadu_si256,
+    _mm256_mask_i32gather_epi32, _mm256_mask_i32gather_ps, _mm256_maskload_epi32, _mm256_maskload_ps,
+    _mm256_maskstore_epi32, _mm256_maskstore_ps, _mm256_mul_ps, _mm256_mullo_epi32, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_setzero_ps, _mm256_setzero_si256, _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_storeu_si256,
+    _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm512_add_epi32, _mm512_add_ps, _mm512_castps128_ps512, _mm512_fmadd_ps,
+    _mm512_insertf32x4, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_i32gather_epi32, _mm512_mask_i32gather_ps,
+    _mm512_mask_storeu_epi32, _mm512_mask_storeu_ps, _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_ps, _mm512_mul_ps,
+    _mm512_mullo_epi32, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_shuffle_ps,
+    _mm512_storeu_ps, _mm512_storeu_si512, _mm512_unpackhi_ps, _mm512_unpacklo_ps,
 };
 
 use super::{Machine, Tile, Tiles, Vector, run, tiles};
-use crate::contraction::copy::{self, Copies, Lines};
+use crate::contraction::copy::{self, Block, Copies, Lines};
 use crate::contraction::load;
 
 /// A kind of vectors: a register type, and the intrinsics of its loads, stores and operation.
 macro_rules! vectors {
-    ($($name:ident, $register:ty as $pointer:ty, $number:ty, $lanes:literal: $load:ident $store:ident $splat:ident
+    ($($name:ident, $register:ty as $pointer:ty, $number:ty, $lanes:literal: $zero:ident $load:ident $store:ident $splat:ident
         [$mask:ty] $some:ident $load_some:ident $store_some:ident $gather:ident,
         |$sum:ident, $left:ident, $right:ident| $apply:expr;)*) => { $(
         #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,12 @@ macro_rules! vectors {
             type Number = $number;
             type Mask = $mask;
             const LANES: usize = $lanes;
+
+            #[inline(always)]
+            unsafe fn zero() -> $name {
+                // SAFETY: the caller promises that the processor has the features.
+                $name(unsafe { $zero() })
+            }
 
             #[inline(always)]
             unsafe fn load(address: *const $number) -> $name {
@@ -81,22 +88,22 @@ macro_rules! vectors {
     )* };
 }
 vectors! {
-    FmaF32x16, __m512 as f32, f32, 16: _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps
+    FmaF32x16, __m512 as f32, f32, 16: _mm512_setzero_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps
         [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16,
         |sum, left, right| _mm512_fmadd_ps(left, right, sum);
-    MulAddF32x16, __m512 as f32, f32, 16: _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps
+    MulAddF32x16, __m512 as f32, f32, 16: _mm512_setzero_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps
         [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16,
         |sum, left, right| _mm512_add_ps(sum, _mm512_mul_ps(left, right));
-    MulAddI32x16, __m512i as __m512i, i32, 16: _mm512_loadu_si512 _mm512_storeu_si512 _mm512_set1_epi32
+    MulAddI32x16, __m512i as __m512i, i32, 16: _mm512_setzero_si512 _mm512_loadu_si512 _mm512_storeu_si512 _mm512_set1_epi32
         [__mmask16] some_of_16 load_some_epi32 store_some_epi32 gather_epi32_16,
         |sum, left, right| _mm512_add_epi32(sum, _mm512_mullo_epi32(left, right));
-    FmaF32x8, __m256 as f32, f32, 8: _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps
+    FmaF32x8, __m256 as f32, f32, 8: _mm256_setzero_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps
         [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8,
         |sum, left, right| _mm256_fmadd_ps(left, right, sum);
-    MulAddF32x8, __m256 as f32, f32, 8: _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps
+    MulAddF32x8, __m256 as f32, f32, 8: _mm256_setzero_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps
         [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8,
         |sum, left, right| _mm256_add_ps(sum, _mm256_mul_ps(left, right));
-    MulAddI32x8, __m256i as __m256i, i32, 8: _mm256_loadu_si256 _mm256_storeu_si256 _mm256_set1_epi32
+    MulAddI32x8, __m256i as __m256i, i32, 8: _mm256_setzero_si256 _mm256_loadu_si256 _mm256_storeu_si256 _mm256_set1_epi32
         [__m256i] some_of_8 _mm256_maskload_epi32 _mm256_maskstore_epi32 gather_epi32_8,
         |sum, left, right| _mm256_add_epi32(sum, _mm256_mullo_epi32(left, right));
 }
@@ -175,39 +182,78 @@ gathers! {
         _mm256_loadu_si256 _mm256_mullo_epi32 _mm256_set1_epi32;
 }
 
-/// Transposes eight times eight numbers of 32 bits: those of a column are adjacent in the operand, those of a row in the lines.
+/// Transposes blocks within quarters of vectors: four rows of four adjacent numbers are loaded into the quarters of a vector, so that
+/// what is left are two exchanges of neighbours.
+struct BlockOf16;
+/// The same with halves.
+struct BlockOf8;
+
+macro_rules! blocks {
+    ($($name:ident $side:literal: $load:ident, $low:ident $high:ident $shuffle:ident $store:ident;)*) => { $(
+        impl Block for $name {
+            const SIDE: usize = $side;
+
+            #[inline(always)]
+            unsafe fn transpose<N: Copy>(from: *const N, stride: isize, to: *mut N, width: usize) {
+                const { assert!(size_of::<N>() == 4) };
+                let (from, to) = (from.cast::<f32>(), to.cast::<f32>());
+                // SAFETY: promised by the caller.
+                unsafe {
+                    let mut at = 0;
+                    while at < $side {
+                        let from = from.add(at);
+                        let first = $load(from, stride);
+                        let second = $load(from.offset(stride), stride);
+                        let third = $load(from.offset(2 * stride), stride);
+                        let fourth = $load(from.offset(3 * stride), stride);
+                        let (low, high) = ($low(first, second), $high(first, second));
+                        let (low_next, high_next) = ($low(third, fourth), $high(third, fourth));
+                        let to = to.add(at * width);
+                        $store(to, $shuffle::<0x44>(low, low_next));
+                        $store(to.add(width), $shuffle::<0xEE>(low, low_next));
+                        $store(to.add(2 * width), $shuffle::<0x44>(high, high_next));
+                        $store(to.add(3 * width), $shuffle::<0xEE>(high, high_next));
+                        at += 4;
+                    }
+                }
+            }
+        }
+    )* };
+}
+blocks! {
+    BlockOf16 16: quarters, _mm512_unpacklo_ps _mm512_unpackhi_ps _mm512_shuffle_ps _mm512_storeu_ps;
+    BlockOf8 8: halves, _mm256_unpacklo_ps _mm256_unpackhi_ps _mm256_shuffle_ps _mm256_storeu_ps;
+}
+
+/// Loads four adjacent numbers of each fourth row.
 ///
-/// # Safety
-/// All numbers are valid at their addresses; the processor has AVX2.
+/// Safety: the numbers are valid at their addresses; the processor has AVX-512.
 #[inline(always)]
-unsafe fn transpose<N>(from: *const N, stride: isize, to: *mut N, width: usize) {
-    let (from, to) = (from.cast::<f32>(), to.cast::<f32>());
+unsafe fn quarters(from: *const f32, stride: isize) -> __m512 {
     // SAFETY: promised by the caller.
     unsafe {
-        let load = |column: isize| _mm256_loadu_ps(from.offset(stride * column));
-        let pairs = |first: isize| {
-            let (even, odd) = (load(first), load(first + 1));
-            (_mm256_unpacklo_ps(even, odd), _mm256_unpackhi_ps(even, odd))
-        };
-        let fours = |first: isize| {
-            let ((low, high), (low_next, high_next)) = (pairs(first), pairs(first + 2));
-            [
-                _mm256_shuffle_ps::<0x44>(low, low_next),
-                _mm256_shuffle_ps::<0xEE>(low, low_next),
-                _mm256_shuffle_ps::<0x44>(high, high_next),
-                _mm256_shuffle_ps::<0xEE>(high, high_next),
-            ]
-        };
-        for (row, (first, second)) in fours(0).into_iter().zip(fours(4)).enumerate() {
-            _mm256_storeu_ps(to.add(row * width), _mm256_permute2f128_ps::<0x20>(first, second));
-            _mm256_storeu_ps(to.add((row + 4) * width), _mm256_permute2f128_ps::<0x31>(first, second));
-        }
+        let vector = _mm512_castps128_ps512(_mm_loadu_ps(from));
+        let vector = _mm512_insertf32x4::<1>(vector, _mm_loadu_ps(from.offset(4 * stride)));
+        let vector = _mm512_insertf32x4::<2>(vector, _mm_loadu_ps(from.offset(8 * stride)));
+        _mm512_insertf32x4::<3>(vector, _mm_loadu_ps(from.offset(12 * stride)))
+    }
+}
+
+/// The same for AVX2.
+///
+/// Safety: the numbers are valid at their addresses; the processor has AVX2.
+#[inline(always)]
+unsafe fn halves(from: *const f32, stride: isize) -> __m256 {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let vector = _mm256_castps128_ps256(_mm_loadu_ps(from));
+        _mm256_insertf128_ps::<1>(vector, _mm_loadu_ps(from.offset(4 * stride)))
     }
 }
 
 /// The functions of a level, which are compiled for its features.
 macro_rules! level {
-    ($features:literal, $chunk:literal, $tile:ident $gather:ident $scatter:ident) => {
+    ($features:literal, $block:ty, $chunk:literal, $tile:ident $gather:ident $scatter:ident) => {
         /// Safety: see [`super::Run`], for these features.
         #[target_feature(enable = $features)]
         unsafe fn $tile<
@@ -227,7 +273,7 @@ macro_rules! level {
         #[target_feature(enable = $features)]
         unsafe fn $gather<N: Copy>(lines: &Lines<'_, N>) {
             // SAFETY: promised by the caller.
-            unsafe { copy::gather::<N, $chunk>(lines, |from, stride, to, width| transpose(from, stride, to, width)) }
+            unsafe { copy::gather::<N, $block, $chunk>(lines) }
         }
 
         /// Safety: see [`Copies`], for these features.
@@ -238,8 +284,8 @@ macro_rules! level {
         }
     };
 }
-level!("avx512f,avx2", 16, v4 gather_v4 scatter_v4);
-level!("avx2,fma", 8, v3 gather_v3 scatter_v3);
+level!("avx512f,avx2", BlockOf16, 16, v4 gather_v4 scatter_v4);
+level!("avx2,fma", BlockOf8, 8, v3 gather_v3 scatter_v3);
 
 /// The tables of an operation.
 macro_rules! operations {
