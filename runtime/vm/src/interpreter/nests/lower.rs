@@ -235,7 +235,7 @@ impl<'a> Lowering<'a> {
             body.before = body.steps.drain(..count).collect();
             body.accumulators.iter_mut().for_each(|pair| *pair = (names[&pair.0], names[&pair.1]));
         }
-        Some(Work::Strips(OnStrips {
+        Some(Work::Strips(Box::new(OnStrips {
             is_ordered: false,
             outer: strips.outer.clone(),
             lanes: strips.lanes,
@@ -243,7 +243,7 @@ impl<'a> Lowering<'a> {
             stores: strips.stores.clone(),
             loads: strips.non_aliasing.clone(),
             body,
-        }))
+        })))
     }
 }
 
@@ -311,7 +311,7 @@ impl Lowering<'_> {
         let mut outer = nest.path(innermost);
         outer.pop();
         let (lanes, reductions) = (innermost, Vec::new());
-        Some(Work::Strips(OnStrips { is_ordered: true, outer, lanes, reductions, stores, loads, body }))
+        Some(Work::Strips(Box::new(OnStrips { is_ordered: true, outer, lanes, reductions, stores, loads, body })))
     }
 }
 

@@ -172,7 +172,7 @@ struct Computed {
 #[derive(Clone, Debug)]
 enum Work {
     Contraction { operation: Product, output: usize, factors: Box<[Factor; 2]>, loops: Vec<usize> },
-    Strips(OnStrips),
+    Strips(Box<OnStrips>),
 }
 
 /// Vector operations on strips.
