@@ -24,8 +24,8 @@ mod sip_hash;
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub(crate) use contraction::{Compute, Elements};
 pub use contraction::{Computed, View, contract};
-pub(crate) use elements::Region;
 pub use elements::{Element, Grid, GridMut, Number, keep_iteration_order, settle_memory, settled};
+pub(crate) use elements::{Reach, Region};
 pub use scalar::Scalar;
 
 use super::ledger::{Charge, Ledger, SharedCharge};

@@ -3,10 +3,10 @@
 use core::fmt;
 use core::ops::Range;
 
-use super::elements::{Element, Grid, load};
+use super::elements::{Element, Grid, Reach, load};
 use crate::{Ref, parallel};
-use incarnate_bytecode::trip_count::{has_no_iterations, is_injective};
-use incarnate_kernels::contraction::{self, Gather};
+use incarnate_bytecode::trip_count::is_injective;
+use incarnate_kernels::contraction::{self, Gather, Piece};
 use incarnate_kernels::{Loop, Operation};
 
 /// Elements of a buffer that a contraction accesses: the index of that of the first iteration, in elements.
@@ -79,11 +79,12 @@ impl<N: Element> Source<N> for View<'_, N> {
 
 /// Computes the numbers of an operand from elements whose type is known only at run time.
 pub(crate) trait Compute<N>: Sync {
-    /// Writes the numbers of the element at an address and of those that follow at a stride, in elements.
+    /// Writes the numbers of pieces, one after the other: of the elements that begin at a distance from an address and follow each
+    /// other at a stride, in elements.
     ///
     /// # Safety
-    /// The elements are within a buffer and aligned.
-    unsafe fn compute(&self, first: *const u8, stride: i64, into: &mut [N]);
+    /// The elements are within a buffer and aligned. The pieces have as many elements as there are numbers.
+    unsafe fn compute(&self, first: *const u8, stride: i64, pieces: &[Piece], into: &mut [N]);
 }
 
 /// Elements of a buffer whose type is known only at run time.
@@ -114,8 +115,16 @@ impl<N: Copy + Default> Gather<N> for Addressed<'_, N> {
 
     unsafe fn gather(&self, first: i64, stride: i64, into: &mut [N]) {
         let first = self.origin.wrapping_offset((first as isize).wrapping_mul(self.width as isize));
+        let piece = Piece { from: 0, at: 0, length: into.len() };
         // SAFETY: the caller promises that these are elements of iterations, which `checked` found within the buffer.
-        unsafe { self.compute.compute(first, stride, into) };
+        unsafe { self.compute.compute(first, stride, &[piece], into) };
+    }
+
+    unsafe fn gather_pieces(&self, first: i64, stride: i64, pieces: &[Piece], into: &mut [N]) {
+        let first = self.origin.wrapping_offset((first as isize).wrapping_mul(self.width as isize));
+        let count = pieces.last().map_or(0, |piece| piece.at + piece.length);
+        // SAFETY: as above; pieces follow each other.
+        unsafe { self.compute.compute(first, stride, pieces, &mut into[..count]) };
     }
 }
 
@@ -126,7 +135,7 @@ impl<N: Element + Default> Source<N> for Elements<'_, N> {
         then: impl FnOnce(contraction::Operand<'_, N>, Range<usize>) -> bool,
     ) -> bool {
         let Ref::Buffer(buffer) = self.buffer else { return false };
-        buffer.region((self.width, false), self.base, loops).is_some_and(|region| {
+        buffer.region_of((self.width, false), self.base, Reach::of(loops.iter().copied())).is_some_and(|region| {
             let (origin, width) = (region.origin.cast_const(), self.width);
             match self.compute {
                 None => then(contraction::Operand::Memory(origin.cast()), region.span),
@@ -197,18 +206,19 @@ where
     O::Number: Element,
 {
     let is_mutable = matches!(output.buffer, Ref::Buffer(buffer) if buffer.mutable);
-    let Some(grid) = output.grid(loops.map(|each| (each.count, each.output))).filter(|_| is_mutable) else {
+    let Some(grid) = output.grid(axes(&loops, |each| each.output)).filter(|_| is_mutable) else {
         return false;
     };
-    if has_no_iterations(loops.map(|each| (each.count, 0))) {
+    if loops.iter().any(|each| each.count == 0) {
         return permitted();
     }
     // A loop that does not move the output sums.
-    let moving = loops.map(|each| (if each.output == 0 { 1 } else { each.count }, each.output));
+    let mut moving = axes(&loops, |each| each.output);
+    moving.iter_mut().filter(|axis| axis.1 == 0).for_each(|axis| axis.0 = 1);
     let is_disjoint = |span: &Range<usize>| span.end <= grid.span().start || grid.span().end <= span.start;
     is_injective(moving)
-        && left.checked(loops.map(|each| (each.count, each.left)), |left, left_span| {
-            right.checked(loops.map(|each| (each.count, each.right)), |right, right_span| {
+        && left.checked(axes(&loops, |each| each.left), |left, left_span| {
+            right.checked(axes(&loops, |each| each.right), |right, right_span| {
                 if !is_disjoint(&left_span) || !is_disjoint(&right_span) || !permitted() {
                     return false;
                 }
@@ -218,6 +228,18 @@ where
                 true
             })
         })
+}
+
+/// Trip count and stride of each loop.
+#[inline(always)]
+fn axes<const D: usize>(loops: &[Loop; D], stride: impl Fn(&Loop) -> i64) -> [(usize, i64); D] {
+    let mut axes = [(0, 0); D];
+    let mut at = 0;
+    while at < D {
+        axes[at] = (loops[at].count, stride(&loops[at]));
+        at += 1;
+    }
+    axes
 }
 
 /// How long a multiplication and addition takes at least, in picoseconds: at most 50 of them a nanosecond.

@@ -176,3 +176,11 @@ pub(super) const fn width(kind: Kind) -> usize {
         Kind::i64 | Kind::f64 => 8,
     }
 }
+
+/// Bytes of the number in a strip.
+pub(super) const fn register_width(kind: Kind) -> usize {
+    match kind {
+        Kind::i64 | Kind::f64 => 8,
+        Kind::u8 | Kind::i8 | Kind::u16 | Kind::i16 | Kind::i32 | Kind::f32 => 4,
+    }
+}

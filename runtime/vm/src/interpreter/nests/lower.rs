@@ -10,6 +10,7 @@ use incarnate_bytecode::ir::{Block, Entry, Function, Op, Type, Value};
 
 use super::copies;
 use super::kernels::{is_wide, kernel, width};
+use super::plan::Known;
 use super::{
     Body, Carried, Computed, Counted, Factor, Form, Induction, MAX_LOOPS, MAX_SLOTS, Nest, OnStrips, Scalar, Source,
     Step, Strided, View, Work,
@@ -98,7 +99,9 @@ impl<'a> Lowering<'a> {
             Schedule::Strips(strips) => self.strips(strips)?,
             Schedule::InOrder(_) => self.in_order()?,
         };
-        Some(Nest { scalars: self.scalars, loops, views, conditions, inductions, work })
+        let mut lowered = Nest { scalars: self.scalars, loops, views, conditions, inductions, work, known: None };
+        lowered.known = Known::before(&lowered).map(Box::new);
+        Some(lowered)
     }
 
     fn is_wide(&self, value: Value) -> bool {

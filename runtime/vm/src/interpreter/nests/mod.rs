@@ -8,8 +8,11 @@
 mod copies;
 mod kernels;
 mod lower;
+mod plan;
 mod run;
 mod strips;
+#[cfg(test)]
+mod tests;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -21,6 +24,7 @@ use incarnate_bytecode::trip_count::Relation;
 use copies::Copy;
 use kernels::Kernel;
 pub(super) use lower::find;
+use plan::Known;
 pub(super) use run::{Frame, run};
 pub(in super::super) use strips::Scratch;
 
@@ -202,4 +206,6 @@ pub(super) struct Nest {
     conditions: Vec<(Strided, i64, i64)>,
     inductions: Vec<Induction>,
     work: Work,
+    /// What is known before it runs, where trip counts and strides are constants.
+    known: Option<Box<Known>>,
 }

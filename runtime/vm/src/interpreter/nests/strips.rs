@@ -6,15 +6,13 @@ use core::mem::MaybeUninit;
 
 use super::super::super::array;
 use super::super::super::buffer::{Compute, Region};
-use super::copies::{Shape, TILED, sequence};
-use super::kernels::{Strips, width};
+use super::copies::{Shape, sequence};
+use super::kernels::{Strips, register_width, width};
+use super::plan::{Known, STRIP, Tile, Tiling};
 use super::{Body, Computed, Step, View};
 use incarnate_bytecode::ir::nest::Element;
+use incarnate_kernels::contraction::Piece;
 use smallvec::SmallVec;
-
-/// Elements of a strip: few enough that strips stay in the first-level cache, and enough that the choice of an operation
-/// costs little.
-const STRIP: usize = 256;
 
 /// Elements of the strips of a contraction's factor, and their greatest number: they are on the stack.
 const FACTOR_STRIP: usize = 64;
@@ -23,98 +21,29 @@ pub(super) const FACTOR_STRIPS: usize = 8;
 /// Numbers of up to 64 bits.
 pub(super) type Storage<const N: usize> = [MaybeUninit<u64>; N];
 
-/// The memory of strips, which nests that run one after the other share.
+/// What nests that run one after the other share, so that they allocate nothing.
 #[derive(Default)]
 pub(in super::super::super) struct Scratch {
-    strips: Vec<Storage<STRIP>>,
+    pub(super) scalars: Vec<u64>,
+    pub(super) known: Known,
+    pub(super) memory: Memory,
 }
 
 impl core::fmt::Debug for Scratch {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Scratch").field("strips", &self.strips.len()).finish()
+        f.debug_struct("Scratch").field("strips", &self.memory.strips.len()).finish_non_exhaustive()
     }
 }
 
-/// A loop, and what an iteration adds to the position in each stream: the views, then the sequences.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Dimension<'a> {
-    pub(super) count: usize,
-    pub(super) strides: &'a [i64],
-}
-
-/// The loops of a nest on strips.
-pub(super) struct Loops<'a> {
-    /// Around those of the strips, the outermost first.
-    pub(super) outer: SmallVec<[Dimension<'a>; 8]>,
-    /// The loop that is divided into strips.
-    pub(super) lanes: Dimension<'a>,
-    /// Within it, the outermost first.
-    pub(super) reductions: SmallVec<[Dimension<'a>; 4]>,
-    /// Iterations run in the order of the bytecode.
-    pub(super) is_ordered: bool,
-}
-
-impl<'a> Loops<'a> {
-    /// Joins loops: where an iteration of one goes as far as all of the strips' loop, both are one loop. In order, only the loop
-    /// around that one can be joined with it.
-    fn join(&mut self) {
-        self.outer.retain(|dimension| dimension.count != 1);
-        loop {
-            let lanes = &self.lanes;
-            let follows = |dimension: &Dimension<'_>| {
-                let mut pairs = dimension.strides.iter().zip(lanes.strides);
-                lanes.count == 1 || pairs.all(|(outer, inner)| *outer == inner.wrapping_mul(lanes.count as i64))
-            };
-            let last = self.outer.len().wrapping_sub(1);
-            let found = self.outer.iter().rposition(follows).filter(|at| !self.is_ordered || *at == last);
-            let Some(at) = found else { return };
-            let Some(count) = self.outer[at].count.checked_mul(lanes.count) else { return };
-            let joined = self.outer.remove(at);
-            if self.lanes.count == 1 {
-                self.lanes.strides = joined.strides;
-            }
-            self.lanes.count = count;
-        }
-    }
-
-    /// Takes loops off those around the strips whose iterations fit in a strip: the innermost first. Only the last one may have
-    /// more iterations than fit.
-    fn tile(&mut self) -> SmallVec<[Dimension<'a>; TILED]> {
-        let mut tiled = SmallVec::new();
-        tiled.push(self.lanes);
-        let mut elements = self.lanes.count;
-        while !self.is_ordered && tiled.len() < TILED && elements.saturating_mul(2) <= STRIP {
-            let Some(next) = self.outer.pop() else { break };
-            elements = elements.saturating_mul(next.count);
-            tiled.push(next);
-        }
-        tiled
-    }
-}
-
-/// Iterations that run at once.
-struct Tile {
-    /// The positions of each stream.
-    shapes: SmallVec<[Shape; 8]>,
-    /// The number of elements.
-    elements: usize,
-}
-
-impl Tile {
-    /// Returns the tile of loops, the innermost first, where the last one has `count` iterations.
-    fn of(tiled: &[Dimension<'_>], streams: usize, count: usize) -> Tile {
-        let counts = || {
-            let within = tiled.len() - 1;
-            tiled.iter().enumerate().map(move |(at, dimension)| if at == within { count } else { dimension.count })
-        };
-        let shape =
-            |stream: usize| Shape::of(counts().zip(tiled).map(|(count, dimension)| (count, dimension.strides[stream])));
-        Tile { shapes: (0..streams).map(shape).collect(), elements: counts().product() }
-    }
+/// The memory of strips.
+#[derive(Default)]
+pub(super) struct Memory {
+    strips: Vec<Storage<STRIP>>,
 }
 
 /// The iterations of a nest over strips.
 pub(super) struct Run<'a> {
+    pub(super) known: &'a Known,
     pub(super) body: &'a Body,
     pub(super) views: &'a [View],
     pub(super) regions: &'a [Region],
@@ -138,45 +67,19 @@ impl State {
         self.own[usize::from(strip)]
     }
 
-    fn advance(&mut self, dimension: &Dimension<'_>, iterations: i64) {
-        for (position, stride) in self.positions.iter_mut().zip(dimension.strides) {
-            *position = position.wrapping_add(stride.wrapping_mul(iterations));
+    /// The address of an operand's elements; null where an operation has fewer operands.
+    #[inline(always)]
+    fn address(&self, strip: u16) -> *const u8 {
+        match self.addresses.get(usize::from(strip)) {
+            Some(address) => *address,
+            None => core::ptr::null(),
         }
     }
-}
 
-/// The loops of a run, and their tiles.
-struct Plan<'a> {
-    outer: SmallVec<[Dimension<'a>; 8]>,
-    reductions: SmallVec<[Dimension<'a>; 4]>,
-    lanes: Dimension<'a>,
-    /// The loop that is cut into chunks.
-    cut: Dimension<'a>,
-    chunk: usize,
-    tile: Tile,
-    /// The last one, where it is smaller.
-    rest: Option<Tile>,
-}
-
-impl<'a> Plan<'a> {
-    fn of(mut loops: Loops<'a>, streams: usize) -> Option<Plan<'a>> {
-        loops.join();
-        let tiled = loops.tile();
-        let cut = *tiled.last()?;
-        let within: usize = tiled[..tiled.len() - 1].iter().map(|dimension| dimension.count).product();
-        // As evenly as possible.
-        let strips = cut.count.div_ceil((STRIP / within.max(1)).max(1)).max(1);
-        let chunk = cut.count.div_ceil(strips).max(1);
-        let rest = cut.count % chunk;
-        Some(Plan {
-            tile: Tile::of(&tiled, streams, chunk.min(cut.count)),
-            rest: (rest != 0).then(|| Tile::of(&tiled, streams, rest)),
-            outer: loops.outer,
-            reductions: loops.reductions,
-            lanes: loops.lanes,
-            cut,
-            chunk,
-        })
+    fn advance(&mut self, strides: &[i64], iterations: i64) {
+        for (position, stride) in self.positions.iter_mut().zip(strides) {
+            *position = position.wrapping_add(stride.wrapping_mul(iterations));
+        }
     }
 }
 
@@ -218,18 +121,34 @@ impl Run<'_> {
     ///
     /// # Safety
     /// In each iteration, the views' elements are in memory and aligned, and written ones can be written to. Unless loops are
-    /// ordered, the iterations of `outer` and `lanes` may run in any order.
+    /// ordered, the iterations of all loops but the reductions may run in any order.
     pub(super) unsafe fn all(
         &self,
-        loops: Loops<'_>,
-        positions: SmallVec<[i64; 16]>,
-        scratch: &mut Scratch,
+        positions: impl Iterator<Item = i64>,
+        memory: &mut Memory,
         results: &mut SmallVec<[u64; 4]>,
     ) -> bool {
-        let Some(plan) = Plan::of(loops, positions.len()) else { return false };
-        let Some(mut state) = self.state(&plan, positions, scratch) else { return false };
+        let strips = usize::from(self.body.strips);
+        if memory.strips.len() < strips {
+            let Ok(new) = array::filled(strips, [MaybeUninit::uninit(); STRIP]) else { return false };
+            memory.strips = new;
+        }
+        let mut state = State { own: SmallVec::new(), addresses: SmallVec::new(), positions: SmallVec::new() };
+        for strip in memory.strips.iter_mut().take(strips) {
+            let own = strip.as_mut_ptr().cast::<u8>();
+            state.own.push(own);
+            state.addresses.push(own);
+        }
+        for position in positions {
+            state.positions.push(position);
+        }
+        for (strip, scalar, is_wide) in &self.body.broadcasts {
+            let (own, elements) = (state.own(*strip), self.known.tiling.tile.elements);
+            // SAFETY: a strip has room for the elements of a tile.
+            unsafe { broadcast(*is_wide, self.scalars[usize::from(*scalar)], own, elements) };
+        }
         // SAFETY: promised by the caller.
-        unsafe { self.outer(&plan, 0, &mut state) };
+        unsafe { self.outer(0, &mut state) };
         for carried in &self.body.carried {
             // SAFETY: the strip holds a number since before the first iteration.
             results.push(unsafe { number(state.own(carried.strip), true).assume_init() });
@@ -237,96 +156,82 @@ impl Run<'_> {
         true
     }
 
-    fn state(&self, plan: &Plan<'_>, positions: SmallVec<[i64; 16]>, scratch: &mut Scratch) -> Option<State> {
-        let strips = usize::from(self.body.strips);
-        if scratch.strips.len() < strips {
-            scratch.strips = array::filled(strips, [MaybeUninit::uninit(); STRIP]).ok()?;
-        }
-        let (mut own, mut addresses) = (SmallVec::new(), SmallVec::new());
-        own.try_reserve(strips).ok()?;
-        addresses.try_reserve(strips).ok()?;
-        own.extend(scratch.strips.iter_mut().take(strips).map(|strip| strip.as_mut_ptr().cast::<u8>()));
-        addresses.extend(core::iter::repeat_n(core::ptr::null(), strips));
-        let mut state = State { own, addresses, positions };
-        for (strip, scalar, is_wide) in &self.body.broadcasts {
-            let own = state.own(*strip);
-            // SAFETY: a strip has room for the elements of a tile.
-            unsafe { broadcast(*is_wide, self.scalars[usize::from(*scalar)], own, plan.tile.elements) };
-            state.addresses[usize::from(*strip)] = own;
-        }
-        Some(state)
-    }
-
     /// # Safety
     /// As for `all`.
-    unsafe fn outer(&self, plan: &Plan<'_>, at: usize, state: &mut State) {
-        let Some(dimension) = plan.outer.get(at) else {
-            let mut first = 0;
-            while first < plan.cut.count {
-                let count = (plan.cut.count - first).min(plan.chunk);
-                let tile = plan.rest.as_ref().filter(|_| count < plan.chunk).unwrap_or(&plan.tile);
-                // SAFETY: promised by the caller; the iterations exist.
-                unsafe { self.tile(plan, tile, state) };
-                state.advance(&plan.cut, count as i64);
-                first += count;
+    unsafe fn outer(&self, at: usize, state: &mut State) {
+        let Tiling { outer, cut, chunk, tile, rest, .. } = &self.known.tiling;
+        let dimension = outer.get(at).unwrap_or(cut);
+        let strides = self.known.strides(dimension.at);
+        if at < outer.len() {
+            for _ in 0..dimension.count {
+                // SAFETY: promised by the caller; the iteration exists.
+                unsafe { self.outer(at + 1, state) };
+                state.advance(strides, 1);
             }
-            state.advance(&plan.cut, (plan.cut.count as i64).wrapping_neg());
-            return;
-        };
-        for _ in 0..dimension.count {
-            // SAFETY: promised by the caller; the iteration exists.
-            unsafe { self.outer(plan, at + 1, state) };
-            state.advance(dimension, 1);
+        } else {
+            let mut first = 0;
+            while first < cut.count {
+                let count = (cut.count - first).min(*chunk);
+                // SAFETY: promised by the caller; the iterations exist.
+                unsafe { self.tile(if count < *chunk { rest } else { tile }, state) };
+                first += count;
+                if first < cut.count || !outer.is_empty() {
+                    state.advance(strides, count as i64);
+                }
+            }
         }
-        state.advance(dimension, (dimension.count as i64).wrapping_neg());
+        if at > 0 {
+            state.advance(strides, (dimension.count as i64).wrapping_neg());
+        }
     }
 
     /// Runs all reductions of a tile.
     ///
     /// # Safety
     /// As for `all`; the iterations of the tile exist.
-    unsafe fn tile(&self, plan: &Plan<'_>, tile: &Tile, state: &mut State) {
+    unsafe fn tile(&self, tile: &Tile, state: &mut State) {
         if !self.is_accumulated {
             // SAFETY: promised by the caller.
-            return unsafe { self.reduce(plan, 0, tile, state) };
+            return unsafe { self.reduce(0, tile, state) };
         }
         // An empty reduction neither loads nor stores.
-        if plan.reductions.iter().any(|dimension| dimension.count == 0) {
+        if self.known.tiling.reductions.iter().any(|dimension| dimension.count == 0) {
             return;
         }
         // SAFETY: promised by the caller; accumulators are stored after they are loaded.
         unsafe {
-            self.body.before.iter().for_each(|step| self.step(step, tile, state));
-            self.reduce(plan, 0, tile, state);
-            self.body.after.iter().for_each(|step| self.step(step, tile, state));
+            self.body.before.iter().for_each(|step| self.step::<false>(step, tile, state));
+            self.reduce(0, tile, state);
+            self.body.after.iter().for_each(|step| self.step::<false>(step, tile, state));
         }
     }
 
     /// # Safety
     /// As for `tile`.
-    unsafe fn reduce(&self, plan: &Plan<'_>, at: usize, tile: &Tile, state: &mut State) {
-        let Some(dimension) = plan.reductions.get(at) else {
+    unsafe fn reduce(&self, at: usize, tile: &Tile, state: &mut State) {
+        let Some(dimension) = self.known.tiling.reductions.get(at) else {
             // SAFETY: promised by the caller.
-            return unsafe { self.iteration(plan, tile, state) };
+            return unsafe { self.iteration(tile, state) };
         };
+        let strides = self.known.strides(dimension.at);
         for _ in 0..dimension.count {
             // SAFETY: promised by the caller; the iteration exists.
-            unsafe { self.reduce(plan, at + 1, tile, state) };
-            state.advance(dimension, 1);
+            unsafe { self.reduce(at + 1, tile, state) };
+            state.advance(strides, 1);
         }
-        state.advance(dimension, (dimension.count as i64).wrapping_neg());
+        state.advance(strides, (dimension.count as i64).wrapping_neg());
     }
 
     /// Runs the body for a tile.
     ///
     /// # Safety
     /// As for `tile`.
-    unsafe fn iteration(&self, plan: &Plan<'_>, tile: &Tile, state: &mut State) {
+    unsafe fn iteration(&self, tile: &Tile, state: &mut State) {
         let body = self.body;
         // SAFETY: promised by the caller; operands were computed before.
         unsafe {
             if self.is_accumulated {
-                body.steps.iter().for_each(|step| self.step(step, tile, state));
+                body.steps.iter().for_each(|step| self.step::<false>(step, tile, state));
                 for (accumulator, sum) in &body.accumulators {
                     let (accumulator, sum) = (usize::from(*accumulator), usize::from(*sum));
                     state.own.swap(accumulator, sum);
@@ -335,10 +240,10 @@ impl Run<'_> {
                 return;
             }
             for steps in [&body.before, &body.steps, &body.after] {
-                steps.iter().for_each(|step| self.step(step, tile, state));
+                steps.iter().for_each(|step| self.step::<false>(step, tile, state));
             }
             if !body.serial.is_empty() || !body.carried.is_empty() {
-                self.serial(plan, tile.elements, state);
+                self.serial(tile.elements, state);
             }
         }
     }
@@ -347,13 +252,12 @@ impl Run<'_> {
     ///
     /// # Safety
     /// As for `tile`.
-    unsafe fn serial(&self, plan: &Plan<'_>, count: usize, state: &mut State) {
-        let (serial, lanes) = (&self.body.serial, &plan.lanes);
-        let one = Tile { shapes: SmallVec::from_elem(Shape::ONE, state.positions.len()), elements: 1 };
+    unsafe fn serial(&self, count: usize, state: &mut State) {
+        let (serial, lanes) = (&self.body.serial, self.known.strides(self.known.tiling.lanes.at));
         // An element that all iterations load and store stays in its strip.
         let kept = match (serial.first(), serial.last()) {
             (Some(Step::Load { view, into, is_extended: false, .. }), Some(Step::Store { view: stored, from, .. }))
-                if view == stored && lanes.strides[*view] == 0 && self.body.serial_strips.contains(from) =>
+                if view == stored && lanes[*view] == 0 && self.body.serial_strips.contains(from) =>
             {
                 let within = &serial[1..serial.len() - 1];
                 within.iter().all(|step| matches!(step, Step::Eval { .. })).then_some((*into, *from, within))
@@ -364,10 +268,12 @@ impl Run<'_> {
         // SAFETY: promised by the caller; operands were computed before.
         unsafe {
             if kept.is_some() {
-                self.step(&serial[0], &one, state);
+                self.step::<true>(&serial[0], &self.known.tiling.tile, state);
             }
             for index in 0..count {
-                steps.iter().for_each(|step| self.step(step, &one, state));
+                for step in steps {
+                    self.step::<true>(step, &self.known.tiling.tile, state);
+                }
                 self.carry(state);
                 for (address, advance) in state.addresses.iter_mut().zip(&self.body.advances) {
                     *address = address.wrapping_add(*advance);
@@ -385,7 +291,7 @@ impl Run<'_> {
                 }
             }
             if kept.is_some() {
-                self.step(&serial[serial.len() - 1], &one, state);
+                self.step::<true>(&serial[serial.len() - 1], &self.known.tiling.tile, state);
             } else {
                 state.advance(lanes, (count as i64).wrapping_neg());
             }
@@ -419,15 +325,16 @@ impl Run<'_> {
         self.regions[view].origin.wrapping_offset(offset)
     }
 
-    /// Runs a step for the iterations of a tile.
+    /// Runs a step for the iterations of a tile; if `SINGLE`, only for the first one.
     ///
     /// # Safety
     /// As for `tile`; the strips of operands have as many elements.
     #[inline(always)]
-    unsafe fn step(&self, step: &Step, tile: &Tile, state: &mut State) {
+    unsafe fn step<const SINGLE: bool>(&self, step: &Step, tile: &Tile, state: &mut State) {
         match step {
             Step::Load { view, into, copy, is_borrowed, .. } => {
-                let (element, shape) = (self.element(*view, state), &tile.shapes[*view]);
+                let element = self.element(*view, state);
+                let shape = if SINGLE { &Shape::ONE } else { &tile.shapes[*view] };
                 let mut address = element.cast_const();
                 if !*is_borrowed || !shape.is_adjacent() {
                     let own = state.own(*into);
@@ -439,23 +346,22 @@ impl Run<'_> {
             }
             Step::Store { view, from, copy } => {
                 let (element, strip) = (self.element(*view, state), state.addresses[usize::from(*from)]);
+                let shape = if SINGLE { &Shape::ONE } else { &tile.shapes[*view] };
                 // SAFETY: promised by the caller; the strip was computed before, and is only read.
-                unsafe { copy(element, &tile.shapes[*view], strip.cast_mut()) };
+                unsafe { copy(element, shape, strip.cast_mut()) };
             }
             Step::Sequence { sequence: index, into } => {
                 let (stream, own) = (self.views.len() + index, state.own(*into));
+                let shape = if SINGLE { &Shape::ONE } else { &tile.shapes[stream] };
                 // SAFETY: a strip has room for the elements of a tile.
-                unsafe {
-                    sequence(self.body.sequences[*index].1, state.positions[stream], &tile.shapes[stream], own);
-                }
+                unsafe { sequence(self.body.sequences[*index].1, state.positions[stream], shape, own) };
                 state.addresses[usize::from(*into)] = own;
             }
-            Step::Eval { kernel, operands, into } => {
-                let from =
-                    operands.map(|strip| state.addresses.get(usize::from(strip)).copied().unwrap_or(core::ptr::null()));
-                let own = state.own(*into);
+            Step::Eval { kernel, operands: [first, second, third], into } => {
+                let from = [state.address(*first), state.address(*second), state.address(*third)];
+                let (own, count) = (state.own(*into), if SINGLE { 1 } else { tile.elements });
                 // SAFETY: the operands were computed before, and are of the instruction's types; the result is no operand.
-                unsafe { kernel(Strips { into: own, from, count: tile.elements }) };
+                unsafe { kernel(Strips { into: own, from, count }) };
                 state.addresses[usize::from(*into)] = own;
             }
         }
@@ -469,8 +375,29 @@ pub(super) struct Computation<'a> {
     pub(super) element: Element,
 }
 
+impl Computation<'_> {
+    /// Runs the steps for the elements in the strip of loaded ones.
+    ///
+    /// # Safety
+    /// That strip has `count` elements.
+    unsafe fn steps(&self, storage: &mut [Storage<FACTOR_STRIP>; FACTOR_STRIPS], count: usize) {
+        for step in &self.computed.body.steps {
+            if let Step::Eval { kernel, operands: [first, second, third], into } = step {
+                let own = storage[usize::from(*into)].as_mut_ptr().cast();
+                let address = |strip: u16| {
+                    storage.get(usize::from(strip)).map_or(core::ptr::null(), |strip| strip.as_ptr().cast())
+                };
+                // SAFETY: strips are that long, and computed in order; the result is no operand.
+                unsafe {
+                    kernel(Strips { into: own, from: [address(*first), address(*second), address(*third)], count })
+                };
+            }
+        }
+    }
+}
+
 impl<N: Copy> Compute<N> for Computation<'_> {
-    unsafe fn compute(&self, first: *const u8, stride: i64, into: &mut [N]) {
+    unsafe fn compute(&self, first: *const u8, stride: i64, pieces: &[Piece], into: &mut [N]) {
         let Computed { body, load, loaded, result } = self.computed;
         let mut strips = [[MaybeUninit::uninit(); FACTOR_STRIP]; FACTOR_STRIPS];
         let storage: &mut [Storage<FACTOR_STRIP>; FACTOR_STRIPS] = &mut strips;
@@ -480,28 +407,31 @@ impl<N: Copy> Compute<N> for Computation<'_> {
             // SAFETY: the strip is that long.
             unsafe { broadcast(*is_wide, self.scalars[usize::from(*scalar)], own, longest) };
         }
-        let mut from = first;
+        let element = |distance: i64| {
+            first.wrapping_offset(distance.wrapping_mul(width(self.element) as i64) as isize).cast_mut()
+        };
+        let (mut pieces, mut done_of_piece) = (pieces.iter(), 0);
+        let mut piece = pieces.next();
         for numbers in into.chunks_mut(FACTOR_STRIP) {
-            let count = numbers.len();
-            // SAFETY: the elements are within a buffer, as the caller promises; strips are that long, and computed in order. The
-            // result has the type of the numbers.
-            unsafe {
-                let loaded = storage[usize::from(*loaded)].as_mut_ptr().cast();
-                load(from.cast_mut(), &Shape::line(count, stride), loaded);
-                for step in &body.steps {
-                    if let Step::Eval { kernel, operands, into } = step {
-                        let own = storage[usize::from(*into)].as_mut_ptr().cast();
-                        let address = |strip: u16| {
-                            storage.get(usize::from(strip)).map_or(core::ptr::null(), |strip| strip.as_ptr().cast())
-                        };
-                        kernel(Strips { into: own, from: operands.map(address), count });
-                    }
+            let (count, mut filled) = (numbers.len(), 0);
+            while let Some(present) = piece.filter(|_| filled < count) {
+                let length = (present.length - done_of_piece).min(count - filled);
+                let from = (present.from as i64).wrapping_add(stride.wrapping_mul(done_of_piece as i64));
+                let loaded = &mut storage[usize::from(*loaded)];
+                let to = loaded.as_mut_ptr().cast::<u8>().wrapping_add(filled * register_width(self.element));
+                // SAFETY: the elements are within a buffer, as the caller promises; the strip has room for `count` numbers.
+                unsafe { load(element(from), &Shape::line(length, stride), to) };
+                (filled, done_of_piece) = (filled + length, done_of_piece + length);
+                if done_of_piece == present.length {
+                    (piece, done_of_piece) = (pieces.next(), 0);
                 }
+            }
+            // SAFETY: the caller promises as many elements as numbers. The result has the type of the numbers.
+            unsafe {
+                self.steps(storage, count);
                 let result = storage[usize::from(*result)].as_ptr().cast::<N>();
                 core::ptr::copy_nonoverlapping(result, numbers.as_mut_ptr(), count);
             }
-            let bytes = (count as i64).wrapping_mul(stride).wrapping_mul(width(self.element) as i64);
-            from = from.wrapping_offset(bytes as isize);
         }
     }
 }
