@@ -18,6 +18,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 mod block;
 mod contraction;
 mod elements;
+mod region;
 mod scalar;
 mod sip_hash;
 
@@ -25,7 +26,7 @@ pub use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub(crate) use contraction::{Compute, Elements};
 pub use contraction::{Computed, View, contract};
 pub use elements::{Element, Grid, GridMut, Number, keep_iteration_order, settle_memory, settled};
-pub(crate) use elements::{Reach, Region};
+pub(crate) use region::{Reach, Region};
 pub use scalar::Scalar;
 
 use super::ledger::{Charge, Ledger, SharedCharge};

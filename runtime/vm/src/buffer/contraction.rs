@@ -3,7 +3,8 @@
 use core::fmt;
 use core::ops::Range;
 
-use super::elements::{Element, Grid, Reach, load};
+use super::elements::{Element, Grid, load};
+use super::region::Reach;
 use crate::{Ref, parallel};
 use incarnate_bytecode::trip_count::is_injective;
 use incarnate_kernels::contraction::{self, Gather, Piece};

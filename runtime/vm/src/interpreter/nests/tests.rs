@@ -34,9 +34,9 @@ fn nested(loops: &[Loop], body: &str) -> String {
     let mut text = String::new();
     let count = loops.len();
     let counter = |at: usize| format!("%i{}:{}", 60 + 2 * at, 61 + 2 * at);
-    for at in 0..count {
+    for (at, each) in loops.iter().enumerate() {
         text += &format!("  {} = vm.const.i64.zero\n  vm.br ^bb{}()\n", counter(at), 10 + at);
-        text += &format!("^bb{}:\n  %i0:1 = vm.const.i64 {}\n", 10 + at, loops[at].count);
+        text += &format!("^bb{}:\n  %i0:1 = vm.const.i64 {}\n", 10 + at, each.count);
         text += &format!("  %i2 = vm.cmp.lt.i64.s {}, %i0:1\n", counter(at));
         text += &format!("  vm.cond_br %i2, ^bb{}(), ^bb{}()\n^bb{}:\n", 20 + at, 30 + at, 20 + at);
     }
