@@ -99,10 +99,13 @@ fn main() {
         ("product 16 x 16 x 16", product(16, 16, 16)),
         ("vector 1 x 784 x 512", product(1, 784, 512)),
         ("matrix by columns, 512 x 784", matrix_vector(512, 784)),
+        ("matrix by columns, 1000 x 1024", matrix_vector(1000, 1024)),
+        ("matrix by columns, 4096 x 4096", matrix_vector(4096, 4096)),
         ("depthwise 3x3, 64 at 56", depthwise(64, 56, 3, 1)),
         ("depthwise 3x3 stride 2, 64 at 28", depthwise(64, 28, 3, 2)),
         ("depthwise 3x3, 256 at 14", depthwise(256, 14, 3, 1)),
         ("depthwise 3x3, 512 at 7", depthwise(512, 7, 3, 1)),
+        ("depthwise 5x5, 576 at 4", depthwise(576, 4, 5, 1)),
     ];
     let start = Instant::now();
     let operations = peak::multiply_and_add(10_000_000);

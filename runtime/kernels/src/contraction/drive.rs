@@ -128,7 +128,7 @@ impl<N: Copy> Drive<'_, N> {
         let columns = self.plan.columns;
         let (runs, run) = match self.plan.packing {
             Packing::CrossingPanels => (1, columns.count()),
-            Packing::None | Packing::Separate | Packing::Gathered | Packing::Panels => {
+            Packing::None | Packing::Separate | Packing::Gathered | Packing::Transposed | Packing::Panels => {
                 (columns.count() / columns.innermost().count, columns.innermost().count)
             }
         };
@@ -154,6 +154,7 @@ impl<N: Copy> Drive<'_, N> {
         match self.plan.packing {
             Packing::Separate => self.tiles.separate,
             Packing::Gathered => self.tiles.gathered,
+            Packing::Transposed => self.tiles.transposed,
             Packing::None | Packing::Panels | Packing::CrossingPanels => self.tiles.by_width,
         }
     }
@@ -181,7 +182,10 @@ impl<N: Copy> Drive<'_, N> {
         // SAFETY: promised by the caller, here and below: offsets are those of iterations.
         unsafe {
             let right = match (self.right, self.plan.packing) {
-                (Operand::Memory(address), Packing::None | Packing::Separate | Packing::Gathered) => {
+                (
+                    Operand::Memory(address),
+                    Packing::None | Packing::Separate | Packing::Gathered | Packing::Transposed,
+                ) => {
                     self.list_as(Listed::Operand, products);
                     address.wrapping_offset(first.right as isize)
                 }

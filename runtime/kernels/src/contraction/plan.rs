@@ -17,15 +17,20 @@ pub struct Machine {
     pub rows: &'static [usize],
     /// The same for rows with a right operand each.
     pub separate: &'static [usize],
+    /// The same for right operands that are transposed in registers.
+    pub transposed: &'static [usize],
 }
 
 impl Machine {
     /// 512-bit vectors, 32 of them.
-    pub const X86_64_V4: Machine = Machine { name: "x86-64-v4", lanes: 16, rows: &[8, 8, 8, 6], separate: &[8, 8] };
+    pub const X86_64_V4: Machine =
+        Machine { name: "x86-64-v4", lanes: 16, rows: &[8, 8, 8, 6], separate: &[8, 8], transposed: &[4] };
     /// 256-bit vectors, 16 of them.
-    pub const X86_64_V3: Machine = Machine { name: "x86-64-v3", lanes: 8, rows: &[8, 6], separate: &[8] };
+    pub const X86_64_V3: Machine =
+        Machine { name: "x86-64-v3", lanes: 8, rows: &[8, 6], separate: &[8], transposed: &[4; 2] };
     /// 128-bit vectors, 16 of them, as LLVM makes them of arrays.
-    pub const PORTABLE: Machine = Machine { name: "portable", lanes: 4, rows: &[8, 4], separate: &[4] };
+    pub const PORTABLE: Machine =
+        Machine { name: "portable", lanes: 4, rows: &[8, 4], separate: &[4], transposed: &[4] };
 }
 
 /// Where vectors of the right operand are loaded from.
@@ -38,6 +43,9 @@ pub enum Packing {
     Separate,
     /// The same, where the elements of the operand are at a distance from each other, and are gathered.
     Gathered,
+    /// From the operand, whose elements are adjacent along the products: some products of a vector of columns are loaded at once, and
+    /// transposed in registers.
+    Transposed,
     /// From a panel, into which each strip of columns is copied for all products. Strips end where the innermost loop ends.
     Panels,
     /// The same, with strips across the ends of the innermost loop. Tiles are copied from the output and back.
@@ -143,9 +151,15 @@ impl Plan {
         let within = Tiling::of(machine.lanes, machine.rows, false, rows, runs, innermost.count);
         let crossing = Tiling::of(machine.lanes, machine.rows, false, rows, 1, columns);
         let separate = Tiling::of(machine.lanes, machine.separate, true, runs, rows, innermost.count);
-        // For each product, each piece of a strip is copied, in some cycles if its elements are adjacent.
+        // For each product, each piece of a strip is copied, in some cycles if its elements are adjacent or those of the products are.
+        let vectors = runs * innermost.count.div_ceil(machine.lanes);
         let pieces = 2 * runs.max(columns.div_ceil(machine.lanes));
-        let packing = if innermost.right == 1 { pieces } else { pieces + columns };
+        let is_transposable = matches!(self.sums.as_slice(), [only] if only.right == 1) && !is_computed;
+        let packing = match innermost.right {
+            1 => pieces,
+            _ if is_transposable => 2 * pieces + TRANSPOSITION * vectors,
+            _ => pieces + columns,
+        };
         // Each row of a tile is copied from the output and back.
         let moving = 2 * rows * (pieces + if innermost.output == 1 { 0 } else { columns });
         let whole = |tiling: Tiling, packing: usize| tiling.cycles.saturating_add(packing).saturating_mul(products);
@@ -153,12 +167,16 @@ impl Plan {
         // A gathered number takes a cycle.
         let far = Tiling::of(machine.lanes, &machine.separate[..1], true, runs, rows, innermost.count);
         let is_near = innermost.right.unsigned_abs() < 1 << 16 && innermost.output == 1 && !is_computed;
+        let transposed = Tiling::of(machine.lanes, machine.transposed, false, rows, runs, innermost.count);
+        let transposing = TRANSPOSITION * vectors * rows.div_ceil(transposed.rows);
+        let can_transpose = is_transposable && is_near;
         let ways = [
             (whole(within, packing), Packing::Panels, within),
             (whole(crossing, packing).saturating_add(moving), Packing::CrossingPanels, crossing),
             (if is_adjacent { whole(within, 0) } else { usize::MAX }, Packing::None, within),
             (if is_adjacent && rows == 1 { whole(separate, 0) } else { usize::MAX }, Packing::Separate, separate),
             (if is_near && rows == 1 && runs > 1 { whole(far, columns) } else { usize::MAX }, Packing::Gathered, far),
+            (if can_transpose { whole(transposed, transposing) } else { usize::MAX }, Packing::Transposed, transposed),
         ];
         let [first, others @ ..] = ways;
         let (_, packing, tiling) = others.into_iter().fold(first, |best, way| if way.0 <= best.0 { way } else { best });
@@ -173,6 +191,9 @@ impl Plan {
         }
     }
 }
+
+/// The cycles that a vector takes that is transposed: two vectors of four products are loaded or exchanged in a cycle.
+const TRANSPOSITION: usize = 3;
 
 /// A cut of rows and columns into tiles, and the cycles of all tiles for each product.
 #[derive(Clone, Copy, Debug)]
@@ -220,6 +241,7 @@ impl fmt::Display for Plan {
             Packing::None => write!(f, "vectors loaded from the {right} operand"),
             Packing::Gathered => write!(f, "numbers gathered from the {right} operand for each row"),
             Packing::Separate => write!(f, "vectors loaded from the {right} operand for each row"),
+            Packing::Transposed => write!(f, "vectors transposed from the {right} operand"),
             Packing::Panels => write!(f, "panels of the {right} operand packed"),
             Packing::CrossingPanels => write!(f, "panels of the {right} operand packed across runs of columns"),
         }

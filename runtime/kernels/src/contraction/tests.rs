@@ -188,11 +188,12 @@ fn real_shapes_are_those_of_the_loops() {
     {
         check::<FmaF32>(&mut random, &convolution(channels, side, inputs, taps, stride));
     }
-    for (m, n, k) in [(1, 100, 50), (100, 1, 50), (7, 65, 1), (13, 31, 40), (8, 16, 1100), (2, 3, 2100), (600, 17, 3)] {
+    for (m, n, k) in [(1, 100, 50), (100, 1, 50), (7, 65, 1), (13, 31, 40), (8, 16, 1100), (3, 50, 519), (2, 3, 2100), (600, 17, 3)] {
         let product = [each(m, n as i64, k as i64, 0), each(k, 0, 1, n as i64), each(n, 1, 0, 1)];
         check::<FmaF32>(&mut random, &product);
         let transposed = [each(m, n as i64, k as i64, 0), each(n, 1, 0, k as i64), each(k, 0, 1, 1)];
         check::<MulAddI32>(&mut random, &transposed);
+        check::<FmaF32>(&mut random, &transposed);
     }
     // Depthwise, in both layouts.
     check::<FmaF32>(
@@ -215,7 +216,7 @@ fn plans_explain_themselves() {
     let vector = [each(512, 1, 784, 0), each(784, 0, 1, 1)];
     assert_eq!(
         plan(&vector),
-        "1 rows x 512 columns, sums of 784; tiles of 1 x 64 in registers; panels of the left operand packed"
+        "1 rows x 512 columns, sums of 784; tiles of 1 x 16 in registers; vectors transposed from the left operand"
     );
     assert!(Plan::of(&[each(4, 0, 1, 1)], &Machine::X86_64_V4).is_none());
     assert!(Plan::of(&[each(4, 1, 1, 1); 17], &Machine::X86_64_V4).is_none());

@@ -61,6 +61,8 @@ pub(super) struct Tiles<N: 'static> {
     pub(super) separate: Sizes<N>,
     /// The same for rows with a right operand each, whose numbers are at a distance from each other.
     pub(super) gathered: Sizes<N>,
+    /// For rows with the same right operand, whose numbers are adjacent along the products instead of along the columns.
+    pub(super) transposed: Sizes<N>,
     pub(super) copies: Copies<N>,
 }
 
@@ -84,6 +86,9 @@ pub(super) trait Vector: Copy {
     /// Loads these lanes from numbers at a distance from each other, any numbers in the others. Safety: see [`Vector::load`], for
     /// these lanes.
     unsafe fn gather(address: *const Self::Number, stride: i32, mask: Self::Mask) -> Self;
+    /// Returns vectors of four adjacent numbers of each lane, whose first ones are at a distance from each other. Safety: see
+    /// [`Vector::load`], for these numbers.
+    unsafe fn transpose(address: *const Self::Number, stride: isize) -> [Self; 4];
     /// Stores these lanes. Safety: see [`Vector::load`], for these lanes.
     unsafe fn store_some(self, address: *mut Self::Number, mask: Self::Mask);
     /// Safety: see [`Vector::load`], for one number.
@@ -146,13 +151,75 @@ pub(super) unsafe fn run<
         }
         let mut row = 0;
         while row < ROWS {
-            let address = output.offset(rows[row].output);
+            store_strip::<V, VECTORS>(output.offset(rows[row].output), sums[row], mask);
+            row += 1;
+        }
+    }
+}
+
+/// As [`run`], where the right operand's numbers are adjacent along the products, and at a distance from each other along the columns.
+///
+/// # Safety
+/// See [`Run`].
+#[inline(always)]
+pub(super) unsafe fn run_transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
+    let Tile { output, left, right, rows, products, count, tail, stride } = *tile;
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mask = V::mask(tail);
+        let rows = &*rows.cast::<[Row; ROWS]>();
+        let mut sums = [[V::zero(); VECTORS]; ROWS];
+        let mut lefts = [left; ROWS];
+        let mut row = 0;
+        while row < ROWS {
+            sums[row] = load_strip::<V, VECTORS>(output.offset(rows[row].output), mask);
+            lefts[row] = left.offset(rows[row].left);
+            row += 1;
+        }
+        let distance = V::LANES as isize * stride as isize;
+        let mut at = 0;
+        while at < count {
+            let is_four = count - at >= 4;
+            let right = right.offset((*products.add(at)).right);
             let mut vector = 0;
-            while vector + 1 < VECTORS {
-                sums[row][vector].store(address.add(vector * V::LANES));
+            while vector < VECTORS {
+                let right = right.offset(vector as isize * distance);
+                let is_whole = vector + 1 < VECTORS || tail == V::LANES;
+                if is_four && is_whole {
+                    let columns = V::transpose(right, stride as isize);
+                    let mut column = 0;
+                    while column < 4 {
+                        let product = *products.add(at + column);
+                        let mut row = 0;
+                        while row < ROWS {
+                            let number = V::splat(lefts[row].offset(product.left));
+                            sums[row][vector] = sums[row][vector].apply(number, columns[column]);
+                            row += 1;
+                        }
+                        column += 1;
+                    }
+                } else {
+                    let lanes = if vector + 1 < VECTORS { V::mask(V::LANES) } else { mask };
+                    let mut column = 0;
+                    while column < 4 && column < count - at {
+                        let product = *products.add(at + column);
+                        let numbers = V::gather(right.add(column), stride, lanes);
+                        let mut row = 0;
+                        while row < ROWS {
+                            let number = V::splat(lefts[row].offset(product.left));
+                            sums[row][vector] = sums[row][vector].apply(number, numbers);
+                            row += 1;
+                        }
+                        column += 1;
+                    }
+                }
                 vector += 1;
             }
-            sums[row][vector].store_some(address.add(vector * V::LANES), mask);
+            at += 4;
+        }
+        let mut row = 0;
+        while row < ROWS {
+            store_strip::<V, VECTORS>(output.offset(rows[row].output), sums[row], mask);
             row += 1;
         }
     }
@@ -174,6 +241,23 @@ unsafe fn load_strip<V: Vector, const VECTORS: usize>(address: *const V::Number,
         }
         vectors[vector] = V::load_some(address.add(vector * V::LANES), mask);
         vectors
+    }
+}
+
+/// Stores adjacent numbers, of the last vector only the lanes of the mask.
+///
+/// # Safety
+/// See [`Vector::store`], for these numbers.
+#[inline(always)]
+unsafe fn store_strip<V: Vector, const VECTORS: usize>(address: *mut V::Number, vectors: [V; VECTORS], mask: V::Mask) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut vector = 0;
+        while vector + 1 < VECTORS {
+            vectors[vector].store(address.add(vector * V::LANES));
+            vector += 1;
+        }
+        vectors[vector].store_some(address.add(vector * V::LANES), mask);
     }
 }
 
@@ -203,14 +287,15 @@ unsafe fn gather_strip<V: Vector, const VECTORS: usize>(
 
 /// Makes the table of a level's tiles: for each number of vectors, the numbers of rows.
 macro_rules! tiles {
-    ($name:ident: $vector:ty as $number:ty, $machine:expr, $function:ident, $copies:expr,
+    ($name:ident: $vector:ty as $number:ty, $machine:expr, $function:ident $transposing:ident, $copies:expr,
         [$($vectors:literal: $($rows:literal)*;)*], separate [$($separate:literal: $($single:literal)*;)*],
-        gathered [$($gathered:literal: $($far:literal)*;)*]) => {
+        gathered [$($gathered:literal: $($far:literal)*;)*], transposed [$($transposed:literal: $($few:literal)*;)*]) => {
         pub(in super::super) static $name: Tiles<$number> = Tiles {
             machine: $machine,
             by_width: &[$(&[$(($rows, $function::<$vector, $rows, $vectors, false, false>)),*]),*],
             separate: &[$(&[$(($single, $function::<$vector, $single, $separate, true, false>)),*]),*],
             gathered: &[$(&[$(($far, $function::<$vector, $far, $gathered, true, true>)),*]),*],
+            transposed: &[$(&[$(($few, $transposing::<$vector, $few, $transposed>)),*]),*],
             copies: $copies,
         };
     };

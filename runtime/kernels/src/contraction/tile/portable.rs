@@ -1,7 +1,7 @@
 //! Tiles for all processors, of arrays that LLVM makes vectors of.
 
-use super::{Machine, Tile, Tiles, Vector, run, tiles};
-use crate::contraction::copy::{self, Copies, Elements, Lines};
+use super::{Machine, Tile, Tiles, Vector, run, run_transposed, tiles};
+use crate::contraction::copy::{self, Copies, Lines};
 use crate::contraction::{FmaF32, MulAddF32, MulAddI32, Operation, load};
 
 const LANES: usize = Machine::PORTABLE.lanes;
@@ -9,7 +9,7 @@ const LANES: usize = Machine::PORTABLE.lanes;
 /// Numbers that an operation computes one by one.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub(super) struct Array<O: Operation>([O::Number; LANES]);
+pub(in super::super) struct Array<O: Operation>([O::Number; LANES]);
 
 impl<O: Operation + Copy> Vector for Array<O> {
     type Number = O::Number;
@@ -67,6 +67,23 @@ impl<O: Operation + Copy> Vector for Array<O> {
     }
 
     #[inline(always)]
+    unsafe fn transpose(address: *const O::Number, stride: isize) -> [Array<O>; 4] {
+        let mut columns = [Array([O::ZERO; LANES]); 4];
+        let mut lane = 0;
+        while lane < LANES {
+            // SAFETY: promised by the caller.
+            let numbers = unsafe { load(address.offset(lane as isize * stride).cast::<[O::Number; 4]>()) };
+            let mut column = 0;
+            while column < 4 {
+                columns[column].0[lane] = numbers[column];
+                column += 1;
+            }
+            lane += 1;
+        }
+        columns
+    }
+
+    #[inline(always)]
     unsafe fn store_some(self, address: *mut O::Number, mask: usize) {
         let mut lane = 0;
         while lane < mask {
@@ -102,10 +119,16 @@ unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARAT
     unsafe { run::<V, ROWS, VECTORS, SEPARATE, GATHERED>(tile) }
 }
 
+/// Safety: see [`super::Run`].
+unsafe fn transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
+    // SAFETY: promised by the caller.
+    unsafe { run_transposed::<V, ROWS, VECTORS>(tile) }
+}
+
 /// Safety: see [`Copies`].
 unsafe fn gather<N: Copy>(lines: &Lines<'_, N>) {
     // SAFETY: promised by the caller.
-    unsafe { copy::gather::<N, Elements, 4>(lines) }
+    unsafe { copy::gather::<N, Array<FmaF32>, 4>(lines) }
 }
 
 /// Safety: see [`Copies`].
@@ -117,8 +140,8 @@ unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
 /// The table of an operation.
 macro_rules! operations {
     ($($name:ident: $operation:ty, $number:ty;)*) => { $(
-        tiles!($name: Array<$operation> as $number, Machine::PORTABLE, tile, Copies { gather, scatter },
-            [1: 8 4 2 1; 2: 4 2 1;], separate [1: 4 2 1;], gathered [1: 4 2 1;]);
+        tiles!($name: Array<$operation> as $number, Machine::PORTABLE, tile transposed, Copies { gather, scatter },
+            [1: 8 4 2 1; 2: 4 2 1;], separate [1: 4 2 1;], gathered [1: 4 2 1;], transposed [1: 4 2 1;]);
     )* };
 }
 operations! {
