@@ -6,6 +6,7 @@ use core::mem::MaybeUninit;
 
 use incarnate_bytecode::semantics;
 
+mod across;
 mod copy;
 mod drive;
 mod loops;
@@ -157,7 +158,7 @@ impl<N> fmt::Debug for Operand<'_, N> {
 /// Runs all iterations of the loops, the outermost first.
 ///
 /// # Safety
-/// - Elements of all iterations are valid and aligned at the addresses.
+/// - Elements of all iterations are valid and aligned at the addresses; so are those between them, of an operand, for reads.
 /// - Iterations that differ in a loop that moves the output have different elements of it, and the output overlaps no operand.
 /// - Loads and stores are plain. Where another thread accesses the elements meanwhile, what is stored is unspecified.
 pub unsafe fn contract<O: Operation>(

@@ -53,7 +53,7 @@ pub(super) unsafe fn gather<N: Copy, V: Vector, const CHUNK: usize>(lines: &Line
         match lines.stride {
             1 => adjacent::<N, CHUNK, false>(lines),
             // The lines are what is adjacent in the operand.
-            _ if lines.offsets.len() >= 4 && is_adjacent(lines.offsets) => transposed::<N, V>(lines),
+            _ if lines.offsets.len() >= 4 && is_adjacent(lines.offsets) => transposed::<N, V, false>(lines),
             // Every second element, as convolutions of stride 2 need: with a known distance, LLVM makes vectors of it.
             2 => each_line::<N, false>(lines, 2),
             stride => each_line::<N, false>(lines, stride),
@@ -64,11 +64,12 @@ pub(super) unsafe fn gather<N: Copy, V: Vector, const CHUNK: usize>(lines: &Line
 /// # Safety
 /// See [`Copies`].
 #[inline(always)]
-pub(super) unsafe fn scatter<N: Copy, const CHUNK: usize>(lines: &Lines<'_, N>) {
+pub(super) unsafe fn scatter<N: Copy, V: Vector, const CHUNK: usize>(lines: &Lines<'_, N>) {
     // SAFETY: promised by the caller.
     unsafe {
         match lines.stride {
             1 => adjacent::<N, CHUNK, true>(lines),
+            _ if lines.offsets.len() >= 4 && is_adjacent(lines.offsets) => transposed::<N, V, true>(lines),
             stride => each_line::<N, true>(lines, stride),
         }
     }
@@ -79,10 +80,10 @@ fn is_adjacent(offsets: &[isize]) -> bool {
     offsets.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == 1)
 }
 
-/// Copies lines that follow each other in the operand, four lines and a vector of columns at a time. The last blocks overlap those
+/// Copies lines that follow each other in the operand, back to it if `BACK`, four lines and a vector of columns at a time. The last blocks overlap those
 /// before; pieces that are shorter than a vector are copied element by element.
 #[inline(always)]
-unsafe fn transposed<N: Copy, V: Vector>(lines: &Lines<'_, N>) {
+unsafe fn transposed<N: Copy, V: Vector, const BACK: bool>(lines: &Lines<'_, N>) {
     const { assert!(size_of::<N>() == size_of::<V::Number>()) };
     let first = lines.offsets.first().copied().unwrap_or(0);
     let (count, operand) = (lines.offsets.len(), lines.operand.wrapping_offset(first));
@@ -92,7 +93,12 @@ unsafe fn transposed<N: Copy, V: Vector>(lines: &Lines<'_, N>) {
             for line in 0..count {
                 let (from, to) = (from.wrapping_add(line), to.wrapping_add(line * lines.width));
                 // SAFETY: promised by the caller.
-                unsafe { strided(from, lines.stride, to, 1, piece.length) };
+                unsafe {
+                    match BACK {
+                        true => strided(to, 1, from, lines.stride, piece.length),
+                        false => strided(from, lines.stride, to, 1, piece.length),
+                    }
+                }
             }
             continue;
         }
@@ -105,16 +111,26 @@ unsafe fn transposed<N: Copy, V: Vector>(lines: &Lines<'_, N>) {
             let mut line = 0;
             while line < count {
                 let line_of_block = line.min(count - 4);
-                let from = from.wrapping_add(line_of_block).cast::<V::Number>().cast_const();
-                let mut to = to.wrapping_add(line_of_block * lines.width).cast::<V::Number>();
+                let from = from.wrapping_add(line_of_block).cast::<V::Number>();
+                let to = to.wrapping_add(line_of_block * lines.width).cast::<V::Number>();
                 // SAFETY: promised by the caller: columns and lines of the block are among those of the piece.
-                let vectors = unsafe { V::transpose(from, lines.stride) };
-                let mut at = 0;
-                while at < 4 {
-                    // SAFETY: as above.
-                    unsafe { vectors[at].store(to) };
-                    to = to.wrapping_add(lines.width);
-                    at += 1;
+                unsafe {
+                    if BACK {
+                        let mut vectors = [V::zero(); 4];
+                        let mut at = 0;
+                        while at < 4 {
+                            vectors[at] = V::load(to.wrapping_add(at * lines.width));
+                            at += 1;
+                        }
+                        V::transpose_back(vectors, from, lines.stride);
+                    } else {
+                        let vectors = V::transpose(from, lines.stride);
+                        let mut at = 0;
+                        while at < 4 {
+                            vectors[at].store(to.wrapping_add(at * lines.width));
+                            at += 1;
+                        }
+                    }
                 }
                 line += 4;
             }
@@ -254,7 +270,7 @@ mod tests {
                 let described =
                     Lines { operand: operand.as_mut_ptr(), lines: lines.as_mut_ptr(), offsets: &[0], ..described };
                 // SAFETY: as above.
-                unsafe { scatter::<u32, 16>(&described) };
+                unsafe { scatter::<u32, Array<MulAddI32>, 16>(&described) };
                 let changed = operand.iter().zip(&copied).filter(|(new, old)| new != old);
                 assert_eq!(changed.clone().count(), length + length / 2);
                 assert!(changed.into_iter().all(|(new, old)| *new == *old + 5000));

@@ -24,7 +24,7 @@ pub(super) struct Tile<N> {
     pub(super) count: usize,
     /// The number of columns in the last vector.
     pub(super) tail: usize,
-    /// The distance of the right operand's numbers of adjacent columns, for tiles that gather them.
+    /// The distance of the right operand's numbers of adjacent columns, where they are transposed.
     pub(super) stride: i32,
 }
 
@@ -59,10 +59,10 @@ pub(super) struct Tiles<N: 'static> {
     pub(super) by_width: Sizes<N>,
     /// The same for rows with a right operand each.
     pub(super) separate: Sizes<N>,
-    /// The same for rows with a right operand each, whose numbers are at a distance from each other.
-    pub(super) gathered: Sizes<N>,
     /// For rows with the same right operand, whose numbers are adjacent along the products instead of along the columns.
     pub(super) transposed: Sizes<N>,
+    /// For vectors that hold a number of each of some iterations of a loop that moves all operands.
+    pub(super) across: Sizes<N>,
     pub(super) copies: Copies<N>,
 }
 
@@ -89,6 +89,8 @@ pub(super) trait Vector: Copy {
     /// Returns vectors of four adjacent numbers of each lane, whose first ones are at a distance from each other. Safety: see
     /// [`Vector::load`], for these numbers.
     unsafe fn transpose(address: *const Self::Number, stride: isize) -> [Self; 4];
+    /// Stores vectors to where [`Vector::transpose`] would load them. Safety: see [`Vector::load`], for these numbers.
+    unsafe fn transpose_back(vectors: [Self; 4], address: *mut Self::Number, stride: isize);
     /// Stores these lanes. Safety: see [`Vector::load`], for these lanes.
     unsafe fn store_some(self, address: *mut Self::Number, mask: Self::Mask);
     /// Safety: see [`Vector::load`], for one number.
@@ -99,21 +101,15 @@ pub(super) trait Vector: Copy {
 
 /// Runs a tile of so many rows and vectors, compiled as a part of the level's function: without closures and adapters of iterators,
 /// because LLVM does not inline a function without the level's features if it calls one that passes vectors. With `SEPARATE`, rows have
-/// a right operand each, and with `GATHERED` its numbers are at a distance from each other.
+/// a right operand each.
 ///
 /// # Safety
 /// See [`Run`].
 #[inline(always)]
-pub(super) unsafe fn run<
-    V: Vector,
-    const ROWS: usize,
-    const VECTORS: usize,
-    const SEPARATE: bool,
-    const GATHERED: bool,
->(
+pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(
     tile: &Tile<V::Number>,
 ) {
-    let Tile { output, left, right, rows, products, count, tail, stride } = *tile;
+    let Tile { output, left, right, rows, products, count, tail, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
         let mask = V::mask(tail);
@@ -135,9 +131,7 @@ pub(super) unsafe fn run<
             }
             let mut row = 0;
             while row < ROWS {
-                if GATHERED {
-                    vectors = gather_strip::<V, VECTORS>(rights[row].offset(product.right), stride, mask);
-                } else if SEPARATE {
+                if SEPARATE {
                     vectors = load_strip::<V, VECTORS>(rights[row].offset(product.right), mask);
                 }
                 let number = V::splat(lefts[row].offset(product.left));
@@ -225,6 +219,42 @@ pub(super) unsafe fn run_transposed<V: Vector, const ROWS: usize, const VECTORS:
     }
 }
 
+/// As [`run`], where vectors of both operands hold numbers of as many iterations of one loop, and rows have the same left operand.
+///
+/// # Safety
+/// See [`Run`].
+#[inline(always)]
+pub(super) unsafe fn run_lanes<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
+    let Tile { output, left, right, rows, products, count, tail, .. } = *tile;
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mask = V::mask(tail);
+        let rows = &*rows.cast::<[Row; ROWS]>();
+        let mut sums = [V::zero(); ROWS];
+        let mut rights = [right; ROWS];
+        let mut row = 0;
+        while row < ROWS {
+            sums[row] = V::load_some(output.offset(rows[row].output), mask);
+            rights[row] = right.offset(rows[row].right);
+            row += 1;
+        }
+        for at in 0..count {
+            let product = *products.add(at);
+            let numbers = V::load_some(left.offset(product.left), mask);
+            let mut row = 0;
+            while row < ROWS {
+                sums[row] = sums[row].apply(numbers, V::load_some(rights[row].offset(product.right), mask));
+                row += 1;
+            }
+        }
+        let mut row = 0;
+        while row < ROWS {
+            sums[row].store_some(output.offset(rows[row].output), mask);
+            row += 1;
+        }
+    }
+}
+
 /// Loads adjacent numbers, of the last vector only the lanes of the mask.
 ///
 /// # Safety
@@ -261,41 +291,17 @@ unsafe fn store_strip<V: Vector, const VECTORS: usize>(address: *mut V::Number, 
     }
 }
 
-/// As [`load_strip`], for numbers at a distance from each other.
-///
-/// # Safety
-/// See [`Vector::load`], for these numbers.
-#[inline(always)]
-unsafe fn gather_strip<V: Vector, const VECTORS: usize>(
-    address: *const V::Number,
-    stride: i32,
-    mask: V::Mask,
-) -> [V; VECTORS] {
-    // SAFETY: promised by the caller.
-    unsafe {
-        let mut vectors = [V::zero(); VECTORS];
-        let distance = V::LANES as isize * stride as isize;
-        let mut vector = 0;
-        while vector < VECTORS {
-            let lanes = if vector + 1 == VECTORS { mask } else { V::mask(V::LANES) };
-            vectors[vector] = V::gather(address.offset(vector as isize * distance), stride, lanes);
-            vector += 1;
-        }
-        vectors
-    }
-}
-
 /// Makes the table of a level's tiles: for each number of vectors, the numbers of rows.
 macro_rules! tiles {
-    ($name:ident: $vector:ty as $number:ty, $machine:expr, $function:ident $transposing:ident, $copies:expr,
+    ($name:ident: $vector:ty as $number:ty, $machine:expr, $function:ident $transposing:ident $lanes:ident, $copies:expr,
         [$($vectors:literal: $($rows:literal)*;)*], separate [$($separate:literal: $($single:literal)*;)*],
-        gathered [$($gathered:literal: $($far:literal)*;)*], transposed [$($transposed:literal: $($few:literal)*;)*]) => {
+        transposed [$($transposed:literal: $($few:literal)*;)*]) => {
         pub(in super::super) static $name: Tiles<$number> = Tiles {
             machine: $machine,
-            by_width: &[$(&[$(($rows, $function::<$vector, $rows, $vectors, false, false>)),*]),*],
-            separate: &[$(&[$(($single, $function::<$vector, $single, $separate, true, false>)),*]),*],
-            gathered: &[$(&[$(($far, $function::<$vector, $far, $gathered, true, true>)),*]),*],
+            by_width: &[$(&[$(($rows, $function::<$vector, $rows, $vectors, false>)),*]),*],
+            separate: &[$(&[$(($single, $function::<$vector, $single, $separate, true>)),*]),*],
             transposed: &[$(&[$(($few, $transposing::<$vector, $few, $transposed>)),*]),*],
+            across: &[&[(8, $lanes::<$vector, 8>), (4, $lanes::<$vector, 4>), (2, $lanes::<$vector, 2>), (1, $lanes::<$vector, 1>)]],
             copies: $copies,
         };
     };
