@@ -205,13 +205,15 @@ unsafe fn contract_on<O: Operation>(
     }
     let tiles = <O as sealed::Sealed>::tiles(level);
     let is_computed = [&left, &right].map(|operand| matches!(operand, Operand::Computed(..)));
-    let Some(plan) = Plan::with(loops, &tiles.machine, is_computed) else {
+    scratch::with(|planned, scratch| {
+        let Some(plan) = planned.plan(loops, &tiles.machine, is_computed) else {
+            // SAFETY: promised by the caller.
+            return unsafe { in_order::<O>(output, left, right, loops, [0; 3]) };
+        };
+        let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
         // SAFETY: promised by the caller.
-        return unsafe { in_order::<O>(output, left, right, loops, [0; 3]) };
-    };
-    let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
-    // SAFETY: promised by the caller.
-    scratch::with(|scratch| unsafe { drive::Drive { plan: &plan, tiles, output, left, right, scratch }.run() });
+        unsafe { drive::Drive { plan, tiles, output, left, right, scratch }.run() };
+    });
 }
 
 /// A plain load that promises the compiler nothing about the bytes: where another thread writes them meanwhile, the number is
