@@ -6,6 +6,7 @@ use core::mem::MaybeUninit;
 
 use incarnate_bytecode::semantics;
 
+mod across;
 mod copy;
 mod drive;
 mod loops;
@@ -170,7 +171,7 @@ impl<N> fmt::Debug for Operand<'_, N> {
 /// Runs all iterations of the loops, the outermost first.
 ///
 /// # Safety
-/// - Elements of all iterations are valid and aligned at the addresses.
+/// - Elements of all iterations are valid and aligned at the addresses; so are those between them, of an operand, for reads.
 /// - Iterations that differ in a loop that moves the output have different elements of it, and the output overlaps no operand.
 /// - Loads and stores are plain. Where another thread accesses the elements meanwhile, what is stored is unspecified.
 pub unsafe fn contract<O: Operation>(
@@ -217,13 +218,15 @@ unsafe fn contract_on<O: Operation>(
     }
     let tiles = <O as sealed::Sealed>::tiles(level);
     let is_computed = [&left, &right].map(|operand| matches!(operand, Operand::Computed(..)));
-    let Some(plan) = Plan::with(loops, &tiles.machine, is_computed) else {
+    scratch::with(|planned, scratch| {
+        let Some(plan) = planned.plan(loops, &tiles.machine, is_computed) else {
+            // SAFETY: promised by the caller.
+            return unsafe { in_order::<O>(output, left, right, loops, [0; 3]) };
+        };
+        let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
         // SAFETY: promised by the caller.
-        return unsafe { in_order::<O>(output, left, right, loops, [0; 3]) };
-    };
-    let (left, right) = if plan.is_swapped { (right, left) } else { (left, right) };
-    // SAFETY: promised by the caller.
-    scratch::with(|scratch| unsafe { drive::Drive { plan: &plan, tiles, output, left, right, scratch }.run() });
+        unsafe { drive::Drive { plan, tiles, output, left, right, scratch }.run() };
+    });
 }
 
 /// A plain load that promises the compiler nothing about the bytes: where another thread writes them meanwhile, the number is

@@ -1,6 +1,7 @@
 //! Copies between an operand and adjacent memory, line by line.
 
 use super::load;
+use super::tile::Vector;
 
 /// Elements of an operand that have the same distance from each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,44 +41,19 @@ pub(super) struct Copies<N> {
     pub(super) scatter: unsafe fn(&Lines<'_, N>),
 }
 
-/// Rows and columns that a level transposes at once.
-pub(super) trait Block {
-    const SIDE: usize;
-
-    /// Transposes [`Block::SIDE`] columns, whose elements are adjacent in the operand, to as many lines of `width` elements.
-    ///
-    /// Safety: all elements are valid at their addresses; the processor has the level's features.
-    unsafe fn transpose<N: Copy>(from: *const N, stride: isize, to: *mut N, width: usize);
-}
-
-/// Four times four elements, one by one.
-pub(super) struct Elements;
-
-impl Block for Elements {
-    const SIDE: usize = 4;
-
-    #[inline(always)]
-    unsafe fn transpose<N: Copy>(from: *const N, stride: isize, to: *mut N, width: usize) {
-        for line in 0..Self::SIDE {
-            // SAFETY: promised by the caller.
-            unsafe { strided(from.add(line), stride, to.add(line * width), 1, Self::SIDE) };
-        }
-    }
-}
-
 // The functions below are compiled for each level as a part of its own. They use no closures and no adapters of iterators: LLVM
 // does not inline a function without the level's features if it calls one that passes vectors.
 
 /// # Safety
-/// See [`Copies`]; the processor has the features of the block.
+/// See [`Copies`], for vectors of the level.
 #[inline(always)]
-pub(super) unsafe fn gather<N: Copy, B: Block, const CHUNK: usize>(lines: &Lines<'_, N>) {
+pub(super) unsafe fn gather<N: Copy, V: Vector, const CHUNK: usize>(lines: &Lines<'_, N>) {
     // SAFETY: promised by the caller.
     unsafe {
         match lines.stride {
             1 => adjacent::<N, CHUNK, false>(lines),
             // The lines are what is adjacent in the operand.
-            _ if lines.offsets.len() >= B::SIDE && is_adjacent(lines.offsets) => transposed::<N, B>(lines),
+            _ if lines.offsets.len() >= 4 && is_adjacent(lines.offsets) => transposed::<N, V, false>(lines),
             // Every second element, as convolutions of stride 2 need: with a known distance, LLVM makes vectors of it.
             2 => each_line::<N, false>(lines, 2),
             stride => each_line::<N, false>(lines, stride),
@@ -88,11 +64,12 @@ pub(super) unsafe fn gather<N: Copy, B: Block, const CHUNK: usize>(lines: &Lines
 /// # Safety
 /// See [`Copies`].
 #[inline(always)]
-pub(super) unsafe fn scatter<N: Copy, const CHUNK: usize>(lines: &Lines<'_, N>) {
+pub(super) unsafe fn scatter<N: Copy, V: Vector, const CHUNK: usize>(lines: &Lines<'_, N>) {
     // SAFETY: promised by the caller.
     unsafe {
         match lines.stride {
             1 => adjacent::<N, CHUNK, true>(lines),
+            _ if lines.offsets.len() >= 4 && is_adjacent(lines.offsets) => transposed::<N, V, true>(lines),
             stride => each_line::<N, true>(lines, stride),
         }
     }
@@ -103,36 +80,61 @@ fn is_adjacent(offsets: &[isize]) -> bool {
     offsets.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == 1)
 }
 
-/// Copies lines that follow each other in the operand, block by block. The last blocks overlap those before; pieces that are shorter
-/// than a block are copied element by element.
+/// Copies lines that follow each other in the operand, back to it if `BACK`, four lines and a vector of columns at a time. The last blocks overlap those
+/// before; pieces that are shorter than a vector are copied element by element.
 #[inline(always)]
-unsafe fn transposed<N: Copy, B: Block>(lines: &Lines<'_, N>) {
+unsafe fn transposed<N: Copy, V: Vector, const BACK: bool>(lines: &Lines<'_, N>) {
+    const { assert!(size_of::<N>() == size_of::<V::Number>()) };
     let first = lines.offsets.first().copied().unwrap_or(0);
     let (count, operand) = (lines.offsets.len(), lines.operand.wrapping_offset(first));
     for piece in lines.pieces {
         let (from, to) = (operand.wrapping_offset(piece.from), lines.lines.wrapping_add(piece.at));
-        if piece.length < B::SIDE {
+        if piece.length < V::LANES {
             for line in 0..count {
                 let (from, to) = (from.wrapping_add(line), to.wrapping_add(line * lines.width));
                 // SAFETY: promised by the caller.
-                unsafe { strided(from, lines.stride, to, 1, piece.length) };
+                unsafe {
+                    match BACK {
+                        true => strided(to, 1, from, lines.stride, piece.length),
+                        false => strided(from, lines.stride, to, 1, piece.length),
+                    }
+                }
             }
             continue;
         }
-        let mut line = 0;
-        while line < count {
-            let line_of_block = line.min(count - B::SIDE);
-            let mut column = 0;
-            while column < piece.length {
-                let column_of_block = column.min(piece.length - B::SIDE);
-                let from = from.wrapping_add(line_of_block);
-                let from = from.wrapping_offset(lines.stride.wrapping_mul(column_of_block as isize));
-                let to = to.wrapping_add(line_of_block * lines.width + column_of_block);
+        // A column after the other: processors prefetch from few places at once.
+        let mut column = 0;
+        while column < piece.length {
+            let column_of_block = column.min(piece.length - V::LANES);
+            let from = from.wrapping_offset(lines.stride.wrapping_mul(column_of_block as isize));
+            let to = to.wrapping_add(column_of_block);
+            let mut line = 0;
+            while line < count {
+                let line_of_block = line.min(count - 4);
+                let from = from.wrapping_add(line_of_block).cast::<V::Number>();
+                let to = to.wrapping_add(line_of_block * lines.width).cast::<V::Number>();
                 // SAFETY: promised by the caller: columns and lines of the block are among those of the piece.
-                unsafe { B::transpose(from.cast_const(), lines.stride, to, lines.width) };
-                column += B::SIDE;
+                unsafe {
+                    if BACK {
+                        let mut vectors = [V::zero(); 4];
+                        let mut at = 0;
+                        while at < 4 {
+                            vectors[at] = V::load(to.wrapping_add(at * lines.width));
+                            at += 1;
+                        }
+                        V::transpose_back(vectors, from, lines.stride);
+                    } else {
+                        let vectors = V::transpose(from, lines.stride);
+                        let mut at = 0;
+                        while at < 4 {
+                            vectors[at].store(to.wrapping_add(at * lines.width));
+                            at += 1;
+                        }
+                    }
+                }
+                line += 4;
             }
-            line += B::SIDE;
+            column += V::LANES;
         }
     }
 }
@@ -207,6 +209,8 @@ unsafe fn strided<N: Copy>(from: *const N, from_stride: isize, to: *mut N, to_st
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contraction::MulAddI32;
+    use crate::contraction::tile::portable::Array;
     use std::vec;
     use std::vec::Vec;
 
@@ -225,7 +229,7 @@ mod tests {
                 width,
             };
             // SAFETY: pieces and lines are within the vectors.
-            unsafe { gather::<u32, Elements, 16>(&described) };
+            unsafe { gather::<u32, Array<MulAddI32>, 16>(&described) };
             for (line, column) in (0..count as usize).flat_map(|line| (0..columns).map(move |column| (line, column))) {
                 assert_eq!(lines[line * width + 1 + column] as usize, 105 + line + 100 * column);
             }
@@ -250,7 +254,7 @@ mod tests {
                     width,
                 };
                 // SAFETY: pieces and lines are within the vectors.
-                unsafe { gather::<u32, Elements, 16>(&described) };
+                unsafe { gather::<u32, Array<MulAddI32>, 16>(&described) };
                 for (line, from, at) in
                     (0..2).flat_map(|line| pieces.iter().map(move |piece| (line, piece.from, piece.at)))
                 {
@@ -266,7 +270,7 @@ mod tests {
                 let described =
                     Lines { operand: operand.as_mut_ptr(), lines: lines.as_mut_ptr(), offsets: &[0], ..described };
                 // SAFETY: as above.
-                unsafe { scatter::<u32, 16>(&described) };
+                unsafe { scatter::<u32, Array<MulAddI32>, 16>(&described) };
                 let changed = operand.iter().zip(&copied).filter(|(new, old)| new != old);
                 assert_eq!(changed.clone().count(), length + length / 2);
                 assert!(changed.into_iter().all(|(new, old)| *new == *old + 5000));

@@ -3,8 +3,11 @@
 use alloc::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use alloc::boxed::Box;
 
+use super::Loop;
 use super::copy::Piece;
 use super::drive::Listed;
+use super::loops::MAX_LOOPS;
+use super::plan::{Machine, Plan};
 use super::tile::{Product, Row};
 
 /// Products whose operands are packed at once: a panel of them fits into the second cache.
@@ -15,6 +18,8 @@ pub(super) const ROWS: usize = 512;
 pub(super) const COMPUTED_ROWS: usize = 64;
 /// The most columns of a strip.
 pub(super) const COLUMNS: usize = 64;
+/// Elements of a panel.
+pub(super) const PANEL: usize = PRODUCTS * COLUMNS;
 /// The most rows of a tile.
 pub(super) const TILE_ROWS: usize = 8;
 
@@ -35,32 +40,64 @@ pub(super) struct Scratch<N> {
     /// A tile of the output.
     pub(super) tile: [N; TILE_ROWS * COLUMNS],
     /// A strip of the right operand, a line for each product.
-    pub(super) panel: [N; PRODUCTS * COLUMNS],
-    /// Rows of the left operand.
-    pub(super) left: [N; COMPUTED_ROWS * PRODUCTS],
+    pub(super) panel: [N; PANEL],
+    /// Rows of the left operand, or a panel of it.
+    pub(super) left: [N; PANEL],
 }
 
-/// The scratch of any operation: its numbers have 32 bits.
-type Any = Scratch<u32>;
+/// The last contraction of a thread, and its plan: workgroups of a dispatch repeat the same one.
+pub(super) struct Planned {
+    loops: [Loop; MAX_LOOPS],
+    /// The number of loops; zero at first.
+    count: usize,
+    /// The lanes of the machine.
+    lanes: usize,
+    is_computed: [bool; 2],
+    plan: Plan,
+}
+
+impl Planned {
+    /// Returns the plan of a contraction. None where it runs as it stands.
+    pub(super) fn plan(&mut self, loops: &[Loop], machine: &Machine, is_computed: [bool; 2]) -> Option<&Plan> {
+        let is_same =
+            (self.lanes, self.is_computed) == (machine.lanes, is_computed) && self.loops[..self.count] == *loops;
+        if !is_same || loops.is_empty() {
+            let plan = Plan::with(loops, machine, is_computed)?;
+            // A plan has at most as many loops.
+            self.loops[..loops.len()].copy_from_slice(loops);
+            (self.count, self.lanes, self.is_computed, self.plan) = (loops.len(), machine.lanes, is_computed, plan);
+        }
+        Some(&self.plan)
+    }
+}
+
+/// What a thread keeps, for any operation: its numbers have 32 bits.
+#[repr(C)]
+struct Any {
+    planned: Planned,
+    scratch: Scratch<u32>,
+}
 
 #[cfg(feature = "std")]
 std::thread_local! {
     static KEPT: core::cell::Cell<Option<Box<Any>>> = const { core::cell::Cell::new(None) };
 }
 
-/// Calls `work` with scratch memory.
-pub(super) fn with<N, R>(work: impl FnOnce(&mut Scratch<N>) -> R) -> R {
+/// Calls `work` with what the thread keeps.
+pub(super) fn with<N, R>(work: impl FnOnce(&mut Planned, &mut Scratch<N>) -> R) -> R {
+    const { assert!(COMPUTED_ROWS * PRODUCTS <= PANEL) };
     const { assert!(size_of::<N>() == size_of::<u32>() && align_of::<N>() == align_of::<u32>()) };
     #[cfg(feature = "std")]
-    let mut scratch = KEPT.try_with(core::cell::Cell::take).ok().flatten().unwrap_or_else(zeroed);
+    let mut kept = KEPT.try_with(core::cell::Cell::take).ok().flatten().unwrap_or_else(zeroed);
     #[cfg(not(feature = "std"))]
-    let mut scratch = zeroed();
-    let any: *mut Any = &mut *scratch;
+    let mut kept = zeroed();
+    let Any { planned, scratch: any } = &mut *kept;
+    let any: *mut Scratch<u32> = any;
     // SAFETY: the layouts are the same, as numbers are of the same size and alignment; every bit pattern is a number (`Operation`).
-    let result = work(unsafe { &mut *any.cast::<Scratch<N>>() });
+    let result = work(planned, unsafe { &mut *any.cast::<Scratch<N>>() });
     // Where the thread is ending there is nothing to keep it for.
     #[cfg(feature = "std")]
-    let _ = KEPT.try_with(|kept| kept.set(Some(scratch)));
+    let _ = KEPT.try_with(|slot| slot.set(Some(kept)));
     result
 }
 

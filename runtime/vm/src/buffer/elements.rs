@@ -161,6 +161,12 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
             // SAFETY: `lane` checked that the iterations exist; their elements are adjacent, as the stride is one.
             return unsafe { load(first.cast::<[T; L]>()) };
         }
+        if stride == 2 && L > 1 {
+            // Two vectors, of which every second element is taken: without a second one, the last element would be beyond the buffer.
+            // SAFETY: `lane` checked that the iterations exist, and `new` that all elements between theirs are within the buffer.
+            let (low, high) = unsafe { (load(first.cast::<[T; L]>()), load(first.add(L - 1).cast::<[T; L]>())) };
+            return core::array::from_fn(|lane| if 2 * lane < L { low[2 * lane] } else { high[2 * lane + 1 - L] });
+        }
         core::array::from_fn(|lane| {
             // SAFETY: `lane` checked that the iteration exists, and `new` that its element is within the buffer.
             unsafe { load(first.offset(stride.wrapping_mul(lane as i64) as isize)) }
@@ -433,6 +439,10 @@ mod tests {
         assert_eq!(part.lanes::<3>([1, 0], 1), [14, 15, 16]);
         // Along a loop whose elements are not adjacent.
         assert_eq!(part.lanes::<2>([0, 1], 0), [9, 15]);
+        // Every second element, up to the last one of the buffer.
+        let second = grid::<i32, 1>(&reference, 1, [(12, 2)]).unwrap();
+        assert_eq!(second.lanes::<8>([4], 0), [9, 11, 13, 15, 17, 19, 21, 23]);
+        assert_eq!((second.lanes::<3>([0], 0), second.lanes::<1>([11], 0)), ([1, 3, 5], [23]));
         part.set_lanes([0, 0], 1, [50, 51]);
         part.set_lanes([0, 2], 0, [60, 61]);
         let rows = grid::<i32, 2>(&reference, 0, [(4, 6), (6, 1)]).unwrap();
