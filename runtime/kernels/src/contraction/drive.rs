@@ -314,12 +314,14 @@ impl<N: Copy> Drive<'_, N> {
     unsafe fn pack_left(&mut self, operand: &dyn Gather<N>, element: i64, rows: usize, products: usize) {
         let Scratch { rows: listed, tile_rows, sources, left, .. } = &mut *self.scratch;
         let sources = &sources[..products];
+        // Most often, all are.
+        let whole = run(sources);
         let lines = left.chunks_exact_mut(PRODUCTS);
         for (at, ((row, packed), line)) in listed.iter().zip(tile_rows).zip(lines).take(rows).enumerate() {
             let first = element.wrapping_add(row.left as i64);
             let mut done = 0;
             while done < products {
-                let (from, distance, length) = run(&sources[done..]);
+                let (from, distance, length) = if whole.2 == products { whole } else { run(&sources[done..]) };
                 let numbers = &mut line[done..done + length];
                 // SAFETY: promised by the caller: the elements are those of iterations.
                 unsafe { operand.gather(first.wrapping_add(from), distance, numbers) };

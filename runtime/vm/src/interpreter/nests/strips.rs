@@ -375,23 +375,18 @@ pub(super) struct Computation<'a> {
     pub(super) element: Element,
 }
 
-impl Computation<'_> {
-    /// Runs the steps for the elements in the strip of loaded ones.
-    ///
-    /// # Safety
-    /// That strip has `count` elements.
-    unsafe fn steps(&self, storage: &mut [Storage<FACTOR_STRIP>; FACTOR_STRIPS], count: usize) {
-        for step in &self.computed.body.steps {
-            if let Step::Eval { kernel, operands: [first, second, third], into } = step {
-                let own = storage[usize::from(*into)].as_mut_ptr().cast();
-                let address = |strip: u16| {
-                    storage.get(usize::from(strip)).map_or(core::ptr::null(), |strip| strip.as_ptr().cast())
-                };
-                // SAFETY: strips are that long, and computed in order; the result is no operand.
-                unsafe {
-                    kernel(Strips { into: own, from: [address(*first), address(*second), address(*third)], count })
-                };
-            }
+/// The strips of a factor, one of which is elsewhere.
+struct Factors {
+    strips: [Storage<FACTOR_STRIP>; FACTOR_STRIPS],
+    result: (u16, *mut u8),
+}
+
+impl Factors {
+    fn address(&mut self, strip: u16) -> *mut u8 {
+        match self.strips.get_mut(usize::from(strip)) {
+            _ if strip == self.result.0 => self.result.1,
+            Some(strip) => strip.as_mut_ptr().cast(),
+            None => core::ptr::null_mut(),
         }
     }
 }
@@ -399,13 +394,14 @@ impl Computation<'_> {
 impl<N: Copy> Compute<N> for Computation<'_> {
     unsafe fn compute(&self, first: *const u8, stride: i64, pieces: &[Piece], into: &mut [N]) {
         let Computed { body, load, loaded, result } = self.computed;
-        let mut strips = [[MaybeUninit::uninit(); FACTOR_STRIP]; FACTOR_STRIPS];
-        let storage: &mut [Storage<FACTOR_STRIP>; FACTOR_STRIPS] = &mut strips;
+        let mut strips = Factors {
+            strips: [[MaybeUninit::uninit(); FACTOR_STRIP]; FACTOR_STRIPS],
+            result: (*result, core::ptr::null_mut()),
+        };
         let longest = into.len().min(FACTOR_STRIP);
         for (strip, scalar, is_wide) in &body.broadcasts {
-            let own = storage[usize::from(*strip)].as_mut_ptr().cast();
-            // SAFETY: the strip is that long.
-            unsafe { broadcast(*is_wide, self.scalars[usize::from(*scalar)], own, longest) };
+            // SAFETY: the strip is that long. The result is computed from an element, so that it is another one.
+            unsafe { broadcast(*is_wide, self.scalars[usize::from(*scalar)], strips.address(*strip), longest) };
         }
         let element = |distance: i64| {
             first.wrapping_offset(distance.wrapping_mul(width(self.element) as i64) as isize).cast_mut()
@@ -413,12 +409,12 @@ impl<N: Copy> Compute<N> for Computation<'_> {
         let (mut pieces, mut done_of_piece) = (pieces.iter(), 0);
         let mut piece = pieces.next();
         for numbers in into.chunks_mut(FACTOR_STRIP) {
+            strips.result.1 = numbers.as_mut_ptr().cast();
             let (count, mut filled) = (numbers.len(), 0);
             while let Some(present) = piece.filter(|_| filled < count) {
                 let length = (present.length - done_of_piece).min(count - filled);
                 let from = (present.from as i64).wrapping_add(stride.wrapping_mul(done_of_piece as i64));
-                let loaded = &mut storage[usize::from(*loaded)];
-                let to = loaded.as_mut_ptr().cast::<u8>().wrapping_add(filled * register_width(self.element));
+                let to = strips.address(*loaded).wrapping_add(filled * register_width(self.element));
                 // SAFETY: the elements are within a buffer, as the caller promises; the strip has room for `count` numbers.
                 unsafe { load(element(from), &Shape::line(length, stride), to) };
                 (filled, done_of_piece) = (filled + length, done_of_piece + length);
@@ -426,11 +422,13 @@ impl<N: Copy> Compute<N> for Computation<'_> {
                     (piece, done_of_piece) = (pieces.next(), 0);
                 }
             }
-            // SAFETY: the caller promises as many elements as numbers. The result has the type of the numbers.
-            unsafe {
-                self.steps(storage, count);
-                let result = storage[usize::from(*result)].as_ptr().cast::<N>();
-                core::ptr::copy_nonoverlapping(result, numbers.as_mut_ptr(), count);
+            for step in &body.steps {
+                if let Step::Eval { kernel, operands: [first, second, third], into } = step {
+                    let from = [strips.address(*first).cast_const(), strips.address(*second), strips.address(*third)];
+                    // SAFETY: the caller promises as many elements as numbers; strips are that long, and computed in order. The
+                    // result of a step is no operand of it, and that of the last one has the type of the numbers.
+                    unsafe { kernel(Strips { into: strips.address(*into), from, count }) };
+                }
             }
         }
     }
