@@ -112,8 +112,8 @@ pub trait WaitSource: Send + Sync + fmt::Debug {
 #[derive(Debug)]
 pub struct Stack {
     pub(super) frames: FrameStore,
-    /// The memory of loop nests.
-    pub(super) scratch: Scratch,
+    /// The memory of loop nests; None before the first one, and while one runs.
+    pub(super) scratch: Option<Box<Scratch>>,
     /// What suspended calls need to go on: innermost first, so that the outermost takes its part first.
     suspended: Vec<Box<dyn Any + Send>>,
     wait: Option<Arc<dyn WaitSource>>,
@@ -164,7 +164,7 @@ impl Stack {
     pub fn new(limits: Limits) -> Stack {
         let mut stack = Stack {
             frames: FrameStore::new(limits.call_depth, limits.stack_bytes),
-            scratch: Scratch::default(),
+            scratch: None,
             suspended: Vec::new(),
             wait: None,
             buffers: Vec::new(),

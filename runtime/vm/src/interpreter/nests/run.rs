@@ -68,7 +68,7 @@ fn attempt(
         }
     }
     let permitted = || permitted(known.steps);
-    let mut results = SmallVec::new();
+    let mut results: SmallVec<[u64; 4]> = SmallVec::new();
     let (done, carried) = match &nest.work {
         Work::Contraction { .. } => (contract_few_or_many(nest, known, &values, frame, permitted)?, &[][..]),
         Work::Strips(strips) => {
@@ -83,9 +83,9 @@ fn attempt(
         crate::profile::add_work(work(nest, known));
     }
     if done {
-        for (carried, number) in carried.iter().zip(results) {
+        for (carried, number) in carried.iter().zip(&results) {
             for register in &carried.registers {
-                write(frame.words, usize::from(*register), carried.is_wide, number);
+                write(frame.words, usize::from(*register), carried.is_wide, *number);
             }
         }
         for induction in &nest.inductions {

@@ -224,9 +224,9 @@ impl<'r, 'm> Cursor<'r, 'm> {
         let stack = &mut *self.machine.stack;
         stack.fuel.left = self.fuel;
         let mut frame = Frame { module: self.machine.module, words, refs };
-        let mut scratch = core::mem::take(&mut stack.scratch);
+        let mut scratch = stack.scratch.take().unwrap_or_default();
         nests::run(nest, &mut frame, &mut scratch, |steps| stack.take_steps(steps));
-        stack.scratch = scratch;
+        stack.scratch = Some(scratch);
         self.fuel = stack.fuel.left;
     }
 }
