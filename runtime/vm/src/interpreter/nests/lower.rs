@@ -229,13 +229,17 @@ impl<'a> Lowering<'a> {
         }
         let mut body = lowering.body;
         let is_separate = !strips.reductions.is_empty() && body.accumulate(&strips.stores);
-        let kept: Vec<u16> = body.accumulators.iter().flat_map(|(loaded, stored)| [*loaded, *stored]).collect();
+        let folds = body.take_folds(strips.stores.len());
         body.borrow_loads();
+        let mut kept: Vec<u16> = body.accumulators.iter().flat_map(|(loaded, stored)| [*loaded, *stored]).collect();
+        kept.extend(folds.results.iter().copied());
         let names = body.reuse_strips(&kept);
         if is_separate {
             let count = strips.stores.len();
             body.after = body.steps.split_off(body.steps.len() - count);
             body.before = body.steps.drain(..count).collect();
+            body.folds = body.steps.split_off(body.steps.len() - folds.results.len());
+            body.folded = folds.operands.iter().map(|(strip, width)| (names[strip], *width)).collect();
             body.accumulators.iter_mut().for_each(|pair| *pair = (names[&pair.0], names[&pair.1]));
         }
         Some(Work::Strips(Box::new(OnStrips {
@@ -310,6 +314,7 @@ impl Lowering<'_> {
         let stores: Vec<usize> =
             nest.accesses.iter().filter(|access| access.stored.is_some()).map(|access| access.view).collect();
         body.split(&stores);
+        body.find_advancing();
         let loads = (0..nest.views.len()).filter(|view| !stores.contains(view)).collect();
         let mut outer = nest.path(innermost);
         outer.pop();
@@ -409,149 +414,5 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
             _ => return None,
         }
         Some(())
-    }
-}
-
-impl Step {
-    fn visit_strips(&mut self, mut visit: impl FnMut(&mut u16, bool)) {
-        match self {
-            Step::Load { into, .. } | Step::Sequence { into, .. } => visit(into, true),
-            Step::Store { from, .. } => visit(from, false),
-            Step::Eval { operands, into, .. } => {
-                operands.iter_mut().filter(|strip| **strip != u16::MAX).for_each(|strip| visit(strip, false));
-                visit(into, true);
-            }
-        }
-    }
-}
-
-impl Body {
-    /// Lets strips be elements in memory where nothing is stored before their last use.
-    fn borrow_loads(&mut self) {
-        let first_store = self.steps.iter().position(|step| matches!(step, Step::Store { .. }));
-        let mut last_uses = alloc::vec::Vec::new();
-        for (at, step) in self.steps.iter_mut().enumerate() {
-            step.visit_strips(|strip, is_result| {
-                if !is_result {
-                    last_uses.push((*strip, at));
-                }
-            });
-        }
-        for step in &mut self.steps {
-            if let Step::Load { into, is_extended: false, is_borrowed, .. } = step {
-                let last = last_uses.iter().filter(|(strip, _)| strip == into).map(|(_, at)| *at).max();
-                *is_borrowed = last <= first_store;
-            }
-        }
-    }
-
-    /// Moves the steps that depend on stored views to the serial ones.
-    fn split(&mut self, stores: &[usize]) {
-        for (strip, ..) in &self.broadcasts {
-            self.advances[usize::from(*strip)] = 0;
-        }
-        for mut step in core::mem::take(&mut self.steps) {
-            let mut is_serial = match &step {
-                Step::Load { view, .. } | Step::Store { view, .. } => stores.contains(view),
-                Step::Sequence { .. } | Step::Eval { .. } => false,
-            };
-            let mut result = None;
-            step.visit_strips(|strip, is_result| {
-                is_serial |= !is_result && self.serial_strips.contains(strip);
-                result = Some(*strip).filter(|_| is_result).or(result);
-            });
-            if is_serial {
-                if let Some(result) = result {
-                    self.serial_strips.push(result);
-                    self.advances[usize::from(result)] = 0;
-                }
-                self.serial.push(step);
-            } else {
-                if let Step::Load { is_extended: false, is_borrowed, .. } = &mut step {
-                    // What is stored does not overlap it.
-                    *is_borrowed = true;
-                }
-                self.steps.push(step);
-            }
-        }
-    }
-
-    /// Moves the loads of the elements that reductions store to the front and the stores to the end; false, and nothing done, where an
-    /// iteration does anything else with these elements.
-    fn accumulate(&mut self, stores: &[usize]) -> bool {
-        let is_load = |step: &Step| matches!(step, Step::Load { .. });
-        let is_store = |step: &Step| matches!(step, Step::Store { .. });
-        let first_store = self.steps.iter().position(is_store).unwrap_or(self.steps.len());
-        if self.steps[first_store..].iter().any(is_load) {
-            return false;
-        }
-        let mut accumulators: Vec<(u16, u16)> = Vec::new();
-        for store in stores {
-            let mut loads = self.steps.iter().filter_map(|step| match step {
-                Step::Load { view, into, is_extended: false, .. } if view == store => Some(*into),
-                _ => None,
-            });
-            let mut stored = self.steps.iter().filter_map(|step| match step {
-                Step::Store { view, from, .. } if view == store => Some(*from),
-                _ => None,
-            });
-            let (Some(load), None, Some(sum), None) = (loads.next(), loads.next(), stored.next(), stored.next()) else {
-                return false;
-            };
-            let is_computed = |step: &Step| matches!(step, Step::Eval { into, .. } if *into == sum);
-            if !self.steps.iter().any(is_computed) || accumulators.iter().any(|(_, other)| *other == sum) {
-                return false;
-            }
-            accumulators.push((load, sum));
-        }
-        let is_accumulator = |step: &Step| match step {
-            Step::Load { view, .. } => stores.contains(view),
-            _ => false,
-        };
-        // A stable sort.
-        self.steps.sort_by_key(|step| if is_accumulator(step) { 0 } else { 1 + u8::from(is_store(step)) });
-        self.accumulators = accumulators;
-        true
-    }
-
-    /// Gives results the strips of values that nothing uses any more, and returns the new numbers. Broadcast strips and those
-    /// of `kept` stay their own.
-    fn reuse_strips(&mut self, kept: &[u16]) -> BTreeMap<u16, u16> {
-        let mut last_use = BTreeMap::new();
-        for (at, step) in self.steps.iter_mut().enumerate() {
-            step.visit_strips(|strip, _| _ = last_use.insert(*strip, at));
-        }
-        let mut names: BTreeMap<u16, u16> = BTreeMap::new();
-        let mut count = 0u16;
-        let fixed = self.broadcasts.iter().map(|row| row.0).chain(kept.iter().copied());
-        for strip in fixed {
-            names.entry(strip).or_insert_with(|| {
-                count += 1;
-                count - 1
-            });
-            last_use.remove(&strip);
-        }
-        let mut free: Vec<u16> = Vec::new();
-        for (at, step) in self.steps.iter_mut().enumerate() {
-            let mut ended = Vec::new();
-            step.visit_strips(|strip, _| {
-                let name = *names.entry(*strip).or_insert_with(|| {
-                    free.pop().unwrap_or_else(|| {
-                        count += 1;
-                        count - 1
-                    })
-                });
-                if last_use.get(strip) == Some(&at) && !ended.contains(&name) {
-                    ended.push(name);
-                }
-                *strip = name;
-            });
-            free.extend(ended);
-        }
-        for (strip, ..) in &mut self.broadcasts {
-            *strip = names[strip];
-        }
-        self.strips = count;
-        names
     }
 }

@@ -5,6 +5,7 @@
 //! vector operations over strips of elements that stay in the processor's cache. What one iteration after the other computes
 //! is the same, bit for bit. Where a check fails, nothing is done, and the plain code reports the failure at its place.
 
+mod body;
 mod copies;
 mod kernels;
 mod lower;
@@ -138,6 +139,10 @@ struct Body {
     /// Elements that each iteration of a reduction loads and stores: the strip of the load and that of the stored number. Those
     /// strips hold nothing else.
     accumulators: Vec<(u16, u16)>,
+    /// The steps that depend on accumulators, which follow `steps`.
+    folds: Vec<Step>,
+    /// The strips that these take of `steps`, and the bytes of a number.
+    folded: Vec<(u16, usize)>,
     /// Number of strips.
     strips: u16,
     /// Strips in which all elements are the same scalar; true for 64 bits.
@@ -150,8 +155,10 @@ struct Body {
     carried: Vec<Carried>,
     /// The strips of the results of serial steps, and of what is carried, which have one element.
     serial_strips: Vec<u16>,
-    /// Bytes from one element of each strip to the next, zero where all are the same. Only for bodies with serial steps.
+    /// Bytes from one element of each strip to the next, zero where all are the same.
     advances: Vec<usize>,
+    /// The strips that serial steps take of `steps`, and the bytes of a number.
+    advancing: Vec<(u16, usize)>,
 }
 
 /// An operand of a contraction.

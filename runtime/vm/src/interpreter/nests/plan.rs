@@ -44,8 +44,23 @@ pub(super) struct Tiling {
     pub(super) tile: Tile,
     /// The last one, if it is smaller.
     pub(super) rest: Tile,
+    pub(super) deep: Deep,
+    /// A single iteration, for steps that run serially.
+    pub(super) one: Tile,
     /// Iterations of all loops but the reductions store distinct elements.
     pub(super) are_stores_distinct: bool,
+}
+
+/// Innermost reductions whose iterations share a strip, one behind the other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Deep {
+    /// Their number; none where tiles fill strips by themselves.
+    pub(super) reductions: usize,
+    /// The iterations of the outermost of them that are in a strip.
+    pub(super) chunk: usize,
+    pub(super) tile: Tile,
+    /// The last one, if it is smaller.
+    pub(super) rest: Tile,
 }
 
 /// What is known of a nest once trip counts and strides are.
@@ -157,8 +172,40 @@ impl Known {
         tiling.chunk = tiling.cut.count.div_ceil(chunks).max(1);
         self.shape(&tiled, tiling.chunk.min(tiling.cut.count), &mut tiling.tile);
         self.shape(&tiled, tiling.cut.count % tiling.chunk, &mut tiling.rest);
+        tiling.one.shapes.clear();
+        if !strips.body.serial.is_empty() {
+            tiling.one.shapes.extend(core::iter::repeat_n(Shape::ONE, self.streams));
+            tiling.one.elements = 1;
+        }
+        tiling.deep.reductions = 0;
+        if !strips.body.folds.is_empty() && tiling.rest.elements == 0 {
+            self.deepen(&mut tiling, tiled);
+        }
         tiling.are_stores_distinct = strips.stores.iter().all(|store| self.is_injective(nest, *store));
         self.tiling = tiling;
+    }
+
+    /// Lets iterations of reductions share the strips of small tiles.
+    fn deepen(&self, tiling: &mut Tiling, mut tiled: SmallVec<[Dimension; TILED]>) {
+        let last = tiled.len() - 1;
+        tiled[last].count = tiling.chunk.min(tiling.cut.count);
+        let (mut elements, mut within) = (tiling.tile.elements, 1);
+        for reduction in tiling.reductions.iter().rev() {
+            if tiled.len() == TILED || elements == 0 || elements.saturating_mul(2) > STRIP {
+                break;
+            }
+            within = elements;
+            elements = elements.saturating_mul(reduction.count);
+            tiled.push(*reduction);
+            tiling.deep.reductions += 1;
+        }
+        if tiling.deep.reductions > 0 {
+            let cut = tiled[tiled.len() - 1];
+            let chunk = (STRIP / within).clamp(1, cut.count.max(1));
+            tiling.deep.chunk = chunk;
+            self.shape(&tiled, chunk.min(cut.count), &mut tiling.deep.tile);
+            self.shape(&tiled, cut.count % chunk, &mut tiling.deep.rest);
+        }
     }
 
     /// Joins loops: where an iteration of one goes as far as all of the strips' loop, both are one loop. In order, only the loop

@@ -8,7 +8,7 @@ use super::super::super::array;
 use super::super::super::buffer::{Compute, Region};
 use super::copies::{Shape, sequence};
 use super::kernels::{Strips, register_width, width};
-use super::plan::{Known, STRIP, Tile, Tiling};
+use super::plan::{Dimension, Known, STRIP, Tile, Tiling};
 use super::{Body, Computed, Step, View};
 use incarnate_bytecode::ir::nest::Element;
 use incarnate_kernels::contraction::Piece;
@@ -142,8 +142,10 @@ impl Run<'_> {
         for position in positions {
             state.positions.push(position);
         }
+        let Tiling { tile, deep, .. } = &self.known.tiling;
+        let elements = if deep.reductions > 0 { deep.tile.elements.max(tile.elements) } else { tile.elements };
         for (strip, scalar, is_wide) in &self.body.broadcasts {
-            let (own, elements) = (state.own(*strip), self.known.tiling.tile.elements);
+            let own = state.own(*strip);
             // SAFETY: a strip has room for the elements of a tile.
             unsafe { broadcast(*is_wide, self.scalars[usize::from(*scalar)], own, elements) };
         }
@@ -200,16 +202,22 @@ impl Run<'_> {
         }
         // SAFETY: promised by the caller; accumulators are stored after they are loaded.
         unsafe {
-            self.body.before.iter().for_each(|step| self.step::<false>(step, tile, state));
+            self.body.before.iter().for_each(|step| self.step(step, tile, tile.elements, state));
             self.reduce(0, tile, state);
-            self.body.after.iter().for_each(|step| self.step::<false>(step, tile, state));
+            self.body.after.iter().for_each(|step| self.step(step, tile, tile.elements, state));
         }
     }
 
     /// # Safety
     /// As for `tile`.
     unsafe fn reduce(&self, at: usize, tile: &Tile, state: &mut State) {
-        let Some(dimension) = self.known.tiling.reductions.get(at) else {
+        let Tiling { reductions, deep, .. } = &self.known.tiling;
+        let shared = if self.is_accumulated { deep.reductions } else { 0 };
+        let Some(dimension) = reductions[..reductions.len() - shared].get(at) else {
+            if shared > 0 {
+                // SAFETY: promised by the caller. Tiles that share strips with reductions are of equal size.
+                return unsafe { self.deep(&reductions[reductions.len() - shared], tile.elements, state) };
+            }
             // SAFETY: promised by the caller.
             return unsafe { self.iteration(tile, state) };
         };
@@ -222,6 +230,43 @@ impl Run<'_> {
         state.advance(strides, (dimension.count as i64).wrapping_neg());
     }
 
+    /// Runs the body for a tile of so many elements and the reductions that share its strips, `cut` being the outermost of them.
+    ///
+    /// # Safety
+    /// As for `tile`.
+    unsafe fn deep(&self, cut: &Dimension, elements: usize, state: &mut State) {
+        let (deep, strides) = (&self.known.tiling.deep, self.known.strides(cut.at));
+        let mut first = 0;
+        while first < cut.count {
+            let count = (cut.count - first).min(deep.chunk);
+            let tile = if count < deep.chunk { &deep.rest } else { &deep.tile };
+            // SAFETY: promised by the caller; the iterations exist. Operands were computed before.
+            unsafe {
+                self.body.steps.iter().for_each(|step| self.step(step, tile, tile.elements, state));
+                for _ in 0..tile.elements / elements.max(1) {
+                    self.body.folds.iter().for_each(|step| self.step(step, tile, elements, state));
+                    self.accumulate(state);
+                    for (strip, advance) in &self.body.folded {
+                        let address = &mut state.addresses[usize::from(*strip)];
+                        *address = address.wrapping_add(advance * elements);
+                    }
+                }
+            }
+            state.advance(strides, count as i64);
+            first += count;
+        }
+        state.advance(strides, (cut.count as i64).wrapping_neg());
+    }
+
+    /// Makes sums the accumulators of the next iteration.
+    fn accumulate(&self, state: &mut State) {
+        for (accumulator, sum) in &self.body.accumulators {
+            let (accumulator, sum) = (usize::from(*accumulator), usize::from(*sum));
+            state.own.swap(accumulator, sum);
+            state.addresses[accumulator] = state.addresses[sum];
+        }
+    }
+
     /// Runs the body for a tile.
     ///
     /// # Safety
@@ -230,17 +275,13 @@ impl Run<'_> {
         let body = self.body;
         // SAFETY: promised by the caller; operands were computed before.
         unsafe {
+            let Body { before, steps, folds, after, .. } = body;
             if self.is_accumulated {
-                body.steps.iter().for_each(|step| self.step::<false>(step, tile, state));
-                for (accumulator, sum) in &body.accumulators {
-                    let (accumulator, sum) = (usize::from(*accumulator), usize::from(*sum));
-                    state.own.swap(accumulator, sum);
-                    state.addresses[accumulator] = state.addresses[sum];
-                }
-                return;
+                steps.iter().chain(folds).for_each(|step| self.step(step, tile, tile.elements, state));
+                return self.accumulate(state);
             }
-            for steps in [&body.before, &body.steps, &body.after] {
-                steps.iter().for_each(|step| self.step::<false>(step, tile, state));
+            for steps in [before, steps, folds, after] {
+                steps.iter().for_each(|step| self.step(step, tile, tile.elements, state));
             }
             if !body.serial.is_empty() || !body.carried.is_empty() {
                 self.serial(tile.elements, state);
@@ -268,14 +309,15 @@ impl Run<'_> {
         // SAFETY: promised by the caller; operands were computed before.
         unsafe {
             if kept.is_some() {
-                self.step::<true>(&serial[0], &self.known.tiling.tile, state);
+                self.step(&serial[0], &self.known.tiling.one, 1, state);
             }
             for index in 0..count {
                 for step in steps {
-                    self.step::<true>(step, &self.known.tiling.tile, state);
+                    self.step(step, &self.known.tiling.one, 1, state);
                 }
                 self.carry(state);
-                for (address, advance) in state.addresses.iter_mut().zip(&self.body.advances) {
+                for (strip, advance) in &self.body.advancing {
+                    let address = &mut state.addresses[usize::from(*strip)];
                     *address = address.wrapping_add(*advance);
                 }
                 if let Some((into, from, _)) = kept {
@@ -291,7 +333,7 @@ impl Run<'_> {
                 }
             }
             if kept.is_some() {
-                self.step::<true>(&serial[serial.len() - 1], &self.known.tiling.tile, state);
+                self.step(&serial[serial.len() - 1], &self.known.tiling.one, 1, state);
             } else {
                 state.advance(lanes, (count as i64).wrapping_neg());
             }
@@ -325,16 +367,17 @@ impl Run<'_> {
         self.regions[view].origin.wrapping_offset(offset)
     }
 
-    /// Runs a step for the iterations of a tile; if `SINGLE`, only for the first one.
+    /// Runs a step for the iterations of a tile: an operation for `count` elements, which are all of them but for steps that follow
+    /// others.
     ///
     /// # Safety
     /// As for `tile`; the strips of operands have as many elements.
     #[inline(always)]
-    unsafe fn step<const SINGLE: bool>(&self, step: &Step, tile: &Tile, state: &mut State) {
+    unsafe fn step(&self, step: &Step, tile: &Tile, count: usize, state: &mut State) {
         match step {
             Step::Load { view, into, copy, is_borrowed, .. } => {
                 let element = self.element(*view, state);
-                let shape = if SINGLE { &Shape::ONE } else { &tile.shapes[*view] };
+                let shape = &tile.shapes[*view];
                 let mut address = element.cast_const();
                 if !*is_borrowed || !shape.is_adjacent() {
                     let own = state.own(*into);
@@ -346,20 +389,19 @@ impl Run<'_> {
             }
             Step::Store { view, from, copy } => {
                 let (element, strip) = (self.element(*view, state), state.addresses[usize::from(*from)]);
-                let shape = if SINGLE { &Shape::ONE } else { &tile.shapes[*view] };
                 // SAFETY: promised by the caller; the strip was computed before, and is only read.
-                unsafe { copy(element, shape, strip.cast_mut()) };
+                unsafe { copy(element, &tile.shapes[*view], strip.cast_mut()) };
             }
             Step::Sequence { sequence: index, into } => {
                 let (stream, own) = (self.views.len() + index, state.own(*into));
-                let shape = if SINGLE { &Shape::ONE } else { &tile.shapes[stream] };
+                let shape = &tile.shapes[stream];
                 // SAFETY: a strip has room for the elements of a tile.
                 unsafe { sequence(self.body.sequences[*index].1, state.positions[stream], shape, own) };
                 state.addresses[usize::from(*into)] = own;
             }
             Step::Eval { kernel, operands: [first, second, third], into } => {
                 let from = [state.address(*first), state.address(*second), state.address(*third)];
-                let (own, count) = (state.own(*into), if SINGLE { 1 } else { tile.elements });
+                let own = state.own(*into);
                 // SAFETY: the operands were computed before, and are of the instruction's types; the result is no operand.
                 unsafe { kernel(Strips { into: own, from, count }) };
                 state.addresses[usize::from(*into)] = own;
