@@ -176,35 +176,12 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
         self.element(iteration)
     }
 
-    /// The address of the element of the first iteration.
-    pub(super) const fn origin(&self) -> *mut T {
-        self.origin.as_ptr()
-    }
-
-    /// The addresses of all elements.
-    pub(super) fn span(&self) -> Range<usize> {
-        self.span.clone()
-    }
-
-    /// Returns None where the element of an iteration is not within the buffer, or elements are not aligned.
+    /// The elements of a region that was checked for the loops and for the type.
     #[inline(always)]
-    pub(super) fn new(buffer: &Buffer, base: i64, loops: [(usize, i64); D]) -> Option<Grid<'_, T, D>> {
-        let data = buffer.data.cast::<T>();
-        if has_no_iterations(loops) {
-            return Some(Grid { origin: data, loops, span: 0..0, buffer: PhantomData });
-        }
-        if !data.is_aligned() {
-            return None;
-        }
-        let (first, last) = extent(base, loops)?;
-        let length = (buffer.length / size_of::<T>()) as i64;
-        if first < 0 || last >= length {
-            return None;
-        }
-        // SAFETY: iteration zero of all loops accesses the element `base`, which is within `first..=last`, hence the buffer.
-        let origin = unsafe { data.offset(base as isize) };
-        let address = |element: i64| data.as_ptr().addr() + element as usize * size_of::<T>();
-        Some(Grid { origin, loops, span: address(first)..address(last + 1), buffer: PhantomData })
+    const fn of(region: Region, loops: [(usize, i64); D]) -> Self {
+        // SAFETY: the address of a buffer's element, or of a buffer.
+        let origin = unsafe { NonNull::new_unchecked(region.origin.cast()) };
+        Grid { origin, loops, span: region.span, buffer: PhantomData }
     }
 }
 
@@ -336,10 +313,7 @@ impl Ref {
         base: i64,
         loops: [(usize, i64); D],
     ) -> Option<Grid<'_, T, D>> {
-        match self {
-            Ref::Buffer(buffer) => Grid::new(buffer, base, loops),
-            _ => None,
-        }
+        self.checked_region((size_of::<T>(), false), base, &loops).map(|region| Grid::of(region, loops))
     }
 
     /// As [`Ref::grid`], for loops that also write. Returns None also where the buffer is read-only.
@@ -353,10 +327,8 @@ impl Ref {
         base: i64,
         loops: [(usize, i64); D],
     ) -> Option<GridMut<'_, T, D>> {
-        match self {
-            Ref::Buffer(buffer) if buffer.mutable => Grid::new(buffer, base, loops).map(GridMut),
-            _ => None,
-        }
+        let region = self.checked_region((size_of::<T>(), true), base, &loops);
+        region.map(|region| GridMut(Grid::of(region, loops)))
     }
 }
 
@@ -379,18 +351,18 @@ impl Region {
 impl Ref {
     /// Checks the elements of a buffer that loops read, or also write: `width` is the size of an element in bytes, a power of two.
     /// None as for [`Ref::grid`].
-    pub(crate) fn region<const D: usize>(
+    pub(crate) fn region(
         &self,
         (width, is_written): (usize, bool),
         base: i64,
-        loops: [(usize, i64); D],
+        loops: impl IntoIterator<Item = (usize, i64)> + Clone,
     ) -> Option<Region> {
         let Ref::Buffer(buffer) = self else { return None };
         let data = buffer.data.as_ptr();
         if is_written && !buffer.mutable {
             return None;
         }
-        if has_no_iterations(loops) {
+        if has_no_iterations(loops.clone()) {
             return Some(Region { origin: data, span: 0..0 });
         }
         if !data.addr().is_multiple_of(width) {
@@ -402,6 +374,12 @@ impl Ref {
         }
         let address = |element: i64| data.addr() + element as usize * width;
         Some(Region { origin: data.wrapping_add(base as usize * width), span: address(first)..address(last + 1) })
+    }
+
+    /// As [`Ref::region`]. Programs have a call of it for each view of a nest, not its code.
+    #[inline(never)]
+    fn checked_region(&self, element: (usize, bool), base: i64, loops: &[(usize, i64)]) -> Option<Region> {
+        self.region(element, base, loops.iter().copied())
     }
 }
 

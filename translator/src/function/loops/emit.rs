@@ -12,6 +12,7 @@ use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::super::emitter::{Emitter, lifetime_named};
+use super::super::shared;
 use super::super::values::type_of;
 use super::strips::Tile;
 
@@ -52,7 +53,7 @@ impl Writer<'_, '_, '_> {
         for condition in &self.nest.conditions {
             let (base, loops) = self.extent(&condition.form);
             let (least, greatest) = (integer(condition.least), integer(condition.greatest));
-            tokens.extend(quote!(if !support::is_within(#base, #loops, #least, #greatest) { break #label; }));
+            tokens.extend(quote!(if !support::is_within(#base, &#loops, #least, #greatest) { break #label; }));
         }
         let schedule = Schedule::of(self.emitter.body.function, self.nest, &self.needed);
         for (at, view) in self.nest.views.iter().enumerate() {
@@ -88,9 +89,16 @@ impl Writer<'_, '_, '_> {
             let trip_count = self.trip_count(counted);
             // Loops without work must terminate, too: otherwise the loops of the bytecode do not.
             let name = if self.used_counts.borrow()[at] { count(at) } else { format_ident!("_count{}", at) };
-            first.extend(match &counted.divisor {
-                None => quote!(let Some(#name) = #trip_count #leave;),
-                Some(divisor) => {
+            first.extend(match (&counted.divisor, counted.constant_trip_count()) {
+                (None, Some(known)) => {
+                    let known = match self.emitter.shared {
+                        Some(_) => shared::constant(shared::Kind::Usize, known),
+                        None => unsigned(known),
+                    };
+                    quote!(let #name: usize = #known;)
+                }
+                (None, None) => quote!(let Some(#name) = #trip_count #leave;),
+                (Some(divisor), _) => {
                     let divisor = self.form(divisor.base());
                     let all = if at == 0 { format_ident!("iterations") } else { name.clone() };
                     quote! {
@@ -220,7 +228,8 @@ impl Writer<'_, '_, '_> {
                 if self.emitter.body.function.ty(*value) == Type::i32 { quote!(i64::from(#name)) } else { name }
             });
             let product = factors.reduce(|product, factor| quote!(#product.wrapping_mul(#factor)));
-            let coefficient = integer(term.coefficient);
+            let shared = self.emitter.shared.and_then(|_| shared::number(Type::i64, term.coefficient as u64));
+            let coefficient = shared.unwrap_or_else(|| integer(term.coefficient));
             match product {
                 None => coefficient,
                 Some(product) if term.coefficient == 1 => product,
