@@ -50,6 +50,18 @@ fn depthwise(channels: usize, side: usize, taps: usize, stride: usize) -> Vec<Lo
     ]
 }
 
+/// The same, with adjacent elements of all maps.
+fn depthwise_channels_last(channels: usize, side: usize, taps: usize, stride: usize) -> Vec<Loop> {
+    let (source, c) = (((side - 1) * stride + taps) as i64, channels as i64);
+    vec![
+        each(side, side as i64 * c, 0, source * c * stride as i64),
+        each(side, c, 0, c * stride as i64),
+        each(channels, 1, 1, 1),
+        each(taps, 0, taps as i64 * c, source * c),
+        each(taps, 0, c, c),
+    ]
+}
+
 fn length(loops: &[Loop], stride: impl Fn(&Loop) -> i64) -> usize {
     loops.iter().map(|each| stride(each) as usize * (each.count - 1)).sum::<usize>() + 1
 }
@@ -99,16 +111,20 @@ fn main() {
         ("product 16 x 16 x 16", product(16, 16, 16)),
         ("vector 1 x 784 x 512", product(1, 784, 512)),
         ("matrix by columns, 512 x 784", matrix_vector(512, 784)),
+        ("matrix by columns, 1000 x 1024", matrix_vector(1000, 1024)),
+        ("matrix by columns, 4096 x 4096", matrix_vector(4096, 4096)),
         ("depthwise 3x3, 64 at 56", depthwise(64, 56, 3, 1)),
         ("depthwise 3x3 stride 2, 64 at 28", depthwise(64, 28, 3, 2)),
         ("depthwise 3x3, 256 at 14", depthwise(256, 14, 3, 1)),
         ("depthwise 3x3, 512 at 7", depthwise(512, 7, 3, 1)),
+        ("depthwise 3x3, channels last, 64 at 56", depthwise_channels_last(64, 56, 3, 1)),
+        ("depthwise 5x5, 576 at 4", depthwise(576, 4, 5, 1)),
     ];
     let start = Instant::now();
     let operations = peak::multiply_and_add(10_000_000);
-    println!("{:36} {:>8.1} GFLOP/s", "arithmetic alone", operations as f64 / start.elapsed().as_secs_f64() / 1e9);
+    println!("{:38} {:>8.1} GFLOP/s", "arithmetic alone", operations as f64 / start.elapsed().as_secs_f64() / 1e9);
     // Without an instruction that rounds once, arrays are timed by the operation that rounds twice.
-    println!("{:36} {:>10} {:>10} {:>10} {:>10}", "", "x86-64-v4", "us", "x86-64-v3", "portable*");
+    println!("{:38} {:>10} {:>10} {:>10} {:>10}", "", "x86-64-v4", "us", "x86-64-v3", "portable*");
     for (name, loops) in shapes {
         if wanted.as_ref().is_some_and(|wanted| !name.contains(wanted.as_str())) {
             continue;
@@ -122,7 +138,7 @@ fn main() {
         let rate = |seconds: Option<f64>| seconds.map_or(f64::NAN, |seconds| operations / seconds / 1e9);
         let [v4, v3, portable] = times.map(rate);
         let microseconds = times[0].map_or(f64::NAN, |seconds| seconds * 1e6);
-        println!("{name:36} {v4:>10.1} {microseconds:>10.1} {v3:>10.1} {portable:>10.1}");
+        println!("{name:38} {v4:>10.1} {microseconds:>10.1} {v3:>10.1} {portable:>10.1}");
         // Vectors of half the length, and twice the instructions for each product: a quarter of the rate.
         if portable < v3 / 8.0 {
             println!("    WARNING: arrays run at less than half of what their vectors allow");

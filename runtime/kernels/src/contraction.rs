@@ -6,6 +6,7 @@ use core::mem::MaybeUninit;
 
 use incarnate_bytecode::semantics;
 
+mod across;
 mod copy;
 mod drive;
 mod loops;
@@ -80,6 +81,9 @@ pub trait Operation: sealed::Sealed<Numbers = Self::Number> + 'static {
     /// The type of the numbers: of 32 bits, and every bit pattern is one.
     type Number: Copy + fmt::Debug + 'static;
 
+    /// The number of all zero bits.
+    const ZERO: Self::Number;
+
     /// Returns the sum after an iteration.
     fn apply(sum: Self::Number, left: Self::Number, right: Self::Number) -> Self::Number;
 }
@@ -104,6 +108,7 @@ macro_rules! operations {
         }
         impl Operation for $name {
             type Number = $number;
+            const ZERO: $number = 0 as $number;
             #[inline(always)]
             fn apply($sum: $number, $left: $number, $right: $number) -> $number {
                 $apply
@@ -153,7 +158,7 @@ impl<N> fmt::Debug for Operand<'_, N> {
 /// Runs all iterations of the loops, the outermost first.
 ///
 /// # Safety
-/// - Elements of all iterations are valid and aligned at the addresses.
+/// - Elements of all iterations are valid and aligned at the addresses; so are those between them, of an operand, for reads.
 /// - Iterations that differ in a loop that moves the output have different elements of it, and the output overlaps no operand.
 /// - Loads and stores are plain. Where another thread accesses the elements meanwhile, what is stored is unspecified.
 pub unsafe fn contract<O: Operation>(

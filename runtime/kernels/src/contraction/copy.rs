@@ -1,6 +1,7 @@
 //! Copies between an operand and adjacent memory, line by line.
 
 use super::load;
+use super::tile::Vector;
 
 /// Elements of an operand that have the same distance from each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,25 +41,22 @@ pub(super) struct Copies<N> {
     pub(super) scatter: unsafe fn(&Lines<'_, N>),
 }
 
-/// `transpose` is [`transpose`] for the level.
-///
+// The functions below are compiled for each level as a part of its own. They use no closures and no adapters of iterators: LLVM
+// does not inline a function without the level's features if it calls one that passes vectors.
+
 /// # Safety
-/// See [`Copies`].
+/// See [`Copies`], for vectors of the level.
 #[inline(always)]
-pub(super) unsafe fn gather<N: Copy, const CHUNK: usize>(
-    lines: &Lines<'_, N>,
-    transpose: impl Fn(*const N, isize, *mut N, usize),
-) {
-    let is_transposed = |offsets: &[isize]| offsets.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == 1);
+pub(super) unsafe fn gather<N: Copy, V: Vector, const CHUNK: usize>(lines: &Lines<'_, N>) {
     // SAFETY: promised by the caller.
     unsafe {
         match lines.stride {
             1 => adjacent::<N, CHUNK, false>(lines),
             // The lines are what is adjacent in the operand.
-            _ if lines.offsets.len() >= BLOCK && is_transposed(lines.offsets) => transposed(lines, transpose),
+            _ if lines.offsets.len() >= 4 && is_adjacent(lines.offsets) => transposed::<N, V, false>(lines),
             // Every second element, as convolutions of stride 2 need: with a known distance, LLVM makes vectors of it.
-            2 => each_piece(lines, |operand, line, length| strided(operand, 2, line, 1, length)),
-            stride => each_piece(lines, |operand, line, length| strided(operand, stride, line, 1, length)),
+            2 => each_line::<N, false>(lines, 2),
+            stride => each_line::<N, false>(lines, stride),
         }
     }
 }
@@ -66,58 +64,77 @@ pub(super) unsafe fn gather<N: Copy, const CHUNK: usize>(
 /// # Safety
 /// See [`Copies`].
 #[inline(always)]
-pub(super) unsafe fn scatter<N: Copy, const CHUNK: usize>(lines: &Lines<'_, N>) {
+pub(super) unsafe fn scatter<N: Copy, V: Vector, const CHUNK: usize>(lines: &Lines<'_, N>) {
     // SAFETY: promised by the caller.
     unsafe {
         match lines.stride {
             1 => adjacent::<N, CHUNK, true>(lines),
-            stride => each_piece(lines, |operand, line, length| strided(line, 1, operand, stride, length)),
+            _ if lines.offsets.len() >= 4 && is_adjacent(lines.offsets) => transposed::<N, V, true>(lines),
+            stride => each_line::<N, true>(lines, stride),
         }
     }
 }
 
-/// Rows and columns that are transposed at once.
-const BLOCK: usize = 8;
-
-/// Transposes [`BLOCK`] columns, whose elements are adjacent in the operand, to as many lines.
-///
-/// # Safety
-/// All numbers are valid at their addresses.
-#[inline(always)]
-pub(super) unsafe fn transpose<N: Copy>(from: *const N, stride: isize, to: *mut N, width: usize) {
-    for line in 0..BLOCK {
-        // SAFETY: promised by the caller.
-        unsafe { strided(from.add(line), stride, to.add(line * width), 1, BLOCK) };
-    }
+/// Whether each line follows the one before in the operand.
+fn is_adjacent(offsets: &[isize]) -> bool {
+    offsets.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == 1)
 }
 
-/// Copies lines that follow each other in the operand, block by block.
+/// Copies lines that follow each other in the operand, back to it if `BACK`, four lines and a vector of columns at a time. The last blocks overlap those
+/// before; pieces that are shorter than a vector are copied element by element.
 #[inline(always)]
-unsafe fn transposed<N: Copy>(lines: &Lines<'_, N>, transpose: impl Fn(*const N, isize, *mut N, usize)) {
+unsafe fn transposed<N: Copy, V: Vector, const BACK: bool>(lines: &Lines<'_, N>) {
+    const { assert!(size_of::<N>() == size_of::<V::Number>()) };
     let first = lines.offsets.first().copied().unwrap_or(0);
     let (count, operand) = (lines.offsets.len(), lines.operand.wrapping_offset(first));
-    let whole = count / BLOCK * BLOCK;
     for piece in lines.pieces {
         let (from, to) = (operand.wrapping_offset(piece.from), lines.lines.wrapping_add(piece.at));
-        let columns = piece.length / BLOCK * BLOCK;
-        for column in (0..columns).step_by(BLOCK) {
-            let from = from.wrapping_offset(lines.stride.wrapping_mul(column as isize));
-            for line in (0..whole).step_by(BLOCK) {
-                transpose(
-                    from.wrapping_add(line),
-                    lines.stride,
-                    to.wrapping_add(line * lines.width + column),
-                    lines.width,
-                );
+        if piece.length < V::LANES {
+            for line in 0..count {
+                let (from, to) = (from.wrapping_add(line), to.wrapping_add(line * lines.width));
+                // SAFETY: promised by the caller.
+                unsafe {
+                    match BACK {
+                        true => strided(to, 1, from, lines.stride, piece.length),
+                        false => strided(from, lines.stride, to, 1, piece.length),
+                    }
+                }
             }
+            continue;
         }
-        for line in 0..count {
-            // What is in no block.
-            let done = if line < whole { columns } else { 0 };
-            let from = from.wrapping_add(line).wrapping_offset(lines.stride.wrapping_mul(done as isize));
-            let to = to.wrapping_add(line * lines.width + done);
-            // SAFETY: promised by the caller.
-            unsafe { strided(from, lines.stride, to, 1, piece.length - done) };
+        // A column after the other: processors prefetch from few places at once.
+        let mut column = 0;
+        while column < piece.length {
+            let column_of_block = column.min(piece.length - V::LANES);
+            let from = from.wrapping_offset(lines.stride.wrapping_mul(column_of_block as isize));
+            let to = to.wrapping_add(column_of_block);
+            let mut line = 0;
+            while line < count {
+                let line_of_block = line.min(count - 4);
+                let from = from.wrapping_add(line_of_block).cast::<V::Number>();
+                let to = to.wrapping_add(line_of_block * lines.width).cast::<V::Number>();
+                // SAFETY: promised by the caller: columns and lines of the block are among those of the piece.
+                unsafe {
+                    if BACK {
+                        let mut vectors = [V::zero(); 4];
+                        let mut at = 0;
+                        while at < 4 {
+                            vectors[at] = V::load(to.wrapping_add(at * lines.width));
+                            at += 1;
+                        }
+                        V::transpose_back(vectors, from, lines.stride);
+                    } else {
+                        let vectors = V::transpose(from, lines.stride);
+                        let mut at = 0;
+                        while at < 4 {
+                            vectors[at].store(to.wrapping_add(at * lines.width));
+                            at += 1;
+                        }
+                    }
+                }
+                line += 4;
+            }
+            column += V::LANES;
         }
     }
 }
@@ -126,48 +143,56 @@ unsafe fn transposed<N: Copy>(lines: &Lines<'_, N>, transpose: impl Fn(*const N,
 #[inline(always)]
 unsafe fn adjacent<N: Copy, const CHUNK: usize, const BACK: bool>(lines: &Lines<'_, N>) {
     for piece in lines.pieces {
-        let of_piece = Lines { pieces: core::slice::from_ref(piece), ..*lines };
-        let length = piece.length;
         // SAFETY: promised by the caller; there are at least as many elements as in a chunk.
         unsafe {
-            match length {
+            match piece.length {
                 0 => {}
-                _ if length >= CHUNK => {
-                    each_piece(&of_piece, |operand, line, length| chunks::<N, CHUNK, BACK>(operand, line, length))
-                }
-                8.. => each_piece(&of_piece, |operand, line, length| chunks::<N, 8, BACK>(operand, line, length)),
-                4.. => each_piece(&of_piece, |operand, line, length| chunks::<N, 4, BACK>(operand, line, length)),
-                2.. => each_piece(&of_piece, |operand, line, length| chunks::<N, 2, BACK>(operand, line, length)),
-                _ => each_piece(&of_piece, |operand, line, length| chunks::<N, 1, BACK>(operand, line, length)),
+                length if length >= CHUNK => each_chunk::<N, CHUNK, BACK>(lines, piece),
+                8.. => each_chunk::<N, 8, BACK>(lines, piece),
+                4.. => each_chunk::<N, 4, BACK>(lines, piece),
+                2.. => each_chunk::<N, 2, BACK>(lines, piece),
+                _ => each_chunk::<N, 1, BACK>(lines, piece),
             }
         }
     }
 }
 
-/// Copies adjacent elements in chunks. The last chunk overlaps the one before, so that nothing beyond the elements is accessed.
+/// Copies a piece of each line in chunks. The last chunk overlaps the one before, so that nothing beyond the elements is accessed.
 #[inline(always)]
-unsafe fn chunks<N: Copy, const CHUNK: usize, const BACK: bool>(operand: *mut N, line: *mut N, length: usize) {
-    let (from, to) = if BACK { (line, operand) } else { (operand, line) };
-    let last = length - CHUNK;
-    let mut at = 0;
-    // SAFETY: promised by the caller; chunks are within the elements, and arrays are aligned as their elements.
-    unsafe {
-        while at < last {
-            to.add(at).cast::<[N; CHUNK]>().write(load(from.add(at).cast::<[N; CHUNK]>()));
-            at += CHUNK;
+unsafe fn each_chunk<N: Copy, const CHUNK: usize, const BACK: bool>(lines: &Lines<'_, N>, piece: &Piece) {
+    let mut line = lines.lines.wrapping_add(piece.at);
+    let last = piece.length - CHUNK;
+    for offset in lines.offsets {
+        let operand = lines.operand.wrapping_offset(offset.wrapping_add(piece.from));
+        let (from, to) = if BACK { (line, operand) } else { (operand, line) };
+        let mut at = 0;
+        // SAFETY: promised by the caller; chunks are within the elements, and arrays are aligned as their elements.
+        unsafe {
+            while at < last {
+                to.add(at).cast::<[N; CHUNK]>().write(load(from.add(at).cast::<[N; CHUNK]>()));
+                at += CHUNK;
+            }
+            to.add(last).cast::<[N; CHUNK]>().write(load(from.add(last).cast::<[N; CHUNK]>()));
         }
-        to.add(last).cast::<[N; CHUNK]>().write(load(from.add(last).cast::<[N; CHUNK]>()));
+        line = line.wrapping_add(lines.width);
     }
 }
 
-/// Calls `copy` with each piece of each line: in the operand, in the line, and its length.
+/// Copies elements at a distance from each other, back to the operand if `BACK`.
 #[inline(always)]
-unsafe fn each_piece<N>(lines: &Lines<'_, N>, copy: impl Fn(*mut N, *mut N, usize)) {
+unsafe fn each_line<N: Copy, const BACK: bool>(lines: &Lines<'_, N>, stride: isize) {
     let mut line = lines.lines;
     for offset in lines.offsets {
         let operand = lines.operand.wrapping_offset(*offset);
         for piece in lines.pieces {
-            copy(operand.wrapping_offset(piece.from), line.wrapping_add(piece.at), piece.length);
+            let (operand, line) = (operand.wrapping_offset(piece.from), line.wrapping_add(piece.at));
+            // SAFETY: promised by the caller.
+            unsafe {
+                match BACK {
+                    true => strided(line, 1, operand, stride, piece.length),
+                    false => strided(operand, stride, line, 1, piece.length),
+                }
+            }
         }
         line = line.wrapping_add(lines.width);
     }
@@ -184,6 +209,8 @@ unsafe fn strided<N: Copy>(from: *const N, from_stride: isize, to: *mut N, to_st
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contraction::MulAddI32;
+    use crate::contraction::tile::portable::Array;
     use std::vec;
     use std::vec::Vec;
 
@@ -202,7 +229,7 @@ mod tests {
                 width,
             };
             // SAFETY: pieces and lines are within the vectors.
-            unsafe { gather::<u32, 16>(&described, |from, stride, to, width| transpose(from, stride, to, width)) };
+            unsafe { gather::<u32, Array<MulAddI32>, 16>(&described) };
             for (line, column) in (0..count as usize).flat_map(|line| (0..columns).map(move |column| (line, column))) {
                 assert_eq!(lines[line * width + 1 + column] as usize, 105 + line + 100 * column);
             }
@@ -227,7 +254,7 @@ mod tests {
                     width,
                 };
                 // SAFETY: pieces and lines are within the vectors.
-                unsafe { gather::<u32, 16>(&described, |from, stride, to, width| transpose(from, stride, to, width)) };
+                unsafe { gather::<u32, Array<MulAddI32>, 16>(&described) };
                 for (line, from, at) in
                     (0..2).flat_map(|line| pieces.iter().map(move |piece| (line, piece.from, piece.at)))
                 {
@@ -243,7 +270,7 @@ mod tests {
                 let described =
                     Lines { operand: operand.as_mut_ptr(), lines: lines.as_mut_ptr(), offsets: &[0], ..described };
                 // SAFETY: as above.
-                unsafe { scatter::<u32, 16>(&described) };
+                unsafe { scatter::<u32, Array<MulAddI32>, 16>(&described) };
                 let changed = operand.iter().zip(&copied).filter(|(new, old)| new != old);
                 assert_eq!(changed.clone().count(), length + length / 2);
                 assert!(changed.into_iter().all(|(new, old)| *new == *old + 5000));

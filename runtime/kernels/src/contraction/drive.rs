@@ -4,7 +4,7 @@ use super::copy::{Lines, Piece};
 use super::loops::{Offsets, Walk};
 use super::plan::{Packing, Plan};
 use super::scratch::{COMPUTED_ROWS, PRODUCTS, ROWS, Scratch, TILE_ROWS};
-use super::tile::{Product, Row, Sizes, Tile, Tiles};
+use super::tile::{Product, Row, Run, Sizes, Tile, Tiles};
 use super::{Gather, Operand};
 
 /// A contraction under way.
@@ -53,29 +53,44 @@ impl<N: Copy> Drive<'_, N> {
             let first = self.list_products(&mut sums, products);
             let (mut rows, mut rows_left) = (Walk::new(&plan.rows), rows_of_all);
             while rows_left > 0 {
-                let count = rows_left.min(at_once);
+                let count = self.list_rows(&mut rows, rows_left.min(at_once));
                 rows_left -= count;
-                self.list_rows(&mut rows, count);
+                if plan.packing == Packing::Across {
+                    self.list_across(count, products);
+                }
                 let mut batch = Walk::new(&plan.batch);
                 for _ in 0..batches {
                     let base = batch.offsets().plus(first);
                     batch.advance(1);
                     // SAFETY: promised by the caller.
-                    unsafe { self.rows((count, products), base) };
+                    unsafe {
+                        match plan.packing {
+                            Packing::Across => self.run_across((count, products), base),
+                            _ => self.rows((count, products), base),
+                        }
+                    }
                 }
             }
         }
     }
 
-    /// Lists the offsets of rows.
-    fn list_rows(&mut self, rows: &mut Walk<'_>, count: usize) {
+    /// Lists the offsets of so many rows, or of less: as many as the panel can hold. Returns the number.
+    fn list_rows(&mut self, rows: &mut Walk<'_>, count: usize) -> usize {
+        let most = self.reach_of_rows();
         let Scratch { rows: listed, tile_rows, .. } = &mut *self.scratch;
-        for row in listed.iter_mut().take(count) {
+        let (mut least, mut greatest) = (rows.offsets().right, rows.offsets().right);
+        for (at, row) in listed.iter_mut().enumerate().take(count) {
             let Offsets { output, left, right } = rows.offsets();
+            (least, greatest) = (least.min(right), greatest.max(right));
+            if greatest.abs_diff(least) >= most {
+                tile_rows[..at].copy_from_slice(&listed[..at]);
+                return at;
+            }
             rows.advance(1);
             *row = Row { output: output as isize, left: left as isize, right: right as isize };
         }
         tile_rows[..count].copy_from_slice(&listed[..count]);
+        count
     }
 
     /// Lists the offsets of products, relative to those of the first, which are returned.
@@ -128,9 +143,7 @@ impl<N: Copy> Drive<'_, N> {
         let columns = self.plan.columns;
         let (runs, run) = match self.plan.packing {
             Packing::CrossingPanels => (1, columns.count()),
-            Packing::None | Packing::Separate | Packing::Gathered | Packing::Panels => {
-                (columns.count() / columns.innermost().count, columns.innermost().count)
-            }
+            _ => (columns.count() / columns.innermost().count, columns.innermost().count),
         };
         let mut walk = Walk::new(&columns);
         let lanes = self.plan.lanes;
@@ -153,7 +166,8 @@ impl<N: Copy> Drive<'_, N> {
     fn sizes(&self) -> Sizes<N> {
         match self.plan.packing {
             Packing::Separate => self.tiles.separate,
-            Packing::Gathered => self.tiles.gathered,
+            Packing::Transposed => self.tiles.transposed,
+            Packing::Across => self.tiles.across,
             Packing::None | Packing::Panels | Packing::CrossingPanels => self.tiles.by_width,
         }
     }
@@ -181,7 +195,7 @@ impl<N: Copy> Drive<'_, N> {
         // SAFETY: promised by the caller, here and below: offsets are those of iterations.
         unsafe {
             let right = match (self.right, self.plan.packing) {
-                (Operand::Memory(address), Packing::None | Packing::Separate | Packing::Gathered) => {
+                (Operand::Memory(address), Packing::None | Packing::Separate | Packing::Transposed) => {
                     self.list_as(Listed::Operand, products);
                     address.wrapping_offset(first.right as isize)
                 }
@@ -211,20 +225,24 @@ impl<N: Copy> Drive<'_, N> {
                 if is_direct {
                     run(&tile);
                 } else {
-                    self.run_copied(&tile, *size, *run, strip, width);
+                    let stride = self.plan.columns.innermost().output as isize;
+                    self.run_copied(&tile, (*size, *run), (strip.pieces, stride), width);
                 }
                 done += size;
             }
         }
     }
 
-    /// Runs a tile whose elements of the output are not adjacent, or not all there, in memory of its own.
-    unsafe fn run_copied(
+    /// Runs a tile whose elements of the output are not adjacent, or not all there, in memory of its own: of so many rows, and so many
+    /// listed pieces.
+    ///
+    /// # Safety
+    /// See [`Run`].
+    pub(super) unsafe fn run_copied(
         &mut self,
         tile: &Tile<N>,
-        size: usize,
-        run: unsafe fn(&Tile<N>),
-        strip: &Strip,
+        (size, run): (usize, Run<N>),
+        (pieces, stride): (usize, isize),
         width: usize,
     ) {
         let mut rows = [Row::default(); TILE_ROWS];
@@ -239,8 +257,8 @@ impl<N: Copy> Drive<'_, N> {
             let lines = Lines {
                 operand: tile.output,
                 offsets: &offsets[..size],
-                pieces: &self.scratch.output_pieces[..strip.pieces],
-                stride: self.plan.columns.innermost().output as isize,
+                pieces: &self.scratch.output_pieces[..pieces],
+                stride,
                 lines: self.scratch.tile.as_mut_ptr(),
                 width,
             };

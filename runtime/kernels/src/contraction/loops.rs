@@ -56,6 +56,14 @@ impl Loops {
         self.as_slice().iter().fold(1, |count, each| count.saturating_mul(each.count))
     }
 
+    /// The number of adjacent elements that contain those of all iterations.
+    pub(super) fn span(&self, stride: impl Fn(&Loop) -> i64) -> usize {
+        self.as_slice().iter().fold(1, |span: usize, each| {
+            let distance = usize::try_from(stride(each).unsigned_abs()).unwrap_or(usize::MAX);
+            span.saturating_add(distance.saturating_mul(each.count - 1))
+        })
+    }
+
     /// The innermost loop, or one of a single iteration.
     pub(super) fn innermost(&self) -> Loop {
         self.as_slice().last().copied().unwrap_or(Loop { count: 1, ..Loop::default() })

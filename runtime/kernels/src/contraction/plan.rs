@@ -4,6 +4,7 @@ use core::fmt;
 
 use super::Loop;
 use super::loops::{Loops, MAX_LOOPS};
+use super::scratch::PANEL;
 
 /// What a plan must know of a processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,15 +18,20 @@ pub struct Machine {
     pub rows: &'static [usize],
     /// The same for rows with a right operand each.
     pub separate: &'static [usize],
+    /// The same for right operands that are transposed in registers.
+    pub transposed: &'static [usize],
 }
 
 impl Machine {
     /// 512-bit vectors, 32 of them.
-    pub const X86_64_V4: Machine = Machine { name: "x86-64-v4", lanes: 16, rows: &[8, 8, 8, 6], separate: &[8, 8] };
+    pub const X86_64_V4: Machine =
+        Machine { name: "x86-64-v4", lanes: 16, rows: &[8, 8, 8, 6], separate: &[8, 8], transposed: &[4] };
     /// 256-bit vectors, 16 of them.
-    pub const X86_64_V3: Machine = Machine { name: "x86-64-v3", lanes: 8, rows: &[8, 6], separate: &[8] };
+    pub const X86_64_V3: Machine =
+        Machine { name: "x86-64-v3", lanes: 8, rows: &[8, 6], separate: &[8], transposed: &[4; 2] };
     /// 128-bit vectors, 16 of them, as LLVM makes them of arrays.
-    pub const PORTABLE: Machine = Machine { name: "portable", lanes: 4, rows: &[8, 4], separate: &[4] };
+    pub const PORTABLE: Machine =
+        Machine { name: "portable", lanes: 4, rows: &[8, 4], separate: &[4], transposed: &[4] };
 }
 
 /// Where vectors of the right operand are loaded from.
@@ -36,8 +42,12 @@ pub enum Packing {
     /// The same, where the other loops of the columns are the rows: each row of a tile has vectors of its own, and all have the
     /// same left operand.
     Separate,
-    /// The same, where the elements of the operand are at a distance from each other, and are gathered.
-    Gathered,
+    /// From the operand, whose elements are adjacent along the products: some products of a vector of columns are loaded at once, and
+    /// transposed in registers.
+    Transposed,
+    /// A vector holds an element of each of some iterations of a loop that moves all operands, and so do vectors of the left operand
+    /// and the output. Where such elements are not adjacent, all that iterations of the other loops access are transposed to panels.
+    Across,
     /// From a panel, into which each strip of columns is copied for all products. Strips end where the innermost loop ends.
     Panels,
     /// The same, with strips across the ends of the innermost loop. Tiles are copied from the output and back.
@@ -69,6 +79,8 @@ pub struct Plan {
     pub(super) columns: Loops,
     /// Loops that do not move the output, in order.
     pub(super) sums: Loops,
+    /// With [`Packing::Across`], the loop whose iterations are the lanes of vectors; it is not among the others.
+    pub(super) across: Loop,
     /// The operands are exchanged: left is right.
     pub(super) is_swapped: bool,
     pub(super) packing: Packing,
@@ -125,54 +137,115 @@ impl Plan {
             rows,
             columns,
             sums,
+            across: Loop { count: 1, ..Loop::default() },
             is_swapped,
             packing: Packing::None,
             lanes: machine.lanes,
             vectors: 1,
             tile_rows: 1,
         };
-        plan.choose(machine, is_computed[usize::from(!is_swapped)]);
+        let is_left_computed = is_computed[usize::from(is_swapped)];
+        plan.choose(machine, is_computed[usize::from(!is_swapped)], is_left_computed);
         Some(plan)
     }
 
     /// Chooses the packing by the cycles that each way is expected to take.
-    fn choose(&mut self, machine: &Machine, is_computed: bool) {
+    fn choose(&mut self, machine: &Machine, is_computed: bool, is_left_computed: bool) {
         let (rows, columns, products) = (self.rows.count(), self.columns.count(), self.sums.count());
         let innermost = self.columns.innermost();
         let runs = columns / innermost.count.max(1);
         let within = Tiling::of(machine.lanes, machine.rows, false, rows, runs, innermost.count);
         let crossing = Tiling::of(machine.lanes, machine.rows, false, rows, 1, columns);
         let separate = Tiling::of(machine.lanes, machine.separate, true, runs, rows, innermost.count);
-        // For each product, each piece of a strip is copied, in some cycles if its elements are adjacent.
+        // For each product, each piece of a strip is copied, in some cycles if its elements are adjacent or those of the products are.
+        let vectors = runs * innermost.count.div_ceil(machine.lanes);
         let pieces = 2 * runs.max(columns.div_ceil(machine.lanes));
-        let packing = if innermost.right == 1 { pieces } else { pieces + columns };
+        let is_transposable = matches!(self.sums.as_slice(), [only] if only.right == 1) && !is_computed;
+        let packing = match innermost.right {
+            1 => pieces,
+            _ if is_transposable => 2 * pieces + TRANSPOSITION * vectors,
+            _ => pieces + columns,
+        };
         // Each row of a tile is copied from the output and back.
         let moving = 2 * rows * (pieces + if innermost.output == 1 { 0 } else { columns });
-        let whole = |tiling: Tiling, packing: usize| tiling.cycles.saturating_add(packing).saturating_mul(products);
+        let across = (!is_computed && !is_left_computed).then(|| Across::of(self, machine.lanes)).flatten();
+        // How often the batch repeats what follows, compared with a run of all lanes.
+        let repeated = across.as_ref().map_or(1, |across| self.batch.as_slice()[across.at].count);
+        let whole = |tiling: Tiling, packing: usize| {
+            let cycles = tiling.cycles.saturating_add(packing).saturating_mul(products);
+            cycles.saturating_add(BEGINNING.saturating_mul(tiling.tiles)).saturating_mul(repeated)
+        };
         let is_adjacent = innermost.right == 1 && innermost.output == 1 && !is_computed;
-        // A gathered number takes a cycle.
-        let far = Tiling::of(machine.lanes, &machine.separate[..1], true, runs, rows, innermost.count);
         let is_near = innermost.right.unsigned_abs() < 1 << 16 && innermost.output == 1 && !is_computed;
+        let transposed = Tiling::of(machine.lanes, machine.transposed, false, rows, runs, innermost.count);
+        let transposing = TRANSPOSITION * vectors * rows.div_ceil(transposed.rows);
+        let can_transpose = is_transposable && is_near;
         let ways = [
             (whole(within, packing), Packing::Panels, within),
             (whole(crossing, packing).saturating_add(moving), Packing::CrossingPanels, crossing),
             (if is_adjacent { whole(within, 0) } else { usize::MAX }, Packing::None, within),
             (if is_adjacent && rows == 1 { whole(separate, 0) } else { usize::MAX }, Packing::Separate, separate),
-            (if is_near && rows == 1 && runs > 1 { whole(far, columns) } else { usize::MAX }, Packing::Gathered, far),
+            (if can_transpose { whole(transposed, transposing) } else { usize::MAX }, Packing::Transposed, transposed),
+            (across.as_ref().map_or(usize::MAX, |across| across.cycles), Packing::Across, Tiling::ACROSS),
         ];
         let [first, others @ ..] = ways;
         let (_, packing, tiling) = others.into_iter().fold(first, |best, way| if way.0 <= best.0 { way } else { best });
         (self.packing, self.vectors, self.tile_rows) = (packing, tiling.vectors, tiling.rows);
-        if matches!(packing, Packing::Separate | Packing::Gathered) {
-            // A row is an iteration of the other loops of the columns.
-            let mut innermost = Loops::default();
-            self.rows = self.columns;
-            self.rows.remove(self.columns.as_slice().len() - 1);
-            innermost.push(self.columns.innermost());
-            self.columns = innermost;
+        match (packing, across) {
+            (Packing::Separate, _) => {
+                // A row is an iteration of the other loops of the columns.
+                let mut innermost = Loops::default();
+                self.rows = self.columns;
+                self.rows.remove(self.columns.as_slice().len() - 1);
+                innermost.push(self.columns.innermost());
+                self.columns = innermost;
+            }
+            (Packing::Across, Some(across)) => {
+                self.across = self.batch.remove(across.at);
+                self.rows = core::mem::take(&mut self.columns);
+            }
+            _ => {}
         }
     }
 }
+
+/// The cycles to begin and to end a tile.
+const BEGINNING: usize = 60;
+
+/// Lanes across a loop of the batch.
+struct Across {
+    /// The loop, among those of the batch.
+    at: usize,
+    /// The cycles for all its iterations.
+    cycles: usize,
+}
+
+impl Across {
+    /// Of the longest loop. None where rows have left operands of their own, or panels cannot hold what the products access.
+    fn of(plan: &Plan, lanes: usize) -> Option<Across> {
+        let loops = plan.batch.as_slice();
+        let at = (0..loops.len()).max_by_key(|at| loops[*at].count)?;
+        let (across, rows, products) = (loops[at], plan.columns.count(), plan.sums.count());
+        let capacity = PANEL / lanes;
+        let (left, right) = (plan.sums.span(|each| each.left), plan.sums.span(|each| each.right));
+        let is_packed = [across.output, across.left, across.right].map(|stride| stride != 1);
+        if plan.rows.count() != 1 || (is_packed[1] && left > capacity) || (is_packed[2] && right > capacity / 2) {
+            return None;
+        }
+        let packed = |is_packed: bool, lines: usize| if is_packed { lines.saturating_mul(TRANSPOSITION) } else { 0 };
+        let packing = packed(is_packed[0], rows.saturating_mul(2))
+            .saturating_add(packed(is_packed[1], left))
+            .saturating_add(packed(is_packed[2], plan.columns.span(|each| each.right).saturating_add(right)));
+        // Of eight rows, nine vectors are loaded, two a cycle.
+        let tiles = rows.div_ceil(8);
+        let tile = products.saturating_mul(9).div_ceil(2).saturating_add(BEGINNING);
+        let cycles = packing.saturating_add(tiles.saturating_mul(tile)).saturating_mul(across.count.div_ceil(lanes));
+        Some(Across { at, cycles })
+    }
+}
+
+/// The cycles that a vector takes that is transposed: two vectors of four products are loaded or exchanged in a cycle.
+const TRANSPOSITION: usize = 3;
 
 /// A cut of rows and columns into tiles, and the cycles of all tiles for each product.
 #[derive(Clone, Copy, Debug)]
@@ -180,9 +253,14 @@ struct Tiling {
     vectors: usize,
     rows: usize,
     cycles: usize,
+    /// The number of tiles.
+    tiles: usize,
 }
 
 impl Tiling {
+    /// Of [`Packing::Across`].
+    const ACROSS: Tiling = Tiling { vectors: 1, rows: 8, cycles: 0, tiles: 0 };
+
     /// Of `runs` runs of adjacent columns, by tiles of so many rows for each number of vectors.
     fn of(lanes: usize, tile_rows: &[usize], is_separate: bool, rows: usize, runs: usize, columns: usize) -> Tiling {
         let vectors = columns.div_ceil(lanes).max(1);
@@ -196,7 +274,7 @@ impl Tiling {
         let vectors_loaded = if is_separate { arithmetic } else { tiles * width };
         let loads = rows.saturating_mul(strips).saturating_add(vectors_loaded);
         let cycles = (arithmetic.max(loads) / 2).max(4 * tiles).saturating_mul(runs);
-        Tiling { vectors: width, rows: tile, cycles }
+        Tiling { vectors: width, rows: tile, cycles, tiles: tiles.saturating_mul(runs) }
     }
 }
 
@@ -208,7 +286,7 @@ fn adjacent(loops: &Loops) -> Option<usize> {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let batch = self.batch.count();
+        let batch = self.batch.count().saturating_mul(self.across.count);
         if batch != 1 {
             write!(f, "{batch} times ")?;
         }
@@ -218,8 +296,9 @@ impl fmt::Display for Plan {
         let right = if self.is_swapped { "left" } else { "right" };
         match self.packing {
             Packing::None => write!(f, "vectors loaded from the {right} operand"),
-            Packing::Gathered => write!(f, "numbers gathered from the {right} operand for each row"),
+            Packing::Across => write!(f, "lanes across {} iterations of the batch", self.across.count),
             Packing::Separate => write!(f, "vectors loaded from the {right} operand for each row"),
+            Packing::Transposed => write!(f, "vectors transposed from the {right} operand"),
             Packing::Panels => write!(f, "panels of the {right} operand packed"),
             Packing::CrossingPanels => write!(f, "panels of the {right} operand packed across runs of columns"),
         }

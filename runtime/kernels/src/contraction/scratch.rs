@@ -15,6 +15,8 @@ pub(super) const ROWS: usize = 512;
 pub(super) const COMPUTED_ROWS: usize = 64;
 /// The most columns of a strip.
 pub(super) const COLUMNS: usize = 64;
+/// Elements of a panel.
+pub(super) const PANEL: usize = PRODUCTS * COLUMNS;
 /// The most rows of a tile.
 pub(super) const TILE_ROWS: usize = 8;
 
@@ -35,9 +37,9 @@ pub(super) struct Scratch<N> {
     /// A tile of the output.
     pub(super) tile: [N; TILE_ROWS * COLUMNS],
     /// A strip of the right operand, a line for each product.
-    pub(super) panel: [N; PRODUCTS * COLUMNS],
-    /// Rows of the left operand.
-    pub(super) left: [N; COMPUTED_ROWS * PRODUCTS],
+    pub(super) panel: [N; PANEL],
+    /// Rows of the left operand, or a panel of it.
+    pub(super) left: [N; PANEL],
 }
 
 /// The scratch of any operation: its numbers have 32 bits.
@@ -50,6 +52,7 @@ std::thread_local! {
 
 /// Calls `work` with scratch memory.
 pub(super) fn with<N, R>(work: impl FnOnce(&mut Scratch<N>) -> R) -> R {
+    const { assert!(COMPUTED_ROWS * PRODUCTS <= PANEL) };
     const { assert!(size_of::<N>() == size_of::<u32>() && align_of::<N>() == align_of::<u32>()) };
     #[cfg(feature = "std")]
     let mut scratch = KEPT.try_with(core::cell::Cell::take).ok().flatten().unwrap_or_else(zeroed);

@@ -188,11 +188,14 @@ fn real_shapes_are_those_of_the_loops() {
     {
         check::<FmaF32>(&mut random, &convolution(channels, side, inputs, taps, stride));
     }
-    for (m, n, k) in [(1, 100, 50), (100, 1, 50), (7, 65, 1), (13, 31, 40), (8, 16, 1100), (2, 3, 2100), (600, 17, 3)] {
+    for (m, n, k) in
+        [(1, 100, 50), (100, 1, 50), (7, 65, 1), (13, 31, 40), (8, 16, 1100), (3, 50, 519), (2, 3, 2100), (600, 17, 3)]
+    {
         let product = [each(m, n as i64, k as i64, 0), each(k, 0, 1, n as i64), each(n, 1, 0, 1)];
         check::<FmaF32>(&mut random, &product);
         let transposed = [each(m, n as i64, k as i64, 0), each(n, 1, 0, k as i64), each(k, 0, 1, 1)];
         check::<MulAddI32>(&mut random, &transposed);
+        check::<FmaF32>(&mut random, &transposed);
     }
     // Depthwise, in both layouts.
     check::<FmaF32>(
@@ -206,6 +209,44 @@ fn real_shapes_are_those_of_the_loops() {
 }
 
 #[test]
+fn lanes_across_channels_are_those_of_the_loops() {
+    let mut random = Random(11);
+    for (channels, side, taps, stride) in [(40, 7, 3, 1), (17, 4, 5, 1), (33, 6, 3, 2), (16, 12, 2, 3)] {
+        let source = ((side - 1) * stride + taps) as i64;
+        let (c, s, t) = (channels as i64, side as i64, taps as i64);
+        let first = [
+            each(channels, s * s, t * t, source * source),
+            each(side, s, 0, source * stride as i64),
+            each(side, 1, 0, stride as i64),
+            each(taps, 0, t, source),
+            each(taps, 0, 1, 1),
+        ];
+        let last = [
+            each(side, s * c, 0, source * c * stride as i64),
+            each(side, c, 0, c * stride as i64),
+            each(channels, 1, 1, 1),
+            each(taps, 0, t * c, source * c),
+            each(taps, 0, c, c),
+        ];
+        for loops in [first, last] {
+            check::<FmaF32>(&mut random, &loops);
+            check::<MulAddI32>(&mut random, &loops);
+        }
+    }
+    let channels_last = [each(14, 448, 0, 1024), each(14, 32, 0, 64), each(32, 1, 1, 1), each(9, 0, 32, 32)];
+    assert!(
+        Plan::of(&channels_last, &Machine::X86_64_V4)
+            .unwrap()
+            .to_string()
+            .ends_with("lanes across 32 iterations of the batch")
+    );
+    // More rows than a panel holds: 200 x 200 maps, every third element.
+    let wide =
+        [each(16, 4489, 1, 40_401), each(67, 67, 0, 603), each(67, 1, 0, 3), each(2, 0, 16, 201), each(2, 0, 32, 1)];
+    check::<FmaF32>(&mut random, &wide);
+}
+
+#[test]
 fn plans_explain_themselves() {
     let plan = |loops: &[Loop]| Plan::of(loops, &Machine::X86_64_V4).unwrap().to_string();
     assert_eq!(
@@ -215,7 +256,7 @@ fn plans_explain_themselves() {
     let vector = [each(512, 1, 784, 0), each(784, 0, 1, 1)];
     assert_eq!(
         plan(&vector),
-        "1 rows x 512 columns, sums of 784; tiles of 1 x 64 in registers; panels of the left operand packed"
+        "1 rows x 512 columns, sums of 784; tiles of 1 x 16 in registers; vectors transposed from the left operand"
     );
     assert!(Plan::of(&[each(4, 0, 1, 1)], &Machine::X86_64_V4).is_none());
     assert!(Plan::of(&[each(4, 1, 1, 1); 17], &Machine::X86_64_V4).is_none());

@@ -24,7 +24,7 @@ pub(super) struct Tile<N> {
     pub(super) count: usize,
     /// The number of columns in the last vector.
     pub(super) tail: usize,
-    /// The distance of the right operand's numbers of adjacent columns, for tiles that gather them.
+    /// The distance of the right operand's numbers of adjacent columns, where they are transposed.
     pub(super) stride: i32,
 }
 
@@ -59,8 +59,10 @@ pub(super) struct Tiles<N: 'static> {
     pub(super) by_width: Sizes<N>,
     /// The same for rows with a right operand each.
     pub(super) separate: Sizes<N>,
-    /// The same for rows with a right operand each, whose numbers are at a distance from each other.
-    pub(super) gathered: Sizes<N>,
+    /// For rows with the same right operand, whose numbers are adjacent along the products instead of along the columns.
+    pub(super) transposed: Sizes<N>,
+    /// For vectors that hold a number of each of some iterations of a loop that moves all operands.
+    pub(super) across: Sizes<N>,
     pub(super) copies: Copies<N>,
 }
 
@@ -71,6 +73,8 @@ pub(super) trait Vector: Copy {
     type Mask: Copy;
     const LANES: usize;
 
+    /// Returns zeros. Safety: the processor has the features.
+    unsafe fn zero() -> Self;
     /// Safety: so many numbers are valid at the address, and the processor has the features. So for the others.
     unsafe fn load(address: *const Self::Number) -> Self;
     /// Safety: see [`Vector::load`].
@@ -82,6 +86,11 @@ pub(super) trait Vector: Copy {
     /// Loads these lanes from numbers at a distance from each other, any numbers in the others. Safety: see [`Vector::load`], for
     /// these lanes.
     unsafe fn gather(address: *const Self::Number, stride: i32, mask: Self::Mask) -> Self;
+    /// Returns vectors of four adjacent numbers of each lane, whose first ones are at a distance from each other. Safety: see
+    /// [`Vector::load`], for these numbers.
+    unsafe fn transpose(address: *const Self::Number, stride: isize) -> [Self; 4];
+    /// Stores vectors to where [`Vector::transpose`] would load them. Safety: see [`Vector::load`], for these numbers.
+    unsafe fn transpose_back(vectors: [Self; 4], address: *mut Self::Number, stride: isize);
     /// Stores these lanes. Safety: see [`Vector::load`], for these lanes.
     unsafe fn store_some(self, address: *mut Self::Number, mask: Self::Mask);
     /// Safety: see [`Vector::load`], for one number.
@@ -90,51 +99,41 @@ pub(super) trait Vector: Copy {
     unsafe fn apply(self, left: Self, right: Self) -> Self;
 }
 
-/// Runs a tile of so many rows and vectors; with `SEPARATE`, rows have a right operand each, and with `GATHERED` its numbers are at a
-/// distance from each other.
+/// Runs a tile of so many rows and vectors, compiled as a part of the level's function: without closures and adapters of iterators,
+/// because LLVM does not inline a function without the level's features if it calls one that passes vectors. With `SEPARATE`, rows have
+/// a right operand each.
 ///
 /// # Safety
 /// See [`Run`].
 #[inline(always)]
-pub(super) unsafe fn run<
-    V: Vector,
-    const ROWS: usize,
-    const VECTORS: usize,
-    const SEPARATE: bool,
-    const GATHERED: bool,
->(
+pub(super) unsafe fn run<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(
     tile: &Tile<V::Number>,
 ) {
-    let Tile { output, left, right, rows, products, count, tail, stride } = *tile;
+    let Tile { output, left, right, rows, products, count, tail, .. } = *tile;
     // SAFETY: promised by the caller.
     unsafe {
         let mask = V::mask(tail);
-        let load = |address: *const V::Number| -> [V; VECTORS] {
-            core::array::from_fn(|vector| match vector + 1 == VECTORS {
-                true => V::load_some(address.add(vector * V::LANES), mask),
-                false => V::load(address.add(vector * V::LANES)),
-            })
-        };
-        let rows: [Row; ROWS] = core::array::from_fn(|row| *rows.add(row));
-        let mut sums: [[V; VECTORS]; ROWS] = core::array::from_fn(|row| load(output.offset(rows[row].output)));
-        let lefts: [*const V::Number; ROWS] = core::array::from_fn(|row| left.offset(rows[row].left));
-        let rights: [*const V::Number; ROWS] = core::array::from_fn(|row| right.offset(rows[row].right));
+        let rows = &*rows.cast::<[Row; ROWS]>();
+        let mut sums = [[V::zero(); VECTORS]; ROWS];
+        let (mut lefts, mut rights) = ([left; ROWS], [right; ROWS]);
+        let mut row = 0;
+        while row < ROWS {
+            sums[row] = load_strip::<V, VECTORS>(output.offset(rows[row].output), mask);
+            lefts[row] = left.offset(rows[row].left);
+            rights[row] = right.offset(rows[row].right);
+            row += 1;
+        }
         for at in 0..count {
             let product = *products.add(at);
-            let shared = if SEPARATE { None } else { Some(load(right.offset(product.right))) };
+            let mut vectors = [V::zero(); VECTORS];
+            if !SEPARATE {
+                vectors = load_strip::<V, VECTORS>(right.offset(product.right), mask);
+            }
             let mut row = 0;
             while row < ROWS {
-                let vectors = match shared {
-                    Some(vectors) => vectors,
-                    None if GATHERED => {
-                        let right = rights[row].offset(product.right);
-                        core::array::from_fn(|vector| {
-                            let all = if vector + 1 == VECTORS { mask } else { V::mask(V::LANES) };
-                            V::gather(right.offset(vector as isize * V::LANES as isize * stride as isize), stride, all)
-                        })
-                    }
-                    None => load(rights[row].offset(product.right)),
-                };
+                if SEPARATE {
+                    vectors = load_strip::<V, VECTORS>(rights[row].offset(product.right), mask);
+                }
                 let number = V::splat(lefts[row].offset(product.left));
                 let mut vector = 0;
                 while vector < VECTORS {
@@ -144,25 +143,165 @@ pub(super) unsafe fn run<
                 row += 1;
             }
         }
-        for (row, sums) in rows.iter().zip(sums) {
-            for (vector, sum) in sums.into_iter().enumerate() {
-                let address = output.offset(row.output).add(vector * V::LANES);
-                if vector + 1 == VECTORS { sum.store_some(address, mask) } else { sum.store(address) }
+        let mut row = 0;
+        while row < ROWS {
+            store_strip::<V, VECTORS>(output.offset(rows[row].output), sums[row], mask);
+            row += 1;
+        }
+    }
+}
+
+/// As [`run`], where the right operand's numbers are adjacent along the products, and at a distance from each other along the columns.
+///
+/// # Safety
+/// See [`Run`].
+#[inline(always)]
+pub(super) unsafe fn run_transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
+    let Tile { output, left, right, rows, products, count, tail, stride } = *tile;
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mask = V::mask(tail);
+        let rows = &*rows.cast::<[Row; ROWS]>();
+        let mut sums = [[V::zero(); VECTORS]; ROWS];
+        let mut lefts = [left; ROWS];
+        let mut row = 0;
+        while row < ROWS {
+            sums[row] = load_strip::<V, VECTORS>(output.offset(rows[row].output), mask);
+            lefts[row] = left.offset(rows[row].left);
+            row += 1;
+        }
+        let distance = V::LANES as isize * stride as isize;
+        let mut at = 0;
+        while at < count {
+            let is_four = count - at >= 4;
+            let right = right.offset((*products.add(at)).right);
+            let mut vector = 0;
+            while vector < VECTORS {
+                let right = right.offset(vector as isize * distance);
+                let is_whole = vector + 1 < VECTORS || tail == V::LANES;
+                if is_four && is_whole {
+                    let columns = V::transpose(right, stride as isize);
+                    let mut column = 0;
+                    while column < 4 {
+                        let product = *products.add(at + column);
+                        let mut row = 0;
+                        while row < ROWS {
+                            let number = V::splat(lefts[row].offset(product.left));
+                            sums[row][vector] = sums[row][vector].apply(number, columns[column]);
+                            row += 1;
+                        }
+                        column += 1;
+                    }
+                } else {
+                    let lanes = if vector + 1 < VECTORS { V::mask(V::LANES) } else { mask };
+                    let mut column = 0;
+                    while column < 4 && column < count - at {
+                        let product = *products.add(at + column);
+                        let numbers = V::gather(right.add(column), stride, lanes);
+                        let mut row = 0;
+                        while row < ROWS {
+                            let number = V::splat(lefts[row].offset(product.left));
+                            sums[row][vector] = sums[row][vector].apply(number, numbers);
+                            row += 1;
+                        }
+                        column += 1;
+                    }
+                }
+                vector += 1;
+            }
+            at += 4;
+        }
+        let mut row = 0;
+        while row < ROWS {
+            store_strip::<V, VECTORS>(output.offset(rows[row].output), sums[row], mask);
+            row += 1;
+        }
+    }
+}
+
+/// As [`run`], where vectors of both operands hold numbers of as many iterations of one loop, and rows have the same left operand.
+///
+/// # Safety
+/// See [`Run`].
+#[inline(always)]
+pub(super) unsafe fn run_lanes<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
+    let Tile { output, left, right, rows, products, count, tail, .. } = *tile;
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mask = V::mask(tail);
+        let rows = &*rows.cast::<[Row; ROWS]>();
+        let mut sums = [V::zero(); ROWS];
+        let mut rights = [right; ROWS];
+        let mut row = 0;
+        while row < ROWS {
+            sums[row] = V::load_some(output.offset(rows[row].output), mask);
+            rights[row] = right.offset(rows[row].right);
+            row += 1;
+        }
+        for at in 0..count {
+            let product = *products.add(at);
+            let numbers = V::load_some(left.offset(product.left), mask);
+            let mut row = 0;
+            while row < ROWS {
+                sums[row] = sums[row].apply(numbers, V::load_some(rights[row].offset(product.right), mask));
+                row += 1;
             }
         }
+        let mut row = 0;
+        while row < ROWS {
+            sums[row].store_some(output.offset(rows[row].output), mask);
+            row += 1;
+        }
+    }
+}
+
+/// Loads adjacent numbers, of the last vector only the lanes of the mask.
+///
+/// # Safety
+/// See [`Vector::load`], for these numbers.
+#[inline(always)]
+unsafe fn load_strip<V: Vector, const VECTORS: usize>(address: *const V::Number, mask: V::Mask) -> [V; VECTORS] {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut vectors = [V::zero(); VECTORS];
+        let mut vector = 0;
+        while vector + 1 < VECTORS {
+            vectors[vector] = V::load(address.add(vector * V::LANES));
+            vector += 1;
+        }
+        vectors[vector] = V::load_some(address.add(vector * V::LANES), mask);
+        vectors
+    }
+}
+
+/// Stores adjacent numbers, of the last vector only the lanes of the mask.
+///
+/// # Safety
+/// See [`Vector::store`], for these numbers.
+#[inline(always)]
+unsafe fn store_strip<V: Vector, const VECTORS: usize>(address: *mut V::Number, vectors: [V; VECTORS], mask: V::Mask) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let mut vector = 0;
+        while vector + 1 < VECTORS {
+            vectors[vector].store(address.add(vector * V::LANES));
+            vector += 1;
+        }
+        vectors[vector].store_some(address.add(vector * V::LANES), mask);
     }
 }
 
 /// Makes the table of a level's tiles: for each number of vectors, the numbers of rows.
 macro_rules! tiles {
-    ($name:ident: $vector:ty as $number:ty, $machine:expr, $function:ident, $copies:expr,
+    ($name:ident: $vector:ty as $number:ty, $machine:expr, $function:ident $transposing:ident $lanes:ident, $copies:expr,
         [$($vectors:literal: $($rows:literal)*;)*], separate [$($separate:literal: $($single:literal)*;)*],
-        gathered [$($gathered:literal: $($far:literal)*;)*]) => {
+        transposed [$($transposed:literal: $($few:literal)*;)*]) => {
         pub(in super::super) static $name: Tiles<$number> = Tiles {
             machine: $machine,
-            by_width: &[$(&[$(($rows, $function::<$vector, $rows, $vectors, false, false>)),*]),*],
-            separate: &[$(&[$(($single, $function::<$vector, $single, $separate, true, false>)),*]),*],
-            gathered: &[$(&[$(($far, $function::<$vector, $far, $gathered, true, true>)),*]),*],
+            by_width: &[$(&[$(($rows, $function::<$vector, $rows, $vectors, false>)),*]),*],
+            separate: &[$(&[$(($single, $function::<$vector, $single, $separate, true>)),*]),*],
+            transposed: &[$(&[$(($few, $transposing::<$vector, $few, $transposed>)),*]),*],
+            across: &[&[(8, $lanes::<$vector, 8>), (4, $lanes::<$vector, 4>), (2, $lanes::<$vector, 2>), (1, $lanes::<$vector, 1>)]],
             copies: $copies,
         };
     };

@@ -1,6 +1,6 @@
 //! Tiles for all processors, of arrays that LLVM makes vectors of.
 
-use super::{Machine, Tile, Tiles, Vector, run, tiles};
+use super::{Machine, Tile, Tiles, Vector, run, run_lanes, run_transposed, tiles};
 use crate::contraction::copy::{self, Copies, Lines};
 use crate::contraction::{FmaF32, MulAddF32, MulAddI32, Operation, load};
 
@@ -9,12 +9,17 @@ const LANES: usize = Machine::PORTABLE.lanes;
 /// Numbers that an operation computes one by one.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
-pub(super) struct Array<O: Operation>([O::Number; LANES]);
+pub(in super::super) struct Array<O: Operation>([O::Number; LANES]);
 
 impl<O: Operation + Copy> Vector for Array<O> {
     type Number = O::Number;
     type Mask = usize;
     const LANES: usize = LANES;
+
+    #[inline(always)]
+    unsafe fn zero() -> Array<O> {
+        Array([O::ZERO; LANES])
+    }
 
     #[inline(always)]
     unsafe fn load(address: *const O::Number) -> Array<O> {
@@ -39,23 +44,64 @@ impl<O: Operation + Copy> Vector for Array<O> {
             // SAFETY: promised by the caller.
             return unsafe { Array::load(address) };
         }
-        // SAFETY: promised by the caller: there is at least one lane, whose number the others have.
-        Array(core::array::from_fn(|lane| unsafe { load(address.add(if lane < mask { lane } else { 0 })) }))
+        let mut numbers = [O::ZERO; LANES];
+        let mut lane = 0;
+        while lane < mask {
+            // SAFETY: promised by the caller.
+            numbers[lane] = unsafe { load(address.add(lane)) };
+            lane += 1;
+        }
+        Array(numbers)
     }
 
     #[inline(always)]
     unsafe fn gather(address: *const O::Number, stride: i32, mask: usize) -> Array<O> {
-        // SAFETY: promised by the caller; the first number is there, too.
-        Array(core::array::from_fn(|lane| unsafe {
-            address.offset(stride as isize * if lane < mask { lane as isize } else { 0 }).read()
-        }))
+        let mut numbers = [O::ZERO; LANES];
+        let mut lane = 0;
+        while lane < mask {
+            // SAFETY: promised by the caller.
+            numbers[lane] = unsafe { load(address.offset(lane as isize * stride as isize)) };
+            lane += 1;
+        }
+        Array(numbers)
+    }
+
+    #[inline(always)]
+    unsafe fn transpose(address: *const O::Number, stride: isize) -> [Array<O>; 4] {
+        let mut columns = [Array([O::ZERO; LANES]); 4];
+        let mut lane = 0;
+        while lane < LANES {
+            // SAFETY: promised by the caller.
+            let numbers = unsafe { load(address.offset(lane as isize * stride).cast::<[O::Number; 4]>()) };
+            let mut column = 0;
+            while column < 4 {
+                columns[column].0[lane] = numbers[column];
+                column += 1;
+            }
+            lane += 1;
+        }
+        columns
+    }
+
+    #[inline(always)]
+    unsafe fn transpose_back(vectors: [Array<O>; 4], address: *mut O::Number, stride: isize) {
+        let mut lane = 0;
+        while lane < LANES {
+            let [first, second, third, fourth] = vectors;
+            let numbers = [first.0[lane], second.0[lane], third.0[lane], fourth.0[lane]];
+            // SAFETY: promised by the caller.
+            unsafe { address.offset(lane as isize * stride).cast::<[O::Number; 4]>().write(numbers) };
+            lane += 1;
+        }
     }
 
     #[inline(always)]
     unsafe fn store_some(self, address: *mut O::Number, mask: usize) {
-        for (lane, number) in self.0.into_iter().enumerate().take(mask) {
+        let mut lane = 0;
+        while lane < mask {
             // SAFETY: promised by the caller.
-            unsafe { address.add(lane).write(number) };
+            unsafe { address.add(lane).write(self.0[lane]) };
+            lane += 1;
         }
     }
 
@@ -78,30 +124,40 @@ impl<O: Operation + Copy> Vector for Array<O> {
 }
 
 /// Safety: see [`super::Run`].
-unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool, const GATHERED: bool>(
-    tile: &Tile<V::Number>,
-) {
+unsafe fn tile<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(tile: &Tile<V::Number>) {
     // SAFETY: promised by the caller.
-    unsafe { run::<V, ROWS, VECTORS, SEPARATE, GATHERED>(tile) }
+    unsafe { run::<V, ROWS, VECTORS, SEPARATE>(tile) }
+}
+
+/// Safety: see [`super::Run`].
+unsafe fn transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
+    // SAFETY: promised by the caller.
+    unsafe { run_transposed::<V, ROWS, VECTORS>(tile) }
+}
+
+/// Safety: see [`super::Run`].
+unsafe fn across<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
+    // SAFETY: promised by the caller.
+    unsafe { run_lanes::<V, ROWS>(tile) }
 }
 
 /// Safety: see [`Copies`].
 unsafe fn gather<N: Copy>(lines: &Lines<'_, N>) {
     // SAFETY: promised by the caller.
-    unsafe { copy::gather::<N, 4>(lines, |from, stride, to, width| copy::transpose::<N>(from, stride, to, width)) }
+    unsafe { copy::gather::<N, Array<FmaF32>, 4>(lines) }
 }
 
 /// Safety: see [`Copies`].
 unsafe fn scatter<N: Copy>(lines: &Lines<'_, N>) {
     // SAFETY: promised by the caller.
-    unsafe { copy::scatter::<N, 4>(lines) }
+    unsafe { copy::scatter::<N, Array<FmaF32>, 4>(lines) }
 }
 
 /// The table of an operation.
 macro_rules! operations {
     ($($name:ident: $operation:ty, $number:ty;)*) => { $(
-        tiles!($name: Array<$operation> as $number, Machine::PORTABLE, tile, Copies { gather, scatter },
-            [1: 8 4 2 1; 2: 4 2 1;], separate [1: 4 2 1;], gathered [1: 4 2 1;]);
+        tiles!($name: Array<$operation> as $number, Machine::PORTABLE, tile transposed across, Copies { gather, scatter },
+            [1: 8 4 2 1; 2: 4 2 1;], separate [1: 4 2 1;], transposed [1: 4 2 1;]);
     )* };
 }
 operations! {

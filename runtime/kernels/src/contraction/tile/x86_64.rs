@@ -1,25 +1,28 @@
 //! Tiles for AVX2 and AVX-512.
 
 use core::arch::x86_64::{
-    __m256, __m256i, __m512, __m512i, __mmask16, _mm256_add_epi32, _mm256_add_ps, _mm256_castsi256_ps, _mm256_fmadd_ps,
-    _mm256_loadu_ps, _mm256_loadu_si256, _mm256_mask_i32gather_epi32, _mm256_mask_i32gather_ps, _mm256_maskload_epi32,
-    _mm256_maskload_ps, _mm256_maskstore_epi32, _mm256_maskstore_ps, _mm256_mul_ps, _mm256_mullo_epi32,
-    _mm256_permute2f128_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps, _mm256_setzero_si256,
+    __m256, __m256i, __m512, __m512i, __mmask16, _mm_loadu_ps, _mm_storeu_ps, _mm256_add_epi32, _mm256_add_ps,
+    _mm256_castps_si256, _mm256_castps128_ps256, _mm256_castps256_ps128, _mm256_castsi256_ps, _mm256_extractf128_ps,
+    _mm256_fmadd_ps, _mm256_insertf128_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_mask_i32gather_epi32,
+    _mm256_mask_i32gather_ps, _mm256_maskload_epi32, _mm256_maskload_ps, _mm256_maskstore_epi32, _mm256_maskstore_ps,
+    _mm256_mul_ps, _mm256_mullo_epi32, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps, _mm256_setzero_si256,
     _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_unpackhi_ps, _mm256_unpacklo_ps, _mm512_add_epi32,
-    _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mask_i32gather_epi32,
-    _mm512_mask_i32gather_ps, _mm512_mask_storeu_epi32, _mm512_mask_storeu_ps, _mm512_maskz_loadu_epi32,
-    _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_mullo_epi32, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps,
-    _mm512_setzero_si512, _mm512_storeu_ps, _mm512_storeu_si512,
+    _mm512_add_ps, _mm512_castps_si512, _mm512_castps128_ps512, _mm512_castps512_ps128, _mm512_castsi512_ps,
+    _mm512_extractf32x4_ps, _mm512_fmadd_ps, _mm512_insertf32x4, _mm512_loadu_ps, _mm512_loadu_si512,
+    _mm512_mask_i32gather_epi32, _mm512_mask_i32gather_ps, _mm512_mask_storeu_epi32, _mm512_mask_storeu_ps,
+    _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_mullo_epi32, _mm512_set1_epi32,
+    _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_shuffle_ps, _mm512_storeu_ps, _mm512_storeu_si512,
+    _mm512_unpackhi_ps, _mm512_unpacklo_ps,
 };
 
-use super::{Machine, Tile, Tiles, Vector, run, tiles};
+use super::{Machine, Tile, Tiles, Vector, run, run_lanes, run_transposed, tiles};
 use crate::contraction::copy::{self, Copies, Lines};
 use crate::contraction::load;
 
 /// A kind of vectors: a register type, and the intrinsics of its loads, stores and operation.
 macro_rules! vectors {
-    ($($name:ident, $register:ty as $pointer:ty, $number:ty, $lanes:literal: $load:ident $store:ident $splat:ident
-        [$mask:ty] $some:ident $load_some:ident $store_some:ident $gather:ident,
+    ($($name:ident, $register:ty as $pointer:ty, $number:ty, $lanes:literal: $zero:ident $load:ident $store:ident $splat:ident
+        [$mask:ty] $some:ident $load_some:ident $store_some:ident $gather:ident $transpose:ident $back:ident,
         |$sum:ident, $left:ident, $right:ident| $apply:expr;)*) => { $(
         #[derive(Clone, Copy, Debug)]
         pub(super) struct $name($register);
@@ -28,6 +31,12 @@ macro_rules! vectors {
             type Number = $number;
             type Mask = $mask;
             const LANES: usize = $lanes;
+
+            #[inline(always)]
+            unsafe fn zero() -> $name {
+                // SAFETY: the caller promises that the processor has the features.
+                $name(unsafe { $zero() })
+            }
 
             #[inline(always)]
             unsafe fn load(address: *const $number) -> $name {
@@ -60,6 +69,20 @@ macro_rules! vectors {
             }
 
             #[inline(always)]
+            unsafe fn transpose(address: *const $number, stride: isize) -> [$name; 4] {
+                // SAFETY: promised by the caller.
+                let [first, second, third, fourth] = unsafe { $transpose(address, stride) };
+                [$name(first), $name(second), $name(third), $name(fourth)]
+            }
+
+            #[inline(always)]
+            unsafe fn transpose_back(vectors: [$name; 4], address: *mut $number, stride: isize) {
+                let [first, second, third, fourth] = vectors;
+                // SAFETY: promised by the caller.
+                unsafe { $back([first.0, second.0, third.0, fourth.0], address, stride) }
+            }
+
+            #[inline(always)]
             unsafe fn store_some(self, address: *mut $number, mask: $mask) {
                 // SAFETY: as above.
                 unsafe { $store_some(address, mask, self.0) }
@@ -81,23 +104,23 @@ macro_rules! vectors {
     )* };
 }
 vectors! {
-    FmaF32x16, __m512 as f32, f32, 16: _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps
-        [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16,
+    FmaF32x16, __m512 as f32, f32, 16: _mm512_setzero_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps
+        [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16 transpose_ps_16 back_ps_16,
         |sum, left, right| _mm512_fmadd_ps(left, right, sum);
-    MulAddF32x16, __m512 as f32, f32, 16: _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps
-        [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16,
+    MulAddF32x16, __m512 as f32, f32, 16: _mm512_setzero_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_set1_ps
+        [__mmask16] some_of_16 load_some_ps store_some_ps gather_ps_16 transpose_ps_16 back_ps_16,
         |sum, left, right| _mm512_add_ps(sum, _mm512_mul_ps(left, right));
-    MulAddI32x16, __m512i as __m512i, i32, 16: _mm512_loadu_si512 _mm512_storeu_si512 _mm512_set1_epi32
-        [__mmask16] some_of_16 load_some_epi32 store_some_epi32 gather_epi32_16,
+    MulAddI32x16, __m512i as __m512i, i32, 16: _mm512_setzero_si512 _mm512_loadu_si512 _mm512_storeu_si512 _mm512_set1_epi32
+        [__mmask16] some_of_16 load_some_epi32 store_some_epi32 gather_epi32_16 transpose_epi32_16 back_epi32_16,
         |sum, left, right| _mm512_add_epi32(sum, _mm512_mullo_epi32(left, right));
-    FmaF32x8, __m256 as f32, f32, 8: _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps
-        [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8,
+    FmaF32x8, __m256 as f32, f32, 8: _mm256_setzero_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps
+        [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8 transpose_ps_8 back_ps_8,
         |sum, left, right| _mm256_fmadd_ps(left, right, sum);
-    MulAddF32x8, __m256 as f32, f32, 8: _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps
-        [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8,
+    MulAddF32x8, __m256 as f32, f32, 8: _mm256_setzero_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_set1_ps
+        [__m256i] some_of_8 _mm256_maskload_ps _mm256_maskstore_ps gather_ps_8 transpose_ps_8 back_ps_8,
         |sum, left, right| _mm256_add_ps(sum, _mm256_mul_ps(left, right));
-    MulAddI32x8, __m256i as __m256i, i32, 8: _mm256_loadu_si256 _mm256_storeu_si256 _mm256_set1_epi32
-        [__m256i] some_of_8 _mm256_maskload_epi32 _mm256_maskstore_epi32 gather_epi32_8,
+    MulAddI32x8, __m256i as __m256i, i32, 8: _mm256_setzero_si256 _mm256_loadu_si256 _mm256_storeu_si256 _mm256_set1_epi32
+        [__m256i] some_of_8 _mm256_maskload_epi32 _mm256_maskstore_epi32 gather_epi32_8 transpose_epi32_8 back_epi32_8,
         |sum, left, right| _mm256_add_epi32(sum, _mm256_mullo_epi32(left, right));
 }
 
@@ -175,79 +198,185 @@ gathers! {
         _mm256_loadu_si256 _mm256_mullo_epi32 _mm256_set1_epi32;
 }
 
-/// Transposes eight times eight numbers of 32 bits: those of a column are adjacent in the operand, those of a row in the lines.
+/// Transposes sixteen numbers in each quarter of four vectors, or half.
+macro_rules! quarters_transposed {
+    ($vectors:expr, $low:ident $high:ident $shuffle:ident) => {{
+        let [first, second, third, fourth] = $vectors;
+        let (low, high) = ($low(first, second), $high(first, second));
+        let (low_next, high_next) = ($low(third, fourth), $high(third, fourth));
+        [
+            $shuffle::<0x44>(low, low_next),
+            $shuffle::<0xEE>(low, low_next),
+            $shuffle::<0x44>(high, high_next),
+            $shuffle::<0xEE>(high, high_next),
+        ]
+    }};
+}
+
+/// Four adjacent numbers of each row are loaded into the quarters of a vector, or its halves, of each fourth row into the same vector.
+/// What is left to do are exchanges within quarters.
+macro_rules! transposes {
+    ($($name:ident $back:ident: $number:ty as $register:ty, $load:ident $store:ident, $low:ident $high:ident $shuffle:ident,
+        |$vector:ident| $cast:expr, $uncast:expr;)*) => { $(
+        /// Safety: see [`Vector::transpose`].
+        #[inline(always)]
+        unsafe fn $name(address: *const $number, stride: isize) -> [$register; 4] {
+            let address = address.cast::<f32>();
+            // SAFETY: promised by the caller.
+            unsafe {
+                let rows = [
+                    $load(address, stride),
+                    $load(address.offset(stride), stride),
+                    $load(address.offset(2 * stride), stride),
+                    $load(address.offset(3 * stride), stride),
+                ];
+                let [first, second, third, fourth] = quarters_transposed!(rows, $low $high $shuffle);
+                [
+                    { let $vector = first; $cast },
+                    { let $vector = second; $cast },
+                    { let $vector = third; $cast },
+                    { let $vector = fourth; $cast },
+                ]
+            }
+        }
+
+        /// Safety: see [`Vector::transpose_back`].
+        #[inline(always)]
+        unsafe fn $back(vectors: [$register; 4], address: *mut $number, stride: isize) {
+            let (address, [first, second, third, fourth]) = (address.cast::<f32>(), vectors);
+            // SAFETY: promised by the caller.
+            unsafe {
+                let columns = [
+                    { let $vector = first; $uncast },
+                    { let $vector = second; $uncast },
+                    { let $vector = third; $uncast },
+                    { let $vector = fourth; $uncast },
+                ];
+                let [first, second, third, fourth] = quarters_transposed!(columns, $low $high $shuffle);
+                $store(first, address, stride);
+                $store(second, address.offset(stride), stride);
+                $store(third, address.offset(2 * stride), stride);
+                $store(fourth, address.offset(3 * stride), stride);
+            }
+        }
+    )* };
+}
+transposes! {
+    transpose_ps_16 back_ps_16: f32 as __m512, quarters store_quarters,
+        _mm512_unpacklo_ps _mm512_unpackhi_ps _mm512_shuffle_ps, |vector| vector, vector;
+    transpose_epi32_16 back_epi32_16: i32 as __m512i, quarters store_quarters,
+        _mm512_unpacklo_ps _mm512_unpackhi_ps _mm512_shuffle_ps, |vector| _mm512_castps_si512(vector), _mm512_castsi512_ps(vector);
+    transpose_ps_8 back_ps_8: f32 as __m256, halves store_halves,
+        _mm256_unpacklo_ps _mm256_unpackhi_ps _mm256_shuffle_ps, |vector| vector, vector;
+    transpose_epi32_8 back_epi32_8: i32 as __m256i, halves store_halves,
+        _mm256_unpacklo_ps _mm256_unpackhi_ps _mm256_shuffle_ps, |vector| _mm256_castps_si256(vector), _mm256_castsi256_ps(vector);
+}
+
+/// Loads four adjacent numbers of each fourth row.
 ///
-/// # Safety
-/// All numbers are valid at their addresses; the processor has AVX2.
+/// Safety: the numbers are valid at their addresses; the processor has AVX-512.
 #[inline(always)]
-unsafe fn transpose<N>(from: *const N, stride: isize, to: *mut N, width: usize) {
-    let (from, to) = (from.cast::<f32>(), to.cast::<f32>());
+unsafe fn quarters(from: *const f32, stride: isize) -> __m512 {
     // SAFETY: promised by the caller.
     unsafe {
-        let load = |column: isize| _mm256_loadu_ps(from.offset(stride * column));
-        let pairs = |first: isize| {
-            let (even, odd) = (load(first), load(first + 1));
-            (_mm256_unpacklo_ps(even, odd), _mm256_unpackhi_ps(even, odd))
-        };
-        let fours = |first: isize| {
-            let ((low, high), (low_next, high_next)) = (pairs(first), pairs(first + 2));
-            [
-                _mm256_shuffle_ps::<0x44>(low, low_next),
-                _mm256_shuffle_ps::<0xEE>(low, low_next),
-                _mm256_shuffle_ps::<0x44>(high, high_next),
-                _mm256_shuffle_ps::<0xEE>(high, high_next),
-            ]
-        };
-        for (row, (first, second)) in fours(0).into_iter().zip(fours(4)).enumerate() {
-            _mm256_storeu_ps(to.add(row * width), _mm256_permute2f128_ps::<0x20>(first, second));
-            _mm256_storeu_ps(to.add((row + 4) * width), _mm256_permute2f128_ps::<0x31>(first, second));
-        }
+        let vector = _mm512_castps128_ps512(_mm_loadu_ps(from));
+        let vector = _mm512_insertf32x4::<1>(vector, _mm_loadu_ps(from.offset(4 * stride)));
+        let vector = _mm512_insertf32x4::<2>(vector, _mm_loadu_ps(from.offset(8 * stride)));
+        _mm512_insertf32x4::<3>(vector, _mm_loadu_ps(from.offset(12 * stride)))
+    }
+}
+
+/// Stores to where [`quarters`] loads from.
+///
+/// Safety: as for it.
+#[inline(always)]
+unsafe fn store_quarters(vector: __m512, to: *mut f32, stride: isize) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        _mm_storeu_ps(to, _mm512_castps512_ps128(vector));
+        _mm_storeu_ps(to.offset(4 * stride), _mm512_extractf32x4_ps::<1>(vector));
+        _mm_storeu_ps(to.offset(8 * stride), _mm512_extractf32x4_ps::<2>(vector));
+        _mm_storeu_ps(to.offset(12 * stride), _mm512_extractf32x4_ps::<3>(vector));
+    }
+}
+
+/// Stores to where [`halves`] loads from.
+///
+/// Safety: as for it.
+#[inline(always)]
+unsafe fn store_halves(vector: __m256, to: *mut f32, stride: isize) {
+    // SAFETY: promised by the caller.
+    unsafe {
+        _mm_storeu_ps(to, _mm256_castps256_ps128(vector));
+        _mm_storeu_ps(to.offset(4 * stride), _mm256_extractf128_ps::<1>(vector));
+    }
+}
+
+/// The same for AVX2.
+///
+/// Safety: the numbers are valid at their addresses; the processor has AVX2.
+#[inline(always)]
+unsafe fn halves(from: *const f32, stride: isize) -> __m256 {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let vector = _mm256_castps128_ps256(_mm_loadu_ps(from));
+        _mm256_insertf128_ps::<1>(vector, _mm_loadu_ps(from.offset(4 * stride)))
     }
 }
 
 /// The functions of a level, which are compiled for its features.
 macro_rules! level {
-    ($features:literal, $chunk:literal, $tile:ident $gather:ident $scatter:ident) => {
+    ($features:literal, $block:ty, $chunk:literal, $tile:ident $transposed:ident $across:ident $gather:ident $scatter:ident) => {
         /// Safety: see [`super::Run`], for these features.
         #[target_feature(enable = $features)]
-        unsafe fn $tile<
-            V: Vector,
-            const ROWS: usize,
-            const VECTORS: usize,
-            const SEPARATE: bool,
-            const GATHERED: bool,
-        >(
+        unsafe fn $tile<V: Vector, const ROWS: usize, const VECTORS: usize, const SEPARATE: bool>(
             tile: &Tile<V::Number>,
         ) {
             // SAFETY: promised by the caller.
-            unsafe { run::<V, ROWS, VECTORS, SEPARATE, GATHERED>(tile) }
+            unsafe { run::<V, ROWS, VECTORS, SEPARATE>(tile) }
+        }
+
+        /// Safety: see [`super::Run`], for these features.
+        #[target_feature(enable = $features)]
+        unsafe fn $transposed<V: Vector, const ROWS: usize, const VECTORS: usize>(tile: &Tile<V::Number>) {
+            // SAFETY: promised by the caller.
+            unsafe { run_transposed::<V, ROWS, VECTORS>(tile) }
+        }
+
+        /// Safety: see [`super::Run`], for these features.
+        #[target_feature(enable = $features)]
+        unsafe fn $across<V: Vector, const ROWS: usize>(tile: &Tile<V::Number>) {
+            // SAFETY: promised by the caller.
+            unsafe { run_lanes::<V, ROWS>(tile) }
         }
 
         /// Safety: see [`Copies`], for these features.
         #[target_feature(enable = $features)]
         unsafe fn $gather<N: Copy>(lines: &Lines<'_, N>) {
             // SAFETY: promised by the caller.
-            unsafe { copy::gather::<N, $chunk>(lines, |from, stride, to, width| transpose(from, stride, to, width)) }
+            unsafe { copy::gather::<N, $block, $chunk>(lines) }
         }
 
         /// Safety: see [`Copies`], for these features.
         #[target_feature(enable = $features)]
         unsafe fn $scatter<N: Copy>(lines: &Lines<'_, N>) {
             // SAFETY: promised by the caller.
-            unsafe { copy::scatter::<N, $chunk>(lines) }
+            unsafe { copy::scatter::<N, $block, $chunk>(lines) }
         }
     };
 }
-level!("avx512f,avx2", 16, v4 gather_v4 scatter_v4);
-level!("avx2,fma", 8, v3 gather_v3 scatter_v3);
+level!("avx512f,avx2", FmaF32x16, 16, v4 transposed_v4 across_v4 gather_v4 scatter_v4);
+level!("avx2,fma", FmaF32x8, 8, v3 transposed_v3 across_v3 gather_v3 scatter_v3);
 
 /// The tables of an operation.
 macro_rules! operations {
     ($($number:ty: $v4:ident $wide:ty, $v3:ident $narrow:ty;)*) => { $(
-        tiles!($v4: $wide as $number, Machine::X86_64_V4, v4, Copies { gather: gather_v4, scatter: scatter_v4 },
-            [1: 8 4 2 1; 2: 8 4 2 1; 3: 8 4 2 1; 4: 6 4 2 1;], separate [1: 8 4 2 1; 2: 8 4 2 1;], gathered [1: 4 2 1;]);
-        tiles!($v3: $narrow as $number, Machine::X86_64_V3, v3, Copies { gather: gather_v3, scatter: scatter_v3 },
-            [1: 8 4 2 1; 2: 6 4 2 1;], separate [1: 8 4 2 1;], gathered [1: 4 2 1;]);
+        tiles!($v4: $wide as $number, Machine::X86_64_V4, v4 transposed_v4 across_v4, Copies { gather: gather_v4, scatter: scatter_v4 },
+            [1: 8 4 2 1; 2: 8 4 2 1; 3: 8 4 2 1; 4: 6 4 2 1;], separate [1: 8 4 2 1; 2: 8 4 2 1;],
+            transposed [1: 4 2 1;]);
+        tiles!($v3: $narrow as $number, Machine::X86_64_V3, v3 transposed_v3 across_v3, Copies { gather: gather_v3, scatter: scatter_v3 },
+            [1: 8 4 2 1; 2: 6 4 2 1;], separate [1: 8 4 2 1;],
+            transposed [1: 4 2 1; 2: 4 2 1;]);
     )* };
 }
 operations! {

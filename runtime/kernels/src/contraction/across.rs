@@ -1,0 +1,139 @@
+//! Contractions whose vectors hold an element of each of some iterations of a loop that moves all operands: of channels, say.
+
+use super::Operand;
+use super::copy::{Lines, Piece};
+use super::drive::Drive;
+use super::loops::Offsets;
+use super::plan::Packing;
+use super::scratch::{PANEL, PRODUCTS, Scratch};
+use super::tile::Tile;
+
+/// Adjacent elements of an operand.
+#[derive(Clone, Copy)]
+struct Span {
+    first: isize,
+    length: usize,
+}
+
+impl Span {
+    fn of(offsets: impl Iterator<Item = isize>) -> Span {
+        let (least, greatest) =
+            offsets.fold((isize::MAX, isize::MIN), |(least, greatest), each| (least.min(each), greatest.max(each)));
+        Span { first: least, length: greatest.abs_diff(least) + 1 }
+    }
+
+    /// Of all sums of an offset of each.
+    const fn plus(self, other: Span) -> Span {
+        Span { first: self.first + other.first, length: self.length + other.length - 1 }
+    }
+}
+
+impl<N: Copy> Drive<'_, N> {
+    /// How far apart the right operands of listed rows may be: so that a panel holds what all products of the rows access.
+    pub(super) fn reach_of_rows(&self) -> u64 {
+        let is_packed = self.plan.packing == Packing::Across && self.plan.across.right != 1;
+        if is_packed { (PANEL / self.plan.lanes - self.plan.sums.span(|each| each.right)) as u64 } else { u64::MAX }
+    }
+
+    /// Makes the offsets of listed rows and products those in panels, where operands are packed.
+    pub(super) fn list_across(&mut self, rows: usize, products: usize) {
+        let (across, lanes) = (self.plan.across, self.plan.lanes as isize);
+        let [left, right] = self.spans_of_products(products);
+        let first = Span::of(self.scratch.rows[..rows].iter().map(|row| row.right)).first;
+        let Scratch { products: listed, sources, tile_rows, .. } = &mut *self.scratch;
+        for (product, source) in listed.iter_mut().zip(sources).take(products) {
+            product.left = if across.left == 1 { source.left } else { (source.left - left.first) * lanes };
+            product.right = if across.right == 1 { source.right } else { (source.right - right.first) * lanes };
+        }
+        if across.right != 1 {
+            tile_rows.iter_mut().take(rows).for_each(|row| row.right = (row.right - first) * lanes);
+        }
+    }
+
+    /// What listed products access in the operands.
+    fn spans_of_products(&self, products: usize) -> [Span; 2] {
+        let sources = &self.scratch.sources[..products];
+        [Span::of(sources.iter().map(|source| source.left)), Span::of(sources.iter().map(|source| source.right))]
+    }
+
+    /// Runs the listed rows and products for all lanes.
+    ///
+    /// # Safety
+    /// As for [`contract`](super::contract); the processor has the features of the tiles.
+    pub(super) unsafe fn run_across(&mut self, (rows, products): (usize, usize), base: Offsets) {
+        let (Operand::Memory(left), Operand::Memory(right)) = (self.left, self.right) else { return };
+        let (across, lanes) = (self.plan.across, self.plan.lanes);
+        let [left_span, right_span] = self.spans_of_products(products);
+        let right_span = right_span.plus(Span::of(self.scratch.rows[..rows].iter().map(|row| row.right)));
+        for first in (0..across.count).step_by(lanes) {
+            let (at, lanes) = (base.after(first, &across), lanes.min(across.count - first));
+            // SAFETY: promised by the caller: elements of all rows, products and lanes are valid.
+            unsafe {
+                let left = self.lanes_of(left.wrapping_offset(at.left as isize), left_span, (across.left, lanes), true);
+                let right = right.wrapping_offset(at.right as isize);
+                let right = self.lanes_of(right, right_span, (across.right, lanes), false);
+                let output = self.output.wrapping_offset(at.output as isize);
+                self.run_tiles_across(output, (left, right), (rows, products), lanes);
+            }
+        }
+    }
+
+    /// Returns where the lanes of an operand are: in the operand, or in a panel, into which they are packed.
+    unsafe fn lanes_of(
+        &mut self,
+        operand: *const N,
+        span: Span,
+        (stride, lanes): (i64, usize),
+        is_left: bool,
+    ) -> *const N {
+        if stride == 1 {
+            return operand;
+        }
+        let Scratch { offsets, left, panel, .. } = &mut *self.scratch;
+        let panel = if is_left { left } else { panel };
+        let width = self.plan.lanes;
+        offsets.iter_mut().zip(0..).take(span.length).for_each(|(offset, line)| *offset = line);
+        for line in (0..span.length).step_by(PRODUCTS) {
+            let lines = Lines {
+                operand: operand.wrapping_offset(span.first).wrapping_add(line).cast_mut(),
+                offsets: &offsets[..PRODUCTS.min(span.length - line)],
+                pieces: &[Piece { from: 0, at: 0, length: lanes }],
+                stride: stride as isize,
+                lines: panel[line * width..].as_mut_ptr(),
+                width,
+            };
+            // SAFETY: promised by the caller; the plan has checked that the panel holds the span.
+            unsafe { (self.tiles.copies.gather)(&lines) };
+        }
+        panel.as_ptr()
+    }
+
+    /// Runs all tiles of the listed rows.
+    unsafe fn run_tiles_across(
+        &mut self,
+        output: *mut N,
+        (left, right): (*const N, *const N),
+        (rows, products): (usize, usize),
+        lanes: usize,
+    ) {
+        let sizes = self.tiles.across[0];
+        let stride = self.plan.across.output;
+        self.scratch.output_pieces[0] = Piece { from: 0, at: 0, length: lanes };
+        let mut done = 0;
+        while done < rows {
+            let Some((size, run)) = sizes.iter().find(|(size, _)| *size <= rows - done) else { return };
+            let rows = self.scratch.tile_rows[done..].as_ptr();
+            let products_of_tile = self.scratch.products.as_ptr();
+            let tile =
+                Tile { output, left, right, rows, products: products_of_tile, count: products, tail: lanes, stride: 0 };
+            // SAFETY: promised by the caller.
+            unsafe {
+                match stride {
+                    1 => run(&tile),
+                    stride => self.run_copied(&tile, (*size, *run), (1, stride as isize), self.plan.lanes),
+                }
+            }
+            done += size;
+        }
+    }
+}
