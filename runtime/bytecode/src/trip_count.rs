@@ -208,9 +208,9 @@ mod tests {
         assert_eq!(extent(i64::MAX, [(2, 1)]), None);
         assert_eq!(extent(0, [(0, 1)]), None);
         assert!(
-            is_within(10, [(3, 4)], 10, 18) && !is_within(10, [(3, 4)], 10, 17) && !is_within(10, [(3, 4)], 11, 18)
+            is_within(10, &[(3, 4)], 10, 18) && !is_within(10, &[(3, 4)], 10, 17) && !is_within(10, &[(3, 4)], 11, 18)
         );
-        assert!(is_within(i64::MAX, [(0, 1)], 0, 0) && !is_within(i64::MAX, [(2, 1)], 0, i64::MAX));
+        assert!(is_within(i64::MAX, &[(0, 1)], 0, 0) && !is_within(i64::MAX, &[(2, 1)], 0, i64::MAX));
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
             ([(2, 1), (2, -1), (1, 0)], false),
             ([(0, 1), (2, 3), (1, 5)], true),
         ] {
-            assert_eq!(is_injective(loops), injective, "{loops:?}");
+            assert_eq!(is_injective(&loops), injective, "{loops:?}");
             let mut seen = alloc::collections::BTreeSet::new();
             let [a, b, c] = loops;
             let iterations = (0..a.0).flat_map(|i| (0..b.0).flat_map(move |j| (0..c.0).map(move |k| (i, j, k))));
@@ -233,7 +233,7 @@ mod tests {
             assert_eq!(all.all(|at| seen.insert(at)), injective, "{loops:?}");
         }
         // The test is conservative.
-        assert!(!is_injective([(3, 2), (2, 3)]));
-        assert!(!is_injective([(usize::MAX, i64::MIN), (usize::MAX, i64::MIN)]));
+        assert!(!is_injective(&[(3, 2), (2, 3)]));
+        assert!(!is_injective(&[(usize::MAX, i64::MIN), (usize::MAX, i64::MIN)]));
     }
 }

@@ -161,10 +161,16 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
             // SAFETY: `lane` checked that the iterations exist; their elements are adjacent, as the stride is one.
             return unsafe { load(first.cast::<[T; L]>()) };
         }
-        core::array::from_fn(|lane| {
-            // SAFETY: `lane` checked that the iteration exists, and `new` that its element is within the buffer.
-            unsafe { load(first.offset(stride.wrapping_mul(lane as i64) as isize)) }
-        })
+        // SAFETY: as below; there is a first lane.
+        let mut lanes = [unsafe { load(first) }; L];
+        // Not by a closure, which would not always be inlined into functions for target features.
+        let mut lane = 1;
+        while lane < L {
+            // SAFETY: `lane` checked that the iteration exists, and `Ref::region` that its element is within the buffer.
+            lanes[lane] = unsafe { load(first.offset(stride.wrapping_mul(lane as i64) as isize)) };
+            lane += 1;
+        }
+        lanes
     }
 
     /// Returns the address of the element of the first of `count` iterations.
