@@ -116,13 +116,22 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
     #[inline(always)]
     fn element(&self, iteration: [usize; D]) -> *mut T {
         let mut offset = 0i64;
-        // Indexed: the optimiser does not unroll iterators over arrays of more than four.
-        let mut at = 0;
+        macro_rules! step {
+            ($at:expr) => {
+                if iteration[$at] >= self.loops[$at].0 {
+                    no_such_iteration();
+                }
+                offset = offset.wrapping_add(self.loops[$at].1.wrapping_mul(iteration[$at] as i64));
+            };
+        }
+        // Unrolled here, because the optimiser would unroll the loop only after it looked for what is constant.
+        macro_rules! steps {
+            ($($at:literal)*) => { $(if const { D > $at } { step!($at); })* };
+        }
+        steps!(0 1 2 3 4 5 6 7);
+        let mut at = 8;
         while at < D {
-            if iteration[at] >= self.loops[at].0 {
-                no_such_iteration();
-            }
-            offset = offset.wrapping_add(self.loops[at].1.wrapping_mul(iteration[at] as i64));
+            step!(at);
             at += 1;
         }
         // SAFETY: `new` checked that this offset, for every iteration below the trip counts, is that of an element of the buffer.
@@ -319,7 +328,12 @@ impl Ref {
         base: i64,
         loops: [(usize, i64); D],
     ) -> Option<Grid<'_, T, D>> {
-        self.checked_region((size_of::<T>(), false), base, &loops).map(|region| Grid::of(region, loops))
+        // The check sees a copy: of what it may keep the address of, the compiler does not know the contents.
+        let copy = loops;
+        match self.checked_region((size_of::<T>(), false), base, &copy) {
+            Some(region) => Some(Grid::of(region, loops)),
+            None => None,
+        }
     }
 
     /// As [`Ref::grid`], for loops that also write. Returns None also where the buffer is read-only.
@@ -333,8 +347,12 @@ impl Ref {
         base: i64,
         loops: [(usize, i64); D],
     ) -> Option<GridMut<'_, T, D>> {
-        let region = self.checked_region((size_of::<T>(), true), base, &loops);
-        region.map(|region| GridMut(Grid::of(region, loops)))
+        // As in `grid`.
+        let copy = loops;
+        match self.checked_region((size_of::<T>(), true), base, &copy) {
+            Some(region) => Some(GridMut(Grid::of(region, loops))),
+            None => None,
+        }
     }
 }
 
