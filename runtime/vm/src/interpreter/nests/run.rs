@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use super::super::super::buffer::{Elements, Region, View as Elementary, contract, settle_memory};
+use super::super::super::buffer::{Contract, Elements, Region, View as Elementary, settle_memory};
 use super::super::super::reference::Ref;
 use super::super::BytecodeModule;
 use super::kernels::width;
@@ -12,8 +12,8 @@ use super::{Body, Counted, Factor, Form, MAX_LOOPS, Nest, Scalar, Source, Stride
 use incarnate_bytecode::ir::nest::Product;
 use incarnate_bytecode::semantics;
 use incarnate_bytecode::trip_count::{is_injective, is_within, outer_trip_count, trip_count};
+use incarnate_kernels::Loop;
 use incarnate_kernels::contraction::{FmaF32, MulAddF32, MulAddI32};
-use incarnate_kernels::{Loop, Operation};
 
 /// The most iterations that run in order without a look at the clock: a few seconds.
 const LONGEST_IN_ORDER: usize = 1 << 28;
@@ -48,7 +48,7 @@ fn attempt(nest: &Nest, frame: &mut Frame<'_>, permitted: impl FnOnce(usize) -> 
     }
     for (form, least, greatest) in &nest.conditions {
         let (base, loops) = values.extent(form);
-        is_within(base, loops, *least, *greatest).then_some(())?;
+        is_within(base, &loops, *least, *greatest).then_some(())?;
     }
     let mut rodata = Vec::new();
     for view in &nest.views {
@@ -251,7 +251,7 @@ impl Values<'_> {
             let mut short = [(1, 0); 4];
             let chosen = view.index.strides.iter().map(|(at, _)| loops[*at]);
             short.iter_mut().zip(chosen).for_each(|(short, each)| *short = each);
-            (if is_short { is_injective(short) } else { is_injective(loops) })
+            (if is_short { is_injective(&short) } else { is_injective(&loops) })
                 && loads.iter().all(|load| regions[*load].is_disjoint(region) || is_same(*load))
                 && stores[..at].iter().all(|store| regions[*store].is_disjoint(region))
         })
@@ -307,10 +307,7 @@ impl Contraction<'_> {
         (view, base, loops)
     }
 
-    fn run<O: Operation>(&self, permitted: impl FnOnce() -> bool) -> bool
-    where
-        O::Number: super::super::super::buffer::Element + Default,
-    {
+    fn run<O: Contract<Number: Default>>(&self, permitted: impl FnOnce() -> bool) -> bool {
         let (_, base, output) = self.view(self.output);
         let [(left_view, left_base, left), (right_view, right_base, right)] =
             [self.left.view, self.right.view].map(|at| self.view(at));
@@ -343,7 +340,9 @@ impl Contraction<'_> {
             compute: right_computation.as_ref().map(|computation| computation as _),
         };
         let output = Elementary::new(self.buffers[self.output], base);
+        let mut permitted = Some(permitted);
+        let mut permitted = || permitted.take().is_some_and(|permitted| permitted());
         // SAFETY: what races is only multiplied, added and stored, and the memory is settled afterwards.
-        unsafe { contract::<O, MAX_LOOPS>(output, left, right, loops, permitted) }
+        unsafe { O::contract(output, &left, &right, &loops, &mut permitted) }
     }
 }
