@@ -16,6 +16,7 @@ mod scratch;
 mod tests;
 mod tile;
 
+pub use copy::Piece;
 pub use plan::{Machine, Packing, Plan};
 
 use tile::{Tiles, portable};
@@ -144,6 +145,18 @@ pub trait Gather<N>: Sync {
     /// # Safety
     /// The elements are those of iterations of the contraction.
     unsafe fn gather(&self, first: i64, stride: i64, into: &mut [N]);
+
+    /// As [`Gather::gather`] for each of some pieces, whose elements begin at a distance from `first`.
+    ///
+    /// # Safety
+    /// As for [`Gather::gather`].
+    unsafe fn gather_pieces(&self, first: i64, stride: i64, pieces: &[Piece], into: &mut [N]) {
+        for piece in pieces {
+            let numbers = &mut into[piece.at..piece.at + piece.length];
+            // SAFETY: promised by the caller.
+            unsafe { self.gather(first.wrapping_add(piece.from as i64), stride, numbers) };
+        }
+    }
 }
 
 impl<N> fmt::Debug for Operand<'_, N> {

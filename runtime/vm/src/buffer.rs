@@ -18,14 +18,15 @@ use core::sync::atomic::{AtomicU8, Ordering};
 mod block;
 mod contraction;
 mod elements;
+mod region;
 mod scalar;
 mod sip_hash;
 
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub(crate) use contraction::{Compute, Elements};
 pub use contraction::{Computed, Contract, View};
-pub(crate) use elements::Region;
 pub use elements::{Element, Grid, GridMut, Number, keep_iteration_order, settle_memory, settled};
+pub(crate) use region::{Reach, Region};
 pub use scalar::Scalar;
 
 use super::ledger::{Charge, Ledger, SharedCharge};

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use super::call::CallBuffer;
 use super::failure;
+use super::interpreter::Scratch;
 use super::interpreter::frames::FrameStore;
 use super::ledger::Ledger;
 use super::meter::{Fuel, Meter};
@@ -111,6 +112,8 @@ pub trait WaitSource: Send + Sync + fmt::Debug {
 #[derive(Debug)]
 pub struct Stack {
     pub(super) frames: FrameStore,
+    /// The memory of loop nests; None before the first one, and while one runs.
+    pub(super) scratch: Option<Box<Scratch>>,
     /// What suspended calls need to go on: innermost first, so that the outermost takes its part first.
     suspended: Vec<Box<dyn Any + Send>>,
     wait: Option<Arc<dyn WaitSource>>,
@@ -161,6 +164,7 @@ impl Stack {
     pub fn new(limits: Limits) -> Stack {
         let mut stack = Stack {
             frames: FrameStore::new(limits.call_depth, limits.stack_bytes),
+            scratch: None,
             suspended: Vec::new(),
             wait: None,
             buffers: Vec::new(),

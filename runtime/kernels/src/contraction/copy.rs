@@ -5,13 +5,13 @@ use super::tile::Vector;
 
 /// Elements of an operand that have the same distance from each other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Piece {
+pub struct Piece {
     /// How far the first element is, in the operand.
-    pub(super) from: isize,
-    /// Where it is in a line.
-    pub(super) at: usize,
+    pub from: isize,
+    /// Its position in a line.
+    pub at: usize,
     /// The number of elements.
-    pub(super) length: usize,
+    pub length: usize,
 }
 
 /// Lines of `width` elements in adjacent memory, and the pieces of an operand that they consist of.

@@ -37,6 +37,17 @@ pub(super) enum Listed {
     Panel(usize) = 1,
 }
 
+/// The first products whose left operands are at a constant distance: the first one, the distance, and how many there are.
+fn run(products: &[Product]) -> (i64, i64, usize) {
+    let left = |at: usize| products.get(at).map_or(0, |product| product.left as i64);
+    let distance = left(1).wrapping_sub(left(0));
+    let mut length = products.len().min(1);
+    while length < products.len() && left(length).wrapping_sub(left(length - 1)) == distance {
+        length += 1;
+    }
+    (left(0), distance, length)
+}
+
 impl<N: Copy> Drive<'_, N> {
     /// Runs the contraction.
     ///
@@ -291,11 +302,9 @@ impl<N: Copy> Drive<'_, N> {
             }
             Operand::Computed(operand, element) => {
                 for (source, line) in sources.iter().zip(panel.chunks_exact_mut(width)).take(products) {
-                    for piece in pieces {
-                        let first = element.wrapping_add(source.right as i64).wrapping_add(piece.from as i64);
-                        // SAFETY: promised by the caller.
-                        unsafe { operand.gather(first, stride, &mut line[piece.at..piece.at + piece.length]) };
-                    }
+                    let first = element.wrapping_add(source.right as i64);
+                    // SAFETY: promised by the caller.
+                    unsafe { operand.gather_pieces(first, stride, pieces, line) };
                 }
             }
         }
@@ -303,27 +312,20 @@ impl<N: Copy> Drive<'_, N> {
 
     /// Computes the left operand of the listed rows: a line for each.
     unsafe fn pack_left(&mut self, operand: &dyn Gather<N>, element: i64, rows: usize, products: usize) {
-        // Where all products are at a constant distance, a line is computed at once.
-        let distance = match self.plan.sums.as_slice() {
-            [only] => Some(only.left),
-            _ => None,
-        };
         let Scratch { rows: listed, tile_rows, sources, left, .. } = &mut *self.scratch;
+        let sources = &sources[..products];
+        // Most often, all are.
+        let whole = run(sources);
         let lines = left.chunks_exact_mut(PRODUCTS);
         for (at, ((row, packed), line)) in listed.iter().zip(tile_rows).zip(lines).take(rows).enumerate() {
             let first = element.wrapping_add(row.left as i64);
-            let line = &mut line[..products];
-            // SAFETY: promised by the caller: the elements are those of iterations.
-            unsafe {
-                match distance {
-                    Some(distance) => operand.gather(first, distance, line),
-                    None => {
-                        for (number, source) in line.iter_mut().zip(sources.iter()) {
-                            let number = core::slice::from_mut(number);
-                            operand.gather(first.wrapping_add(source.left as i64), 0, number);
-                        }
-                    }
-                }
+            let mut done = 0;
+            while done < products {
+                let (from, distance, length) = if whole.2 == products { whole } else { run(&sources[done..]) };
+                let numbers = &mut line[done..done + length];
+                // SAFETY: promised by the caller: the elements are those of iterations.
+                unsafe { operand.gather(first.wrapping_add(from), distance, numbers) };
+                done += length;
             }
             packed.left = (at * PRODUCTS) as isize;
         }

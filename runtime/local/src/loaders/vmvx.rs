@@ -478,7 +478,10 @@ impl Workgroups<'_> {
         let [count_x, count_y, count_z] = self.arguments.workgroup_count;
         loop {
             let Cursor { x, y, z, .. } = self.cursor;
-            let numbers = [x, y, z, size_x, size_y, size_z, count_x, count_y, count_z].map(|number| number as i32);
+            let mut numbers = [0; 9];
+            for (slot, number) in numbers.iter_mut().zip([x, y, z, size_x, size_y, size_z, count_x, count_y, count_z]) {
+                *slot = number as i32;
+            }
             if let Err(error) = kernel(&self.local_memory, &self.constants, &self.bindings, numbers) {
                 return Err(error.context(format!("workgroup {x},{y},{z}")));
             }

@@ -3,10 +3,11 @@
 use core::fmt;
 use core::ops::Range;
 
-use super::elements::{Element, Region, load};
+use super::elements::{Element, load};
+use super::region::{Reach, Region};
 use crate::{Ref, parallel};
 use incarnate_bytecode::trip_count::{has_no_iterations, is_injective_by};
-use incarnate_kernels::contraction::{self, FmaF32, Gather, MulAddF32, MulAddI32};
+use incarnate_kernels::contraction::{self, FmaF32, Gather, MulAddF32, MulAddI32, Piece};
 use incarnate_kernels::{Loop, Operation};
 
 /// The stride of an operand or of the output in a loop.
@@ -80,11 +81,12 @@ impl<N: Element> Source<N> for View<'_, N> {
 
 /// Computes the numbers of an operand from elements whose type is known only at run time.
 pub(crate) trait Compute<N>: Sync {
-    /// Writes the numbers of the element at an address and of those that follow at a stride, in elements.
+    /// Writes the numbers of pieces, one after the other: of the elements that begin at a distance from an address and follow each
+    /// other at a stride, in elements.
     ///
     /// # Safety
-    /// The elements are within a buffer and aligned.
-    unsafe fn compute(&self, first: *const u8, stride: i64, into: &mut [N]);
+    /// The elements are within a buffer and aligned. The pieces have as many elements as there are numbers.
+    unsafe fn compute(&self, first: *const u8, stride: i64, pieces: &[Piece], into: &mut [N]);
 }
 
 /// Elements of a buffer whose type is known only at run time.
@@ -115,14 +117,23 @@ impl<N: Copy + Default> Gather<N> for Addressed<'_, N> {
 
     unsafe fn gather(&self, first: i64, stride: i64, into: &mut [N]) {
         let first = self.origin.wrapping_offset((first as isize).wrapping_mul(self.width as isize));
+        let piece = Piece { from: 0, at: 0, length: into.len() };
         // SAFETY: the caller promises that these are elements of iterations, which `checked` found within the buffer.
-        unsafe { self.compute.compute(first, stride, into) };
+        unsafe { self.compute.compute(first, stride, &[piece], into) };
+    }
+
+    unsafe fn gather_pieces(&self, first: i64, stride: i64, pieces: &[Piece], into: &mut [N]) {
+        let first = self.origin.wrapping_offset((first as isize).wrapping_mul(self.width as isize));
+        let count = pieces.last().map_or(0, |piece| piece.at + piece.length);
+        // SAFETY: as above; pieces follow each other.
+        unsafe { self.compute.compute(first, stride, pieces, &mut into[..count]) };
     }
 }
 
 impl<N: Element + Default> Source<N> for Elements<'_, N> {
     fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, N>) -> bool {
-        self.buffer.region((self.width, false), self.base, strided(loops, stride)).is_some_and(|region| {
+        let Ref::Buffer(buffer) = self.buffer else { return false };
+        buffer.region_of((self.width, false), self.base, Reach::of(strided(loops, stride))).is_some_and(|region| {
             let (origin, width) = (region.origin.cast_const(), self.width);
             match self.compute {
                 None => then(contraction::Operand::Memory(origin.cast()), region.span),

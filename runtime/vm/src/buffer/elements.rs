@@ -11,8 +11,8 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use super::Buffer;
+use super::region::{Reach, Region};
 use crate::Ref;
-use incarnate_bytecode::trip_count::{extent, has_no_iterations};
 
 mod sealed {
     /// Ensures that only this module implements [`super::Element`].
@@ -341,10 +341,8 @@ impl Ref {
     ) -> Option<Grid<'_, T, D>> {
         // The check sees a copy: of what it may keep the address of, the compiler does not know the contents.
         let copy = loops;
-        match self.checked_region((size_of::<T>(), false), base, &copy) {
-            Some(region) => Some(Grid::of(region, loops)),
-            None => None,
-        }
+        let region = self.checked_region((size_of::<T>(), false), base, &copy)?;
+        Some(Grid::of(region, loops))
     }
 
     /// As [`Ref::grid`], for loops that also write. Returns None also where the buffer is read-only.
@@ -360,55 +358,21 @@ impl Ref {
     ) -> Option<GridMut<'_, T, D>> {
         // As in `grid`.
         let copy = loops;
-        match self.checked_region((size_of::<T>(), true), base, &copy) {
-            Some(region) => Some(GridMut(Grid::of(region, loops))),
-            None => None,
-        }
-    }
-}
-
-/// Elements that a nest accesses whose types are known only at run time: [`Grid`]'s checks, without its accesses.
-#[derive(Clone, Debug)]
-pub(crate) struct Region {
-    /// The address of the element of the first iteration.
-    pub(crate) origin: *mut u8,
-    /// The addresses of all elements.
-    pub(crate) span: Range<usize>,
-}
-
-impl Region {
-    /// Whether no byte belongs to both.
-    pub(crate) const fn is_disjoint(&self, other: &Region) -> bool {
-        self.span.end <= other.span.start || other.span.end <= self.span.start
+        let region = self.checked_region((size_of::<T>(), true), base, &copy)?;
+        Some(GridMut(Grid::of(region, loops)))
     }
 }
 
 impl Ref {
-    /// Checks the elements of a buffer that loops read, or also write: `width` is the size of an element in bytes, a power of two.
-    /// None as for [`Ref::grid`].
+    /// Checks the elements of a buffer that loops read, or also write: see [`Buffer::region_of`].
     pub(crate) fn region(
         &self,
-        (width, is_written): (usize, bool),
+        element: (usize, bool),
         base: i64,
-        loops: impl IntoIterator<Item = (usize, i64)> + Clone,
+        loops: impl Iterator<Item = (usize, i64)> + Clone,
     ) -> Option<Region> {
         let Ref::Buffer(buffer) = self else { return None };
-        let data = buffer.data.as_ptr();
-        if is_written && !buffer.mutable {
-            return None;
-        }
-        if has_no_iterations(loops.clone()) {
-            return Some(Region { origin: data, span: 0..0 });
-        }
-        if !data.addr().is_multiple_of(width) {
-            return None;
-        }
-        let (first, last) = extent(base, loops)?;
-        if first < 0 || last >= (buffer.length / width) as i64 {
-            return None;
-        }
-        let address = |element: i64| data.addr() + element as usize * width;
-        Some(Region { origin: data.wrapping_add(base as usize * width), span: address(first)..address(last + 1) })
+        buffer.region_of(element, base, Reach::of(loops))
     }
 
     /// As [`Ref::region`]. Programs have a call of it for each view of a nest, not its code.

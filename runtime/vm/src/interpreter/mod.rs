@@ -30,6 +30,7 @@ use super::value::ValueType;
 use crate::{Error, Result};
 use code::Code;
 use incarnate_bytecode::{Dependency, ExecutableTarget, Signature, VerifiedModule, recovered_declarations};
+pub(super) use nests::Scratch;
 use run::{Machine, Suspended};
 
 /// A bytecode module, interpreted. Functions are pre-decoded when they are first called.

@@ -15,14 +15,14 @@ use crate::testing::Random;
 use crate::{Result, StatusCode, native_functions};
 use incarnate_bytecode::{Contents, VerifiedModule, assemble};
 
-fn verified(text: &str) -> Arc<VerifiedModule> {
+pub(super) fn verified(text: &str) -> Arc<VerifiedModule> {
     let bytes = assemble(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     let contents = Arc::new(Contents::from_vec(bytes));
     VerifiedModule::load(contents).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
 /// What a call of `@f` comes to, as text: results, or the error with its place.
-fn outcome(module: Arc<BytecodeModule>, arguments: &[i32], fuel: u64) -> String {
+pub(super) fn outcome(module: Arc<BytecodeModule>, arguments: &[i32], fuel: u64) -> String {
     let program = Program::link(alloc::vec![module as Arc<dyn Module>]).unwrap();
     let context = Context::new(program, Limits { fuel: Some(fuel), ..Limits::default() }).unwrap();
     let arguments: Vec<Value> = arguments.iter().map(|value| Value::I32(*value)).collect();

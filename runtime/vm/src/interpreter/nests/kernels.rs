@@ -167,17 +167,6 @@ macro_rules! kernels {
 }
 for_each_instruction!(kernels);
 
-/// Extends elements to 32 bits; None for those that registers hold as they are.
-pub(super) fn extension(kind: Kind, wide: bool) -> Option<Kernel> {
-    match kind {
-        Kind::u8 => variants!(wide, |strips| strips.unary::<u8, i32>(i32::from)),
-        Kind::i8 => variants!(wide, |strips| strips.unary::<i8, i32>(i32::from)),
-        Kind::u16 => variants!(wide, |strips| strips.unary::<u16, i32>(i32::from)),
-        Kind::i16 => variants!(wide, |strips| strips.unary::<i16, i32>(i32::from)),
-        Kind::i32 | Kind::f32 | Kind::i64 | Kind::f64 => None,
-    }
-}
-
 /// Bytes of an element in memory.
 pub(super) const fn width(kind: Kind) -> usize {
     match kind {
@@ -188,92 +177,10 @@ pub(super) const fn width(kind: Kind) -> usize {
     }
 }
 
-/// Copies elements of a stride in memory into a strip, as registers hold them.
-///
-/// # Safety
-/// The elements are in memory, and the strip has room for `count`.
-#[inline(always)]
-pub(super) unsafe fn gather(kind: Kind, from: *const u8, stride: i64, into: *mut u8, count: usize) {
-    /// # Safety
-    /// As for `gather`.
-    #[inline(always)]
-    unsafe fn each<T: Element, R>(
-        (from, stride): (*const u8, i64),
-        (into, count): (*mut u8, usize),
-        extend: impl Fn(T) -> R,
-    ) {
-        let mut address = from.cast::<MaybeUninit<T>>();
-        for index in 0..count {
-            // SAFETY: promised by the caller; the address after the last element is not read.
-            unsafe { into.cast::<R>().add(index).write(extend(address.read().assume_init())) };
-            address = address.wrapping_offset(stride as isize);
-        }
-    }
-    // SAFETY: promised by the caller.
-    unsafe {
-        match kind {
-            Kind::u8 => each::<u8, i32>((from, stride), (into, count), i32::from),
-            Kind::i8 => each::<i8, i32>((from, stride), (into, count), i32::from),
-            Kind::u16 => each::<u16, i32>((from, stride), (into, count), i32::from),
-            Kind::i16 => each::<i16, i32>((from, stride), (into, count), i32::from),
-            Kind::i32 | Kind::f32 => each::<i32, i32>((from, stride), (into, count), |bits| bits),
-            Kind::i64 | Kind::f64 => each::<i64, i64>((from, stride), (into, count), |bits| bits),
-        }
-    }
-}
-
-/// Copies a strip to elements of a stride in memory, truncated.
-///
-/// # Safety
-/// The elements are in memory, which can be written to, and the strip has `count` elements.
-#[inline(always)]
-pub(super) unsafe fn scatter(kind: Kind, from: *const u8, into: *mut u8, stride: i64, count: usize) {
-    /// # Safety
-    /// As for `scatter`.
-    #[inline(always)]
-    unsafe fn each<T: Element, R>(from: *const u8, into: (*mut u8, i64), count: usize, truncate: impl Fn(T) -> R) {
-        let (mut address, stride) = (into.0.cast::<R>(), into.1);
-        if stride == 1 {
-            for index in 0..count {
-                // SAFETY: promised by the caller.
-                unsafe {
-                    address.add(index).write(truncate(from.cast::<MaybeUninit<T>>().add(index).read().assume_init()));
-                }
-            }
-            return;
-        }
-        for index in 0..count {
-            // SAFETY: promised by the caller; nothing is written to the address after the last element.
-            unsafe { address.write(truncate(from.cast::<MaybeUninit<T>>().add(index).read().assume_init())) };
-            address = address.wrapping_offset(stride as isize);
-        }
-    }
-    // SAFETY: promised by the caller.
-    unsafe {
-        match kind {
-            Kind::u8 | Kind::i8 => each::<i32, u8>(from, (into, stride), count, |bits| bits as u8),
-            Kind::u16 | Kind::i16 => each::<i32, u16>(from, (into, stride), count, |bits| bits as u16),
-            Kind::i32 | Kind::f32 if stride == 1 => core::ptr::copy(from.cast::<u32>(), into.cast(), count),
-            Kind::i32 | Kind::f32 => each::<i32, i32>(from, (into, stride), count, |bits| bits),
-            Kind::i64 | Kind::f64 => each::<i64, i64>(from, (into, stride), count, |bits| bits),
-        }
-    }
-}
-
-/// Fills a strip with the numbers of an arithmetic sequence; of 64 bits if `wide`, else of 32.
-///
-/// # Safety
-/// The strip has room for `count` numbers.
-pub(super) unsafe fn sequence(wide: bool, first: i64, step: i64, into: *mut u8, count: usize) {
-    let mut number = first;
-    for index in 0..count {
-        // SAFETY: promised by the caller.
-        unsafe {
-            match wide {
-                true => into.cast::<i64>().add(index).write(number),
-                false => into.cast::<i32>().add(index).write(number as i32),
-            }
-        }
-        number = number.wrapping_add(step);
+/// Bytes of the number in a strip.
+pub(super) const fn register_width(kind: Kind) -> usize {
+    match kind {
+        Kind::i64 | Kind::f64 => 8,
+        Kind::u8 | Kind::i8 | Kind::u16 | Kind::i16 | Kind::i32 | Kind::f32 => 4,
     }
 }

@@ -1,5 +1,6 @@
 //! From the nests of a function to [`Nest`]s.
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -7,10 +8,12 @@ use incarnate_bytecode::VerifiedModule;
 use incarnate_bytecode::ir::nest::{self, Affine, Needed, Nests, Schedule, Term};
 use incarnate_bytecode::ir::{Block, Entry, Function, Op, Type, Value};
 
-use super::kernels::{extension, is_wide, kernel};
+use super::copies;
+use super::kernels::{is_wide, kernel, width};
+use super::plan::Known;
 use super::{
-    Body, Carried, Counted, Factor, Form, Induction, MAX_LOOPS, MAX_SLOTS, Nest, Scalar, Source, Step, Strided, View,
-    Work,
+    Body, Carried, Computed, Counted, Factor, Form, Induction, MAX_LOOPS, MAX_SLOTS, Nest, OnStrips, Scalar, Source,
+    Step, Strided, View, Work,
 };
 
 /// Returns the nests of a function that the interpreter runs, and the offset in bytes of the block where each begins.
@@ -90,14 +93,15 @@ impl<'a> Lowering<'a> {
             Schedule::Contraction(contraction) => Work::Contraction {
                 operation: contraction.operation,
                 output: contraction.output,
-                left: self.factor(&contraction.left)?,
-                right: self.factor(&contraction.right)?,
+                factors: Box::new([self.factor(&contraction.left)?, self.factor(&contraction.right)?]),
                 loops: contraction.loops.clone(),
             },
             Schedule::Strips(strips) => self.strips(strips)?,
             Schedule::InOrder(_) => self.in_order()?,
         };
-        Some(Nest { scalars: self.scalars, loops, views, conditions, inductions, work })
+        let mut lowered = Nest { scalars: self.scalars, loops, views, conditions, inductions, work, known: None };
+        lowered.known = Known::before(&lowered).map(Box::new);
+        Some(lowered)
     }
 
     fn is_wide(&self, value: Value) -> bool {
@@ -196,7 +200,7 @@ impl<'a> Lowering<'a> {
 
     fn factor(&mut self, factor: &nest::Factor) -> Option<Factor> {
         if factor.is_memory(self.nest) {
-            return Some(Factor { view: factor.view, body: None });
+            return Some(Factor { view: factor.view, computed: None });
         }
         let is_wide = self.is_wide(factor.loaded);
         let mut body = BodyLowering::new(self);
@@ -210,7 +214,9 @@ impl<'a> Lowering<'a> {
         let names = body.reuse_strips(&[loaded, result]);
         // Strips of factors are on the stack.
         let is_small = body.strips as usize <= super::strips::FACTOR_STRIPS;
-        is_small.then_some(Factor { view: factor.view, body: Some((body, names[&loaded], names[&result])) })
+        let load = copies::load(self.nest.views[factor.view].element, self.wide);
+        let computed = Computed { body, load, loaded: names[&loaded], result: names[&result] };
+        is_small.then_some(Factor { view: factor.view, computed: Some(computed) })
     }
 
     fn strips(&mut self, strips: &nest::Strips) -> Option<Work> {
@@ -222,9 +228,21 @@ impl<'a> Lowering<'a> {
             }
         }
         let mut body = lowering.body;
+        let is_separate = !strips.reductions.is_empty() && body.accumulate(&strips.stores);
+        let folds = body.take_folds(strips.stores.len());
         body.borrow_loads();
-        body.reuse_strips(&[]);
-        Some(Work::Strips {
+        let mut kept: Vec<u16> = body.accumulators.iter().flat_map(|(loaded, stored)| [*loaded, *stored]).collect();
+        kept.extend(folds.results.iter().copied());
+        let names = body.reuse_strips(&kept);
+        if is_separate {
+            let count = strips.stores.len();
+            body.after = body.steps.split_off(body.steps.len() - count);
+            body.before = body.steps.drain(..count).collect();
+            body.folds = body.steps.split_off(body.steps.len() - folds.results.len());
+            body.folded = folds.operands.iter().map(|(strip, width)| (names[strip], *width)).collect();
+            body.accumulators.iter_mut().for_each(|pair| *pair = (names[&pair.0], names[&pair.1]));
+        }
+        Some(Work::Strips(Box::new(OnStrips {
             is_ordered: false,
             outer: strips.outer.clone(),
             lanes: strips.lanes,
@@ -232,7 +250,7 @@ impl<'a> Lowering<'a> {
             stores: strips.stores.clone(),
             loads: strips.non_aliasing.clone(),
             body,
-        })
+        })))
     }
 }
 
@@ -296,10 +314,12 @@ impl Lowering<'_> {
         let stores: Vec<usize> =
             nest.accesses.iter().filter(|access| access.stored.is_some()).map(|access| access.view).collect();
         body.split(&stores);
+        body.find_advancing();
         let loads = (0..nest.views.len()).filter(|view| !stores.contains(view)).collect();
         let mut outer = nest.path(innermost);
         outer.pop();
-        Some(Work::Strips { is_ordered: true, outer, lanes: innermost, reductions: Vec::new(), stores, loads, body })
+        let (lanes, reductions) = (innermost, Vec::new());
+        Some(Work::Strips(Box::new(OnStrips { is_ordered: true, outer, lanes, reductions, stores, loads, body })))
     }
 }
 
@@ -381,118 +401,18 @@ impl<'l, 'a> BodyLowering<'l, 'a> {
         match (access.stored, results) {
             (Some(stored), _) => {
                 let from = self.operand(stored)?;
-                self.body.steps.push(Step::Store { view, from });
+                let copy = copies::store(self.lowering.nest.views[view].element, self.lowering.wide);
+                self.body.steps.push(Step::Store { view, from, copy });
             }
             (None, [result]) => {
                 let into = self.strip(self.lowering.is_wide(*result))?;
-                let extension = extension(self.lowering.nest.views[view].element, self.lowering.wide);
-                self.body.steps.push(Step::Load { view, into, extension, is_borrowed: false });
+                let element = self.lowering.nest.views[view].element;
+                let (copy, is_extended) = (copies::load(element, self.lowering.wide), width(element) < 4);
+                self.body.steps.push(Step::Load { view, into, copy, is_extended, is_borrowed: false });
                 self.places.insert(*result, into);
             }
             _ => return None,
         }
         Some(())
-    }
-}
-
-impl Step {
-    fn visit_strips(&mut self, mut visit: impl FnMut(&mut u16, bool)) {
-        match self {
-            Step::Load { into, .. } | Step::Sequence { into, .. } => visit(into, true),
-            Step::Store { from, .. } => visit(from, false),
-            Step::Eval { operands, into, .. } => {
-                operands.iter_mut().filter(|strip| **strip != u16::MAX).for_each(|strip| visit(strip, false));
-                visit(into, true);
-            }
-        }
-    }
-}
-
-impl Body {
-    /// Lets strips be elements in memory where nothing is stored before their last use.
-    fn borrow_loads(&mut self) {
-        let first_store = self.steps.iter().position(|step| matches!(step, Step::Store { .. }));
-        let mut last_uses = alloc::vec::Vec::new();
-        for (at, step) in self.steps.iter_mut().enumerate() {
-            step.visit_strips(|strip, is_result| {
-                if !is_result {
-                    last_uses.push((*strip, at));
-                }
-            });
-        }
-        for step in &mut self.steps {
-            if let Step::Load { into, extension: None, is_borrowed, .. } = step {
-                let last = last_uses.iter().filter(|(strip, _)| strip == into).map(|(_, at)| *at).max();
-                *is_borrowed = last <= first_store;
-            }
-        }
-    }
-
-    /// Moves the steps that depend on stored views to the serial ones.
-    fn split(&mut self, stores: &[usize]) {
-        for (strip, ..) in &self.broadcasts {
-            self.advances[usize::from(*strip)] = 0;
-        }
-        for mut step in core::mem::take(&mut self.steps) {
-            let mut is_serial = match &step {
-                Step::Load { view, .. } | Step::Store { view, .. } => stores.contains(view),
-                Step::Sequence { .. } | Step::Eval { .. } => false,
-            };
-            let mut result = None;
-            step.visit_strips(|strip, is_result| {
-                is_serial |= !is_result && self.serial_strips.contains(strip);
-                result = Some(*strip).filter(|_| is_result).or(result);
-            });
-            if is_serial {
-                if let Some(result) = result {
-                    self.serial_strips.push(result);
-                    self.advances[usize::from(result)] = 0;
-                }
-                self.serial.push(step);
-            } else {
-                self.steps.push(step);
-            }
-        }
-    }
-
-    /// Gives results the strips of values that nothing uses any more, and returns the new numbers. Broadcast strips and those
-    /// of `kept` stay their own.
-    fn reuse_strips(&mut self, kept: &[u16]) -> BTreeMap<u16, u16> {
-        let mut last_use = BTreeMap::new();
-        for (at, step) in self.steps.iter_mut().enumerate() {
-            step.visit_strips(|strip, _| _ = last_use.insert(*strip, at));
-        }
-        let mut names: BTreeMap<u16, u16> = BTreeMap::new();
-        let mut count = 0u16;
-        let fixed = self.broadcasts.iter().map(|row| row.0).chain(kept.iter().copied());
-        for strip in fixed {
-            names.entry(strip).or_insert_with(|| {
-                count += 1;
-                count - 1
-            });
-            last_use.remove(&strip);
-        }
-        let mut free: Vec<u16> = Vec::new();
-        for (at, step) in self.steps.iter_mut().enumerate() {
-            let mut ended = Vec::new();
-            step.visit_strips(|strip, _| {
-                let name = *names.entry(*strip).or_insert_with(|| {
-                    free.pop().unwrap_or_else(|| {
-                        count += 1;
-                        count - 1
-                    })
-                });
-                if last_use.get(strip) == Some(&at) && !ended.contains(&name) {
-                    ended.push(name);
-                }
-                *strip = name;
-            });
-            free.extend(ended);
-        }
-        for (strip, ..) in &mut self.broadcasts {
-            *strip = names[strip];
-        }
-        self.strips = count;
-        names
     }
 }

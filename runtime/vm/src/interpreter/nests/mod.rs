@@ -5,20 +5,29 @@
 //! vector operations over strips of elements that stay in the processor's cache. What one iteration after the other computes
 //! is the same, bit for bit. Where a check fails, nothing is done, and the plain code reports the failure at its place.
 
+mod body;
+mod copies;
 mod kernels;
 mod lower;
+mod plan;
 mod run;
 mod strips;
+#[cfg(test)]
+mod tests;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use incarnate_bytecode::ir::nest::{Element, Product};
 use incarnate_bytecode::isa::Opcode;
 use incarnate_bytecode::trip_count::Relation;
 
+use copies::Copy;
 use kernels::Kernel;
 pub(super) use lower::find;
+use plan::Known;
 pub(super) use run::{Frame, run};
+pub(in super::super) use strips::Scratch;
 
 /// The most loops of a nest.
 pub(super) const MAX_LOOPS: usize = 16;
@@ -100,9 +109,9 @@ struct Induction {
 #[derive(Clone, Debug)]
 enum Step {
     /// Copies elements into a strip, or lets the strip be the elements themselves.
-    Load { view: usize, into: u16, extension: Option<Kernel>, is_borrowed: bool },
+    Load { view: usize, into: u16, copy: Copy, is_extended: bool, is_borrowed: bool },
     /// Copies a strip to elements.
-    Store { view: usize, from: u16 },
+    Store { view: usize, from: u16, copy: Copy },
     /// Numbers that iterations step, by their index in [`Body::sequences`].
     Sequence { sequence: usize, into: u16 },
     /// A vector operation.
@@ -122,7 +131,18 @@ struct Carried {
 /// The instructions of an iteration.
 #[derive(Clone, Debug, Default)]
 struct Body {
+    /// The loads of accumulators.
+    before: Vec<Step>,
     steps: Vec<Step>,
+    /// The stores of accumulators.
+    after: Vec<Step>,
+    /// Elements that each iteration of a reduction loads and stores: the strip of the load and that of the stored number. Those
+    /// strips hold nothing else.
+    accumulators: Vec<(u16, u16)>,
+    /// The steps that depend on accumulators, which follow `steps`.
+    folds: Vec<Step>,
+    /// The strips that these take of `steps`, and the bytes of a number.
+    folded: Vec<(u16, usize)>,
     /// Number of strips.
     strips: u16,
     /// Strips in which all elements are the same scalar; true for 64 bits.
@@ -135,38 +155,52 @@ struct Body {
     carried: Vec<Carried>,
     /// The strips of the results of serial steps, and of what is carried, which have one element.
     serial_strips: Vec<u16>,
-    /// Bytes from one element of each strip to the next, zero where all are the same. Only for bodies with serial steps.
+    /// Bytes from one element of each strip to the next, zero where all are the same.
     advances: Vec<usize>,
+    /// The strips that serial steps take of `steps`, and the bytes of a number.
+    advancing: Vec<(u16, usize)>,
 }
 
 /// An operand of a contraction.
 #[derive(Clone, Debug)]
 struct Factor {
     view: usize,
-    /// What is computed from an element, and the strips of the element and of the result; None for elements as they are.
-    body: Option<(Body, u16, u16)>,
+    /// None for elements as they are.
+    computed: Option<Computed>,
+}
+
+/// What is computed from an element of a factor.
+#[derive(Clone, Debug)]
+struct Computed {
+    body: Body,
+    load: Copy,
+    /// The strips of the element and of the result.
+    loaded: u16,
+    result: u16,
 }
 
 /// What the iterations do.
 #[derive(Clone, Debug)]
 enum Work {
-    Contraction {
-        operation: Product,
-        output: usize,
-        left: Factor,
-        right: Factor,
-        loops: Vec<usize>,
-    },
-    Strips {
-        /// Iterations run in the order of the bytecode.
-        is_ordered: bool,
-        outer: Vec<usize>,
-        lanes: usize,
-        reductions: Vec<usize>,
-        stores: Vec<usize>,
-        loads: Vec<usize>,
-        body: Body,
-    },
+    Contraction { operation: Product, output: usize, factors: Box<[Factor; 2]>, loops: Vec<usize> },
+    Strips(Box<OnStrips>),
+}
+
+/// Vector operations on strips.
+#[derive(Clone, Debug)]
+struct OnStrips {
+    /// Iterations run in the order of the bytecode.
+    is_ordered: bool,
+    /// The loops around that of the strips, the outermost first.
+    outer: Vec<usize>,
+    /// The loop that is divided into strips.
+    lanes: usize,
+    /// The loops within it, the outermost first.
+    reductions: Vec<usize>,
+    /// The views that are stored, and the others that are loaded.
+    stores: Vec<usize>,
+    loads: Vec<usize>,
+    body: Body,
 }
 
 /// A nest of loops.
@@ -179,4 +213,6 @@ pub(super) struct Nest {
     conditions: Vec<(Strided, i64, i64)>,
     inductions: Vec<Induction>,
     work: Work,
+    /// What is known before it runs, where trip counts and strides are constants.
+    known: Option<Box<Known>>,
 }

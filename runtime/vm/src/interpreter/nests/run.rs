@@ -3,17 +3,19 @@
 
 use alloc::vec::Vec;
 
-use super::super::super::buffer::{Contract, Elements, Region, View as Elementary, settle_memory};
+use super::super::super::buffer::{Buffer, Contract, Elements, Region, View as Elementary, settle_memory};
 use super::super::super::reference::Ref;
 use super::super::BytecodeModule;
 use super::kernels::width;
-use super::strips::{Computation, Dimension, Run};
-use super::{Body, Counted, Factor, Form, MAX_LOOPS, Nest, Scalar, Source, Strided, View, Work};
+use super::plan::Known;
+use super::strips::{Computation, Memory, Run, Scratch};
+use super::{Counted, Factor, Form, MAX_LOOPS, Nest, OnStrips, Scalar, Source, View, Work};
 use incarnate_bytecode::ir::nest::Product;
 use incarnate_bytecode::semantics;
-use incarnate_bytecode::trip_count::{is_injective, is_within, outer_trip_count, trip_count};
+use incarnate_bytecode::trip_count::{outer_trip_count, trip_count};
 use incarnate_kernels::Loop;
 use incarnate_kernels::contraction::{FmaF32, MulAddF32, MulAddI32};
+use smallvec::SmallVec;
 
 /// The most iterations that run in order without a look at the clock: a few seconds.
 const LONGEST_IN_ORDER: usize = 1 << 28;
@@ -26,90 +28,105 @@ pub(in super::super) struct Frame<'a> {
 }
 
 /// Runs the iterations of a nest that pass its outermost test, where all checks hold and `permitted` takes their steps.
-pub(in super::super) fn run(nest: &Nest, frame: &mut Frame<'_>, permitted: impl FnOnce(usize) -> bool) {
+pub(in super::super) fn run(
+    nest: &Nest,
+    frame: &mut Frame<'_>,
+    scratch: &mut Scratch,
+    permitted: impl FnOnce(usize) -> bool,
+) {
     // None where the plain code must run.
-    let _ = attempt(nest, frame, permitted);
+    let _ = attempt(nest, frame, scratch, permitted);
 }
 
-fn attempt(nest: &Nest, frame: &mut Frame<'_>, permitted: impl FnOnce(usize) -> bool) -> Option<()> {
-    let scalars = scalars(nest, frame)?;
-    let mut values = Values { scalars: &scalars, counts: [1; MAX_LOOPS] };
-    let mut iterations = 0;
-    for (at, counted) in nest.loops.iter().enumerate() {
-        let all = values.trip_count(counted)?;
-        iterations = if at == 0 { all } else { iterations };
-        values.counts[at] = match &counted.divisor {
-            None => all,
-            Some(divisor) => outer_trip_count(all, values.form(divisor))?,
-        };
-    }
-    if iterations == 0 {
+fn attempt(
+    nest: &Nest,
+    frame: &mut Frame<'_>,
+    Scratch { scalars, known, memory }: &mut Scratch,
+    permitted: impl FnOnce(usize) -> bool,
+) -> Option<()> {
+    compute_scalars(nest, frame, scalars)?;
+    let values = Values { scalars };
+    let known: &Known = match &nest.known {
+        Some(known) => known,
+        None => {
+            known.find(nest, &values)?;
+            known
+        }
+    };
+    if known.iterations == 0 {
         return None;
     }
-    for (form, least, greatest) in &nest.conditions {
-        let (base, loops) = values.extent(form);
-        is_within(base, &loops, *least, *greatest).then_some(())?;
+    for ((form, least, greatest), reach) in nest.conditions.iter().zip(&known.conditions) {
+        reach.is_within(values.form(&form.base), *least, *greatest).then_some(())?;
     }
-    let mut rodata = Vec::new();
-    for view in &nest.views {
-        rodata.push(match view.source {
-            Source::Register(_) => None,
-            Source::Rodata(ordinal) => Some(Ref::Buffer(frame.module.rodata(ordinal).ok()?.clone())),
-        });
-    }
-    let mut buffers = Vec::new();
-    for (view, rodata) in nest.views.iter().zip(&rodata) {
-        buffers.push(match (view.source, rodata) {
-            (_, Some(rodata)) => rodata,
-            (Source::Register(register), _) => frame.refs.get(usize::from(register))?,
-            (Source::Rodata(_), None) => return None,
-        });
-    }
-    let regions = values.regions(nest, &buffers)?;
-    let steps = values.steps(nest, 0);
-    let mut carried = Vec::new();
-    let done = match &nest.work {
-        Work::Contraction { operation, output, left, right, loops } => {
-            let contraction =
-                Contraction { nest, values: &values, buffers: &buffers, output: *output, left, right, loops };
-            let permitted = || permitted(steps);
-            match operation {
-                Product::FmaF32 => contraction.run::<FmaF32>(permitted),
-                Product::MulAddF32 => contraction.run::<MulAddF32>(permitted),
-                Product::MulAddI32 => contraction.run::<MulAddI32>(permitted),
-            }
+    let mut regions: SmallVec<[Region; 8]> = SmallVec::new();
+    for (view, reach) in nest.views.iter().zip(&known.views) {
+        // Contractions check their operands themselves.
+        if view.is_checked {
+            let access = (width(view.element), view.is_written);
+            regions.push(frame.buffer(view)?.region_of(access, values.form(&view.index.base), *reach)?);
         }
-        Work::Strips { is_ordered, outer, lanes, reductions, stores, loads, body } => {
-            let mut run = values.strips(nest, body, &regions, (outer, *lanes, reductions));
-            run.join(*is_ordered);
-            let is_disjoint = |store: &usize| loads.iter().all(|load| regions[*load].is_disjoint(&regions[*store]));
-            let is_valid = match is_ordered {
-                true => steps <= LONGEST_IN_ORDER && stores.iter().all(is_disjoint),
-                false => values.is_independent(nest, &regions, stores, loads),
-            } && permitted(steps);
-            // SAFETY: the regions of all views were checked, and the iterations are independent, or run in order.
-            let done = is_valid && unsafe { run.all() };
-            carried.extend(body.carried.iter().zip(run.results));
-            done
+    }
+    let permitted = || permitted(known.steps);
+    let mut results: SmallVec<[u64; 4]> = SmallVec::new();
+    let (done, carried) = match &nest.work {
+        Work::Contraction { .. } => (Contraction { nest, known, values: &values, frame }.run(permitted)?, &[][..]),
+        Work::Strips(strips) => {
+            let of_strips = OfStrips { nest, strips, known, values: &values, regions: &regions };
+            let is_permitted = || (!strips.is_ordered || known.steps <= LONGEST_IN_ORDER) && permitted();
+            (of_strips.run(is_permitted, memory, &mut results), &strips.body.carried[..])
         }
     };
     settle_memory();
     #[cfg(feature = "profiling")]
     if done && crate::profile::is_on() {
-        crate::profile::add_work(values.work(nest));
+        crate::profile::add_work(work(nest, known));
     }
     if done {
-        for (carried, number) in carried {
+        for (carried, number) in carried.iter().zip(&results) {
             for register in &carried.registers {
-                write(frame.words, usize::from(*register), carried.is_wide, number);
+                write(frame.words, usize::from(*register), carried.is_wide, *number);
             }
         }
         for induction in &nest.inductions {
-            let advance = values.form(&induction.step).wrapping_mul(iterations as i64);
+            let advance = values.form(&induction.step).wrapping_mul(known.iterations as i64);
             step(frame.words, usize::from(induction.register), induction.is_wide, advance);
         }
     }
     Some(())
+}
+
+/// What all iterations do.
+#[cfg(feature = "profiling")]
+fn work(nest: &Nest, known: &Known) -> crate::profile::Work {
+    let mut work = crate::profile::Work::default();
+    for (at, counted) in nest.loops.iter().enumerate() {
+        let with_those_around = core::iter::successors(Some(at), |at| nest.loops[*at].parent);
+        let iterations = with_those_around.fold(1u64, |all, at| all.saturating_mul(known.counts[at] as u64));
+        work.operations = work.operations.saturating_add(iterations.saturating_mul(counted.operations));
+    }
+    for (stream, (view, reach)) in nest.views.iter().zip(&known.views).enumerate() {
+        let loops = view.index.strides.iter().map(|(at, _)| (known.counts[*at], known.stride(*at, stream)));
+        let moving = loops.filter(|each| each.1 != 0);
+        let accessed = moving.fold(1u64, |count, each| count.saturating_mul(each.0 as u64));
+        // Where iterations access the same elements, each counts once.
+        let elements = accessed.min(reach.elements());
+        work.bytes = work.bytes.saturating_add(elements.saturating_mul(width(view.element) as u64));
+    }
+    work
+}
+
+impl<'a> Frame<'a> {
+    /// The buffer of a view; None where it is null, or another object.
+    fn buffer(&self, view: &View) -> Option<&'a Buffer> {
+        match view.source {
+            Source::Register(register) => match self.refs.get(usize::from(register))? {
+                Ref::Buffer(buffer) => Some(buffer),
+                _ => None,
+            },
+            Source::Rodata(ordinal) => Some(self.module.rodata(ordinal).ok()?),
+        }
+    }
 }
 
 /// Adds to a register, or to a pair.
@@ -130,8 +147,9 @@ fn read(words: &[u32], register: usize, is_wide: bool) -> u64 {
 }
 
 /// Computes what no iteration changes.
-fn scalars(nest: &Nest, frame: &Frame<'_>) -> Option<Vec<u64>> {
-    let mut scalars: Vec<u64> = super::super::super::array::with_capacity(nest.scalars.len()).ok()?;
+fn compute_scalars(nest: &Nest, frame: &Frame<'_>, scalars: &mut Vec<u64>) -> Option<()> {
+    scalars.clear();
+    scalars.try_reserve(nest.scalars.len()).ok()?;
     for scalar in &nest.scalars {
         let of = |slot: &u16| scalars[usize::from(*slot)];
         let number = match scalar {
@@ -151,25 +169,40 @@ fn scalars(nest: &Nest, frame: &Frame<'_>) -> Option<Vec<u64>> {
         };
         scalars.push(number);
     }
-    Some(scalars)
+    Some(())
 }
 
 /// The numbers of a nest that are known before it.
-struct Values<'a> {
-    scalars: &'a [u64],
-    /// The trip counts.
-    counts: [usize; MAX_LOOPS],
+pub(super) struct Values<'a> {
+    pub(super) scalars: &'a [u64],
 }
 
 impl Values<'_> {
-    fn form(&self, form: &Form) -> i64 {
-        let product = |(coefficient, factors): &(i64, Vec<(u16, bool)>)| {
-            factors.iter().fold(*coefficient, |product, (slot, is_narrow)| {
+    pub(super) fn form(&self, form: &Form) -> i64 {
+        let mut sum = 0i64;
+        for (coefficient, factors) in form {
+            let mut product = *coefficient;
+            for (slot, is_narrow) in factors {
                 let bits = self.scalars[usize::from(*slot)];
-                product.wrapping_mul(if *is_narrow { i64::from(bits as u32 as i32) } else { bits as i64 })
-            })
-        };
-        form.iter().fold(0, |sum, term| sum.wrapping_add(product(term)))
+                product = product.wrapping_mul(if *is_narrow { i64::from(bits as u32 as i32) } else { bits as i64 });
+            }
+            sum = sum.wrapping_add(product);
+        }
+        sum
+    }
+
+    /// Computes the trip counts, and returns how many iterations of the outermost loop there are.
+    pub(super) fn trip_counts(&self, nest: &Nest, counts: &mut [usize; MAX_LOOPS]) -> Option<usize> {
+        let mut iterations = 0;
+        for (at, (counted, count)) in nest.loops.iter().zip(counts).enumerate() {
+            let all = self.trip_count(counted)?;
+            iterations = if at == 0 { all } else { iterations };
+            *count = match &counted.divisor {
+                None => all,
+                Some(divisor) => outer_trip_count(all, self.form(divisor))?,
+            };
+        }
+        Some(iterations)
     }
 
     fn trip_count(&self, counted: &Counted) -> Option<usize> {
@@ -183,166 +216,129 @@ impl Values<'_> {
         }?;
         count.checked_add(counted.tested_last.into())
     }
+}
 
-    /// The iterations of a loop and of those in it.
-    fn steps(&self, nest: &Nest, at: usize) -> usize {
-        let inner = nest.loops.iter().enumerate().filter(|(_, counted)| counted.parent == Some(at));
-        let inner = inner.map(|(inner, _)| self.steps(nest, inner)).fold(0, usize::saturating_add);
-        self.counts[at].saturating_mul(inner.saturating_add(1))
-    }
+/// A nest on strips before it runs.
+struct OfStrips<'a> {
+    nest: &'a Nest,
+    strips: &'a OnStrips,
+    known: &'a Known,
+    values: &'a Values<'a>,
+    regions: &'a [Region],
+}
 
-    /// What all iterations do.
-    #[cfg(feature = "profiling")]
-    fn work(&self, nest: &Nest) -> crate::profile::Work {
-        let mut work = crate::profile::Work::default();
-        // Loops stand behind those around them.
-        let mut iterations = [1u64; MAX_LOOPS];
-        for (at, counted) in nest.loops.iter().enumerate() {
-            let around = counted.parent.map_or(1, |parent| iterations[parent]);
-            iterations[at] = around.saturating_mul(self.counts[at] as u64);
-            work.operations = work.operations.saturating_add(iterations[at].saturating_mul(counted.operations));
-        }
-        for view in &nest.views {
-            let (base, loops) = self.extent(&view.index);
-            let moving = loops.iter().filter(|each| each.1 != 0);
-            let accessed = moving.fold(1u64, |count, each| count.saturating_mul(each.0 as u64));
-            // Where iterations access the same elements, each counts once.
-            let span =
-                incarnate_bytecode::trip_count::extent(base, loops).map_or(0, |(least, most)| most.abs_diff(least) + 1);
-            work.bytes = work.bytes.saturating_add(accessed.min(span).saturating_mul(width(view.element) as u64));
-        }
-        work
-    }
-
-    /// The base of a form, and trip count and stride of each loop.
-    fn extent(&self, form: &Strided) -> (i64, [(usize, i64); MAX_LOOPS]) {
-        let mut loops = [(1, 0); MAX_LOOPS];
-        for (at, stride) in &form.strides {
-            loops[*at] = (self.counts[*at], self.form(stride));
-        }
-        (self.form(&form.base), loops)
-    }
-
-    /// Checks the views; contractions check their operands themselves.
-    fn regions(&self, nest: &Nest, buffers: &[&Ref]) -> Option<Vec<Region>> {
-        let mut regions = Vec::new();
-        for (view, buffer) in nest.views.iter().zip(buffers) {
-            if view.is_checked {
-                let (base, loops) = self.extent(&view.index);
-                regions.push(buffer.region((width(view.element), view.is_written), base, loops)?);
-            }
-        }
-        Some(regions)
-    }
-
-    /// Whether the iterations of all loops but the reductions may run in any order.
-    fn is_independent(&self, nest: &Nest, regions: &[Region], stores: &[usize], loads: &[usize]) -> bool {
-        stores.iter().enumerate().all(|(at, store)| {
-            let (view, region) = (&nest.views[*store], &regions[*store]);
-            let loops = self.extent(&view.index).1;
-            let is_same = |other: usize| {
-                let (one, two) = (&nest.views[other], &regions[other]);
-                two.origin == region.origin
-                    && width(one.element) == width(view.element)
-                    && self.extent(&one.index).1 == loops
-            };
-            // Few nests have more than four loops, and the test takes the square of their number.
-            let is_short = view.index.strides.len() <= 4;
-            let mut short = [(1, 0); 4];
-            let chosen = view.index.strides.iter().map(|(at, _)| loops[*at]);
-            short.iter_mut().zip(chosen).for_each(|(short, each)| *short = each);
-            (if is_short { is_injective(&short) } else { is_injective(&loops) })
-                && loads.iter().all(|load| regions[*load].is_disjoint(region) || is_same(*load))
-                && stores[..at].iter().all(|store| regions[*store].is_disjoint(region))
-        })
-    }
-
-    fn strips<'n>(
-        &'n self,
-        nest: &'n Nest,
-        body: &'n Body,
-        regions: &'n [Region],
-        (outer, lanes, reductions): (&[usize], usize, &[usize]),
-    ) -> Run<'n> {
-        let sequences = body.sequences.iter().map(|row| &row.0);
-        let streams: Vec<&Strided> = nest.views.iter().map(|view| &view.index).chain(sequences).collect();
-        let stride = |form: &&Strided, at: usize| {
-            form.strides.iter().find(|(other, _)| *other == at).map_or(0, |(_, stride)| self.form(stride))
+impl OfStrips<'_> {
+    fn run(&self, permitted: impl FnOnce() -> bool, memory: &mut Memory, results: &mut SmallVec<[u64; 4]>) -> bool {
+        let OnStrips { is_ordered, stores, loads, body, .. } = self.strips;
+        let is_disjoint = |store: &usize| {
+            let region = &self.regions[*store];
+            loads.iter().all(|load| self.regions[*load].is_disjoint(region))
         };
-        let dimension = |at: usize| Dimension {
-            count: self.counts[at],
-            strides: streams.iter().map(|form| stride(form, at)).collect(),
-        };
-        let positions = streams.iter().enumerate();
-        let positions = positions.map(|(at, form)| if at < nest.views.len() { 0 } else { self.form(&form.base) });
-        Run {
+        let is_disjoint = stores.iter().all(is_disjoint);
+        if !(if *is_ordered { is_disjoint } else { self.is_independent(is_disjoint) }) || !permitted() {
+            return false;
+        }
+        let run = Run {
+            known: self.known,
             body,
-            views: &nest.views,
-            regions,
-            scalars: self.scalars,
-            outer: outer.iter().map(|at| dimension(*at)).collect(),
-            lanes: dimension(lanes),
-            reductions: reductions.iter().map(|at| dimension(*at)).collect(),
-            positions: positions.collect(),
-            results: Vec::new(),
-        }
+            views: &self.nest.views,
+            regions: self.regions,
+            scalars: self.values.scalars,
+            is_accumulated: is_disjoint && !body.accumulators.is_empty(),
+        };
+        let sequences = body.sequences.iter().map(|(form, _)| self.values.form(&form.base));
+        let positions = core::iter::repeat_n(0, self.nest.views.len()).chain(sequences);
+        // SAFETY: the regions of all views were checked, and the iterations are independent, or run in order.
+        unsafe { run.all(positions, memory, results) }
+    }
+
+    /// Whether the iterations of all loops but the reductions may run in any order; `is_disjoint` says that no store overlaps a load.
+    fn is_independent(&self, is_disjoint: bool) -> bool {
+        let OnStrips { stores, loads, .. } = self.strips;
+        let is_apart = |(at, store): (usize, &usize)| {
+            let region = &self.regions[*store];
+            let is_same = |other: usize| {
+                self.regions[other].origin == region.origin
+                    && width(self.nest.views[other].element) == width(self.nest.views[*store].element)
+                    && self.known.is_alike(self.nest, other, *store)
+            };
+            (is_disjoint || loads.iter().all(|load| self.regions[*load].is_disjoint(region) || is_same(*load)))
+                && stores[..at].iter().all(|store| self.regions[*store].is_disjoint(region))
+        };
+        self.known.tiling.are_stores_distinct && stores.iter().enumerate().all(is_apart)
     }
 }
 
 /// A contraction before it runs.
 struct Contraction<'a> {
     nest: &'a Nest,
+    known: &'a Known,
     values: &'a Values<'a>,
-    buffers: &'a [&'a Ref],
-    output: usize,
-    left: &'a Factor,
-    right: &'a Factor,
-    loops: &'a [usize],
+    frame: &'a Frame<'a>,
 }
 
 impl Contraction<'_> {
-    fn view(&self, at: usize) -> (&View, i64, [(usize, i64); MAX_LOOPS]) {
-        let view = &self.nest.views[at];
-        let (base, loops) = self.values.extent(&view.index);
-        (view, base, loops)
+    /// None where an operand is no buffer.
+    fn run(&self, permitted: impl FnOnce() -> bool) -> Option<bool> {
+        let Work::Contraction { operation, output, factors, loops } = &self.nest.work else { return None };
+        let operands = [*output, factors[0].view, factors[1].view];
+        match operation {
+            Product::FmaF32 => self.run_as::<FmaF32>(operands, factors, loops, permitted),
+            Product::MulAddF32 => self.run_as::<MulAddF32>(operands, factors, loops, permitted),
+            Product::MulAddI32 => self.run_as::<MulAddI32>(operands, factors, loops, permitted),
+        }
     }
 
-    fn run<O: Contract<Number: Default>>(&self, permitted: impl FnOnce() -> bool) -> bool {
-        let (_, base, output) = self.view(self.output);
-        let [(left_view, left_base, left), (right_view, right_base, right)] =
-            [self.left.view, self.right.view].map(|at| self.view(at));
-        let mut loops = [Loop { count: 1, output: 0, left: 0, right: 0 }; MAX_LOOPS];
-        let first = MAX_LOOPS - self.loops.len();
-        for (each, at) in loops[first..].iter_mut().zip(self.loops) {
-            let count = self.values.counts[*at];
-            *each = Loop { count, output: output[*at].1, left: left[*at].1, right: right[*at].1 };
+    fn run_as<O: Contract<Number: Default>>(
+        &self,
+        operands: [usize; 3],
+        factors: &[Factor; 2],
+        loops: &[usize],
+        permitted: impl FnOnce() -> bool,
+    ) -> Option<bool> {
+        let views = &self.nest.views;
+        let [output, left, right] = operands;
+        let mut described = [Loop::default(); MAX_LOOPS];
+        for (each, at) in described.iter_mut().zip(loops) {
+            let stride = |view: usize| self.known.stride(*at, view);
+            let count = self.known.counts[*at];
+            *each = Loop { count, output: stride(output), left: stride(left), right: stride(right) };
         }
-        let [left_computation, right_computation] =
-            [(self.left, left_view), (self.right, right_view)].map(|(factor, view)| {
-                factor.body.as_ref().map(|(body, loaded, result)| Computation {
-                    body,
-                    scalars: self.values.scalars,
-                    element: view.element,
-                    loaded: *loaded,
-                    result: *result,
-                })
-            });
-        let left = Elements {
-            buffer: self.buffers[self.left.view],
-            base: left_base,
-            width: width(left_view.element),
-            compute: left_computation.as_ref().map(|computation| computation as _),
+        let held = [self.held(output)?, self.held(left)?, self.held(right)?];
+        let buffer = |operand: usize| match (&held[operand], views[operands[operand]].source) {
+            (Some(held), _) => Some(held),
+            (None, Source::Register(register)) => self.frame.refs.get(usize::from(register)),
+            (None, Source::Rodata(_)) => None,
         };
-        let right = Elements {
-            buffer: self.buffers[self.right.view],
-            base: right_base,
-            width: width(right_view.element),
-            compute: right_computation.as_ref().map(|computation| computation as _),
+        let base = |view: usize| self.values.form(&views[view].index.base);
+        let computations = [self.computation(&factors[0]), self.computation(&factors[1])];
+        let elements = |at: usize| {
+            let view = operands[1 + at];
+            Some(Elements {
+                buffer: buffer(1 + at)?,
+                base: base(view),
+                width: width(views[view].element),
+                compute: computations[at].as_ref().map(|computation| computation as _),
+            })
         };
-        let output = Elementary::new(self.buffers[self.output], base);
+        let output = Elementary::new(buffer(0)?, base(output));
         let mut permitted = Some(permitted);
         let mut permitted = || permitted.take().is_some_and(|permitted| permitted());
+        let (left, right, loops) = (elements(0)?, elements(1)?, &described[..loops.len()]);
         // SAFETY: what races is only multiplied, added and stored, and the memory is settled afterwards.
-        unsafe { O::contract(output, &left, &right, &loops, &mut permitted) }
+        Some(unsafe { O::contract(output, &left, &right, loops, &mut permitted) })
+    }
+
+    /// The reference to a read-only segment that a view is in, which no register holds.
+    fn held(&self, view: usize) -> Option<Option<Ref>> {
+        Some(match self.nest.views[view].source {
+            Source::Rodata(ordinal) => Some(Ref::Buffer(self.frame.module.rodata(ordinal).ok()?.clone())),
+            Source::Register(_) => None,
+        })
+    }
+
+    fn computation<'c>(&'c self, factor: &'c Factor) -> Option<Computation<'c>> {
+        let element = self.nest.views[factor.view].element;
+        Some(Computation { computed: factor.computed.as_ref()?, scalars: self.values.scalars, element })
     }
 }

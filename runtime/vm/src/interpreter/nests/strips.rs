@@ -2,59 +2,84 @@
 #![allow(unsafe_code, reason = "elements at addresses that were checked")]
 
 use alloc::vec::Vec;
+use core::mem::MaybeUninit;
 
 use super::super::super::array;
 use super::super::super::buffer::{Compute, Region};
-use super::kernels::{Strips, gather, scatter, sequence, width};
-use super::{Body, Carried, Step, View};
+use super::copies::{Shape, sequence};
+use super::kernels::{Strips, register_width, width};
+use super::plan::{Dimension, Known, STRIP, Tile, Tiling};
+use super::{Body, Computed, Step, View};
 use incarnate_bytecode::ir::nest::Element;
+use incarnate_kernels::contraction::Piece;
 use smallvec::SmallVec;
-
-/// Elements of a strip: few enough that strips stay in the first-level cache, and enough that the choice of an operation
-/// costs little.
-const STRIP: usize = 256;
 
 /// Elements of the strips of a contraction's factor, and their greatest number: they are on the stack.
 const FACTOR_STRIP: usize = 64;
 pub(super) const FACTOR_STRIPS: usize = 8;
 
 /// Numbers of up to 64 bits.
-type Storage<const N: usize> = [core::mem::MaybeUninit<u64>; N];
+pub(super) type Storage<const N: usize> = [MaybeUninit<u64>; N];
 
-/// A loop, and what an iteration adds to the position in each stream: the views, then the sequences.
-#[derive(Clone, Debug)]
-pub(super) struct Dimension {
-    pub(super) count: usize,
-    pub(super) strides: Vec<i64>,
+/// What nests that run one after the other share, so that they allocate nothing.
+#[derive(Default)]
+pub(in super::super::super) struct Scratch {
+    pub(super) scalars: Vec<u64>,
+    pub(super) known: Known,
+    pub(super) memory: Memory,
+}
+
+impl core::fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Scratch").field("strips", &self.memory.strips.len()).finish_non_exhaustive()
+    }
+}
+
+/// The memory of strips.
+#[derive(Default)]
+pub(super) struct Memory {
+    strips: Vec<Storage<STRIP>>,
 }
 
 /// The iterations of a nest over strips.
 pub(super) struct Run<'a> {
+    pub(super) known: &'a Known,
     pub(super) body: &'a Body,
     pub(super) views: &'a [View],
     pub(super) regions: &'a [Region],
     pub(super) scalars: &'a [u64],
-    /// The loops around that of the strips.
-    pub(super) outer: Vec<Dimension>,
-    pub(super) lanes: Dimension,
-    /// The loops within that of the strips.
-    pub(super) reductions: Vec<Dimension>,
-    /// The position in each stream: elements from the first iteration's, or the number.
-    pub(super) positions: Vec<i64>,
-    /// What is carried out of the last iteration.
-    pub(super) results: Vec<u64>,
+    /// Accumulators stay in strips.
+    pub(super) is_accumulated: bool,
 }
 
-/// The strips of a nest.
-struct Store {
-    numbers: Vec<Storage<STRIP>>,
+/// What iterations change.
+struct State {
+    /// The memory of each strip.
+    own: SmallVec<[*mut u8; 16]>,
     /// The address of each strip's elements.
-    addresses: Vec<*const u8>,
+    addresses: SmallVec<[*const u8; 16]>,
+    /// The position in each stream: elements from the first iteration's, or the number.
+    positions: SmallVec<[i64; 16]>,
 }
 
-impl Store {
-    fn own(&mut self, strip: u16) -> *mut u8 {
-        self.numbers[usize::from(strip)].as_mut_ptr().cast()
+impl State {
+    fn own(&self, strip: u16) -> *mut u8 {
+        self.own[usize::from(strip)]
+    }
+
+    /// The address of an operand's elements; null where an operation has fewer operands.
+    #[inline(always)]
+    fn address(&self, strip: u16) -> *const u8 {
+        match self.addresses.get(usize::from(strip)) {
+            Some(address) => *address,
+            None => core::ptr::null(),
+        }
+    }
+
+    fn advance(&mut self, strides: &[i64], iterations: i64) {
+        for (position, stride) in self.positions.iter_mut().zip(strides) {
+            *position = position.wrapping_add(stride.wrapping_mul(iterations));
+        }
     }
 }
 
@@ -62,17 +87,14 @@ impl Store {
 ///
 /// # Safety
 /// The number is there, and aligned.
-unsafe fn number(address: *const u8, is_wide: bool) -> core::mem::MaybeUninit<u64> {
+unsafe fn number(address: *const u8, is_wide: bool) -> MaybeUninit<u64> {
     // SAFETY: promised by the caller.
     unsafe {
         match is_wide {
-            true => address.cast::<core::mem::MaybeUninit<u64>>().read(),
+            true => address.cast::<MaybeUninit<u64>>().read(),
             false => {
-                let mut number = core::mem::MaybeUninit::new(0u64);
-                number
-                    .as_mut_ptr()
-                    .cast::<core::mem::MaybeUninit<u32>>()
-                    .write(address.cast::<core::mem::MaybeUninit<u32>>().read());
+                let mut number = MaybeUninit::new(0u64);
+                number.as_mut_ptr().cast::<MaybeUninit<u32>>().write(address.cast::<MaybeUninit<u32>>().read());
                 number
             }
         }
@@ -87,143 +109,196 @@ unsafe fn broadcast(is_wide: bool, number: u64, into: *mut u8, count: usize) {
     // SAFETY: promised by the caller.
     unsafe {
         match is_wide {
-            true => core::slice::from_raw_parts_mut(into.cast(), count).fill(core::mem::MaybeUninit::new(number)),
-            false => {
-                core::slice::from_raw_parts_mut(into.cast(), count).fill(core::mem::MaybeUninit::new(number as u32))
-            }
+            true => core::slice::from_raw_parts_mut(into.cast(), count).fill(MaybeUninit::new(number)),
+            false => core::slice::from_raw_parts_mut(into.cast(), count).fill(MaybeUninit::new(number as u32)),
         }
     }
 }
 
 impl Run<'_> {
-    /// Joins loops: where an iteration of one goes as far as all of the strips' loop, both are one loop. In order, only the loop
-    /// around that one can be joined with it.
-    pub(super) fn join(&mut self, is_ordered: bool) {
-        self.outer.retain(|dimension| dimension.count != 1);
-        loop {
-            let lanes = &self.lanes;
-            let follows = |dimension: &Dimension| {
-                let mut pairs = dimension.strides.iter().zip(&lanes.strides);
-                lanes.count == 1 || pairs.all(|(outer, inner)| *outer == inner.wrapping_mul(lanes.count as i64))
-            };
-            let last = self.outer.len().wrapping_sub(1);
-            let Some(at) = self.outer.iter().rposition(follows).filter(|at| !is_ordered || *at == last) else { return };
-            let Some(count) = self.outer[at].count.checked_mul(lanes.count) else { return };
-            let joined = self.outer.remove(at);
-            if self.lanes.count == 1 {
-                self.lanes.strides = joined.strides;
-            }
-            self.lanes.count = count;
-        }
-    }
-
-    /// Runs all iterations; false, and nothing done, without memory for the strips.
+    /// Runs all iterations, from the positions of the first; false, and nothing done, without memory for the strips. `results`
+    /// receives what is carried out of the last iteration.
     ///
     /// # Safety
-    /// In each iteration, the views' elements are in memory and aligned, and written ones can be written to. The iterations of
-    /// `outer` and `lanes` may run in any order.
-    pub(super) unsafe fn all(&mut self) -> bool {
+    /// In each iteration, the views' elements are in memory and aligned, and written ones can be written to. Unless loops are
+    /// ordered, the iterations of all loops but the reductions may run in any order.
+    pub(super) unsafe fn all(
+        &self,
+        positions: impl Iterator<Item = i64>,
+        memory: &mut Memory,
+        results: &mut SmallVec<[u64; 4]>,
+    ) -> bool {
         let strips = usize::from(self.body.strips);
-        let (Ok(mut numbers), Ok(addresses)) = (array::with_capacity(strips), array::filled(strips, core::ptr::null()))
-        else {
-            return false;
-        };
-        // SAFETY: the memory is reserved, and storage needs no values.
-        unsafe { numbers.set_len(strips) };
-        let mut store = Store { numbers, addresses };
+        if memory.strips.len() < strips {
+            let Ok(new) = array::filled(strips, [MaybeUninit::uninit(); STRIP]) else { return false };
+            memory.strips = new;
+        }
+        let mut state = State { own: SmallVec::new(), addresses: SmallVec::new(), positions: SmallVec::new() };
+        for strip in memory.strips.iter_mut().take(strips) {
+            let own = strip.as_mut_ptr().cast::<u8>();
+            state.own.push(own);
+            state.addresses.push(own);
+        }
+        for position in positions {
+            state.positions.push(position);
+        }
+        let Tiling { tile, deep, .. } = &self.known.tiling;
+        let elements = if deep.reductions > 0 { deep.tile.elements.max(tile.elements) } else { tile.elements };
         for (strip, scalar, is_wide) in &self.body.broadcasts {
-            let own = store.own(*strip);
-            // SAFETY: a strip has room for `STRIP` numbers.
-            unsafe { broadcast(*is_wide, self.scalars[usize::from(*scalar)], own, self.lanes.count.min(STRIP)) };
-            store.addresses[usize::from(*strip)] = own;
+            let own = state.own(*strip);
+            // SAFETY: a strip has room for the elements of a tile.
+            unsafe { broadcast(*is_wide, self.scalars[usize::from(*scalar)], own, elements) };
         }
         // SAFETY: promised by the caller.
-        unsafe { self.outer(0, &mut store) };
+        unsafe { self.outer(0, &mut state) };
         for carried in &self.body.carried {
             // SAFETY: the strip holds a number since before the first iteration.
-            unsafe { self.results.push(number(store.own(carried.strip), true).assume_init()) };
+            results.push(unsafe { number(state.own(carried.strip), true).assume_init() });
         }
         true
     }
 
-    fn advance(positions: &mut [i64], dimension: &Dimension, iterations: i64) {
-        for (position, stride) in positions.iter_mut().zip(&dimension.strides) {
-            *position = position.wrapping_add(stride.wrapping_mul(iterations));
-        }
-    }
-
     /// # Safety
     /// As for `all`.
-    unsafe fn outer(&mut self, at: usize, store: &mut Store) {
-        let Some(dimension) = self.outer.get(at) else {
-            let mut first = 0;
-            while first < self.lanes.count {
-                let count = (self.lanes.count - first).min(STRIP);
-                // SAFETY: promised by the caller; the iterations exist.
-                unsafe { self.reduce(0, count, store) };
-                Run::advance(&mut self.positions, &self.lanes, count as i64);
-                first += count;
+    unsafe fn outer(&self, at: usize, state: &mut State) {
+        let Tiling { outer, cut, chunk, tile, rest, .. } = &self.known.tiling;
+        let dimension = outer.get(at).unwrap_or(cut);
+        let strides = self.known.strides(dimension.at);
+        if at < outer.len() {
+            for _ in 0..dimension.count {
+                // SAFETY: promised by the caller; the iteration exists.
+                unsafe { self.outer(at + 1, state) };
+                state.advance(strides, 1);
             }
-            Run::advance(&mut self.positions, &self.lanes, (self.lanes.count as i64).wrapping_neg());
-            return;
-        };
-        let count = dimension.count;
-        for _ in 0..count {
-            // SAFETY: promised by the caller; the iteration exists.
-            unsafe { self.outer(at + 1, store) };
-            Run::advance(&mut self.positions, &self.outer[at], 1);
+        } else {
+            let mut first = 0;
+            while first < cut.count {
+                let count = (cut.count - first).min(*chunk);
+                // SAFETY: promised by the caller; the iterations exist.
+                unsafe { self.tile(if count < *chunk { rest } else { tile }, state) };
+                first += count;
+                if first < cut.count || !outer.is_empty() {
+                    state.advance(strides, count as i64);
+                }
+            }
         }
-        Run::advance(&mut self.positions, &self.outer[at], (count as i64).wrapping_neg());
-    }
-
-    /// # Safety
-    /// As for `all`; the loop of the strips has `lanes` more iterations.
-    unsafe fn reduce(&mut self, at: usize, lanes: usize, store: &mut Store) {
-        let Some(dimension) = self.reductions.get(at) else {
-            // SAFETY: promised by the caller.
-            return unsafe { self.steps(lanes, store) };
-        };
-        let count = dimension.count;
-        for _ in 0..count {
-            // SAFETY: promised by the caller; the iteration exists.
-            unsafe { self.reduce(at + 1, lanes, store) };
-            Run::advance(&mut self.positions, &self.reductions[at], 1);
+        if at > 0 {
+            state.advance(strides, (dimension.count as i64).wrapping_neg());
         }
-        Run::advance(&mut self.positions, &self.reductions[at], (count as i64).wrapping_neg());
     }
 
-    /// The address of the element of a view in the first iteration of a strip, and the stride.
-    fn element(&self, view: usize) -> (*mut u8, i64, Element) {
-        let element = self.views[view].element;
-        let offset = (self.positions[view] as isize).wrapping_mul(width(element) as isize);
-        (self.regions[view].origin.wrapping_offset(offset), self.lanes.strides[view], element)
-    }
-
-    /// Runs the body for `count` iterations.
+    /// Runs all reductions of a tile.
     ///
     /// # Safety
-    /// As for `all`; these iterations exist.
-    unsafe fn steps(&mut self, count: usize, store: &mut Store) {
-        for step in &self.body.steps {
-            // SAFETY: promised by the caller; operands were computed before.
-            unsafe { self.step(step, count, store) };
-        }
-        if !self.body.serial.is_empty() || !self.body.carried.is_empty() {
+    /// As for `all`; the iterations of the tile exist.
+    unsafe fn tile(&self, tile: &Tile, state: &mut State) {
+        if !self.is_accumulated {
             // SAFETY: promised by the caller.
-            unsafe { self.serial(count, store) };
+            return unsafe { self.reduce(0, tile, state) };
+        }
+        // An empty reduction neither loads nor stores.
+        if self.known.tiling.reductions.iter().any(|dimension| dimension.count == 0) {
+            return;
+        }
+        // SAFETY: promised by the caller; accumulators are stored after they are loaded.
+        unsafe {
+            self.body.before.iter().for_each(|step| self.step(step, tile, tile.elements, state));
+            self.reduce(0, tile, state);
+            self.body.after.iter().for_each(|step| self.step(step, tile, tile.elements, state));
+        }
+    }
+
+    /// # Safety
+    /// As for `tile`.
+    unsafe fn reduce(&self, at: usize, tile: &Tile, state: &mut State) {
+        let Tiling { reductions, deep, .. } = &self.known.tiling;
+        let shared = if self.is_accumulated { deep.reductions } else { 0 };
+        let Some(dimension) = reductions[..reductions.len() - shared].get(at) else {
+            if shared > 0 {
+                // SAFETY: promised by the caller. Tiles that share strips with reductions are of equal size.
+                return unsafe { self.deep(&reductions[reductions.len() - shared], tile.elements, state) };
+            }
+            // SAFETY: promised by the caller.
+            return unsafe { self.iteration(tile, state) };
+        };
+        let strides = self.known.strides(dimension.at);
+        for _ in 0..dimension.count {
+            // SAFETY: promised by the caller; the iteration exists.
+            unsafe { self.reduce(at + 1, tile, state) };
+            state.advance(strides, 1);
+        }
+        state.advance(strides, (dimension.count as i64).wrapping_neg());
+    }
+
+    /// Runs the body for a tile of so many elements and the reductions that share its strips, `cut` being the outermost of them.
+    ///
+    /// # Safety
+    /// As for `tile`.
+    unsafe fn deep(&self, cut: &Dimension, elements: usize, state: &mut State) {
+        let (deep, strides) = (&self.known.tiling.deep, self.known.strides(cut.at));
+        let mut first = 0;
+        while first < cut.count {
+            let count = (cut.count - first).min(deep.chunk);
+            let tile = if count < deep.chunk { &deep.rest } else { &deep.tile };
+            // SAFETY: promised by the caller; the iterations exist. Operands were computed before.
+            unsafe {
+                self.body.steps.iter().for_each(|step| self.step(step, tile, tile.elements, state));
+                for _ in 0..tile.elements / elements.max(1) {
+                    self.body.folds.iter().for_each(|step| self.step(step, tile, elements, state));
+                    self.accumulate(state);
+                    for (strip, advance) in &self.body.folded {
+                        let address = &mut state.addresses[usize::from(*strip)];
+                        *address = address.wrapping_add(advance * elements);
+                    }
+                }
+            }
+            state.advance(strides, count as i64);
+            first += count;
+        }
+        state.advance(strides, (cut.count as i64).wrapping_neg());
+    }
+
+    /// Makes sums the accumulators of the next iteration.
+    fn accumulate(&self, state: &mut State) {
+        for (accumulator, sum) in &self.body.accumulators {
+            let (accumulator, sum) = (usize::from(*accumulator), usize::from(*sum));
+            state.own.swap(accumulator, sum);
+            state.addresses[accumulator] = state.addresses[sum];
+        }
+    }
+
+    /// Runs the body for a tile.
+    ///
+    /// # Safety
+    /// As for `tile`.
+    unsafe fn iteration(&self, tile: &Tile, state: &mut State) {
+        let body = self.body;
+        // SAFETY: promised by the caller; operands were computed before.
+        unsafe {
+            let Body { before, steps, folds, after, .. } = body;
+            if self.is_accumulated {
+                steps.iter().chain(folds).for_each(|step| self.step(step, tile, tile.elements, state));
+                return self.accumulate(state);
+            }
+            for steps in [before, steps, folds, after] {
+                steps.iter().for_each(|step| self.step(step, tile, tile.elements, state));
+            }
+            if !body.serial.is_empty() || !body.carried.is_empty() {
+                self.serial(tile.elements, state);
+            }
         }
     }
 
     /// Runs the serial steps for `count` iterations.
     ///
     /// # Safety
-    /// As for `steps`.
-    unsafe fn serial(&mut self, count: usize, store: &mut Store) {
-        let serial = &self.body.serial;
+    /// As for `tile`.
+    unsafe fn serial(&self, count: usize, state: &mut State) {
+        let (serial, lanes) = (&self.body.serial, self.known.strides(self.known.tiling.lanes.at));
         // An element that all iterations load and store stays in its strip.
         let kept = match (serial.first(), serial.last()) {
-            (Some(Step::Load { view, into, extension: None, .. }), Some(Step::Store { view: stored, from }))
-                if view == stored && self.lanes.strides[*view] == 0 && self.body.serial_strips.contains(from) =>
+            (Some(Step::Load { view, into, is_extended: false, .. }), Some(Step::Store { view: stored, from, .. }))
+                if view == stored && lanes[*view] == 0 && self.body.serial_strips.contains(from) =>
             {
                 let within = &serial[1..serial.len() - 1];
                 within.iter().all(|step| matches!(step, Step::Eval { .. })).then_some((*into, *from, within))
@@ -234,82 +309,102 @@ impl Run<'_> {
         // SAFETY: promised by the caller; operands were computed before.
         unsafe {
             if kept.is_some() {
-                self.step(&serial[0], 1, store);
+                self.step(&serial[0], &self.known.tiling.one, 1, state);
             }
             for index in 0..count {
                 for step in steps {
-                    self.step(step, 1, store);
+                    self.step(step, &self.known.tiling.one, 1, state);
                 }
-                let next = |carried: &Carried| store.addresses[usize::from(carried.next)];
-                // All are read before the first is written.
-                let numbers: SmallVec<[core::mem::MaybeUninit<u64>; 4]> =
-                    self.body.carried.iter().map(|carried| number(next(carried), carried.is_wide)).collect();
-                for (carried, number) in self.body.carried.iter().zip(numbers) {
-                    store.own(carried.strip).cast::<core::mem::MaybeUninit<u64>>().write(number);
-                }
-                for (address, advance) in store.addresses.iter_mut().zip(&self.body.advances) {
+                self.carry(state);
+                for (strip, advance) in &self.body.advancing {
+                    let address = &mut state.addresses[usize::from(*strip)];
                     *address = address.wrapping_add(*advance);
                 }
                 if let Some((into, from, _)) = kept {
-                    let next = store.addresses[usize::from(from)].cast::<core::mem::MaybeUninit<u64>>();
+                    let next = state.addresses[usize::from(from)].cast::<MaybeUninit<u64>>();
                     // A strip has room for a number of 64 bits, whatever the numbers are.
                     if index + 1 < count {
-                        store.own(into).cast::<core::mem::MaybeUninit<u64>>().write(next.read());
+                        let own = state.own(into).cast::<MaybeUninit<u64>>();
+                        own.write(next.read());
+                        state.addresses[usize::from(into)] = own.cast();
                     }
                 } else {
-                    Run::advance(&mut self.positions, &self.lanes, 1);
+                    state.advance(lanes, 1);
                 }
             }
             if kept.is_some() {
-                self.step(&serial[serial.len() - 1], 1, store);
+                self.step(&serial[serial.len() - 1], &self.known.tiling.one, 1, state);
             } else {
-                Run::advance(&mut self.positions, &self.lanes, (count as i64).wrapping_neg());
+                state.advance(lanes, (count as i64).wrapping_neg());
             }
         }
     }
 
-    /// Runs a step for `count` iterations.
+    /// Passes what iterations carry to the next one.
     ///
     /// # Safety
-    /// As for `all`; these iterations exist, and the strips of operands have as many elements.
-    unsafe fn step(&self, step: &Step, count: usize, store: &mut Store) {
+    /// As for `serial`.
+    unsafe fn carry(&self, state: &mut State) {
+        if self.body.carried.is_empty() {
+            return;
+        }
+        // All are read before the first is written.
+        let next = |carried: &super::Carried| {
+            // SAFETY: promised by the caller: the number was computed.
+            unsafe { number(state.addresses[usize::from(carried.next)], carried.is_wide) }
+        };
+        let numbers: SmallVec<[MaybeUninit<u64>; 4]> = self.body.carried.iter().map(next).collect();
+        for (carried, number) in self.body.carried.iter().zip(numbers) {
+            // SAFETY: a strip has room for a number of 64 bits.
+            unsafe { state.own(carried.strip).cast::<MaybeUninit<u64>>().write(number) };
+        }
+    }
+
+    /// The address of the element of a view in the first iteration of a tile.
+    #[inline(always)]
+    fn element(&self, view: usize, state: &State) -> *mut u8 {
+        let offset = (state.positions[view] as isize).wrapping_mul(width(self.views[view].element) as isize);
+        self.regions[view].origin.wrapping_offset(offset)
+    }
+
+    /// Runs a step for the iterations of a tile: an operation for `count` elements, which are all of them but for steps that follow
+    /// others.
+    ///
+    /// # Safety
+    /// As for `tile`; the strips of operands have as many elements.
+    #[inline(always)]
+    unsafe fn step(&self, step: &Step, tile: &Tile, count: usize, state: &mut State) {
         match step {
-            Step::Load { view, into, extension, is_borrowed } => {
-                let (address, stride, element) = self.element(*view);
-                let own = store.own(*into);
-                let mut at = own.cast_const();
-                // SAFETY: promised by the caller; a strip has room for `count` numbers.
-                unsafe {
-                    match extension {
-                        None if stride == 1 && *is_borrowed => at = address,
-                        None if stride == 1 => core::ptr::copy_nonoverlapping(address, own, count * width(element)),
-                        Some(extend) if stride == 1 => {
-                            extend(Strips { into: own, from: [address; 3], count });
-                        }
-                        _ => gather(element, address, stride, own, count),
-                    }
+            Step::Load { view, into, copy, is_borrowed, .. } => {
+                let element = self.element(*view, state);
+                let shape = &tile.shapes[*view];
+                let mut address = element.cast_const();
+                if !*is_borrowed || !shape.is_adjacent() {
+                    let own = state.own(*into);
+                    // SAFETY: promised by the caller; a strip has room for the elements of a tile.
+                    unsafe { copy(element, shape, own) };
+                    address = own;
                 }
-                store.addresses[usize::from(*into)] = at;
+                state.addresses[usize::from(*into)] = address;
             }
-            Step::Store { view, from } => {
-                let (address, stride, element) = self.element(*view);
-                // SAFETY: promised by the caller; the strip was computed before.
-                unsafe { scatter(element, store.addresses[usize::from(*from)], address, stride, count) };
+            Step::Store { view, from, copy } => {
+                let (element, strip) = (self.element(*view, state), state.addresses[usize::from(*from)]);
+                // SAFETY: promised by the caller; the strip was computed before, and is only read.
+                unsafe { copy(element, &tile.shapes[*view], strip.cast_mut()) };
             }
             Step::Sequence { sequence: index, into } => {
-                let stream = self.views.len() + index;
-                let own = store.own(*into);
-                let (first, step) = (self.positions[stream], self.lanes.strides[stream]);
-                // SAFETY: a strip has room for `count` numbers.
-                unsafe { sequence(self.body.sequences[*index].1, first, step, own, count) };
-                store.addresses[usize::from(*into)] = own;
+                let (stream, own) = (self.views.len() + index, state.own(*into));
+                let shape = &tile.shapes[stream];
+                // SAFETY: a strip has room for the elements of a tile.
+                unsafe { sequence(self.body.sequences[*index].1, state.positions[stream], shape, own) };
+                state.addresses[usize::from(*into)] = own;
             }
-            Step::Eval { kernel, operands, into } => {
-                let from = operands.map(|strip| store.addresses.get(usize::from(strip)).copied().unwrap_or_default());
-                let own = store.own(*into);
+            Step::Eval { kernel, operands: [first, second, third], into } => {
+                let from = [state.address(*first), state.address(*second), state.address(*third)];
+                let own = state.own(*into);
                 // SAFETY: the operands were computed before, and are of the instruction's types; the result is no operand.
                 unsafe { kernel(Strips { into: own, from, count }) };
-                store.addresses[usize::from(*into)] = own;
+                state.addresses[usize::from(*into)] = own;
             }
         }
     }
@@ -317,45 +412,66 @@ impl Run<'_> {
 
 /// What is computed from each element of a factor of a contraction.
 pub(super) struct Computation<'a> {
-    pub(super) body: &'a Body,
+    pub(super) computed: &'a Computed,
     pub(super) scalars: &'a [u64],
     pub(super) element: Element,
-    /// The strips of the element and of the result.
-    pub(super) loaded: u16,
-    pub(super) result: u16,
+}
+
+/// The strips of a factor, one of which is elsewhere.
+struct Factors {
+    strips: [Storage<FACTOR_STRIP>; FACTOR_STRIPS],
+    result: (u16, *mut u8),
+}
+
+impl Factors {
+    fn address(&mut self, strip: u16) -> *mut u8 {
+        match self.strips.get_mut(usize::from(strip)) {
+            _ if strip == self.result.0 => self.result.1,
+            Some(strip) => strip.as_mut_ptr().cast(),
+            None => core::ptr::null_mut(),
+        }
+    }
 }
 
 impl<N: Copy> Compute<N> for Computation<'_> {
-    unsafe fn compute(&self, first: *const u8, stride: i64, into: &mut [N]) {
-        let mut strips = [[core::mem::MaybeUninit::uninit(); FACTOR_STRIP]; FACTOR_STRIPS];
-        let storage: &mut [Storage<FACTOR_STRIP>; FACTOR_STRIPS] = &mut strips;
+    unsafe fn compute(&self, first: *const u8, stride: i64, pieces: &[Piece], into: &mut [N]) {
+        let Computed { body, load, loaded, result } = self.computed;
+        let mut strips = Factors {
+            strips: [[MaybeUninit::uninit(); FACTOR_STRIP]; FACTOR_STRIPS],
+            result: (*result, core::ptr::null_mut()),
+        };
         let longest = into.len().min(FACTOR_STRIP);
-        for (strip, scalar, is_wide) in &self.body.broadcasts {
-            let own = storage[usize::from(*strip)].as_mut_ptr().cast();
-            // SAFETY: the strip is that long.
-            unsafe { broadcast(*is_wide, self.scalars[usize::from(*scalar)], own, longest) };
+        for (strip, scalar, is_wide) in &body.broadcasts {
+            // SAFETY: the strip is that long. The result is computed from an element, so that it is another one.
+            unsafe { broadcast(*is_wide, self.scalars[usize::from(*scalar)], strips.address(*strip), longest) };
         }
-        let mut from = first;
+        let element = |distance: i64| {
+            first.wrapping_offset(distance.wrapping_mul(width(self.element) as i64) as isize).cast_mut()
+        };
+        let (mut pieces, mut done_of_piece) = (pieces.iter(), 0);
+        let mut piece = pieces.next();
         for numbers in into.chunks_mut(FACTOR_STRIP) {
-            let count = numbers.len();
-            // SAFETY: the elements are within a buffer, as the caller promises; strips are that long, and computed in order. The
-            // result has the type of the numbers.
-            unsafe {
-                gather(self.element, from, stride, storage[usize::from(self.loaded)].as_mut_ptr().cast(), count);
-                for step in &self.body.steps {
-                    if let Step::Eval { kernel, operands, into } = step {
-                        let own = storage[usize::from(*into)].as_mut_ptr().cast();
-                        let address = |strip: u16| {
-                            storage.get(usize::from(strip)).map_or(core::ptr::null(), |strip| strip.as_ptr().cast())
-                        };
-                        kernel(Strips { into: own, from: operands.map(address), count });
-                    }
+            strips.result.1 = numbers.as_mut_ptr().cast();
+            let (count, mut filled) = (numbers.len(), 0);
+            while let Some(present) = piece.filter(|_| filled < count) {
+                let length = (present.length - done_of_piece).min(count - filled);
+                let from = (present.from as i64).wrapping_add(stride.wrapping_mul(done_of_piece as i64));
+                let to = strips.address(*loaded).wrapping_add(filled * register_width(self.element));
+                // SAFETY: the elements are within a buffer, as the caller promises; the strip has room for `count` numbers.
+                unsafe { load(element(from), &Shape::line(length, stride), to) };
+                (filled, done_of_piece) = (filled + length, done_of_piece + length);
+                if done_of_piece == present.length {
+                    (piece, done_of_piece) = (pieces.next(), 0);
                 }
-                let result = storage[usize::from(self.result)].as_ptr().cast::<N>();
-                core::ptr::copy_nonoverlapping(result, numbers.as_mut_ptr(), count);
             }
-            let bytes = (count as i64).wrapping_mul(stride).wrapping_mul(width(self.element) as i64);
-            from = from.wrapping_offset(bytes as isize);
+            for step in &body.steps {
+                if let Step::Eval { kernel, operands: [first, second, third], into } = step {
+                    let from = [strips.address(*first).cast_const(), strips.address(*second), strips.address(*third)];
+                    // SAFETY: the caller promises as many elements as numbers; strips are that long, and computed in order. The
+                    // result of a step is no operand of it, and that of the last one has the type of the numbers.
+                    unsafe { kernel(Strips { into: strips.address(*into), from, count }) };
+                }
+            }
         }
     }
 }

@@ -224,8 +224,10 @@ impl<'r, 'm> Cursor<'r, 'm> {
         let stack = &mut *self.machine.stack;
         stack.fuel.left = self.fuel;
         let mut frame = Frame { module: self.machine.module, words, refs };
-        nests::run(nest, &mut frame, |steps| stack.take_steps(steps));
-        self.fuel = self.machine.stack.fuel.left;
+        let mut scratch = stack.scratch.take().unwrap_or_default();
+        nests::run(nest, &mut frame, &mut scratch, |steps| stack.take_steps(steps));
+        stack.scratch = Some(scratch);
+        self.fuel = stack.fuel.left;
     }
 }
 

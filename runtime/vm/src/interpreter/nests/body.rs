@@ -1,0 +1,203 @@
+//! The order of the steps of a body, and the strips of their results.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::{Body, Step};
+
+/// The steps that depend on accumulators: the strips of their results, and those that they take of other steps.
+#[derive(Default)]
+pub(super) struct Folds {
+    pub(super) results: Vec<u16>,
+    pub(super) operands: Vec<(u16, usize)>,
+}
+
+impl Step {
+    pub(super) fn visit_strips(&mut self, mut visit: impl FnMut(&mut u16, bool)) {
+        match self {
+            Step::Load { into, .. } | Step::Sequence { into, .. } => visit(into, true),
+            Step::Store { from, .. } => visit(from, false),
+            Step::Eval { operands, into, .. } => {
+                operands.iter_mut().filter(|strip| **strip != u16::MAX).for_each(|strip| visit(strip, false));
+                visit(into, true);
+            }
+        }
+    }
+}
+
+impl Body {
+    /// Lets strips be elements in memory where nothing is stored before their last use.
+    pub(super) fn borrow_loads(&mut self) {
+        let first_store = self.steps.iter().position(|step| matches!(step, Step::Store { .. }));
+        let mut last_uses = alloc::vec::Vec::new();
+        for (at, step) in self.steps.iter_mut().enumerate() {
+            step.visit_strips(|strip, is_result| {
+                if !is_result {
+                    last_uses.push((*strip, at));
+                }
+            });
+        }
+        for step in &mut self.steps {
+            if let Step::Load { into, is_extended: false, is_borrowed, .. } = step {
+                let last = last_uses.iter().filter(|(strip, _)| strip == into).map(|(_, at)| *at).max();
+                *is_borrowed = last <= first_store;
+            }
+        }
+    }
+
+    /// Moves the steps that depend on stored views to the serial ones.
+    pub(super) fn split(&mut self, stores: &[usize]) {
+        for (strip, ..) in &self.broadcasts {
+            self.advances[usize::from(*strip)] = 0;
+        }
+        for mut step in core::mem::take(&mut self.steps) {
+            let mut is_serial = match &step {
+                Step::Load { view, .. } | Step::Store { view, .. } => stores.contains(view),
+                Step::Sequence { .. } | Step::Eval { .. } => false,
+            };
+            let mut result = None;
+            step.visit_strips(|strip, is_result| {
+                is_serial |= !is_result && self.serial_strips.contains(strip);
+                result = Some(*strip).filter(|_| is_result).or(result);
+            });
+            if is_serial {
+                if let Some(result) = result {
+                    self.serial_strips.push(result);
+                    self.advances[usize::from(result)] = 0;
+                }
+                self.serial.push(step);
+            } else {
+                if let Step::Load { is_extended: false, is_borrowed, .. } = &mut step {
+                    // What is stored does not overlap it.
+                    *is_borrowed = true;
+                }
+                self.steps.push(step);
+            }
+        }
+    }
+
+    /// Moves the loads of the elements that reductions store to the front and the stores to the end; false, and nothing done, where an
+    /// iteration does anything else with these elements.
+    pub(super) fn accumulate(&mut self, stores: &[usize]) -> bool {
+        let is_load = |step: &Step| matches!(step, Step::Load { .. });
+        let is_store = |step: &Step| matches!(step, Step::Store { .. });
+        let first_store = self.steps.iter().position(is_store).unwrap_or(self.steps.len());
+        if self.steps[first_store..].iter().any(is_load) {
+            return false;
+        }
+        let mut accumulators: Vec<(u16, u16)> = Vec::new();
+        for store in stores {
+            let mut loads = self.steps.iter().filter_map(|step| match step {
+                Step::Load { view, into, is_extended: false, .. } if view == store => Some(*into),
+                _ => None,
+            });
+            let mut stored = self.steps.iter().filter_map(|step| match step {
+                Step::Store { view, from, .. } if view == store => Some(*from),
+                _ => None,
+            });
+            let (Some(load), None, Some(sum), None) = (loads.next(), loads.next(), stored.next(), stored.next()) else {
+                return false;
+            };
+            let is_computed = |step: &Step| matches!(step, Step::Eval { into, .. } if *into == sum);
+            if !self.steps.iter().any(is_computed) || accumulators.iter().any(|(_, other)| *other == sum) {
+                return false;
+            }
+            accumulators.push((load, sum));
+        }
+        let is_accumulator = |step: &Step| match step {
+            Step::Load { view, .. } => stores.contains(view),
+            _ => false,
+        };
+        // A stable sort.
+        self.steps.sort_by_key(|step| if is_accumulator(step) { 0 } else { 1 + u8::from(is_store(step)) });
+        self.accumulators = accumulators;
+        true
+    }
+
+    /// Finds the strips that serial steps take of others.
+    pub(super) fn find_advancing(&mut self) {
+        let mut taken: Vec<u16> = self.carried.iter().map(|carried| carried.next).collect();
+        for step in &mut self.serial {
+            step.visit_strips(|strip, is_result| taken.extend(Some(*strip).filter(|_| !is_result)));
+        }
+        taken.sort_unstable();
+        taken.dedup();
+        let advances = taken.into_iter().map(|strip| (strip, self.advances[usize::from(strip)]));
+        self.advancing = advances.filter(|(_, advance)| *advance != 0).collect();
+    }
+
+    /// Moves the steps that depend on accumulators behind the others, in front of the last `stores`.
+    pub(super) fn take_folds(&mut self, stores: usize) -> Folds {
+        let mut folds = Folds::default();
+        let mut depending: Vec<u16> = self.accumulators.iter().map(|(loaded, _)| *loaded).collect();
+        if depending.is_empty() {
+            return folds;
+        }
+        let mut taken = Vec::new();
+        let last = self.steps.len() - stores;
+        for step in &mut self.steps[..last] {
+            let (mut operands, mut result) = (Vec::new(), None);
+            step.visit_strips(|strip, is_result| match is_result {
+                true => result = Some(*strip),
+                false => operands.push(*strip),
+            });
+            if operands.iter().any(|strip| depending.contains(strip)) {
+                taken.extend(operands);
+                depending.extend(result);
+                folds.results.extend(result);
+            }
+        }
+        if !self.accumulators.iter().all(|(_, sum)| folds.results.contains(sum)) {
+            return Folds::default();
+        }
+        let is_fixed = |strip: &u16| depending.contains(strip) || self.broadcasts.iter().any(|row| row.0 == *strip);
+        taken.retain(|strip| !is_fixed(strip));
+        taken.sort_unstable();
+        taken.dedup();
+        folds.operands = taken.into_iter().map(|strip| (strip, self.advances[usize::from(strip)])).collect();
+        // A stable sort.
+        self.steps[..last].sort_by_key(|step| matches!(step, Step::Eval { into, .. } if folds.results.contains(into)));
+        folds
+    }
+
+    /// Gives results the strips of values that nothing uses any more, and returns the new numbers. Broadcast strips and those
+    /// of `kept` stay their own.
+    pub(super) fn reuse_strips(&mut self, kept: &[u16]) -> BTreeMap<u16, u16> {
+        let mut last_use = BTreeMap::new();
+        for (at, step) in self.steps.iter_mut().enumerate() {
+            step.visit_strips(|strip, _| _ = last_use.insert(*strip, at));
+        }
+        let mut names: BTreeMap<u16, u16> = BTreeMap::new();
+        let mut count = 0u16;
+        let fixed = self.broadcasts.iter().map(|row| row.0).chain(kept.iter().copied());
+        for strip in fixed {
+            names.entry(strip).or_insert_with(|| {
+                count += 1;
+                count - 1
+            });
+            last_use.remove(&strip);
+        }
+        let mut free: Vec<u16> = Vec::new();
+        for (at, step) in self.steps.iter_mut().enumerate() {
+            let mut ended = Vec::new();
+            step.visit_strips(|strip, _| {
+                let name = *names.entry(*strip).or_insert_with(|| {
+                    free.pop().unwrap_or_else(|| {
+                        count += 1;
+                        count - 1
+                    })
+                });
+                if last_use.get(strip) == Some(&at) && !ended.contains(&name) {
+                    ended.push(name);
+                }
+                *strip = name;
+            });
+            free.extend(ended);
+        }
+        for (strip, ..) in &mut self.broadcasts {
+            *strip = names[strip];
+        }
+        self.strips = count;
+        names
+    }
+}

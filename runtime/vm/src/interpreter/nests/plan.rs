@@ -1,0 +1,264 @@
+//! What does not depend on where a nest's elements are: trip counts, strides, and how iterations share strips.
+
+use alloc::vec::Vec;
+
+use super::super::super::buffer::Reach;
+use super::copies::{Shape, TILED};
+use super::run::Values;
+use super::{Form, MAX_LOOPS, Nest, OnStrips, Strided, Work};
+use incarnate_bytecode::trip_count::is_injective;
+use smallvec::SmallVec;
+
+/// Elements of a strip: few enough that strips stay in the first-level cache, and enough that the choice of an operation
+/// costs little.
+pub(super) const STRIP: usize = 256;
+
+/// A loop: its trip count, and the loop of the nest by which an iteration moves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Dimension {
+    pub(super) count: usize,
+    pub(super) at: usize,
+}
+
+/// Iterations that run at once.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tile {
+    /// The positions of each stream.
+    pub(super) shapes: Vec<Shape>,
+    /// The number of elements.
+    pub(super) elements: usize,
+}
+
+/// The loops of a nest on strips.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tiling {
+    /// Around those of the strips, the outermost first.
+    pub(super) outer: Vec<Dimension>,
+    /// The loop whose iterations are adjacent in strips.
+    pub(super) lanes: Dimension,
+    /// Within it, the outermost first.
+    pub(super) reductions: Vec<Dimension>,
+    /// The loop that is cut into chunks, and how many of its iterations are one.
+    pub(super) cut: Dimension,
+    pub(super) chunk: usize,
+    pub(super) tile: Tile,
+    /// The last one, if it is smaller.
+    pub(super) rest: Tile,
+    pub(super) deep: Deep,
+    /// A single iteration, for steps that run serially.
+    pub(super) one: Tile,
+    /// Iterations of all loops but the reductions store distinct elements.
+    pub(super) are_stores_distinct: bool,
+}
+
+/// Innermost reductions whose iterations share a strip, one behind the other.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Deep {
+    /// Their number; none where tiles fill strips by themselves.
+    pub(super) reductions: usize,
+    /// The iterations of the outermost of them that are in a strip.
+    pub(super) chunk: usize,
+    pub(super) tile: Tile,
+    /// The last one, if it is smaller.
+    pub(super) rest: Tile,
+}
+
+/// What is known of a nest once trip counts and strides are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Known {
+    pub(super) counts: [usize; MAX_LOOPS],
+    /// Iterations of the outermost loop.
+    pub(super) iterations: usize,
+    /// Iterations of all loops.
+    pub(super) steps: usize,
+    /// The number of streams: the views, then the sequences.
+    pub(super) streams: usize,
+    /// For each loop, the strides of all streams.
+    strides: Vec<i64>,
+    /// The elements of each view, relative to that of the first iteration.
+    pub(super) views: Vec<Reach>,
+    /// The values of each condition, relative to that in the first iteration.
+    pub(super) conditions: Vec<Reach>,
+    pub(super) tiling: Tiling,
+}
+
+impl Known {
+    /// Returns what is known before a nest runs; None where that depends on scalars.
+    pub(super) fn before(nest: &Nest) -> Option<Known> {
+        let is_constant = |form: &Form| form.iter().all(|(_, factors)| factors.is_empty());
+        let is_counted = nest.loops.iter().all(|counted| {
+            is_constant(&counted.first) && is_constant(&counted.bound) && counted.divisor.iter().all(is_constant)
+        });
+        let mut forms = nest.views.iter().map(|view| &view.index).chain(nest.conditions.iter().map(|row| &row.0));
+        let is_strided = |form: &Strided| form.strides.iter().all(|(_, stride)| is_constant(stride));
+        if !is_counted || !forms.all(is_strided) || !sequences(nest).all(is_strided) {
+            return None;
+        }
+        let mut known = Known::default();
+        known.find(nest, &Values { scalars: &[] })?;
+        Some(known)
+    }
+
+    /// Computes all of it; None where the plain code must run.
+    pub(super) fn find(&mut self, nest: &Nest, values: &Values<'_>) -> Option<()> {
+        self.counts = [1; MAX_LOOPS];
+        self.iterations = values.trip_counts(nest, &mut self.counts)?;
+        self.steps = self.steps_of(nest, 0);
+        let streams = || nest.views.iter().map(|view| &view.index).chain(sequences(nest));
+        self.streams = streams().count();
+        self.strides.clear();
+        self.strides.extend(core::iter::repeat_n(0, self.streams * nest.loops.len()));
+        for (stream, form) in streams().enumerate() {
+            for (at, stride) in &form.strides {
+                self.strides[at * self.streams + stream] = values.form(stride);
+            }
+        }
+        self.views.clear();
+        for (stream, view) in nest.views.iter().enumerate() {
+            let loops = view.index.strides.iter().map(|(at, _)| (self.counts[*at], self.stride(*at, stream)));
+            self.views.push(Reach::of(loops));
+        }
+        self.conditions.clear();
+        for (form, ..) in &nest.conditions {
+            let loops = form.strides.iter().map(|(at, stride)| (self.counts[*at], values.form(stride)));
+            self.conditions.push(Reach::of(loops));
+        }
+        if let Work::Strips(strips) = &nest.work {
+            self.tile(nest, strips);
+        }
+        Some(())
+    }
+
+    /// The stride of a stream in a loop.
+    pub(super) fn stride(&self, at: usize, stream: usize) -> i64 {
+        self.strides[at * self.streams + stream]
+    }
+
+    /// The strides of all streams in a loop.
+    pub(super) fn strides(&self, at: usize) -> &[i64] {
+        &self.strides[at * self.streams..][..self.streams]
+    }
+
+    /// The iterations of a loop and of those in it.
+    fn steps_of(&self, nest: &Nest, at: usize) -> usize {
+        let inner = nest.loops.iter().enumerate().filter(|(_, counted)| counted.parent == Some(at));
+        let inner = inner.map(|(inner, _)| self.steps_of(nest, inner)).fold(0, usize::saturating_add);
+        self.counts[at].saturating_mul(inner.saturating_add(1))
+    }
+
+    /// Divides the iterations into tiles.
+    fn tile(&mut self, nest: &Nest, strips: &OnStrips) {
+        let mut tiling = core::mem::take(&mut self.tiling);
+        let dimension = |at: &usize| Dimension { count: self.counts[*at], at: *at };
+        tiling.outer.clear();
+        tiling.outer.extend(strips.outer.iter().map(dimension).filter(|dimension| dimension.count != 1));
+        tiling.reductions.clear();
+        tiling.reductions.extend(strips.reductions.iter().map(dimension));
+        tiling.lanes = dimension(&strips.lanes);
+        self.join(&mut tiling, strips.is_ordered);
+        // Loops around the strips whose iterations fit in a strip, the innermost first. Only the last one may have more.
+        let mut tiled: SmallVec<[Dimension; TILED]> = SmallVec::new();
+        tiled.push(tiling.lanes);
+        let mut elements = tiling.lanes.count;
+        while !strips.is_ordered && tiled.len() < TILED && elements.saturating_mul(2) <= STRIP {
+            let Some(next) = tiling.outer.pop() else { break };
+            elements = elements.saturating_mul(next.count);
+            tiled.push(next);
+        }
+        tiling.cut = tiled[tiled.len() - 1];
+        let within: usize = tiled[..tiled.len() - 1].iter().map(|dimension| dimension.count).product();
+        // As evenly as possible.
+        let chunks = tiling.cut.count.div_ceil((STRIP / within.max(1)).max(1)).max(1);
+        tiling.chunk = tiling.cut.count.div_ceil(chunks).max(1);
+        self.shape(&tiled, tiling.chunk.min(tiling.cut.count), &mut tiling.tile);
+        self.shape(&tiled, tiling.cut.count % tiling.chunk, &mut tiling.rest);
+        tiling.one.shapes.clear();
+        if !strips.body.serial.is_empty() {
+            tiling.one.shapes.extend(core::iter::repeat_n(Shape::ONE, self.streams));
+            tiling.one.elements = 1;
+        }
+        tiling.deep.reductions = 0;
+        if !strips.body.folds.is_empty() && tiling.rest.elements == 0 {
+            self.deepen(&mut tiling, tiled);
+        }
+        tiling.are_stores_distinct = strips.stores.iter().all(|store| self.is_injective(nest, *store));
+        self.tiling = tiling;
+    }
+
+    /// Lets iterations of reductions share the strips of small tiles.
+    fn deepen(&self, tiling: &mut Tiling, mut tiled: SmallVec<[Dimension; TILED]>) {
+        let last = tiled.len() - 1;
+        tiled[last].count = tiling.chunk.min(tiling.cut.count);
+        let (mut elements, mut within) = (tiling.tile.elements, 1);
+        for reduction in tiling.reductions.iter().rev() {
+            if tiled.len() == TILED || elements == 0 || elements.saturating_mul(2) > STRIP {
+                break;
+            }
+            within = elements;
+            elements = elements.saturating_mul(reduction.count);
+            tiled.push(*reduction);
+            tiling.deep.reductions += 1;
+        }
+        if tiling.deep.reductions > 0 {
+            let cut = tiled[tiled.len() - 1];
+            let chunk = (STRIP / within).clamp(1, cut.count.max(1));
+            tiling.deep.chunk = chunk;
+            self.shape(&tiled, chunk.min(cut.count), &mut tiling.deep.tile);
+            self.shape(&tiled, cut.count % chunk, &mut tiling.deep.rest);
+        }
+    }
+
+    /// Joins loops: where an iteration of one goes as far as all of the strips' loop, both are one loop. In order, only the loop
+    /// around that one can be joined with it.
+    fn join(&self, tiling: &mut Tiling, is_ordered: bool) {
+        loop {
+            let lanes = tiling.lanes;
+            let follows = |dimension: &Dimension| {
+                let mut pairs = self.strides(dimension.at).iter().zip(self.strides(lanes.at));
+                lanes.count == 1 || pairs.all(|(outer, inner)| *outer == inner.wrapping_mul(lanes.count as i64))
+            };
+            let last = tiling.outer.len().wrapping_sub(1);
+            let found = tiling.outer.iter().rposition(follows).filter(|at| !is_ordered || *at == last);
+            let Some(at) = found else { return };
+            let Some(count) = tiling.outer[at].count.checked_mul(lanes.count) else { return };
+            let joined = tiling.outer.remove(at);
+            tiling.lanes = Dimension { count, at: if lanes.count == 1 { joined.at } else { lanes.at } };
+        }
+    }
+
+    /// Describes the tile of loops, the innermost first, where the last one has `count` iterations.
+    fn shape(&self, tiled: &[Dimension], count: usize, tile: &mut Tile) {
+        let last = tiled.len() - 1;
+        let counts =
+            || tiled.iter().enumerate().map(|(at, each)| (if at == last { count } else { each.count }, each.at));
+        tile.elements = counts().map(|(count, _)| count).product();
+        tile.shapes.clear();
+        if count != 0 {
+            let shape = |stream: usize| Shape::of(counts().map(|(count, at)| (count, self.stride(at, stream))));
+            tile.shapes.extend((0..self.streams).map(shape));
+        }
+    }
+
+    /// Whether iterations that differ in loops that move a view have different elements of it.
+    fn is_injective(&self, nest: &Nest, view: usize) -> bool {
+        let mut all = [(1, 0); MAX_LOOPS];
+        let strides = &nest.views[view].index.strides;
+        let loops = strides.iter().map(|(at, _)| (self.counts[*at], self.stride(*at, view)));
+        all.iter_mut().zip(loops).for_each(|(slot, each)| *slot = each);
+        is_injective(&all[..strides.len()])
+    }
+
+    /// Whether two views go as far in each loop.
+    pub(super) fn is_alike(&self, nest: &Nest, one: usize, other: usize) -> bool {
+        (0..nest.loops.len()).all(|at| self.stride(at, one) == self.stride(at, other))
+    }
+}
+
+/// The numbers that iterations step.
+fn sequences(nest: &Nest) -> impl Iterator<Item = &Strided> {
+    let rows = match &nest.work {
+        Work::Strips(strips) => &strips.body.sequences[..],
+        Work::Contraction { .. } => &[],
+    };
+    rows.iter().map(|(form, _)| form)
+}
