@@ -109,15 +109,21 @@ pub fn program_main(
     arguments: impl IntoIterator<Item = OsString>,
     add_modules: impl Fn(SessionBuilder) -> SessionBuilder,
 ) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    program(&arguments, &add_modules)
+}
+
+/// As [`program_main`]; compiled with this crate, and not with each program.
+fn program(arguments: &[OsString], add_modules: program::AddModules<'_>) -> ExitCode {
     let (name, line) = match parse::<ProgramLine>(arguments) {
         Ok(parsed) => parsed,
         Err(error) => return usage(&error),
     };
     finish(&name, line.log, |out| match &line.command {
         command if devices::is_asked_for(command.program()) => devices::print(command.program(), out),
-        ProgramCommand::Run(arguments) => run::run(arguments, &add_modules, out),
-        ProgramCommand::Bench(arguments) => bench::bench(arguments, &add_modules, out),
-        ProgramCommand::Check(arguments) => check::check_program(arguments, &add_modules, out),
+        ProgramCommand::Run(arguments) => run::run(arguments, add_modules, out),
+        ProgramCommand::Bench(arguments) => bench::bench(arguments, add_modules, out),
+        ProgramCommand::Check(arguments) => check::check_program(arguments, add_modules, out),
     })
 }
 

@@ -8,7 +8,7 @@ use quote::{format_ident, quote};
 
 use crate::comments;
 use crate::executables::{Plan, libraries};
-use crate::function::{self, Analysis, FunctionFacts, LoopRemark};
+use crate::function::{self, Analysis, FunctionFacts, LoopRemark, NestFunction, Nests};
 use crate::kernels::{self, is_kernel};
 use crate::module::{self, ConstantTable, Surroundings};
 use crate::names::{self, code};
@@ -114,7 +114,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
         _ if is_in_file || included => quote!(support::Constants::Static(#statics)),
         _ => quote!(support::Constants::Static(&[])),
     };
-    let mut executables = Vec::new();
+    let (mut executables, mut nests) = (Vec::new(), Nests::default());
     let mut rows = Vec::new();
     let of_executables = constants(&quote!(super::CONSTANTS));
     for (index, ((held, _), (analysis, table))) in plan.translated.iter().zip(&nested).enumerate() {
@@ -126,9 +126,12 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
         let constants = held.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
         let doc =
             format!(" The executable in constant {constants}, {}.", code(&format!("@{}", analysis.module.name())));
-        let items = executable_items(analysis, table, of_executables.clone(), prelude.clone(), target_features)?;
+        let constants = of_executables.clone();
+        let (items, found) = executable_items(analysis, table, constants, prelude.clone(), target_features)?;
+        found.into_iter().for_each(|nest| nests.add(index, nest));
         executables.push(Nested { ident, doc, items });
     }
+    share(nests, &prelude, &mut executables);
     let surroundings = Surroundings {
         constants: constants(&quote!(CONSTANTS)),
         executables: match rows.is_empty() {
@@ -147,7 +150,7 @@ pub(crate) fn generate(module: &VerifiedModule, options: &Options) -> Result<Out
             code(&format!("@{}", module.name()))
         ),
         interface: api::items(&analysis, options),
-        module: items(&analysis, tables)?,
+        module: items(&analysis, tables)?.0,
         executables,
         included,
         constants: bytes,
@@ -166,7 +169,7 @@ fn executable_items(
     constants: TokenStream,
     prelude: TokenStream,
     target_features: u8,
-) -> Result<Items> {
+) -> Result<(Items, Vec<NestFunction>)> {
     let kernels: Vec<(u32, &FunctionFacts, u64)> = kernels_of(analysis).collect();
     let surroundings = Surroundings {
         constants,
@@ -180,14 +183,42 @@ fn executable_items(
     items(analysis, own)
 }
 
-/// The items of a module: its tables and its functions.
-fn items(analysis: &Analysis<'_>, mut tables: Vec<TokenStream>) -> Result<Items> {
+/// Emits the nests of all executables in a module of their own, and completes their calls.
+fn share(nests: Nests, prelude: &TokenStream, executables: &mut Vec<Nested>) {
+    let shared = nests.finish();
+    if shared.functions.is_empty() {
+        return;
+    }
+    for (index, executable) in executables.iter_mut().enumerate() {
+        executable.items.tables.insert(
+            1,
+            quote!(
+                use super::nests;
+            ),
+        );
+        for item in executable.items.functions.iter_mut().flatten() {
+            *item = shared.complete(index, core::mem::take(item));
+        }
+    }
+    let functions = shared.functions.into_iter().map(|function| vec![function]).collect();
+    let items = Items { tables: vec![prelude.clone()], functions };
+    let doc = String::from(" Nests of kernels.");
+    executables.push(Nested { ident: format_ident!("nests"), doc, items });
+}
+
+/// The items of a module, its tables and its functions, and the nests of the functions.
+fn items(analysis: &Analysis<'_>, mut tables: Vec<TokenStream>) -> Result<(Items, Vec<NestFunction>)> {
     let types = analysis.type_items();
     if !types.is_empty() {
         tables.push(types);
     }
-    let functions = (0..analysis.module.function_count()).map(|ordinal| Ok(function::emit(analysis, ordinal)?.items));
-    Ok(Items { tables, functions: functions.collect::<Result<_>>()? })
+    let (mut functions, mut nests) = (Vec::new(), Vec::new());
+    for ordinal in 0..analysis.module.function_count() {
+        let emitted = function::emit(analysis, ordinal)?;
+        functions.push(emitted.items);
+        nests.extend(emitted.nests);
+    }
+    Ok((Items { tables, functions }, nests))
 }
 
 /// Marks kernels with loops to be inlined into their multiversioned callers.
@@ -236,7 +267,7 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], target_features: u8) -> 
         let only_read = proc_macro2::Literal::u64_unsuffixed(*only_read);
         let parameters = quote!(#(#references,)* [#(#numbers),*]);
         if !facts.is_inlined {
-            return quote!((#ordinal, |#state, #stack, workgroups| workgroups.run(|#parameters| #call), #only_read));
+            return quote!((#ordinal, |#state, #stack, workgroups| workgroups.run(&mut |#parameters| #call), #only_read));
         }
         let name = format_ident!("Kernel{}", multiversioned.len());
         let doc = format!(" [`{}`].", facts.ident);
@@ -251,7 +282,7 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], target_features: u8) -> 
                     #stack: &mut Stack,
                     workgroups: &mut support::Workgroups<'_>,
                 ) -> Result<()> {
-                    workgroups.run(#[inline(always)] |#parameters| #call)
+                    workgroups.run(&mut #[inline(always)] |#parameters| #call)
                 }
             }
         });

@@ -142,7 +142,7 @@ fn manifest(sources: &Sources) -> String {
     format!(
         "[package]\nname = \"{PACKAGE}\"\nversion = \"0.0.0\"\nedition = \"2024\"\npublish = false\n\n\
          [dependencies]\n{}\n\n\
-         [profile.release]\nopt-level = 3\ncodegen-units = 16\nlto = false\ndebug = false\nstrip = \"debuginfo\"\n\n\
+         [profile.release]\nopt-level = 3\ncodegen-units = 16\nlto = \"off\"\ndebug = false\nstrip = \"debuginfo\"\n\n\
          [workspace]\n",
         sources.dependency()
     )

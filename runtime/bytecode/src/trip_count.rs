@@ -43,7 +43,7 @@ counters!(i32 u32 i64 u64);
 ///
 /// Returns None where the value would wrap before that one, or where the count exceeds `usize`. A step of zero, or away from
 /// the bound, gives None unless the count is zero.
-#[inline(always)]
+#[inline(never)]
 #[must_use]
 pub fn trip_count<T: Counter>(first: T, step: i64, relation: Relation, bound: T) -> Option<usize> {
     let (first, bound): (i128, i128) = (first.into(), bound.into());
@@ -77,7 +77,6 @@ pub fn trip_count<T: Counter>(first: T, step: i64, relation: Relation, bound: T)
 
 /// Returns the trip count of an outer loop whose iterations contain `divisor` iterations of the innermost each, and
 /// `trip_count` in all. None where the divisor is not positive, or there is a remainder.
-#[inline(always)]
 #[must_use]
 pub fn outer_trip_count(trip_count: usize, divisor: i64) -> Option<usize> {
     let divisor = usize::try_from(divisor).ok().filter(|divisor| *divisor > 0)?;
@@ -86,60 +85,49 @@ pub fn outer_trip_count(trip_count: usize, divisor: i64) -> Option<usize> {
 
 /// Returns the least and the greatest value of `base + k0 * stride0 + k1 * stride1 + ..` over all iterations `k`. None where
 /// a trip count is zero, or a value exceeds 64 bits.
-#[inline(always)]
 #[must_use]
-pub fn extent<const D: usize>(base: i64, loops: [(usize, i64); D]) -> Option<(i64, i64)> {
+pub fn extent(base: i64, loops: impl IntoIterator<Item = (usize, i64)>) -> Option<(i64, i64)> {
     let (mut least, mut greatest) = (base, base);
-    // Indexed, here and below: the optimiser does not unroll iterators over arrays by value, and so misses constant strides.
-    let mut at = 0;
-    while at < D {
-        let distance = i64::try_from(loops[at].0.checked_sub(1)?).ok()?.checked_mul(loops[at].1)?;
+    for (count, stride) in loops {
+        let distance = i64::try_from(count.checked_sub(1)?).ok()?.checked_mul(stride)?;
         let end = if distance < 0 { &mut least } else { &mut greatest };
         *end = end.checked_add(distance)?;
-        at += 1;
     }
     Some((least, greatest))
 }
 
 /// Whether one of the trip counts is zero.
-#[inline(always)]
-pub fn has_no_iterations<const D: usize>(loops: [(usize, i64); D]) -> bool {
-    let (mut at, mut none) = (0, false);
-    while at < D {
-        none |= loops[at].0 == 0;
-        at += 1;
-    }
-    none
+pub fn has_no_iterations(loops: impl IntoIterator<Item = (usize, i64)>) -> bool {
+    loops.into_iter().any(|(count, _)| count == 0)
 }
 
 /// Whether `base + k0 * stride0 + k1 * stride1 + ..` is within `least..=greatest` in all iterations `k`.
-#[inline(always)]
 #[must_use]
-pub fn is_within<const D: usize>(base: i64, loops: [(usize, i64); D], least: i64, greatest: i64) -> bool {
-    has_no_iterations(loops) || extent(base, loops).is_some_and(|extent| least <= extent.0 && extent.1 <= greatest)
+pub fn is_within(base: i64, loops: &[(usize, i64)], least: i64, greatest: i64) -> bool {
+    let each = || loops.iter().copied();
+    has_no_iterations(each()) || extent(base, each()).is_some_and(|extent| least <= extent.0 && extent.1 <= greatest)
 }
 
 /// Whether `k0 * stride0 + k1 * stride1 + ..` differs between any two combinations of iterations `k`. The test is
 /// conservative: it returns false for some loops of which that is true.
-#[inline]
 #[must_use]
-pub fn is_injective<const D: usize>(loops: [(usize, i64); D]) -> bool {
+pub fn is_injective(loops: &[(usize, i64)]) -> bool {
+    is_injective_by(loops.len(), |at| loops[at])
+}
+
+/// As [`is_injective`], for a number of loops that a function returns.
+pub fn is_injective_by(loops: usize, of: impl Fn(usize) -> (usize, i64)) -> bool {
     // An iteration of each loop must go further than all iterations of the loops with smaller strides.
-    let (mut at, mut injective) = (0, true);
-    while at < D {
-        let stride = loops[at].1.unsigned_abs();
-        let (mut other, mut below) = (0, 0u128);
-        while other < D {
-            let smaller = loops[other].1.unsigned_abs();
-            if other != at && smaller <= stride {
-                below = below.saturating_add(u128::from(smaller) * (loops[other].0.saturating_sub(1) as u128));
-            }
-            other += 1;
-        }
-        injective &= loops[at].0 < 2 || u128::from(stride) > below;
-        at += 1;
-    }
-    injective
+    (0..loops).all(|at| {
+        let (count, stride) = of(at);
+        let stride = stride.unsigned_abs();
+        let others = (0..loops).filter(|other| *other != at).map(&of);
+        let smaller = others.map(|(count, stride)| (count, stride.unsigned_abs())).filter(|other| other.1 <= stride);
+        let below = smaller.fold(0u128, |below, (count, stride)| {
+            below.saturating_add(u128::from(stride) * (count.saturating_sub(1) as u128))
+        });
+        count < 2 || u128::from(stride) > below
+    })
 }
 
 #[cfg(test)]
@@ -220,9 +208,9 @@ mod tests {
         assert_eq!(extent(i64::MAX, [(2, 1)]), None);
         assert_eq!(extent(0, [(0, 1)]), None);
         assert!(
-            is_within(10, [(3, 4)], 10, 18) && !is_within(10, [(3, 4)], 10, 17) && !is_within(10, [(3, 4)], 11, 18)
+            is_within(10, &[(3, 4)], 10, 18) && !is_within(10, &[(3, 4)], 10, 17) && !is_within(10, &[(3, 4)], 11, 18)
         );
-        assert!(is_within(i64::MAX, [(0, 1)], 0, 0) && !is_within(i64::MAX, [(2, 1)], 0, i64::MAX));
+        assert!(is_within(i64::MAX, &[(0, 1)], 0, 0) && !is_within(i64::MAX, &[(2, 1)], 0, i64::MAX));
     }
 
     #[test]
@@ -237,7 +225,7 @@ mod tests {
             ([(2, 1), (2, -1), (1, 0)], false),
             ([(0, 1), (2, 3), (1, 5)], true),
         ] {
-            assert_eq!(is_injective(loops), injective, "{loops:?}");
+            assert_eq!(is_injective(&loops), injective, "{loops:?}");
             let mut seen = alloc::collections::BTreeSet::new();
             let [a, b, c] = loops;
             let iterations = (0..a.0).flat_map(|i| (0..b.0).flat_map(move |j| (0..c.0).map(move |k| (i, j, k))));
@@ -245,7 +233,7 @@ mod tests {
             assert_eq!(all.all(|at| seen.insert(at)), injective, "{loops:?}");
         }
         // The test is conservative.
-        assert!(!is_injective([(3, 2), (2, 3)]));
-        assert!(!is_injective([(usize::MAX, i64::MIN), (usize::MAX, i64::MIN)]));
+        assert!(!is_injective(&[(3, 2), (2, 3)]));
+        assert!(!is_injective(&[(usize::MAX, i64::MIN), (usize::MAX, i64::MIN)]));
     }
 }

@@ -39,11 +39,17 @@ macro_rules! contract {
         let output = $crate::vm::View::new(&$output, $output_base);
         let left = $crate::vm::View::new(&$left, $left_base)$(.map($left_function))?;
         let right = $crate::vm::View::new(&$right, $right_base)$(.map($right_function))?;
-        let permitted = || true $(&& $permitted)?;
+        let mut permitted = || true $(&& $permitted)?;
         // SAFETY: a nest loads numbers to compute with and to store, and settles the memory afterwards. Functions of operands only
         // compute, and divide by nothing that was loaded.
         unsafe {
-            $crate::vm::contract::<$crate::vm::kernels::contraction::$operation, _>(output, left, right, loops, permitted)
+            <$crate::vm::kernels::contraction::$operation as $crate::vm::Contract>::contract(
+                output,
+                &left,
+                &right,
+                &loops,
+                &mut permitted,
+            )
         }
     }};
 }

@@ -24,7 +24,7 @@ mod sip_hash;
 
 pub use block::{Block, BlockPool, Chunk, SoleBuffer};
 pub(crate) use contraction::{Compute, Elements};
-pub use contraction::{Computed, View, contract};
+pub use contraction::{Computed, Contract, View};
 pub use elements::{Element, Grid, GridMut, Number, keep_iteration_order, settle_memory, settled};
 pub(crate) use region::{Reach, Region};
 pub use scalar::Scalar;

@@ -78,7 +78,7 @@ pub use borrowed::{BorrowedRef, MaybeOwned};
 #[doc(hidden)]
 pub use buffer::{Block, BlockPool, Chunk, SoleBuffer};
 pub use buffer::{
-    Buffer, Computed, Element, Grid, GridMut, Number, Scalar, View, contract, keep_iteration_order, settle_memory,
+    Buffer, Computed, Contract, Element, Grid, GridMut, Number, Scalar, View, keep_iteration_order, settle_memory,
     settled,
 };
 pub use call::{CallBuffer, CallReader, CallValues};

@@ -11,10 +11,16 @@ use super::tree::{Condition, EdgeRef, Node, Sequence};
 use super::values::{hexadecimal, type_of};
 
 impl Emitter<'_, '_> {
+    /// Drops the dead references of an edge.
+    pub(super) fn edge_drops(&self, at: EdgeRef) -> Result<TokenStream> {
+        let edge = self.body.edge(at).ok_or_else(|| Error::internal("a block has fewer edges than arms"))?;
+        Ok(edge.drops.iter().map(|value| self.drop(*value)).collect())
+    }
+
     /// Passes the arguments of an edge.
     pub(super) fn edge(&self, at: EdgeRef) -> Result<TokenStream> {
         let edge = self.body.edge(at).ok_or_else(|| Error::internal("a block has fewer edges than arms"))?;
-        let mut tokens: TokenStream = edge.drops.iter().map(|value| self.drop(*value)).collect();
+        let mut tokens = TokenStream::new();
         let (mut assigned, mut sources, mut targets) = (Vec::new(), Vec::new(), Vec::new());
         let mut is_sequential = true;
         let mut lets = TokenStream::new();

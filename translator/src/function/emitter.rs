@@ -13,7 +13,7 @@ use super::items::outlined_name;
 use super::scope::{Binding, Scopes};
 use super::spills;
 use super::tree::{Body, Node, Outlined, Sequence};
-use super::values::{literal, type_of};
+use super::values::{hexadecimal, literal, type_of};
 use super::{Analysis, FunctionFacts};
 use crate::comments::comment;
 
@@ -40,6 +40,8 @@ pub(super) struct Emitter<'a, 'm> {
     pub(super) sequences: Cell<u32>,
     /// The innermost enclosing loop, unless a labelled block is closer.
     pub(super) innermost: Cell<Option<Label>>,
+    /// The function is a nest's, which other nests may share: the offset that its locations count from.
+    pub(super) shared: Option<u32>,
 }
 
 impl Emitter<'_, '_> {
@@ -91,7 +93,8 @@ impl Emitter<'_, '_> {
         let module = self.analysis.module;
         let source = module.source_location(self.body.function.ordinal, offset)?;
         let is_new = self.source.borrow().as_ref() != Some(&source);
-        let comment = is_new.then(|| comment(&source));
+        // Shared code comes from several locations.
+        let comment = (is_new && self.shared.is_none()).then(|| comment(&source));
         self.source.replace(Some(source));
         comment
     }
@@ -135,7 +138,9 @@ impl Emitter<'_, '_> {
     fn node(&self, node: &Node, tail: bool) -> Result<TokenStream> {
         Ok(match node {
             Node::Inst(block, position) => self.instruction(*block, *position)?,
-            Node::Edge(edge) => self.edge(*edge)?,
+            Node::Edge(edge) => [self.edge_drops(*edge)?, self.edge(*edge)?].into_iter().collect(),
+            Node::Drops(edge) => self.edge_drops(*edge)?,
+            Node::Passes(edge) => self.edge(*edge)?,
             Node::If { condition, then, otherwise } => self.branch(condition, then, otherwise, tail)?,
             Node::Match { block, arms } => self.branch_table(*block, arms, tail)?,
             Node::Block { label, body } => {
@@ -244,8 +249,13 @@ impl Emitter<'_, '_> {
             (Type::Ref, true) => self.moved(*value),
             _ => self.read(*value),
         });
+        let location = outlined.is_nest.then(|| {
+            self.uses_location.set(true);
+            let base = hexadecimal(base_offset(self.body, outlined).into());
+            quote!(HERE, #base,)
+        });
         // The outlined function adds the location to its errors.
-        self.bind(&outlined.outputs, quote!(#name(#state #stack #spills #(#arguments),*)?))
+        self.bind(&outlined.outputs, quote!(#name(#location #state #stack #spills #(#arguments,)*)?))
     }
 
     /// The label of a loop, where a nested loop or block leaves or repeats it.
@@ -272,6 +282,16 @@ impl Emitter<'_, '_> {
         self.innermost.set(outer);
         body
     }
+}
+
+/// The offset that the locations of a nest's function count from: that of the loop's first instruction.
+pub(super) fn base_offset(body: &Body<'_>, outlined: &Outlined) -> u32 {
+    let header = outlined.body.iter().find_map(|node| match node {
+        Node::Loop { header, .. } | Node::While { header, .. } => Some(*header),
+        _ => None,
+    });
+    let instructions = header.and_then(|header| body.function.blocks.get(header.0 as usize));
+    instructions.and_then(|block| block.instructions.first()).map_or(0, |inst| inst.offset)
 }
 
 /// Whether a loop or block nested in a body jumps to the body's label.

@@ -8,10 +8,11 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
 
 use super::borrows;
-use super::emitter::{Emitter, lifetime_named};
+use super::emitter::{Emitter, base_offset, lifetime_named};
 use super::multiversion::{self, Multiversioned, Parameter};
 use super::outline::outline;
 use super::scope::Scopes;
+use super::shared::{self, NestFunction};
 use super::spills;
 use super::suspend::suspensions;
 use super::tree::{Body, Node, Outlined, Sequence};
@@ -29,7 +30,7 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     let suspensions = suspensions(function, &mut Budget::of_function(analysis.module, ordinal))
         .context(|| format!("function @{}", analysis.module.function_name(ordinal)))?;
     let (mut body, mut sequence) = Body::new(function, suspensions, &facts.borrowed, analysis.untrusted);
-    if outline(&body, analysis, &mut sequence) == 0 {
+    if outline(&body, analysis, &mut sequence, analysis.is_executable) == 0 {
         borrows::find(&mut body, &analysis.imports, &loops, &sequence);
     } else {
         spills::find(&mut body, &mut sequence);
@@ -37,10 +38,11 @@ pub(super) fn emit(analysis: &Analysis<'_>, ordinal: u32) -> Result<Emitted> {
     let is_kernel = analysis.is_executable && is_kernel(&facts.arguments, &facts.results);
     let names = values::names(analysis.module, function, is_kernel, &analysis.taken);
     let unit = Unit { analysis, facts, body: &body, loops, names };
-    let mut items: Vec<TokenStream> = spills::type_item(unit.body, &facts.ident).into_iter().collect();
-    unit.function(&sequence, &mut items)?;
-    unit.outlined_functions(&sequence, &mut items)?;
-    Ok(Emitted { items })
+    let items: Vec<TokenStream> = spills::type_item(unit.body, &facts.ident).into_iter().collect();
+    let mut emitted = Emitted { items, nests: Vec::new() };
+    unit.function(&sequence, &mut emitted.items)?;
+    unit.outlined_functions(&sequence, &mut emitted)?;
+    Ok(emitted)
 }
 
 /// A function of the module while its Rust items are built.
@@ -53,14 +55,20 @@ pub(super) struct Unit<'a, 'm> {
 }
 
 impl<'a, 'm> Unit<'a, 'm> {
-    fn emitter(&self, scopes: Scopes, uses_variables: bool, outlined: Option<&'a Outlined>) -> Emitter<'_, 'm> {
+    fn emitter<'u>(
+        &'u self,
+        scopes: Scopes,
+        uses_variables: bool,
+        outlined: Option<&'u Outlined>,
+        names: &'u [Ident],
+    ) -> Emitter<'u, 'm> {
         let borrowed = outlined.iter().flat_map(|outlined| &outlined.inputs).filter(|input| !input.1);
         let borrowed = borrowed.map(|input| input.0).filter(|value| self.body.function.ty(*value) == Type::Ref);
         Emitter {
             analysis: self.analysis,
             body: self.body,
             facts: self.facts,
-            names: &self.names,
+            names,
             scopes,
             borrowed: borrowed.collect(),
             uses_variables,
@@ -70,6 +78,7 @@ impl<'a, 'm> Unit<'a, 'm> {
             source: RefCell::default(),
             sequences: Cell::new(0),
             innermost: Cell::new(None),
+            shared: outlined.filter(|outlined| outlined.is_nest).map(|outlined| base_offset(self.body, outlined)),
         }
     }
 
@@ -78,7 +87,7 @@ impl<'a, 'm> Unit<'a, 'm> {
         let (function, facts) = (self.body.function, self.facts);
         let uses_variables = self.body.has_selectors;
         let scopes = Scopes::new(self.body, &self.loops, sequence, function.arguments(), &[], uses_variables);
-        let emitter = self.emitter(scopes, uses_variables, None);
+        let emitter = self.emitter(scopes, uses_variables, None, &self.names);
         let statements = emitter.sequence(sequence, true)?;
         let declarations = [spills::declaration(self.body).unwrap_or_default(), emitter.variables()];
         let metered = emitter.meter_iteration(sequence, 0);
@@ -151,26 +160,28 @@ impl<'a, 'm> Unit<'a, 'm> {
     }
 
     /// Emits the functions outlined from a sequence, each after its caller.
-    fn outlined_functions(&self, sequence: &'a Sequence, items: &mut Vec<TokenStream>) -> Result<()> {
+    fn outlined_functions(&self, sequence: &Sequence, emitted: &mut Emitted) -> Result<()> {
         for node in sequence {
             if let Node::Outlined(outlined) = node {
-                self.outlined_function(outlined, items)?;
-                self.outlined_functions(&outlined.body, items)?;
+                self.outlined_function(outlined, emitted)?;
+                self.outlined_functions(&outlined.body, emitted)?;
             }
-            node.children().into_iter().try_for_each(|child| self.outlined_functions(child, items))?;
+            node.children().into_iter().try_for_each(|child| self.outlined_functions(child, emitted))?;
         }
         Ok(())
     }
 
-    fn outlined_function(&self, outlined: &'a Outlined, items: &mut Vec<TokenStream>) -> Result<()> {
+    fn outlined_function(&self, outlined: &Outlined, emitted: &mut Emitted) -> Result<()> {
         let function = self.body.function;
+        let shared = outlined.is_nest.then(|| shared::names(self.body, &outlined.body, &self.names));
+        let names = shared.as_deref().unwrap_or(&self.names);
         let inputs: Vec<Value> = outlined.inputs.iter().map(|input| input.0).collect();
         let scopes = Scopes::new(self.body, &self.loops, &outlined.body, &inputs, &outlined.outputs, false);
-        let emitter = self.emitter(scopes, false, Some(outlined));
+        let emitter = self.emitter(scopes, false, Some(outlined), names);
         let statements = emitter.sequence(&outlined.body, false)?;
         let location = emitter.location();
         let parameter = |(value, moved): &(Value, bool)| Parameter {
-            name: self.names[value.index()].clone(),
+            name: names[value.index()].clone(),
             ty: type_of(function.ty(*value)),
             is_mutable: false,
             is_borrowed: function.ty(*value) == Type::Ref && !moved,
@@ -184,15 +195,16 @@ impl<'a, 'm> Unit<'a, 'm> {
             if self.body.is_borrowed(*value) { quote!(&#lifetime #ty) } else { ty }
         });
         let results = one_or_tuple(types.collect());
-        let outputs = outlined.outputs.iter().map(|value| self.names[value.index()].to_token_stream());
+        let outputs = outlined.outputs.iter().map(|value| names[value.index()].to_token_stream());
         let value = one_or_tuple(outputs.collect());
         let name = outlined_name(self.analysis, self.facts, outlined);
-        let state = outlined.needs_state.then(|| quote!(state: &#lifetime State,));
-        let stack = outlined.needs_stack.then(|| quote!(stack: &mut Stack,));
+        let state = outlined.needs_state.then(|| quote!(state: &#lifetime State));
+        let stack = outlined.needs_stack.then(|| quote!(stack: &mut Stack));
         let spills = outlined.needs_spills.then(|| {
             let ty = spills::type_name(function);
-            quote!(spills: &mut #ty,)
+            quote!(spills: &mut #ty)
         });
+        let surroundings: Vec<TokenStream> = [state, stack, spills].into_iter().flatten().collect();
         let generics = lifetime.map(|lifetime| quote!(<#lifetime>));
         let doc = format!(" Outlined from [`{}`].", self.facts.ident);
         let body = quote!(#location #statements Ok(#value));
@@ -206,10 +218,16 @@ impl<'a, 'm> Unit<'a, 'm> {
             false => body,
         };
         let parameters = parameters.iter().map(Parameter::declaration);
-        items.push(quote! {
+        let parameters = surroundings.into_iter().chain(parameters);
+        if outlined.is_nest {
+            let names = (name, self.facts.ident.clone());
+            emitted.nests.push(NestFunction::new(names, parameters, &results, &body));
+            return Ok(());
+        }
+        emitted.items.push(quote! {
             #[doc = #doc]
             #[inline(never)]
-            pub fn #name #generics(#state #stack #spills #(#parameters),*) -> Result<#results> { #body }
+            pub fn #name #generics(#(#parameters),*) -> Result<#results> { #body }
         });
         Ok(())
     }

@@ -57,7 +57,7 @@ impl Emitter<'_, '_> {
     fn instructions(&self, sequence: &Sequence) -> usize {
         let of = |node: &Node| match node {
             Node::Inst(..) => 1,
-            Node::Edge(edge) => self.body.edge(*edge).map_or(0, |edge| edge.arguments.len()),
+            Node::Edge(edge) | Node::Passes(edge) => self.body.edge(*edge).map_or(0, |edge| edge.arguments.len()),
             Node::Outlined(outlined) => self.instructions(&outlined.body),
             Node::Loop { .. } | Node::While { .. } => 0,
             node => node.children().into_iter().map(|child| self.instructions(child)).sum(),

@@ -27,6 +27,7 @@ mod operations;
 mod outline;
 mod resumable;
 mod scope;
+mod shared;
 mod spills;
 mod suspend;
 mod tree;
@@ -45,6 +46,7 @@ use crate::executables::Creations;
 use crate::names::FunctionName;
 use imports::Imports;
 pub use loops::{LoopOutcome, LoopRemark};
+pub(crate) use shared::{NestFunction, Nests};
 use types::Types;
 pub(crate) use values::type_of;
 
@@ -189,6 +191,8 @@ pub(crate) struct Emitted {
     /// The function, the functions outlined from it, and the type that it saves when it yields. Each item is bounded in size;
     /// all stand in the same module.
     pub(crate) items: Vec<TokenStream>,
+    /// The functions of its nests, which other functions may share.
+    pub(crate) nests: Vec<NestFunction>,
 }
 
 /// Emits a function.

@@ -7,11 +7,24 @@ use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::emitter::Emitter;
+use super::shared;
 use super::values::{hexadecimal, literal, type_of};
 
 impl Emitter<'_, '_> {
     /// A number in a context that determines its type.
     pub(super) fn number(&self, value: Value) -> TokenStream {
+        match self.body.function.constant_bits(value) {
+            Some(bits) => {
+                let ty = self.body.function.ty(value);
+                let shared = self.shared.and_then(|_| shared::number(ty, bits));
+                shared.unwrap_or_else(|| literal(ty, bits, false))
+            }
+            None => self.name(value),
+        }
+    }
+
+    /// A number that is a literal where it is constant, in shared functions too.
+    fn literal_or_name(&self, value: Value) -> TokenStream {
         match self.body.function.constant_bits(value) {
             Some(bits) => literal(self.body.function.ty(value), bits, false),
             None => self.name(value),
@@ -62,6 +75,10 @@ impl Emitter<'_, '_> {
 
     /// A fallible call, whose error gets the location of the instruction.
     pub(super) fn fallible(&self, call: TokenStream, offset: u32) -> TokenStream {
+        if let Some(base) = self.shared {
+            let location = shared::location(offset, base);
+            return quote!(#call.at(#location)?);
+        }
         self.uses_location.set(true);
         let offset = hexadecimal(offset.into());
         quote!(#call.at(HERE, #offset)?)
@@ -151,10 +168,12 @@ impl Emitter<'_, '_> {
             Op::Eval { opcode, operands } => {
                 let meaning = semantics(*opcode).ok_or_else(|| Error::internal("an instruction without semantics"))?;
                 let function = format_ident!("{}", meaning.function);
-                let mut read: Vec<TokenStream> = operands.iter().map(read).collect();
                 if !meaning.fails {
+                    let read = operands.iter().map(read);
                     return Ok(quote!(semantics::#function(#(#read),*)));
                 }
+                // A division by a literal is faster than one by a parameter.
+                let mut read: Vec<TokenStream> = operands.iter().map(|value| self.literal_or_name(*value)).collect();
                 if !self.body.function.is_arithmetic(&inst.op, &self.body.places) {
                     return Ok(at(quote!(semantics::#function(#(#read),*))));
                 }

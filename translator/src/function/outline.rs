@@ -7,6 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use incarnate_bytecode::ir::{Label, Op, Type, Value};
 
+use super::shared;
 use super::tree::{Access, Body, Node, Outlined, Sequence};
 
 /// The largest weight of a function; an instruction weighs about 1.
@@ -23,16 +24,22 @@ pub(super) trait Needs {
     fn counts_iterations(&self) -> bool;
 }
 
-/// Outlines functions from a body and returns their number.
-pub(super) fn outline(body: &Body<'_>, needs: &dyn Needs, sequence: &mut Sequence) -> u32 {
+/// Outlines functions from a body and returns their number. Nests become functions of their own where `shares_nests`.
+pub(super) fn outline(body: &Body<'_>, needs: &dyn Needs, sequence: &mut Sequence, shares_nests: bool) -> u32 {
     let mut outliner = Outliner { body, needs, totals: HashMap::new(), outlined: 0 };
-    if outliner.weight_of(sequence) <= LIMIT {
+    let has_nests = shares_nests && !body.nests.found.is_empty();
+    if !has_nests && outliner.weight_of(sequence) <= LIMIT {
         return 0;
     }
     let mut totals = HashMap::new();
     accesses(body, sequence, &mut totals);
     outliner.totals = totals;
-    outliner.sequence(sequence);
+    if has_nests {
+        outliner.nests(sequence);
+    }
+    if outliner.weight_of(sequence) > LIMIT {
+        outliner.sequence(sequence);
+    }
     outliner.outlined
 }
 
@@ -111,7 +118,7 @@ impl Outliner<'_, '_> {
                 let is_call = matches!(inst.op, Op::Call(_));
                 1 + u32::from(is_call) + operands / 6
             }
-            Node::Edge(edge) => {
+            Node::Edge(edge) | Node::Passes(edge) => {
                 self.body.edge(*edge).map_or(0, |edge| (edge.arguments.len() + edge.drops.len()) as u32 / 3)
             }
             Node::Nest(index) => {
@@ -139,6 +146,35 @@ impl Outliner<'_, '_> {
                 break;
             }
             weight = less;
+        }
+    }
+
+    /// Outlines each nest with the loop that it stands for, and the edge that initialises the loop's parameters.
+    fn nests(&mut self, sequence: &mut Sequence) {
+        for node in sequence.iter_mut() {
+            node.children_mut().into_iter().for_each(|child| self.nests(child));
+        }
+        let mut nodes = core::mem::take(sequence).into_iter();
+        while let Some(node) = nodes.next() {
+            if !matches!(node, Node::Nest(_)) {
+                sequence.push(node);
+                continue;
+            }
+            let mut unit = Sequence::new();
+            if let Some(&Node::Edge(edge)) = sequence.last() {
+                sequence.pop();
+                // The dead references differ between nests that are equal otherwise.
+                sequence.push(Node::Drops(edge));
+                unit.push(Node::Passes(edge));
+            }
+            unit.push(node);
+            unit.extend(nodes.next());
+            let mut counts = HashMap::new();
+            accesses(self.body, &unit, &mut counts);
+            match is_closed(&unit) && self.is_free(&counts, &HashMap::new()) {
+                true => self.replace(unit, counts, true, sequence),
+                false => sequence.append(&mut unit),
+            }
         }
     }
 
@@ -191,20 +227,35 @@ impl Outliner<'_, '_> {
     /// Outlines a run of statements, if it weighs more than its call.
     fn outline(&mut self, run: &mut Run, into: &mut Sequence) {
         let Run { mut body, weight, counts } = core::mem::take(run);
-        let mut values: Vec<Value> = counts.keys().copied().collect();
-        values.sort_unstable();
-        let total = |value: &Value| self.totals.get(value).copied().unwrap_or_default();
-        let is_owned = |value: Value| self.body.function.ty(value) == Type::Ref && !self.body.is_borrowed(value);
-        let moves = |value: &Value| counts[value].moved && is_owned(*value);
-        let is_input = |value: &&Value| counts[*value].defined == 0;
-        let is_output = |value: &&Value| counts[*value].defined != 0 && total(value).used > counts[*value].used;
-        let inputs: Vec<(Value, bool)> = values.iter().filter(is_input).map(|value| (*value, moves(value))).collect();
-        let outputs: Vec<Value> = values.iter().filter(is_output).copied().collect();
-        let cost = 2 + (inputs.len() + outputs.len()) as u32 / 6;
+        let crossing = counts.iter().filter(|(value, count)| count.defined == 0 || self.is_output(**value, count));
+        let cost = 2 + crossing.count() as u32 / 6;
         if weight < 2 * cost + 8 || body.len() < 2 {
             into.append(&mut body);
             return;
         }
+        self.replace(body, counts, false, into);
+    }
+
+    /// Whether statements define a value that others use.
+    fn is_output(&self, value: Value, count: &Count) -> bool {
+        count.defined != 0 && self.totals.get(&value).is_some_and(|total| total.used > count.used)
+    }
+
+    /// Replaces statements with these accesses by a call of a function.
+    fn replace(&mut self, body: Sequence, counts: Counts, is_nest: bool, into: &mut Sequence) {
+        let mut values: Vec<Value> = counts.keys().copied().collect();
+        values.sort_unstable();
+        if is_nest {
+            // Equal nests take their values in the same order.
+            let order = shared::order(self.body, &body);
+            values.sort_by_key(|value| order.get(value).copied().unwrap_or(usize::MAX));
+        }
+        let is_owned = |value: Value| self.body.function.ty(value) == Type::Ref && !self.body.is_borrowed(value);
+        let moves = |value: &Value| counts[value].moved && is_owned(*value);
+        let is_input = |value: &&Value| counts[*value].defined == 0;
+        let inputs: Vec<(Value, bool)> = values.iter().filter(is_input).map(|value| (*value, moves(value))).collect();
+        let outputs = values.iter().copied().filter(|value| self.is_output(*value, &counts[value]));
+        let outputs: Vec<Value> = outputs.collect();
         let (mut needs_state, mut needs_stack) = (self.body.rematerializes(), false);
         self.needs_of(&body, &mut needs_state, &mut needs_stack);
         // From now on the call accesses the values.
@@ -217,8 +268,17 @@ impl Outliner<'_, '_> {
         outputs.iter().for_each(|value| self.totals.entry(*value).or_default().defined += 1);
         self.outlined += 1;
         let number = self.outlined;
-        let outlined = Outlined { number, body, inputs, outputs, needs_state, needs_stack, needs_spills: false };
-        into.push(Node::Outlined(Box::new(outlined)));
+        let needs_spills = false;
+        into.push(Node::Outlined(Box::new(Outlined {
+            number,
+            body,
+            inputs,
+            outputs,
+            needs_state,
+            needs_stack,
+            needs_spills,
+            is_nest,
+        })));
     }
 
     fn needs_of(&self, sequence: &[Node], state: &mut bool, stack: &mut bool) {
@@ -261,7 +321,13 @@ fn is_closed(sequence: &[Node]) -> bool {
             | Node::Call(_)
             | Node::Resume(_) => false,
             Node::If { .. } | Node::Match { .. } => node.children().into_iter().all(|child| walk(child, own)),
-            Node::Inst(..) | Node::Edge(_) | Node::Nest(_) | Node::Breakpoint(_) | Node::Outlined(_) => true,
+            Node::Inst(..)
+            | Node::Edge(_)
+            | Node::Drops(_)
+            | Node::Passes(_)
+            | Node::Nest(_)
+            | Node::Breakpoint(_)
+            | Node::Outlined(_) => true,
         })
     }
     walk(sequence, &mut HashSet::new())

@@ -22,7 +22,7 @@ impl Site {
     pub(super) fn of(node: &Node) -> Option<Site> {
         Some(match node {
             Node::Inst(block, position) => Site::Inst(*block, *position),
-            Node::Edge(edge) => Site::Edge(*edge),
+            Node::Edge(edge) | Node::Passes(edge) => Site::Edge(*edge),
             Node::Outlined(outlined) => Site::Outlined(outlined.number),
             Node::Call(index) => Site::Call(*index),
             Node::Resume(index) => Site::Resume(*index),

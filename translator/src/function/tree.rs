@@ -29,6 +29,10 @@ pub(super) enum Node {
     Inst(Block, u32),
     /// Passes the arguments of an edge and drops its dead references.
     Edge(EdgeRef),
+    /// Drops the dead references of an edge.
+    Drops(EdgeRef),
+    /// Passes the arguments of an edge whose dead references were dropped.
+    Passes(EdgeRef),
     /// The branch of a block on a condition.
     If { condition: Condition, then: Sequence, otherwise: Sequence },
     /// The branch of a block on an index: its cases, then the default.
@@ -91,6 +95,8 @@ pub(super) struct Outlined {
     pub(super) needs_stack: bool,
     /// It accesses spill slots.
     pub(super) needs_spills: bool,
+    /// It is a nest with the loop that the nest stands for.
+    pub(super) is_nest: bool,
 }
 
 /// The access of a statement to a value.
@@ -342,11 +348,13 @@ impl<'f> Body<'f> {
                 });
                 inst.results.iter().for_each(|value| f(*value, Access::Define));
             }
-            Node::Edge(at) => {
+            Node::Edge(at) | Node::Drops(at) | Node::Passes(at) => {
                 let Some(edge) = self.edge(*at) else { return };
-                self.passed(edge).for_each(|(_, operand)| take(&operand, f));
-                edge.drops.iter().for_each(|value| f(*value, Access::Move));
-                self.passed(edge).for_each(|(parameter, _)| f(parameter, Access::Define));
+                let passed = || self.passed(edge).filter(|_| !matches!(node, Node::Drops(_)));
+                passed().for_each(|(_, operand)| take(&operand, f));
+                let drops = edge.drops.iter().filter(|_| !matches!(node, Node::Passes(_)));
+                drops.for_each(|value| f(*value, Access::Move));
+                passed().for_each(|(parameter, _)| f(parameter, Access::Define));
             }
             Node::If { condition, .. } | Node::While { condition, .. } => match condition.fused {
                 Some(position) => {

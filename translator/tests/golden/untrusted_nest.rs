@@ -9,14 +9,8 @@ pub fn matvec(
     stack.spend_fuel().at(HERE, 0x0)?;
     let mut v4: i64 = 0;
     'nest0: {
-        let Some(count0) = support::trip_count::<i64>(1, 1, support::Relation::Less, 8)
-        else {
-            break 'nest0;
-        };
-        let Some(count1) = support::trip_count::<i64>(1, 1, support::Relation::Less, 16)
-            .and_then(|count| count.checked_add(1)) else {
-            break 'nest0;
-        };
+        let count0: usize = 7;
+        let count1: usize = 16;
         if !support::contract!(
             MulAddF32, (input2, 0), (input0, 0), (input1, 0), [(count0, 1, 16, 0),
             (count1, 0, 1, 1)], stack.take_steps(count0.saturating_mul(count1

@@ -13,7 +13,7 @@ impl support::MultiversionedKernel for Kernel0 {
     ) -> Result<()> {
         workgroups
             .run(
-                #[inline(always)]
+                &mut #[inline(always)]
                 |
                     local_memory,
                     constants,
@@ -86,46 +86,53 @@ pub fn simple_mul_dispatch_0_elementwise_4_f32<const LANES: usize>(
             false,
         )
         .at(HERE, 0x48)?;
-    let mut v13: i64 = 0;
-    'nest0: {
-        let Some(count0) = support::trip_count::<i64>(0, 1, support::Relation::Less, 4)
-        else {
-            break 'nest0;
-        };
-        let Some(grid0) = support::elements_of!(
-            element_20, grid, f32, 1, 0, [(count0, 1)]
-        ) else {
-            break 'nest0;
-        };
-        let Some(grid1) = support::elements_of!(
-            element_21, grid, f32, 1, 0, [(count0, 1)]
-        ) else {
-            break 'nest0;
-        };
-        let Some(grid2) = support::elements_of!(
-            element_22, grid_mut, f32, 1, 0, [(count0, 1)]
-        ) else {
-            break 'nest0;
-        };
-        for i0 in 0..count0 {
-            let v24 = grid0.get([i0]);
-            let v25 = grid1.get([i0]);
-            let v26 = semantics::mul_f32(v24, v25);
-            grid2.set([i0], v26);
-        }
-        support::settle_memory();
-        v13 = count0 as i64;
-    }
-    while semantics::cmp_lt_i64_s(v13, 4) != 0 {
-        let v24 = support::buffer_load_f32(&element_20, v13).at(HERE, 0x79)?;
-        let v25 = support::buffer_load_f32(&element_21, v13).at(HERE, 0x81)?;
-        let v26 = semantics::mul_f32(v24, v25);
-        support::buffer_store_f32(&element_22, v13, v26).at(HERE, 0x91)?;
-        let v27 = semantics::add_i64(v13, 1);
-        v13 = v27;
-    }
+    nests::nest_0(HERE, 0x61, &element_20, &element_21, &element_22)?;
     drop(element_20);
     drop(element_21);
     drop(element_22);
+    Ok(())
+}
+
+
+Nests of kernels.
+nests {
+#[allow(unused_imports, reason = "not every module uses all of them")]
+use ::incarnate::runtime::support::{
+    self, At, Here, LANES, Ref, Result, Stack, State, Step, ValueType, abi, semantics,
+};
+
+/// A nest of `simple_mul_dispatch_0_elementwise_4_f32`.
+#[inline(never)]
+pub fn nest_0(here: Here, at: u32, r3: &Ref, r5: &Ref, r8: &Ref) -> Result<()> {
+    let mut v1: i64 = 0;
+    'l0: {
+        let count0: usize = 4;
+        let Some(grid0) = support::elements_of!(r3, grid, f32, 1, 0, [(count0, 1)]) else {
+            break 'l0;
+        };
+        let Some(grid1) = support::elements_of!(r5, grid, f32, 1, 0, [(count0, 1)]) else {
+            break 'l0;
+        };
+        let Some(grid2) = support::elements_of!(r8, grid_mut, f32, 1, 0, [(count0, 1)])
+        else {
+            break 'l0;
+        };
+        for i0 in 0..count0 {
+            let v4 = grid0.get([i0]);
+            let v6 = grid1.get([i0]);
+            let v7 = semantics::mul_f32(v4, v6);
+            grid2.set([i0], v7);
+        }
+        support::settle_memory();
+        v1 = count0 as i64;
+    }
+    while semantics::cmp_lt_i64_s(v1, 4) != 0 {
+        let v4 = support::buffer_load_f32(r3, v1).at(here, at.wrapping_add(0x18))?;
+        let v6 = support::buffer_load_f32(r5, v1).at(here, at.wrapping_add(0x20))?;
+        let v7 = semantics::mul_f32(v4, v6);
+        support::buffer_store_f32(r8, v1, v7).at(here, at.wrapping_add(0x30))?;
+        let v10 = semantics::add_i64(v1, 1);
+        v1 = v10;
+    }
     Ok(())
 }

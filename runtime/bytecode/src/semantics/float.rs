@@ -31,6 +31,15 @@ macro_rules! vectorised {
         math!(f64: $std, $libm32, $libm64)
     };
 }
+/// As [`vectorised`], for a function that `std` lacks.
+macro_rules! error_function {
+    (f32) => {
+        super::transcendental::erf
+    };
+    (f64) => {
+        libm::erf
+    };
+}
 macro_rules! libm_only {
     (f32: $libm32:ident, $libm64:ident) => {
         libm::$libm32
@@ -80,7 +89,7 @@ macro_rules! floats {
             $sqrt "Square root." math!($float: sqrt, sqrtf, sqrt);
             $rsqrt "Reciprocal of the square root." |operand| 1.0 / $sqrt(operand);
             $tanh "Hyperbolic tangent." vectorised!($float: tanh, tanhf, tanh);
-            $erf "Error function." libm_only!($float: erff, erf);
+            $erf "Error function." error_function!($float);
         }
         floats! { @compare $float
             $eq_o "Equal, and ordered." |left, right| left == right;

@@ -1,4 +1,5 @@
-//! Exponentials, logarithms, powers, the hyperbolic tangent and functions of angles of `f32`, named as in `std`.
+//! Exponentials, logarithms, powers, the hyperbolic tangent, the error function and functions of angles of `f32`, named as in
+//! `std`.
 //!
 //! They are computed in `f64`, to ten digits, and rounded once: the result is the nearest `f32` but where the exact one lies
 //! within a hundredth of the distance of two neighbours from the middle between them (a twentieth for powers). They neither branch nor look up tables,
@@ -245,6 +246,60 @@ pub(super) fn atan(operand: f32) -> f32 {
     atan2(operand, 1.0)
 }
 
+/// The sum of powers of x times the numbers, the least power first: even and odd powers side by side.
+#[inline(always)]
+fn polynomial<const N: usize>(factors: &[f64; N], x: f64) -> f64 {
+    let (square, mut sums) = (x * x, [0.0; 2]);
+    let mut power = N;
+    while power > 0 {
+        power -= 1;
+        sums[power % 2] = sums[power % 2] * square + factors[power];
+    }
+    sums[0] + sums[1] * x
+}
+
+#[inline(always)]
+pub(super) fn erf(operand: f32) -> f32 {
+    /// erf(x) / x for x between 0 and 1, by the square of x, with an error of 4e-11.
+    const NEAR_ZERO: [f64; 8] = [
+        1.1283791670615435,
+        -0.3761263846802871,
+        0.11283782495236845,
+        -0.026865430727670243,
+        0.005221031807858023,
+        -0.0008484080405535107,
+        0.00011265959025606609,
+        -9.667044571486996e-6,
+    ];
+    /// erf(x) for x between 1 and 4, by x - 5/2, with an error of 2e-10.
+    const BEYOND: [f64; 18] = [
+        0.9995930478513905,
+        0.002178284230102943,
+        -0.005445701119222516,
+        0.008350089564336456,
+        -0.008622487928327666,
+        0.006117348240709793,
+        -0.002797968482814732,
+        0.0005424081646991613,
+        0.00025945266908571307,
+        -0.0002502743287885237,
+        8.041534432093938e-5,
+        5.108798022442378e-6,
+        -1.5359386286426237e-5,
+        4.730107063912276e-6,
+        7.9170270535196e-7,
+        -6.732363791577049e-7,
+        1.0937593684177202e-8,
+        3.3670660638149515e-8,
+    ];
+    let magnitude = operand.abs();
+    // Beyond is 1.
+    let x = f64::from(if magnitude > 4.0 { 4.0 } else { magnitude });
+    let near = x * polynomial(&NEAR_ZERO, x * x);
+    let result = if x < 1.0 { near } else { polynomial(&BEYOND, x - 2.5) };
+    (result as f32).copysign(operand)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,11 +318,12 @@ mod tests {
     #[test]
     fn results_are_nearly_always_the_nearest() {
         type Functions = (&'static str, fn(f32) -> f32, fn(f64) -> f64);
-        let functions: [Functions; 11] = [
+        let functions: [Functions; 12] = [
             ("exp", exp, libm::exp),
             ("exp2", exp2, libm::exp2),
             ("exp_m1", exp_m1, libm::expm1),
             ("tanh", tanh, libm::tanh),
+            ("erf", erf, libm::erf),
             ("ln", ln, libm::log),
             ("log2", log2, libm::log2),
             ("log10", log10, libm::log10),
@@ -314,6 +370,8 @@ mod tests {
             assert_eq!(log10(libm::pow(10.0, power.into()) as f32), f32::from(power));
         }
         assert_eq!((exp(88.8), exp(-104.0), tanh(9.1), exp_m1(-18.0)), (infinity, 0.0, 1.0, -1.0));
+        assert_eq!([erf(0.0), erf(infinity), erf(-infinity), erf(1e-45)], [0.0, 1.0, -1.0, 1e-45]);
+        assert!(erf(-0.0).is_sign_negative() && erf(f32::NAN).is_nan());
         // Subnormal.
         assert_eq!(exp(-100.0), 3.8e-44);
     }

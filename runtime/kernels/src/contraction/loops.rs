@@ -64,6 +64,16 @@ impl Loops {
         })
     }
 
+    /// Whether all iterations have adjacent elements, one after the other.
+    pub(super) fn is_contiguous(&self, stride: impl Fn(&Loop) -> i64) -> bool {
+        let end = self
+            .as_slice()
+            .iter()
+            .rev()
+            .try_fold(1i64, |next, each| (stride(each) == next).then(|| next.saturating_mul(each.count as i64)));
+        end.is_some() && !self.as_slice().is_empty()
+    }
+
     /// The innermost loop, or one of a single iteration.
     pub(super) fn innermost(&self) -> Loop {
         self.as_slice().last().copied().unwrap_or(Loop { count: 1, ..Loop::default() })

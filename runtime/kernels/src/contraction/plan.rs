@@ -105,27 +105,25 @@ impl Plan {
         if loops.len() > MAX_LOOPS {
             return None;
         }
+        let [left, right] = is_computed;
+        let (plan, cycles) = Plan::oriented(loops, machine, false, [left, right])?;
+        let (swapped, cycles_swapped) = Plan::oriented(loops, machine, true, [right, left])?;
+        Some(if cycles_swapped < cycles { swapped } else { plan })
+    }
+
+    /// Plans a contraction with the operands as they are or exchanged, and returns the cycles that it is expected to take.
+    fn oriented(loops: &[Loop], machine: &Machine, is_swapped: bool, is_computed: [bool; 2]) -> Option<(Plan, usize)> {
         let [mut batch, mut rows, mut columns, mut sums] = [Loops::default(); 4];
         for each in loops.iter().filter(|each| each.count != 1) {
+            let each = if is_swapped { Loop { left: each.right, right: each.left, ..*each } } else { *each };
             match (each.output != 0, each.left != 0, each.right != 0) {
-                (false, ..) => sums.push_merged(*each),
-                (true, _, false) => rows.push_merged(*each),
-                (true, false, true) => columns.push_merged(*each),
-                (true, true, true) => batch.push_merged(*each),
+                (false, ..) => sums.push_merged(each),
+                (true, _, false) => rows.push_merged(each),
+                (true, false, true) => columns.push_merged(each),
+                (true, true, true) => batch.push_merged(each),
             }
         }
-        let is_swapped = adjacent(&columns).is_none() && (adjacent(&rows).is_some() || columns.as_slice().is_empty());
-        if is_swapped {
-            let swapped = |loops: &Loops| {
-                let mut all = Loops::default();
-                let swap = |each: &Loop| Loop { left: each.right, right: each.left, ..*each };
-                loops.as_slice().iter().for_each(|each| all.push(swap(each)));
-                all
-            };
-            (rows, columns) = (swapped(&columns), swapped(&rows));
-            (batch, sums) = (swapped(&batch), swapped(&sums));
-        }
-        if columns.as_slice().is_empty() {
+        if columns.as_slice().is_empty() && rows.as_slice().is_empty() {
             return None;
         }
         if let Some(at) = adjacent(&columns) {
@@ -144,13 +142,12 @@ impl Plan {
             vectors: 1,
             tile_rows: 1,
         };
-        let is_left_computed = is_computed[usize::from(is_swapped)];
-        plan.choose(machine, is_computed[usize::from(!is_swapped)], is_left_computed);
-        Some(plan)
+        let cycles = if columns.as_slice().is_empty() { usize::MAX } else { plan.choose(machine, is_computed) };
+        Some((plan, cycles))
     }
 
-    /// Chooses the packing by the cycles that each way is expected to take.
-    fn choose(&mut self, machine: &Machine, is_computed: bool, is_left_computed: bool) {
+    /// Chooses the packing by the cycles that each way is expected to take. Returns those of the least.
+    fn choose(&mut self, machine: &Machine, [is_left_computed, is_computed]: [bool; 2]) -> usize {
         let (rows, columns, products) = (self.rows.count(), self.columns.count(), self.sums.count());
         let innermost = self.columns.innermost();
         let runs = columns / innermost.count.max(1);
@@ -160,36 +157,44 @@ impl Plan {
         // For each product, each piece of a strip is copied, in some cycles if its elements are adjacent or those of the products are.
         let vectors = runs * innermost.count.div_ceil(machine.lanes);
         let pieces = 2 * runs.max(columns.div_ceil(machine.lanes));
-        let is_transposable = matches!(self.sums.as_slice(), [only] if only.right == 1) && !is_computed;
+        let is_transposable = self.sums.is_contiguous(|each| each.right) && !is_computed;
         let packing = match innermost.right {
             1 => pieces,
-            _ if is_transposable => 2 * pieces + TRANSPOSITION * vectors,
+            2 => pieces + columns / 2,
+            _ if is_transposable => PACKED_TRANSPOSITION * vectors,
             _ => pieces + columns,
         };
-        // Each row of a tile is copied from the output and back.
-        let moving = 2 * rows * (pieces + if innermost.output == 1 { 0 } else { columns });
+        // Each row of a tile is copied from the output and back, unless it is there as it is.
+        let is_row_adjacent = self.rows.is_contiguous(|each| each.output);
+        let moving = match innermost.output {
+            1 => 2 * rows * pieces,
+            _ if is_row_adjacent => TRANSPOSED_THERE_AND_BACK * rows * vectors,
+            _ => 2 * rows * (pieces + columns),
+        };
+        let moving_within = if innermost.output == 1 { 0 } else { moving };
         let across = (!is_computed && !is_left_computed).then(|| Across::of(self, machine.lanes)).flatten();
         // How often the batch repeats what follows, compared with a run of all lanes.
         let repeated = across.as_ref().map_or(1, |across| self.batch.as_slice()[across.at].count);
-        let whole = |tiling: Tiling, packing: usize| {
-            let cycles = tiling.cycles.saturating_add(packing).saturating_mul(products);
-            cycles.saturating_add(BEGINNING.saturating_mul(tiling.tiles)).saturating_mul(repeated)
+        let whole = |tiling: Tiling, packing: usize, moving: usize| {
+            let cycles = tiling.cycles.saturating_add(packing).saturating_mul(products).saturating_add(moving);
+            cycles.saturating_add(tiling.beginning).saturating_mul(repeated)
         };
         let is_adjacent = innermost.right == 1 && innermost.output == 1 && !is_computed;
-        let is_near = innermost.right.unsigned_abs() < 1 << 16 && innermost.output == 1 && !is_computed;
+        let is_near = innermost.right.unsigned_abs() < 1 << 16 && innermost.output == 1;
         let transposed = Tiling::of(machine.lanes, machine.transposed, false, rows, runs, innermost.count);
         let transposing = TRANSPOSITION * vectors * rows.div_ceil(transposed.rows);
-        let can_transpose = is_transposable && is_near;
+        let only_if = |condition: bool, cycles: usize| if condition { cycles } else { usize::MAX };
         let ways = [
-            (whole(within, packing), Packing::Panels, within),
-            (whole(crossing, packing).saturating_add(moving), Packing::CrossingPanels, crossing),
-            (if is_adjacent { whole(within, 0) } else { usize::MAX }, Packing::None, within),
-            (if is_adjacent && rows == 1 { whole(separate, 0) } else { usize::MAX }, Packing::Separate, separate),
-            (if can_transpose { whole(transposed, transposing) } else { usize::MAX }, Packing::Transposed, transposed),
+            (whole(within, packing, moving_within), Packing::Panels, within),
+            (whole(crossing, packing, moving), Packing::CrossingPanels, crossing),
+            (only_if(is_adjacent, whole(within, 0, 0)), Packing::None, within),
+            (only_if(is_adjacent && rows == 1, whole(separate, 0, 0)), Packing::Separate, separate),
+            (only_if(is_transposable && is_near, whole(transposed, transposing, 0)), Packing::Transposed, transposed),
             (across.as_ref().map_or(usize::MAX, |across| across.cycles), Packing::Across, Tiling::ACROSS),
         ];
         let [first, others @ ..] = ways;
-        let (_, packing, tiling) = others.into_iter().fold(first, |best, way| if way.0 <= best.0 { way } else { best });
+        let (cycles, packing, tiling) =
+            others.into_iter().fold(first, |best, way| if way.0 <= best.0 { way } else { best });
         (self.packing, self.vectors, self.tile_rows) = (packing, tiling.vectors, tiling.rows);
         match (packing, across) {
             (Packing::Separate, _) => {
@@ -206,11 +211,14 @@ impl Plan {
             }
             _ => {}
         }
+        cycles
     }
 }
 
 /// The cycles to begin and to end a tile.
-const BEGINNING: usize = 60;
+const TILE: usize = 60;
+/// The same for a strip.
+const STRIP: usize = 120;
 
 /// Lanes across a loop of the batch.
 struct Across {
@@ -232,20 +240,27 @@ impl Across {
         if plan.rows.count() != 1 || (is_packed[1] && left > capacity) || (is_packed[2] && right > capacity / 2) {
             return None;
         }
-        let packed = |is_packed: bool, lines: usize| if is_packed { lines.saturating_mul(TRANSPOSITION) } else { 0 };
-        let packing = packed(is_packed[0], rows.saturating_mul(2))
-            .saturating_add(packed(is_packed[1], left))
-            .saturating_add(packed(is_packed[2], plan.columns.span(|each| each.right).saturating_add(right)));
+        let packed =
+            |is_packed: bool, lines: usize, each: usize| if is_packed { lines.saturating_mul(each) } else { 0 };
+        let span = plan.columns.span(|each| each.right).saturating_add(right);
+        let packing = packed(is_packed[0], rows, TRANSPOSED_THERE_AND_BACK)
+            .saturating_add(packed(is_packed[1], left, PACKED_TRANSPOSITION))
+            .saturating_add(packed(is_packed[2], span, PACKED_TRANSPOSITION));
         // Of eight rows, nine vectors are loaded, two a cycle.
         let tiles = rows.div_ceil(8);
-        let tile = products.saturating_mul(9).div_ceil(2).saturating_add(BEGINNING);
+        let tile = products.saturating_mul(9).div_ceil(2).saturating_add(TILE);
         let cycles = packing.saturating_add(tiles.saturating_mul(tile)).saturating_mul(across.count.div_ceil(lanes));
         Some(Across { at, cycles })
     }
 }
 
-/// The cycles that a vector takes that is transposed: two vectors of four products are loaded or exchanged in a cycle.
+// Cycles of a vector of elements that are transposed, measured with AVX-512: `benches/kernels.rs`.
+/// In registers.
 const TRANSPOSITION: usize = 3;
+/// To a panel, from which it is loaded again.
+const PACKED_TRANSPOSITION: usize = 8;
+/// From the output to a tile and back: each element is in another line of the cache.
+const TRANSPOSED_THERE_AND_BACK: usize = 24;
 
 /// A cut of rows and columns into tiles, and the cycles of all tiles for each product.
 #[derive(Clone, Copy, Debug)]
@@ -253,13 +268,13 @@ struct Tiling {
     vectors: usize,
     rows: usize,
     cycles: usize,
-    /// The number of tiles.
-    tiles: usize,
+    /// The cycles to begin all tiles and strips.
+    beginning: usize,
 }
 
 impl Tiling {
     /// Of [`Packing::Across`].
-    const ACROSS: Tiling = Tiling { vectors: 1, rows: 8, cycles: 0, tiles: 0 };
+    const ACROSS: Tiling = Tiling { vectors: 1, rows: 8, cycles: 0, beginning: 0 };
 
     /// Of `runs` runs of adjacent columns, by tiles of so many rows for each number of vectors.
     fn of(lanes: usize, tile_rows: &[usize], is_separate: bool, rows: usize, runs: usize, columns: usize) -> Tiling {
@@ -274,7 +289,8 @@ impl Tiling {
         let vectors_loaded = if is_separate { arithmetic } else { tiles * width };
         let loads = rows.saturating_mul(strips).saturating_add(vectors_loaded);
         let cycles = (arithmetic.max(loads) / 2).max(4 * tiles).saturating_mul(runs);
-        Tiling { vectors: width, rows: tile, cycles, tiles: tiles.saturating_mul(runs) }
+        let beginning = TILE.saturating_mul(tiles).saturating_add(STRIP.saturating_mul(strips)).saturating_mul(runs);
+        Tiling { vectors: width, rows: tile, cycles, beginning }
     }
 }
 

@@ -434,7 +434,7 @@ impl VmvxWorker {
             return self.invocation.run_whole(|stack| kernels.run(function.export, &**state, stack, &mut workgroups));
         }
         let (call, invocation) = (&mut self.call, &mut self.invocation);
-        workgroups.run(|local_memory, constants, bindings, numbers| {
+        workgroups.run(&mut |local_memory, constants, bindings, numbers| {
             call.clear();
             [local_memory, constants, bindings].into_iter().for_each(|reference| call.push_ref(reference.clone()));
             numbers.iter().for_each(|number| call.push_word(u64::from(*number as u32)));
@@ -473,8 +473,7 @@ impl Workgroups<'_> {
     ///
     /// # Errors
     /// Errors of the kernel.
-    #[inline(always)]
-    pub fn run(&mut self, mut kernel: impl FnMut(&Ref, &Ref, &Ref, [i32; 9]) -> Result<()>) -> Result<()> {
+    pub fn run(&mut self, kernel: &mut dyn FnMut(&Ref, &Ref, &Ref, [i32; 9]) -> Result<()>) -> Result<()> {
         let [size_x, size_y, size_z] = self.arguments.workgroup_size;
         let [count_x, count_y, count_z] = self.arguments.workgroup_count;
         loop {

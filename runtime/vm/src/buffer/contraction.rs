@@ -3,12 +3,20 @@
 use core::fmt;
 use core::ops::Range;
 
-use super::elements::{Element, Grid, load};
-use super::region::Reach;
+use super::elements::{Element, load};
+use super::region::{Reach, Region};
 use crate::{Ref, parallel};
-use incarnate_bytecode::trip_count::is_injective;
-use incarnate_kernels::contraction::{self, Gather, Piece};
+use incarnate_bytecode::trip_count::{has_no_iterations, is_injective_by};
+use incarnate_kernels::contraction::{self, FmaF32, Gather, MulAddF32, MulAddI32, Piece};
 use incarnate_kernels::{Loop, Operation};
+
+/// The stride of an operand or of the output in a loop.
+type Stride = fn(&Loop) -> i64;
+
+/// The trip count and the stride of each loop.
+fn strided(loops: &[Loop], stride: Stride) -> impl Iterator<Item = (usize, i64)> + Clone {
+    loops.iter().map(move |each| (each.count, stride(each)))
+}
 
 /// Elements of a buffer that a contraction accesses: the index of that of the first iteration, in elements.
 #[derive(Clone, Copy, Debug)]
@@ -31,11 +39,8 @@ impl<'a, T: Element> View<'a, T> {
         Computed { view: self, function }
     }
 
-    fn grid<const D: usize>(&self, loops: [(usize, i64); D]) -> Option<Grid<'a, T, D>> {
-        match self.buffer {
-            Ref::Buffer(buffer) => Grid::new(buffer, self.base, loops),
-            _ => None,
-        }
+    fn region(&self, is_written: bool, loops: &[Loop], stride: Stride) -> Option<Region> {
+        self.buffer.region((size_of::<T>(), is_written), self.base, strided(loops, stride))
     }
 }
 
@@ -53,28 +58,24 @@ impl<T, F> fmt::Debug for Computed<'_, T, F> {
 }
 
 mod sealed {
-    use super::{Range, contraction};
+    use super::{Loop, Range, Stride, contraction};
+
+    /// What [`Source::checked`] calls with an operand and the addresses of its elements.
+    pub(super) type Then<'a, N> = &'a mut dyn FnMut(contraction::Operand<'_, N>, Range<usize>) -> bool;
 
     /// What a contraction multiplies.
     pub trait Source<N> {
         /// Checks that the elements of all iterations are within the buffer, and returns what `then` makes of the operand and of
         /// the addresses of its elements.
-        fn checked<const D: usize>(
-            &self,
-            loops: [(usize, i64); D],
-            then: impl FnOnce(contraction::Operand<'_, N>, Range<usize>) -> bool,
-        ) -> bool;
+        fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, N>) -> bool;
     }
 }
-use sealed::Source;
+use sealed::{Source, Then};
 
 impl<N: Element> Source<N> for View<'_, N> {
-    fn checked<const D: usize>(
-        &self,
-        loops: [(usize, i64); D],
-        then: impl FnOnce(contraction::Operand<'_, N>, Range<usize>) -> bool,
-    ) -> bool {
-        self.grid(loops).is_some_and(|grid| then(contraction::Operand::Memory(grid.origin()), grid.span()))
+    fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, N>) -> bool {
+        let region = self.region(false, loops, stride);
+        region.is_some_and(|region| then(contraction::Operand::Memory(region.origin.cast_const().cast()), region.span))
     }
 }
 
@@ -130,13 +131,9 @@ impl<N: Copy + Default> Gather<N> for Addressed<'_, N> {
 }
 
 impl<N: Element + Default> Source<N> for Elements<'_, N> {
-    fn checked<const D: usize>(
-        &self,
-        loops: [(usize, i64); D],
-        then: impl FnOnce(contraction::Operand<'_, N>, Range<usize>) -> bool,
-    ) -> bool {
+    fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, N>) -> bool {
         let Ref::Buffer(buffer) = self.buffer else { return false };
-        buffer.region_of((self.width, false), self.base, Reach::of(loops.iter().copied())).is_some_and(|region| {
+        buffer.region_of((self.width, false), self.base, Reach::of(strided(loops, stride))).is_some_and(|region| {
             let (origin, width) = (region.origin.cast_const(), self.width);
             match self.compute {
                 None => then(contraction::Operand::Memory(origin.cast()), region.span),
@@ -174,77 +171,89 @@ impl<N: Copy + Default, T: Element, F: Fn(T) -> N + Sync> Gather<N> for Gathered
 }
 
 impl<N: Copy + Default, T: Element, F: Fn(T) -> N + Sync> Source<N> for Computed<'_, T, F> {
-    fn checked<const D: usize>(
-        &self,
-        loops: [(usize, i64); D],
-        then: impl FnOnce(contraction::Operand<'_, N>, Range<usize>) -> bool,
-    ) -> bool {
-        self.view.grid(loops).is_some_and(|grid| {
-            let gathered = Gathered { origin: grid.origin(), function: &self.function };
-            then(contraction::Operand::Computed(&gathered, 0), grid.span())
+    fn checked(&self, loops: &[Loop], stride: Stride, then: Then<'_, N>) -> bool {
+        self.view.region(false, loops, stride).is_some_and(|region| {
+            let gathered = Gathered { origin: region.origin.cast_const().cast(), function: &self.function };
+            then(contraction::Operand::Computed(&gathered, 0), region.span)
         })
     }
 }
 
-/// Runs a contraction: in each iteration of the loops, the outermost first, the element of the output becomes what the operation
-/// makes of it and of the numbers of the operands.
-///
-/// Returns false, and does nothing, where elements are out of range or not aligned, where the output is read-only or overlaps an
-/// operand, or where two iterations that differ in loops that move the output may have the same element of it. The loops must then
-/// run with checked accesses. The last check is `permitted`, which may take the loops' steps from the limits of a call.
-///
+/// An operation with contractions of elements of buffers. What programs call is compiled once, with this crate.
+pub trait Contract: Operation<Number: Element> {
+    /// Runs a contraction: in each iteration of the loops, the outermost first, the element of the output becomes what the
+    /// operation makes of it and of the numbers of the operands.
+    ///
+    /// Returns false, and does nothing, where elements are out of range or not aligned, where the output is read-only or overlaps
+    /// an operand, or where two iterations that differ in loops that move the output may have the same element of it. The loops
+    /// must then run with checked accesses. The last check is `permitted`, which may take the loops' steps from the limits of a
+    /// call.
+    ///
+    /// # Safety
+    /// As for [`Ref::grid`].
+    #[must_use]
+    unsafe fn contract(
+        output: View<'_, Self::Number>,
+        left: &dyn Source<Self::Number>,
+        right: &dyn Source<Self::Number>,
+        loops: &[Loop],
+        permitted: &mut dyn FnMut() -> bool,
+    ) -> bool;
+}
+
+macro_rules! contract {
+    ($($operation:ty)*) => { $(
+        impl Contract for $operation {
+            unsafe fn contract(
+                output: View<'_, Self::Number>,
+                left: &dyn Source<Self::Number>,
+                right: &dyn Source<Self::Number>,
+                loops: &[Loop],
+                permitted: &mut dyn FnMut() -> bool,
+            ) -> bool {
+                // SAFETY: promised by the caller.
+                unsafe { contract::<$operation>(output, left, right, loops, permitted) }
+            }
+        }
+    )* };
+}
+contract!(FmaF32 MulAddF32 MulAddI32);
+
 /// # Safety
-/// As for [`Ref::grid`].
-#[must_use]
-pub unsafe fn contract<O: Operation, const D: usize>(
+/// As for [`Contract::contract`].
+unsafe fn contract<O: Contract>(
     output: View<'_, O::Number>,
-    left: impl Source<O::Number>,
-    right: impl Source<O::Number>,
-    loops: [Loop; D],
-    permitted: impl FnOnce() -> bool,
-) -> bool
-where
-    O::Number: Element,
-{
-    let is_mutable = matches!(output.buffer, Ref::Buffer(buffer) if buffer.mutable);
-    let Some(grid) = output.grid(axes(&loops, |each| each.output)).filter(|_| is_mutable) else {
-        return false;
-    };
-    if loops.iter().any(|each| each.count == 0) {
+    left: &dyn Source<O::Number>,
+    right: &dyn Source<O::Number>,
+    loops: &[Loop],
+    permitted: &mut dyn FnMut() -> bool,
+) -> bool {
+    let Some(region) = output.region(true, loops, |each| each.output) else { return false };
+    if has_no_iterations(strided(loops, |_| 0)) {
         return permitted();
     }
     // A loop that does not move the output sums.
-    let mut moving = axes(&loops, |each| each.output);
-    moving.iter_mut().filter(|axis| axis.1 == 0).for_each(|axis| axis.0 = 1);
-    let is_disjoint = |span: &Range<usize>| span.end <= grid.span().start || grid.span().end <= span.start;
-    is_injective(moving)
-        && left.checked(axes(&loops, |each| each.left), |left, left_span| {
-            right.checked(axes(&loops, |each| each.right), |right, right_span| {
+    let moving = |at: usize| (if loops[at].output == 0 { 1 } else { loops[at].count }, loops[at].output);
+    let is_disjoint = |span: &Range<usize>| span.end <= region.span.start || region.span.end <= span.start;
+    is_injective_by(loops.len(), moving)
+        && left.checked(loops, |each| each.left, &mut |left, left_span| {
+            right.checked(loops, |each| each.right, &mut |right, right_span| {
                 if !is_disjoint(&left_span) || !is_disjoint(&right_span) || !permitted() {
                     return false;
                 }
-                // SAFETY: `Grid::new` checked that the elements are within their buffers and aligned, and this function that
-                // the output can be written to, that its elements are distinct and that they overlap no operand's.
-                unsafe { divided::<O, D>(grid.origin(), left, right, loops) };
+                // SAFETY: `Ref::region` checked that the elements are within their buffers and aligned, and that the output can
+                // be written to; this function checked that its elements are distinct and that they overlap no operand's.
+                unsafe { divided::<O>(region.origin.cast(), left, right, loops) };
                 true
             })
         })
 }
 
-/// Trip count and stride of each loop.
-#[inline(always)]
-fn axes<const D: usize>(loops: &[Loop; D], stride: impl Fn(&Loop) -> i64) -> [(usize, i64); D] {
-    let mut axes = [(0, 0); D];
-    let mut at = 0;
-    while at < D {
-        axes[at] = (loops[at].count, stride(&loops[at]));
-        at += 1;
-    }
-    axes
-}
-
 /// How long a multiplication and addition takes at least, in picoseconds: at most 50 of them a nanosecond.
 const LEAST_TIME: u64 = 20;
+
+/// The most loops of a contraction that is divided: nests of more are none that compilers emit.
+const MAX_DIVIDED: usize = 16;
 
 /// What threads share.
 struct Shared<T>(T);
@@ -257,22 +266,26 @@ unsafe impl<T> Sync for Shared<T> {}
 ///
 /// # Safety
 /// As for [`contraction::contract`].
-unsafe fn divided<O: Operation, const D: usize>(
+unsafe fn divided<O: Operation>(
     output: *mut O::Number,
     left: contraction::Operand<'_, O::Number>,
     right: contraction::Operand<'_, O::Number>,
-    loops: [Loop; D],
+    loops: &[Loop],
 ) {
     let steps = loops.iter().fold(1u64, |steps, each| steps.saturating_mul(each.count as u64));
-    let moving = (0..D).filter(|at| loops[*at].output != 0);
-    let Some(longest) = moving.max_by_key(|at| loops[*at].count) else {
+    let moving = (0..loops.len()).filter(|at| loops[*at].output != 0);
+    let divisible = moving.max_by_key(|at| loops[*at].count).filter(|_| loops.len() <= MAX_DIVIDED);
+    let Some(longest) = divisible else {
         // SAFETY: promised by the caller.
-        return unsafe { contraction::contract::<O>(output, left, right, &loops) };
+        return unsafe { contraction::contract::<O>(output, left, right, loops) };
     };
     let shared = Shared((output, left, right));
     parallel::divide(loops[longest].count, steps.saturating_mul(LEAST_TIME), &|range: Range<usize>| {
         let Shared((output, left, right)) = &shared;
-        let (mut part, whole, first) = (loops, loops[longest], range.start as i64);
+        let (whole, first) = (loops[longest], range.start as i64);
+        let mut part = [Loop::default(); MAX_DIVIDED];
+        let part = &mut part[..loops.len()];
+        part.copy_from_slice(loops);
         part[longest].count = range.len();
         // SAFETY: promised by the caller: the elements are those of iterations of the whole contraction. Iterations that differ in
         // this loop have different elements of the output, so no other thread accesses those of these.
@@ -281,7 +294,7 @@ unsafe fn divided<O: Operation, const D: usize>(
                 output.wrapping_offset(whole.output.wrapping_mul(first) as isize),
                 left.moved(whole.left.wrapping_mul(first)),
                 right.moved(whole.right.wrapping_mul(first)),
-                &part,
+                part,
             );
         }
     });
@@ -293,7 +306,6 @@ mod tests {
     use super::super::Buffer;
     use super::*;
     use alloc::vec::Vec;
-    use incarnate_kernels::contraction::{FmaF32, MulAddI32};
 
     fn buffer<N: Copy, const B: usize>(numbers: &[N], bytes: fn(N) -> [u8; B]) -> Ref {
         Ref::Buffer(Buffer::copy_of(&numbers.iter().flat_map(|number| bytes(*number)).collect::<Vec<u8>>()).unwrap())
@@ -318,7 +330,7 @@ mod tests {
         let output = buffer(&[0.5f32; 4], f32::to_le_bytes);
         // SAFETY: this test has one thread.
         let done = unsafe {
-            contract::<FmaF32, 3>(View::new(&output, 0), View::new(&left, 0), View::new(&right, 0), LOOPS, || true)
+            FmaF32::contract(View::new(&output, 0), &View::new(&left, 0), &View::new(&right, 0), &LOOPS, &mut || true)
         };
         assert!(done);
         assert_eq!(numbers(&output), [4.5, 5.5, 10.5, 11.5]);
@@ -332,7 +344,7 @@ mod tests {
         // SAFETY: this test has one thread.
         let done = unsafe {
             let left = View::<i8>::new(&left, 0).map(|number| i32::from(number) - 1);
-            contract::<MulAddI32, 3>(View::new(&output, 0), left, View::new(&right, 0), LOOPS, || true)
+            MulAddI32::contract(View::new(&output, 0), &left, &View::new(&right, 0), &LOOPS, &mut || true)
         };
         assert!(done);
         let Ref::Buffer(output) = output else { return };
@@ -343,10 +355,10 @@ mod tests {
     fn what_may_differ_from_the_loops_is_refused() {
         let (left, right) = (buffer(&[1f32; 6], f32::to_le_bytes), buffer(&[1f32; 6], f32::to_le_bytes));
         let output = buffer(&[0f32; 4], f32::to_le_bytes);
-        let run = |output: (&Ref, i64), left: (&Ref, i64), loops| {
+        let run = |output: (&Ref, i64), left: (&Ref, i64), loops: [Loop; 3]| {
             let (output, left) = (View::new(output.0, output.1), View::new(left.0, left.1));
             // SAFETY: this test has one thread.
-            unsafe { contract::<FmaF32, 3>(output, left, View::new(&right, 0), loops, || true) }
+            unsafe { FmaF32::contract(output, &left, &View::new(&right, 0), &loops, &mut || true) }
         };
         assert!(!run((&output, 1), (&left, 0), LOOPS) && !run((&output, 0), (&left, 1), LOOPS));
         assert!(!run((&output, 0), (&left, -1), LOOPS) && !run((&Ref::Null, 0), (&left, 0), LOOPS));

@@ -11,8 +11,8 @@ use core::ops::Range;
 use core::ptr::NonNull;
 
 use super::Buffer;
+use super::region::{Reach, Region};
 use crate::Ref;
-use incarnate_bytecode::trip_count::{extent, has_no_iterations};
 
 mod sealed {
     /// Ensures that only this module implements [`super::Element`].
@@ -116,13 +116,22 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
     #[inline(always)]
     fn element(&self, iteration: [usize; D]) -> *mut T {
         let mut offset = 0i64;
-        // Indexed: the optimiser does not unroll iterators over arrays of more than four.
-        let mut at = 0;
+        macro_rules! step {
+            ($at:expr) => {
+                if iteration[$at] >= self.loops[$at].0 {
+                    no_such_iteration();
+                }
+                offset = offset.wrapping_add(self.loops[$at].1.wrapping_mul(iteration[$at] as i64));
+            };
+        }
+        // Unrolled here, because the optimiser would unroll the loop only after it looked for what is constant.
+        macro_rules! steps {
+            ($($at:literal)*) => { $(if const { D > $at } { step!($at); })* };
+        }
+        steps!(0 1 2 3 4 5 6 7);
+        let mut at = 8;
         while at < D {
-            if iteration[at] >= self.loops[at].0 {
-                no_such_iteration();
-            }
-            offset = offset.wrapping_add(self.loops[at].1.wrapping_mul(iteration[at] as i64));
+            step!(at);
             at += 1;
         }
         // SAFETY: `new` checked that this offset, for every iteration below the trip counts, is that of an element of the buffer.
@@ -161,16 +170,27 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
             // SAFETY: `lane` checked that the iterations exist; their elements are adjacent, as the stride is one.
             return unsafe { load(first.cast::<[T; L]>()) };
         }
+        // Not by closures, which would not always be inlined into functions for target features.
+        // SAFETY: as below; there is a first lane.
+        let mut lanes = [unsafe { load(first) }; L];
         if stride == 2 && L > 1 {
             // Two vectors, of which every second element is taken: without a second one, the last element would be beyond the buffer.
-            // SAFETY: `lane` checked that the iterations exist, and `new` that all elements between theirs are within the buffer.
+            // SAFETY: `lane` checked that the iterations exist, and `Ref::region` that all elements between theirs are within it.
             let (low, high) = unsafe { (load(first.cast::<[T; L]>()), load(first.add(L - 1).cast::<[T; L]>())) };
-            return core::array::from_fn(|lane| if 2 * lane < L { low[2 * lane] } else { high[2 * lane + 1 - L] });
+            let mut lane = 0;
+            while lane < L {
+                lanes[lane] = if 2 * lane < L { low[2 * lane] } else { high[2 * lane + 1 - L] };
+                lane += 1;
+            }
+            return lanes;
         }
-        core::array::from_fn(|lane| {
-            // SAFETY: `lane` checked that the iteration exists, and `new` that its element is within the buffer.
-            unsafe { load(first.offset(stride.wrapping_mul(lane as i64) as isize)) }
-        })
+        let mut lane = 1;
+        while lane < L {
+            // SAFETY: `lane` checked that the iteration exists, and `Ref::region` that its element is within the buffer.
+            lanes[lane] = unsafe { load(first.offset(stride.wrapping_mul(lane as i64) as isize)) };
+            lane += 1;
+        }
+        lanes
     }
 
     /// Returns the address of the element of the first of `count` iterations.
@@ -182,35 +202,12 @@ impl<T: Element, const D: usize> Grid<'_, T, D> {
         self.element(iteration)
     }
 
-    /// The address of the element of the first iteration.
-    pub(super) const fn origin(&self) -> *mut T {
-        self.origin.as_ptr()
-    }
-
-    /// The addresses of all elements.
-    pub(super) fn span(&self) -> Range<usize> {
-        self.span.clone()
-    }
-
-    /// Returns None where the element of an iteration is not within the buffer, or elements are not aligned.
+    /// The elements of a region that was checked for the loops and for the type.
     #[inline(always)]
-    pub(super) fn new(buffer: &Buffer, base: i64, loops: [(usize, i64); D]) -> Option<Grid<'_, T, D>> {
-        let data = buffer.data.cast::<T>();
-        if has_no_iterations(loops) {
-            return Some(Grid { origin: data, loops, span: 0..0, buffer: PhantomData });
-        }
-        if !data.is_aligned() {
-            return None;
-        }
-        let (first, last) = extent(base, loops)?;
-        let length = (buffer.length / size_of::<T>()) as i64;
-        if first < 0 || last >= length {
-            return None;
-        }
-        // SAFETY: iteration zero of all loops accesses the element `base`, which is within `first..=last`, hence the buffer.
-        let origin = unsafe { data.offset(base as isize) };
-        let address = |element: i64| data.as_ptr().addr() + element as usize * size_of::<T>();
-        Some(Grid { origin, loops, span: address(first)..address(last + 1), buffer: PhantomData })
+    const fn of(region: Region, loops: [(usize, i64); D]) -> Self {
+        // SAFETY: the address of a buffer's element, or of a buffer.
+        let origin = unsafe { NonNull::new_unchecked(region.origin.cast()) };
+        Grid { origin, loops, span: region.span, buffer: PhantomData }
     }
 }
 
@@ -342,10 +339,10 @@ impl Ref {
         base: i64,
         loops: [(usize, i64); D],
     ) -> Option<Grid<'_, T, D>> {
-        match self {
-            Ref::Buffer(buffer) => Grid::new(buffer, base, loops),
-            _ => None,
-        }
+        // The check sees a copy: of what it may keep the address of, the compiler does not know the contents.
+        let copy = loops;
+        let region = self.checked_region((size_of::<T>(), false), base, &copy)?;
+        Some(Grid::of(region, loops))
     }
 
     /// As [`Ref::grid`], for loops that also write. Returns None also where the buffer is read-only.
@@ -359,10 +356,29 @@ impl Ref {
         base: i64,
         loops: [(usize, i64); D],
     ) -> Option<GridMut<'_, T, D>> {
-        match self {
-            Ref::Buffer(buffer) if buffer.mutable => Grid::new(buffer, base, loops).map(GridMut),
-            _ => None,
-        }
+        // As in `grid`.
+        let copy = loops;
+        let region = self.checked_region((size_of::<T>(), true), base, &copy)?;
+        Some(GridMut(Grid::of(region, loops)))
+    }
+}
+
+impl Ref {
+    /// Checks the elements of a buffer that loops read, or also write: see [`Buffer::region_of`].
+    pub(crate) fn region(
+        &self,
+        element: (usize, bool),
+        base: i64,
+        loops: impl Iterator<Item = (usize, i64)> + Clone,
+    ) -> Option<Region> {
+        let Ref::Buffer(buffer) = self else { return None };
+        buffer.region_of(element, base, Reach::of(loops))
+    }
+
+    /// As [`Ref::region`]. Programs have a call of it for each view of a nest, not its code.
+    #[inline(never)]
+    fn checked_region(&self, element: (usize, bool), base: i64, loops: &[(usize, i64)]) -> Option<Region> {
+        self.region(element, base, loops.iter().copied())
     }
 }
 

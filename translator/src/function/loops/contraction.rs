@@ -20,7 +20,7 @@ impl Writer<'_, '_, '_> {
         let loops = contraction.loops.iter().map(|at| {
             let count = self.used_count(*at);
             let strides = [contraction.output, contraction.left.view, contraction.right.view]
-                .map(|view| self.form(self.nest.views[view].index.stride(*at)));
+                .map(|view| self.stride(&self.nest.views[view].index, *at));
             quote!((#count, #(#strides),*))
         });
         let permitted = permitted.map(|permitted| quote!(, #permitted));

@@ -12,7 +12,9 @@ use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{format_ident, quote};
 
 use super::super::emitter::{Emitter, lifetime_named};
+use super::super::shared;
 use super::super::values::type_of;
+use super::merged::Merged;
 use super::strips::Tile;
 
 /// A nest while it is emitted.
@@ -26,35 +28,62 @@ pub(super) struct Writer<'a, 'e, 'm> {
     used_counts: RefCell<Vec<bool>>,
     /// The elements that the current strip holds in variables.
     pub(super) tile: RefCell<Tile>,
+    merged: Merged,
+    /// Which constants of loops may become parameters.
+    parameters: Parameters,
 }
+
+/// Constants of the loops of a nest that may become parameters of a function that several nests share. Those of strips stay
+/// literals: reductions are unrolled, and vectors are loaded by constant strides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Parameters {
+    None,
+    /// Those of loops around others, and long trip counts of the innermost one.
+    Outer,
+    /// All: kernels read them at run time.
+    All,
+}
+
+/// The least trip count for which code for any trip count is as fast as that for a constant one: vectorised loops of 4 vectors of 16
+/// elements then spend three quarters of their iterations in vectors, and more.
+const LONG_LOOP: u64 = 256;
 
 impl Emitter<'_, '_> {
     /// Emits a nest: a block that is left if an access may fail, and that otherwise runs all iterations.
     pub(in super::super) fn nest(&self, index: u32) -> Result<TokenStream> {
         let nest = &self.body.nests.found[index as usize];
-        let writer = Writer {
+        let mut writer = Writer {
             emitter: self,
             nest,
             needed: Needed::of(self.body.function, nest),
             used_indices: RefCell::new(vec![false; nest.loops.len()]),
             used_counts: RefCell::new(vec![false; nest.loops.len()]),
             tile: RefCell::default(),
+            merged: Merged::default(),
+            parameters: Parameters::None,
         };
-        writer.nest(index)
+        let schedule = Schedule::of(self.body.function, nest, &writer.needed);
+        writer.parameters = match &schedule {
+            _ if self.shared.is_none() => Parameters::None,
+            Schedule::Contraction(_) => Parameters::All,
+            Schedule::Strips(strips) if writer.is_strip_function(strips) => Parameters::None,
+            _ => Parameters::Outer,
+        };
+        writer.merged = writer.merge(&schedule);
+        writer.nest(index, &schedule)
     }
 }
 
 impl Writer<'_, '_, '_> {
-    fn nest(&self, index: u32) -> Result<TokenStream> {
+    fn nest(&self, index: u32, schedule: &Schedule) -> Result<TokenStream> {
         let label = lifetime_named(&format!("nest{index}"));
         let leave = quote!(else { break #label; });
         let mut tokens = TokenStream::new();
         for condition in &self.nest.conditions {
             let (base, loops) = self.extent(&condition.form);
             let (least, greatest) = (integer(condition.least), integer(condition.greatest));
-            tokens.extend(quote!(if !support::is_within(#base, #loops, #least, #greatest) { break #label; }));
+            tokens.extend(quote!(if !support::is_within(#base, &#loops, #least, #greatest) { break #label; }));
         }
-        let schedule = Schedule::of(self.emitter.body.function, self.nest, &self.needed);
         for (at, view) in self.nest.views.iter().enumerate() {
             // Loads without uses are checked, too.
             let is_used = self.nest.accesses.iter().any(|access| access.view == at && self.is_live(access));
@@ -63,7 +92,8 @@ impl Writer<'_, '_, '_> {
             }
             let (base, loops) = self.extent(&view.index);
             let (name, buffer) = (grid(at), self.emitter.name(view.buffer));
-            let (element, dimensions) = (element(view.element), Literal::usize_unsuffixed(view.index.loops().len()));
+            let (element, dimensions) =
+                (element(view.element), Literal::usize_unsuffixed(self.axes(&view.index).len()));
             let function = if view.written { format_ident!("grid_mut") } else { format_ident!("grid") };
             let name = if is_used { quote!(#name) } else { quote!(_) };
             tokens.extend(quote! {
@@ -71,7 +101,7 @@ impl Writer<'_, '_, '_> {
                 #leave;
             });
         }
-        tokens.extend(self.scheduled(&schedule, &quote!(#label))?);
+        tokens.extend(self.scheduled(schedule, &quote!(#label))?);
         let root = &self.nest.loops[0];
         tokens.extend(self.settle(root));
         for induction in &root.inductions {
@@ -88,9 +118,16 @@ impl Writer<'_, '_, '_> {
             let trip_count = self.trip_count(counted);
             // Loops without work must terminate, too: otherwise the loops of the bytecode do not.
             let name = if self.used_counts.borrow()[at] { count(at) } else { format_ident!("_count{}", at) };
-            first.extend(match &counted.divisor {
-                None => quote!(let Some(#name) = #trip_count #leave;),
-                Some(divisor) => {
+            first.extend(match (&counted.divisor, self.merged.count(at).or_else(|| counted.constant_trip_count())) {
+                (None, Some(known)) => {
+                    let known = match self.is_parameter(at, known >= LONG_LOOP) {
+                        true => shared::constant(shared::Kind::Usize, known),
+                        false => unsigned(known),
+                    };
+                    quote!(let #name: usize = #known;)
+                }
+                (None, None) => quote!(let Some(#name) = #trip_count #leave;),
+                (Some(divisor), _) => {
                     let divisor = self.form(divisor.base());
                     let all = if at == 0 { format_ident!("iterations") } else { name.clone() };
                     quote! {
@@ -202,25 +239,51 @@ impl Writer<'_, '_, '_> {
         (self.emitter.body.function.ty(value) == Type::i32).then(|| self.emitter.name(value))
     }
 
+    /// The loops that a form depends on, without those whose iterations others run.
+    fn axes(&self, form: &Affine) -> Vec<usize> {
+        form.loops().into_iter().filter(|at| !self.merged.is_outer(*at)).collect()
+    }
+
     /// The base of a form, and the trip count and stride of each loop that it depends on.
     pub(super) fn extent(&self, form: &Affine) -> (TokenStream, TokenStream) {
-        let loops = form.loops().into_iter().map(|at| {
-            let (count, stride) = (self.used_count(at), self.form(form.stride(at)));
+        let loops = self.axes(form).into_iter().map(|at| {
+            let (count, stride) = (self.used_count(at), self.stride(form, at));
             quote!((#count, #stride))
         });
         let loops = quote!([#(#loops),*]);
         (self.form(form.base()), loops)
     }
 
+    /// Whether a constant of a loop may become a parameter; `is_long` says that this is so for an innermost loop, too.
+    fn is_parameter(&self, at: usize, is_long: bool) -> bool {
+        let is_around = || self.nest.loops.iter().any(|counted| counted.parent == Some(at));
+        match self.parameters {
+            Parameters::None => false,
+            Parameters::Outer => is_long || is_around(),
+            Parameters::All => true,
+        }
+    }
+
+    /// The stride of a form along a loop.
+    pub(super) fn stride(&self, form: &Affine, at: usize) -> TokenStream {
+        self.sum(form.stride(at), self.is_parameter(at, false))
+    }
+
     /// The sum of terms without their loop indices, as an `i64`.
     pub(super) fn form<'t>(&self, terms: impl Iterator<Item = &'t Term>) -> TokenStream {
+        self.sum(terms, self.emitter.shared.is_some())
+    }
+
+    /// The same; constants may become parameters where `is_shared`.
+    fn sum<'t>(&self, terms: impl Iterator<Item = &'t Term>, is_shared: bool) -> TokenStream {
         let product = |term: &Term| {
             let factors = term.factors.iter().map(|value| {
                 let name = self.emitter.name(*value);
                 if self.emitter.body.function.ty(*value) == Type::i32 { quote!(i64::from(#name)) } else { name }
             });
             let product = factors.reduce(|product, factor| quote!(#product.wrapping_mul(#factor)));
-            let coefficient = integer(term.coefficient);
+            let shared = is_shared.then(|| shared::number(Type::i64, term.coefficient as u64));
+            let coefficient = shared.flatten().unwrap_or_else(|| integer(term.coefficient));
             match product {
                 None => coefficient,
                 Some(product) if term.coefficient == 1 => product,
@@ -250,8 +313,8 @@ impl Writer<'_, '_, '_> {
             .filter(|carried| carried.next != carried.parameter && (at == 0 || self.needed.has(carried.parameter)))
             .collect();
         body.extend(self.assign_carried(&carried));
-        let iterations = if body.is_empty() {
-            TokenStream::new()
+        let iterations = if body.is_empty() || self.merged.is_outer(at) {
+            body
         } else {
             let first = self.inductions(at, |_| true);
             let (index, count) = (index(at), self.used_count(at));
@@ -415,7 +478,7 @@ impl Writer<'_, '_, '_> {
         let element_variable = tile.elements.iter().find(|row| row.0 == access.view).map(|row| row.1.clone());
         let grid = grid(access.view);
         let indices = || {
-            let indices = view.index.loops().into_iter().map(|at| {
+            let indices = self.axes(&view.index).into_iter().map(|at| {
                 self.used_indices.borrow_mut()[at] = true;
                 let index = index(at);
                 quote!(#index)

@@ -6,6 +6,7 @@
 
 mod contraction;
 mod emit;
+mod merged;
 mod remarks;
 mod strips;
 

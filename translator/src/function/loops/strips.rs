@@ -67,7 +67,7 @@ impl Writer<'_, '_, '_> {
         for (at, view) in strips.stores.iter().enumerate() {
             let store = grid(*view);
             let (_, loops) = self.extent(&self.nest.views[*view].index);
-            conditions.push(quote!(support::is_injective(#loops)));
+            conditions.push(quote!(support::is_injective(&#loops)));
             conditions.extend(strips.non_aliasing.iter().map(|view| {
                 let other = grid(*view);
                 quote!(#store.is_disjoint(&#other))

@@ -241,15 +241,11 @@ impl Known {
 
     /// Whether iterations that differ in loops that move a view have different elements of it.
     fn is_injective(&self, nest: &Nest, view: usize) -> bool {
-        fn chosen<const D: usize>(loops: impl Iterator<Item = (usize, i64)>) -> bool {
-            let mut all = [(1, 0); D];
-            all.iter_mut().zip(loops).for_each(|(slot, each)| *slot = each);
-            is_injective(all)
-        }
+        let mut all = [(1, 0); MAX_LOOPS];
         let strides = &nest.views[view].index.strides;
         let loops = strides.iter().map(|(at, _)| (self.counts[*at], self.stride(*at, view)));
-        // Few nests have more than four loops, and the test takes the square of their number.
-        if strides.len() <= 4 { chosen::<4>(loops) } else { chosen::<MAX_LOOPS>(loops) }
+        all.iter_mut().zip(loops).for_each(|(slot, each)| *slot = each);
+        is_injective(&all[..strides.len()])
     }
 
     /// Whether two views go as far in each loop.

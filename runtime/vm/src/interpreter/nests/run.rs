@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use super::super::super::buffer::{Buffer, Elements, Region, View as Elementary, contract, settle_memory};
+use super::super::super::buffer::{Buffer, Contract, Elements, Region, View as Elementary, settle_memory};
 use super::super::super::reference::Ref;
 use super::super::BytecodeModule;
 use super::kernels::width;
@@ -13,8 +13,8 @@ use super::{Counted, Factor, Form, MAX_LOOPS, Nest, OnStrips, Scalar, Source, Vi
 use incarnate_bytecode::ir::nest::Product;
 use incarnate_bytecode::semantics;
 use incarnate_bytecode::trip_count::{outer_trip_count, trip_count};
+use incarnate_kernels::Loop;
 use incarnate_kernels::contraction::{FmaF32, MulAddF32, MulAddI32};
-use incarnate_kernels::{Loop, Operation};
 use smallvec::SmallVec;
 
 /// The most iterations that run in order without a look at the clock: a few seconds.
@@ -70,7 +70,7 @@ fn attempt(
     let permitted = || permitted(known.steps);
     let mut results: SmallVec<[u64; 4]> = SmallVec::new();
     let (done, carried) = match &nest.work {
-        Work::Contraction { .. } => (contract_few_or_many(nest, known, &values, frame, permitted)?, &[][..]),
+        Work::Contraction { .. } => (Contraction { nest, known, values: &values, frame }.run(permitted)?, &[][..]),
         Work::Strips(strips) => {
             let of_strips = OfStrips { nest, strips, known, values: &values, regions: &regions };
             let is_permitted = || (!strips.is_ordered || known.steps <= LONGEST_IN_ORDER) && permitted();
@@ -100,12 +100,10 @@ fn attempt(
 #[cfg(feature = "profiling")]
 fn work(nest: &Nest, known: &Known) -> crate::profile::Work {
     let mut work = crate::profile::Work::default();
-    // Loops stand behind those around them.
-    let mut iterations = [1u64; MAX_LOOPS];
     for (at, counted) in nest.loops.iter().enumerate() {
-        let around = counted.parent.map_or(1, |parent| iterations[parent]);
-        iterations[at] = around.saturating_mul(known.counts[at] as u64);
-        work.operations = work.operations.saturating_add(iterations[at].saturating_mul(counted.operations));
+        let with_those_around = core::iter::successors(Some(at), |at| nest.loops[*at].parent);
+        let iterations = with_those_around.fold(1u64, |all, at| all.saturating_mul(known.counts[at] as u64));
+        work.operations = work.operations.saturating_add(iterations.saturating_mul(counted.operations));
     }
     for (stream, (view, reach)) in nest.views.iter().zip(&known.views).enumerate() {
         let loops = view.index.strides.iter().map(|(at, _)| (known.counts[*at], known.stride(*at, stream)));
@@ -271,22 +269,6 @@ impl OfStrips<'_> {
     }
 }
 
-/// Runs a contraction, compiled for few loops and for many; None where an operand is no buffer.
-fn contract_few_or_many(
-    nest: &Nest,
-    known: &Known,
-    values: &Values<'_>,
-    frame: &Frame<'_>,
-    permitted: impl FnOnce() -> bool,
-) -> Option<bool> {
-    let contraction = Contraction { nest, known, values, frame };
-    match nest.loops.len() {
-        ..=4 => contraction.run_loops::<4>(permitted),
-        5..=8 => contraction.run_loops::<8>(permitted),
-        _ => contraction.run_loops::<MAX_LOOPS>(permitted),
-    }
-}
-
 /// A contraction before it runs.
 struct Contraction<'a> {
     nest: &'a Nest,
@@ -296,31 +278,28 @@ struct Contraction<'a> {
 }
 
 impl Contraction<'_> {
-    fn run_loops<const D: usize>(&self, permitted: impl FnOnce() -> bool) -> Option<bool> {
+    /// None where an operand is no buffer.
+    fn run(&self, permitted: impl FnOnce() -> bool) -> Option<bool> {
         let Work::Contraction { operation, output, factors, loops } = &self.nest.work else { return None };
         let operands = [*output, factors[0].view, factors[1].view];
         match operation {
-            Product::FmaF32 => self.run::<FmaF32, D>(operands, factors, loops, permitted),
-            Product::MulAddF32 => self.run::<MulAddF32, D>(operands, factors, loops, permitted),
-            Product::MulAddI32 => self.run::<MulAddI32, D>(operands, factors, loops, permitted),
+            Product::FmaF32 => self.run_as::<FmaF32>(operands, factors, loops, permitted),
+            Product::MulAddF32 => self.run_as::<MulAddF32>(operands, factors, loops, permitted),
+            Product::MulAddI32 => self.run_as::<MulAddI32>(operands, factors, loops, permitted),
         }
     }
 
-    fn run<O: Operation, const D: usize>(
+    fn run_as<O: Contract<Number: Default>>(
         &self,
         operands: [usize; 3],
         factors: &[Factor; 2],
         loops: &[usize],
         permitted: impl FnOnce() -> bool,
-    ) -> Option<bool>
-    where
-        O::Number: super::super::super::buffer::Element + Default,
-    {
+    ) -> Option<bool> {
         let views = &self.nest.views;
         let [output, left, right] = operands;
-        let mut described = [Loop { count: 1, output: 0, left: 0, right: 0 }; D];
-        let first = D - loops.len();
-        for (each, at) in described[first..].iter_mut().zip(loops) {
+        let mut described = [Loop::default(); MAX_LOOPS];
+        for (each, at) in described.iter_mut().zip(loops) {
             let stride = |view: usize| self.known.stride(*at, view);
             let count = self.known.counts[*at];
             *each = Loop { count, output: stride(output), left: stride(left), right: stride(right) };
@@ -343,8 +322,11 @@ impl Contraction<'_> {
             })
         };
         let output = Elementary::new(buffer(0)?, base(output));
+        let mut permitted = Some(permitted);
+        let mut permitted = || permitted.take().is_some_and(|permitted| permitted());
+        let (left, right, loops) = (elements(0)?, elements(1)?, &described[..loops.len()]);
         // SAFETY: what races is only multiplied, added and stored, and the memory is settled afterwards.
-        Some(unsafe { contract::<O, D>(output, elements(0)?, elements(1)?, described, permitted) })
+        Some(unsafe { O::contract(output, &left, &right, loops, &mut permitted) })
     }
 
     /// The reference to a read-only segment that a view is in, which no register holds.
