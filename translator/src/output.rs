@@ -221,10 +221,10 @@ fn items(analysis: &Analysis<'_>, mut tables: Vec<TokenStream>) -> Result<(Items
     Ok((Items { tables, functions }, nests))
 }
 
-/// Marks kernels with loops to be inlined into their multiversioned callers.
+/// Marks kernels with loops outside of nests to be inlined into their multiversioned callers.
 fn inline_kernels(analysis: &mut Analysis<'_>) {
     let functions = analysis.module.exports().map(|export| export.function);
-    let functions: Vec<u32> = functions.filter(|function| analysis.has_loops(*function)).collect();
+    let functions: Vec<u32> = functions.filter(|function| analysis.has_other_loops(*function)).collect();
     for function in functions {
         if let Some(facts) =
             analysis.functions.get_mut(function as usize).filter(|facts| is_kernel(&facts.arguments, &facts.results))
@@ -282,7 +282,7 @@ fn kernel_table(kernels: &[(u32, &FunctionFacts, u64)], target_features: u8) -> 
                     #stack: &mut Stack,
                     workgroups: &mut support::Workgroups<'_>,
                 ) -> Result<()> {
-                    workgroups.run(&mut #[inline(always)] |#parameters| #call)
+                    workgroups.run_inlined(#[inline(always)] |#parameters| #call)
                 }
             }
         });

@@ -142,7 +142,8 @@ fn manifest(sources: &Sources) -> String {
     format!(
         "[package]\nname = \"{PACKAGE}\"\nversion = \"0.0.0\"\nedition = \"2024\"\npublish = false\n\n\
          [dependencies]\n{}\n\n\
-         [profile.release]\nopt-level = 3\ncodegen-units = 16\nlto = \"off\"\ndebug = false\nstrip = \"debuginfo\"\n\n\
+         [profile.release]\nopt-level = 2\ncodegen-units = 16\nlto = \"off\"\ndebug = false\nstrip = \"debuginfo\"\n\n\
+         [profile.release.package.\"*\"]\nopt-level = 3\n\n\
          [workspace]\n",
         sources.dependency()
     )

@@ -213,7 +213,9 @@ impl<'a, 'm> Unit<'a, 'm> {
             true => {
                 let shell =
                     Multiversioned { state: outlined.needs_state, stack: outlined.needs_stack, result: &results };
-                shell.body(self.analysis.target_features, &parameters, &body)
+                let mut passed = parameters.clone();
+                passed.extend(outlined.is_nest.then(shared::parameters).into_iter().flatten());
+                shell.body(self.analysis.target_features, &passed, &body)
             }
             false => body,
         };

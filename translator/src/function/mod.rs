@@ -151,11 +151,17 @@ impl<'m> Analysis<'m> {
         Some(self.imports.direct(import)?.convention)
     }
 
-    /// Whether a function has loops.
-    pub(crate) fn has_loops(&self, ordinal: u32) -> bool {
+    /// Whether a function has an innermost loop outside of nests: those have variants of their own.
+    pub(crate) fn has_other_loops(&self, ordinal: u32) -> bool {
         self.bodies.get(ordinal as usize).is_some_and(|body| {
             let graph = Graph::of(body);
-            !Loops::new(&graph, &graph.dominators()).all().is_empty()
+            let loops = Loops::new(&graph, &graph.dominators());
+            let nests = loops::nests(body, self.untrusted);
+            let headers: HashSet<u32> =
+                nests.found.iter().flat_map(|nest| nest.loops.iter().map(|counted| counted.header.0)).collect();
+            let all = loops.all().iter().enumerate();
+            let mut others = all.filter(|(_, natural)| !headers.contains(&natural.header));
+            others.any(|(at, _)| !loops.all().iter().any(|inner| inner.parent == Some(at)))
         })
     }
 

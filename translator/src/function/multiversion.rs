@@ -12,6 +12,7 @@ use super::tree::{Body, Node, Sequence};
 const MIN_ITERATIONS: u64 = 256;
 
 /// A parameter of a function.
+#[derive(Clone)]
 pub(super) struct Parameter {
     pub(super) name: Ident,
     /// Its type; the referenced type where it is borrowed.

@@ -10,6 +10,7 @@ use incarnate_bytecode::ir::{Type, Value};
 use proc_macro2::{Group, Ident, Literal, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
 
+use super::multiversion::Parameter;
 use super::tree::{Body, Node, Sequence};
 use super::values;
 
@@ -19,6 +20,9 @@ const CONSTANT: &str = "__constant_";
 const NAME: &str = "__nest";
 /// The marker after the last parameter.
 const PARAMETERS: &str = "__parameters";
+/// The markers of the names and of the types of these parameters alone.
+const PARAMETER_NAMES: &str = "__parameter_names";
+const PARAMETER_TYPES: &str = "__parameter_types";
 
 /// The order in which a nest's statements access values: the loop's first, because those of the nest are ordered by number.
 pub(super) fn order(body: &Body<'_>, sequence: &[Node]) -> HashMap<Value, usize> {
@@ -110,6 +114,17 @@ pub(super) fn location(offset: u32, base: u32) -> TokenStream {
     // A nest begins at its first instruction; the edge before it has no offset.
     let offset = constant(Kind::Offset, offset.wrapping_sub(base).into());
     quote!(here, at.wrapping_add(#offset))
+}
+
+/// The parameters of a nest's function besides the values that the nest accesses.
+pub(super) fn parameters() -> [Parameter; 3] {
+    let rows = [("here", "Here"), ("at", "u32"), (PARAMETER_NAMES, PARAMETER_TYPES)];
+    rows.map(|(name, ty)| Parameter {
+        name: format_ident!("{name}"),
+        ty: format_ident!("{ty}").to_token_stream(),
+        is_mutable: false,
+        is_borrowed: false,
+    })
 }
 
 /// A nest's function before equal ones are found.
@@ -208,24 +223,23 @@ impl Shared {
                 })
             }));
         }
-        let declared = rows.iter().enumerate().map(|(index, (kind, _))| {
-            let ty = KINDS.iter().find(|row| row.0 == *kind).map_or("", |row| row.2);
-            let (name, ty) = (format_ident!("k{index}"), format_ident!("{ty}"));
-            quote!(#name: #ty)
-        });
-        let declared = quote!(#(#declared),*);
+        let names: Vec<Ident> = (0..rows.len()).map(|index| format_ident!("k{index}")).collect();
+        let types = rows.iter().map(|(kind, _)| KINDS.iter().find(|row| row.0 == *kind).map_or("", |row| row.2));
+        let types: Vec<Ident> = types.map(|ty| format_ident!("{ty}")).collect();
         let mut position = 0;
         let function = replaced(first.tokens.clone(), &mut |ident| {
             if let Some((kind, bits)) = marked(ident) {
                 position += 1;
                 return Some(match of_position[position - 1] {
-                    Some(index) => format_ident!("k{index}").to_token_stream(),
+                    Some(index) => names[index].to_token_stream(),
                     None => literal(kind, bits),
                 });
             }
             match &*ident.to_string() {
                 NAME => Some(name.to_token_stream()),
-                PARAMETERS => Some(declared.clone()),
+                PARAMETERS => Some(quote!(#(#names: #types),*)),
+                PARAMETER_NAMES => Some(quote!(#(#names),*)),
+                PARAMETER_TYPES => Some(quote!(#(#types),*)),
                 _ => None,
             }
         });

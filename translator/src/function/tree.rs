@@ -158,14 +158,12 @@ impl<'f> Body<'f> {
         let arguments = function.arguments().iter().zip(borrowed_arguments).filter(|(_, borrowed)| **borrowed);
         arguments.for_each(|(value, _)| borrowed[value.index()] = true);
         let (uses, rematerialized) = (count_uses(function), if has_selectors { segments } else { HashMap::new() });
-        let mut nests = Nests::of(function);
-        nests.found.retain(|nest| loops::bail_out(function, nest, untrusted).is_none());
         let body = Body {
             function,
             suspensions,
             has_selectors,
             selector_count,
-            nests,
+            nests: loops::nests(function, untrusted),
             uses,
             places: Places::of(function),
             borrowed,

@@ -1,56 +1,46 @@
 /// The kernels: the ordinal of the export, the function, and a bit set of the bindings that it only reads.
 pub static KERNELS: &[(u32, support::Kernel, u64)] = &[
-    (0, support::multiversioned_kernel::<6, Kernel0>, 3),
+    (
+        0,
+        |_state, _stack, workgroups| {
+            workgroups
+                .run(
+                    &mut |
+                        local_memory,
+                        constants,
+                        bindings,
+                        [workgroup_x,
+                        workgroup_y,
+                        workgroup_z,
+                        size_x,
+                        size_y,
+                        size_z,
+                        count_x,
+                        count_y,
+                        count_z,
+                        ]|
+                    simple_mul_dispatch_0_elementwise_4_f32(
+                        local_memory,
+                        constants,
+                        bindings,
+                        workgroup_x,
+                        workgroup_y,
+                        workgroup_z,
+                        size_x,
+                        size_y,
+                        size_z,
+                        count_x,
+                        count_y,
+                        count_z,
+                    ),
+                )
+        },
+        3,
+    ),
 ];
-/// [`simple_mul_dispatch_0_elementwise_4_f32`].
-struct Kernel0;
-impl support::MultiversionedKernel for Kernel0 {
-    #[inline(always)]
-    fn run<const LANES: usize>(
-        _state: &State,
-        _stack: &mut Stack,
-        workgroups: &mut support::Workgroups<'_>,
-    ) -> Result<()> {
-        workgroups
-            .run(
-                &mut #[inline(always)]
-                |
-                    local_memory,
-                    constants,
-                    bindings,
-                    [workgroup_x,
-                    workgroup_y,
-                    workgroup_z,
-                    size_x,
-                    size_y,
-                    size_z,
-                    count_x,
-                    count_y,
-                    count_z,
-                    ]|
-                simple_mul_dispatch_0_elementwise_4_f32::<
-                    LANES,
-                >(
-                    local_memory,
-                    constants,
-                    bindings,
-                    workgroup_x,
-                    workgroup_y,
-                    workgroup_z,
-                    size_x,
-                    size_y,
-                    size_z,
-                    count_x,
-                    count_y,
-                    count_z,
-                ),
-            )
-    }
-}
 
 /// `@simple_mul_dispatch_0_elementwise_4_f32`
-#[inline(always)]
-pub fn simple_mul_dispatch_0_elementwise_4_f32<const LANES: usize>(
+pub fn simple_mul_dispatch_0_elementwise_4_f32(
     local_memory: &Ref,
     constants: &Ref,
     bindings: &Ref,

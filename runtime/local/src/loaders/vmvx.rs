@@ -474,6 +474,15 @@ impl Workgroups<'_> {
     /// # Errors
     /// Errors of the kernel.
     pub fn run(&mut self, kernel: &mut dyn FnMut(&Ref, &Ref, &Ref, [i32; 9]) -> Result<()>) -> Result<()> {
+        self.run_inlined(kernel)
+    }
+
+    /// The same, with the kernel's code in the caller's.
+    ///
+    /// # Errors
+    /// Errors of the kernel.
+    #[inline(always)]
+    pub fn run_inlined(&mut self, mut kernel: impl FnMut(&Ref, &Ref, &Ref, [i32; 9]) -> Result<()>) -> Result<()> {
         let [size_x, size_y, size_z] = self.arguments.workgroup_size;
         let [count_x, count_y, count_z] = self.arguments.workgroup_count;
         loop {

@@ -12,7 +12,7 @@ mod strips;
 
 use std::collections::HashSet;
 
-use incarnate_bytecode::ir::nest::{Affine, Needed, Nest};
+use incarnate_bytecode::ir::nest::{Affine, Needed, Nest, Nests};
 use incarnate_bytecode::ir::{Function, Value};
 
 use super::tree::{Body, Node, Sequence};
@@ -26,6 +26,13 @@ pub(super) fn bail_out(function: &Function, nest: &Nest, untrusted: bool) -> Opt
     }
     // Untrusted nests without accesses take their steps at once.
     nest.accesses.is_empty().then_some(LoopOutcome::WithoutAccess)
+}
+
+/// The nests of a function that are emitted.
+pub(super) fn nests(function: &Function, untrusted: bool) -> Nests {
+    let mut nests = Nests::of(function);
+    nests.found.retain(|nest| bail_out(function, nest, untrusted).is_none());
+    nests
 }
 
 /// Inserts nests in front of the loops that they replace.
