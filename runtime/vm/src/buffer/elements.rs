@@ -330,10 +330,8 @@ impl Ref {
     ) -> Option<Grid<'_, T, D>> {
         // The check sees a copy: of what it may keep the address of, the compiler does not know the contents.
         let copy = loops;
-        match self.checked_region((size_of::<T>(), false), base, &copy) {
-            Some(region) => Some(Grid::of(region, loops)),
-            None => None,
-        }
+        let region = self.checked_region((size_of::<T>(), false), base, &copy)?;
+        Some(Grid::of(region, loops))
     }
 
     /// As [`Ref::grid`], for loops that also write. Returns None also where the buffer is read-only.
@@ -349,10 +347,8 @@ impl Ref {
     ) -> Option<GridMut<'_, T, D>> {
         // As in `grid`.
         let copy = loops;
-        match self.checked_region((size_of::<T>(), true), base, &copy) {
-            Some(region) => Some(GridMut(Grid::of(region, loops))),
-            None => None,
-        }
+        let region = self.checked_region((size_of::<T>(), true), base, &copy)?;
+        Some(GridMut(Grid::of(region, loops)))
     }
 }
 
