@@ -331,3 +331,56 @@ fn with_own_labels(tokens: TokenStream, labels: &mut Vec<String>) -> TokenStream
     }
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A nest of a kernel that fills rows.
+    fn fill(name: &str, rows: u64, columns: u64, value: TokenStream) -> NestFunction {
+        let (rows, columns) = (constant(Kind::Usize, rows), constant(Kind::Usize, columns));
+        let body = quote!('nest7: { fill::<'_>(r0, #rows, #columns, #columns, #value) });
+        let names = (format_ident!("{name}"), format_ident!("kernel"));
+        NestFunction::new(names, [quote!(r0: &Ref)].into_iter(), &quote!(()), &body)
+    }
+
+    fn shared(nests: impl IntoIterator<Item = NestFunction>) -> Shared {
+        let mut all = Nests::default();
+        nests.into_iter().for_each(|nest| all.add(0, nest));
+        all.finish()
+    }
+
+    #[test]
+    fn constants_that_differ_become_parameters() {
+        let nests = [fill("a", 8, 15, quote!(0.0)), fill("b", 8, 31, quote!(0.0)), fill("c", 8, 31, quote!(1.0))];
+        let shared = shared(nests);
+        let text: Vec<String> = shared.functions.iter().map(TokenStream::to_string).collect();
+        assert_eq!(text.len(), 2);
+        // What is equal in each nest is one parameter, and what all have in common a literal.
+        let expected = quote!('l0: { fill::<'_>(r0, 8, k0, k0, 0.0) }).to_string();
+        assert!(text[0].contains(&expected) && text[0].contains("k0 : usize"), "{}", text[0]);
+        assert!(text[1].contains(&quote!(fill::<'_>(r0, 8, 31, 31, 1.0)).to_string()), "{}", text[1]);
+        let calls = shared.complete(0, quote!(a(HERE, 1, x,)?; b(HERE, 2, y,)?; c(HERE, 3, z,)?; d(x)));
+        let expected = quote! {
+            nests::nest_0(HERE, 1, x, 15)?; nests::nest_0(HERE, 2, y, 31)?; nests::nest_1(HERE, 3, z,)?; d(x)
+        };
+        assert_eq!(calls.to_string(), expected.to_string());
+        assert_eq!(shared.complete(1, quote!(a(x))).to_string(), quote!(a(x)).to_string());
+    }
+
+    #[test]
+    fn constants_of_all_kinds_are_literals_again() {
+        for (ty, bits, text) in [
+            (Type::i32, u64::from(-5i32 as u32), "- 5"),
+            (Type::i64, -5i64 as u64, "- 5"),
+            (Type::f32, u64::from(2.5f32.to_bits()), "2.5"),
+        ] {
+            let marker = number(ty, bits).unwrap_or_default();
+            let resolved = replaced(marker, &mut |ident| marked(ident).map(|(kind, bits)| literal(kind, bits)));
+            assert_eq!(resolved.to_string(), text);
+        }
+        assert!(
+            number(Type::i64, -1i64 as u64).is_none() && number(Type::f32, u64::from(f32::NAN.to_bits())).is_none()
+        );
+    }
+}

@@ -457,6 +457,9 @@ impl VmvxWorker {
     }
 }
 
+/// Calls a kernel with local memory, constants, bindings, and the numeric arguments of its signature.
+type CallKernel<'k> = &'k mut dyn FnMut(&Ref, &Ref, &Ref, [i32; 9]) -> Result<()>;
+
 /// The workgroups of a dispatch that one worker runs, and their operands.
 #[derive(Debug)]
 pub struct Workgroups<'a> {
@@ -473,7 +476,7 @@ impl Workgroups<'_> {
     ///
     /// # Errors
     /// Errors of the kernel.
-    pub fn run(&mut self, kernel: &mut dyn FnMut(&Ref, &Ref, &Ref, [i32; 9]) -> Result<()>) -> Result<()> {
+    pub fn run(&mut self, kernel: CallKernel<'_>) -> Result<()> {
         self.run_inlined(kernel)
     }
 
