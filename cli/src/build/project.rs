@@ -142,8 +142,7 @@ fn manifest(sources: &Sources) -> String {
     format!(
         "[package]\nname = \"{PACKAGE}\"\nversion = \"0.0.0\"\nedition = \"2024\"\npublish = false\n\n\
          [dependencies]\n{}\n\n\
-         [profile.release]\nopt-level = 2\ncodegen-units = 16\nlto = \"off\"\ndebug = false\nstrip = \"debuginfo\"\n\n\
-         [profile.release.package.\"*\"]\nopt-level = 3\n\n\
+         [profile.release]\ncodegen-units = 16\nlto = \"off\"\ndebug = false\nstrip = \"debuginfo\"\n\n\
          [workspace]\n",
         sources.dependency()
     )
