@@ -34,6 +34,11 @@ const BYTES: usize = 512 << 20;
 const ROUNDS: u64 = 20_000;
 
 impl Peak {
+    /// "1 thread", "2 threads".
+    pub(super) fn of_threads(&self) -> String {
+        format!("{} thread{}", self.threads, if self.threads == 1 { "" } else { "s" })
+    }
+
     /// Measures the machine, or finds what an earlier call measured. `threads` run at once.
     ///
     /// # Errors

@@ -125,7 +125,7 @@ fn roof(out: &mut String, roofline: &Roofline, x: &Axis, y: &Axis) {
     line(out, [x.at(start), y.at(start * peak.gigabytes), x.at(ridge), y.at(peak.gigaflops)], style);
     line(out, [x.at(ridge), y.at(peak.gigaflops), x.at(x.last()), y.at(peak.gigaflops)], style);
     let end = LEFT + WIDTH - 4.0;
-    let compute = format!("{:.0} GFLOP/s, {} threads", peak.gigaflops, peak.threads);
+    let compute = format!("{:.0} GFLOP/s, {}", peak.gigaflops, peak.of_threads());
     text(out, end, y.at(peak.gigaflops) - 6.0, "text-anchor=\"end\"", &compute);
     let memory = format!("{:.1} GB/s", peak.gigabytes);
     text(out, x.at(ridge) - 8.0, y.at(peak.gigaflops) - 6.0, "text-anchor=\"end\"", &memory);

@@ -41,11 +41,10 @@ pub(super) fn table(roofline: &Roofline) -> String {
         kernels.iter().filter(|kernel| kernel.work.is_some()).map(|kernel| kernel.seconds).sum::<f64>() / total;
     let _ = writeln!(
         out,
-        "{:.3} ms in kernels, {:.0}% of it in counted loops. This machine, {} thread{}: {:.0} GFLOP/s, {:.1} GB/s read from memory.",
+        "{:.3} ms in kernels, {:.0}% of it in counted loops. This machine, {}: {:.0} GFLOP/s, {:.1} GB/s read from memory.",
         roofline.seconds() * 1e3,
         counted * 100.0,
-        peak.threads,
-        if peak.threads == 1 { "" } else { "s" },
+        peak.of_threads(),
         peak.gigaflops,
         peak.gigabytes,
     );
