@@ -237,7 +237,7 @@ mod tests {
         let flags = info.lines().find_map(|line| line.strip_prefix("flags")).unwrap();
         let flags: Vec<&str> = flags.split_whitespace().collect();
         // The kernel's names that differ from LLVM's.
-        const NAMES: [(&str, &str); 18] = [
+        const NAMES: [(&str, &str); 19] = [
             ("bmi", "bmi1"),
             ("lzcnt", "abm"),
             ("pclmul", "pclmulqdq"),
@@ -254,6 +254,7 @@ mod tests {
             ("avx512vpopcntdq", "avx512_vpopcntdq"),
             ("avx512bf16", "avx512_bf16"),
             ("avx512fp16", "avx512_fp16"),
+            ("avx512vp2intersect", "avx512_vp2intersect"),
             ("sse4.1", "sse4_1"),
             ("sse4.2", "sse4_2"),
         ];
