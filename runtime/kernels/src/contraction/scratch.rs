@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 
 use super::copy::Piece;
 use super::drive::Listed;
+use super::partial::BLOCK;
 use super::tile::{Product, Row};
 
 /// Products whose operands are packed at once: a panel of them fits into the second cache.
@@ -34,6 +35,8 @@ pub(super) struct Scratch<N> {
     pub(super) output_pieces: [Piece; COLUMNS],
     /// A tile of the output.
     pub(super) tile: [N; TILE_ROWS * COLUMNS],
+    /// Partial sums of a block of elements.
+    pub(super) sums: [N; BLOCK],
     /// A strip of the right operand, a line for each product.
     pub(super) panel: [N; PRODUCTS * COLUMNS],
     /// Rows of the left operand.

@@ -44,6 +44,12 @@ impl<O: Operation + Copy> Vector for Array<O> {
     }
 
     #[inline(always)]
+    unsafe fn load_padded(address: *const O::Number, lanes: usize) -> Array<O> {
+        // SAFETY: promised by the caller.
+        Array(core::array::from_fn(|lane| if lane < lanes { unsafe { load(address.add(lane)) } } else { O::ZERO }))
+    }
+
+    #[inline(always)]
     unsafe fn gather(address: *const O::Number, stride: i32, mask: usize) -> Array<O> {
         // SAFETY: promised by the caller; the first number is there, too.
         Array(core::array::from_fn(|lane| unsafe {
