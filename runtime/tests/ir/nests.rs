@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use incarnate_runtime::bytecode::VerifiedModule;
-use incarnate_runtime::bytecode::ir::nest::{Affine, Element, Item, Needed, Nest, Nests, Schedule, Strips};
+use incarnate_runtime::bytecode::ir::nest::{Affine, Element, Item, Needed, Nest, Nests, Order, Schedule, Strips};
 use incarnate_runtime::bytecode::ir::{Block, Function, Op, Type, Value};
 use incarnate_runtime::bytecode::trip_count::{Counter, outer_trip_count, trip_count};
 use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value as VmValue};
@@ -94,7 +94,7 @@ fn holds(entry: &Frame, f: &Function, nest: &Nest, strips: &Strips, counts: &[us
 
 /// Returns the order that a schedule allows: contractions run on strips of the last loop that moves the output.
 fn reordered(f: &Function, nest: &Nest) -> Option<Strips> {
-    match Schedule::of(f, nest, &Needed::of(f, nest)) {
+    match Schedule::of(f, nest, &Needed::of(f, nest), Order::Bytecode) {
         Schedule::Contraction(contraction) => {
             let index = &nest.views[contraction.output].index;
             let moves = |at: &usize| index.stride(*at).next().is_some();
@@ -105,7 +105,7 @@ fn reordered(f: &Function, nest: &Nest) -> Option<Strips> {
             Some(Strips { stores, outer, lanes, reductions, non_aliasing, innermost })
         }
         Schedule::Strips(strips) => Some(strips),
-        Schedule::InOrder(_) => None,
+        Schedule::Reduction(_) | Schedule::InOrder(_) => None,
     }
 }
 

@@ -16,8 +16,8 @@ use super::scratch::{COLUMNS, PRODUCTS, Scratch, TILE_ROWS};
 use super::tile::partial::{Finish, Tile, Tiles};
 use super::{Gather, Loop, Operand, Operation};
 
-/// Partial sums of an element: as many as the longest vectors have elements.
-pub(super) const PARTIAL_SUMS: usize = 16;
+/// Partial sums of an element.
+pub(super) const PARTIAL_SUMS: usize = crate::reduction::PARTIAL;
 
 /// How the products of an element are added. All parts of a divided contraction must be run alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use core::ops::Range;
 use super::elements::{Element, Grid, load};
 use crate::{Ref, parallel};
 use incarnate_bytecode::trip_count::{has_no_iterations, is_injective};
-use incarnate_kernels::contraction::{self, Gather};
+use incarnate_kernels::contraction::{self, Gather, Sums};
 use incarnate_kernels::{Loop, Operation};
 
 /// Elements of a buffer that a contraction accesses: the index of that of the first iteration, in elements.
@@ -176,7 +176,7 @@ impl<N: Copy + Default, T: Element, F: Fn(T) -> N + Sync> Source<N> for Computed
 }
 
 /// Runs a contraction: in each iteration of the loops, the outermost first, the element of the output becomes what the operation
-/// makes of it and of the numbers of the operands.
+/// makes of it and of the numbers of the operands. Operations in any order may add to partial sums.
 ///
 /// Returns false, and does nothing, where elements are out of range or not aligned, where the output is read-only or overlaps an
 /// operand, or where two iterations that differ in loops that move the output may have the same element of it. The loops must then
@@ -240,10 +240,11 @@ unsafe fn divided<O: Operation, const D: usize>(
     loops: [Loop; D],
 ) {
     let steps = loops.iter().fold(1u64, |steps, each| steps.saturating_mul(each.count as u64));
+    let sums = Sums::of::<O>(&loops);
     let moving = (0..D).filter(|at| loops[*at].output != 0);
     let Some(longest) = moving.max_by_key(|at| loops[*at].count) else {
         // SAFETY: promised by the caller.
-        return unsafe { contraction::contract::<O>(output, left, right, &loops) };
+        return unsafe { contraction::contract_part::<O>(sums, output, left, right, &loops) };
     };
     let shared = Shared((output, left, right));
     parallel::divide(loops[longest].count, steps.saturating_mul(LEAST_TIME), &|range: Range<usize>| {
@@ -253,7 +254,8 @@ unsafe fn divided<O: Operation, const D: usize>(
         // SAFETY: promised by the caller: the elements are those of iterations of the whole contraction. Iterations that differ in
         // this loop have different elements of the output, so no other thread accesses those of these.
         unsafe {
-            contraction::contract::<O>(
+            contraction::contract_part::<O>(
+                sums,
                 output.wrapping_offset(whole.output.wrapping_mul(first) as isize),
                 left.moved(whole.left.wrapping_mul(first)),
                 right.moved(whole.right.wrapping_mul(first)),

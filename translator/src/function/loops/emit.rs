@@ -54,7 +54,7 @@ impl Writer<'_, '_, '_> {
             let (least, greatest) = (integer(condition.least), integer(condition.greatest));
             tokens.extend(quote!(if !support::is_within(#base, #loops, #least, #greatest) { break #label; }));
         }
-        let schedule = Schedule::of(self.emitter.body.function, self.nest, &self.needed);
+        let schedule = Schedule::of(self.emitter.body.function, self.nest, &self.needed, self.emitter.analysis.order);
         for (at, view) in self.nest.views.iter().enumerate() {
             // Loads without uses are checked, too.
             let is_used = self.nest.accesses.iter().any(|access| access.view == at && self.is_live(access));
@@ -115,6 +115,10 @@ impl Writer<'_, '_, '_> {
             Schedule::Contraction(contraction) => {
                 let call = self.contraction(contraction, permitted)?;
                 Ok(quote!(if !#call { break #label; }))
+            }
+            Schedule::Reduction(reduction) => {
+                let (conditions, loops) = (self.reduction_conditions(reduction), self.reduction(reduction)?);
+                Ok(quote!(if !(#conditions) { break #label; } #steps #loops))
             }
             Schedule::Strips(strips) if self.is_strip_function(strips) => {
                 let (conditions, strips) = (self.strip_conditions(strips), self.strips(strips)?);

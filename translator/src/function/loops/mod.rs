@@ -6,6 +6,7 @@
 
 mod contraction;
 mod emit;
+mod reduction;
 mod remarks;
 mod strips;
 

@@ -6,6 +6,7 @@ use super::portable::Array;
 use super::x86_64::{FmaF32x8, FmaF32x16, MulAddF32x8, MulAddF32x16, MulAddI32x8, MulAddI32x16};
 use crate::contraction::partial::PARTIAL_SUMS;
 use crate::contraction::{FmaF32, Level, MulAddF32, MulAddI32, Operation, load};
+use crate::reduction::combine;
 
 /// The operands of a tile: numbers of each row and column are adjacent.
 #[derive(Clone, Copy, Debug)]
@@ -131,12 +132,9 @@ unsafe fn finish<O: Operation>(finish: &Finish<'_, O::Number>) {
     for (at, offset) in columns.iter().enumerate() {
         // SAFETY: promised by the caller; an array is aligned as its elements.
         unsafe {
-            let sixteen = load(sums.add(at * PARTIAL_SUMS).cast::<[O::Number; PARTIAL_SUMS]>());
-            let eight: [O::Number; 8] = core::array::from_fn(|sum| O::add(sixteen[sum], sixteen[sum + 8]));
-            let four: [O::Number; 4] = core::array::from_fn(|sum| O::add(eight[sum], eight[sum + 4]));
-            let two: [O::Number; 2] = core::array::from_fn(|sum| O::add(four[sum], four[sum + 2]));
+            let partial = load(sums.add(at * PARTIAL_SUMS).cast::<[O::Number; PARTIAL_SUMS]>());
             let element = output.offset(*offset);
-            element.write(O::add(load(element), O::add(two[0], two[1])));
+            element.write(O::add(load(element), combine(partial, O::add)));
         }
     }
 }

@@ -4,24 +4,24 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use incarnate_bytecode::VerifiedModule;
-use incarnate_bytecode::ir::nest::{self, Affine, Needed, Nests, Schedule, Term};
+use incarnate_bytecode::ir::nest::{self, Affine, Needed, Nests, Order, Schedule, Term};
 use incarnate_bytecode::ir::{Block, Entry, Function, Op, Type, Value};
 
-use super::kernels::{extension, is_wide, kernel};
+use super::kernels::{extension, is_wide, kernel, reduction_kernel};
 use super::{
     Body, Carried, Counted, Factor, Form, Induction, MAX_LOOPS, MAX_SLOTS, Nest, Scalar, Source, Step, Strided, View,
     Work,
 };
 
 /// Returns the nests of a function that the interpreter runs, and the offset in bytes of the block where each begins.
-pub(in super::super) fn find(module: &VerifiedModule, ordinal: u32) -> Vec<(u32, Nest)> {
+pub(in super::super) fn find(module: &VerifiedModule, ordinal: u32, order: Order) -> Vec<(u32, Nest)> {
     // Functions that exceed the budget of analyses run as they are.
     let Ok(function) = Function::with_registers(module, ordinal) else { return Vec::new() };
     let nests = Nests::of(&function);
     let lowered = nests.found.iter().filter_map(|nest| {
         let entry = function.block(nest.loops[0].header).entry.as_deref()?;
         let lowering = Lowering::new(&function, nest, entry);
-        Some((entry.offset, lowering.nest()?))
+        Some((entry.offset, lowering.nest(order)?))
     });
     lowered.collect()
 }
@@ -44,11 +44,11 @@ impl<'a> Lowering<'a> {
         Lowering { function, nest, entry, needed, scalars, slots, wide: is_wide() }
     }
 
-    fn nest(mut self) -> Option<Nest> {
+    fn nest(mut self, order: Order) -> Option<Nest> {
         if self.nest.loops.len() > MAX_LOOPS || self.nest.decides_by_loaded_numbers(self.function) {
             return None;
         }
-        let schedule = Schedule::of(self.function, self.nest, &self.needed);
+        let schedule = Schedule::of(self.function, self.nest, &self.needed, order);
         for (block, position) in &self.nest.hoisted {
             self.hoisted(*block, *position)?;
         }
@@ -93,7 +93,9 @@ impl<'a> Lowering<'a> {
                 left: self.factor(&contraction.left)?,
                 right: self.factor(&contraction.right)?,
                 loops: contraction.loops.clone(),
+                order: contraction.order,
             },
+            Schedule::Reduction(reduction) => self.reduction(reduction)?,
             Schedule::Strips(strips) => self.strips(strips)?,
             Schedule::InOrder(_) => self.in_order()?,
         };
@@ -237,6 +239,43 @@ impl<'a> Lowering<'a> {
 }
 
 impl Lowering<'_> {
+    fn reduction(&mut self, reduction: &nest::Reduction) -> Option<Work> {
+        let nest::Reduction { operation, is_swapped, element, stored, .. } = *reduction;
+        let nest::Strips { outer, lanes, reductions, stores, non_aliasing, innermost } = &reduction.strips;
+        let items = self.nest.loops[*innermost].items.clone();
+        let (function, nest, wide) = (self.function, self.nest, self.wide);
+        let mut lowering = BodyLowering::new(self);
+        for item in items {
+            let nest::Item::Instruction(block, position) = item else { continue };
+            let results = &nest.instruction(function, block, position).results;
+            let is_store = nest.access(block, position).is_some_and(|access| access.stored.is_some());
+            // The kernel combines numbers with the element.
+            if !is_store && !results.contains(&element) && !results.contains(&stored) {
+                lowering.instruction(block, position)?;
+            }
+        }
+        let mut terms = [0; 2];
+        for (term, value) in terms.iter_mut().zip(&reduction.terms) {
+            *term = lowering.operand(*value)?;
+        }
+        let mut body = lowering.body;
+        body.borrow_loads();
+        let names = body.reuse_strips(&terms[..reduction.terms.len()]);
+        terms.iter_mut().take(reduction.terms.len()).for_each(|term| *term = names[term]);
+        Some(Work::Reduction {
+            operation,
+            is_swapped,
+            kernel: reduction_kernel(operation, is_swapped, wide),
+            terms,
+            output: *stores.first()?,
+            outer: outer.clone(),
+            lanes: *lanes,
+            reductions: reductions.clone(),
+            loads: non_aliasing.clone(),
+            body,
+        })
+    }
+
     /// The loop that holds all work, with nothing but it in those around it, which carry nothing but memory if they are several.
     fn innermost(&self) -> Option<usize> {
         let mut at = 0;
@@ -423,7 +462,7 @@ impl Body {
         for step in &mut self.steps {
             if let Step::Load { into, extension: None, is_borrowed, .. } = step {
                 let last = last_uses.iter().filter(|(strip, _)| strip == into).map(|(_, at)| *at).max();
-                *is_borrowed = last <= first_store;
+                *is_borrowed = first_store.is_none() || last <= first_store;
             }
         }
     }

@@ -7,16 +7,17 @@
 
 mod kernels;
 mod lower;
+mod reduce;
 mod run;
 mod strips;
 
 use alloc::vec::Vec;
 
-use incarnate_bytecode::ir::nest::{Element, Product};
+use incarnate_bytecode::ir::nest::{Element, Order, Product, Reduce};
 use incarnate_bytecode::isa::Opcode;
 use incarnate_bytecode::trip_count::Relation;
 
-use kernels::Kernel;
+use kernels::{Kernel, ReductionKernel};
 pub(super) use lower::find;
 pub(super) use run::{Frame, run};
 
@@ -156,6 +157,21 @@ enum Work {
         left: Factor,
         right: Factor,
         loops: Vec<usize>,
+        order: Order,
+    },
+    /// Partial results of an element: see [`Reduction`](incarnate_bytecode::ir::nest::Reduction).
+    Reduction {
+        operation: Reduce,
+        is_swapped: bool,
+        kernel: ReductionKernel,
+        /// The strips of what is combined.
+        terms: [u16; 2],
+        output: usize,
+        outer: Vec<usize>,
+        lanes: usize,
+        reductions: Vec<usize>,
+        loads: Vec<usize>,
+        body: Body,
     },
     Strips {
         /// Iterations run in the order of the bytecode.

@@ -7,12 +7,13 @@ use super::super::super::buffer::{Elements, Region, View as Elementary, contract
 use super::super::super::reference::Ref;
 use super::super::BytecodeModule;
 use super::kernels::width;
+use super::reduce::Reducing;
 use super::strips::{Computation, Dimension, Run};
 use super::{Body, Counted, Factor, Form, MAX_LOOPS, Nest, Scalar, Source, Strided, View, Work};
-use incarnate_bytecode::ir::nest::Product;
+use incarnate_bytecode::ir::nest::{Order, Product};
 use incarnate_bytecode::semantics;
 use incarnate_bytecode::trip_count::{is_injective, is_within, outer_trip_count, trip_count};
-use incarnate_kernels::contraction::{FmaF32, MulAddF32, MulAddI32};
+use incarnate_kernels::contraction::{FmaF32, FmaF32AnyOrder, MulAddF32, MulAddF32AnyOrder, MulAddI32};
 use incarnate_kernels::{Loop, Operation};
 
 /// The most iterations that run in order without a look at the clock: a few seconds.
@@ -69,15 +70,29 @@ fn attempt(nest: &Nest, frame: &mut Frame<'_>, permitted: impl FnOnce(usize) -> 
     let steps = values.steps(nest, 0);
     let mut carried = Vec::new();
     let done = match &nest.work {
-        Work::Contraction { operation, output, left, right, loops } => {
+        Work::Contraction { operation, output, left, right, loops, order } => {
             let contraction =
                 Contraction { nest, values: &values, buffers: &buffers, output: *output, left, right, loops };
             let permitted = || permitted(steps);
-            match operation {
-                Product::FmaF32 => contraction.run::<FmaF32>(permitted),
-                Product::MulAddF32 => contraction.run::<MulAddF32>(permitted),
-                Product::MulAddI32 => contraction.run::<MulAddI32>(permitted),
+            match (operation, order) {
+                (Product::FmaF32, Order::Bytecode) => contraction.run::<FmaF32>(permitted),
+                (Product::FmaF32, Order::Any) => contraction.run::<FmaF32AnyOrder>(permitted),
+                (Product::MulAddF32, Order::Bytecode) => contraction.run::<MulAddF32>(permitted),
+                (Product::MulAddF32, Order::Any) => contraction.run::<MulAddF32AnyOrder>(permitted),
+                (Product::MulAddI32, _) => contraction.run::<MulAddI32>(permitted),
             }
+        }
+        Work::Reduction { operation, is_swapped, kernel, terms, output, outer, lanes, reductions, loads, body } => {
+            let mut run = values.strips(nest, body, &regions, (outer, *lanes, reductions));
+            let (terms, output) = (*terms, *output);
+            let reducing = Reducing { operation: *operation, is_swapped: *is_swapped, kernel: *kernel, terms, output };
+            let is_empty = reductions.iter().chain([lanes]).any(|at| values.counts[*at] == 0);
+            let is_disjoint = loads.iter().all(|load| regions[*load].is_disjoint(&regions[output]));
+            let is_valid =
+                !is_empty && is_disjoint && values.is_independent(nest, &regions, &[output], loads) && permitted(steps);
+            // SAFETY: the regions of all views were checked, and the iterations are independent. The elements are `f32`, as the
+            // schedule says.
+            is_valid && unsafe { run.reduce_all(&reducing) }
         }
         Work::Strips { is_ordered, outer, lanes, reductions, stores, loads, body } => {
             let mut run = values.strips(nest, body, &regions, (outer, *lanes, reductions));

@@ -7,16 +7,16 @@ use super::super::super::array;
 use super::super::super::buffer::{Compute, Region};
 use super::kernels::{Strips, gather, scatter, sequence, width};
 use super::{Body, Carried, Step, View};
-use incarnate_bytecode::ir::nest::Element;
+use incarnate_bytecode::ir::nest::{Element, Factor};
 use smallvec::SmallVec;
 
 /// Elements of a strip: few enough that strips stay in the first-level cache, and enough that the choice of an operation
 /// costs little.
-const STRIP: usize = 256;
+pub(super) const STRIP: usize = 256;
 
 /// Elements of the strips of a contraction's factor, and their greatest number: they are on the stack.
 const FACTOR_STRIP: usize = 64;
-pub(super) const FACTOR_STRIPS: usize = 8;
+pub(super) const FACTOR_STRIPS: usize = Factor::MOST_VALUES;
 
 /// Numbers of up to 64 bits.
 type Storage<const N: usize> = [core::mem::MaybeUninit<u64>; N];
@@ -46,13 +46,18 @@ pub(super) struct Run<'a> {
 }
 
 /// The strips of a nest.
-struct Store {
+pub(super) struct Store {
     numbers: Vec<Storage<STRIP>>,
     /// The address of each strip's elements.
     addresses: Vec<*const u8>,
 }
 
 impl Store {
+    /// The address of the elements of a strip that was computed.
+    pub(super) fn address(&self, strip: u16) -> *const u8 {
+        self.addresses[usize::from(strip)]
+    }
+
     fn own(&mut self, strip: u16) -> *mut u8 {
         self.numbers[usize::from(strip)].as_mut_ptr().cast()
     }
@@ -123,10 +128,22 @@ impl Run<'_> {
     /// In each iteration, the views' elements are in memory and aligned, and written ones can be written to. The iterations of
     /// `outer` and `lanes` may run in any order.
     pub(super) unsafe fn all(&mut self) -> bool {
+        let Some(mut store) = self.store() else { return false };
+        // SAFETY: promised by the caller.
+        unsafe { self.outer(0, &mut store) };
+        for carried in &self.body.carried {
+            // SAFETY: the strip holds a number since before the first iteration.
+            unsafe { self.results.push(number(store.own(carried.strip), true).assume_init()) };
+        }
+        true
+    }
+
+    /// The strips, with what is the same in all iterations; None without memory for them.
+    pub(super) fn store(&self) -> Option<Store> {
         let strips = usize::from(self.body.strips);
         let (Ok(mut numbers), Ok(addresses)) = (array::with_capacity(strips), array::filled(strips, core::ptr::null()))
         else {
-            return false;
+            return None;
         };
         // SAFETY: the memory is reserved, and storage needs no values.
         unsafe { numbers.set_len(strips) };
@@ -137,16 +154,10 @@ impl Run<'_> {
             unsafe { broadcast(*is_wide, self.scalars[usize::from(*scalar)], own, self.lanes.count.min(STRIP)) };
             store.addresses[usize::from(*strip)] = own;
         }
-        // SAFETY: promised by the caller.
-        unsafe { self.outer(0, &mut store) };
-        for carried in &self.body.carried {
-            // SAFETY: the strip holds a number since before the first iteration.
-            unsafe { self.results.push(number(store.own(carried.strip), true).assume_init()) };
-        }
-        true
+        Some(store)
     }
 
-    fn advance(positions: &mut [i64], dimension: &Dimension, iterations: i64) {
+    pub(super) fn advance(positions: &mut [i64], dimension: &Dimension, iterations: i64) {
         for (position, stride) in positions.iter_mut().zip(&dimension.strides) {
             *position = position.wrapping_add(stride.wrapping_mul(iterations));
         }
@@ -193,7 +204,7 @@ impl Run<'_> {
     }
 
     /// The address of the element of a view in the first iteration of a strip, and the stride.
-    fn element(&self, view: usize) -> (*mut u8, i64, Element) {
+    pub(super) fn element(&self, view: usize) -> (*mut u8, i64, Element) {
         let element = self.views[view].element;
         let offset = (self.positions[view] as isize).wrapping_mul(width(element) as isize);
         (self.regions[view].origin.wrapping_offset(offset), self.lanes.strides[view], element)
@@ -203,7 +214,7 @@ impl Run<'_> {
     ///
     /// # Safety
     /// As for `all`; these iterations exist.
-    unsafe fn steps(&mut self, count: usize, store: &mut Store) {
+    pub(super) unsafe fn steps(&mut self, count: usize, store: &mut Store) {
         for step in &self.body.steps {
             // SAFETY: promised by the caller; operands were computed before.
             unsafe { self.step(step, count, store) };
