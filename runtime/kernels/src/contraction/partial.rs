@@ -64,8 +64,9 @@ pub struct Partial {
     pub(super) along: Loop,
     /// The operands are exchanged: left is right.
     pub(super) is_swapped: bool,
-    /// Without partial sums, the right operand would be packed: its elements are along the output's adjacent ones.
-    packs_right: bool,
+    /// The times that a number which is packed for sums in the order of the loops is used; none if vectors of the operand along the
+    /// output's adjacent elements are there without.
+    uses: Option<usize>,
 }
 
 impl Partial {
@@ -86,9 +87,13 @@ impl Partial {
         }
         let along = outer.as_slice().iter().rposition(|each| each.left == 1 && each.right == 1)?;
         let along = outer.remove(along);
-        let is_adjacent = |loops: &Loops| loops.as_slice().iter().any(|each| each.output == 1);
-        let packs_right = !columns.as_slice().is_empty() && (is_adjacent(&columns) || !is_adjacent(&rows));
-        let mut plan = Partial { batch, rows, columns, outer, along, is_swapped: false, packs_right };
+        let adjacent = |loops: &Loops| loops.as_slice().iter().find(|each| each.output == 1).copied();
+        let uses = match (adjacent(&columns), adjacent(&rows)) {
+            (Some(column), _) => (column.right != 1).then(|| rows.count()),
+            (None, Some(row)) => (row.left != 1).then(|| columns.count()),
+            (None, None) => Some(if columns.as_slice().is_empty() { 1 } else { rows.count() }),
+        };
+        let mut plan = Partial { batch, rows, columns, outer, along, is_swapped: false, uses };
         if plan.rows.count() > plan.columns.count() {
             plan = Partial {
                 batch: swapped(&batch),
@@ -96,23 +101,21 @@ impl Partial {
                 columns: swapped(&rows),
                 outer: swapped(&outer),
                 is_swapped: true,
-                packs_right: !packs_right,
                 ..plan
             };
         }
         Some(plan)
     }
 
-    /// Whether partial sums are expected to take less time than sums in the order of the loops, for which vectors of one operand are
-    /// packed. In 1/32 of a cycle for each element of the output, with vectors of 16 elements: a product takes 1 (two vectors a
-    /// cycle), a packed number 16 (two a cycle), which all rows share, and the addition of the partial sums 256.
+    /// Whether partial sums are expected to take less time than sums in the order of the loops, for which vectors of one operand may
+    /// have to be packed. In 1/32 of a cycle for each element of the output, with vectors of 16 elements: a product takes 1 (two
+    /// vectors a cycle), a packed number 16 (two a cycle) for all its uses, and the addition of the partial sums 256.
     #[must_use]
     pub fn pays(&self) -> bool {
         let (runs, length) = (self.outer.count(), self.along.count);
         let products = runs.saturating_mul(length);
-        let rows = if self.packs_right { self.rows.count() } else { self.columns.count() };
         let padded = runs.saturating_mul(length.div_ceil(PARTIAL_SUMS)).saturating_mul(PARTIAL_SUMS);
-        let packing = products.saturating_mul(16) / rows.max(1);
+        let packing = self.uses.map_or(0, |uses| products.saturating_mul(16) / uses.max(1));
         padded.saturating_add(256) <= products.saturating_add(packing)
     }
 }

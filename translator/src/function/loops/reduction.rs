@@ -77,14 +77,16 @@ impl Writer<'_, '_, '_> {
         let indices = self.nest.views[output].index.loops().into_iter().map(index);
         let indices = quote!([#(#indices),*]);
         let function = match reduction.operation {
-            Reduce::AddF32 | Reduce::FmaF32 => quote!(add_f32),
-            Reduce::MulF32 => quote!(mul_f32),
-            Reduce::MaxF32 => quote!(max_f32),
-            Reduce::MinF32 => quote!(min_f32),
+            Reduce::AddF32 | Reduce::FmaF32 => quote!(semantics::add_f32),
+            Reduce::MulF32 => quote!(semantics::mul_f32),
+            Reduce::MaxF32 => quote!(semantics::max_f32),
+            Reduce::MinF32 => quote!(semantics::min_f32),
+            Reduce::MaxNumF32 => quote!(support::max_num_f32),
+            Reduce::MinNumF32 => quote!(support::min_num_f32),
         };
         let operands = if reduction.is_swapped { quote!(number, result) } else { quote!(result, number) };
         quote! {
-            let combined = |result: f32, number: f32| semantics::#function(#operands);
+            let combined = |result: f32, number: f32| #function(#operands);
             let number = support::combine(#partial[0], combined);
             #output_grid.set(#indices, combined(#output_grid.get(#indices), number));
         }
@@ -95,6 +97,7 @@ fn identity(operation: Reduce) -> TokenStream {
     match operation.identity() {
         f32::INFINITY => quote!(f32::INFINITY),
         f32::NEG_INFINITY => quote!(f32::NEG_INFINITY),
+        number if number.is_nan() => quote!(f32::NAN),
         number => {
             let number = Literal::f32_unsuffixed(number);
             quote!(#number)

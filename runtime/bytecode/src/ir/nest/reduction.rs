@@ -24,10 +24,9 @@ pub struct Reduction {
     pub terms: Vec<Value>,
     /// The number is the first operand, and the result the second one.
     pub is_swapped: bool,
-    /// The loaded element, which only the instruction that combines uses.
-    pub element: Value,
-    /// The stored element.
-    pub stored: Value,
+    /// The loaded element, the stored one, and values between them: the instructions of the operation, which use nothing else but
+    /// the terms.
+    pub combining: Vec<Value>,
     /// The loops and the views: `outer` selects the element, and `lanes` is the loop along which numbers are adjacent. `reductions` are
     /// the others. It is valid as other strips are, if `lanes` is not empty either.
     pub strips: Strips,
@@ -46,6 +45,10 @@ pub enum Reduce {
     MaxF32,
     /// The least number.
     MinF32,
+    /// The greatest number, where NaN is less than any other.
+    MaxNumF32,
+    /// The least number, where NaN is greater than any other.
+    MinNumF32,
 }
 
 impl Reduce {
@@ -68,6 +71,7 @@ impl Reduce {
             Reduce::MulF32 => 1.0,
             Reduce::MaxF32 => f32::NEG_INFINITY,
             Reduce::MinF32 => f32::INFINITY,
+            Reduce::MaxNumF32 | Reduce::MinNumF32 => f32::NAN,
         }
     }
 }
@@ -76,7 +80,7 @@ impl Reduction {
     /// The number of partial results: as many as the longest vectors have elements.
     pub const PARTIAL: usize = 16;
 
-    /// Returns the reduction that a perfect nest is, if more of its loads are contiguous along it than along the `strips` that run it
+    /// Returns the reduction that a perfect nest is, if fewer of its loads are strided along it than along the `strips` that run it
     /// otherwise.
     pub(super) fn of(
         function: &Function,
@@ -97,13 +101,16 @@ impl Reduction {
             .collect();
         loads.sort_unstable();
         loads.dedup();
-        let contiguous =
-            |at: usize| loads.iter().filter(|view| nest.views[**view].index.constant_stride(at) == Some(1)).count();
+        let strides = |at: usize| loads.iter().map(move |view| nest.views[*view].index.constant_stride(at));
+        let is_contiguous = |at: &usize| strides(*at).any(|stride| stride == Some(1));
+        // The loads that are neither contiguous nor the same along a loop.
+        let strided = |at: usize| strides(at).filter(|stride| !matches!(stride, Some(0 | 1))).count();
         let is_long =
             |at: &usize| nest.loops[*at].constant_trip_count().is_none_or(|count| count >= Reduction::PARTIAL as u64);
         // Of equal candidates the innermost.
-        let lanes = reductions.iter().copied().filter(is_long).max_by_key(|at| contiguous(*at))?;
-        if view.element != Element::f32 || contiguous(lanes) <= strips.map_or(0, |strips| contiguous(strips.lanes)) {
+        let candidates = reductions.iter().rev().copied().filter(is_long).filter(is_contiguous);
+        let lanes = candidates.min_by_key(|at| strided(*at))?;
+        if view.element != Element::f32 || strips.is_some_and(|strips| strided(strips.lanes) <= strided(lanes)) {
             return None;
         }
         reductions.retain(|at| *at != lanes);
@@ -116,32 +123,59 @@ impl Reduction {
 impl Iteration<'_> {
     /// The reduction by which a stored value comes from the output's element, which nothing else uses.
     fn reduction(&self, stored: Value, strips: Strips) -> Option<Reduction> {
-        let is_output = |value: Value| self.view(value) == strips.stores.first().copied();
+        let output = *strips.stores.first()?;
+        let (operation, terms, is_swapped, combining) =
+            self.operation(output, stored).or_else(|| self.number_operation(output, stored))?;
+        for (value, (block, position)) in &self.results {
+            let is_access = self.nest.access(*block, *position).is_some();
+            // What uses a value of the operation belongs to it.
+            let mut uses = false;
+            let op = &self.nest.instruction(self.function, *block, *position).op;
+            op.visit(|operand| uses |= !is_access && combining.contains(&operand.value()));
+            let is_computed = match op {
+                Op::Eval { opcode, .. } => !opcode.info().effects.fails,
+                op => matches!(op, Op::Bitcast { .. }),
+            };
+            let is_part = combining.contains(value);
+            if (uses && !is_part) || !(is_access || is_computed) || (self.view(*value) == Some(output) && !is_part) {
+                return None;
+            }
+        }
+        let is_own = |term: &Value| combining.contains(term);
+        (!terms.iter().any(is_own)).then_some(Reduction { operation, terms, is_swapped, combining, strips })
+    }
+
+    /// A reduction by one instruction: the operation, the terms, whether they come first, and what belongs to it.
+    fn operation(&self, output: usize, stored: Value) -> Option<(Reduce, Vec<Value>, bool, Vec<Value>)> {
+        let is_element = |value: Value| self.view(value) == Some(output);
         let (opcode, operands) = self.evaluation(stored)?;
         let operation = Reduce::of(opcode)?;
         let (terms, element, is_swapped) = match operands {
             [left, right, sum] => (alloc::vec![*left, *right], *sum, false),
-            [first, second] if is_output(*first) => (alloc::vec![*second], *first, false),
+            [first, second] if is_element(*first) => (alloc::vec![*second], *first, false),
             [first, second] => (alloc::vec![*first], *second, true),
             _ => return None,
         };
-        let mut uses = 0;
-        for (value, (block, position)) in &self.results {
-            if self.nest.access(*block, *position).is_some() {
-                if is_output(*value) && *value != element {
-                    return None;
-                }
-                continue;
-            }
-            let op = &self.nest.instruction(self.function, *block, *position).op;
-            match op {
-                Op::Eval { opcode, .. } if !opcode.info().effects.fails => {}
-                Op::Bitcast { .. } => {}
-                _ => return None,
-            }
-            op.visit(|operand| uses += usize::from(operand.value() == element));
-        }
-        let is_alone = is_output(element) && uses == 1;
-        is_alone.then_some(Reduction { operation, terms, is_swapped, element, stored, strips })
+        is_element(element).then(|| (operation, terms, is_swapped, alloc::vec![element, stored]))
+    }
+
+    /// The greatest or least number, as compilers lower it: where the term is NaN the element, else the term if the element is NaN or
+    /// less (or greater), else the element.
+    fn number_operation(&self, output: usize, stored: Value) -> Option<(Reduce, Vec<Value>, bool, Vec<Value>)> {
+        let select = |value: Value| match self.evaluation(value)? {
+            (Opcode::SelectF32, [condition, then, otherwise]) => Some((*condition, *then, *otherwise)),
+            _ => None,
+        };
+        let (is_nan, element, chosen) = select(stored)?;
+        let (compared, term, otherwise) = select(chosen)?;
+        let (Opcode::CmpNaNF32, [number]) = self.evaluation(is_nan)? else { return None };
+        let (Opcode::CmpLTF32U, [less, greater]) = self.evaluation(compared)? else { return None };
+        let operation = match (*less, *greater) {
+            pair if pair == (element, term) => Reduce::MaxNumF32,
+            pair if pair == (term, element) => Reduce::MinNumF32,
+            _ => return None,
+        };
+        let is_reduction = self.view(element) == Some(output) && otherwise == element && *number == term;
+        is_reduction.then(|| (operation, alloc::vec![term], false, alloc::vec![element, compared, chosen, stored]))
     }
 }

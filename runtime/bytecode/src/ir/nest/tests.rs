@@ -190,6 +190,16 @@ fn rows_are_reduced_to_partial_results_in_any_order() {
     assert_eq!(reduction("  %i21 = vm.fma.f32 %i20, %i20, %i21\n").unwrap().terms.len(), 2);
     let greatest = reduction("  %i21 = vm.max.f32 %i20, %i21\n").unwrap();
     assert_eq!((greatest.operation, greatest.is_swapped), (Reduce::MaxF32, true));
+    let number = |less: &str| {
+        format!(
+            "  %i24 = vm.cmp.lt.f32.u {less}\n  %i24 = vm.select.f32 %i24 ? %i20 : %i21\n  %i25 = vm.cmp.nan.f32 %i20\n  \
+             %i21 = vm.select.f32 %i25 ? %i21 : %i24\n"
+        )
+    };
+    assert_eq!(reduction(&number("%i21, %i20")).unwrap().operation, Reduce::MaxNumF32);
+    let least = reduction(&number("%i20, %i21")).unwrap();
+    assert_eq!((least.operation, least.terms.len(), least.combining.len()), (Reduce::MinNumF32, 1, 4));
+    assert!(reduction(&number("%i20, %i20")).is_none());
     // The element is used twice, is no operand, or is the factor of a product.
     for operation in [
         "  %i21 = vm.add.f32 %i21, %i21\n",

@@ -133,6 +133,9 @@ fn partial_sums_are_used_where_packing_takes_longer() {
     assert_eq!(Sums::of::<FmaF32>(&product(1, 512, 784)), Sums::Sequential);
     // A packed matrix is used by many rows.
     assert_eq!(Sums::of::<AnyOrder<FmaF32>>(&product(128, 128, 64)), Sums::Sequential);
+    // Depthwise: vectors along the output need no packing.
+    let depthwise = [each(9, 1, 0, 1), each(20, 0, 1, 1)];
+    assert_eq!(Sums::of::<AnyOrder<FmaF32>>(&depthwise), Sums::Sequential);
     // Adjacent elements of one operand only.
     let by_rows = [each(512, 1, 0, 1), each(784, 0, 1, 512)];
     assert_eq!(Sums::of::<AnyOrder<FmaF32>>(&by_rows), Sums::Sequential);

@@ -10,7 +10,7 @@ use super::super::super::buffer::Element;
 use incarnate_bytecode::ir::nest::{Element as Kind, Reduce, Reduction};
 use incarnate_bytecode::isa::{Opcode, for_each_instruction};
 use incarnate_bytecode::semantics;
-use incarnate_kernels::reduction::{PARTIAL, combine};
+use incarnate_kernels::reduction::{PARTIAL, combine, max_num_f32, min_num_f32};
 
 /// The strips of a vector operation.
 #[derive(Clone, Copy)]
@@ -203,24 +203,24 @@ impl Strips {
 /// Returns the kernel of a reduction; in swapped ones, the number comes first. `wide` selects the target features.
 pub(super) fn reduction_kernel(operation: Reduce, is_swapped: bool, wide: bool) -> ReductionKernel {
     macro_rules! binary {
-        ($function:ident) => {
+        ($function:expr) => {
             match is_swapped {
                 false => {
-                    variants!(wide, |strips| strips
-                        .reduce(|result, at| semantics::$function(result, strips.operand(0, at))))
+                    variants!(wide, |strips| strips.reduce(|result, at| $function(result, strips.operand(0, at))))
                 }
                 true => {
-                    variants!(wide, |strips| strips
-                        .reduce(|result, at| semantics::$function(strips.operand(0, at), result)))
+                    variants!(wide, |strips| strips.reduce(|result, at| $function(strips.operand(0, at), result)))
                 }
             }
         };
     }
     match operation {
-        Reduce::AddF32 => binary!(add_f32),
-        Reduce::MulF32 => binary!(mul_f32),
-        Reduce::MaxF32 => binary!(max_f32),
-        Reduce::MinF32 => binary!(min_f32),
+        Reduce::AddF32 => binary!(semantics::add_f32),
+        Reduce::MulF32 => binary!(semantics::mul_f32),
+        Reduce::MaxF32 => binary!(semantics::max_f32),
+        Reduce::MinF32 => binary!(semantics::min_f32),
+        Reduce::MaxNumF32 => binary!(max_num_f32),
+        Reduce::MinNumF32 => binary!(min_num_f32),
         Reduce::FmaF32 => variants!(wide, |strips| strips.reduce(|result, at| semantics::fma_f32(
             strips.operand(0, at),
             strips.operand(1, at),
@@ -238,6 +238,8 @@ pub(super) fn reduced(operation: Reduce, is_swapped: bool, element: f32, partial
             Reduce::MulF32 => semantics::mul_f32(first, second),
             Reduce::MaxF32 => semantics::max_f32(first, second),
             Reduce::MinF32 => semantics::min_f32(first, second),
+            Reduce::MaxNumF32 => max_num_f32(first, second),
+            Reduce::MinNumF32 => min_num_f32(first, second),
         }
     };
     step(element, combine(partial, step))

@@ -240,7 +240,7 @@ impl<'a> Lowering<'a> {
 
 impl Lowering<'_> {
     fn reduction(&mut self, reduction: &nest::Reduction) -> Option<Work> {
-        let nest::Reduction { operation, is_swapped, element, stored, .. } = *reduction;
+        let nest::Reduction { operation, is_swapped, .. } = *reduction;
         let nest::Strips { outer, lanes, reductions, stores, non_aliasing, innermost } = &reduction.strips;
         let items = self.nest.loops[*innermost].items.clone();
         let (function, nest, wide) = (self.function, self.nest, self.wide);
@@ -250,7 +250,7 @@ impl Lowering<'_> {
             let results = &nest.instruction(function, block, position).results;
             let is_store = nest.access(block, position).is_some_and(|access| access.stored.is_some());
             // The kernel combines numbers with the element.
-            if !is_store && !results.contains(&element) && !results.contains(&stored) {
+            if !is_store && !results.iter().any(|result| reduction.combining.contains(result)) {
                 lowering.instruction(block, position)?;
             }
         }
