@@ -77,7 +77,7 @@ fn untrusted_nest() {
 #[test]
 fn reassociated_nest() {
     let options = Options { reassociate: true, ..Options::default() };
-    let excerpt = excerpt(assembled("row_sums.vmasm"), &options, "            'nest0", "\n            loop {");
+    let excerpt = excerpt(assembled("row_sums.vmasm"), &options, "                'nest0", "\n                loop {");
     compare_excerpt("reassociated_nest.rs", &excerpt);
 }
 
