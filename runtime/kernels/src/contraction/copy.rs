@@ -77,7 +77,7 @@ pub(super) unsafe fn scatter<N: Copy, const CHUNK: usize>(lines: &Lines<'_, N>) 
 }
 
 /// Rows and columns that are transposed at once.
-const BLOCK: usize = 8;
+pub(super) const BLOCK: usize = 8;
 
 /// Transposes [`BLOCK`] columns, whose elements are adjacent in the operand, to as many lines.
 ///

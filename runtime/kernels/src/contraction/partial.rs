@@ -108,15 +108,17 @@ impl Partial {
     }
 
     /// Whether partial sums are expected to take less time than sums in the order of the loops, for which vectors of one operand may
-    /// have to be packed. In 1/32 of a cycle for each element of the output, with vectors of 16 elements: a product takes 1 (two
-    /// vectors a cycle), a packed number 16 (two a cycle) for all its uses, and the addition of the partial sums 256.
+    /// have to be packed. In 1/64 of a cycle for each element of the output, with vectors of 16 elements: a product takes 2 (two
+    /// vectors a cycle) in order and 3 in partial sums (tiles have fewer elements and more loads), a packed number 32 (two a cycle)
+    /// for all its uses, and the addition of the partial sums 512 (`cargo bench -p incarnate-benches --bench kernels` has rows of
+    /// both).
     #[must_use]
     pub fn pays(&self) -> bool {
         let (runs, length) = (self.outer.count(), self.along.count);
         let products = runs.saturating_mul(length);
         let padded = runs.saturating_mul(length.div_ceil(PARTIAL_SUMS)).saturating_mul(PARTIAL_SUMS);
-        let packing = self.uses.map_or(0, |uses| products.saturating_mul(16) / uses.max(1));
-        padded.saturating_add(256) <= products.saturating_add(packing)
+        let packing = self.uses.map_or(0, |uses| products.saturating_mul(32) / uses.max(1));
+        padded.saturating_mul(3).saturating_add(512) <= products.saturating_mul(2).saturating_add(packing)
     }
 }
 
@@ -168,14 +170,18 @@ struct Listed<const N: usize> {
 }
 
 impl<const N: usize> Listed<N> {
-    /// Lists the next iterations, at most `left`.
-    fn next(walk: &mut Walk<'_>, left: usize, operand: impl Fn(&Offsets) -> i64) -> Listed<N> {
+    /// Lists the next iterations, at most `left`; `step` is the innermost loop.
+    fn next(walk: &mut Walk<'_>, step: &Loop, left: usize, operand: impl Fn(&Offsets) -> i64) -> Listed<N> {
         let mut listed = Listed { output: [0; N], operand: [0; N], count: left.min(N) };
-        for at in 0..listed.count {
-            let offsets = walk.offsets();
-            walk.advance(1);
-            listed.output[at] = offsets.output as isize;
-            listed.operand[at] = operand(&offsets) as isize;
+        let mut at = 0;
+        while at < listed.count {
+            let (mut offsets, run) = (walk.offsets(), walk.run().min(listed.count - at));
+            for (output, of_operand) in listed.output[at..at + run].iter_mut().zip(&mut listed.operand[at..at + run]) {
+                (*output, *of_operand) = (offsets.output as isize, operand(&offsets) as isize);
+                offsets = offsets.after(1, step);
+            }
+            walk.advance(run);
+            at += run;
         }
         listed
     }
@@ -205,11 +211,11 @@ impl<N: Copy> Drive<'_, N> {
             batch.advance(1);
             let (mut walk, mut columns_left) = (Walk::new(&plan.columns), plan.columns.count());
             while columns_left > 0 {
-                let columns = Listed::next(&mut walk, columns_left, |offsets| offsets.right);
+                let columns = Listed::next(&mut walk, &plan.columns.innermost(), columns_left, |offsets| offsets.right);
                 columns_left -= columns.count;
                 let (mut walk, mut rows_left) = (Walk::new(&plan.rows), plan.rows.count());
                 while rows_left > 0 {
-                    let rows = Listed::next(&mut walk, rows_left, |offsets| offsets.left);
+                    let rows = Listed::next(&mut walk, &plan.rows.innermost(), rows_left, |offsets| offsets.left);
                     rows_left -= rows.count;
                     // SAFETY: promised by the caller: rows, columns and base are those of iterations.
                     unsafe { self.block(&rows, &columns, base) };

@@ -4,6 +4,7 @@ use super::Vector;
 use super::portable::Array;
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
 use super::x86_64::{FmaF32x8, FmaF32x16, MulAddF32x8, MulAddF32x16, MulAddI32x8, MulAddI32x16};
+use crate::contraction::copy::BLOCK;
 use crate::contraction::partial::PARTIAL_SUMS;
 use crate::contraction::{FmaF32, Level, MulAddF32, MulAddI32, Operation, load};
 use crate::reduction::combine;
@@ -122,15 +123,44 @@ unsafe fn add<V: Vector, const ROWS: usize, const COLUMNS: usize, const VECTORS:
     }
 }
 
-/// Adds partial sums to their elements.
+/// Adds partial sums to their elements, [`BLOCK`] elements at a time: `transpose` is [`copy::transpose`] for the level.
 ///
 /// # Safety
 /// See [`Tiles::finish`].
 #[inline(always)]
-unsafe fn finish<O: Operation>(finish: &Finish<'_, O::Number>) {
+unsafe fn finish<O: Operation>(
+    finish: &Finish<'_, O::Number>,
+    transpose: impl Fn(*const O::Number, isize, *mut O::Number, usize),
+) {
     let Finish { sums, output, columns } = *finish;
-    for (at, offset) in columns.iter().enumerate() {
+    let (blocks, rest) = columns.as_chunks::<BLOCK>();
+    for (at, offsets) in blocks.iter().enumerate() {
+        // The partial sums of all elements at the same position are a line.
+        let mut lines = [[O::ZERO; BLOCK]; PARTIAL_SUMS];
+        for first in (0..PARTIAL_SUMS).step_by(BLOCK) {
+            let from = sums.wrapping_add(at * BLOCK * PARTIAL_SUMS + first);
+            transpose(from, PARTIAL_SUMS as isize, lines[first..].as_mut_ptr().cast(), BLOCK);
+        }
+        let all = |lower: [O::Number; BLOCK], upper: [O::Number; BLOCK]| {
+            core::array::from_fn::<O::Number, BLOCK, _>(|at| O::add(lower[at], upper[at]))
+        };
+        let totals = combine(lines, all);
+        let first = output.wrapping_offset(offsets[0]);
         // SAFETY: promised by the caller; an array is aligned as its elements.
+        unsafe {
+            if offsets.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == 1) {
+                let elements = first.cast::<[O::Number; BLOCK]>();
+                elements.write(all(load(elements), totals));
+            } else {
+                for (offset, total) in offsets.iter().zip(totals) {
+                    let element = output.offset(*offset);
+                    element.write(O::add(load(element), total));
+                }
+            }
+        }
+    }
+    for (at, offset) in (columns.len() - rest.len()..).zip(rest) {
+        // SAFETY: as above.
         unsafe {
             let partial = load(sums.add(at * PARTIAL_SUMS).cast::<[O::Number; PARTIAL_SUMS]>());
             let element = output.offset(*offset);
@@ -141,7 +171,7 @@ unsafe fn finish<O: Operation>(finish: &Finish<'_, O::Number>) {
 
 /// The functions of a level, which are compiled for its features.
 macro_rules! level {
-    ($level:ident, $vectors:literal $(, $features:literal)?) => {
+    ($level:ident, $vectors:literal, $transpose:path $(, $features:literal)?) => {
         mod $level {
             use super::{Finish, Operation, Tile, Vector};
 
@@ -155,17 +185,17 @@ macro_rules! level {
             /// Safety: see [`super::Tiles::finish`], for these features.
             $(#[target_feature(enable = $features)])?
             pub(super) unsafe fn finish<O: Operation>(finish: &Finish<'_, O::Number>) {
-                // SAFETY: promised by the caller.
-                unsafe { super::finish::<O>(finish) }
+                // SAFETY: promised by the caller: the blocks that are transposed are there.
+                unsafe { super::finish::<O>(finish, |from, stride, to, width| $transpose(from, stride, to, width)) }
             }
         }
     };
 }
-level!(of_4, 4);
+level!(of_4, 4, crate::contraction::copy::transpose);
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
-level!(of_8, 2, "avx2,fma");
+level!(of_8, 2, super::super::x86_64::transpose, "avx2,fma");
 #[cfg(all(feature = "std", target_arch = "x86_64"))]
-level!(of_16, 1, "avx512f,avx2,fma");
+level!(of_16, 1, super::super::x86_64::transpose, "avx512f,avx2,fma");
 
 /// The table of an operation for a level: the numbers of rows, and the numbers of columns of each.
 macro_rules! tiles {

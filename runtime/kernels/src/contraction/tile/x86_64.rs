@@ -186,7 +186,7 @@ gathers! {
 /// # Safety
 /// All numbers are valid at their addresses; the processor has AVX2.
 #[inline(always)]
-unsafe fn transpose<N>(from: *const N, stride: isize, to: *mut N, width: usize) {
+pub(super) unsafe fn transpose<N>(from: *const N, stride: isize, to: *mut N, width: usize) {
     let (from, to) = (from.cast::<f32>(), to.cast::<f32>());
     // SAFETY: promised by the caller.
     unsafe {
