@@ -253,7 +253,7 @@ pub fn program(random: &mut Random) -> String {
 /// four loops in any order, mostly with padded strides. Buffers may overlap. Some loops are collapsed into one.
 pub fn product(random: &mut Random) -> String {
     let depth = 2 + random.next(3);
-    let counts: Vec<i64> = (0..depth).map(|_| [0, 1, 2, 3, 3, 5, 9, 35][random.next(8)]).collect();
+    let counts: Vec<i64> = (0..depth).map(|_| [0, 1, 2, 3, 3, 5, 9, 20, 35][random.next(9)]).collect();
     let strides = |random: &mut Random, chosen: &[bool]| {
         let mut order: Vec<usize> = (0..depth).collect();
         (0..depth).for_each(|at| order.swap(at, at + random.next(depth - at)));
@@ -302,11 +302,8 @@ pub fn product(random: &mut Random) -> String {
             let sum = ["%i53, %i52", "%i52, %i53"][random.next(2)];
             body.push_str(&format!("  %i53 = vm.mul.{ty} %i50, %i51\n  %i52 = vm.add.{ty} {sum}\n"));
         }
-        1 => body.push_str(&format!(
-            "  %i53 = vm.trunc.i64.i32 {}\n  %i52 = vm.{}\n",
-            pair(10),
-            if float { "add.f32 %i52, %i50" } else { "fma.i32 %i53, %i50, %i52" }
-        )),
+        1 if float => body.push_str(&reduction(random)),
+        1 => body.push_str(&format!("  %i53 = vm.trunc.i64.i32 {}\n  %i52 = vm.fma.i32 %i53, %i50, %i52\n", pair(10))),
         _ => body.push_str(&format!("  %i52 = vm.fma.{ty} %i50, %i51, %i52\n")),
     }
     body.push_str(&format!("  vm.buffer.store.{ty} %i52, %r1, {}\n", pair(30)));
@@ -349,6 +346,23 @@ pub fn product(random: &mut Random) -> String {
         "vm.module @m\nvm.type !vm.buffer\nvm.export @f\nvm.func @f(%r0: !vm.buffer, %r1: !vm.buffer, %r2: !vm.buffer, \
          %i0:1: i64, %i2:3: i64) -> (i64, f32) {{\n{text}  %i60 = vm.const.f32 0.5\n  vm.return %i6:7, %i60\n}}\n",
     )
+}
+
+/// Combines a float with an element: a sum, or the greatest or least number.
+fn reduction(random: &mut Random) -> String {
+    let select = |less: &str| {
+        format!(
+            "  %i53 = vm.cmp.lt.f32.u {less}\n  %i53 = vm.select.f32 %i53 ? %i50 : %i52\n  \
+             %i59 = vm.cmp.nan.f32 %i50\n  %i52 = vm.select.f32 %i59 ? %i52 : %i53\n"
+        )
+    };
+    match random.next(6) {
+        0 => "  %i52 = vm.max.f32 %i52, %i50\n".into(),
+        1 => "  %i52 = vm.min.f32 %i50, %i52\n".into(),
+        2 => select("%i52, %i50"),
+        3 => select("%i50, %i52"),
+        _ => "  %i52 = vm.add.f32 %i52, %i50\n".into(),
+    }
 }
 
 /// Computes operands of a product from what was loaded, rarely from other numbers, too: a zero point or a scale.
