@@ -11,7 +11,7 @@ use incarnate_runtime::bytecode::trip_count::{Counter, outer_trip_count, trip_co
 use incarnate_runtime::vm::{Buffer, BytecodeModule, Context, Limits, Module, Program, Ref, Value as VmValue};
 
 use super::evaluator::{Frame, IrModule, Level, Machine, Slot};
-use super::loops::{product, program};
+use super::loops::{product, program, sums};
 use super::random::Random;
 
 /// Iterations of outermost loops that ran as nests.
@@ -410,6 +410,16 @@ fn random_nests_run_the_same() {
     }
     let iterations = ITERATIONS.load(Ordering::Relaxed);
     assert!(done > 300 && failed > 200 && found > 200 && iterations > 500, "{done} {failed} {found} {iterations}");
+}
+
+#[test]
+fn random_sums_run_the_same() {
+    let mut random = Random(0x5BE0_CD19_137E_2179);
+    let mut done = 0;
+    for _ in 0..100 {
+        done += compare(&sums(&mut random), 8000).0;
+    }
+    assert!(done > 200, "{done}");
 }
 
 #[test]
