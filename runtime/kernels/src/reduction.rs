@@ -50,7 +50,7 @@ mod tests {
         let partial = core::array::from_fn(|at| 1u32 << at);
         assert_eq!(combine(partial, |lower, upper| lower | upper), 0xffff);
         // `lower - upper` four times: the sign of each is the parity of the bits of its position.
-        let parity = |at: usize| if at.count_ones() % 2 == 0 { 1 } else { -1 };
+        let parity = |at: usize| if at.count_ones().is_multiple_of(2) { 1 } else { -1 };
         assert_eq!(combine(core::array::from_fn(parity), |lower, upper| lower - upper), 16);
     }
 }

@@ -259,11 +259,11 @@ impl<N: Copy> Drive<'_, N> {
         count: usize,
     ) {
         let Scratch { left, panel, sums, .. } = &mut *self.scratch;
-        // SAFETY: promised by the caller, here and below.
-        let (left, row_offsets) =
-            unsafe { lines(self.left.moved(first.left), &rows.operand[..rows.count], left, count) };
-        let (right, column_offsets) =
-            unsafe { lines(self.right.moved(first.right), &columns.operand[..columns.count], panel, count) };
+        let (of_rows, of_columns) = (&rows.operand[..rows.count], &columns.operand[..columns.count]);
+        // SAFETY: promised by the caller.
+        let (left, row_offsets) = unsafe { lines(self.left.moved(first.left), of_rows, left, count) };
+        // SAFETY: as above.
+        let (right, column_offsets) = unsafe { lines(self.right.moved(first.right), of_columns, panel, count) };
         let mut row = 0;
         while let Some((height, widths)) = self.tiles.sizes.iter().find(|size| size.0 <= rows.count - row) {
             let mut column = 0;

@@ -33,7 +33,7 @@ pub enum LoopOutcome {
         /// The trip counts of the loops, the outermost first; None where it is not a constant.
         trip_counts: Vec<Option<u64>>,
         /// What runs in place of the loops; it refers to loops by their position in `trip_counts`.
-        schedule: Schedule,
+        schedule: Box<Schedule>,
         /// What the kernel of a contraction does on a processor with AVX-512, where trip counts and strides are constants: it plans
         /// each call.
         plan: Option<String>,
@@ -84,7 +84,7 @@ fn outcome(function: &Function, nest: &Nest, order: Order) -> LoopOutcome {
             }
             other => matches!(other, Schedule::Reduction(_)),
         };
-    LoopOutcome::Scheduled { trip_counts, schedule, plan, would_reassociate }
+    LoopOutcome::Scheduled { trip_counts, schedule: Box::new(schedule), plan, would_reassociate }
 }
 
 /// The loops of a contraction whose trip counts and strides are constants.
@@ -148,7 +148,7 @@ impl fmt::Display for LoopOutcome {
             LoopOutcome::Unchanged(reason) => write!(f, "not optimised: {reason}"),
             LoopOutcome::Scheduled { trip_counts, schedule, plan, would_reassociate } => {
                 write!(f, "{} iterations, ", TripCounts(trip_counts))?;
-                match schedule {
+                match &**schedule {
                     Schedule::Contraction(contraction) => {
                         let plan = plan.as_deref().unwrap_or("planned when it runs");
                         write!(f, "contraction {:?}: {plan}", contraction.operation)

@@ -40,10 +40,13 @@ pub(in super::super) struct Finish<'a, N> {
 /// Safety: the addresses of all products of the tile and of its partial sums are valid, and the processor has the level's features.
 pub(in super::super) type Run<N> = unsafe fn(&Tile<N>);
 
+/// By the number of columns, descending to 1: the code.
+type Widths<N> = &'static [(usize, Run<N>)];
+
 /// The tiles of an operation for a level of processors.
 pub(in super::super) struct Tiles<N: 'static> {
     /// The numbers of rows, descending to 1; for each the numbers of columns, descending to 1, and the code.
-    pub(in super::super) sizes: &'static [(usize, &'static [(usize, Run<N>)])],
+    pub(in super::super) sizes: &'static [(usize, Widths<N>)],
     /// Adds the partial sums of elements to them.
     ///
     /// Safety: all sums and elements are valid, and the processor has the level's features.

@@ -10,7 +10,7 @@ use super::kernels::{Partial, ReductionKernel, Strips, reduced};
 use super::strips::{Run, STRIP, Store};
 
 // The first number of each strip is that of the first partial result.
-const _: () = assert!(STRIP % PARTIAL == 0);
+const _: () = assert!(STRIP.is_multiple_of(PARTIAL));
 
 /// How the numbers of a nest are combined: see [`Reduction`](incarnate_bytecode::ir::nest::Reduction).
 #[derive(Clone, Copy, Debug)]
@@ -40,14 +40,14 @@ impl Run<'_> {
     unsafe fn reduce_elements(&mut self, at: usize, reducing: &Reducing, store: &mut Store) {
         let Some(dimension) = self.outer.get(at) else {
             let mut partial = [reducing.operation.identity(); PARTIAL];
-            // SAFETY: promised by the caller, here and below.
+            // SAFETY: promised by the caller.
             unsafe { self.reduce_runs(0, reducing, &mut partial, store) };
             let element = self.element(reducing.output).0.cast::<MaybeUninit<f32>>();
-            // Another thread may write the element meanwhile: then it is any number.
+            // SAFETY: promised by the caller. Another thread may write the element meanwhile: then it is any number.
             let number = unsafe { element.read().assume_init() };
             let number = reduced(reducing.operation, reducing.is_swapped, number, partial);
-            unsafe { element.write(MaybeUninit::new(number)) };
-            return;
+            // SAFETY: as above.
+            return unsafe { element.write(MaybeUninit::new(number)) };
         };
         let count = dimension.count;
         for _ in 0..count {
