@@ -464,9 +464,10 @@ fn translate_reports_the_optimisation_of_loops() {
     let reassociated = lines_with("attention/vmvx.vmfb", &["--reassociate"]);
     let reduced = reassociated.iter().filter(|line| line.contains("in partial results along loop")).count();
     assert!(advised > 0 && advised == reduced, "{attention:#?} {reassociated:#?}");
-    let input = "--input=@attention/sequence.in0.npy";
-    let run = incarnate(&["run", "--reassociate", "--module=attention/vmvx.vmfb", input]);
-    assert_eq!((run.code, run.error.as_str()), (Some(0), "EXEC @attention\n"), "{}", run.out);
+    let (input, output) = ("--input=@attention/sequence.in0.npy", "--expected_output=@attention/sequence.out0.npy");
+    let tolerance = "--expected_f32_threshold=0.0001";
+    let run = incarnate(&["run", "--reassociate", "--module=attention/vmvx.vmfb", input, output, tolerance]);
+    assert_eq!((run.code, run.error.as_str()), (Some(0), ""), "{}", run.out);
 }
 
 #[test]
