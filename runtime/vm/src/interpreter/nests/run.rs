@@ -73,27 +73,9 @@ fn attempt(nest: &Nest, frame: &mut Frame<'_>, permitted: impl FnOnce(usize) -> 
         Work::Contraction { operation, output, left, right, loops, order } => {
             let contraction =
                 Contraction { nest, values: &values, buffers: &buffers, output: *output, left, right, loops };
-            let permitted = || permitted(steps);
-            match (operation, order) {
-                (Product::FmaF32, Order::Bytecode) => contraction.run::<FmaF32>(permitted),
-                (Product::FmaF32, Order::Any) => contraction.run::<FmaF32AnyOrder>(permitted),
-                (Product::MulAddF32, Order::Bytecode) => contraction.run::<MulAddF32>(permitted),
-                (Product::MulAddF32, Order::Any) => contraction.run::<MulAddF32AnyOrder>(permitted),
-                (Product::MulAddI32, _) => contraction.run::<MulAddI32>(permitted),
-            }
+            contraction.run_as((*operation, *order), || permitted(steps))
         }
-        Work::Reduction { operation, is_swapped, kernel, terms, output, outer, lanes, reductions, loads, body } => {
-            let mut run = values.strips(nest, body, &regions, (outer, *lanes, reductions));
-            let (terms, output) = (*terms, *output);
-            let reducing = Reducing { operation: *operation, is_swapped: *is_swapped, kernel: *kernel, terms, output };
-            let is_empty = reductions.iter().chain([lanes]).any(|at| values.counts[*at] == 0);
-            let is_disjoint = loads.iter().all(|load| regions[*load].is_disjoint(&regions[output]));
-            let is_valid =
-                !is_empty && is_disjoint && values.is_independent(nest, &regions, &[output], loads) && permitted(steps);
-            // SAFETY: the regions of all views were checked, and the iterations are independent. The elements are `f32`, as the
-            // schedule says.
-            is_valid && unsafe { run.reduce_all(&reducing) }
-        }
+        Work::Reduction { .. } => values.reduce(nest, &regions, || permitted(steps)),
         Work::Strips { is_ordered, outer, lanes, reductions, stores, loads, body } => {
             let mut run = values.strips(nest, body, &regions, (outer, *lanes, reductions));
             run.join(*is_ordered);
@@ -250,6 +232,24 @@ impl Values<'_> {
         Some(regions)
     }
 
+    /// Runs a reduction, where it is valid and `permitted`.
+    fn reduce(&self, nest: &Nest, regions: &[Region], permitted: impl FnOnce() -> bool) -> bool {
+        let Work::Reduction { operation, is_swapped, kernel, terms, output, outer, lanes, reductions, loads, body } =
+            &nest.work
+        else {
+            return false;
+        };
+        let mut run = self.strips(nest, body, regions, (outer, *lanes, reductions));
+        let (terms, output) = (*terms, *output);
+        let reducing = Reducing { operation: *operation, is_swapped: *is_swapped, kernel: *kernel, terms, output };
+        let is_empty = reductions.iter().chain([lanes]).any(|at| self.counts[*at] == 0);
+        let is_disjoint = loads.iter().all(|load| regions[*load].is_disjoint(&regions[output]));
+        let is_valid = !is_empty && is_disjoint && self.is_independent(nest, regions, &[output], loads) && permitted();
+        // SAFETY: the regions of all views were checked, and the iterations are independent. The elements are `f32`, as the schedule
+        // says.
+        is_valid && unsafe { run.reduce_all(&reducing) }
+    }
+
     /// Whether the iterations of all loops but the reductions may run in any order.
     fn is_independent(&self, nest: &Nest, regions: &[Region], stores: &[usize], loads: &[usize]) -> bool {
         stores.iter().enumerate().all(|(at, store)| {
@@ -320,6 +320,16 @@ impl Contraction<'_> {
         let view = &self.nest.views[at];
         let (base, loops) = self.values.extent(&view.index);
         (view, base, loops)
+    }
+
+    fn run_as(&self, operation: (Product, Order), permitted: impl FnOnce() -> bool) -> bool {
+        match operation {
+            (Product::FmaF32, Order::Bytecode) => self.run::<FmaF32>(permitted),
+            (Product::FmaF32, Order::Any) => self.run::<FmaF32AnyOrder>(permitted),
+            (Product::MulAddF32, Order::Bytecode) => self.run::<MulAddF32>(permitted),
+            (Product::MulAddF32, Order::Any) => self.run::<MulAddF32AnyOrder>(permitted),
+            (Product::MulAddI32, _) => self.run::<MulAddI32>(permitted),
+        }
     }
 
     fn run<O: Operation>(&self, permitted: impl FnOnce() -> bool) -> bool
