@@ -1,15 +1,6 @@
 'nest0: {
-    let Some(count0) = support::trip_count::<
-        i64,
-    >(1, 1, support::Relation::Less, 8) else {
-        break 'nest0;
-    };
-    let Some(count1) = support::trip_count::<
-        i64,
-    >(1, 1, support::Relation::Less, 100)
-        .and_then(|count| count.checked_add(1)) else {
-        break 'nest0;
-    };
+    let count0: usize = 7;
+    let count1: usize = 100;
     let Some(grid0) = support::elements_of!(
         input0, grid, f32, 2, 0, [(count0, 100), (count1, 1)]
     ) else {
@@ -20,7 +11,7 @@
     ) else {
         break 'nest0;
     };
-    if !(support::is_injective([(count0, 1)]) && grid1.is_disjoint(&grid0)
+    if !(support::is_injective(&[(count0, 1)]) && grid1.is_disjoint(&grid0)
         && count1 != 0)
     {
         break 'nest0;
